@@ -301,6 +301,7 @@ fn engine_options(
         otps_per_workspace_max: settings.admission.otps_per_workspace_max,
         queued_bytes_max: settings.storage.queued_bytes_max,
         snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
+        segment_bytes: settings.storage.segment_bytes,
         free_bytes_min: free_bytes_min(settings, directory),
         sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
         events: event_options(settings),

@@ -28,6 +28,7 @@ pub(crate) use postrider_workspace::services::Services;
 
 mod callbacks;
 pub(crate) mod clock_offset;
+mod disk;
 mod health;
 mod key_check;
 mod reencrypt;
@@ -131,6 +132,8 @@ pub struct EngineOptions {
     pub number_messages_per_second: Option<u32>,
     /// Bytes of journal since the last snapshot, at the least, at which the next one is taken.
     pub snapshot_journal_bytes: u64,
+    /// Bytes of a file of the log.
+    pub segment_bytes: u64,
     /// Free bytes of the disk below which nothing more is made; below half of it nothing is begun
     /// that writes. 0 is no bound.
     pub free_bytes_min: u64,
@@ -183,6 +186,7 @@ impl EngineOptions {
             channel: None,
             number_messages_per_second: None,
             snapshot_journal_bytes: 64 * 1024 * 1024,
+            segment_bytes: 16 * 1024 * 1024,
             free_bytes_min: 1 << 30,
             free_space: None,
             clock: Clock::system(),

@@ -36,6 +36,15 @@ const CLOCK: [(&str, &str); 2] = [
     ),
 ];
 
+/// The figures of the log, and of the view of what it adds up to.
+const LOG: [(&str, &str); 5] = [
+    ("postrider_log_position", "The last position of the log"),
+    ("postrider_log_bytes", "Bytes of the log"),
+    ("postrider_log_segments", "Files of the log"),
+    ("postrider_view_position", "The position of the log that the view has applied"),
+    ("postrider_view_synced_position", "The position up to which the view is synced"),
+];
+
 /// The figures, where they are registered.
 struct Figures {
     commits: Counter,
@@ -55,6 +64,7 @@ struct Figures {
     scans: ScanMeters,
     live_workspaces: Gauge,
     journal_position: Gauge,
+    log: [Gauge; LOG.len()],
     healthy: Gauge,
     free_bytes: Gauge,
     clock: (Gauge, Counter),
@@ -98,7 +108,11 @@ impl Figures {
             in_flight: gauge("postrider_commands_in_flight", "Commands under way"),
             scans: ScanMeters::register(counter, gauge),
             live_workspaces: gauge("postrider_workspaces_live", "Workspaces held in memory"),
-            journal_position: gauge("postrider_journal_position", "The newest durable frame"),
+            journal_position: gauge(
+                "postrider_journal_position",
+                "The newest durable commit; postrider_log_position takes its place",
+            ),
+            log: LOG.map(|(name, what)| gauge(name, what)),
             healthy: gauge("postrider_storage_healthy", "1 when storage works, 0 when it fails"),
             free_bytes: gauge(
                 "postrider_storage_free_bytes",
@@ -142,6 +156,11 @@ impl Figures {
         let live = shared.workspaces.slots().iter().filter(|slot| slot.live().is_some()).count();
         self.live_workspaces.set(live as f64);
         self.journal_position.set(shared.writer.last_position().0 as f64);
+        if let Some(figures) = shared.recovered.log().figures() {
+            let (last, applied) = (figures.last.0, figures.applied.0);
+            let values = [last, figures.bytes, figures.segments as u64, applied, figures.synced.0];
+            self.log.iter().zip(values).for_each(|(gauge, value)| gauge.set(value as f64));
+        }
         let webhooks = shared.webhooks.figures();
         self.webhook_requests.set(webhooks.in_flight as f64);
         let tries = [webhooks.delivered, webhooks.refused, webhooks.unanswered];

@@ -10,8 +10,9 @@ use crate::http::AdminToken;
 use crate::settings::{MasterKey, Secret, Secrets};
 
 const MASTER_KEY_FILE: &str = "master.key";
-/// The directory in which the engine stores its data. It exists after the first start.
-const STORE_DIRECTORY: &str = "store";
+/// Where the engine stored its data in format 1, and what is there since. It exists after the first
+/// start.
+const STORE: &str = "store";
 const ADMIN_TOKEN_FILE: &str = "admin.token";
 /// Least characters of an admin token, so that it cannot be guessed.
 const ADMIN_TOKEN_CHARS_MIN: usize = 16;
@@ -40,7 +41,7 @@ pub(crate) fn master_keys(directory: &DataDir, secrets: &Secrets) -> Result<Mast
 
 fn master_key_file(directory: &DataDir) -> Result<MasterKey, BootError> {
     let path = directory.file(MASTER_KEY_FILE);
-    if directory.file(STORE_DIRECTORY).exists() && !path.exists() {
+    if directory.file(STORE).exists() && !path.exists() {
         return Err(BootError::NoMasterKey(path));
     }
     let text = read_or_create(directory, MASTER_KEY_FILE)?;
@@ -120,7 +121,7 @@ mod tests {
     fn data_without_its_master_key_stops_the_start() {
         let parent = tempfile::tempdir().unwrap();
         let directory = DataDir::open(parent.path(), false).unwrap();
-        std::fs::create_dir(directory.file(STORE_DIRECTORY)).unwrap();
+        std::fs::create_dir(directory.file(STORE)).unwrap();
         let message = master_key_file(&directory).unwrap_err().to_string();
         assert!(message.contains("POSTRIDER__SECRETS__MASTER_KEY"), "{message}");
         assert!(!directory.file("master.key").exists());

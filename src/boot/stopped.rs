@@ -43,8 +43,12 @@ pub fn verify_stored_audit(path: &Path) -> Result<AuditCheck, BootError> {
 /// Locks a directory with data; `None` if there is none to be seen. Opening a store writes files
 /// even to read it, so it must be done by the user that owns it, or its server could not start.
 fn lock(path: &Path) -> Result<Option<DataDir>, BootError> {
-    let store = path.join("store");
-    let Ok(metadata) = std::fs::metadata(&store) else { return Ok(None) };
+    // In a directory of format 1 everything is in the second.
+    let found = ["view", "store"].map(|name| path.join(name)).into_iter().find_map(|data| {
+        let metadata = std::fs::metadata(&data).ok()?;
+        Some((data, metadata))
+    });
+    let Some((store, metadata)) = found else { return Ok(None) };
     let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
     if owner == user {
         // Whoever only reads changes no permissions: what a group may do stays.

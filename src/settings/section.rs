@@ -256,6 +256,9 @@ section! {
     /// Least journal growth, in bytes, between two snapshots.
     snapshot_journal_bytes: u64 = value::whole(1 << 20..=1 << 40),
         "a whole number from 1048576 to 1099511627776";
+    /// Bytes of a file of the log.
+    segment_bytes: u64 = value::whole(1 << 20..=1 << 30),
+        "a whole number from 1048576 to 1073741824";
     /// Free bytes of the disk below which nothing more is made; 0 is no bound. `None`: 1 GiB, or a
     /// tenth of the disk if that is less.
     free_bytes_min: Option<u64> = value::whole_or_auto(0..=1 << 50),

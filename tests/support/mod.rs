@@ -68,11 +68,15 @@ impl TestServer {
             running: None,
             address: Arc::new(Mutex::new(SocketAddr::from(([127, 0, 0, 1], 0)))),
             // No provider outside this machine is ever asked.
-            settings: [("CLOUD_API__BASE_URL", "http://127.0.0.1:9")]
-                .iter()
-                .chain(settings)
-                .map(set)
-                .collect(),
+            // The log's files are small, for each is filled before it is used.
+            settings: [
+                ("CLOUD_API__BASE_URL", "http://127.0.0.1:9"),
+                ("STORAGE__SEGMENT_BYTES", "1048576"),
+            ]
+            .iter()
+            .chain(settings)
+            .map(set)
+            .collect(),
             listen: SocketAddr::new(ip.parse().unwrap(), 0),
             name,
             dir: tempfile::tempdir().unwrap(),

@@ -16,8 +16,9 @@ use postrider_domain::{
     ActorKind, AuditActor, AuditContext, AuditEntry, KeyId, Timestamp, WorkspaceId,
 };
 use postrider_runtime::random;
+use postrider_store::directory::{DirectoryError, open_stopped};
 use postrider_store::view::audit::{self, AuditCheck, AuditFilter, AuditPage};
-use postrider_store::{Change, CommitError, Direction, FjallStore, StoreError, View};
+use postrider_store::{Change, CommitError, Direction, StoreError, View};
 use postrider_workspace::services::Services;
 
 use failures::{Counted, Failures, MINUTE, Source};
@@ -231,6 +232,10 @@ pub(crate) fn record_of(now: Timestamp, context: &AuditContext, entry: AuditEntr
 /// # Errors
 /// [`StoreError`]: there is no data, a server uses it, or it cannot be read.
 pub fn verify_audit_directory(directory: &Path) -> Result<AuditCheck, StoreError> {
-    let store = FjallStore::open_existing(&directory.join("store"), Default::default())?;
-    audit::verify(&store, None, u64::MAX)
+    let failed = |error: DirectoryError| match error {
+        DirectoryError::Store(error) => error,
+        error => StoreError::Failed(error.to_string()),
+    };
+    let store = open_stopped(directory).map_err(failed)?;
+    audit::verify(store.as_ref(), None, u64::MAX)
 }

@@ -27,6 +27,9 @@ impl Engine {
         if !shared.writer.is_healthy() {
             reasons.push("storage is failing".to_owned());
         }
+        if let Some(problem) = shared.recovered.log().figures().and_then(|it| it.problem) {
+            reasons.push(format!("the log will soon be full: {problem}"));
+        }
         if self.inner.root.get_status() != ractor::ActorStatus::Running {
             reasons.push("the engine's supervisor has stopped".to_owned());
         }

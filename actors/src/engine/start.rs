@@ -13,7 +13,6 @@ use crate::admin::Admin;
 use crate::audit::AuditLog;
 use postrider_broadcast::{Broadcasts, recover};
 use postrider_channel::sandbox::Sandbox;
-use postrider_domain::keys::MasterKeys;
 use postrider_domain::{AuditEntry, Timestamp, WorkspaceId};
 use postrider_number::Numbers;
 use postrider_number::providers::Providers;
@@ -21,7 +20,6 @@ use postrider_number::record::Stored;
 use postrider_people::{People, PeopleOptions};
 use postrider_runtime::ScanPool;
 use postrider_runtime::clock::Clock;
-use postrider_store::fjall::FjallStore;
 use postrider_store::memory::MemoryStore;
 use postrider_store::rebase;
 use postrider_store::snapshot::{SnapshotDir, SnapshotError};
@@ -49,7 +47,7 @@ use super::sandbox_reports;
 use super::space::Space;
 use super::stored_clock::latest_moment;
 use super::{Durability, Engine, EngineOptions, Inner, SharedRecorder, StartError};
-use super::{clock_offset, key_check, reencrypt};
+use super::{clock_offset, disk, key_check, reencrypt};
 use postrider_workspace::directory::Workspaces;
 use postrider_workspace::disk_space::DiskSpace;
 use postrider_workspace::see_to_counts;
@@ -200,10 +198,8 @@ async fn start_workspaces(shared: &Services, others: impl Iterator<Item = Worksp
 
 /// What the disk has, if the options go with it.
 async fn read(options: &EngineOptions) -> Result<Opened, StartError> {
-    let (durability, queued_bytes_max) = (options.durability.clone(), options.queued_bytes_max);
-    let (keys, clock) = (options.master_keys.clone(), options.clock.clone());
-    let opened =
-        tokio::task::spawn_blocking(move || open(&durability, queued_bytes_max, &keys, &clock));
+    let of_disk = options.clone();
+    let opened = tokio::task::spawn_blocking(move || open(&of_disk));
     let opened = opened.await.map_err(|error| StartError::Directory(error.to_string()))??;
     if !options.allow_moved_clock && !opened.clock_offset.is_zero() {
         return Err(StartError::ClockMoved(opened.clock_offset));
@@ -289,26 +285,20 @@ fn numbers(options: &EngineOptions, sandbox: &Arc<Sandbox>, stored: &[Stored]) -
     numbers
 }
 
-fn open(
-    durability: &Durability,
-    queued_bytes_max: usize,
-    keys: &MasterKeys,
-    clock: &Clock,
-) -> Result<Opened, StartError> {
-    let (store, snapshots): (Arc<dyn Store>, _) = match durability {
+fn open(options: &EngineOptions) -> Result<Opened, StartError> {
+    let (keys, clock) = (&options.master_keys, options.clock.clone());
+    let (store, snapshots): (Arc<dyn Store>, _) = match &options.durability {
         Durability::Memory => (Arc::new(MemoryStore::new()), None),
         Durability::Custom(store) => (Arc::clone(&store.0), None),
         Durability::Disk(dir) => {
-            let store = FjallStore::open(&dir.join("store"), Default::default())?;
-            let snapshots = SnapshotDir::open(dir.join("snapshots")).map_err(snapshot_error)?;
+            let (store, snapshots) = disk::open(dir, options.segment_bytes)?;
             (Arc::new(store), Some(snapshots))
         }
     };
     let fingerprints = key_check::check(store.as_ref(), keys)?;
-    let clock = clock.clone();
     let moments = Box::new(move || clock.now());
-    let options = WriterOptions { queued_bytes_max };
-    let writer = Writer::start_dated(Arc::clone(&store), options, moments)?;
+    let writing = WriterOptions { queued_bytes_max: options.queued_bytes_max };
+    let writer = Writer::start_dated(Arc::clone(&store), writing, moments)?;
     let rebases = Rebases::from(rebase::all(store.as_ref())?);
     let mut replay = newest_replay(snapshots.as_ref(), rebases.clone())?;
     let newest = replay.position;
@@ -376,11 +366,12 @@ pub(super) fn newest_replay(
 pub(super) fn catch_up(store: &dyn Log, replay: &mut Replay) -> Result<(), StoreError> {
     let mut frames = 0_u64;
     let from = replay.position;
-    postrider_store::log::replay(store, from, &mut |frame| {
+    let end = postrider_store::log::replay(store, from, &mut |frame| {
         frames += 1;
         replay.apply(&frame);
         ControlFlow::Continue(())
     })?;
+    replay.reach(end);
     tracing::debug!(frames, from = from.0, "the journal was replayed");
     Ok(())
 }

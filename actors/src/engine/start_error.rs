@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use postrider_store::StoreError;
+use postrider_store::directory::{DirectoryError, FORMAT};
 use postrider_workspace::CountError;
 use postrider_workspace::contacts::RebuildError;
 
@@ -78,6 +79,18 @@ impl From<StoreError> for StartError {
         match error {
             StoreError::Locked => Self::Locked,
             error => Self::Store(error),
+        }
+    }
+}
+
+impl From<DirectoryError> for StartError {
+    fn from(error: DirectoryError) -> Self {
+        match error {
+            DirectoryError::Store(error) => error.into(),
+            DirectoryError::NewerFormat { found } => {
+                Self::NewerData { what: "the data directory", found, known: FORMAT }
+            }
+            error => Self::Directory(error.to_string()),
         }
     }
 }

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use postrider_domain::{AuditContext, AuditEntry, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
-use postrider_store::fjall::FjallStore;
+use postrider_store::directory;
 use postrider_store::snapshot::SnapshotDir;
 use postrider_store::{Store, StoreError, View, rebase, writer};
 use postrider_workspace::core::hot::HotState;
@@ -44,16 +44,16 @@ pub(super) fn latest_moment(
 
 /// Data that no engine uses.
 struct Data {
-    store: FjallStore,
+    store: Box<dyn Store>,
     /// The latest moment of what is durable.
     durable: Option<Timestamp>,
 }
 
 impl Data {
     fn open(dir: &Path) -> Result<Self, StartError> {
-        let store = FjallStore::open_existing(&dir.join("store"), Default::default())?;
+        let store = directory::open_stopped(dir)?;
         let snapshots = SnapshotDir::open(dir.join("snapshots")).map_err(snapshot_error)?;
-        let durable = durable(&store, Some(&snapshots))?;
+        let durable = durable(store.as_ref(), Some(&snapshots))?;
         Ok(Self { store, durable })
     }
 }
@@ -76,7 +76,7 @@ fn durable(
 pub fn stored_clock(dir: &Path) -> Result<StoredClock, StartError> {
     let Data { store, durable } = Data::open(dir)?;
     let clock = Clock::system();
-    clock.advance(clock_offset::read(&store)?);
+    clock.advance(clock_offset::read(store.as_ref())?);
     durable.into_iter().for_each(|durable| clock.start_after(durable));
     let ahead = clock.health().lead;
     Ok(StoredClock { wall: clock.wall(), engine: clock.now(), durable, ahead })
@@ -100,7 +100,9 @@ pub struct ClockRebase {
 /// [`StartError`]: the store is in use, damaged or out of reach.
 pub fn rebase_clock(dir: &Path) -> Result<Option<ClockRebase>, StartError> {
     let Data { store, durable } = Data::open(dir)?;
-    rebase_data(&store, durable, &Clock::system())
+    let rebased = rebase_data(store.as_ref(), durable, &Clock::system())?;
+    store.close()?;
+    Ok(rebased)
 }
 
 fn rebase_data(

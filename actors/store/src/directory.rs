@@ -84,7 +84,7 @@ pub enum DirectoryError {
 
 /// Writes a snapshot of the state at the last position of a log. A log of format 1 is gone after
 /// its conversion.
-pub type Fold<'a> = &'a dyn Fn(&SnapshotDir, &dyn Log) -> Result<(), DirectoryError>;
+pub type Fold<'a> = &'a dyn Fn(&SnapshotDir, &dyn Store) -> Result<(), DirectoryError>;
 
 /// What a directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +122,8 @@ pub fn open(
     Ok((store.syncing()?, SnapshotDir::open(dir.join(SNAPSHOTS))?))
 }
 
-/// Opens the directory for reading, when nobody writes, and leaves its format as it is.
+/// Opens the directory while no server runs on it, and leaves its format as it is. Whoever commits
+/// must begin an epoch first.
 ///
 /// # Errors
 /// [`StoreError::Failed`] when there is no data; others of [`DirectoryError`].

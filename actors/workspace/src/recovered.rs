@@ -60,7 +60,7 @@ impl Recovered {
             return Ok((Position::START, HotState::default()));
         };
         let (position, mut state) = snapshots::base_of(snapshots, id)?;
-        self.rebases.apply(position, &mut state);
+        self.rebases.apply(position.previous(), position, &mut state);
         Ok((position, state))
     }
 }

@@ -18,7 +18,7 @@ use postrider_store::{Frame, Log, Position, Rebase};
 /// Hot states as of a position of the journal.
 #[derive(Debug, Default)]
 pub struct Replay {
-    /// The last frame that is in.
+    /// The last position that is in.
     pub position: Position,
     states: HashMap<WorkspaceId, HotState>,
     /// Workspaces whose events or snapshot cannot be read.
@@ -37,10 +37,16 @@ impl From<Vec<Rebase>> for Rebases {
 }
 
 impl Rebases {
-    /// Rebases a state that a replay has brought to `position`, if the clock was rebased there.
-    pub(crate) fn apply(&self, position: Position, state: &mut HotState) {
-        let here = self.0.iter().filter(|rebase| rebase.position == position);
-        here.for_each(|rebase| state.rebase(rebase.to));
+    /// Rebases a state that a replay brings from behind `after` to `to`, as often as the clock was
+    /// rebased there.
+    pub(crate) fn apply(&self, after: Position, to: Position, state: &mut HotState) {
+        self.between(after, to).for_each(|rebase| state.rebase(rebase.to));
+    }
+
+    /// What a replay comes past on its way from behind `after` to `to`. A rebase may stand where no
+    /// frame does.
+    fn between(&self, after: Position, to: Position) -> impl Iterator<Item = &Rebase> {
+        self.0.iter().filter(move |rebase| after < rebase.position && rebase.position <= to)
     }
 }
 
@@ -52,6 +58,7 @@ impl Replay {
 
     /// Applies the next frame.
     pub fn apply(&mut self, frame: &Frame) {
+        self.reach(frame.number.previous());
         for section in &frame.sections {
             let id = &section.workspace;
             if is_end(&section.events) {
@@ -70,14 +77,15 @@ impl Replay {
                 self.damaged.insert(id.clone(), format!("frame {}: {error}", frame.number.0));
             }
         }
-        self.position = frame.number;
-        self.rebase();
+        self.reach(frame.number);
     }
 
-    /// Rebases every state, if the clock was rebased here.
-    fn rebase(&mut self) {
-        let Self { position, states, rebases, .. } = self;
-        states.values_mut().for_each(|state| rebases.apply(*position, state));
+    /// Notes that everything up to here was read.
+    pub fn reach(&mut self, to: Position) {
+        for rebase in self.rebases.between(self.position, to) {
+            self.states.values_mut().for_each(|state| state.rebase(rebase.to));
+        }
+        self.position = to;
     }
 
     /// The states that hold something, and the workspaces that cannot be read.
@@ -105,15 +113,16 @@ pub(crate) fn is_end(events: &[u8]) -> bool {
 /// The newest good snapshot.
 pub fn load(dir: &SnapshotDir, rebases: Rebases) -> Result<Replay, SnapshotError> {
     let loaded = dir.load()?;
-    let mut replay = Replay { position: loaded.position, ..Replay::from_start(rebases) };
+    // A snapshot may have been taken right before the clock was rebased.
+    let before = loaded.position.previous();
+    let mut replay = Replay { position: before, ..Replay::from_start(rebases) };
     for (id, bytes) in loaded.entries {
         match HotState::decode(&bytes) {
             Ok(state) => drop(replay.states.insert(id, state)),
             Err(error) => drop(replay.damaged.insert(id, format!("its snapshot: {error}"))),
         }
     }
-    // A snapshot that was taken right before the clock was rebased.
-    replay.rebase();
+    replay.reach(loaded.position);
     Ok(replay)
 }
 
@@ -152,10 +161,12 @@ pub(crate) fn take(
     rebases: Rebases,
 ) -> Result<Taken, Box<dyn std::error::Error + Send + Sync>> {
     let mut replay = load(dir, rebases)?;
-    postrider_store::log::replay(log, replay.position, &mut |frame| {
+    let end = postrider_store::log::replay(log, replay.position, &mut |frame| {
         replay.apply(&frame);
         ControlFlow::Continue(())
     })?;
+    // Commits without a frame are read too: they need not be read again.
+    replay.reach(end);
     if let Some((id, damage)) = replay.damaged.iter().next() {
         // Its journal is all there is of it: it must not be trimmed.
         return Err(format!("workspace {id} cannot be read: {damage}").into());

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use postrider_actors::store::{Change, FjallStore, Group, Store, Table, View};
+use postrider_actors::store::{Change, FjallView, MarkedView, Table, View};
 use serde_json::{Value, json};
 
 use crate::support::TestServer;
@@ -69,7 +69,7 @@ async fn the_command_line_shows_and_follows_the_log() {
 
 /// Opening a store writes files, which its owner could not use. Only root can give files away.
 fn refused_on_data_of_another_user(data: &Path) {
-    let (store, lock) = (data.join("store"), data.join("server.lock"));
+    let (store, lock) = (data.join("view"), data.join("server.lock"));
     if std::os::unix::fs::chown(&store, Some(65_534), None).is_err() {
         return;
     }
@@ -97,11 +97,12 @@ async fn a_damaged_record_is_shown_and_named_and_hides_no_other() {
     let third = rows(&server, "").await[2].clone();
     server.stop();
     {
-        let store = FjallStore::open(&server.data_dir().join("store"), Default::default()).unwrap();
+        let view = FjallView::open(&server.data_dir().join("view"), Default::default()).unwrap();
         let key = 3_u64.to_be_bytes();
-        let mut value = store.get(Table::Audit, &key).unwrap().unwrap();
+        let mut value = view.get(Table::Audit, &key).unwrap().unwrap();
         *value.last_mut().unwrap() = b'?';
-        store.commit(Group::new(None, &[Change::put(Table::Audit, key, value)])).unwrap();
+        let damaged = Change::put(Table::Audit, key, value);
+        view.apply(&view.applied().unwrap(), &[damaged]).unwrap();
     }
     server.restart().await;
     let all = rows(&server, "").await;
@@ -141,9 +142,9 @@ async fn a_removed_record_is_named() {
     let whole = verify();
     assert!(whole.status.success(), "{}", errors(&whole));
     {
-        let store = FjallStore::open(&data.join("store"), Default::default()).unwrap();
+        let view = FjallView::open(&data.join("view"), Default::default()).unwrap();
         let removed = Change::delete(Table::Audit, 3_u64.to_be_bytes());
-        store.commit(Group::new(None, &[removed])).unwrap();
+        view.apply(&view.applied().unwrap(), &[removed]).unwrap();
     }
     refused_on_data_of_another_user(&data);
     let found = verify();

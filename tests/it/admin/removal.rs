@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use postrider_actors::store::{Direction, FjallStore, Table, View};
+use postrider_actors::store::directory::open_stopped;
+use postrider_actors::store::{Direction, Table, View};
 use serde_json::json;
 
 use crate::support::{TestServer, eventually};
@@ -83,7 +84,7 @@ async fn not_one_row_is_left_of_a_deleted_workspace() {
 
 /// The tables in which a workspace has rows.
 fn rows_of(server: &TestServer, id: &str) -> Vec<String> {
-    let store = FjallStore::open(&server.data_dir().join("store"), Default::default()).unwrap();
+    let store = open_stopped(&server.data_dir()).unwrap();
     let prefix = format!("{id}\0");
     let has_rows = |table: &Table| {
         let mut found = false;

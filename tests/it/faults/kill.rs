@@ -29,8 +29,10 @@ async fn a_first_start_that_is_killed_is_made_good_by_the_next() {
     let mut story = Story::new();
     for round in 0..ROUNDS {
         let dir = parent.path().join(round.to_string());
-        let steps = ["server.lock", "store.new", "store.new/version", "store.new/keyspaces/3"];
-        let later = ["store", "store/0.jnl", "snapshots", "demo.key"];
+        let steps =
+            ["server.lock", "format", "view.new", "view.new/version", "view.new/keyspaces/3"];
+        let later =
+            ["view", "log/next.tmp", "log/00000000000000000001.log", "snapshots", "demo.key"];
         let steps: Vec<_> = steps.into_iter().chain(later).map(|step| dir.join(step)).collect();
         let step = &steps[story.rng.random_range(0..steps.len())];
         // Some steps are gone again in a moment: the last one is there in any case.

@@ -205,6 +205,8 @@ fn spawn_by(mut command: Command, data: &Path, settings: &[(&str, &str)]) -> Chi
     for name in UNLIMITED {
         command.env(format!("POSTRIDER__{name}"), "0");
     }
+    // Small ones, so that the log begins some under load and fits onto small disks.
+    command.env("POSTRIDER__STORAGE__SEGMENT_BYTES", "1048576");
     for (name, value) in settings {
         command.env(format!("POSTRIDER__{name}"), value);
     }

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use postrider_actors::store::{Change, FjallStore, Group, Store, Table};
+use postrider_actors::store::directory::open_stopped;
+use postrider_actors::store::{Change, Group, Store, Table};
 use serde_json::{Value, json};
 
 use crate::support::{TestServer, millis};
@@ -66,7 +67,8 @@ fn refused(output: &Output, why: &str) {
 /// Has the data of a stopped server be what a clock wrote that was ahead by as much as the sandbox
 /// had moved it.
 fn forget_the_move(data: &Path) {
-    let store = FjallStore::open(&data.join("store"), Default::default()).unwrap();
+    let store = open_stopped(data).unwrap();
+    store.begin_epoch().unwrap();
     let forgotten = Change::delete(Table::Meta, *b"clock_offset");
     store.commit(Group::new(None, &[forgotten])).unwrap();
 }

@@ -20,11 +20,12 @@ use crate::support::{Api, eventually, millis};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/data-2026-11");
 /// Nothing outside this machine is asked. Limits whose buckets were not saved are in nobody's way.
-const SETTINGS: [(&str, &str); 4] = [
+const SETTINGS: [(&str, &str); 5] = [
     ("POSTRIDER__CLOUD_API__BASE_URL", "http://127.0.0.1:9"),
     ("POSTRIDER__LIMITS__KEY_REQUESTS_PER_HOUR", "0"),
     ("POSTRIDER__LIMITS__UNAUTHENTICATED_PER_MINUTE", "0"),
     ("POSTRIDER__LIMITS__CONTACTS_PER_MINUTE", "0"),
+    ("POSTRIDER__STORAGE__SEGMENT_BYTES", "1048576"),
 ];
 
 /// The sandbox's clock is moved by no more at once.

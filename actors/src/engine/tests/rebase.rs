@@ -6,7 +6,8 @@ use super::snapshots::{generations, position, start_at};
 use super::*;
 use crate::engine::stored_clock::{ClockRebase, rebase_stopped};
 use crate::{AuditFilter, OtpStatus};
-use postrider_store::{Direction, FjallStore, Keep};
+use postrider_store::directory::open_stopped;
+use postrider_store::{Direction, Keep};
 use postrider_workspace::{IdempotencyKey, Route};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -131,10 +132,10 @@ async fn a_rebase_is_in_the_audit_log() {
 
 /// Rebases the data of a directory.
 async fn rebase_directory(dir: &TempDir) -> ClockRebase {
-    let open = || FjallStore::open(&dir.path().join("store"), Default::default()).ok();
+    let open = || open_stopped(dir.path()).ok();
     until("the engine lets go of its store", async || open().is_some()).await;
     let snapshots = dir.path().join("snapshots");
-    rebase_stopped(&open().unwrap(), Some(&snapshots), &Clock::manual(START)).unwrap()
+    rebase_stopped(open().unwrap().as_ref(), Some(&snapshots), &Clock::manual(START)).unwrap()
 }
 
 #[tokio::test(start_paused = true)]

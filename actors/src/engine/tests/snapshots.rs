@@ -1,15 +1,17 @@
 //! Snapshots shorten a restart, and nothing depends on them.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::{OtpState, StartError};
+use crate::{OtpState, StartError, WorkspaceState};
 use postrider_domain::Limits;
-use postrider_store::{FjallStore, Frame, Group, Position, Section};
+use postrider_store::{Change, FjallStore, Frame, Group, Section, Store as _, Table};
 
 use super::*;
+
+/// So few that what is trimmed goes at once: a segment has a header of 4 KiB.
+const SEGMENT_BYTES: u64 = 5 * 1024;
 
 /// Starts with snapshots at every beat, on a directory.
 async fn start(dir: &Path) -> Engine {
@@ -29,6 +31,7 @@ pub(super) async fn start_at(dir: &Path, now: Timestamp, snapshot_journal_bytes:
             clock: Clock::manual(now),
             limits: Limits { otp_per_phone_10m: 3, ..Limits::default() },
             snapshot_journal_bytes,
+            segment_bytes: SEGMENT_BYTES,
             ..EngineOptions::on_disk(dir, MasterKeys::single([7; 32]))
         };
         match Engine::start(options).await {
@@ -55,14 +58,9 @@ pub(super) fn position(generation: &Path) -> u64 {
     u64::from_str_radix(name.strip_prefix("gen-").unwrap(), 16).unwrap()
 }
 
-fn first_frame(engine: &Engine) -> u64 {
-    let mut first = 0;
-    let visit = &mut |frame: Frame| {
-        first = frame.number.0;
-        ControlFlow::Break(())
-    };
-    engine.shared().recovered.log().read(Position::START, visit).unwrap();
-    first
+/// The oldest position of the log.
+fn first_entry(engine: &Engine) -> u64 {
+    engine.shared().recovered.log().begins_after().unwrap().next().0
 }
 
 /// What is known of some requests.
@@ -97,7 +95,7 @@ async fn with_two_snapshots(dir: &TempDir) -> (Engine, Workspace, Vec<RequestId>
     until("a snapshot is taken", async || !generations(dir).is_empty()).await;
     requests.extend(some(&acme, phone(2), 2).await);
     until("a second one is, and the journal is shorter", async || {
-        generations(dir).len() == 2 && first_frame(&engine) > 1
+        generations(dir).len() == 2 && first_entry(&engine) > 1
     })
     .await;
     requests.extend(some(&acme, phone(3), 1).await);
@@ -125,7 +123,7 @@ async fn a_restart_begins_with_the_newest_and_the_journal_is_trimmed_to_the_olde
     engine.shutdown(LONG).await.unwrap();
     let kept = generations(&dir);
     assert_eq!(kept.len(), 2);
-    assert!(first_frame(&engine) <= position(&kept[0]) + 1, "what the older one needs is there");
+    assert!(first_entry(&engine) <= position(&kept[0]) + 1, "what the older one needs is there");
     drop((engine, acme));
     let engine = start(dir.path()).await;
     assert!(engine.actor("acme").is_some(), "it has something hot");
@@ -159,7 +157,7 @@ async fn without_any_the_whole_journal_is_replayed() {
     let engine = start(dir.path()).await;
     until("a snapshot is taken", async || !generations(&dir).is_empty()).await;
     engine.shutdown(LONG).await.unwrap();
-    assert_eq!(first_frame(&engine), 1, "one is no reason to trim");
+    assert_eq!(first_entry(&engine), 1, "one is no reason to trim");
     drop(engine);
     for generation in generations(&dir) {
         std::fs::remove_dir_all(generation).unwrap();
@@ -182,27 +180,60 @@ async fn a_workspace_that_dies_later_is_rebuilt_from_both() {
     engine.shutdown(LONG).await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_journal_of_a_damaged_workspace_is_not_let_go() {
-    let dir = tempfile::tempdir().unwrap();
-    {
-        let store = FjallStore::open(&dir.path().join("store"), Default::default()).unwrap();
-        let section = Section { workspace: id("broken"), events: vec![0xff; 9] };
-        let frame = Frame { epoch: 1, number: Position(1), sections: vec![section] };
-        store.commit(Group::new(Some(&frame), &[])).unwrap();
-    }
+/// Commits events that nobody can read.
+fn break_a_workspace(store: &dyn postrider_store::Store) {
+    let section = Section { workspace: id("broken"), events: vec![0xff; 9] };
+    let number = store.last_position().unwrap().next();
+    let frame = Frame { epoch: 1, number, sections: vec![section] };
+    let profile = br#"{"name":"Broken","created_at":1700000000000}"#;
+    let change = Change::put(Table::Workspaces, b"broken\0profile", *profile);
+    store.commit(Group::new(Some(&frame), &[change])).unwrap();
+}
+
+/// Works for a while beside the broken workspace, and starts again.
+async fn goes_on_beside_it(dir: &TempDir, kept: usize, first: u64) {
     let engine = start(dir.path()).await;
+    let is_parked = async || {
+        let state = engine.admin().workspace(&id("broken")).await.unwrap().state;
+        matches!(state, WorkspaceState::Parked(_))
+    };
+    until("it is parked", is_parked).await;
     let acme = workspace(&engine, "acme", 100).await;
     let mut requests = some(&acme, phone(1), 2).await;
     requests.extend(some(&acme, phone(3), 1).await);
     tokio::time::sleep(Duration::from_secs(300)).await;
     let before = states(&acme, &requests).await;
-    assert_eq!(generations(&dir), [] as [PathBuf; 0]);
-    assert_eq!(first_frame(&engine), 1);
+    assert_eq!(generations(dir).len(), kept);
+    assert_eq!(first_entry(&engine), first);
     engine.shutdown(LONG).await.unwrap();
     drop((engine, acme));
     let engine = start(dir.path()).await;
     is_whole(&engine, &requests, &before).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_journal_of_a_damaged_workspace_is_not_let_go() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let (store, _) = crate::engine::disk::open(dir.path(), SEGMENT_BYTES).unwrap();
+        store.begin_epoch().unwrap();
+        break_a_workspace(&store);
+    }
+    goes_on_beside_it(&dir, 0, 1).await;
+}
+
+/// What an earlier version has of it is in the snapshot that takes the place of its journal.
+#[tokio::test(start_paused = true)]
+async fn a_damaged_workspace_of_an_earlier_format_is_kept_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let store = FjallStore::open(&dir.path().join("store"), Default::default()).unwrap();
+        break_a_workspace(&store);
+    }
+    let (store, snapshots) = crate::engine::disk::open(dir.path(), SEGMENT_BYTES).unwrap();
+    assert_eq!(snapshots.load().unwrap().entries, [(id("broken"), vec![0xff; 10])]);
+    drop(store);
+    goes_on_beside_it(&dir, 1, 2).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,7 +18,7 @@ fn storage() -> Unavailable {
 #[tokio::test(start_paused = true)]
 async fn an_engine_whose_supervisor_died_is_unready_and_has_ended() {
     let engine = engine(&CrashingStore::new(), START).await;
-    assert!(engine.health().ready);
+    assert_eq!(engine.health().reasons, [""; 0]);
     assert!(is_pending(engine.ended()).await);
     engine.inner.root.kill();
     engine.ended().await;

@@ -19,7 +19,7 @@ fn options() -> DirectoryOptions {
 }
 
 /// A snapshot of all events there are.
-fn fold(snapshots: &SnapshotDir, journal: &dyn Log) -> Result<(), DirectoryError> {
+fn fold(snapshots: &SnapshotDir, journal: &dyn Store) -> Result<(), DirectoryError> {
     let loaded = snapshots.load()?;
     let mut events = match loaded.entries.first() {
         Some((_, events)) => events.clone(),

@@ -113,10 +113,12 @@ fn park_if_damaged(error: StoreError) -> LoadError {
 fn replay_one(shared: &Services, id: &WorkspaceId) -> Result<HotState, LoadError> {
     // One at a time: each holds a whole snapshot in memory for a moment.
     let _one_at_a_time = shared.recovered.rebuilding.lock();
-    let (position, mut hot) = shared.recovered.base(id)?;
+    let (mut position, mut hot) = shared.recovered.base(id)?;
+    let rebases = &shared.recovered.rebases;
     let mut damage = None;
     let replayed =
         postrider_store::log::replay(shared.recovered.log.as_ref(), position, &mut |frame| {
+            rebases.apply(position, frame.number.previous(), &mut hot);
             let mut own = frame.sections.iter().filter(|section| section.workspace == *id);
             if own.clone().any(|section| snapshots::is_end(&section.events)) {
                 (hot, damage) = (HotState::default(), None);
@@ -125,10 +127,12 @@ fn replay_one(shared: &Services, id: &WorkspaceId) -> Result<HotState, LoadError
             {
                 damage = Some(Damaged(format!("frame {}: {error}", frame.number.0)));
             }
-            shared.recovered.rebases.apply(frame.number, &mut hot);
+            rebases.apply(frame.number.previous(), frame.number, &mut hot);
+            position = frame.number;
             ControlFlow::Continue(())
         });
-    replayed.map_err(park_if_damaged)?;
+    let end = replayed.map_err(park_if_damaged)?;
+    rebases.apply(position, end, &mut hot);
     match damage {
         Some(damaged) => Err(damaged.into()),
         None => Ok(hot),
