@@ -99,12 +99,6 @@ impl LogStore {
         self.syncing = Some(Syncing::start(&self.inner)?);
         Ok(self)
     }
-
-    /// The view, for what it tells of itself.
-    #[must_use]
-    pub fn view(&self) -> &dyn MarkedView {
-        &*self.inner.view
-    }
 }
 
 impl Inner {

@@ -83,7 +83,7 @@ fn fold_frames(
     let store = FjallStore::open_existing(&dir.join(STORE), options.view)?;
     let snapshots = SnapshotDir::open(dir.join(SNAPSHOTS))?;
     let (last, epoch) = (store.last_position()?, epoch_of(&|key| store.get(Table::Meta, key))?);
-    if last > Position::START {
+    if last > Position::START && snapshots.load()?.position != last {
         fold(&snapshots, &store)?;
         let newest = snapshots.load()?.position;
         if newest != last {

@@ -1,11 +1,11 @@
 //! Reads fjall's write-ahead log to find the end of its whole batches.
 //!
 //! Every entry of the log is a batch: a start with its number of items, the items, an end with
-//! their checksum. Each is synced before the next one begins, so a crash can tear only the last
-//! one, which was never acknowledged. Its parts may reach the disk in any order, though, and fjall
-//! refuses a log whose last batch has its end and lacks something before it. On the other hand
-//! fjall silently drops everything behind a batch whose first bytes are invalid. So this module
-//! finds the end, and fjall reads only whole batches.
+//! their checksum. A crash can tear those that were not synced, and their parts may reach the disk
+//! in any order. fjall refuses a log whose last batch has its end and lacks something before it. On
+//! the other hand fjall silently drops everything behind a batch whose first bytes are invalid. So
+//! this module finds the end, and fjall reads only whole batches. What was synced must not be taken
+//! for torn: [`Behind`] says what proves it.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};

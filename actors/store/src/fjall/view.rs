@@ -42,6 +42,9 @@ struct Open {
     base: Base,
     state: Keyspace,
     marks: Mutex<Marks>,
+    /// Held while anything is written. What is applied between a sync and the batch that tells of
+    /// it would look as if it had been synced too.
+    order: Mutex<()>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -113,10 +116,11 @@ impl Open {
         let base = Base::open(dir, options)?;
         let state = base.keyspace("state", options, SMALL_BLOCKS)?;
         let marks = Mutex::new(Marks::read(&state)?);
-        Ok(Self { base, state, marks })
+        Ok(Self { base, state, marks, order: Mutex::default() })
     }
 
     fn begin(&self, log: LogId, at: &Mark) -> Result<(), StoreError> {
+        let _in_order = self.order.lock();
         let mut batch = self.base.batch(&[], PersistMode::SyncData)?;
         batch.insert(&self.state, LOG_KEY, [&[VERSION], &log.0[..]].concat());
         self.put_applied(&mut batch, at);
@@ -128,6 +132,7 @@ impl Open {
 
     fn apply(&self, at: &Mark, changes: &[Change]) -> Result<(), StoreError> {
         self.base.wait_for_capacity(&self.state)?;
+        let _in_order = self.order.lock();
         let mut batch = self.base.batch(changes, PersistMode::Buffer)?;
         self.put_applied(&mut batch, at);
         batch.commit().map_err(failed)?;
@@ -136,6 +141,7 @@ impl Open {
     }
 
     fn sync(&self) -> Result<Position, StoreError> {
+        let _in_order = self.order.lock();
         let position = self.marks.lock().applied.position;
         self.base.database.persist(PersistMode::SyncData).map_err(failed)?;
         // Only now, and in a batch of its own: what it says must hold whenever it is found. It is
