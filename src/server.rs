@@ -264,6 +264,16 @@ fn free_bytes_min(settings: &Settings, directory: &DataDir) -> u64 {
     })
 }
 
+fn broadcast_options(settings: &Settings) -> BroadcastOptions {
+    BroadcastOptions {
+        recipients_max: settings.broadcasts.max_recipients,
+        max_lateness: Duration::from_secs(settings.broadcasts.max_lateness_seconds),
+        kept_for: settings.broadcasts.kept_days,
+        pause_failure_percent: settings.broadcasts.pause_failure_percent,
+        pause_failure_min: settings.broadcasts.pause_failure_min,
+    }
+}
+
 fn engine_options(
     settings: &Settings,
     directory: &DataDir,
@@ -283,13 +293,7 @@ fn engine_options(
         prices: prices(settings),
         opt_out: OptOutWords::new(&settings.opt_out.stop_words, &settings.opt_out.start_words),
         messages: message_options(settings),
-        broadcasts: BroadcastOptions {
-            recipients_max: settings.broadcasts.max_recipients,
-            max_lateness: Duration::from_secs(settings.broadcasts.max_lateness_seconds),
-            kept_for: settings.broadcasts.kept_days,
-            pause_failure_percent: settings.broadcasts.pause_failure_percent,
-            pause_failure_min: settings.broadcasts.pause_failure_min,
-        },
+        broadcasts: broadcast_options(settings),
         guard: GuardOptions {
             unverified_per_prefix_hour: settings.guard.unverified_per_prefix_hour,
             mode: settings.guard.mode,

@@ -1,6 +1,7 @@
 //! Whether an engine takes work.
 
 use postrider_runtime::clock::ClockHealth;
+use ractor::ActorStatus;
 
 use super::Engine;
 
@@ -30,7 +31,8 @@ impl Engine {
         if let Some(problem) = shared.recovered.log().figures().and_then(|it| it.problem) {
             reasons.push(format!("the log will soon be full: {problem}"));
         }
-        if self.inner.root.get_status() != ractor::ActorStatus::Running {
+        // A start may return before its loop has begun, which is no reason.
+        if self.inner.root.get_status() > ActorStatus::Upgrading {
             reasons.push("the engine's supervisor has stopped".to_owned());
         }
         let mut warnings = clock_warnings(shared.clock.health());

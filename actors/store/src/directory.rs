@@ -19,7 +19,7 @@ use postrider_log::{FileLog, FileOptions, LogId, Start};
 use crate::fjall::FjallView;
 use crate::log_store::{LogStore, Writes};
 use crate::snapshot::{SnapshotDir, SnapshotError};
-use crate::{FjallOptions, FjallStore, Log, MarkedView, Store, StoreError};
+use crate::{FjallOptions, FjallStore, MarkedView, Store, StoreError};
 
 /// The format that this version writes, and the newest one that it reads.
 pub const FORMAT: u64 = 2;

@@ -52,7 +52,7 @@ pub use writer::{
 };
 
 /// The key of the epoch, which counts how often the log was opened for writing: u64, big endian.
-const EPOCH_KEY: &[u8] = b"epoch";
+pub(crate) const EPOCH_KEY: &[u8] = b"epoch";
 
 /// A durable sequence of commits and the state that they add up to, written in one atomic batch.
 ///
@@ -76,7 +76,7 @@ pub trait Store: Log + View {
     /// # Errors
     /// Those of [`commit`](Self::commit); [`StoreError::Damaged`] when the epoch is not a number.
     fn begin_epoch(&self) -> Result<(u64, Position), StoreError> {
-        let epoch = epoch_of(&|key| self.get(Table::Meta, key))? + 1;
+        let epoch = epoch_of(self.get(Table::Meta, EPOCH_KEY)?)? + 1;
         let change = Change::put(Table::Meta, EPOCH_KEY, epoch.to_be_bytes());
         self.commit(Group::new(None, &[change]))?;
         Ok((epoch, self.last_position()?))
@@ -91,11 +91,9 @@ pub trait Store: Log + View {
     }
 }
 
-/// The epoch of a store that keeps it in a record.
-pub(crate) fn epoch_of(
-    get: &dyn Fn(&[u8]) -> Result<Option<Vec<u8>>, StoreError>,
-) -> Result<u64, StoreError> {
+/// The epoch of a store that keeps it in a record, which is at [`EPOCH_KEY`].
+pub(crate) fn epoch_of(record: Option<Vec<u8>>) -> Result<u64, StoreError> {
     let damaged = || StoreError::Damaged("the epoch is not a number".into());
-    let Some(bytes) = get(EPOCH_KEY)? else { return Ok(0) };
+    let Some(bytes) = record else { return Ok(0) };
     Ok(u64::from_be_bytes(bytes.try_into().map_err(|_| damaged())?))
 }

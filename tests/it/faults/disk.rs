@@ -74,10 +74,15 @@ impl Disk {
         run(Command::new("mount").args(["-o", "loop"]).arg(self.image()).arg(self.root()))
     }
 
-    /// Unmounts and mounts it: what was not on the disk is gone.
+    /// Unmounts and mounts it: what was not on the disk is gone. It is a copy that is mounted,
+    /// because a process in a mount namespace of its own may hold the old file system, as it was
+    /// when that began, and then mounting the same file would give the one that was cut again.
     pub fn remount(&self) {
         assert!(matches!(self.kind, Kind::Ext4));
         run(Command::new("umount").arg(self.root())).unwrap();
+        let copy = self.dir.path().join("copy");
+        run(Command::new("cp").arg("--sparse=always").arg(self.image()).arg(&copy)).unwrap();
+        std::fs::rename(copy, self.image()).unwrap();
         self.mount().unwrap();
     }
 

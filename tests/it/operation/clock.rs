@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use postrider_actors::store::directory::open_stopped;
-use postrider_actors::store::{Change, Group, Store, Table};
+use postrider_actors::store::{Change, Group, Table};
 use serde_json::{Value, json};
 
 use crate::support::{TestServer, millis};

@@ -13,7 +13,8 @@ use super::{DirectoryError, DirectoryOptions, Fold, LOG, SNAPSHOTS, STORE, VIEW,
 use crate::fjall::{FjallStore, FjallView};
 use crate::snapshot::SnapshotDir;
 use crate::{
-    DirectorySpace, FreeSpace, Log, MarkedView, Position, StoreError, Table, View, epoch_of,
+    DirectorySpace, EPOCH_KEY, FreeSpace, Log, MarkedView, Position, StoreError, Table, View,
+    epoch_of,
 };
 
 /// Where a crash in the midst of a conversion is tried.
@@ -82,7 +83,8 @@ fn fold_frames(
 ) -> Result<(Position, u64), DirectoryError> {
     let store = FjallStore::open_existing(&dir.join(STORE), options.view)?;
     let snapshots = SnapshotDir::open(dir.join(SNAPSHOTS))?;
-    let (last, epoch) = (store.last_position()?, epoch_of(&|key| store.get(Table::Meta, key))?);
+    let last = store.last_position()?;
+    let epoch = epoch_of(store.get(Table::Meta, EPOCH_KEY)?)?;
     if last > Position::START && snapshots.load()?.position != last {
         fold(&snapshots, &store)?;
         let newest = snapshots.load()?.position;

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use super::convert::{STEPS, end_at};
 use super::*;
 use crate::log::conformance::frame;
-use crate::{Change, Group, Position, Table, View};
+use crate::{Change, Group, Log as _, Position, Table, View};
 
 fn options() -> DirectoryOptions {
     DirectoryOptions {

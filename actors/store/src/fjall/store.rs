@@ -69,7 +69,7 @@ impl FjallStore {
     /// be read or written.
     pub fn open(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         create::create_if_missing(dir, |new| Open::open_database(new, options).map(drop))?;
-        let slot = Slot::new(Open::open(dir, options, Attempts::One)?);
+        let slot = Slot::new(Open::database(dir, options, Attempts::One)?);
         Ok(Self { dir: dir.to_owned(), options, slot })
     }
 
@@ -128,7 +128,7 @@ impl Log for FjallStore {
     }
 
     fn reopen(&self) -> Result<(), StoreError> {
-        self.slot.reopen(|| Open::open(&self.dir, self.options, Attempts::Many))
+        self.slot.reopen(|| Open::database(&self.dir, self.options, Attempts::Many))
     }
 
     fn begins_after(&self) -> Result<Position, StoreError> {
@@ -144,7 +144,7 @@ impl Log for FjallStore {
 }
 
 impl Open {
-    fn open(dir: &Path, options: FjallOptions, attempts: Attempts) -> Result<Self, StoreError> {
+    fn database(dir: &Path, options: FjallOptions, attempts: Attempts) -> Result<Self, StoreError> {
         let end_of = |log: &Path| end_of(log, Behind::AnyBatch);
         open::open_locked(dir, attempts, &end_of, || Self::open_database(dir, options))
     }

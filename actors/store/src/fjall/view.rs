@@ -72,7 +72,7 @@ impl FjallView {
     /// be read or written.
     pub fn open(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         create::create_if_missing(dir, |new| Open::open_database(new, options).map(drop))?;
-        let slot = Slot::new(Open::open(dir, options, Attempts::One)?);
+        let slot = Slot::new(Open::database(dir, options, Attempts::One)?);
         Ok(Self { dir: dir.to_owned(), options, slot })
     }
 
@@ -82,7 +82,7 @@ impl FjallView {
     /// Those of [`open_existing`](Self::open_existing).
     pub(crate) fn open_again(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         open::must_exist(dir)?;
-        let slot = Slot::new(Open::open(dir, options, Attempts::Many)?);
+        let slot = Slot::new(Open::database(dir, options, Attempts::Many)?);
         Ok(Self { dir: dir.to_owned(), options, slot })
     }
 
@@ -107,7 +107,7 @@ impl FjallView {
 }
 
 impl Open {
-    fn open(dir: &Path, options: FjallOptions, attempts: Attempts) -> Result<Self, StoreError> {
+    fn database(dir: &Path, options: FjallOptions, attempts: Attempts) -> Result<Self, StoreError> {
         let end_of = |log: &Path| end_of(log, Behind::SyncedMark);
         open::open_locked(dir, attempts, &end_of, || Self::open_database(dir, options))
     }
@@ -254,6 +254,6 @@ impl MarkedView for FjallView {
     }
 
     fn reopen(&self) -> Result<(), StoreError> {
-        self.slot.reopen(|| Open::open(&self.dir, self.options, Attempts::Many))
+        self.slot.reopen(|| Open::database(&self.dir, self.options, Attempts::Many))
     }
 }

@@ -1,5 +1,6 @@
-//! Tests of the store over a log: what was acknowledged outlives every failure, and the view is
-//! what the log adds up to.
+//! Tests of the store over a log, through failures, crashes and power cuts.
+//!
+//! What was acknowledged outlives all of them, and the view is what the log adds up to.
 
 mod histories;
 mod on_disk;
@@ -67,7 +68,7 @@ fn commit(store: &dyn Store, number: u64) -> Result<Position, StoreError> {
     let sections = vec![Section { workspace: "acme".parse().unwrap(), events }];
     let frame = Frame { epoch: 0, number: store.last_position()?.next(), sections };
     let mut value = number.to_be_bytes().to_vec();
-    value.resize(if number % 3 == 0 { 1_000 } else { 8 }, 0);
+    value.resize(if number.is_multiple_of(3) { 1_000 } else { 8 }, 0);
     let change = Change::put(Table::Keys, [(number % 7) as u8], value);
     store.commit(Group::new(Some(&frame), &[change]))
 }
