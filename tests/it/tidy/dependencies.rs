@@ -28,7 +28,7 @@ const WORKSPACE: &str = "postrider-workspace";
 const FACE: &str = "postrider-actors";
 const SERVER: &str = "postrider";
 
-const CRATES: [Row; 11] = [
+const CRATES: [Row; 12] = [
     Row {
         name: DOMAIN,
         reason: "Only a dependency list can prove that rules are pure.",
