@@ -7,7 +7,7 @@ use super::*;
 use crate::engine::stored_clock::{ClockRebase, rebase_stopped};
 use crate::{AuditFilter, OtpStatus};
 use postrider_store::directory::open_stopped;
-use postrider_store::{Direction, Keep};
+use postrider_store::{Direction, FjallStore, Keep};
 use postrider_workspace::{IdempotencyKey, Route};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -172,4 +172,20 @@ async fn a_rebase_is_folded_into_snapshots() {
         acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
         engine.shutdown(LONG).await.unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_of_an_earlier_format_is_rebased_and_then_converted() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FjallStore::open(&dir.path().join("store"), Default::default()).unwrap();
+    let engine = Engine::start(options(store, START.plus(3 * DAY))).await.unwrap();
+    let ahead = use_ahead(&engine).await;
+    engine.shutdown(LONG).await.unwrap();
+    drop(engine);
+    rebase_directory(&dir).await;
+    assert!(dir.path().join("store").is_dir(), "its format stays");
+    let engine = start_at(dir.path(), START.plus(SECOND), u64::MAX).await;
+    assert!(dir.path().join("view").is_dir());
+    is_rebased(&engine, START, &ahead).await;
+    engine.shutdown(LONG).await.unwrap();
 }
