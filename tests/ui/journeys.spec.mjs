@@ -153,6 +153,20 @@ test('3: a broadcast is composed, seen before it is sent, and watched', async ({
   for (const sample of samples) expect(received).toContain(sample);
 });
 
+test('a segment is counted while its filter is made', async ({ signed: page, world }) => {
+  test.skip(!world.has('/v1/segments/count'), 'the server counts no filter yet');
+  const contacts = [...Array(60).keys()].map((i) => ({ name: `Person ${i}`, phone: `+1555030${2000 + i}`, tags: ['spring'] }));
+  await world.api('POST', '/v1/contacts/batch', { contacts });
+  await visit(page, '/segments');
+  await page.getByRole('button', { name: 'New segment' }).first().click();
+  const dialog = page.getByRole('dialog', { name: 'New segment' });
+  await dialog.getByRole('textbox', { name: 'Name' }).fill('Spring');
+  await dialog.getByRole('textbox', { name: 'Any of the tags' }).fill('spring');
+  await expect(dialog.getByRole('status', { name: 'Contacts in segment' })).toHaveText('60 contacts');
+  await dialog.getByRole('button', { name: 'Save segment' }).click();
+  await expect(heading(page, 'Spring')).toBeVisible();
+});
+
 test('4: an agent answers by keyboard, and the window closes', async ({ signed: page, world }) => {
   test.skip(!world.has('/v1/conversations/counts'), 'the server tells no reply window yet');
   const phone = `+1666${String(Date.now()).slice(-7)}`;
