@@ -275,3 +275,13 @@ test('a key is made, shown once and revoked', async ({ signed: page, world }) =>
   await page.getByRole('dialog', { name: 'Revoke key?' }).getByRole('button', { name: 'Revoke key' }).click();
   await expect(page.getByRole('row', { name })).toHaveCount(0);
 });
+
+test('a code that is active is sent again from its page', async ({ signed: page, world }) => {
+  const { request_id: id } = await world.api('POST', '/v1/otp/send', { phone: '+15550100701' });
+  await visit(page, `/codes/${id}`);
+  const again = page.getByRole('button', { name: 'Resend' });
+  await expect(again).toBeEnabled();
+  await world.api('POST', '/v1/sandbox/clock', { advance_seconds: 61 });
+  await again.click();
+  await expect.poll(async () => (await world.api('GET', '/v1/sandbox/messages?to=%2B15550100701')).data.length).toBe(2);
+});

@@ -35,7 +35,7 @@ export default function page() {
     },
     onEvent: (event) => (event.data?.request_id === id ? load() : undefined),
     resync: load,
-    actions: () => (can('otp:send') ? button(t('Resend'), resend, { disabled: otp.data?.status !== 'pending' }) : ''),
+    actions: () => (can('otp:send') ? button(t('Resend'), resend, { disabled: otp.data?.status !== 'active' }) : ''),
     view: () => html`${shown(
       otp,
       () =>
@@ -45,7 +45,7 @@ export default function page() {
           [t('Tries left'), number(otp.data.attempts_remaining)],
           [
             t('Valid'),
-            otp.data.status === 'pending'
+            otp.data.status === 'active'
               ? countdown(t('Valid'), otp.data.expires_at, t('Over'))
               : time(otp.data.expires_at),
           ],

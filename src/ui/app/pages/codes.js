@@ -12,7 +12,7 @@ import { funnel } from '../lib/chart.js';
 import { icon } from '../lib/icons.js';
 
 /** @typedef {import('../lib/types.js').Otp} Otp */
-const STATUSES = ['pending', 'verified', 'expired', 'failed'];
+const STATUSES = ['active', 'verified', 'expired', 'invalidated'];
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
@@ -137,7 +137,7 @@ const countries = (data) =>
         rows: [...data].sort((a, b) => b.sent - a.sent).slice(0, 8),
         key: (r) => r.country,
         columns: [
-          { name: t('Country'), cell: (r) => r.country },
+          { name: t('Country'), cell: (r) => html`<span dir="ltr">+${r.country}</span>` },
           { name: t('Sent'), kind: 'num', cell: (r) => number(r.sent) },
           { name: t('Verified'), kind: 'num', cell: (r) => number(r.verified) },
           { name: t('Share'), kind: 'num', cell: (r) => percent(r.sent ? r.verified / r.sent : null) },

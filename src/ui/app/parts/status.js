@@ -18,6 +18,8 @@ const STATES = {
   running: ['info', 'play'],
   sending: ['info', 'play'],
   started: ['info', 'play'],
+  active: ['info', 'clock'],
+  invalidated: ['bad', 'cross'],
   pending: ['neutral', 'clock'],
   queued: ['neutral', 'clock'],
   scheduled: ['neutral', 'clock'],
