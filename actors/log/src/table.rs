@@ -29,6 +29,7 @@ pub const NUMBERS: &[(u8, &str)] = &[
     (24, "mails"),
     (25, "mail_queue"),
     (26, "audit"),
+    (27, "otps"),
 ];
 
 /// The name of the table with this number.

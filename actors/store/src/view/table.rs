@@ -130,6 +130,7 @@ impl Table {
             Self::Otps => "otps",
         }
     }
+
     /// The table's number in the log. It must never change.
     #[must_use]
     pub const fn number(self) -> u8 {
@@ -160,6 +161,7 @@ impl Table {
             Self::Mails => 24,
             Self::MailQueue => 25,
             Self::Audit => 26,
+            Self::Otps => 27,
         }
     }
 

@@ -222,7 +222,9 @@ fn count(
     agent: Option<&str>,
 ) -> Result<ConversationCounts, StoreError> {
     use ConversationStatus::{Open, Pending, Resolved};
-    let of = |status, agent| Ok(total(store, workspace, Some(status), agent)?.unwrap_or(0));
+    let of = |status, agent| {
+        Ok::<_, StoreError>(total(store, workspace, Some(status), agent)?.unwrap_or(0))
+    };
     let mine = match agent.filter(|agent| !agent.is_empty()) {
         Some(_) => of(Open, agent)? + of(Pending, agent)?,
         None => 0,
