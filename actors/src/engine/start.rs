@@ -141,10 +141,15 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         Root { shared: Arc::clone(&shared), snapshots, access: access_of, audit: audit_of, space };
     let waiting = opened.damaged.into_iter().chain(opened.deleting);
     let root = begin(root, options.recorder, opened.removed, waiting).await?;
-    opened.broadcasts.resume(&shared.broadcasts).await;
-    template_sync::resume(&shared);
-    sandbox_reports::begin(&sandbox, &shared);
+    go_on(opened.broadcasts, &shared, &sandbox).await;
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, audit, people, sandbox, root }) })
+}
+
+/// Goes on with what a stop ended, once everything runs.
+async fn go_on(broadcasts: recover::Found, shared: &Arc<Services>, sandbox: &Arc<Sandbox>) {
+    broadcasts.resume(&shared.broadcasts).await;
+    template_sync::resume(shared);
+    sandbox_reports::begin(sandbox, shared);
 }
 
 /// Everybody who may sign in.

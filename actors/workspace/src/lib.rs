@@ -44,7 +44,7 @@ pub use analytics::{AdDay, CampaignCounts, CampaignDays, CampaignGrouping, Campa
 #[cfg(any(test, feature = "testing"))]
 pub use contacts::whole as whole_contacts;
 pub use contacts::{
-    Contact, ContactChange, ContactFilter, ContactMade, ContactsCount, ContactsPage, ContactsWalk,
+    Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
     CreateContactError, CreateSegmentError, NewContact, ReadContactError, SEGMENTS_MAX, Segment,
     SegmentError, SegmentsPage,
 };
@@ -63,6 +63,6 @@ pub use inbox::{
 };
 pub use messages::ReplyError;
 pub use otp::{OtpCursor, OtpDays, OtpFilter, OtpRow, OtpsPage};
-pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
+pub use suppressions::{ContactsCount, Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub use webhooks::{DisableInWorkspace, WebhookChange, WebhookError};

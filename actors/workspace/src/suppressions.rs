@@ -6,6 +6,7 @@
 
 mod channel_choice;
 mod filter;
+mod reach;
 
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
@@ -27,6 +28,7 @@ use postrider_domain::unavailable::Unavailable;
 pub(crate) use channel_choice::{Choice, chose, follow, share, stopped_marketing};
 pub(crate) use filter::{all, opted_out};
 pub use filter::{any, is_opted_out};
+pub use reach::ContactsCount;
 
 const TABLE: Table = Table::Suppressions;
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::support::{Reply, TestServer};
+use crate::support::{Api, Reply, TestServer};
 
 const ID: &str = "01jd3v0x5n8m7k2q4r6s8t0w2y";
 
@@ -145,6 +145,13 @@ fn filled(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
+/// A key that may not do something is told so, as the document says.
+async fn check_forbidden(document: &Value, operation: &Value, api: &Api, method: &str, path: &str) {
+    let refused = api.call(method, path, &[], b"").await;
+    refused.check(403, "FORBIDDEN");
+    check_documented(document, operation, &refused);
+}
+
 #[tokio::test]
 async fn the_document_is_true_of_the_server() {
     let server = TestServer::with(&[("LIMITS__UNAUTHENTICATED_PER_MINUTE", "0")]).await;
@@ -172,9 +179,7 @@ async fn the_document_is_true_of_the_server() {
                 Some(Some(scheme)) if scheme == "adminToken" => server.admin(),
                 Some(Some(scheme)) if scheme == "session" => {
                     // The tests of people try it with a session.
-                    let refused = server.demo().call(&method, &path, &[], b"").await;
-                    refused.check(403, "FORBIDDEN");
-                    check_documented(&document, operation, &refused);
+                    check_forbidden(&document, operation, &server.demo(), &method, &path).await;
                     continue;
                 }
                 _ => server.stranger(),
@@ -202,9 +207,7 @@ async fn the_document_is_true_of_the_server() {
             let needs_scope =
                 !path.contains("/analytics") && !["/v1/me", "/v1/workspace"].contains(&&*path);
             if path.starts_with("/v1/") && needs_scope {
-                let refused = weak.call(&method, &path, &[], b"").await;
-                refused.check(403, "FORBIDDEN");
-                check_documented(&document, operation, &refused);
+                check_forbidden(&document, operation, &weak, &method, &path).await;
             }
         }
     }

@@ -121,7 +121,7 @@ async fn phones_that_are_on_report_by_themselves() {
     let text = |to: &str| json!({"to": to, "type": "text", "text": "Hello"});
     let send = async |to: &str| {
         demo.post("/v1/sandbox/inbound", json!({"from": to, "text": "Hi"})).await.ok();
-        let sent = demo.post("/v1/messaging/messages", text(to)).await.ok();
+        let sent = demo.post("/v1/messaging/send", text(to)).await.ok();
         sent["message_id"].as_str().unwrap().to_owned()
     };
     let status = async |id: &str| {

@@ -1,5 +1,4 @@
-//! Reports of what the sandbox delivered: those that are asked for, and those that it makes by
-//! itself, as a phone that is switched on does.
+//! Reports of what the sandbox delivered, when asked for or by itself.
 
 use std::sync::Arc;
 

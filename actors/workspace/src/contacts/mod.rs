@@ -15,7 +15,7 @@ pub(crate) mod index;
 #[cfg(any(test, feature = "testing"))]
 mod index_check;
 pub(crate) mod known_names;
-mod list;
+pub(crate) mod list;
 mod merge;
 mod occupancy;
 mod rebuild;
@@ -30,9 +30,7 @@ pub use filter::ContactFilter;
 pub use list::{ContactsPage, ReadContactError};
 pub use rebuild::{RebuildError, see_to_index};
 pub use record::{Contact, ContactChange, NewContact};
-pub use segments::{
-    ContactsCount, CreateSegmentError, SEGMENTS_MAX, Segment, SegmentError, SegmentsPage,
-};
+pub use segments::{CreateSegmentError, SEGMENTS_MAX, Segment, SegmentError, SegmentsPage};
 
 pub(crate) use change::{find as find_contact, put_changed};
 pub(crate) use create::{

@@ -17,7 +17,6 @@ use crate::contacts::filter::{ContactFilter, Matcher};
 use crate::contacts::list;
 use crate::contacts::list::ContactsPage;
 use crate::contacts::record::{self, Contact};
-use crate::suppressions;
 
 /// A saved filter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,17 +33,6 @@ pub struct Segment {
 
 /// Most segments of a workspace.
 pub const SEGMENTS_MAX: usize = 1000;
-
-/// How many contacts a filter matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ContactsCount {
-    /// All of them.
-    pub contacts: usize,
-    /// Those of them that have a phone.
-    pub with_phone: usize,
-    /// Those of these whose phone has opted out.
-    pub suppressed: usize,
-}
 
 /// Why a segment was not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -101,17 +89,6 @@ impl Workspace {
         filter: Option<ContactFilter>,
     ) -> Result<Segment, SegmentError> {
         self.perform(UpdateSegment { id, name, filter }).await
-    }
-
-    /// How many contacts match now.
-    ///
-    /// # Errors
-    /// [`Unavailable`] when the store cannot be read.
-    pub async fn count_contacts(
-        &self,
-        filter: ContactFilter,
-    ) -> Result<ContactsCount, Unavailable> {
-        self.scan(move |store, workspace| count(store, workspace, &filter)).await
     }
 
     /// Deletes a segment; its contacts stay.
@@ -289,22 +266,6 @@ fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
 
 fn key(workspace: &WorkspaceId, id: SegmentId) -> Vec<u8> {
     [prefix(workspace).as_slice(), id.as_bytes()].concat()
-}
-
-fn count(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-    filter: &ContactFilter,
-) -> Result<ContactsCount, StoreError> {
-    let contacts = list::page(store, workspace, filter, 0, 0)?.total;
-    let mut phones = Vec::new();
-    list::phones(store, workspace, filter, &mut |phone| {
-        phones.push(phone);
-        ControlFlow::Continue(())
-    })?;
-    let out = suppressions::opted_out(store, workspace, &phones)?;
-    let suppressed = out.into_iter().filter(|is_out| *is_out).count();
-    Ok(ContactsCount { contacts, with_phone: phones.len(), suppressed })
 }
 
 fn page(
