@@ -17,6 +17,23 @@ pub(super) struct Layers {
 }
 
 impl Layers {
+    /// The parsed value of a key.
+    pub(super) fn take<T>(
+        &self,
+        section: &'static str,
+        key: &'static str,
+        read: impl Fn(&Raw) -> Option<T>,
+        allowed: &'static str,
+    ) -> Result<T, SettingsError> {
+        self.value(section, key).and_then(|(raw, _)| read(raw)).ok_or_else(|| {
+            // The defaults contain every key and each layer was checked, so only a missing default
+            // gets here. A test detects that first.
+            let origin = self.origin(section, key);
+            let key = format!("{section}.{key}");
+            SettingsError::BadValue { origin, key, allowed: allowed.to_owned() }
+        })
+    }
+
     /// Adds the text of a file.
     pub(super) fn add_file(&mut self, text: &str, origin: &Origin) -> Result<(), SettingsError> {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {

@@ -4,7 +4,7 @@ use postrider_actors::domain::Limits;
 
 use super::error::{Origin, Refusal, SettingsError};
 use super::layers::Layers;
-use super::section::{SectionSpec, take};
+use super::section::SectionSpec;
 use super::value::{self, Raw};
 
 /// `[limits]`. Its keys are the engine's, so a new limit needs no line here.
@@ -58,12 +58,12 @@ fn session_rate(raw: &Raw) -> Option<u32> {
 
 /// The requests of a session in a minute.
 pub(super) fn build_session_rate(layers: &Layers) -> Result<u32, SettingsError> {
-    take(layers, LIMITS.name, SESSION_RATE, session_rate, SESSION_ALLOWED)
+    layers.take(LIMITS.name, SESSION_RATE, session_rate, SESSION_ALLOWED)
 }
 
 /// The rate of numbers that have none of their own.
 pub(super) fn build_number_rate(layers: &Layers) -> Result<Option<u32>, SettingsError> {
-    take(layers, LIMITS.name, NUMBER_RATE, rate, RATE_ALLOWED)
+    layers.take(LIMITS.name, NUMBER_RATE, rate, RATE_ALLOWED)
 }
 
 /// What the limit of this name may be. The texts stand for the largest values of the engine.
@@ -82,7 +82,7 @@ fn limit(name: &str) -> impl Fn(&Raw) -> Option<u64> {
 pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
     let mut table = serde_json::Map::new();
     for name in Limits::NAMES {
-        let limit = take(layers, LIMITS.name, name, limit(name), limit_allowed(name))?;
+        let limit = layers.take(LIMITS.name, name, limit(name), limit_allowed(name))?;
         table.insert((*name).to_owned(), limit.into());
     }
     serde_json::from_value(table.into()).map_err(|error| SettingsError::BadValue {

@@ -48,26 +48,10 @@ macro_rules! section {
             };
 
             pub(super) fn build(layers: &Layers) -> Result<Self, SettingsError> {
-                Ok(Self { $($key: take(layers, $name, stringify!($key), $read, $allowed)?,)* })
+                Ok(Self { $($key: layers.take($name, stringify!($key), $read, $allowed)?,)* })
             }
         }
     };
-}
-
-pub(super) fn take<T>(
-    layers: &Layers,
-    section: &'static str,
-    key: &'static str,
-    read: impl Fn(&Raw) -> Option<T>,
-    allowed: &'static str,
-) -> Result<T, SettingsError> {
-    layers.value(section, key).and_then(|(raw, _)| read(raw)).ok_or_else(|| {
-        // The defaults contain every key and each layer was checked, so only a missing default gets
-        // here. A test detects that first.
-        let origin = layers.origin(section, key);
-        let key = format!("{section}.{key}");
-        SettingsError::BadValue { origin, key, allowed: allowed.to_owned() }
-    })
 }
 
 section! {

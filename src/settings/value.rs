@@ -390,14 +390,11 @@ mod tests {
     fn subnets_stand_between_commas() {
         let read = |text: &str| subnets(&Raw::Text(text.into())).map(|subnets| subnets.len());
         assert_eq!((read(""), read("127.0.0.0/8, ::1/128")), (Some(0), Some(2)));
-        for bad in ["127.0.0.1", "127.0.0.0/33", "home/8"] {
-            assert_eq!(read(bad), None, "{bad}");
-        }
+        assert_eq!(["127.0.0.1", "127.0.0.0/33", "home/8"].map(read), [None; 3]);
     }
 
     #[test]
     fn secrets_are_not_printed() {
-        let shown = format!("{:?} {:?}", Secret::new("hush"), MasterKey::new([7; 32]));
-        assert_eq!(shown, "Secret(…) MasterKey(…)");
+        assert_eq!(format!("{:?}", MasterKey::new([7; 32])), "MasterKey(…)");
     }
 }

@@ -339,17 +339,18 @@ pub struct Subscriber {
 
 impl Subscriber {
     /// Queues a batch for the next group commit that has room for it, and returns that group's
-    /// number. The batches of one subscriber are committed in the order of the calls. The notification with this number reports the result.
-    /// It covers all batches of this subscriber in that group. It never comes before this call has
-    /// queued the batch, but it may come before the call returns.
+    /// number. The batches of one subscriber are committed in the order of the calls. The
+    /// notification with this number reports the result. It covers all batches of this subscriber
+    /// in that group. It never comes before this call has queued the batch, but it may come before
+    /// the call returns.
     ///
     /// **After a failed commit that included its batches, a subscriber refuses every submit**,
     /// because new batches would be computed from a state that is not durable. The caller must
     /// rebuild that state and subscribe again.
     ///
     /// A full queue refuses no batch: its state has changed already. The caller asks
-    /// [`Writer::has_room`] before it changes anything for a command. So the queue exceeds its bound
-    /// by one command for each thread at most, and by what the engine must write itself.
+    /// [`Writer::has_room`] before it changes anything for a command. So the queue exceeds its
+    /// bound by one command for each thread at most, and by what the engine must write itself.
     ///
     /// # Errors
     /// [`CommitError::TooLarge`] or [`CommitError::Closed`], with nothing queued;

@@ -1,5 +1,4 @@
-//! Serves the OpenAPI document and the pages about errors, and leads to the page that shows the
-//! document.
+//! Serves the OpenAPI document and the pages about errors, and leads to the dashboard's explorer.
 
 use axum::http::StatusCode;
 

@@ -6,22 +6,23 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use ractor::ActorRef;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use postrider_number::Numbers;
 use postrider_store::{CommitError, GroupNumber};
 
-use crate::mailbox::message::WorkspaceMessage;
 use crate::mailbox::output_gate::SharedHeld;
 
 /// Most releases that are taken at once.
 const TAKEN_MAX: usize = 64;
 
+/// Tells an actor what became of a group.
+pub(crate) type Tell = Arc<dyn Fn(GroupNumber, Result<(), CommitError>) + Send + Sync>;
+
 /// What became of a group in which a workspace had something.
 pub(crate) struct Release {
     pub(crate) held: SharedHeld,
-    pub(crate) actor: ActorRef<WorkspaceMessage>,
+    pub(crate) tell: Tell,
     pub(crate) group: GroupNumber,
     pub(crate) result: Result<(), CommitError>,
 }
@@ -50,7 +51,7 @@ impl Releaser {
 async fn run(mut releases: UnboundedReceiver<Release>, numbers: Arc<Numbers>) {
     let mut taken = Vec::with_capacity(TAKEN_MAX);
     while releases.recv_many(&mut taken, TAKEN_MAX).await > 0 {
-        for Release { held, actor, group, result } in taken.drain(..) {
+        for Release { held, tell, group, result } in taken.drain(..) {
             if result.is_ok() {
                 let open = || held.lock().open(group, |messages| numbers.dispatch(messages));
                 // Other workspaces' answers must go out whatever one of them does.
@@ -58,9 +59,8 @@ async fn run(mut releases: UnboundedReceiver<Release>, numbers: Arc<Numbers>) {
                     tracing::error!("an answer panicked while it was given");
                 }
             }
-            // An actor that is gone has nobody left to answer. The cast is behind the opening, so
-            // that a failure fails what is left only.
-            drop(actor.cast(WorkspaceMessage::Committed(group, result)));
+            // Behind the opening, so that a failure fails what is left only.
+            tell(group, result);
         }
     }
 }

@@ -73,6 +73,34 @@ enum Step {
     Commit,
 }
 
+/// What must be in the store of one workspace.
+#[derive(Debug, Clone, Default)]
+struct Expected {
+    journal: Vec<u8>,
+    /// Entries of the event log, and their bytes.
+    entries: u64,
+    log_bytes: u64,
+    /// Its record.
+    value: Option<Vec<u8>>,
+}
+
+impl Expected {
+    fn check(&self, store: &Gated, n: usize, of: &Subscriber) -> Result<(), TestCaseError> {
+        prop_assert_eq!(&journal_of(store, of.workspace().as_str()), &self.journal);
+        let (mut next, mut bytes) = (1, 0);
+        let mut visit = |chunk: LogChunk| {
+            assert_eq!(chunk.first, next, "the log has no gap");
+            (next, bytes) = (next + u64::from(chunk.count), bytes + chunk.entries.len() as u64);
+            ControlFlow::Continue(())
+        };
+        scan_event_log(store, of.workspace(), 0, &mut visit).unwrap();
+        prop_assert_eq!((next - 1, bytes), (self.entries, self.log_bytes));
+        let key = [b'0' + u8::try_from(n).unwrap()];
+        prop_assert_eq!(&store.get(Table::Keys, &key).unwrap(), &self.value);
+        Ok(())
+    }
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let size = || prop_oneof![4 => 0..400_usize, 1 => 5_000..90_000_usize];
     prop_oneof![
@@ -93,13 +121,13 @@ proptest! {
         let subscribers: Vec<_> =
             (0..4).map(|n| subscribe(&writer, &format!("workspace-{n}"))).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let mut expected = vec![(Vec::new(), 0_u64, 0_u64, None); 4];
+        let mut expected = vec![Expected::default(); 4];
         let (mut unowned, mut last, mut waiting) = (None, [0; 4], Vec::new());
         for (at, step) in steps.iter().enumerate() {
             let byte = u8::try_from(at).unwrap();
             match step {
                 Step::Submit(who, [events, log, change]) => {
-                    let (all, entries, before, value) = &mut expected[*who];
+                    let expected = &mut expected[*who];
                     let (events, log) = (vec![byte; *events], vec![byte; *log]);
                     let key = [b'0' + u8::try_from(*who).unwrap()];
                     let stored = vec![byte; *change];
@@ -108,8 +136,8 @@ proptest! {
                     let batch = Batch {
                         events: &events,
                         log: &log,
-                        log_first: *entries + 1,
-                        log_before: *before,
+                        log_first: expected.entries + 1,
+                        log_before: expected.log_bytes,
                         log_count: u32::from(!log.is_empty()),
                         changes: &changes,
                         deferrable: false,
@@ -117,10 +145,10 @@ proptest! {
                     let group = subscribers[*who].0.submit(batch).unwrap();
                     prop_assert!(group >= last[*who], "batches of one never go back");
                     last[*who] = group;
-                    all.extend_from_slice(&events);
-                    *entries += u64::from(!log.is_empty());
-                    *before += log.len() as u64;
-                    *value = Some(stored);
+                    expected.journal.extend_from_slice(&events);
+                    expected.entries += u64::from(!log.is_empty());
+                    expected.log_bytes += log.len() as u64;
+                    expected.value = Some(stored);
                 }
                 Step::Changes(bytes) => {
                     let value = vec![byte; *bytes];
@@ -138,19 +166,8 @@ proptest! {
         }
         drop(gate.permits);
         runtime.block_on(writer.barrier()).unwrap();
-        for (n, (all, entries, before, value)) in expected.into_iter().enumerate() {
-            let (subscriber, name) = (&subscribers[n].0, format!("workspace-{n}"));
-            prop_assert_eq!(journal_of(&*store, &name), all);
-            let (mut next, mut bytes) = (1, 0);
-            let mut visit = |chunk: LogChunk| {
-                assert_eq!(chunk.first, next, "the log has no gap");
-                (next, bytes) = (next + u64::from(chunk.count), bytes + chunk.entries.len() as u64);
-                ControlFlow::Continue(())
-            };
-            scan_event_log(&*store, subscriber.workspace(), 0, &mut visit).unwrap();
-            prop_assert_eq!((next - 1, bytes), (entries, before));
-            let key = [b'0' + u8::try_from(n).unwrap()];
-            prop_assert_eq!(store.get(Table::Keys, &key).unwrap(), value);
+        for (n, expected) in expected.iter().enumerate() {
+            expected.check(&store, n, &subscribers[n].0)?;
         }
         prop_assert_eq!(store.get(Table::Keys, b"unowned").unwrap(), unowned);
         drop(waiting);
