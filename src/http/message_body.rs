@@ -170,8 +170,8 @@ mod tests {
         let document = serde_json::to_value(openapi_document()).unwrap();
         let mut found = Vec::new();
         lists(&document["components"]["schemas"], "", &mut found);
-        // The two bodies, a message, one of the sandbox, one of a conversation, and an event.
-        assert_eq!(found.len(), 6, "{found:?}");
+        // The two bodies, a message, two rows of the sandbox, one of a conversation, and an event.
+        assert_eq!(found.len(), 7, "{found:?}");
         for (path, description) in found {
             for word in MessageKind::WORDS {
                 assert!(description.contains(&format!("`{word}`")), "{path}: {description}");

@@ -269,8 +269,8 @@ mod tests {
         for (method, path, status, expected) in [
             ("get", "/admin/v1/workspaces", "409", false),
             ("post", "/admin/v1/workspaces", "409", true),
-            ("post", "/v1/otp/send", "409", false),
-            ("post", "/v1/messaging/otp/send", "409", false),
+            ("post", "/v1/otp/send", "409", true),
+            ("post", "/v1/otp/verify", "409", false),
             ("post", "/v1/otp/verify", "404", true),
             ("get", "/v1/otp/{request_id}", "404", true),
             ("get", "/admin/v1/workspaces/{workspace}/keys", "400", true),
