@@ -30,9 +30,10 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// The readme and what is below `docs/`, in the order of their names.
+/// The readme and the texts below `docs/`, in the order of their names. Pictures are no documents.
 fn documents() -> Vec<Document> {
     let mut paths = files(&root().join("docs"));
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     paths.sort();
     let below = paths.iter().map(|path| path.strip_prefix(root()).unwrap().display().to_string());
     let names = std::iter::once("README.md".to_owned()).chain(below);
