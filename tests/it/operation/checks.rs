@@ -58,7 +58,7 @@ async fn unknown_routes_and_wrong_methods_have_the_error_shape() {
     for path in [
         "/v1",
         "/v1/",
-        "/v1/otp",
+        "/v1/otps",
         "/v1/otp/",
         "/v1/otp/send/",
         "/v1/otp/send/x",

@@ -128,6 +128,7 @@ async fn phones_that_are_on_report_by_themselves() {
         demo.get(&format!("/v1/messaging/messages/{id}")).await.ok()["status"].clone()
     };
     let before = send("+15550000001").await;
+    eventually("sent", async || (status(&before).await == "sent").then_some(())).await;
     for (word, to) in [("delivered", "+15550000002"), ("read", "+15550000003")] {
         demo.put(settings, json!({ "auto_deliver": word })).await.ok();
         assert_eq!(demo.get(settings).await.ok()["auto_deliver"], word);
