@@ -7,7 +7,7 @@ HEAD = '''"""What the server answers. Made from /openapi.json; do not edit."""
 import datetime as dt
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, RootModel, Tag
 
 from .._model import Model
 
@@ -153,9 +153,15 @@ else:
         ],
         Discriminator(_tag),
     ]
+
+
+class EventRow(RootModel[Event]):
+    """An event that is an answer by itself."""
+
 '''
     order = [text for name, text in models.written.items()]
     text = "\n\n".join([BASE, *order, *events.values()])
     rebuild = "\n".join(f"{name}.model_rebuild()" for name in models.written)
-    every = sorted([*models.written, *names.values(), "Event", "EventBase", "UnknownEvent"])
+    shared = ["Event", "EventBase", "EventRow", "UnknownEvent"]
+    every = sorted([*models.written, *names.values(), *shared])
     return HEAD + "\n" + text + "\n" + union + "\n" + rebuild + f"\n\n__all__ = {every!r}\n"

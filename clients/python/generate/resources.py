@@ -142,6 +142,8 @@ class Methods:
                 f"{self.prefix}Export[{answer}]",
                 f"return {self.prefix}Export(self._transport, call, {answer})",
             )
+        if operation.answer == "EventRow":
+            return "m.Event", f"return ({wait}self._transport.answer(call, m.EventRow)).root"
         if operation.kind == "one":
             return answer, f"return {wait}self._transport.answer(call, {answer})"
         row = "m." + self.models.type_of(self.document.row(operation.answer)).strip('"')
