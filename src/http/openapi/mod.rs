@@ -120,8 +120,8 @@ impl Modify for Shared {
             components.add_security_scheme(name, SecurityScheme::Http(scheme));
         }
         let cookie = ApiKeyValue::with_description(
-            "postrider_…",
-            "The session of a person. The name ends in eight digits of the server's own",
+            "postrider",
+            "The session of a person. `_` and eight digits of the server's own end the name",
         );
         components.add_security_scheme(SESSION, SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
         for (path, item) in &mut document.paths.paths {
