@@ -11,7 +11,6 @@ mod listeners;
 pub mod logging;
 mod metrics;
 mod places;
-mod refusal_backoff;
 mod serve;
 mod server;
 pub mod settings;

@@ -22,7 +22,6 @@ use tower_service::Service as _;
 use crate::head_check::HeadCheck;
 use crate::http::{InReserve, Peer};
 use crate::places::{Displaced, Place, PlaceLimits, Places};
-use crate::refusal_backoff::RefusalBackoff;
 use crate::tls::{Tls, Transport};
 use crate::write_timeout::WriteTimeout;
 
@@ -199,7 +198,6 @@ fn connection(
 ) -> http1::Connection<WriteTimeout<TokioIo<HeadCheck<Transport>>>, impl ConnectionService + use<>>
 {
     let place = Arc::clone(place);
-    let backoff = Arc::new(RefusalBackoff::default());
     let service = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(Peer(peer));
@@ -208,7 +206,7 @@ fn connection(
             place.has_request();
             request.extensions_mut().insert(InReserve);
         }
-        respond(router.clone(), request, is_reserved, Arc::clone(&backoff))
+        respond(router.clone(), request, is_reserved)
     });
     let io = WriteTimeout::new(TokioIo::new(HeadCheck::new(stream)), options.write_timeout);
     http1::Builder::new()
@@ -235,11 +233,8 @@ async fn respond(
     mut router: Router,
     request: Request<Body>,
     is_last: bool,
-    backoff: Arc<RefusalBackoff>,
 ) -> Result<Response<Body>, Infallible> {
-    backoff.wait().await;
     let mut response = router.call(request).await?;
-    backoff.note(response.status());
     if is_last {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }

@@ -1,12 +1,9 @@
 //! What cannot be taken now is answered 503 with when to try again, and costs nothing.
 
-use std::time::Duration;
-
-use postrider_actors::clock::Stopwatch;
 use serde_json::{Value, json};
 
 use crate::messages::{text, write};
-use crate::support::{Api, Connection, Reply, TestServer, eventually};
+use crate::support::{Api, Reply, TestServer, eventually};
 
 const SEND: &str = "/v1/otp/send";
 
@@ -40,26 +37,6 @@ async fn a_workspace_that_holds_all_it_may_takes_no_more_codes() {
     // What is long over makes room.
     server.advance(2 * 3600).await;
     send(&api, 3).await.ok();
-}
-
-/// Only the lower bound of a time is checked: a slow machine cannot fail it.
-#[tokio::test]
-async fn a_connection_that_was_refused_is_served_again_after_a_backoff() {
-    let server = TestServer::with(&[("ADMISSION__OTPS_PER_WORKSPACE_MAX", "1")]).await;
-    let api = server.workspace("acme").await;
-    send(&api, 0).await.ok();
-    let request = |last| {
-        let body = json!({"phone": format!("+1555000000{last}")}).to_string();
-        api.request("POST", SEND, &[("Content-Type", "application/json")], body.as_bytes())
-    };
-    let mut connection = Connection::open(server.address()).await;
-    let watch = Stopwatch::start();
-    connection.send([request(1), request(2), request(3)].concat()).await;
-    for _ in 0..3 {
-        is_overload(&connection.reply().await.unwrap());
-    }
-    let elapsed = watch.elapsed();
-    assert!(elapsed >= Duration::from_millis(100), "two of three waited: {elapsed:?}");
 }
 
 #[tokio::test]
