@@ -1,5 +1,5 @@
 //! Tells the service manager how the server is, by systemd's protocol. Without a service manager
-//! that asks for it (`NOTIFY_SOCKET`), nothing is told.
+//! that asks for it (`NOTIFY_SOCKET`), nothing is sent.
 
 use sd_notify::NotifyState;
 
@@ -24,6 +24,6 @@ pub(super) fn stopping() {
 
 fn tell(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        tracing::warn!(%error, "the service manager could not be told");
+        tracing::warn!(%error, "the service manager could not be notified");
     }
 }

@@ -149,9 +149,9 @@ impl From<AdDay> for AdRow {
                    replied to.",
     params(
         ("from" = Option<String>, Query, format = Date, description = "The first day, in UTC, at \
-         most 365 days before `to`; 30 days before it unless told"),
+         most 365 days before `to`; 30 days before it by default"),
         ("to" = Option<String>, Query, format = Date, description = "The last day, in UTC, at \
-         most 365 days after `from` and not before it; today unless told"),
+         most 365 days after `from` and not before it; today by default"),
         ("group_by" = Option<String>, Query, description = "`day` or `broadcast`: a row for each \
          of them alone"),
         ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
@@ -189,9 +189,9 @@ async fn campaigns(call: Call<Principal>) -> Answer {
                    first.",
     params(
         ("from" = Option<String>, Query, format = Date, description = "The first day, in UTC, at \
-         most 365 days before `to`; 30 days before it unless told"),
+         most 365 days before `to`; 30 days before it by default"),
         ("to" = Option<String>, Query, format = Date, description = "The last day, in UTC, at \
-         most 365 days after `from` and not before it; today unless told"),
+         most 365 days after `from` and not before it; today by default"),
         ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most rows of a \
          page, 50 unless told"),
@@ -277,10 +277,10 @@ pub(crate) struct OtpAnalyticsAnswer {
                    Counts are kept for 400 days, and are not there for days of an earlier version.",
     params(
         ("from" = Option<String>, Query, format = Date, description = "The first day, in UTC, at \
-         most 365 days before `to`; 30 days before it unless told"),
+         most 365 days before `to`; 30 days before it by default"),
         ("to" = Option<String>, Query, format = Date, description = "The last day, in UTC, at \
-         most 365 days after `from` and not before it; today unless told"),
-        ("group_by" = Option<String>, Query, description = "`day`, also unless told, or \
+         most 365 days after `from` and not before it; today by default"),
+        ("group_by" = Option<String>, Query, description = "`day`, the default, or \
          `country`"),
     ),
     responses((status = 200, description = "What happened", body = OtpAnalyticsAnswer))

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::edge::Edge;
 use super::pipeline::{Answer, Anybody, ApiError, Call, Known, Reply, Routes, route};
 
-/// Workspaces that an operator is told of.
+/// Workspaces that an operator is shown.
 const WORKSPACES_MAX: usize = 200;
 
 pub(crate) fn routes() -> Routes {

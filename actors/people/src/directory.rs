@@ -212,7 +212,7 @@ impl People {
     }
 
     /// Eight hexadecimal digits that other data does not have: cookies of servers on one host are
-    /// told apart by them, since cookies do not know ports.
+    /// distinguished by them, since cookies do not know ports.
     #[must_use]
     pub fn data_name(&self) -> String {
         self.inner.name.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -117,7 +117,7 @@ impl Inner {
     }
 
     /// Readers go on after a failure of the log: what it holds of the failed commit is applied, or
-    /// cut off, when it is opened again, and nobody was told of it.
+    /// cut off, when it is opened again, and it was never acknowledged.
     fn shown(&self) -> Result<&dyn MarkedView, StoreError> {
         if self.is_hidden.load(Ordering::Acquire) {
             self.check()?;

@@ -56,7 +56,7 @@ impl Ready<'_> {
     fn takes(&self, event: &PublicEvent) -> bool {
         self.types.as_ref().is_none_or(|types| types.contains(event.kind()))
             && self.about.as_ref().is_none_or(|(text, finder)| match event {
-                // Most are told from their text, without a tree of values.
+                // Most are recognized by their text, without a tree of values.
                 PublicEvent::Other { data, .. } if finder.find(data.as_bytes()).is_none() => false,
                 event => has_value(&event.data(), text),
             })

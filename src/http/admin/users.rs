@@ -180,9 +180,9 @@ fn member(
     params(
         ("search" = Option<String>, Query, description = "Only those whose e-mail address or name \
          has this in it"),
-        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "A page of people", body = UsersAnswer))
 )]

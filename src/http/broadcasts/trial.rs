@@ -40,7 +40,7 @@ pub(crate) struct BroadcastTestBody<'a> {
     /// The template's name.
     #[schema(example = "spring_sale")]
     template_name: Cow<'a, str>,
-    /// The template's language; `en` unless told.
+    /// The template's language; `en` by default.
     #[schema(example = "en", default = "en")]
     language: Option<Cow<'a, str>>,
     /// As of a broadcast; the message has the variables of `to`, if it is among them, or else of

@@ -231,7 +231,7 @@ async fn one(call: &Call<Principal>, view: ConversationView) -> Answer {
     row.map_or_else(|| Err(ApiError::not_found(NO_SUCH_CONVERSATION)), |row| Ok(Reply::ok(&row)))
 }
 
-/// Conversations as they are told.
+/// Conversations as they are answered.
 async fn rows(
     call: &Call<Principal>,
     views: Vec<ConversationView>,

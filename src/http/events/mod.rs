@@ -103,7 +103,7 @@ pub(crate) struct EventsAnswer {
         ("about" = Option<String>, Query, min_length = 1, max_length = 200, description = "Only \
          events in whose `data` this is a value: an id, or a phone in E.164",
          example = "+15550123456"),
-        ("order" = Option<String>, Query, description = "`asc`, oldest first, also unless told, \
+        ("order" = Option<String>, Query, description = "`asc`, oldest first, the default, \
          or `desc`, newest first"),
     ),
     responses((status = 200, description = "Events in that order", body = EventsAnswer))

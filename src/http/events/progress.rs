@@ -9,11 +9,11 @@ use tokio::sync::watch;
 /// The type of its events.
 pub(super) const KIND: &str = "broadcast.progress";
 
-/// What a stream tells of broadcasts.
+/// What a stream emits of broadcasts.
 pub(super) struct ProgressFeed {
     newest: watch::Receiver<Watched>,
-    /// What was told of has no higher version.
-    told: u64,
+    /// What was emitted has no higher version.
+    emitted: u64,
 }
 
 #[derive(Serialize)]
@@ -28,7 +28,7 @@ struct ProgressRow {
 
 impl ProgressFeed {
     pub(super) fn of(workspace: &Workspace) -> Self {
-        Self { newest: workspace.watch_broadcasts(), told: 0 }
+        Self { newest: workspace.watch_broadcasts(), emitted: 0 }
     }
 
     /// Returns when there is something new to tell.
@@ -39,12 +39,12 @@ impl ProgressFeed {
         }
     }
 
-    /// What has changed since it was told, as messages of the stream.
+    /// What has changed since it was emitted, as messages of the stream.
     pub(super) fn take(&mut self) -> String {
         let newest = self.newest.borrow_and_update().clone();
-        let mut news: Vec<_> = newest.iter().filter(|(_, it)| it.version > self.told).collect();
+        let mut news: Vec<_> = newest.iter().filter(|(_, it)| it.version > self.emitted).collect();
         news.sort_unstable_by_key(|(_, it)| it.version);
-        self.told = news.last().map_or(self.told, |(_, it)| it.version);
+        self.emitted = news.last().map_or(self.emitted, |(_, it)| it.version);
         news.into_iter().map(|(id, progress)| message(*id, progress)).collect()
     }
 }

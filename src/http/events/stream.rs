@@ -172,7 +172,7 @@ struct EventStream {
     after: u64,
     /// Only these types; `None`: all.
     types: Option<Vec<&'static str>>,
-    /// How broadcasts come along, if that is told.
+    /// How broadcasts come along, if that is emitted.
     progress: Option<ProgressFeed>,
     growth: watch::Receiver<()>,
     clock_moves: watch::Receiver<()>,
@@ -234,8 +234,8 @@ impl EventStream {
             };
         }
         if self.progress.is_some() {
-            let told = page.entries.iter().filter_map(|entry| progress::about(&entry.event));
-            told.for_each(|id| self.caller.workspace().hurry_progress(id));
+            let named = page.entries.iter().filter_map(|entry| progress::about(&entry.event));
+            named.for_each(|id| self.caller.workspace().hurry_progress(id));
         }
         // However fast the log grows.
         let progress = self.take_progress();

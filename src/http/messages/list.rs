@@ -60,7 +60,7 @@ pub(crate) struct ListedMessagesAnswer {
          accepted before this moment"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most rows, 50 \
-         unless told"),
+         by default"),
     ),
     responses((status = 200, description = "Messages, newest first", body = ListedMessagesAnswer))
 )]

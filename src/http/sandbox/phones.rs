@@ -40,7 +40,7 @@ pub(crate) struct ReportBody<'a> {
     #[serde(borrow)]
     #[schema(example = "delivered")]
     status: Cow<'a, str>,
-    /// The channel's error, with `failed` only; 131026 unless told.
+    /// The channel's error, with `failed` only; 131026 by default.
     #[schema(value_type = Option<i64>, minimum = 0, maximum = 4_294_967_295_i64)]
     error_code: Option<Integer>,
 }
@@ -193,7 +193,7 @@ pub(crate) struct ThreadAnswer {
         ("phone" = String, Path, description = "The phone, in E.164"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most messages, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "Messages", body = ThreadAnswer))
 )]

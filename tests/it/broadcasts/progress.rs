@@ -1,4 +1,4 @@
-//! How a broadcast comes along is told on the event stream.
+//! How a broadcast comes along is emitted on the event stream.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ impl Stream {
 }
 
 #[tokio::test]
-async fn counts_are_told_while_it_is_sent_and_always_add_up() {
+async fn counts_are_emitted_while_it_is_sent_and_always_add_up() {
     let server = TestServer::start().await;
     let api = server.demo();
     let mut streams = [
@@ -56,7 +56,7 @@ async fn counts_are_told_while_it_is_sent_and_always_add_up() {
     let body = json!({"name": "Sale", "template_name": "spring_sale", "recipients": phones});
     let id = api.post(PATH, body).await.ok()["broadcast_id"].clone();
     for (at, stream) in streams.iter_mut().enumerate() {
-        let (mut told, mut others) = (Vec::new(), 0);
+        let (mut emitted, mut others) = (Vec::new(), 0);
         loop {
             let (kind, event_id, data) = stream.next().await;
             if kind != "broadcast.progress" {
@@ -70,13 +70,13 @@ async fn counts_are_told_while_it_is_sent_and_always_add_up() {
             assert_eq!(data["total_recipients"], RECIPIENTS);
             assert!(data["rate_per_second"].is_number() && data.get("eta_seconds").is_some());
             let is_over = data["status"] == "completed";
-            told.push(data);
+            emitted.push(data);
             if is_over {
                 break;
             }
         }
-        assert_eq!(told.last().unwrap()["counts"]["pending"], 0);
-        assert!(told.len() < 100, "{} times: it is folded", told.len());
+        assert_eq!(emitted.last().unwrap()["counts"]["pending"], 0);
+        assert!(emitted.len() < 100, "{} times: it is folded", emitted.len());
         // What is asked for alone comes alone.
         assert_eq!(others == 0, at == 1, "{others}");
     }
@@ -87,7 +87,7 @@ async fn counts_are_told_while_it_is_sent_and_always_add_up() {
 }
 
 #[tokio::test]
-async fn a_change_of_status_is_told_at_once() {
+async fn a_change_of_status_is_emitted_at_once() {
     let server = TestServer::start().await;
     let api = server.demo();
     let at = "2100-01-01T00:00:00Z";

@@ -145,7 +145,7 @@ fn filled(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// A key that may not do something is told so, as the document says.
+/// A key that may not do something is refused, as the document says.
 async fn check_forbidden(document: &Value, operation: &Value, api: &Api, method: &str, path: &str) {
     let refused = api.call(method, path, &[], b"").await;
     refused.check(403, "FORBIDDEN");

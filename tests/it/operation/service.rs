@@ -1,4 +1,4 @@
-//! What a service manager is told, and what a health check that has only the binary is answered.
+//! What a service manager is sent, and what a health check that has only the binary is answered.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Output};

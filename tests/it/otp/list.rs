@@ -188,7 +188,7 @@ async fn counts_are_those_of_the_event_log() {
         "failed": 1, "refused": 3});
     assert_eq!(found["totals"], totals);
     let events = api.get("/v1/events?limit=200").await.ok();
-    let told = |kind: &str| {
+    let emitted = |kind: &str| {
         let rows = events["data"].as_array().unwrap().iter();
         rows.filter(|row| row["type"] == kind && row["data"]["resend"] != true).count()
     };
@@ -198,7 +198,7 @@ async fn counts_are_those_of_the_event_log() {
         ("expired", "otp.expired"),
         ("failed", "otp.failed"),
     ] {
-        assert_eq!(totals[name], told(kind), "{kind}");
+        assert_eq!(totals[name], emitted(kind), "{kind}");
     }
     let by = async |query: &str| api.get(&format!("{COUNTS}?{query}")).await.ok();
     assert_eq!(found["data"].as_array().unwrap().len(), 1);

@@ -1,4 +1,4 @@
-//! What everybody in a workspace is told of it, and who may rename it.
+//! What everybody in a workspace sees of it, and who may rename it.
 
 use serde_json::{Value, json};
 

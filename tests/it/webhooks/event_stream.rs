@@ -30,7 +30,7 @@ impl Stream {
         stream.opening = stream.any_message().await.unwrap();
         assert!(stream.opening.starts_with(": here"), "it begins at once");
         let ping = stream.any_message().await.unwrap();
-        let clock = ping.strip_prefix("event: ping\ndata: ").expect("the clock is told at once");
+        let clock = ping.strip_prefix("event: ping\ndata: ").expect("the clock is sent at once");
         let clock: Value = serde_json::from_str(clock).unwrap();
         assert!(clock["now"].is_string() && clock["offset_seconds"].is_u64(), "{clock}");
         stream

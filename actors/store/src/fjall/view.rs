@@ -42,7 +42,7 @@ struct Open {
     base: Base,
     state: Keyspace,
     marks: Mutex<Marks>,
-    /// Held while anything is written. What is applied between a sync and the batch that tells of
+    /// Held while anything is written. What is applied between a sync and the batch that records
     /// it would look as if it had been synced too.
     order: Mutex<()>,
 }

@@ -29,7 +29,7 @@ use postrider_store::GroupNumber;
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::core::claims;
 use crate::mailbox::output_gate::{Gate, PendingReply, SharedHeld, refuse};
-use crate::mailbox::release::{Release, Tell};
+use crate::mailbox::release::{Notify, Release};
 use crate::mailbox::slot::{Slot, passivate};
 use crate::messages;
 use postrider_channel::outcome::FinalOutcome;
@@ -56,16 +56,16 @@ impl LoadedActor for WorkspaceActor {
     ) -> Result<WorkspaceState, ActorProcessingErr> {
         let loaded = recovery::load(&self.shared, &self.slot).await?;
         let (actor, held) = (myself.clone(), SharedHeld::default());
-        let tell: Tell = Arc::new(move |group, result| {
+        let notify: Notify = Arc::new(move |group, result| {
             // An actor that is gone has nobody left to answer.
             drop(actor.cast(WorkspaceMessage::Committed(group, result)));
         });
         let (gate, releaser) = (Gate::new(Arc::clone(&held)), self.shared.releaser.clone());
-        let notify = move |group, result| {
-            let (held, tell) = (Arc::clone(&held), Arc::clone(&tell));
-            releaser.release(Release { held, tell, group, result });
+        let committed = move |group, result| {
+            let (held, notify) = (Arc::clone(&held), Arc::clone(&notify));
+            releaser.release(Release { held, notify, group, result });
         };
-        let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
+        let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(committed));
         let numbers = Arc::clone(&self.shared.numbers);
         let mut loaded = WorkspaceState::new(loaded, (subscriber, gate), numbers, &self.slot);
         loaded.connect();

@@ -1,7 +1,7 @@
 //! How the broadcasts of a workspace come along, for those who watch.
 //!
 //! While somebody watches, one task of the workspace counts the recipients of what is under way, at
-//! most twice a second and less often where that takes long, and at once when it is told that one
+//! most twice a second and less often where that takes long, and at once when it is notified that one
 //! changed its status. Nothing is counted or sent for an outcome, and nothing at all while nobody
 //! watches. Who reads slowly sees the newest counts only.
 
@@ -23,10 +23,10 @@ use crate::mailbox::watching::{Progress, Watched};
 const PACE: Duration = Duration::from_millis(500);
 /// A count rests so many times as long as it took.
 const REST: u32 = 20;
-/// Broadcasts that are over of which the last counts are told.
+/// The last counts that were published.
 const OVER_MAX: usize = 100;
 
-type Told = BTreeMap<BroadcastId, Progress>;
+type Published = BTreeMap<BroadcastId, Progress>;
 
 impl Workspace {
     /// The newest counts of the broadcasts that are under way, for as long as this is kept.
@@ -50,10 +50,10 @@ impl Workspace {
     }
 
     async fn count_while_watched(&self) {
-        let (watching, mut told, mut version) = (&self.slot.watching, Told::new(), 0);
+        let (watching, mut published, mut version) = (&self.slot.watching, Published::new(), 0);
         loop {
             let took = Stopwatch::start();
-            self.count_once(&mut told, &mut version).await;
+            self.count_once(&mut published, &mut version).await;
             let rest = PACE.max(took.elapsed().saturating_mul(REST));
             tokio::select! {
                 () = tokio::time::sleep(rest) => {}
@@ -71,12 +71,12 @@ impl Workspace {
     }
 
     /// Counts what is under way, and once more what is not any more.
-    async fn count_once(&self, told: &mut Told, version: &mut u64) {
+    async fn count_once(&self, published: &mut Published, version: &mut u64) {
         let live = self.shared.broadcasts.all_of(self.id());
         let begun = live.into_iter().filter(|id| self.has_begun(*id));
         let mut ids: Vec<_> = begun.collect();
         ids.extend(std::mem::take(&mut *self.slot.watching.changed.lock()));
-        ids.extend(told.iter().filter(|(_, it)| !it.status.is_over()).map(|(id, _)| *id));
+        ids.extend(published.iter().filter(|(_, it)| !it.status.is_over()).map(|(id, _)| *id));
         ids.sort_unstable();
         ids.dedup();
         let before = *version;
@@ -84,20 +84,20 @@ impl Workspace {
             let progress = match self.broadcast(id).await {
                 Ok(broadcast) => progress(*version + 1, &broadcast),
                 Err(BroadcastError::NotFound) => {
-                    told.remove(&id);
+                    published.remove(&id);
                     continue;
                 }
                 // It is tried again.
                 Err(_) => continue,
             };
-            if told.get(&id).is_none_or(|known| differs(known, &progress)) {
+            if published.get(&id).is_none_or(|known| differs(known, &progress)) {
                 *version += 1;
-                told.insert(id, progress);
+                published.insert(id, progress);
             }
         }
-        leave_out_old(told);
+        leave_out_old(published);
         if *version > before {
-            self.slot.watching.newest.send_replace(Arc::new(told.clone()));
+            self.slot.watching.newest.send_replace(Arc::new(published.clone()));
         }
     }
 
@@ -126,17 +126,17 @@ fn progress(version: u64, broadcast: &Broadcast) -> Progress {
     }
 }
 
-/// Whether anything that is told has changed but how fast it is.
+/// Whether anything that is published has changed but how fast it is.
 fn differs(known: &Progress, now: &Progress) -> bool {
     (known.status, known.counts, known.total_recipients)
         != (now.status, now.counts, now.total_recipients)
 }
 
-fn leave_out_old(told: &mut Told) {
+fn leave_out_old(published: &mut Published) {
     let over: Vec<_> =
-        told.iter().filter(|(_, it)| it.status.is_over()).map(|(id, _)| *id).collect();
+        published.iter().filter(|(_, it)| it.status.is_over()).map(|(id, _)| *id).collect();
     for id in &over[..over.len().saturating_sub(OVER_MAX)] {
-        told.remove(id);
+        published.remove(id);
     }
 }
 

@@ -32,7 +32,7 @@ impl Workspace {
         postrider_runtime::task::detached(async move {
             let record = workspace.perform(UpdateBroadcast { id, change }).await?;
             if let Some(at) = record.schedule_at {
-                // An actor that begins it at the old time is told that it is not due.
+                // An actor that begins it at the old time learns that it is not due.
                 workspace.shared.broadcasts.reschedule(id, at);
             }
             Ok(())

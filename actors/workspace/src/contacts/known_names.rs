@@ -1,6 +1,6 @@
 //! What the channel has told of names that no contact has, or has no more.
 //!
-//! [`Table::Aliases`] has, under `workspace ‖ 0`: `i ‖ id` the phone that was told together with
+//! [`Table::Aliases`] has, under `workspace ‖ 0`: `i ‖ id` the phone that was reported together with
 //! the channel's id of a person, when no contact had either; and `m ‖ name` what a phone or an id
 //! was changed to, by the last notice of it. Both begin with the version (1) and the moment (u64,
 //! big endian); then come the phone (u64, 0 for none) and the id's text.
@@ -19,7 +19,7 @@ const VERSION: u8 = 1;
 /// Changes that are followed from one name: who has more of them is not found by the first.
 const CHANGES_MAX: usize = 8;
 
-/// The key of the phone that was told together with an id.
+/// The key of the phone that was reported together with an id.
 pub(crate) fn told_key(workspace: &WorkspaceId, id: &UserId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), b"\0i", id.as_str().as_bytes()].concat()
 }
@@ -69,7 +69,7 @@ fn read(context: &Context<'_>, key: &[u8]) -> Result<Option<Told>, Unavailable> 
     bytes.map(|bytes| Told::decode(&bytes)).transpose().map_err(unreadable)
 }
 
-/// The phone that was told together with an id, and when.
+/// The phone that was reported together with an id, and when.
 pub(crate) fn phone_of(
     context: &Context<'_>,
     id: &UserId,

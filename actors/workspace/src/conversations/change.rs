@@ -42,7 +42,7 @@ impl Workspace {
         self.perform(UpdateConversation { id, change }).await
     }
 
-    /// Takes what the contact has written in a conversation as read. No event tells of it.
+    /// Takes what the contact has written in a conversation as read. No event is emitted.
     ///
     /// # Errors
     /// [`UpdateConversationError`]: there is none, or not now.

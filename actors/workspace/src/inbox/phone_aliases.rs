@@ -154,7 +154,7 @@ pub(crate) fn forget(context: &mut Context<'_>, names: &Names) {
     }
 }
 
-/// Forgets the windows of a name and what was told of it, and notes when its contact was deleted:
+/// Forgets the windows of a name and what was reported of it, and notes when its contact was deleted:
 /// now.
 pub(crate) fn forget_name(context: &mut Context<'_>, name: &PartyId) {
     let now = context.now().as_millis().to_be_bytes();

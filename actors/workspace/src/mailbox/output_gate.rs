@@ -129,7 +129,7 @@ pub(crate) struct Gate {
     held: SharedHeld,
     /// The last group that something was put into.
     submitted: GroupNumber,
-    /// The actor was told that all groups up to this one are durable. The gate may be further.
+    /// The actor was notified that all groups up to this one are durable. The gate may be further.
     committed: GroupNumber,
 }
 
@@ -147,12 +147,12 @@ impl Gate {
         Self { held, ..Self::default() }
     }
 
-    /// Whether the actor was told of all that it submitted.
+    /// Whether the actor was notified of all that it submitted.
     pub(crate) const fn is_clear(&self) -> bool {
         self.submitted <= self.committed
     }
 
-    /// The last group that something was put into, if the actor was not told of it.
+    /// The last group that something was put into, if the actor was not notified of it.
     pub(crate) fn last(&self) -> Option<GroupNumber> {
         (!self.is_clear()).then_some(self.submitted)
     }
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(third.try_recv(), Err(TryRecvError::Empty), "a read may tell of the second");
         held.lock().open(2, never);
         assert_eq!((second.try_recv(), third.try_recv()), (Ok(()), Ok(())));
-        assert!(!gate.is_clear(), "the actor was not told yet");
+        assert!(!gate.is_clear(), "the actor was not notified yet");
         gate.committed(2);
         assert!(gate.is_clear());
     }

@@ -16,13 +16,13 @@ use crate::mailbox::output_gate::SharedHeld;
 /// Most releases that are taken at once.
 const TAKEN_MAX: usize = 64;
 
-/// Tells an actor what became of a group.
-pub(crate) type Tell = Arc<dyn Fn(GroupNumber, Result<(), CommitError>) + Send + Sync>;
+/// Notifies an actor of a group's result.
+pub(crate) type Notify = Arc<dyn Fn(GroupNumber, Result<(), CommitError>) + Send + Sync>;
 
 /// What became of a group in which a workspace had something.
 pub(crate) struct Release {
     pub(crate) held: SharedHeld,
-    pub(crate) tell: Tell,
+    pub(crate) notify: Notify,
     pub(crate) group: GroupNumber,
     pub(crate) result: Result<(), CommitError>,
 }
@@ -41,7 +41,7 @@ impl Releaser {
         Self(sender)
     }
 
-    /// Has a gate opened, or its actor told of a failure. Does not block.
+    /// Has a gate opened, or its actor notified of a failure. Does not block.
     pub(crate) fn release(&self, release: Release) {
         // The task ends after the last sender, or with the runtime, when nobody waits any more.
         drop(self.0.send(release));
@@ -51,7 +51,7 @@ impl Releaser {
 async fn run(mut releases: UnboundedReceiver<Release>, numbers: Arc<Numbers>) {
     let mut taken = Vec::with_capacity(TAKEN_MAX);
     while releases.recv_many(&mut taken, TAKEN_MAX).await > 0 {
-        for Release { held, tell, group, result } in taken.drain(..) {
+        for Release { held, notify, group, result } in taken.drain(..) {
             if result.is_ok() {
                 let open = || held.lock().open(group, |messages| numbers.dispatch(messages));
                 // Other workspaces' answers must go out whatever one of them does.
@@ -60,7 +60,7 @@ async fn run(mut releases: UnboundedReceiver<Release>, numbers: Arc<Numbers>) {
                 }
             }
             // Behind the opening, so that a failure fails what is left only.
-            tell(group, result);
+            notify(group, result);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who watches how the broadcasts of a workspace come along, and what they were told last.
+//! Who watches how the broadcasts of a workspace come along, and what was published last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 /// How a broadcast comes along.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// Grows with each change of anything that is told.
+    /// Grows with each change of anything that is published.
     pub version: u64,
     /// Where it stands.
     pub status: BroadcastStatus,
@@ -21,7 +21,7 @@ pub struct Progress {
     pub counts: [(&'static str, u32); 8],
     /// Answers a second since it began.
     pub rate_per_second: f64,
-    /// When it is over at this rate; `None`: it cannot be told.
+    /// When it is over at this rate; `None`: it is not known.
     pub eta_seconds: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Watching {
     pub(crate) newest: watch::Sender<Watched>,
     /// Whether the task that counts runs.
     pub(crate) runs: Mutex<bool>,
-    /// Broadcasts that have changed their status, of which that is not told yet.
+    /// Broadcasts that have changed their status, of which that is not published yet.
     pub(crate) changed: Mutex<BTreeSet<BroadcastId>>,
     /// There is one.
     pub(crate) hurry: Notify,

@@ -104,7 +104,7 @@ pub struct OtpsPage {
     pub next: Option<OtpCursor>,
 }
 
-/// A request that the log tells of.
+/// A request of which the log has events.
 struct Sent {
     sequence: u64,
     id: RequestId,
@@ -161,7 +161,7 @@ impl Workspace {
         OtpCursor::Log { before: u64::MAX, until: now.minus(known_for) }
     }
 
-    /// Adds requests that the log tells of; gives where to go on.
+    /// Adds requests of which the log has events; gives where to go on.
     async fn recent(
         &self,
         page: &mut Page,
@@ -191,7 +191,7 @@ impl Workspace {
     }
 }
 
-/// The requests that the log tells of before a place, how much was looked at, and where to go on.
+/// The requests of the log before a place, how much was looked at, and where to go on.
 fn sent(
     store: &dyn View,
     workspace: &WorkspaceId,

@@ -164,7 +164,7 @@ function open(signal) {
     heard = Date.now();
     wait = 1000;
     setState('Live');
-    // Without an id to go on from, what happened before the stream was open is not told.
+    // Without an id to go on from, what happened before the stream was open is not emitted.
     if (!live.last) resync();
   };
   made.onerror = () => {

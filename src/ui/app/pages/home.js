@@ -87,7 +87,7 @@ export default function page() {
       {
         key: 'webhook',
         title: t('Receive events'),
-        text: t('An endpoint of yours is told what happens.'),
+        text: t('An endpoint of yours is notified of what happens.'),
         href: '/ui/webhooks',
         done: has['webhook'] ?? null,
       },

@@ -24,7 +24,7 @@ export function composer(host) {
     template: '',
     values: /** @type {string[]} */ ([]),
     templates: /** @type {any[] | null} */ (null),
-    told: 0,
+    typingSentAt: 0,
   };
   const place = () => `draft:${state.id}`;
   const keep = () => (state.text ? localStorage.setItem(place(), state.text) : localStorage.removeItem(place()));
@@ -130,8 +130,8 @@ export function composer(host) {
     if (text !== state.text && !state.busy) state.key = '';
     state.text = text;
     keep();
-    if (Date.now() - state.told > 4000 && text) {
-      state.told = Date.now();
+    if (Date.now() - state.typingSentAt > 4000 && text) {
+      state.typingSentAt = Date.now();
       host.typing();
     }
   };

@@ -37,7 +37,7 @@ fn a_missing_segment_is_found_unless_it_is_the_first_or_last() {
         disk.remove(&names[index]).unwrap();
         assert_damaged(&disk, &names[index + 1]);
     }
-    // Without the first one the log looks trimmed, and a reader from the beginning is told.
+    // Without the first one the log looks trimmed, and a reader from the beginning gets an error.
     let first = disk.fork();
     first.remove(&names[0]).unwrap();
     let error = try_entries(&open_sim(&first).unwrap(), Position(1)).unwrap_err();

@@ -103,7 +103,7 @@ impl Story {
     }
 
     fn open_again(&mut self) {
-        // A failure that was told may hit the claim.
+        // A scripted failure may hit the claim.
         while self.rig.store.reopen().is_err() || self.rig.store.begin_epoch().is_err() {}
         self.settle();
     }
