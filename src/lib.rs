@@ -5,8 +5,10 @@
 
 mod banner;
 mod boot;
+mod connections;
 mod head_check;
 mod http;
+mod hyper_timer;
 mod listeners;
 pub mod logging;
 mod metrics;
@@ -21,7 +23,7 @@ mod write_timeout;
 pub use banner::Banner;
 pub use boot::{BootError, DemoError, rebase_stored_clock, stored_clock, verify_stored_audit};
 pub use http::{
-    AdminToken, AppOptions, DashboardOptions, Drain, Peer, app, apps, openapi_document,
+    AdminToken, App, AppOptions, DashboardOptions, Drain, Peer, app, apps, openapi_document,
 };
 pub use metrics::Metrics;
 pub use places::PlaceLimits;

@@ -1,27 +1,28 @@
 //! Accepts connections and serves HTTP/1.1 on them, with limits and a graceful shutdown.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::{HttpService, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use postrider_actors::LazyTimer;
 use postrider_actors::clock::Stopwatch;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
-use tower_service::Service as _;
+use tokio::sync::Semaphore;
 
+use crate::connections::{Connections, Member};
 use crate::head_check::HeadCheck;
-use crate::http::{InReserve, Peer};
-use crate::places::{Displaced, Place, PlaceLimits, Places};
+use crate::http::{App, ConnectionTimer, InReserve, Peer};
+use crate::hyper_timer::HyperTimer;
+use crate::places::{Place, PlaceLimits, Places};
 use crate::tls::{Tls, Transport};
 use crate::write_timeout::WriteTimeout;
 
@@ -52,43 +53,44 @@ pub struct ServeOptions {
 #[derive(Debug)]
 #[must_use = "dropping it closes the connections"]
 pub struct Lingering {
-    connections: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     most: usize,
-    /// Closes them when it is dropped.
-    cut: watch::Sender<()>,
+    connections: Connections,
 }
 
 impl Lingering {
     /// Closes them and returns how many there were.
     pub fn cut(self) -> usize {
-        let Self { connections, most, cut } = self;
-        let count = most.saturating_sub(connections.available_permits());
-        drop(cut);
-        count
+        self.most.saturating_sub(self.permits.available_permits())
     }
 }
 
-/// Serves `router` until `stop` resolves to the grace period. Then it accepts no more connections,
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        self.connections.cut();
+    }
+}
+
+/// Serves `app` until `stop` resolves to the grace period. Then it accepts no more connections,
 /// answers requests in progress (with `Connection: close`), and returns the connections that are
 /// still open when the grace period is over.
 pub async fn serve(
     listener: TcpListener,
-    router: Router,
+    app: App,
     options: ServeOptions,
     stop: impl Future<Output = Duration>,
 ) -> Lingering {
     let most = Places::most(&options.places);
-    let connections = Arc::new(Semaphore::new(most));
+    let permits = Arc::new(Semaphore::new(most));
+    let connections = Connections::default();
     let places = Places::new(options.places.clone());
     let options = Arc::new(options);
     let mut complaints = Complaints::default();
-    let graceful = GracefulShutdown::new();
-    let cut = watch::Sender::new(());
     let mut stop = std::pin::pin!(stop);
     let grace = loop {
         let accepted = async {
             // The semaphore is never closed, so this returns a permit.
-            let permit = Arc::clone(&connections).acquire_owned().await.ok();
+            let permit = Arc::clone(&permits).acquire_owned().await.ok();
             (permit, listener.accept().await)
         };
         let (permit, accepted) = tokio::select! {
@@ -99,24 +101,17 @@ pub async fn serve(
         match accepted {
             Ok((stream, peer)) => {
                 let (place, displaced) = places.take(peer.ip());
-                let place = Arc::new(place);
-                let (router, options) = (router.clone(), Arc::clone(&options));
-                let (watcher, mut cut) = (graceful.watcher(), cut.subscribe());
+                let client = Client { app: app.clone(), peer, place };
+                let (connections, options) = (connections.clone(), Arc::clone(&options));
                 tokio::spawn(async move {
-                    let served = async {
-                        let Some(stream) = secured(stream, &options).await else { return Ok(()) };
-                        let connection = connection(stream, peer, router, &options, &place);
-                        watcher.watch(connection).await
+                    let serving = async |member: &Member| -> hyper::Result<()> {
+                        match secured(stream, &options).await {
+                            Some(stream) => client.serve(stream, &options, member).await,
+                            None => Ok(()),
+                        }
                     };
-                    let ended = tokio::select! {
-                        biased;
-                        ended = served => ended,
-                        // Nothing is ever sent on it: it resolves when the sender is dropped.
-                        _ = cut.changed() => Ok(()),
-                        () = displacement(displaced) => Ok(()),
-                    };
-                    note_end(ended);
-                    drop((place, permit));
+                    note_end(connections.run(displaced, serving).await.unwrap_or(Ok(())));
+                    drop(permit);
                 });
             }
             Err(error) if is_client_fault(&error) => {}
@@ -127,24 +122,17 @@ pub async fn serve(
         }
     };
     drop(listener);
+    connections.drain();
+    let all = u32::try_from(most).unwrap_or(u32::MAX);
     // After the timeout the caller decides when the remaining connections are closed.
-    drop(tokio::time::timeout(grace, graceful.shutdown()).await);
-    Lingering { connections, most, cut }
+    drop(tokio::time::timeout(grace, permits.acquire_many(all)).await);
+    Lingering { permits, most, connections }
 }
 
 /// A client that disconnects or violates HTTP is not a failure of the server.
 fn note_end(ended: hyper::Result<()>) {
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
-    }
-}
-
-/// Resolves when a connection of the reserve has to give its place up.
-async fn displacement(displaced: Option<Displaced>) {
-    match displaced {
-        // Nothing is ever sent on it: it resolves when the sender is dropped.
-        Some(displaced) => drop(displaced.await),
-        None => std::future::pending().await,
     }
 }
 
@@ -189,56 +177,63 @@ async fn secured(stream: TcpStream, options: &ServeOptions) -> Option<Transport>
     }
 }
 
-fn connection(
-    stream: Transport,
+/// A client that is connected.
+struct Client {
+    app: App,
     peer: SocketAddr,
-    router: Router,
-    options: &ServeOptions,
-    place: &Arc<Place>,
-) -> http1::Connection<WriteTimeout<TokioIo<HeadCheck<Transport>>>, impl ConnectionService + use<>>
-{
-    let place = Arc::clone(place);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(Peer(peer));
-        let is_reserved = place.is_reserved();
-        if is_reserved {
-            place.has_request();
-            request.extensions_mut().insert(InReserve);
-        }
-        respond(router.clone(), request, is_reserved)
-    });
-    let io = WriteTimeout::new(TokioIo::new(HeadCheck::new(stream)), options.write_timeout);
-    http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(options.head_timeout)
-        .max_buf_size(BUFFER_BYTES_MAX)
-        .serve_connection(io, service)
+    place: Place,
 }
 
-/// The service type that hyper runs on a connection.
-trait ConnectionService:
-    HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + Send
-{
-}
-
-impl<S> ConnectionService for S where
-    S: HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + Send
-{
-}
-
-/// Calls the router. A router is always ready, so `poll_ready` is not needed. A place of the
-/// reserve is for one request.
-async fn respond(
-    mut router: Router,
-    request: Request<Body>,
-    is_last: bool,
-) -> Result<Response<Body>, Infallible> {
-    let mut response = router.call(request).await?;
-    if is_last {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+impl Client {
+    /// Answers its requests until it or the server closes the connection.
+    async fn serve(
+        self,
+        stream: Transport,
+        options: &ServeOptions,
+        member: &Member,
+    ) -> hyper::Result<()> {
+        let timer = LazyTimer::default();
+        let service = service_fn(|request| self.answer(request, &timer));
+        let io = WriteTimeout::new(TokioIo::new(HeadCheck::new(stream)), options.write_timeout);
+        let mut connection = pin!(
+            http1::Builder::new()
+                .timer(HyperTimer(timer.clone()))
+                .header_read_timeout(options.head_timeout)
+                .max_buf_size(BUFFER_BYTES_MAX)
+                .serve_connection(io, service)
+        );
+        let mut is_finishing = false;
+        poll_fn(|context| {
+            if !is_finishing && member.is_draining() {
+                is_finishing = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            connection.as_mut().poll(context)
+        })
+        .await
     }
-    Ok(response)
+
+    /// Answers one request. A place of the reserve is for one.
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        timer: &LazyTimer,
+    ) -> Result<Response<Body>, Infallible> {
+        let mut request = request.map(Body::new);
+        let extensions = request.extensions_mut();
+        extensions.insert(Peer(self.peer));
+        extensions.insert(ConnectionTimer(timer.clone()));
+        let is_reserved = self.place.is_reserved();
+        if is_reserved {
+            self.place.has_request();
+            extensions.insert(InReserve);
+        }
+        let mut response = self.app.answer(request).await;
+        if is_reserved {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        Ok(response)
+    }
 }
 
 /// Whether the client gave up before its connection was accepted. That affects no other client.

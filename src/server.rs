@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use postrider_actors::MailOptions;
 use postrider_actors::clock::{Clock, ClockOptions, Stopwatch};
 use postrider_actors::domain::OptOutWords;
@@ -20,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use crate::banner::Banner;
 use crate::boot::{self, BootError, DataDir};
-use crate::http::{AppOptions, Drain, app, apps};
+use crate::http::{App, AppOptions, Drain, app, apps};
 use crate::listeners::{exposure, serve_options};
 use crate::metrics::Metrics;
 use crate::serve::{Lingering, ServeOptions, serve};
@@ -141,11 +140,11 @@ impl Bound {
         Ok(Self { listener, address })
     }
 
-    fn serve(self, router: Router, options: ServeOptions) -> Listening {
+    fn serve(self, app: App, options: ServeOptions) -> Listening {
         let (stop, stopped) = oneshot::channel();
         // Dropping the server drops the sender, which stops the accept loop without a grace period.
         let stopped = async { stopped.await.unwrap_or(Duration::ZERO) };
-        let serving = tokio::spawn(serve(self.listener, router, options, stopped));
+        let serving = tokio::spawn(serve(self.listener, app, options, stopped));
         Listening { address: self.address, stop, serving }
     }
 }

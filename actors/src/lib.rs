@@ -76,7 +76,7 @@
 pub use postrider_channel as channel;
 pub use postrider_domain as domain;
 pub use postrider_domain::{MasterKeys, Prices, Unavailable, UnavailableReason};
-pub use postrider_runtime::{BucketState, Clock, Secret, clock, random};
+pub use postrider_runtime::{BucketState, Clock, LazyTimer, Secret, clock, random};
 pub use postrider_store as store;
 pub use postrider_store::{DirectorySpace, EventEntry, FreeSpace, Usage};
 

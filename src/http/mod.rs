@@ -37,24 +37,60 @@ pub use dashboard::DashboardOptions;
 pub(crate) use dashboard::reachable;
 use edge::Edge;
 pub use edge::{AdminToken, AppOptions};
-pub(crate) use pipeline::client::{InReserve, counted, is_within};
-use pipeline::{Administrator, ApiError, Code, Compressed, Guard, Key, Open, Routes, Stage, Takes};
+pub(crate) use pipeline::client::{ConnectionTimer, InReserve, counted, is_within};
+use pipeline::{
+    Administrator, ApiError, Code, Compressed, FixedRoutes, Guard, Key, Open, ResponseFuture,
+    Routes, Stage, Takes,
+};
 pub use pipeline::{Drain, Peer};
 
 use crate::metrics::RouteMeter;
 
-/// Builds a router over `engine`. The server serves it; other binaries and tests may mount it.
+/// Builds the interface over `engine`. The server serves it; other binaries may mount its router.
 ///
 /// Requests should have a [`Peer`] in their extensions. [`crate::serve`] adds it.
-pub fn app(engine: Engine, options: AppOptions) -> Router {
-    router(&edge(engine, options), Part::All)
+pub fn app(engine: Engine, options: AppOptions) -> App {
+    App::of(&edge(engine, options), Part::All)
 }
 
-/// Builds two routers over `engine`: one for clients, and one with health, metrics and
+/// Builds two interfaces over `engine`: one for clients, and one with health, metrics and
 /// administration, for a listener that clients do not reach.
-pub fn apps(engine: Engine, options: AppOptions) -> (Router, Router) {
+pub fn apps(engine: Engine, options: AppOptions) -> (App, App) {
     let edge = edge(engine, options);
-    (router(&edge, Part::Clients), router(&edge, Part::Operators))
+    (App::of(&edge, Part::Clients), App::of(&edge, Part::Operators))
+}
+
+/// The interface of an engine: all routes, and a short way to those whose path is always the same.
+#[derive(Clone)]
+pub struct App {
+    edge: Arc<Edge>,
+    fixed: Arc<FixedRoutes>,
+    router: Router,
+}
+
+impl App {
+    fn of(edge: &Arc<Edge>, part: Part) -> Self {
+        let (router, fixed) = router(edge, part);
+        Self { edge: Arc::clone(edge), fixed: Arc::new(fixed), router }
+    }
+
+    /// Answers a request.
+    pub(crate) fn answer(&self, request: Request) -> ResponseFuture {
+        match self.fixed.find(&request) {
+            Some(route) => route.answer(request, Arc::clone(&self.edge)),
+            None => {
+                // A router is always ready, so `poll_ready` is not needed.
+                let answer = tower_service::Service::call(&mut self.router.clone(), request);
+                Box::pin(async move { answer.await.unwrap_or_else(|never| match never {}) })
+            }
+        }
+    }
+}
+
+impl From<App> for Router {
+    fn from(app: App) -> Self {
+        app.router
+    }
 }
 
 fn edge(engine: Engine, options: AppOptions) -> Arc<Edge> {
@@ -75,7 +111,7 @@ enum Part {
     Operators,
 }
 
-fn router(edge: &Arc<Edge>, part: Part) -> Router {
+fn router(edge: &Arc<Edge>, part: Part) -> (Router, FixedRoutes) {
     let mounted = Mounted::of(&edge.options);
     let routes = match part {
         Part::All => routes(mounted),
@@ -86,17 +122,18 @@ fn router(edge: &Arc<Edge>, part: Part) -> Router {
         }
         Part::Operators => operator_routes(mounted),
     };
-    let (router, _) = routes.split_for_parts();
+    let (router, fixed) = routes.split();
     let unmatched =
         Unrouted::new(edge, part, "(none)", || ApiError::not_found("there is no such route"));
     let wrong_method = Unrouted::new(edge, part, "(method)", || {
         ApiError::new(Code::MethodNotAllowed, "the route has no such method; `Allow` names its own")
     });
-    router
+    let router = router
         .fallback(move |request| unmatched.answer(request))
         .method_not_allowed_fallback(move |request| wrong_method.answer(request))
         // Resolves the handlers once, not for each request.
-        .with_state(Arc::clone(edge))
+        .with_state(Arc::clone(edge));
+    (router, fixed)
 }
 
 /// The OpenAPI document of every route, those of the sandbox and the dashboard included.

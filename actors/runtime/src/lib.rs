@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod directory;
 pub mod flow;
+pub mod lazy_timer;
 pub mod random;
 pub mod scan_pool;
 pub mod sealed;
@@ -17,6 +18,7 @@ pub mod timer;
 
 pub use clock::{Clock, Stopwatch};
 pub use directory::{Directory, Slot, Undelivered};
+pub use lazy_timer::LazyTimer;
 pub use scan_pool::{ScanError, ScanFigures, ScanPool};
 pub use secret::Secret;
 pub use shared_bucket::{BucketState, SharedBucket};

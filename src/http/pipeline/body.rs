@@ -1,5 +1,7 @@
 //! Reads request bodies within limits of size and time, and parses JSON.
 
+use std::future::Future;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -59,8 +61,12 @@ pub(crate) async fn read_raw(
     if body.size_hint().lower() > max as u64 {
         return Err(too_large(max));
     }
-    // Most bodies arrive together with the head; then the timer is never started.
-    let whole = collect(body, max, lease);
+    let mut whole = std::pin::pin!(collect(body, max, lease));
+    // Most bodies arrive together with the head; then no timer is made.
+    if let Poll::Ready(read) = std::future::poll_fn(|it| Poll::Ready(whole.as_mut().poll(it))).await
+    {
+        return read;
+    }
     tokio::select! {
         biased;
         read = tokio::time::timeout(deadline.timeout, whole) => read.unwrap_or_else(|_| {

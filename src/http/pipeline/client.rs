@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
+use postrider_actors::LazyTimer;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -12,6 +13,10 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Whoever serves the router otherwise should add it too, or all clients share one rate limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
+
+/// The timer of a request's connection, in the extensions. A request without one has its own.
+#[derive(Debug, Clone)]
+pub(crate) struct ConnectionTimer(pub(crate) LazyTimer);
 
 /// Marks the requests of a connection that has a place of the reserve, which is for operators.
 #[derive(Debug, Clone, Copy)]

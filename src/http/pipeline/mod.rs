@@ -32,6 +32,7 @@ pub(crate) use administrator::{
 pub(crate) use anybody::{Anybody, Known, OwnHost, OwnPage, SignedInPage};
 pub(crate) use auth::{Admitted, Guard, Key, Open, count_failure};
 pub use client::Peer;
+
 pub(crate) use compressed::Compressed;
 pub use drain::Drain;
 pub(crate) use error::{ApiError, Code, ErrorBody};
@@ -41,5 +42,7 @@ pub(crate) use origin::Identity;
 pub(crate) use principal::Principal;
 pub(crate) use query::Query;
 pub(crate) use reply::Reply;
-pub(crate) use route::{DeclaredRoute, PERMISSION, Routes, page, route};
+pub(crate) use route::{
+    DeclaredRoute, FixedRoutes, PERMISSION, ResponseFuture, Routes, page, route,
+};
 pub(crate) use stage::{Answer, BodySize, Call, Stage, Takes};

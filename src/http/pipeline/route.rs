@@ -1,19 +1,21 @@
 //! Mounts handlers at the method and path that `#[utoipa::path]` declares above them.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::handler::Handler;
-use axum::http::Response;
+use axum::http::{Method, Response};
 use axum::routing::{MethodRouter, get};
 use utoipa::__dev::{SchemaReferences, Tags};
 use utoipa::Path;
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::{HttpMethod, Operation, Paths};
-use utoipa::openapi::{RefOr, Schema};
+use utoipa::openapi::{OpenApi, RefOr, Schema};
 use utoipa_axum::PathItemExt as _;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
@@ -26,7 +28,82 @@ use crate::metrics::RouteMeter;
 pub(crate) const PERMISSION: &str = "x-permission";
 
 /// Routes together with their part of the OpenAPI document.
-pub(crate) type Routes = OpenApiRouter<Arc<Edge>>;
+#[derive(Default)]
+pub(crate) struct Routes {
+    documented: OpenApiRouter<Arc<Edge>>,
+    fixed: FixedRoutes,
+}
+
+impl Routes {
+    /// No route yet, and the document that theirs are added to.
+    pub(crate) fn with_openapi(outline: OpenApi) -> Self {
+        Self { documented: OpenApiRouter::with_openapi(outline), fixed: FixedRoutes::default() }
+    }
+
+    /// Adds an operation.
+    pub(crate) fn routes(mut self, operation: MountedOperation) -> Self {
+        let MountedOperation { documented, fixed } = operation;
+        self.fixed.extend(fixed);
+        Self { documented: self.documented.routes(documented), ..self }
+    }
+
+    /// Adds a route that the document does not list.
+    pub(crate) fn route(self, path: &str, route: MethodRouter<Arc<Edge>>) -> Self {
+        Self { documented: self.documented.route(path, route), ..self }
+    }
+
+    /// Adds all of `other`.
+    pub(crate) fn merge(mut self, other: Self) -> Self {
+        self.fixed.0.extend(other.fixed.0);
+        Self { documented: self.documented.merge(other.documented), ..self }
+    }
+
+    /// The document.
+    pub(crate) fn into_openapi(self) -> OpenApi {
+        self.documented.into_openapi()
+    }
+
+    /// The router of all routes, and those of them whose path is always the same.
+    pub(crate) fn split(self) -> (Router<Arc<Edge>>, FixedRoutes) {
+        (self.documented.split_for_parts().0, self.fixed)
+    }
+}
+
+/// What answers a request.
+pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+
+/// The routes whose path has no parameter. Finding one takes a lookup; axum's router also copies
+/// itself, matches a tree and boxes the handler's future once more.
+#[derive(Clone, Default)]
+pub(crate) struct FixedRoutes(HashMap<String, Vec<(Method, Arc<dyn FixedRoute>)>>);
+
+impl FixedRoutes {
+    fn extend(&mut self, routes: Vec<(String, Method, Arc<dyn FixedRoute>)>) {
+        for (path, method, route) in routes {
+            self.0.entry(path).or_default().push((method, route));
+        }
+    }
+
+    /// The route that takes the request, if it is one of these.
+    pub(crate) fn find(&self, request: &Request) -> Option<&dyn FixedRoute> {
+        let routes = self.0.get(request.uri().path())?;
+        let (_, route) = routes.iter().find(|(method, _)| method == request.method())?;
+        Some(route.as_ref())
+    }
+}
+
+/// A route that is called without axum's router.
+pub(crate) trait FixedRoute: Send + Sync {
+    /// Answers a request.
+    fn answer(&self, request: Request, edge: Arc<Edge>) -> ResponseFuture;
+}
+
+/// An operation with its route and its part of the document.
+pub(crate) struct MountedOperation {
+    documented: UtoipaMethodRouter<Arc<Edge>>,
+    /// Empty if the path has a parameter.
+    fixed: Vec<(String, Method, Arc<dyn FixedRoute>)>,
+}
 
 /// A handler with the declaration that `#[utoipa::path]` above it makes.
 pub(crate) struct DeclaredRoute<H> {
@@ -79,8 +156,8 @@ impl<H> DeclaredRoute<H> {
         Self { path: path.to_owned(), ..self }
     }
 
-    /// Puts the route behind a guard. The result is the argument of [`OpenApiRouter::routes`].
-    pub(crate) fn guarded<G, F>(self, guard: G) -> UtoipaMethodRouter<Arc<Edge>>
+    /// Puts the route behind a guard. The result is the argument of [`Routes::routes`].
+    pub(crate) fn guarded<G, F>(self, guard: G) -> MountedOperation
     where
         G: Guard,
         H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
@@ -90,17 +167,21 @@ impl<H> DeclaredRoute<H> {
         if let Some(needs) = guard.needs() {
             operation.extensions = Some(Extensions::builder().add(PERMISSION, needs).build());
         }
-        let mut router = MethodRouter::new();
+        let (mut router, mut fixed) = (MethodRouter::new(), Vec::new());
         for method in &methods {
             let meter = RouteMeter::new(&path, method_name(method));
             let takes = takes.unwrap_or_else(|| default_takes(method));
             let stage = Stage { meter, guard: guard.clone(), takes };
             let mounted = Mounted { stage, handler: handler.clone() };
+            if let (Some(method), false) = (method_of(method), path.contains('{')) {
+                let mounted: Arc<dyn FixedRoute> = Arc::new(mounted.clone());
+                fixed.push((path.clone(), method, mounted));
+            }
             router = router.on(method.to_method_filter(), mounted);
         }
         let mut paths = Paths::new();
         paths.add_path_operation(path, methods, operation);
-        (schemas, paths, router)
+        MountedOperation { documented: (schemas, paths, router), fixed }
     }
 }
 
@@ -135,6 +216,18 @@ const fn method_name(method: &HttpMethod) -> &'static str {
     }
 }
 
+/// The method of an operation; of those that no route has, `None`.
+const fn method_of(method: &HttpMethod) -> Option<Method> {
+    Some(match method {
+        HttpMethod::Get => Method::GET,
+        HttpMethod::Post => Method::POST,
+        HttpMethod::Put => Method::PUT,
+        HttpMethod::Patch => Method::PATCH,
+        HttpMethod::Delete => Method::DELETE,
+        _ => return None,
+    })
+}
+
 /// A route that axum calls. It implements [`Handler`] itself, because a closure that takes axum's
 /// `State` makes axum split and rebuild every request.
 #[derive(Clone)]
@@ -149,9 +242,20 @@ where
     H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Answer> + Send + 'static,
 {
-    type Future = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+    type Future = ResponseFuture;
 
     fn call(self, request: Request, edge: Arc<Edge>) -> Self::Future {
         Box::pin(self.stage.run(edge, request, self.handler))
+    }
+}
+
+impl<G, H, F> FixedRoute for Mounted<G, H>
+where
+    G: Guard,
+    H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Answer> + Send + 'static,
+{
+    fn answer(&self, request: Request, edge: Arc<Edge>) -> ResponseFuture {
+        self.clone().call(request, edge)
     }
 }

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use super::auth::{Admitted, Guard, count_failure};
 use super::body::{self, ReadDeadline};
 use super::body_budget::BodyLease;
-use super::client::{InReserve, counted, exact_address};
+use super::client::{ConnectionTimer, InReserve, counted, exact_address};
 use super::error::{ApiError, Code, Ending};
 use super::framing;
 use super::origin::{Identity, Origin, named_workspace};
@@ -199,7 +199,8 @@ impl<G: Guard> Stage<G> {
     {
         let watch = Stopwatch::start();
         let Self { meter, guard, takes } = self;
-        let (parts, mut body) = request.into_parts();
+        let (mut parts, mut body) = request.into_parts();
+        let timer = parts.extensions.remove().map(|ConnectionTimer(timer)| timer);
         let id = RequestId::of(&parts.headers, edge.engine.clock());
         let address = exact_address(&parts, &edge.options.trusted_proxies);
         let named = named_workspace(&parts);
@@ -218,9 +219,9 @@ impl<G: Guard> Stage<G> {
         let answer = match receive(&edge, caller, parts, &mut body, takes).await {
             Ok(call) => {
                 let wait = edge.options.handler_timeout;
-                let handled =
-                    tokio::time::timeout(wait, catch_unwind(async { handler(call).await }));
-                handled.await.unwrap_or_else(|_| Err(timed_out()))
+                let handling = catch_unwind(async { handler(call).await });
+                let handled = timer.unwrap_or_default().within(wait, handling).await;
+                handled.unwrap_or_else(|| Err(timed_out()))
             }
             Err(error) => Err(error),
         };

@@ -1,0 +1,177 @@
+//! The connections of one listener: what tells them to finish, and what ends them.
+//!
+//! A connection is polled for each request. It reads one atomic number then; the lock is taken when
+//! it begins, when it ends and when all are woken.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+const SERVING: u8 = 0;
+const DRAINING: u8 = 1;
+const CUT: u8 = 2;
+
+/// The connections of a listener. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Connections(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// `SeqCst`: a connection registers and then reads it; who changes it writes it and then wakes
+    /// those that are registered. One of the two must see what the other wrote.
+    phase: AtomicU8,
+    wakers: Mutex<Wakers>,
+}
+
+#[derive(Debug, Default)]
+struct Wakers {
+    by_number: HashMap<u64, Waker>,
+    last: u64,
+}
+
+impl Connections {
+    /// Asks all to finish the request that they serve and to close then.
+    pub(crate) fn drain(&self) {
+        self.enter(DRAINING);
+    }
+
+    /// Ends all at once.
+    pub(crate) fn cut(&self) {
+        self.enter(CUT);
+    }
+
+    fn enter(&self, phase: u8) {
+        self.0.phase.fetch_max(phase, Ordering::SeqCst);
+        self.0.wakers().by_number.values().for_each(Waker::wake_by_ref);
+    }
+
+    /// Runs a connection until it ends by itself, is [`cut`](Self::cut), or `displaced` resolves.
+    pub(crate) async fn run<T>(
+        &self,
+        displaced: Option<impl Future>,
+        connection: impl AsyncFnOnce(&Member) -> T,
+    ) -> Option<T> {
+        let member = Member { shared: Arc::clone(&self.0), registered: Mutex::default() };
+        let mut connection = std::pin::pin!(connection(&member));
+        let mut displaced = std::pin::pin!(displaced);
+        std::future::poll_fn(|context| {
+            member.register(context);
+            if member.phase() == CUT || is_ready(displaced.as_mut(), context) {
+                return Poll::Ready(None);
+            }
+            connection.as_mut().poll(context).map(Some)
+        })
+        .await
+    }
+}
+
+fn is_ready(future: Pin<&mut Option<impl Future>>, context: &mut Context<'_>) -> bool {
+    future.as_pin_mut().is_some_and(|future| future.poll(context).is_ready())
+}
+
+impl Shared {
+    fn wakers(&self) -> MutexGuard<'_, Wakers> {
+        // Nothing panics while it is held, so it is whole.
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Member {
+    shared: Arc<Shared>,
+    /// Its number, and what wakes it.
+    registered: Mutex<Option<(u64, Waker)>>,
+}
+
+impl Member {
+    /// Whether it has to finish.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.phase() != SERVING
+    }
+
+    fn phase(&self) -> u8 {
+        self.shared.phase.load(Ordering::SeqCst)
+    }
+
+    /// Makes sure that a change of phase wakes it.
+    fn register(&self, context: &Context<'_>) {
+        let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        if registered.as_ref().is_some_and(|(_, waker)| waker.will_wake(context.waker())) {
+            return;
+        }
+        let mut wakers = self.shared.wakers();
+        let number = registered.as_ref().map_or(wakers.last + 1, |(number, _)| *number);
+        wakers.last = wakers.last.max(number);
+        wakers.by_number.insert(number, context.waker().clone());
+        *registered = Some((number, context.waker().clone()));
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let registered = self.registered.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some((number, _)) = registered {
+            self.shared.wakers().by_number.remove(number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{pending, poll_fn};
+    use tokio::sync::oneshot;
+
+    /// A connection that ends with `true` when it is asked to finish.
+    async fn until_drained(member: &Member) -> bool {
+        poll_fn(|_| if member.is_draining() { Poll::Ready(true) } else { Poll::Pending }).await
+    }
+
+    async fn registered(connections: &Connections, count: usize) {
+        while connections.0.wakers().by_number.len() != count {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn all_are_woken_to_finish_and_then_cut() {
+        let connections = Connections::default();
+        let spawn = |finishes: bool| {
+            let connections = connections.clone();
+            tokio::spawn(async move {
+                let displaced = None::<std::future::Pending<()>>;
+                let run = connections.run(displaced, async |member| {
+                    if finishes { until_drained(member).await } else { pending().await }
+                });
+                run.await
+            })
+        };
+        let (polite, deaf) = (spawn(true), spawn(false));
+        registered(&connections, 2).await;
+        connections.drain();
+        assert_eq!(polite.await.unwrap(), Some(true));
+        registered(&connections, 1).await;
+        connections.cut();
+        assert_eq!(deaf.await.unwrap(), None);
+        registered(&connections, 0).await;
+        // One that begins afterwards ends at once.
+        assert_eq!(spawn(false).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn one_that_is_displaced_ends() {
+        let (displace, displaced) = oneshot::channel::<()>();
+        let connections = Connections::default();
+        let other = connections.clone();
+        let run = tokio::spawn(async move {
+            other.run(Some(displaced), async |_| pending::<()>().await).await
+        });
+        registered(&connections, 1).await;
+        drop(displace);
+        assert_eq!(run.await.unwrap(), None);
+    }
+}
