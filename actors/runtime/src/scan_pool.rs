@@ -1,7 +1,9 @@
 //! Runs reads that scan on few threads, so that nothing else waits for them.
 //!
 //! Of the blocking threads of the async runtime they take as many as there are cores less one; the
-//! others are left to what is short. Which scan is next is decided by [`ScanQueue`].
+//! others are left to what is short. Which scan is next is decided by [`ScanQueue`]. A scan runs at
+//! a lower priority of the system: a thread that computes without a rest would otherwise keep the
+//! writer, which computes little and often, from a core for milliseconds each time it wakes.
 
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,6 +20,10 @@ use crate::flow::{ScanBounds, ScanQueue};
 const WAITING_MAX: usize = 1024;
 /// Scans of one owner that wait: an eighth, so that seven others find room beside a flood.
 const WAITING_PER_OWNER_MAX: usize = 128;
+
+/// The niceness of a scan: beside one of the usual priority it gets about a tenth of a core.
+#[cfg(target_os = "linux")]
+const NICENESS: i32 = 10;
 
 /// A scan that waits. It returns what it found to its caller itself.
 type Scan = Box<dyn FnOnce() + Send>;
@@ -121,11 +127,34 @@ impl<K: Clone + Eq + Hash + Send + 'static> ScanPool<K> {
         }
         while let Some((owner, scan)) = queue.start() {
             let shared = Arc::clone(&self.shared);
-            drop(tokio::task::spawn_blocking(move || shared.work(owner, scan)));
+            drop(tokio::task::spawn_blocking(move || at_low_priority(|| shared.work(owner, scan))));
         }
         Ok(())
     }
 }
+
+/// Runs `work` on a thread of its own, because only a privileged thread gets its priority back.
+fn at_low_priority(work: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            lower_priority();
+            work();
+        });
+    });
+}
+
+/// Lowers the priority of this thread.
+#[cfg(target_os = "linux")]
+fn lower_priority() {
+    // On Linux a niceness belongs to a thread. A scan at the usual priority is right too.
+    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
+        tracing::debug!(%error, "a scan runs at the usual priority");
+    }
+}
+
+/// Elsewhere a niceness belongs to the whole process.
+#[cfg(not(target_os = "linux"))]
+const fn lower_priority() {}
 
 impl<K: Clone + Eq + Hash> ScanPool<K> {
     /// Answers the callers of what waits that it failed.
@@ -187,6 +216,18 @@ mod tests {
         tokio::spawn(async move { held.run(&'a', move || may_go.recv()).await });
         until(pool, |it| it.running == 1).await;
         go
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_scan_runs_at_a_lower_priority_and_nothing_else_does() {
+        let niceness = || rustix::process::getpriority_process(None).unwrap();
+        let (pool, before) = (pool(1, 1), niceness());
+        for _ in 0..2 {
+            assert_eq!(pool.run(&'a', niceness).await, Ok((before + NICENESS).min(19)));
+            let short = tokio::task::spawn_blocking(niceness).await.unwrap();
+            assert_eq!((short, niceness()), (before, before));
+        }
     }
 
     #[tokio::test]

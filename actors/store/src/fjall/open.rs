@@ -136,6 +136,14 @@ fn logs(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(logs)
 }
 
+/// Has the system write what the newest log has to the disk, while fjall goes on adding to it.
+pub(super) fn sync_newest_log(dir: &Path) -> Result<(), StoreError> {
+    let newest = logs(dir).map_err(io_failed)?.into_iter().max();
+    // Between two logs there may be none for a moment.
+    let Some((_, log)) = newest else { return Ok(()) };
+    File::open(log).and_then(|log| log.sync_data()).map_err(io_failed)
+}
+
 fn renew_log(dir: &Path, id: u64, log: &Path, bytes: u64) -> io::Result<()> {
     let copy = dir.join(format!("{id}{COPY_SUFFIX}"));
     let copied = copy_start(log, &copy, bytes);

@@ -140,7 +140,10 @@ impl Open {
         Ok(())
     }
 
-    fn sync(&self) -> Result<Position, StoreError> {
+    /// Nearly all goes to the disk before the lock is taken, so that those who apply wait for what
+    /// came meanwhile only.
+    fn sync(&self, dir: &Path) -> Result<Position, StoreError> {
+        open::sync_newest_log(dir)?;
         let _in_order = self.order.lock();
         let position = self.marks.lock().applied.position;
         self.base.database.persist(PersistMode::SyncData).map_err(failed)?;
@@ -246,7 +249,7 @@ impl MarkedView for FjallView {
     }
 
     fn sync(&self) -> Result<Position, StoreError> {
-        self.handle()?.sync().map_err(|error| self.slot.fail(error))
+        self.handle()?.sync(&self.dir).map_err(|error| self.slot.fail(error))
     }
 
     fn synced(&self) -> Result<Position, StoreError> {
