@@ -72,17 +72,7 @@ pub fn scan_event_log(
         Some((key, it)) if it.first + u64::from(it.count) > from => key,
         _ => at,
     };
-    let mut outcome = Ok(());
-    store.scan(Table::Events, &prefix, Some(&start), Direction::Forward, &mut |key, value| {
-        match chunk(&prefix, key, value) {
-            Ok(chunk) => visit(chunk),
-            Err(error) => {
-                outcome = Err(error);
-                ControlFlow::Break(())
-            }
-        }
-    })?;
-    outcome
+    visit_chunks(store, &prefix, &start, Direction::Forward, visit)
 }
 
 /// Visits the chunks of a workspace, newest first, beginning with the last one that begins at or
@@ -98,9 +88,20 @@ pub fn scan_event_log_back(
 ) -> Result<(), StoreError> {
     let prefix = event_log_prefix(workspace);
     let start = event_log_key(workspace, from);
+    visit_chunks(store, &prefix, &start, Direction::Backward, visit)
+}
+
+/// Visits the chunks of a workspace from `start` on.
+fn visit_chunks(
+    store: &dyn View,
+    prefix: &[u8],
+    start: &[u8],
+    direction: Direction,
+    visit: &mut dyn FnMut(LogChunk) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
     let mut outcome = Ok(());
-    store.scan(Table::Events, &prefix, Some(&start), Direction::Backward, &mut |key, value| {
-        match chunk(&prefix, key, value) {
+    store.scan(Table::Events, prefix, Some(start), direction, &mut |key, value| {
+        match chunk(prefix, key, value) {
             Ok(chunk) => visit(chunk),
             Err(error) => {
                 outcome = Err(error);
