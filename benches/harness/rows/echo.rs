@@ -1,16 +1,21 @@
-//! The echo server is the reference of the HTTP rows.
+//! The echo servers are the references of the HTTP rows.
 //!
-//! Its axum handler reads a small JSON body and answers another, and nothing else happens.
+//! An axum handler reads a small JSON body and answers another. The bare echo does nothing else. The
+//! durable one answers when a record is synced, one for each request, which is the least that any
+//! server with the engine's promise has to do.
 
 use std::net::SocketAddr;
 
 use axum::Json;
 use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
 use axum::routing::post;
 use axum::serve::ListenerExt;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
+use super::durable::Durable;
 use crate::Result;
 
 #[derive(Deserialize)]
@@ -39,19 +44,40 @@ struct Verified {
     message: &'static str,
 }
 
-async fn send(Json(body): Json<Send>) -> Json<Sent> {
-    Json(Sent { phone: body.phone, expires_at: "2026-01-31T09:30:00.000Z", padding: "0123456789" })
+/// What an answer waits for.
+type Wait = State<Option<Durable>>;
+
+async fn wait(durable: Option<Durable>) -> std::result::Result<(), StatusCode> {
+    match durable {
+        Some(durable) => durable.write().await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE),
+        None => Ok(()),
+    }
 }
 
-async fn verify(Json(body): Json<Verify>) -> Json<Verified> {
+async fn send(
+    State(durable): Wait,
+    Json(body): Json<Send>,
+) -> std::result::Result<Json<Sent>, StatusCode> {
+    wait(durable).await?;
+    let (expires_at, padding) = ("2026-01-31T09:30:00.000Z", "0123456789");
+    Ok(Json(Sent { phone: body.phone, expires_at, padding }))
+}
+
+async fn verify(
+    State(durable): Wait,
+    Json(body): Json<Verify>,
+) -> std::result::Result<Json<Verified>, StatusCode> {
+    wait(durable).await?;
     let verified = body.request_id.len() > body.otp.len();
-    Json(Verified { verified, message: "the code is right" })
+    Ok(Json(Verified { verified, message: "the code is right" }))
 }
 
-/// Serves until the runtime ends.
-pub(crate) async fn start() -> Result<SocketAddr> {
-    let router =
-        Router::new().route("/v1/otp/send", post(send)).route("/v1/otp/verify", post(verify));
+/// Serves until the runtime ends. With `durable`, each answer waits for it.
+pub(crate) async fn start(durable: Option<Durable>) -> Result<SocketAddr> {
+    let router = Router::new()
+        .route("/v1/otp/send", post(send))
+        .route("/v1/otp/verify", post(verify))
+        .with_state(durable);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     // As the server does it.

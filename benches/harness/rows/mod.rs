@@ -10,6 +10,7 @@ mod callbacks;
 pub(crate) mod child;
 mod cloud_api;
 mod contacts;
+mod durable;
 mod echo;
 mod forget_keys;
 mod in_process;
@@ -32,6 +33,8 @@ pub(crate) struct Group {
 /// All of them, in the report's order.
 pub(crate) const GROUPS: &[Group] = &[
     otp_http::SEND,
+    otp_http::SEND_256,
+    otp_http::SEND_ECHO,
     otp_http::VERIFY,
     in_process::GROUP,
     store_commit::GROUP,

@@ -100,13 +100,13 @@ fn visit_chunks(
     visit: &mut dyn FnMut(LogChunk) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
     let mut outcome = Ok(());
-    store.scan(Table::Events, prefix, Some(start), direction, &mut |key, value| {
-        match chunk(prefix, key, value) {
-            Ok(chunk) => visit(chunk),
-            Err(error) => {
-                outcome = Err(error);
-                ControlFlow::Break(())
-            }
+    store.scan(Table::Events, prefix, Some(start), direction, &mut |key, value| match chunk(
+        prefix, key, value,
+    ) {
+        Ok(chunk) => visit(chunk),
+        Err(error) => {
+            outcome = Err(error);
+            ControlFlow::Break(())
         }
     })?;
     outcome

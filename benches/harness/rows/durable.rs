@@ -1,0 +1,70 @@
+//! The least that makes requests durable: one thread that writes and syncs for all who wait.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use tokio::sync::oneshot;
+
+use crate::Result;
+
+/// Bytes of one request, as many as the engine writes for a code.
+const RECORD_BYTES: usize = 190;
+/// Bytes of the file, which is filled with zeros before. Its end is followed by its beginning.
+const FILE_BYTES: usize = 64 << 20;
+/// Most requests that one write is for.
+const GROUP_MAX: usize = 4096;
+
+/// Who waits for a sync.
+type Waiting = oneshot::Sender<()>;
+
+/// The way to the thread, which ends when the last one is gone.
+#[derive(Clone)]
+pub(crate) struct Durable(Sender<Waiting>);
+
+impl Durable {
+    /// Starts the thread with a file at `path`.
+    pub(crate) fn start(path: &Path) -> Result<Self> {
+        let file = OpenOptions::new().create_new(true).write(true).open(path)?;
+        let zeros = vec![0; 1 << 20];
+        for at in (0..FILE_BYTES).step_by(zeros.len()) {
+            file.write_all_at(&zeros, at as u64)?;
+        }
+        file.sync_all()?;
+        let (sender, waiting) = channel();
+        std::thread::Builder::new()
+            .name("durable-echo".into())
+            .spawn(move || run(&file, &waiting))?;
+        Ok(Self(sender))
+    }
+
+    /// Resolves when a record was written and synced; to an error when that failed.
+    pub(crate) async fn write(&self) -> std::result::Result<(), oneshot::error::RecvError> {
+        let (sender, synced) = oneshot::channel();
+        // When the thread has ended, the sender is dropped, and that is the error.
+        drop(self.0.send(sender));
+        synced.await
+    }
+}
+
+fn run(file: &File, waiting: &Receiver<Waiting>) {
+    let (bytes, mut at) = (vec![7; GROUP_MAX * RECORD_BYTES], 0);
+    let mut group = Vec::with_capacity(GROUP_MAX);
+    while let Ok(first) = waiting.recv() {
+        group.push(first);
+        group.extend(waiting.try_iter().take(GROUP_MAX - 1));
+        let length = group.len() * RECORD_BYTES;
+        if at + length > FILE_BYTES {
+            at = 0;
+        }
+        let written = file.write_all_at(&bytes[..length], at as u64);
+        if let Err(error) = written.and_then(|()| file.sync_data()) {
+            eprintln!("the durable echo failed: {error}");
+            return;
+        }
+        at += length;
+        // Who has gone away needs no answer.
+        group.drain(..).for_each(|waiting| drop(waiting.send(())));
+    }
+}
