@@ -21,7 +21,9 @@ mod ui;
 mod write_timeout;
 
 pub use banner::Banner;
-pub use boot::{BootError, DemoError, rebase_stored_clock, stored_clock, verify_stored_audit};
+pub use boot::{
+    BootError, DemoError, check_stored, rebase_stored_clock, stored_clock, verify_stored_audit,
+};
 pub use http::{
     AdminToken, App, AppOptions, DashboardOptions, Drain, Peer, app, apps, openapi_document,
 };

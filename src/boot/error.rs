@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use postrider_actors::store::StoreError;
+use postrider_actors::store::directory::DirectoryError;
 use postrider_actors::{
     AdminError, CreateWorkspaceError, PeopleError, StartError, TemplateError, Unavailable,
 };
@@ -92,6 +93,17 @@ pub enum BootError {
         /// The cause.
         source: StoreError,
     },
+    /// The data directory of a stopped server cannot be used.
+    #[error("{path}: {source}", path = .path.display())]
+    Directory {
+        /// The data directory.
+        path: PathBuf,
+        /// The cause.
+        source: DirectoryError,
+    },
+    /// There is no data.
+    #[error("{path}: there is no data", path = .0.display())]
+    NoData(PathBuf),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {

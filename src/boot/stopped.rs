@@ -1,8 +1,9 @@
-//! Reads the data of a stopped server, its clock and its audit log, and rebases the clock.
+//! Reads, checks and rebases the data of a stopped server.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use postrider_actors::store::check::{self, DirectoryCheck};
 use postrider_actors::{AuditCheck, ClockRebase, StoredClock};
 
 use super::directory::DataDir;
@@ -40,11 +41,22 @@ pub fn verify_stored_audit(path: &Path) -> Result<AuditCheck, BootError> {
     postrider_actors::verify_audit_directory(path).map_err(failed)
 }
 
+/// Reads everything in the data directory `path`, and tells what is wrong. With `deep` it also
+/// compares the records with what the log adds up to.
+///
+/// # Errors
+/// [`BootError`]: a server uses the directory, there is no data, or it cannot be read at all.
+pub fn check_stored(path: &Path, deep: bool) -> Result<DirectoryCheck, BootError> {
+    let _locked = lock(path)?.ok_or_else(|| BootError::NoData(path.to_owned()))?;
+    let failed = |source| BootError::Directory { path: path.to_owned(), source };
+    check::check(path, deep).map_err(failed)
+}
+
 /// Locks a directory with data; `None` if there is none to be seen. Opening a store writes files
 /// even to read it, so it must be done by the user that owns it, or its server could not start.
 fn lock(path: &Path) -> Result<Option<DataDir>, BootError> {
     // In a directory of format 1 everything is in the second.
-    let found = ["view", "store"].map(|name| path.join(name)).into_iter().find_map(|data| {
+    let found = ["view", "store", "log"].map(|name| path.join(name)).into_iter().find_map(|data| {
         let metadata = std::fs::metadata(&data).ok()?;
         Some((data, metadata))
     });

@@ -45,6 +45,10 @@ pub(crate) enum CliError {
     Refused { message: String, code: String },
     #[error("record {sequence} of the audit log does not fit: {fault}")]
     Audit { sequence: u64, fault: String },
+    #[error("{0} found; --json has all of it")]
+    Problems(String),
+    #[error("the records were not compared with the log: {0}")]
+    NotCompared(String),
     #[error("nobody has the e-mail address {0}")]
     NoSuchUser(String),
     #[error("stopped before its end")]

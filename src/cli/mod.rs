@@ -2,6 +2,7 @@
 
 mod api;
 mod audit;
+mod check;
 mod client;
 mod clock;
 mod contacts;
@@ -14,6 +15,7 @@ mod health;
 mod keys;
 mod limits;
 mod numbers;
+mod offline;
 mod output;
 mod progress;
 mod remote;
@@ -72,6 +74,8 @@ pub(crate) enum Command {
     Numbers(Group<numbers::NumbersCommand>),
     /// Show, follow and verify the audit log: who changed what
     Audit(audit::AuditArgs),
+    /// Read everything in the data directory of a stopped server, and tell what is damaged
+    Check(check::CheckArgs),
     /// Import and export contacts
     Contacts(contacts::ContactsArgs),
     /// Add and list templates, change their status
@@ -97,6 +101,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Credits(group)) => credits::run(group).await,
         Some(Command::Numbers(group)) => numbers::run(group).await,
         Some(Command::Audit(args)) => audit::run(args).await,
+        Some(Command::Check(args)) => check::run(&args),
         Some(Command::Contacts(args)) => contacts::run(args).await,
         Some(Command::Templates(group)) => templates::run(group).await,
         Some(Command::Webhooks(group)) => webhooks::run(group).await,
@@ -174,6 +179,8 @@ mod tests {
             "postrider audit --since 2026-01-31T09:30:00Z --follow --server http://h:1",
             "postrider audit verify",
             "postrider audit verify --stopped data --json",
+            "postrider check --data-dir d",
+            "postrider check --data-dir d --deep --json",
             "postrider contacts import a.csv --key k --refused b.csv",
             "postrider contacts export --server http://h:1",
             "postrider webhooks add -w a https://example.com/ --event otp.sent,otp.failed --ordered",
@@ -199,6 +206,7 @@ mod tests {
             "postrider numbers connect --workspace a --kind cloud_api",
             "postrider templates add -w a hello --category x --body Hello",
             "postrider templates status -w a hello x",
+            "postrider check",
             "postrider audit --limit 0",
             "postrider audit --since yesterday",
             "postrider webhooks enable -w a evt_01jd3v0x5n8m7k2q4r6s8t0w2y",

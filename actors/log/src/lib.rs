@@ -39,6 +39,7 @@ pub use body::{BodyError, CheckpointNote, Claim, GroupBody, Handoff, RecordChang
 pub use chain::{Chain, ChainFault};
 pub use crashing::{CrashingLog, Fault, Keep};
 pub use entry::{Entry, EntryFault, EntryHash, Header, Kind, LogId, Position};
+pub use file::inspect::{Inspection, LogGap, StoppedLog};
 pub use file::{FileLog, FileOptions};
 pub use memory::{MemoryFault, MemoryLog};
 pub use parts::{Commit, EncodeError, Joiner, Next, encode_commit, parts_of};

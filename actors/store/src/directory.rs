@@ -25,11 +25,13 @@ use crate::{FjallOptions, FjallStore, MarkedView, Store, StoreError};
 pub const FORMAT: u64 = 2;
 
 const FORMAT_FILE: &str = "format";
-const LOG: &str = "log";
-const VIEW: &str = "view";
-const SNAPSHOTS: &str = "snapshots";
+pub(crate) const LOG: &str = "log";
+pub(crate) const VIEW: &str = "view";
+pub(crate) const SNAPSHOTS: &str = "snapshots";
+/// The file that asks a start to let nothing out.
+const HELD: &str = "held";
 /// The directory of format 1, and the file that is there since.
-const STORE: &str = "store";
+pub(crate) const STORE: &str = "store";
 const STORE_TEXT: &str = "The data is in the directories log and view, in format 2. A version that \
                           does not know it must not start here.";
 
@@ -188,6 +190,33 @@ fn find(dir: &Path) -> Result<Found, DirectoryError> {
     }
 }
 
+/// The format of the data in the directory; `None` when there is none.
+pub(crate) fn format(dir: &Path) -> Result<Option<u64>, DirectoryError> {
+    Ok(match find(dir)? {
+        Found::Nothing => None,
+        Found::Store => Some(1),
+        Found::View => Some(FORMAT),
+    })
+}
+
+/// Whether the file is there that asks a start to let nothing out.
+///
+/// # Errors
+/// [`DirectoryError::File`] when that cannot be seen.
+pub fn asks_to_hold(dir: &Path) -> Result<bool, DirectoryError> {
+    let found = dir.join(HELD).try_exists();
+    found.map_err(|source| failed("the file `held` cannot be looked for", source))
+}
+
+/// Removes the file that asks for it, durably.
+///
+/// # Errors
+/// [`DirectoryError::File`] when it cannot be removed.
+pub fn forget_asked_to_hold(dir: &Path) -> Result<(), DirectoryError> {
+    let removed = fs::remove_file(dir.join(HELD)).and_then(|()| File::open(dir)?.sync_all());
+    removed.map_err(|source| failed("the file `held` cannot be removed", source))
+}
+
 /// The number in the file `format`.
 fn format_of(dir: &Path) -> Result<Option<u64>, DirectoryError> {
     let text = match fs::read_to_string(dir.join(FORMAT_FILE)) {
@@ -222,6 +251,7 @@ fn put(dir: &Path, name: &str, line: &str) -> Result<(), DirectoryError> {
     written.map_err(|source| failed(&format!("the file `{name}` cannot be made"), source))
 }
 
-fn failed(what: &str, source: io::Error) -> DirectoryError {
+/// The error for a file that cannot be read or written.
+pub(crate) fn failed(what: &str, source: io::Error) -> DirectoryError {
     DirectoryError::File { what: what.into(), source }
 }

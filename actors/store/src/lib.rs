@@ -12,6 +12,7 @@
 //! [`rebase`] where no writer is.
 //! Readers take a `&dyn View`; recovery and snapshots take a `&dyn Log`.
 
+pub mod check;
 pub mod crashing;
 pub mod directory;
 pub mod error;

@@ -3,6 +3,7 @@
 //! A commit is appended to the log, durably, then applied to the view, and only then acknowledged.
 //! The view is synced once a second, beside. What it lost in a crash is applied again at the start.
 
+pub(crate) mod decode;
 mod failure;
 mod open;
 mod sync;
@@ -23,7 +24,7 @@ use crate::view::MarkedView;
 use crate::{
     Change, Direction, Figures, Frame, Group, Log, Position, Store, StoreError, Table, View, Visit,
 };
-use open::frame_of;
+use decode::frame_of;
 use sync::Syncing;
 
 /// Who writes.

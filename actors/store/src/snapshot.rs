@@ -53,6 +53,43 @@ pub struct LoadedSnapshot {
     pub warnings: Vec<String>,
 }
 
+/// One generation of a directory, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GenerationCheck {
+    /// The name of its directory.
+    pub name: String,
+    /// Its position.
+    pub position: Position,
+    /// The bytes of its files.
+    pub bytes: u64,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
+/// Reads all generations of a directory, the newest one first. What is copied to be read goes
+/// again; nothing else is changed.
+///
+/// # Errors
+/// [`SnapshotError::Io`] when the directory cannot be read, or a copy in it cannot be written.
+pub fn check(dir: &Path) -> Result<Vec<GenerationCheck>, SnapshotError> {
+    if !dir.is_dir() {
+        return Ok(Vec::new());
+    }
+    let snapshots = SnapshotDir { dir: dir.to_owned(), busy: Mutex::new(()) };
+    let mut checked = Vec::new();
+    for (position, path) in snapshots.generations()? {
+        let problem = match snapshots.read(position, &path, &mut |_, _| ()) {
+            Ok(_) => None,
+            Err(SnapshotError::Damaged(why)) => Some(why),
+            Err(error @ SnapshotError::Io(_)) => return Err(error),
+        };
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let (name, bytes) = (name.unwrap_or_default(), files::bytes(&path));
+        checked.push(GenerationCheck { name, position, bytes, problem });
+    }
+    Ok(checked)
+}
+
 /// The directory of the generations. Its methods block, for as long as it takes to write or read
 /// all of a snapshot.
 pub struct SnapshotDir {

@@ -79,11 +79,69 @@ impl RealDisk {
     }
 }
 
+/// A directory of which nothing is changed.
+#[derive(Debug)]
+pub(crate) struct ReadOnlyDisk {
+    dir: PathBuf,
+    /// The lock goes with the file.
+    _lock: Option<File>,
+}
+
+impl ReadOnlyDisk {
+    /// Locks a directory if there was ever a log in it.
+    pub(crate) fn open(dir: &Path) -> Result<Self, LogError> {
+        let failed = |error: io::Error| {
+            LogError::Failed(format!("{} cannot be opened: {error}", dir.display()))
+        };
+        let lock = match OpenOptions::new().write(true).open(dir.join(LOCK)) {
+            Ok(lock) => Some(lock),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed(error)),
+        };
+        match lock.as_ref().map(File::try_lock) {
+            None | Some(Ok(())) => Ok(Self { dir: dir.to_owned(), _lock: lock }),
+            Some(Err(TryLockError::WouldBlock)) => Err(LogError::Locked),
+            Some(Err(TryLockError::Error(error))) => Err(failed(error)),
+        }
+    }
+}
+
+impl Disk for ReadOnlyDisk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        names(&self.dir)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(File::open(self.dir.join(name))?))
+    }
+
+    fn create(&self, _: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn remove(&self, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+}
+
+/// The names of all files of a directory.
+fn names(dir: &Path) -> io::Result<Vec<String>> {
+    let names = fs::read_dir(dir)?.map(|file| Ok(file?.file_name()));
+    let names = names.collect::<io::Result<Vec<_>>>()?;
+    Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
+}
+
 impl Disk for RealDisk {
     fn list(&self) -> io::Result<Vec<String>> {
-        let names = fs::read_dir(&self.dir)?.map(|file| Ok(file?.file_name()));
-        let names = names.collect::<io::Result<Vec<_>>>()?;
-        Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
+        names(&self.dir)
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {

@@ -8,6 +8,7 @@
 mod append;
 mod closed;
 pub(crate) mod disk;
+pub mod inspect;
 mod prepare;
 mod recover;
 mod scan;

@@ -149,7 +149,8 @@ fn open_segments(disk: &dyn Disk, names: &[String]) -> Result<Vec<Segment>, LogE
     Ok(segments)
 }
 
-fn open_segment(disk: &dyn Disk, first: Position) -> Result<Segment, LogError> {
+/// Opens a segment and reads its header.
+pub(super) fn open_segment(disk: &dyn Disk, first: Position) -> Result<Segment, LogError> {
     let name = name(first);
     let unreadable = |error: io::Error| read_failed(&name, &error);
     let file = disk.open(&name).map_err(unreadable)?;

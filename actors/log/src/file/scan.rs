@@ -8,7 +8,7 @@ use memchr::memmem;
 use super::disk::DiskFile;
 use super::segment::SEGMENT_HEADER_BYTES;
 use crate::chain::Chain;
-use crate::entry::{Entry, EntryFault, HEADER_BYTES, Header, LogId, MAGIC, Position, verify};
+use crate::entry::{Entry, EntryFault, HEADER_BYTES, Header, MAGIC, Position, verify};
 use crate::port::LogError;
 
 /// Bytes that are read at once.
@@ -33,7 +33,8 @@ impl<'a> Reader<'a> {
         Self::from(file, SEGMENT_HEADER_BYTES as u64, limit)
     }
 
-    fn from(file: &'a dyn DiskFile, at: u64, limit: u64) -> Self {
+    /// Reads from the entry at an offset.
+    pub(super) fn from(file: &'a dyn DiskFile, at: u64, limit: u64) -> Self {
         Self { file, at, limit, window: Vec::new(), window_at: at }
     }
 
@@ -155,35 +156,43 @@ fn refuse_later(
     length: u64,
     chain: &Chain,
 ) -> Result<(), LogError> {
-    let torn = chain.commit_begins();
+    let (log, torn) = (chain.log(), chain.commit_begins());
     let failed = |error: io::Error| read_failed(name, &error);
-    match later_entry(file, from, length, chain.log(), torn).map_err(failed)? {
+    let is_later = |header: &Header| header.log == log && header.commit_begins() > torn;
+    match find_entry(file, from, length, &is_later).map_err(failed)? {
         None => Ok(()),
-        Some(Later::Newer(offset, fault)) => {
+        Some(Found::Newer(offset, fault)) => {
             Err(LogError::of_entry(&fault, chain.last().next(), name, offset))
         }
-        Some(Later::Entry(offset, position)) => Err(LogError::Damaged {
+        Some(Found::Entry(offset, header)) => Err(LogError::Damaged {
             position: Some(chain.last().next()),
             file: name.to_owned(),
             offset: from,
-            what: format!("no whole entry is here, but entry {position} follows at byte {offset}"),
+            what: not_whole(offset, header.position),
         }),
     }
 }
 
-enum Later {
-    Entry(u64, Position),
+/// Says that there is an entry behind a place without one.
+pub(super) fn not_whole(offset: u64, position: Position) -> String {
+    format!("no whole entry is here, but entry {position} follows at byte {offset}")
+}
+
+/// What was found of a log behind a place without an entry.
+pub(super) enum Found {
+    /// A whole entry, at an offset.
+    Entry(u64, Header),
+    /// One of a newer version.
     Newer(u64, EntryFault),
 }
 
-/// The first whole entry at or behind `from` whose commit begins after position `torn`.
-fn later_entry(
+/// The first whole entry at or behind `from` that is wanted.
+pub(super) fn find_entry(
     file: &dyn DiskFile,
     from: u64,
     length: u64,
-    log: LogId,
-    torn: Position,
-) -> io::Result<Option<Later>> {
+    is_wanted: &dyn Fn(&Header) -> bool,
+) -> io::Result<Option<Found>> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut at = from;
     while at < length {
@@ -193,11 +202,11 @@ fn later_entry(
             let mut reader = Reader::from(file, offset, length);
             match Header::decode(reader.peek(HEADER_BYTES)?) {
                 Err(fault @ EntryFault::Newer { .. }) => {
-                    return Ok(Some(Later::Newer(offset, fault)));
+                    return Ok(Some(Found::Newer(offset, fault)));
                 }
-                Ok(header) if header.log == log && header.commit_begins() > torn => {
+                Ok(header) if is_wanted(&header) => {
                     if reader.next_entry()?.is_ok() {
-                        return Ok(Some(Later::Entry(offset, header.position)));
+                        return Ok(Some(Found::Entry(offset, header)));
                     }
                 }
                 Ok(_) | Err(_) => {}
@@ -213,7 +222,7 @@ fn later_entry(
 }
 
 /// The bytes from `from` up to the last one that is not zero.
-fn bytes_before_zeros(file: &dyn DiskFile, from: u64, length: u64) -> io::Result<u64> {
+pub(super) fn bytes_before_zeros(file: &dyn DiskFile, from: u64, length: u64) -> io::Result<u64> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let (mut at, mut used) = (from, 0);
     while at < length {

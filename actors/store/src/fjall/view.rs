@@ -86,6 +86,14 @@ impl FjallView {
         Ok(Self { dir: dir.to_owned(), options, slot })
     }
 
+    /// Waits until a view that this process closed has ended.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] when it does not end.
+    pub(crate) fn wait_until_closed(dir: &Path) -> Result<(), StoreError> {
+        open::lock(dir, open::LOCK_ATTEMPTS.0).map(drop)
+    }
+
     /// Removes the frames that a store of the format before had here.
     ///
     /// # Errors

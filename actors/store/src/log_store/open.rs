@@ -2,12 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use postrider_log::{
-    self as log, Commit, GroupBody, Kind, Mark, RecordChange, Witness, check_witness, read_commits,
-};
+use postrider_log::{self as log, Commit, Mark, Witness, check_witness, read_commits};
 
+use super::decode::changes_of;
 use crate::view::MarkedView;
-use crate::{Change, Frame, Position, StoreError, Table};
+use crate::{Position, StoreError};
 
 /// Compares a log with a view, and has the view apply what it may have lost.
 pub(super) fn catch_up(log: &dyn log::Log, view: &dyn MarkedView) -> Result<(), StoreError> {
@@ -53,37 +52,5 @@ pub(super) fn apply_after(
 
 fn apply(view: &dyn MarkedView, commit: &Commit) -> Result<(), StoreError> {
     let at = Mark { position: commit.position, epoch: commit.epoch, hash: commit.hash };
-    let changes = match commit.kind {
-        Kind::Group => {
-            let body = GroupBody::decode(commit.body.clone())?;
-            body.changes.iter().map(change).collect::<Result<Vec<_>, _>>()?
-        }
-        Kind::Claim | Kind::Checkpoint | Kind::Handoff => Vec::new(),
-    };
-    view.apply(&at, &changes)
-}
-
-fn change(change: &RecordChange) -> Result<Change, StoreError> {
-    let RecordChange { table: number, key, value } = change;
-    let newer = || StoreError::Newer(format!("it has records of table {number}"));
-    let table = Table::of_number(*number).ok_or_else(newer)?;
-    Ok(Change { table, key: key.to_vec(), value: value.as_ref().map(|value| value.to_vec()) })
-}
-
-/// The journal's frame of a commit, if it has one.
-pub(super) fn frame_of(commit: &Commit) -> Result<Option<Frame>, StoreError> {
-    if commit.kind != Kind::Group {
-        return Ok(None);
-    }
-    let body = GroupBody::decode(commit.body.clone())?;
-    if body.frame.is_empty() {
-        return Ok(None);
-    }
-    let frame = Frame::decode(&body.frame)?;
-    if frame.number != commit.position {
-        let (frame, position) = (frame.number, commit.position);
-        let what = format!("entry {position} of the log holds frame {frame}");
-        return Err(StoreError::Damaged(what));
-    }
-    Ok(Some(frame))
+    view.apply(&at, &changes_of(commit)?)
 }

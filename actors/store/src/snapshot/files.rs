@@ -53,6 +53,14 @@ pub(super) fn copy_checked(generation: &Path, to: &Path) -> Result<(), SnapshotE
     Ok(())
 }
 
+/// The bytes of all files of a generation; 0 for what cannot be read.
+pub(super) fn bytes(path: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(path) else {
+        return fs::metadata(path).map_or(0, |file| file.len());
+    };
+    entries.filter_map(Result::ok).map(|entry| bytes(&entry.path())).sum()
+}
+
 /// Makes the names in a directory durable.
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::file::inspect::{Inspection, StoppedLog};
 use crate::port::{Mark, check_witness};
 
 /// A log of a few segments, what a view of it applied, and its entries.
@@ -141,5 +142,54 @@ proptest! {
         let found = whole.flip(name, at.min(length - 1), bit);
         // `flip` has compared all entries where it succeeds.
         prop_assert_eq!(found.is_err(), (at as u64) < *end, "{} {}: {:?}", name, at, found);
+    }
+}
+
+/// What a reader of the files as they are finds.
+fn inspect(disk: &SimDisk) -> (Inspection, Vec<Entry>) {
+    let mut read = Vec::new();
+    let found = StoppedLog::open_on(disk.clone()).inspect(&mut |entry, _, _| {
+        read.push(entry.clone());
+    });
+    (found.unwrap(), read)
+}
+
+#[test]
+fn a_whole_log_is_read_whole_and_left_as_it_is() {
+    for close in [false, true] {
+        let whole = Whole::new(close);
+        let before = whole.disk.operations();
+        let (found, read) = inspect(&whole.disk);
+        assert_eq!((found.gaps.as_slice(), found.torn_bytes), ([].as_slice(), 0));
+        assert_eq!(read, whole.entries);
+        assert_eq!((found.last, found.hash), (whole.applied.position, whole.applied.hash));
+        assert_eq!((found.first, found.segments), (Position(1), whole.segments.len()));
+        assert_eq!(whole.disk.operations(), before);
+    }
+}
+
+#[test]
+fn every_byte_of_every_segment_is_looked_at_by_who_inspects() {
+    let whole = Whole::new(false);
+    let newest = whole.segments.last().unwrap();
+    for (name, end) in &whole.segments {
+        let length = whole.disk.open(name).unwrap().length().unwrap() as usize;
+        for at in (0..length).step_by(7) {
+            let disk = whole.disk.fork();
+            disk.damage(name, |bytes| bytes[at] ^= 1 << (at % 8));
+            let (found, read) = inspect(&disk);
+            let is_told = found.gaps.iter().any(|gap| match &gap.error {
+                LogError::Damaged { file, offset, .. } => file == name && *offset <= at as u64,
+                _ => false,
+            });
+            let is_torn = name == &newest.0 && found.torn_bytes > 0;
+            assert!(is_told || is_torn, "{name} {at}: {found:?}");
+            // At most one commit, of at most three parts, is not read for a flip in the entries.
+            if at >= SEGMENT_HEADER_BYTES {
+                assert!(whole.entries.len() - read.len() <= 3, "{name} {at}: {}", read.len());
+                let is_behind = at as u64 >= *end;
+                assert_eq!(found.last == whole.applied.position, is_behind || is_told, "{at}");
+            }
+        }
     }
 }

@@ -1,0 +1,192 @@
+//! Reads everything in a data directory that no engine uses, and tells what is wrong.
+//!
+//! Each problem has where it is and what it costs: whether a start needs what cannot be read, and
+//! what would be lost if it did without.
+
+mod deep;
+mod log;
+mod records;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use postrider_log::{LogId, Mark};
+
+pub use deep::Deep;
+
+use crate::directory::{self, DirectoryError};
+use crate::fjall::FjallView;
+use crate::snapshot::{self, GenerationCheck};
+use crate::{FjallOptions, MarkedView, Position, StoreError};
+
+/// What a data directory holds, and what is wrong with it.
+#[derive(Debug)]
+pub struct DirectoryCheck {
+    /// The format of the directory.
+    pub format: u64,
+    /// The log; `None` in format 1, which has none.
+    pub log: Option<CheckedLog>,
+    /// The view; `None` when it cannot be opened.
+    pub view: Option<CheckedView>,
+    /// The snapshots, the newest one first.
+    pub snapshots: Vec<GenerationCheck>,
+    /// The comparison with a view built anew, if it was asked for.
+    pub deep: Option<Deep>,
+    /// What is wrong. A commit at the end that was not written whole is no problem.
+    pub problems: Vec<Problem>,
+}
+
+/// The log of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedLog {
+    /// Its identity.
+    pub id: Option<LogId>,
+    /// Its first position.
+    pub first: Position,
+    /// Its last position.
+    pub last: Position,
+    /// The epoch of its last entry.
+    pub epoch: u64,
+    /// How many files.
+    pub segments: usize,
+    /// The bytes of its entries.
+    pub bytes: u64,
+    /// The bytes of a commit at its end that was not written whole.
+    pub torn_bytes: u64,
+}
+
+/// The view of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckedView {
+    /// The position that it applied last.
+    pub applied: Position,
+    /// The position up to which it surely survives a power cut.
+    pub synced: Position,
+    /// How many records can be read.
+    pub records: u64,
+}
+
+/// What is wrong with a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Whether it is there and not what was written, or gone.
+    pub kind: ProblemKind,
+    /// The file or directory, from the data directory on.
+    pub file: String,
+    /// The offset in the file, if it is known.
+    pub offset: Option<u64>,
+    /// The position of the log, if there is one.
+    pub position: Option<Position>,
+    /// What is wrong.
+    pub what: String,
+    /// What it costs.
+    pub cost: String,
+}
+
+/// A kind of problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// It is not what was written.
+    Damaged,
+    /// What was acknowledged is not there.
+    Lost,
+}
+
+impl ProblemKind {
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Damaged => "damaged",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl Problem {
+    /// A problem of a directory as a whole.
+    fn of(kind: ProblemKind, file: &str, what: impl Into<String>, cost: &str) -> Self {
+        let (what, cost) = (what.into(), cost.to_owned());
+        Self { kind, file: file.to_owned(), offset: None, position: None, what, cost }
+    }
+}
+
+/// What a start reads besides the newest segment.
+#[derive(Debug, Clone, Copy)]
+struct Needs {
+    /// The mark of the view, if it can be read.
+    applied: Option<Mark>,
+    /// A start reads every segment that has a position behind this one.
+    after: Position,
+}
+
+/// Checks the directory. Nothing is changed but what opening the view changes, and what is built
+/// beside it to compare goes again.
+///
+/// # Errors
+/// [`DirectoryError`]: there is no data, it is in use, a newer version wrote it, or a file of it
+/// cannot be read at all.
+pub fn check(dir: &Path, deep: bool) -> Result<DirectoryCheck, DirectoryError> {
+    let Some(format) = directory::format(dir)? else {
+        let none = format!("there is no data in {}", dir.display());
+        return Err(StoreError::Failed(none).into());
+    };
+    if format == 1 {
+        return records::of_format_1(dir);
+    }
+    let mut problems = Vec::new();
+    let view = records::open(dir, &mut problems)?;
+    let checked = view.as_ref().map(|view| records::read(view, &mut problems)).transpose()?;
+    let snapshots = snapshot::check(&dir.join("snapshots"))?;
+    let newest = snapshots.iter().find(|it| it.problem.is_none());
+    let newest = newest.map_or(Position::START, |it| it.position);
+    let applied = view.as_ref().map(FjallView::applied).transpose()?;
+    let synced = checked.map_or(Position::START, |view| view.synced);
+    let needs = Needs { applied, after: newest.min(synced) };
+    let of_view = view.as_ref().map(FjallView::log).transpose()?.flatten();
+    let log = log::read(dir, &needs, of_view, &mut problems)?;
+    snapshot_problems(&snapshots, newest, &log, &mut problems);
+    let deep = match (deep, &view) {
+        (false, _) => None,
+        (true, None) => Some(Deep::NotPossible("the view cannot be read".into())),
+        (true, Some(view)) if problems.is_empty() => {
+            Some(deep::compare(dir, view, &log, &mut problems)?)
+        }
+        (true, Some(_)) => Some(Deep::NotPossible("there are problems already".into())),
+    };
+    Ok(DirectoryCheck { format, log: Some(log), view: checked, snapshots, deep, problems })
+}
+
+/// A damaged snapshot costs time; that none is whole may cost more.
+fn snapshot_problems(
+    snapshots: &[GenerationCheck],
+    newest: Position,
+    log: &CheckedLog,
+    problems: &mut Vec<Problem>,
+) {
+    for generation in snapshots {
+        let Some(what) = &generation.problem else { continue };
+        let cost = "nothing is lost: a start takes the one before it, and more of the log";
+        let file = format!("snapshots/{}", generation.name);
+        let problem = Problem::of(ProblemKind::Damaged, &file, what.clone(), cost);
+        problems.push(Problem { position: Some(generation.position), ..problem });
+    }
+    let begins_after = log.first.previous();
+    if newest < begins_after {
+        let what = format!(
+            "no whole snapshot, and the log begins at {}: positions {} to {begins_after} are gone",
+            log.first,
+            newest.next()
+        );
+        let cost = "the server does not start; restore a backup";
+        let problem = Problem::of(ProblemKind::Lost, "snapshots", what, cost);
+        problems.push(Problem { position: Some(newest.next()), ..problem });
+    }
+}
+
+/// Opens a database of a directory without preparing for writes.
+const fn options() -> FjallOptions {
+    FjallOptions { cache_bytes: 16 << 20, memtable_bytes: 32 << 20, log_bytes: 128 << 20 }
+}
