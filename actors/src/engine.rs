@@ -30,6 +30,7 @@ mod callbacks;
 pub(crate) mod clock_offset;
 mod disk;
 mod health;
+pub(crate) mod hold;
 mod key_check;
 mod reencrypt;
 mod root;

@@ -1,5 +1,7 @@
 //! The engine's own figures: sampled, so that no command pays for them.
 
+mod timing;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,6 +10,8 @@ use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder};
 
 use postrider_runtime::ScanFigures;
 use postrider_workspace::services::Services;
+
+pub(crate) use timing::CommitTimes;
 
 /// Where metrics are registered.
 pub type SharedRecorder = Arc<dyn Recorder + Send + Sync>;
@@ -66,6 +70,7 @@ struct Figures {
     journal_position: Gauge,
     log: [Gauge; LOG.len()],
     healthy: Gauge,
+    held: Gauge,
     free_bytes: Gauge,
     clock: (Gauge, Counter),
     webhook_requests: Gauge,
@@ -114,6 +119,7 @@ impl Figures {
             ),
             log: LOG.map(|(name, what)| gauge(name, what)),
             healthy: gauge("postrider_storage_healthy", "1 when storage works, 0 when it fails"),
+            held: gauge("postrider_held", "1 while nothing leaves the server until it is released"),
             free_bytes: gauge(
                 "postrider_storage_free_bytes",
                 "Free bytes of the disk with the data; NaN where they are not measured",
@@ -171,6 +177,7 @@ impl Figures {
         self.clock.0.set(clock.difference_ms as f64 / 1000.0);
         self.clock.1.absolute(clock.steps);
         self.free_bytes.set(shared.disk.free().map_or(f64::NAN, |free| free as f64));
+        self.held.set(f64::from(u8::from(shared.hold.is_held())));
         self.healthy.set(if shared.writer.is_healthy() { 1.0 } else { 0.0 });
     }
 }

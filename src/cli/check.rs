@@ -1,7 +1,5 @@
 //! `postrider check`: reads everything in a data directory, and tells what is damaged.
 
-use std::fmt::Write;
-
 use clap::Args;
 use postrider::check_stored;
 use postrider_actors::store::check::{CheckedLog, Deep, DirectoryCheck, Problem};
@@ -82,7 +80,8 @@ fn problem(problem: &Problem) -> Value {
     })
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -123,13 +122,8 @@ fn shown(check: &DirectoryCheck) -> String {
 
 /// A problem, what it is and what it costs.
 fn line(problem: &Problem) -> String {
-    let mut line = format!("{:<10} {}", problem.kind.as_str(), problem.file);
-    // Writing to a text cannot fail.
-    if let Some(offset) = problem.offset {
-        drop(write!(line, " at byte {offset}"));
-    }
-    if let Some(position) = problem.position {
-        drop(write!(line, ", position {position}"));
-    }
-    format!("{line}: {}; {}", problem.what, problem.cost)
+    let offset = problem.offset.map(|offset| format!(" at byte {offset}")).unwrap_or_default();
+    let position = problem.position.map(|at| format!(", position {at}")).unwrap_or_default();
+    let Problem { file, what, cost, .. } = problem;
+    format!("{:<10} {file}{offset}{position}: {what}; {cost}", problem.kind.as_str())
 }

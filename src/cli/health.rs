@@ -38,8 +38,11 @@ pub(crate) async fn run(args: &HealthArgs) -> Result<(), CliError> {
 /// The status, and below it the warnings.
 fn shown(answer: &Value) -> String {
     let warnings = answer["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let lines = std::iter::once(&answer["status"]).chain(warnings);
-    lines.filter_map(Value::as_str).map(|line| format!("{line}\n")).collect()
+    let held =
+        (answer["held"] == true).then_some("held: nothing is sent until `postrider release`");
+    let status = answer["status"].as_str().into_iter();
+    let lines = status.chain(held).chain(warnings.iter().filter_map(Value::as_str));
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 /// Whether the address is this machine's own, by a number or by name. The certificate there is for
@@ -69,6 +72,8 @@ mod tests {
     #[test]
     fn warnings_are_shown_below_the_status() {
         assert_eq!(shown(&json!({"status": "ok"})), "ok\n");
+        let held = json!({"status": "ready", "held": true});
+        assert_eq!(shown(&held), "ready\nheld: nothing is sent until `postrider release`\n");
         let warned = json!({"status": "ready", "warnings": ["clock: a", "disk: b"]});
         assert_eq!(shown(&warned), "ready\nclock: a\ndisk: b\n");
     }

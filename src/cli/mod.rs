@@ -18,6 +18,7 @@ mod numbers;
 mod offline;
 mod output;
 mod progress;
+mod release;
 mod remote;
 mod secret;
 mod serve;
@@ -74,6 +75,8 @@ pub(crate) enum Command {
     Numbers(Group<numbers::NumbersCommand>),
     /// Show, follow and verify the audit log: who changed what
     Audit(audit::AuditArgs),
+    /// Have a server send again that is held since it was restored
+    Release(release::ReleaseArgs),
     /// Read everything in the data directory of a stopped server, and tell what is damaged
     Check(check::CheckArgs),
     /// Import and export contacts
@@ -101,6 +104,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Credits(group)) => credits::run(group).await,
         Some(Command::Numbers(group)) => numbers::run(group).await,
         Some(Command::Audit(args)) => audit::run(args).await,
+        Some(Command::Release(args)) => release::run(&args).await,
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Contacts(args)) => contacts::run(args).await,
         Some(Command::Templates(group)) => templates::run(group).await,

@@ -1,6 +1,7 @@
 //! Answers orchestrators and metrics collectors: health, readiness, metrics. Needs no key.
 
 use axum::http::StatusCode;
+use postrider_actors::Health;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -13,12 +14,32 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(metrics).guarded(Open))
 }
 
-/// How the server is.
+/// How the process is.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct HealthAnswer {
-    /// `ok` or `ready`.
+    /// Always `ok`.
     #[schema(example = "ok")]
     status: &'static str,
+}
+
+/// How a server is that takes work.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ReadyAnswer {
+    /// Always `ready`.
+    #[schema(example = "ready")]
+    status: &'static str,
+    /// Whether nothing is sent until `POST /admin/v1/release`.
+    #[schema(example = false)]
+    held: bool,
+    /// The last position of the log.
+    #[schema(example = 4711)]
+    log_position: u64,
+    /// The position of the log that the records have.
+    #[schema(example = 4711)]
+    view_position: u64,
+    /// The position up to which the records surely survive a power cut; what follows is in the log.
+    #[schema(example = 4705)]
+    view_synced: u64,
     /// What an operator must look at although the server takes work, such as that keys can be read
     /// on their way, or that the machine's clock is wrong; left out where there is nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -35,7 +56,7 @@ pub(crate) struct HealthAnswer {
     responses((status = 200, description = "It does", body = HealthAnswer))
 )]
 async fn alive(_: Call<()>) -> Answer {
-    Ok(Reply::ok(&HealthAnswer { status: "ok", warnings: Vec::new() }))
+    Ok(Reply::ok(&HealthAnswer { status: "ok" }))
 }
 
 #[utoipa::path(
@@ -44,21 +65,31 @@ async fn alive(_: Call<()>) -> Answer {
     operation_id = "readyz",
     tag = "Operation",
     summary = "Whether the server takes work",
-    description = "503 while it does not, with what stands in the way in `message`.",
-    responses((status = 200, description = "It does", body = HealthAnswer))
+    description = "503 while it does not, with what stands in the way in `message` and, one by one, \
+                   in `reasons`. A server that is held is ready, and says so in `held`.",
+    responses((status = 200, description = "It does", body = ReadyAnswer))
 )]
 async fn ready(call: Call<()>) -> Answer {
     let health = call.edge.engine.health();
     if health.ready {
         let mut warnings = call.edge.options.warnings.clone();
         warnings.extend(health.warnings);
-        return Ok(Reply::ok(&HealthAnswer { status: "ready", warnings }));
+        let Health { held, log_position, view_position, view_synced, .. } = health;
+        return Ok(Reply::ok(&ReadyAnswer {
+            status: "ready",
+            held,
+            log_position,
+            view_position,
+            view_synced,
+            warnings,
+        }));
     }
     let message = match health.reasons.as_slice() {
         [] => "the engine takes no work".to_owned(),
         reasons => reasons.join("; "),
     };
-    Err(ApiError::new(Code::ServiceUnavailable, message))
+    let refused = ApiError::new(Code::ServiceUnavailable, message);
+    Err(refused.because(health.reason).with_reasons(health.reasons))
 }
 
 #[utoipa::path(

@@ -86,7 +86,9 @@ impl From<TemplateError> for ApiError {
             TemplateError::Misfit(misfit) => Self::field(&misfit.path, misfit.rule),
             TemplateError::Exists => Self::new(Code::Conflict, error.to_string()),
             TemplateError::NoSuchTemplate => Self::new(Code::NotFound, error.to_string()),
-            TemplateError::Provider(_) => Self::new(Code::ServiceUnavailable, error.to_string()),
+            TemplateError::Provider(_) => {
+                Self::new(Code::ServiceUnavailable, error.to_string()).because("provider_failed")
+            }
             TemplateError::Unavailable(error) => error.into(),
         }
     }

@@ -52,6 +52,9 @@ pub enum UnavailableReason {
         /// How many it is allowed.
         allowed: u64,
     },
+    /// Nothing may leave the engine, because what it knows is older than the world.
+    #[error("the server is held: nothing is sent until an operator releases it")]
+    Held,
     /// The disk has too little free space for this command.
     #[error("the server's disk is almost full")]
     DiskFull,

@@ -11,6 +11,7 @@ use postrider_channel::{Failure, Outbound, Trouble};
 use postrider_domain::{BroadcastId, NumberId, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::directory::{Directory, Undelivered};
+use postrider_runtime::hold::Hold;
 use postrider_runtime::supervise::{ChildSpec, Placement, SupervisorMessage};
 
 use crate::actor::NumberActor;
@@ -30,6 +31,8 @@ pub struct Numbers {
     pub(crate) connections: Arc<Connections>,
     pub(crate) reporter: Arc<Reporter>,
     clock: Clock,
+    /// While it is held, nothing is handed to a channel.
+    pub hold: Hold,
     /// Final outcomes of all numbers, counted since the start.
     pub outcomes: Arc<OutcomeCounts>,
 }
@@ -44,12 +47,13 @@ pub struct Wiring {
 
 impl Numbers {
     /// No number is connected yet. [`wire`](Self::wire) must follow before the first message.
-    pub fn new(providers: Providers, clock: Clock) -> Self {
+    pub fn new(providers: Providers, clock: Clock, hold: Hold) -> Self {
         Self {
             directory: Directory::default(),
             connections: Arc::new(Connections::new(providers)),
             reporter: Arc::default(),
             clock,
+            hold,
             outcomes: Arc::default(),
         }
     }
@@ -98,6 +102,11 @@ impl Numbers {
     /// is dispatched again when its workspace or the engine restarts.
     pub fn dispatch(&self, messages: Vec<HandedOver>) {
         self.deliver_by_number(messages, |it| it.message.number, NumberMessage::Dispatch);
+    }
+
+    /// Being held has ended: what waited is sent.
+    pub fn release(&self) {
+        self.live().into_iter().for_each(|actor| drop(actor.cast(NumberMessage::Released)));
     }
 
     /// Dispatches messages that may have been dispatched before: a number leaves out those that it
@@ -272,6 +281,7 @@ impl ChildSpec for NumberSpec {
             slot: self.0.slot(*number),
             workspace: connected.workspace.clone(),
             clock: self.0.clock.clone(),
+            hold: self.0.hold.clone(),
             connections: Arc::clone(&self.0.connections),
             reporter: Arc::clone(&self.0.reporter),
             outcomes: Arc::clone(&self.0.outcomes),

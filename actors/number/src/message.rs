@@ -54,6 +54,8 @@ pub enum NumberMessage {
     /// A passivated actor sends this to itself behind everything that was in its mailbox. It must
     /// stop.
     Rested,
+    /// The engine is held no more. The actor must send what waits.
+    Released,
     /// The number was disconnected. The actor must fail every message that is not with the channel
     /// (broadcast messages are returned instead), wait for the others' outcomes, and stop.
     Close,

@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod directory;
 pub mod flow;
+pub mod hold;
 pub mod lazy_timer;
 pub mod random;
 pub mod scan_pool;
@@ -18,6 +19,7 @@ pub mod timer;
 
 pub use clock::{Clock, Stopwatch};
 pub use directory::{Directory, Slot, Undelivered};
+pub use hold::Hold;
 pub use lazy_timer::LazyTimer;
 pub use scan_pool::{ScanError, ScanFigures, ScanPool};
 pub use secret::Secret;

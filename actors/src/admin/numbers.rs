@@ -17,6 +17,7 @@ use postrider_workspace::core::settings::ChangeError;
 use postrider_workspace::mailbox::message::Configure;
 
 use super::{Admin, AdminError, entries};
+use crate::engine::hold;
 
 /// Why the provider behind a number told nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +31,26 @@ pub enum AskError {
 }
 
 impl Admin {
+    /// Ends being held, durably: what waited goes out from now on. It changes nothing on a server
+    /// that is not held.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: it could not be recorded; the server is still held then.
+    pub async fn release(&self) -> Result<(), Unavailable> {
+        let admin = self.clone();
+        let releasing = async move {
+            let (shared, now) = (&admin.shared, admin.shared.clock.now());
+            let changes = hold::release(now, &admin.caller, shared.hold.is_held());
+            shared.writer.commit(changes).await.map_err(Unavailable::from)?;
+            if shared.hold.end() {
+                tracing::info!("the server is released; what waited goes out");
+                shared.numbers.release();
+            }
+            Ok(())
+        };
+        detached(releasing).await
+    }
+
     /// Connects a number to a workspace. The templates of one that has a provider are brought up to
     /// date in the background.
     ///

@@ -12,8 +12,18 @@ pub struct Health {
     pub ready: bool,
     /// What stands in the way, for an operator.
     pub reasons: Vec<String>,
+    /// The first of them for a program: `draining` or `storage_failed`.
+    pub reason: &'static str,
     /// What an operator must look at although the engine takes work, each as `subject: what`.
     pub warnings: Vec<String>,
+    /// Whether nothing leaves it until [`Admin::release`](crate::Admin::release).
+    pub held: bool,
+    /// The last position of the log.
+    pub log_position: u64,
+    /// The position that the records have.
+    pub view_position: u64,
+    /// The position up to which the records surely survive a power cut.
+    pub view_synced: u64,
 }
 
 impl Engine {
@@ -28,7 +38,8 @@ impl Engine {
         if !shared.writer.is_healthy() {
             reasons.push("storage is failing".to_owned());
         }
-        if let Some(problem) = shared.recovered.log().figures().and_then(|it| it.problem) {
+        let figures = shared.recovered.log().figures();
+        if let Some(problem) = figures.as_ref().and_then(|it| it.problem.as_ref()) {
             reasons.push(format!("the log will soon be full: {problem}"));
         }
         // A start may return before its loop has begun, which is no reason.
@@ -37,7 +48,13 @@ impl Engine {
         }
         let mut warnings = clock_warnings(shared.clock.health());
         warnings.extend(shared.disk.warning());
-        Health { ready: reasons.is_empty(), reasons, warnings }
+        // A store in memory has no log of its own: what is committed is in all of it.
+        let last = shared.writer.last_position();
+        let positions = figures.map_or([last; 3], |it| [it.last, it.applied, it.synced]);
+        let [log_position, view_position, view_synced] = positions.map(|position| position.0);
+        let reason = if shared.admission.is_open() { "storage_failed" } else { "draining" };
+        let (ready, held) = (reasons.is_empty(), shared.hold.is_held());
+        Health { ready, reasons, reason, warnings, held, log_position, view_position, view_synced }
     }
 
     /// Waits until the engine has ended: by [`Engine::shutdown`], or because a supervisor of it

@@ -11,6 +11,7 @@ use ractor::{Actor, ActorRef};
 use crate::access::Access;
 use crate::admin::Admin;
 use crate::audit::AuditLog;
+use crate::metrics::CommitTimes;
 use postrider_broadcast::{Broadcasts, recover};
 use postrider_channel::sandbox::Sandbox;
 use postrider_domain::{AuditEntry, Timestamp, WorkspaceId};
@@ -18,8 +19,8 @@ use postrider_number::Numbers;
 use postrider_number::providers::Providers;
 use postrider_number::record::Stored;
 use postrider_people::{People, PeopleOptions};
-use postrider_runtime::ScanPool;
 use postrider_runtime::clock::Clock;
+use postrider_runtime::{Hold, ScanPool};
 use postrider_store::memory::MemoryStore;
 use postrider_store::rebase;
 use postrider_store::snapshot::{SnapshotDir, SnapshotError};
@@ -46,8 +47,10 @@ use super::root::{Root, RootMessage};
 use super::sandbox_reports;
 use super::space::Space;
 use super::stored_clock::latest_moment;
-use super::{Durability, Engine, EngineOptions, Inner, SharedRecorder, StartError};
-use super::{clock_offset, disk, key_check, reencrypt};
+use super::{
+    AdmissionOptions, Durability, Engine, EngineOptions, Inner, SharedRecorder, StartError,
+};
+use super::{clock_offset, disk, hold, key_check, reencrypt};
 use postrider_workspace::directory::Workspaces;
 use postrider_workspace::disk_space::DiskSpace;
 use postrider_workspace::see_to_counts;
@@ -88,16 +91,15 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let opened = read(&options).await?;
     start_clock(&options.clock, &opened);
     let view: Arc<dyn View> = opened.store.clone();
-    let webhooks = webhooks(&options, &opened);
+    let hold = hold::at_start(&options, view.as_ref(), &opened.writer).await?;
+    let webhooks = webhooks(&options, &opened, &hold);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
     see_to_records(&view, &opened).await?;
-    let numbers = Arc::new(numbers(&options, &sandbox, &opened.numbers));
-    let of_workspace = options.admission.in_flight_per_workspace;
-    let admission = Admission::new(of_workspace, options.admission.in_flight_total);
+    let numbers = Arc::new(numbers(&options, &sandbox, &opened.numbers, &hold));
+    let admission = admission(&options);
     let snapshots = snapshots(&options, &opened);
     let broadcasts = broadcasts(&options, &opened, &numbers);
     let space = options.measure().map(Space::new);
-    let workspaces = workspaces(opened.workspaces, &opened.damaged);
     let snapshot_dir = opened.snapshots.map(|(dir, _)| dir);
     let shared = Arc::new(Services {
         store: view,
@@ -115,7 +117,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         otps_per_workspace_max: options.otps_per_workspace_max,
         admission: Arc::new(admission),
         scans: ScanPool::for_this_machine(),
-        workspaces,
+        workspaces: workspaces(opened.workspaces, &opened.damaged),
         numbers,
         webhooks,
         mailer: Mailer::new(options.mail),
@@ -124,6 +126,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         broadcasts,
         recovered: Recovered::new(opened.hot, opened.store, snapshot_dir, opened.rebases),
         opt_out: Arc::new(options.opt_out),
+        hold,
         creations: Arc::default(),
         counting: Arc::default(),
         disk: DiskSpace::new(options.free_bytes_min),
@@ -230,12 +233,12 @@ fn snapshots(options: &EngineOptions, opened: &Opened) -> Option<Snapshots> {
     Some(Snapshots { dir, log, journal_bytes_min, newest: *newest, rebases })
 }
 
-fn webhooks(options: &EngineOptions, opened: &Opened) -> Arc<Webhooks> {
+fn webhooks(options: &EngineOptions, opened: &Opened, hold: &Hold) -> Arc<Webhooks> {
     Arc::new(Webhooks::new(
         options.webhooks.clone(),
         opened.store.clone(),
         opened.writer.clone(),
-        options.clock.clone(),
+        (options.clock.clone(), hold.clone()),
         options.master_keys.clone(),
     ))
 }
@@ -262,6 +265,12 @@ async fn follow_webhooks(shared: &Arc<Services>) -> Result<(), StartError> {
     Ok(followed.map_err(|error| StartError::Directory(error.to_string()))??)
 }
 
+/// The bound on commands under way.
+fn admission(options: &EngineOptions) -> Admission {
+    let AdmissionOptions { in_flight_per_workspace, in_flight_total, .. } = options.admission;
+    Admission::new(in_flight_per_workspace, in_flight_total)
+}
+
 /// The directory of workspaces.
 fn workspaces(all: Vec<WorkspaceId>, damaged: &[WorkspaceId]) -> Workspaces {
     let workspaces = Workspaces::default();
@@ -275,7 +284,12 @@ fn workspaces(all: Vec<WorkspaceId>, damaged: &[WorkspaceId]) -> Workspaces {
 }
 
 /// The numbers that are connected.
-fn numbers(options: &EngineOptions, sandbox: &Arc<Sandbox>, stored: &[Stored]) -> Numbers {
+fn numbers(
+    options: &EngineOptions,
+    sandbox: &Arc<Sandbox>,
+    stored: &[Stored],
+    hold: &Hold,
+) -> Numbers {
     let providers = Providers {
         sandbox: Arc::clone(sandbox),
         custom: options.channel.clone(),
@@ -285,7 +299,7 @@ fn numbers(options: &EngineOptions, sandbox: &Arc<Sandbox>, stored: &[Stored]) -
         pauses: DashMap::new(),
         client: OnceLock::new(),
     };
-    let numbers = Numbers::new(providers, options.clock.clone());
+    let numbers = Numbers::new(providers, options.clock.clone(), hold.clone());
     stored.iter().for_each(|stored| numbers.connect(stored));
     numbers
 }
@@ -297,6 +311,8 @@ fn open(options: &EngineOptions) -> Result<Opened, StartError> {
         Durability::Custom(store) => (Arc::clone(&store.0), None),
         Durability::Disk(dir) => {
             let (store, snapshots) = disk::open(dir, options.segment_bytes)?;
+            let times = options.recorder.as_deref().map(|it| CommitTimes::register(it));
+            times.into_iter().for_each(|times| store.measure(times));
             (Arc::new(store), Some(snapshots))
         }
     };

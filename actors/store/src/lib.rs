@@ -39,6 +39,7 @@ pub use error::StoreError;
 pub use fjall::{FjallOptions, FjallStore, FjallView};
 pub use free_space::{DirectorySpace, FreeSpace};
 pub use log::{Figures, Frame, Group, Log, Position, Section};
+pub use log_store::timing::{Step, Timing};
 pub use log_store::{LogStore, Writes};
 pub use memory::{MemoryStore, MemoryView};
 pub use rebase::Rebase;

@@ -7,13 +7,14 @@ pub(crate) mod decode;
 mod failure;
 mod open;
 mod sync;
+pub mod timing;
 
 #[cfg(test)]
 mod tests;
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 use postrider_log::body::{ChangeRef, DATA_FORMAT, encode_group};
@@ -26,6 +27,7 @@ use crate::{
 };
 use decode::frame_of;
 use sync::Syncing;
+use timing::{Step, Timing};
 
 /// Who writes.
 #[derive(Debug, Clone, Default)]
@@ -52,6 +54,7 @@ struct Inner {
     /// Held while anything is appended or applied.
     writing: Mutex<Writing>,
     failed: RwLock<Option<StoreError>>,
+    timing: OnceLock<Box<dyn Timing>>,
     /// Why commits will fail soon, as it was a second ago.
     problem: Mutex<Option<String>>,
     /// Whether readers must not see the view, because it has failed or is behind.
@@ -86,10 +89,16 @@ impl LogStore {
             claim,
             writing: Mutex::default(),
             failed: RwLock::default(),
+            timing: OnceLock::new(),
             problem: Mutex::default(),
             is_hidden: AtomicBool::new(false),
         };
         Ok(Self { inner: Arc::new(inner), syncing: None })
+    }
+
+    /// Has the steps of commits measured. Only the first call counts.
+    pub fn measure(&self, timing: impl Timing) {
+        drop(self.inner.timing.set(Box::new(timing)));
     }
 
     /// Has the view synced each second on a thread of its own, and opened again if it failed.
@@ -103,6 +112,14 @@ impl LogStore {
 }
 
 impl Inner {
+    fn timed<T>(&self, step: Step, run: impl FnOnce() -> T) -> T {
+        let Some(timing) = self.timing.get() else { return run() };
+        let begun = timing.now();
+        let done = run();
+        timing.took(step, timing.now().saturating_sub(begun));
+        done
+    }
+
     fn check(&self) -> Result<(), StoreError> {
         self.failed.read().clone().map_or(Ok(()), Err)
     }
@@ -134,9 +151,10 @@ impl Inner {
             check_number(tail.last, frame).map_err(|error| self.fail(error, false))?;
         }
         let entries = self.encode(&mut writing, &tail, group)?;
-        self.log.append(tail.last.next(), &entries).map_err(|e| self.fail(e.into(), false))?;
+        let appended = self.timed(Step::Append, || self.log.append(tail.last.next(), &entries));
+        appended.map_err(|error| self.fail(error.into(), false))?;
         let at = mark(&self.log.tail().map_err(|error| self.fail(error.into(), false))?);
-        let applied = self.view.apply(&at, group.changes);
+        let applied = self.timed(Step::Apply, || self.view.apply(&at, group.changes));
         applied.map_err(|error| self.fail(error, true))?;
         Ok(at.position)
     }

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::{Timestamp, WebhookId, WorkspaceId};
+use postrider_runtime::Hold;
 use postrider_runtime::clock::Clock;
 use postrider_runtime::directory::Directory;
 use postrider_runtime::supervise::{ChildSpec, LoadedActor, Placement, SupervisorMessage};
@@ -48,7 +49,7 @@ impl Webhooks {
         options: WebhookOptions,
         store: Arc<dyn View>,
         writer: Writer,
-        clock: Clock,
+        (clock, hold): (Clock, Hold),
         master_keys: MasterKeys,
     ) -> Self {
         let directory = Arc::new(Endpoints::default());
@@ -62,7 +63,7 @@ impl Webhooks {
         };
         let pool = Arc::new(RequestPool::new(options.requests_max, grant));
         let keys = master_keys.clone();
-        let services = Services::new(options.clone(), store, writer, clock, keys, pool);
+        let services = Services::new(options.clone(), store, writer, (clock, hold), keys, pool);
         Self {
             options,
             master_keys,

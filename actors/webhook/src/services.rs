@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::{WebhookId, WorkspaceId};
+use postrider_runtime::Hold;
 use postrider_runtime::clock::Clock;
 use postrider_store::{View, Writer};
 
@@ -20,6 +21,7 @@ pub(crate) struct Services {
     pub(crate) store: Arc<dyn View>,
     pub(crate) writer: Writer,
     pub(crate) clock: Clock,
+    pub(crate) hold: Hold,
     pub(crate) master_keys: MasterKeys,
     pub(crate) pool: Arc<RequestPool>,
     /// `None` inside when no client could be made.
@@ -35,7 +37,7 @@ impl Services {
         options: WebhookOptions,
         store: Arc<dyn View>,
         writer: Writer,
-        clock: Clock,
+        (clock, hold): (Clock, Hold),
         master_keys: MasterKeys,
         pool: Arc<RequestPool>,
     ) -> Self {
@@ -44,6 +46,7 @@ impl Services {
             store,
             writer,
             clock,
+            hold,
             master_keys,
             pool,
             client: OnceLock::new(),

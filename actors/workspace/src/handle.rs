@@ -223,6 +223,9 @@ impl Workspace {
         command: C,
         audit: Option<Box<AuditDraft>>,
     ) -> Result<C::Answer, C::Error> {
+        if C::SENDS {
+            self.shared.may_send()?;
+        }
         self.shared.disk.admit(C::FOOTPRINT)?;
         self.call(|reply| WorkspaceMessage::Perform(Box::new(Asked { command, audit, reply })))
             .await

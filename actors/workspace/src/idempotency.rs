@@ -165,6 +165,7 @@ where
     type Error = IdempotentError<C::Error>;
 
     const FOOTPRINT: Footprint = C::FOOTPRINT;
+    const SENDS: bool = C::SENDS;
     // What was carried out before is answered again whatever has changed since.
     const IS_HELD_TO_QUOTA: bool = false;
 

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use postrider_broadcast::Broadcasts;
 use postrider_channel::cloud_api::items::ItemCounts;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{Limits, MasterKeys, OptOutWords, Prices, WorkspaceId};
 use postrider_number::Numbers;
-use postrider_runtime::{Clock, ScanPool};
+use postrider_runtime::{Clock, Hold, ScanPool};
 use postrider_store::{View, Writer};
 use postrider_webhook::Webhooks;
 
@@ -79,6 +81,23 @@ pub struct Services {
     pub counting: Arc<CountsUnderWay>,
     /// How much is still written, by the free space of the disk.
     pub disk: DiskSpace,
+    /// Whether nothing may leave.
+    pub hold: Hold,
     /// What limits the making of contacts.
     pub creations: Arc<Creations>,
+}
+
+impl Services {
+    /// Whether something may be sent.
+    ///
+    /// # Errors
+    /// [`UnavailableReason::Held`].
+    pub(crate) fn may_send(&self) -> Result<(), Unavailable> {
+        /// Somebody has to end it.
+        const RETRY_AFTER: Duration = Duration::from_secs(30);
+        if !self.hold.is_held() {
+            return Ok(());
+        }
+        Err(Unavailable { reason: UnavailableReason::Held, retry_after: RETRY_AFTER })
+    }
 }

@@ -9,6 +9,7 @@ mod keys;
 mod limits;
 mod numbers;
 mod params;
+mod release;
 mod templates;
 mod tokens;
 mod users;
@@ -33,6 +34,7 @@ pub(crate) fn routes(with_people: bool) -> Routes {
         .merge(email::routes())
         .merge(destinations::routes())
         .merge(numbers::routes())
+        .merge(release::routes())
         .merge(templates::routes())
         .merge(webhooks::routes())
 }

@@ -56,7 +56,8 @@ use webhooks::Deliveries;
             What makes something that is kept is 422 with the reason `quota_bytes` in a workspace \
             that has as many bytes as it may, and a broadcast 422 with `quota_broadcasts` where as \
             many are kept as may be; one-time passwords go on. While the server's disk is almost \
-            full, it is 503 with the reason `disk_full`.",
+            full, it is 503 with the reason `disk_full`. What would send is 503 with the reason `held` \
+            on a server that was restored and not released yet. Every 503 has a reason.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     components(schemas(ErrorBody)),

@@ -75,7 +75,8 @@ pub(crate) async fn read_raw(
         () = deadline.drain.begun() => Err(ApiError::new(
             Code::ServiceUnavailable,
             "the server stops; nothing was done",
-        )),
+        )
+        .because("draining")),
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct ApiError {
     code: Code,
     message: Cow<'static, str>,
     reason: Option<&'static str>,
+    /// What stands in the way of everything, one by one.
+    reasons: Vec<String>,
     /// In seconds. Set exactly when the code is retryable.
     retry_after: Option<u64>,
     /// Whether the answer has `WWW-Authenticate`.
@@ -68,9 +70,15 @@ pub(crate) struct ErrorBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     retry_after: Option<u64>,
-    /// What is behind a code that has several causes.
+    /// What is behind a code that has several causes. A 503 always has one: `storage_failed`,
+    /// `overloaded`, `draining`, `held`, `outcome_unknown`, `disk_full`, `workspace_stopped` or
+    /// `provider_failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
+    /// What stands in the way, for an operator, one by one: of `/readyz` only.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    #[schema(required = false)]
+    reasons: &'a [String],
     /// As in `X-Request-Id`.
     request_id: &'a str,
 }
@@ -84,8 +92,16 @@ impl ApiError {
             Code::RequestTimeout => Ending::Closed,
             _ => Ending::Kept,
         };
-        let (message, reason, is_unauthenticated) = (message.into(), None, false);
-        Self { code, message, reason, retry_after, has_challenge, is_unauthenticated, ending }
+        Self {
+            code,
+            message: message.into(),
+            reason: None,
+            reasons: Vec::new(),
+            retry_after,
+            has_challenge,
+            is_unauthenticated: false,
+            ending,
+        }
     }
 
     /// Marks the refusal of a caller that showed no good key, token or signature.
@@ -102,6 +118,11 @@ impl ApiError {
     pub(crate) fn because(mut self, reason: &'static str) -> Self {
         self.reason = Some(reason);
         self
+    }
+
+    /// Tells what stands in the way, one by one.
+    pub(crate) fn with_reasons(self, reasons: Vec<String>) -> Self {
+        Self { reasons, ..self }
     }
 
     /// Has the connection closed, without waiting for the body.
@@ -200,6 +221,7 @@ impl ApiError {
             code: self.code.as_str(),
             retry_after: self.retry_after,
             reason: self.reason,
+            reasons: &self.reasons,
             request_id,
         };
         let mut reply = Reply::json(self.code.status(), &body);

@@ -375,7 +375,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 #[cold]
 fn timed_out() -> ApiError {
     let message = "the request took too long; its outcome is unknown";
-    ApiError::new(Code::ServiceUnavailable, message)
+    ApiError::new(Code::ServiceUnavailable, message).because("outcome_unknown")
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ const AUDIT: &str = "/admin/v1/audit";
 const KEY_END: &str = "2099-01-31T00:00:00.000Z";
 
 /// Every administrative operation that changes something, and what is recorded of it.
-const OPERATIONS: [(&str, &str); 28] = [
+const OPERATIONS: [(&str, &str); 29] = [
     ("addCredits", "credits.add"),
     ("changeTemplate", "template.update"),
     ("closeEmail", "email.close"),
@@ -28,6 +28,7 @@ const OPERATIONS: [(&str, &str); 28] = [
     ("disconnectNumber", "number.disconnect"),
     ("followClock", "clock.follow"),
     ("openEmail", "email.open"),
+    ("releaseServer", "server.release"),
     ("revokeAdminToken", "token.revoke"),
     ("revokeKey", "key.revoke"),
     ("rotateWorkspaceWebhookSecret", "webhook.rotate_secret"),
@@ -75,6 +76,7 @@ async fn change_everything(server: &TestServer, admin: &Api) -> Vec<String> {
     let one = format!("{ROOT}/acme");
     let mut secrets = vec!["secret-token-1".to_owned(), "secret-path".to_owned()];
     admin.post(ROOT, json!({"id": "acme", "name": "Acme"})).await.ok();
+    admin.post("/admin/v1/release", json!({})).await.ok();
     admin.put(&format!("{one}/credits"), json!({"credits": 10})).await.ok();
     admin.post(&format!("{one}/credits"), json!({"add": 5})).await.ok();
     admin.put(&format!("{one}/limits"), json!({"otp_per_phone_hour": 9})).await.ok();

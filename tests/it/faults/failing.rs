@@ -77,6 +77,8 @@ async fn is_unready(process: &Process, load: &Load<'_>) {
     let Outcome::Answered(ready) = client.get("/readyz").await else { panic!("no answer") };
     assert_eq!(ready.status, 503, "{ready:?}");
     assert!(ready.retry_after.is_some());
+    assert_eq!(ready.body["reason"], "storage_failed", "{ready:?}");
+    assert!(ready.body["reasons"][0].is_string(), "{ready:?}");
     assert_eq!(client.fetch("/healthz").await["status"], "ok");
 }
 

@@ -12,12 +12,12 @@ use crate::support::{Api, eventually};
 use super::process::Process;
 
 /// Mails that the server hands over at a time.
-const AT_ONCE: usize = 8;
+pub const AT_ONCE: usize = 8;
 const WAITING: usize = 3;
 const MAILS: usize = AT_ONCE + WAITING;
 
 /// Has somebody write a mail; the workspace's channel is open.
-async fn write(stranger: &Api, secret: &str, from: &str) {
+pub async fn write(stranger: &Api, secret: &str, from: &str) {
     let body = mail(from, &format!("<{from}>"), "Hi").to_string();
     let at = Clock::system().real().as_secs();
     let signature = signature(secret, at, &body);

@@ -17,6 +17,7 @@ mod broadcast;
 mod certificates;
 mod damage;
 mod failing;
+mod held;
 mod kill;
 mod mails;
 mod messages;

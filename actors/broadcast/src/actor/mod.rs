@@ -164,6 +164,10 @@ impl Fanout {
         state: &mut Running,
     ) -> Result<(), ActorProcessingErr> {
         if matches!(state.record.status, BroadcastStatus::Queued | BroadcastStatus::Scheduled) {
+            // The next tick looks again.
+            if self.services.numbers.hold.is_held() {
+                return Ok(());
+            }
             let begin = Control::Begin { late: self.slot.lateness(self.services.clock.real()) };
             if !self.control(begin, state).await {
                 return Ok(());

@@ -26,8 +26,12 @@ impl Fanout {
     }
 
     /// Whether more may be claimed. Pauses the broadcast if its number was disconnected, pauses or
-    /// fails it if its template is not approved, and waits while the number's breaker is open.
+    /// fails it if its template is not approved, and waits while the number's breaker is open or
+    /// the engine is held.
     pub(super) async fn may_send(&self, state: &mut Running) -> bool {
+        if self.services.numbers.hold.is_held() {
+            return false;
+        }
         let host = self.host.as_ref();
         let (workspace, number) = (&self.slot.workspace, state.record.number);
         match host.is_connected(workspace, number) {

@@ -14,6 +14,7 @@ use postrider_channel::{AttemptOutcome, Failure, Origin, Outbound};
 use postrider_domain::{BroadcastId, NumberId, WorkspaceId};
 use postrider_runtime::clock::{Clock, Stopwatch};
 use postrider_runtime::flow::{Rate, TokenBucket};
+use postrider_runtime::hold::Hold;
 
 use crate::connections::Connections;
 use crate::entry::NumberSlot;
@@ -34,6 +35,7 @@ pub(crate) struct NumberActor {
     /// The number's workspace.
     pub(crate) workspace: WorkspaceId,
     pub(crate) clock: Clock,
+    pub(crate) hold: Hold,
     pub(crate) connections: Arc<Connections>,
     pub(crate) reporter: Arc<Reporter>,
     pub(crate) outcomes: Arc<OutcomeCounts>,
@@ -122,7 +124,7 @@ impl NumberActor {
             NumberMessage::Reconnected => self.reconnected(state),
             NumberMessage::Withdraw(broadcast) => self.withdraw(broadcast, state),
             // It is seen to when everything else is.
-            NumberMessage::Rest | NumberMessage::Rested => {}
+            NumberMessage::Rest | NumberMessage::Rested | NumberMessage::Released => {}
             NumberMessage::Close => state.closed = true,
             NumberMessage::Drain(done) => {
                 state.draining = Some(done);

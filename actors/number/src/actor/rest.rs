@@ -62,7 +62,8 @@ pub(super) fn pass_on(
         | NumberMessage::Done(..)
         | NumberMessage::Wake(_)
         | NumberMessage::Reconnected
-        | NumberMessage::Rest => {}
+        | NumberMessage::Rest
+        | NumberMessage::Released => {}
     }
 }
 

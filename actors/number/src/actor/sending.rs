@@ -48,7 +48,8 @@ impl NumberActor {
         let mut free = 0;
         let blocked_until = loop {
             let left = state.concurrency.limit().saturating_sub(state.in_flight_or_claiming());
-            if left == 0 {
+            // The end of being held comes as a message.
+            if left == 0 || self.hold.is_held() {
                 break None;
             }
             match state.blocked(now) {

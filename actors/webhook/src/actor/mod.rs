@@ -31,8 +31,8 @@ const READ_AHEAD: usize = 128;
 const UNWRITTEN_MAX: usize = 256;
 /// An actor that has had nothing to do for this long passivates itself.
 const LINGER: Duration = Duration::from_secs(30);
-/// How often an actor checks whether a store that failed works again.
-const STORAGE_WAIT: Duration = Duration::from_secs(1);
+/// How often an actor checks whether a store that failed works again, or being held has ended.
+const OBSTACLE_WAIT: Duration = Duration::from_secs(1);
 
 /// The actor's immutable half.
 pub(crate) struct EndpointActor {
@@ -151,6 +151,7 @@ impl EndpointActor {
         let unwritten = state.new_attempts.len() + state.attempts_in_write;
         unwritten < UNWRITTEN_MAX
             && !self.services.is_draining()
+            && !self.services.hold.is_held()
             && self.services.writer.is_healthy()
     }
 
@@ -287,8 +288,8 @@ impl EndpointActor {
         now: Timestamp,
         state: &mut EndpointState,
     ) {
-        let healthy = self.services.writer.is_healthy();
-        let next = state.queue.next_at(now).or_else(|| (!healthy).then(|| now.plus(STORAGE_WAIT)));
+        let stands = !self.services.writer.is_healthy() || self.services.hold.is_held();
+        let next = state.queue.next_at(now).or_else(|| stands.then(|| now.plus(OBSTACLE_WAIT)));
         let Some(next) = next else { return };
         let myself = myself.clone();
         state.timer.wake_at(&self.services.clock, next, move |generation| {

@@ -220,6 +220,7 @@ impl Workspace {
     /// [`BroadcastError`]: there is none, it is not paused, its template may not be sent, no number
     /// is connected, or not now.
     pub async fn resume_broadcast(&self, id: BroadcastId) -> Result<(), BroadcastError> {
+        self.shared.may_send()?;
         self.steer(id, Control::Resume).await
     }
 

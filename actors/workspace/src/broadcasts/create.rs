@@ -133,6 +133,7 @@ impl Command for CreateBroadcast {
     type Error = CreateBroadcastError;
 
     const FOOTPRINT: Footprint = Footprint::Grows;
+    const SENDS: bool = true;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<BroadcastMade, CreateBroadcastError> {
         let Self { id, new, sendable, total, retry_of } = self;

@@ -17,6 +17,7 @@ impl Command for RoomForBroadcast {
     type Error = Unavailable;
 
     const FOOTPRINT: Footprint = Footprint::Grows;
+    const SENDS: bool = true;
     // It has to look at the key before.
     const IS_HELD_TO_QUOTA: bool = false;
 

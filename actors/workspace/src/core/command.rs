@@ -49,6 +49,9 @@ pub trait Command: Send + 'static {
     /// What it leaves on the disk, by which it is refused when there is little space.
     const FOOTPRINT: Footprint = Footprint::Settles;
 
+    /// Whether something leaves because of it, so that it is refused while the engine is held.
+    const SENDS: bool = false;
+
     /// Whether it is refused in a workspace that has as many bytes as it may.
     const IS_HELD_TO_QUOTA: bool = matches!(Self::FOOTPRINT, Footprint::Grows);
 

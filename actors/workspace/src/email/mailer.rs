@@ -31,6 +31,9 @@ impl Mailer {
     pub fn beat(shared: &Arc<Services>) {
         let mailer = &shared.mailer;
         let Some(options) = &mailer.options else { return };
+        if shared.hold.is_held() {
+            return;
+        }
         if mailer.stopping.load(Ordering::Acquire) || mailer.looking.swap(true, Ordering::AcqRel) {
             return;
         }

@@ -45,6 +45,7 @@ impl Command for Reply {
     type Error = ReplyError;
 
     const FOOTPRINT: Footprint = Footprint::Grows;
+    const SENDS: bool = true;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, ReplyError> {
         let Self { id, content, unique, mail_from } = self;

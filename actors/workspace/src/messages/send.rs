@@ -98,6 +98,7 @@ impl Command for Send {
     type Error = SendMessageError;
 
     const FOOTPRINT: Footprint = Footprint::Grows;
+    const SENDS: bool = true;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, SendMessageError> {
         let Self { message: SendMessage { to, content }, through, unique, waiter } = self;

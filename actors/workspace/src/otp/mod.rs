@@ -27,6 +27,7 @@ impl Workspace {
     /// # Errors
     /// [`SendOtpError`]: a limit, no number, no credits, or not now.
     pub async fn send_otp(&self, command: SendOtp) -> Result<OtpSent, SendOtpError> {
+        self.shared.may_send()?;
         self.shared.disk.admit(Footprint::Grows)?;
         self.call(|reply| WorkspaceMessage::SendOtp(command, reply)).await
     }
@@ -65,6 +66,7 @@ impl Workspace {
     /// # Errors
     /// [`ResendOtpError`]: the request has ended, or what [`send_otp`](Self::send_otp) refuses.
     pub async fn resend_otp(&self, request_id: RequestId) -> Result<OtpSent, ResendOtpError> {
+        self.shared.may_send()?;
         self.shared.disk.admit(Footprint::Grows)?;
         self.call(|reply| WorkspaceMessage::ResendOtp(request_id, reply)).await
     }
@@ -89,6 +91,7 @@ impl Command for SendOtpCommand {
     type Error = SendOtpError;
 
     const FOOTPRINT: Footprint = Footprint::Grows;
+    const SENDS: bool = true;
     // It leaves nothing but events, which end by age, and a code must not wait for campaigns.
     const IS_HELD_TO_QUOTA: bool = false;
 

@@ -379,6 +379,7 @@ impl Command for TestWebhook {
     type Error = WebhookError;
 
     const FOOTPRINT: Footprint = Footprint::Grows;
+    const SENDS: bool = true;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<EventId, WebhookError> {
         let endpoints = context.endpoints()?;

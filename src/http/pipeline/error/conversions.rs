@@ -25,11 +25,18 @@ impl From<Unavailable> for ApiError {
             }
             reason => {
                 let refused = Self::new(Code::ServiceUnavailable, message).after(error.retry_after);
-                match reason {
-                    UnavailableReason::DiskFull => refused.because("disk_full"),
-                    UnavailableReason::Overloaded => refused.because("overloaded"),
-                    _ => refused,
-                }
+                refused.because(match reason {
+                    UnavailableReason::DiskFull => "disk_full",
+                    UnavailableReason::Draining => "draining",
+                    UnavailableReason::Held => "held",
+                    UnavailableReason::Parked(_) => "workspace_stopped",
+                    UnavailableReason::ChannelDown => "provider_failed",
+                    UnavailableReason::Restarting => "outcome_unknown",
+                    UnavailableReason::Storage => "storage_failed",
+                    UnavailableReason::Overloaded
+                    | UnavailableReason::QuotaBytes { .. }
+                    | UnavailableReason::QuotaBroadcasts { .. } => "overloaded",
+                })
             }
         }
     }

@@ -52,3 +52,20 @@ fn a_parked_workspace_hides_the_reason_from_its_clients() {
     assert_eq!(status, 503);
     assert!(!body["message"].as_str().unwrap().contains("frame"));
 }
+
+#[test]
+fn every_503_of_the_engine_says_its_reason() {
+    for (reason, expected) in [
+        (UnavailableReason::Overloaded, "overloaded"),
+        (UnavailableReason::Draining, "draining"),
+        (UnavailableReason::Storage, "storage_failed"),
+        (UnavailableReason::Restarting, "outcome_unknown"),
+        (UnavailableReason::Parked("damaged".to_owned()), "workspace_stopped"),
+        (UnavailableReason::ChannelDown, "provider_failed"),
+        (UnavailableReason::DiskFull, "disk_full"),
+        (UnavailableReason::Held, "held"),
+    ] {
+        let (status, body, _) = answer(Unavailable::because(reason));
+        assert_eq!((status, body["reason"].as_str()), (503, Some(expected)));
+    }
+}

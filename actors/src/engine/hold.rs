@@ -1,0 +1,77 @@
+//! Being held is a record, so that it outlives restarts.
+//!
+//! It begins when a start finds the file that a restore leaves in the data directory, and ends by
+//! [`Admin::release`](crate::Admin::release).
+
+use std::path::PathBuf;
+
+use postrider_domain::{AuditContext, AuditEntry, Timestamp};
+use postrider_runtime::hold::Hold;
+use postrider_store::{Change, StoreError, Table, View, Writer, directory};
+
+use super::{Durability, EngineOptions, StartError};
+use crate::audit::record_of;
+
+/// Since when it is held, in [`Table::Meta`]: a version byte, then milliseconds.
+const KEY: &[u8] = b"held";
+const VERSION: u8 = 1;
+
+/// Whether the record says so.
+fn is_recorded(store: &dyn View) -> Result<bool, StoreError> {
+    match store.get(Table::Meta, KEY)? {
+        None => Ok(false),
+        Some(value) if value.first().is_some_and(|version| *version > VERSION) => {
+            Err(StoreError::Newer("the record that the server is held".into()))
+        }
+        Some(_) => Ok(true),
+    }
+}
+
+/// Reads whether the engine is held, before anything can leave it. A file that asks for that
+/// becomes the record durably, and only then goes.
+pub(super) async fn at_start(
+    options: &EngineOptions,
+    store: &dyn View,
+    writer: &Writer,
+) -> Result<Hold, StartError> {
+    let hold = Hold::default();
+    let mut is_held = is_recorded(store)?;
+    if let Some(dir) = asked(options).await? {
+        if !is_held {
+            let now = options.clock.now();
+            let moment = [&[VERSION][..], &now.as_millis().to_be_bytes()].concat();
+            let entry = AuditEntry::new("server.hold");
+            let record = record_of(now, &AuditContext::system(), entry);
+            let changes = vec![Change::put(Table::Meta, KEY, moment), record];
+            let failed = |error| StartError::Directory(format!("being held was not kept: {error}"));
+            writer.commit(changes).await.map_err(failed)?;
+            is_held = true;
+        }
+        blocking(move || directory::forget_asked_to_hold(&dir)).await?;
+    }
+    if is_held {
+        tracing::warn!("the server is held: nothing leaves it until `postrider release`");
+        hold.begin();
+    }
+    Ok(hold)
+}
+
+/// The directory, if a file in it asks for being held.
+async fn asked(options: &EngineOptions) -> Result<Option<PathBuf>, StartError> {
+    let Durability::Disk(dir) = &options.durability else { return Ok(None) };
+    let dir = dir.clone();
+    blocking(move || Ok(directory::asks_to_hold(&dir)?.then_some(dir))).await
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, directory::DirectoryError> + Send + 'static,
+) -> Result<T, StartError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    Ok(done.map_err(|error| StartError::Directory(error.to_string()))??)
+}
+
+/// The changes that end it.
+pub(crate) fn release(now: Timestamp, caller: &AuditContext, was_held: bool) -> Vec<Change> {
+    let entry = AuditEntry::new("server.release").change("held", was_held);
+    vec![Change::delete(Table::Meta, KEY), record_of(now, caller, entry)]
+}
