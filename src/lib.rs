@@ -22,7 +22,8 @@ mod write_timeout;
 
 pub use banner::Banner;
 pub use boot::{
-    BootError, DemoError, check_stored, rebase_stored_clock, stored_clock, verify_stored_audit,
+    BootError, DemoError, Repair, check_stored, rebase_stored_clock, repair_stored, stored_clock,
+    verify_stored_audit,
 };
 pub use http::{
     AdminToken, App, AppOptions, DashboardOptions, Drain, Peer, app, apps, openapi_document,

@@ -18,19 +18,19 @@ fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return fail(&error),
+        Err(error) => return fail(&error, 1),
     };
     let result = runtime.block_on(cli::run(cli));
     // The command has returned, so tasks that still run have no result to deliver.
     runtime.shutdown_background();
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
+        Err(error) => fail(&error, error.status()),
     }
 }
 
-fn fail(error: &dyn std::fmt::Display) -> ExitCode {
+fn fail(error: &dyn std::fmt::Display, status: u8) -> ExitCode {
     // If standard error is closed, the message cannot be shown anywhere.
     drop(writeln!(std::io::stderr(), "postrider: {error}"));
-    ExitCode::FAILURE
+    ExitCode::from(status)
 }

@@ -45,6 +45,7 @@ mod tests;
 
 pub use crate::metrics::SharedRecorder;
 pub use callbacks::{CallbackError, CallbackReceiver};
+pub use disk::repair_directory;
 pub use health::Health;
 pub use start_error::StartError;
 pub use stop::ShutdownError;

@@ -111,7 +111,7 @@ pub use channel::sandbox::{
 pub use engine::{
     AdmissionOptions, CallbackError, CallbackReceiver, ClockRebase, CustomStore, Durability,
     Engine, EngineOptions, Health, SandboxOptions, SharedRecorder, ShutdownError, StartError,
-    StoredClock, rebase_clock, stored_clock,
+    StoredClock, rebase_clock, repair_directory, stored_clock,
 };
 pub use postrider_broadcast::parameters::with_variables;
 pub use postrider_broadcast::{

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use postrider_actors::store::StoreError;
 use postrider_actors::store::directory::DirectoryError;
+use postrider_actors::store::repair::RepairError;
 use postrider_actors::{
     AdminError, CreateWorkspaceError, PeopleError, StartError, TemplateError, Unavailable,
 };
@@ -101,6 +102,14 @@ pub enum BootError {
         /// The cause.
         source: DirectoryError,
     },
+    /// The data directory of a stopped server cannot be repaired.
+    #[error("{path}: {source}", path = .path.display())]
+    Repair {
+        /// The data directory.
+        path: PathBuf,
+        /// The cause.
+        source: RepairError,
+    },
     /// There is no data.
     #[error("{path}: there is no data", path = .0.display())]
     NoData(PathBuf),
@@ -119,11 +128,22 @@ pub enum BootError {
     #[error("cannot set up metrics: {0}")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
     /// The engine does not start.
-    #[error("the engine does not start: {0}")]
+    #[error("the engine does not start: {error}{advice}", error = .0, advice = advice(.0))]
     Engine(#[from] StartError),
     /// The demo workspace cannot be created.
     #[error("cannot prepare the demo workspace: {0}")]
     Demo(#[from] DemoError),
+}
+
+/// What helps where data is damaged or lost.
+const fn advice(error: &StartError) -> &'static str {
+    match error {
+        StartError::Store(StoreError::Damaged(_) | StoreError::Lost { .. }) => {
+            "; `postrider check --data-dir DIR` says what is wrong and what it costs, \
+             `postrider repair --data-dir DIR` what can be kept without a backup"
+        }
+        _ => "",
+    }
 }
 
 /// Why the demo workspace cannot be created.

@@ -17,4 +17,6 @@ pub(crate) use directory::DataDir;
 pub use error::{BootError, DemoError};
 pub(crate) use leftovers::leftovers;
 pub(crate) use secrets::{AdminTokenSource, admin_token, master_keys};
-pub use stopped::{check_stored, rebase_stored_clock, stored_clock, verify_stored_audit};
+pub use stopped::{
+    Repair, check_stored, rebase_stored_clock, repair_stored, stored_clock, verify_stored_audit,
+};

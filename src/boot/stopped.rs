@@ -4,7 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use postrider_actors::store::check::{self, DirectoryCheck};
-use postrider_actors::{AuditCheck, ClockRebase, StoredClock};
+use postrider_actors::store::repair::{self, Plan, RepairError, Repaired};
+use postrider_actors::{AuditCheck, ClockRebase, StoredClock, repair_directory};
 
 use super::directory::DataDir;
 use super::error::BootError;
@@ -50,6 +51,38 @@ pub fn check_stored(path: &Path, deep: bool) -> Result<DirectoryCheck, BootError
     let _locked = lock(path)?.ok_or_else(|| BootError::NoData(path.to_owned()))?;
     let failed = |source| BootError::Directory { path: path.to_owned(), source };
     check::check(path, deep).map_err(failed)
+}
+
+/// What a repair would do, or has done.
+#[derive(Debug)]
+pub enum Repair {
+    /// Nothing is damaged.
+    NotNeeded,
+    /// This is what it would keep and give up.
+    Planned(Plan),
+    /// It is repaired; one that was ended before was taken up again where there is no plan.
+    Done(Option<Plan>, Repaired),
+}
+
+/// Makes damaged data in `path` such that a server starts on it, or says what that would give up.
+///
+/// # Errors
+/// [`BootError`]: a server uses the directory, there is no data, or it cannot be repaired.
+pub fn repair_stored(path: &Path, accepts_loss: bool) -> Result<Repair, BootError> {
+    let _locked = lock(path)?.ok_or_else(|| BootError::NoData(path.to_owned()))?;
+    let failed = |source| BootError::Repair { path: path.to_owned(), source };
+    if let Some(repaired) = repair::go_on(path).map_err(failed)? {
+        return Ok(Repair::Done(None, repaired));
+    }
+    let plan = match repair::plan(path) {
+        Err(RepairError::NotNeeded) => return Ok(Repair::NotNeeded),
+        planned => planned.map_err(failed)?,
+    };
+    if !accepts_loss {
+        return Ok(Repair::Planned(plan));
+    }
+    let repaired = repair_directory(path, &plan).map_err(failed)?;
+    Ok(Repair::Done(Some(plan), repaired))
 }
 
 /// Locks a directory with data; `None` if there is none to be seen. Opening a store writes files

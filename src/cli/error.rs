@@ -8,8 +8,8 @@ use postrider::{BootError, StopError};
 use super::contacts::error::ImportError;
 use super::secret::SecretError;
 
-/// Why a command failed. Each ends the process with status 1; a mistake in the arguments ends it
-/// with status 2, in the parser.
+/// Why a command failed. Each ends the process with status 1, but for a loss that was not accepted.
+/// That and a mistake in the arguments, which the parser finds, end it with status 2.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error(transparent)]
@@ -47,6 +47,8 @@ pub(crate) enum CliError {
     Audit { sequence: u64, fault: String },
     #[error("{0} found; --json has all of it")]
     Problems(String),
+    #[error("nothing was changed: --accept-loss gives up what cannot be kept")]
+    LossNotAccepted,
     #[error("the records were not compared with the log: {0}")]
     NotCompared(String),
     #[error("nobody has the e-mail address {0}")]
@@ -57,4 +59,14 @@ pub(crate) enum CliError {
     EngineEnded,
     #[error("{server} answered something that is not Postrider's: {what}")]
     Answer { server: String, what: String },
+}
+
+impl CliError {
+    /// The status with which the process ends.
+    pub(crate) const fn status(&self) -> u8 {
+        match self {
+            Self::LossNotAccepted => 2,
+            _ => 1,
+        }
+    }
 }

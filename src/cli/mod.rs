@@ -20,6 +20,7 @@ mod output;
 mod progress;
 mod release;
 mod remote;
+mod repair;
 mod secret;
 mod serve;
 mod server_args;
@@ -79,6 +80,8 @@ pub(crate) enum Command {
     Release(release::ReleaseArgs),
     /// Read everything in the data directory of a stopped server, and tell what is damaged
     Check(check::CheckArgs),
+    /// Make damaged data of a stopped server such that a server starts on it
+    Repair(repair::RepairArgs),
     /// Import and export contacts
     Contacts(contacts::ContactsArgs),
     /// Add and list templates, change their status
@@ -105,6 +108,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Numbers(group)) => numbers::run(group).await,
         Some(Command::Audit(args)) => audit::run(args).await,
         Some(Command::Release(args)) => release::run(&args).await,
+        Some(Command::Repair(args)) => repair::run(&args),
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Contacts(args)) => contacts::run(args).await,
         Some(Command::Templates(group)) => templates::run(group).await,
@@ -155,6 +159,21 @@ mod tests {
     }
 
     #[test]
+    fn commands_on_a_directory_need_one() {
+        for good in [
+            "postrider check --data-dir d",
+            "postrider check --data-dir d --deep --json",
+            "postrider repair --data-dir d --accept-loss --json",
+            "postrider release --server http://h:1 --json",
+        ] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        for bad in ["postrider check", "postrider repair --accept-loss", "postrider release x"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn commands_take_their_arguments() {
         for good in [
             "postrider demo",
@@ -183,8 +202,6 @@ mod tests {
             "postrider audit --since 2026-01-31T09:30:00Z --follow --server http://h:1",
             "postrider audit verify",
             "postrider audit verify --stopped data --json",
-            "postrider check --data-dir d",
-            "postrider check --data-dir d --deep --json",
             "postrider contacts import a.csv --key k --refused b.csv",
             "postrider contacts export --server http://h:1",
             "postrider webhooks add -w a https://example.com/ --event otp.sent,otp.failed --ordered",
@@ -210,7 +227,6 @@ mod tests {
             "postrider numbers connect --workspace a --kind cloud_api",
             "postrider templates add -w a hello --category x --body Hello",
             "postrider templates status -w a hello x",
-            "postrider check",
             "postrider audit --limit 0",
             "postrider audit --since yesterday",
             "postrider webhooks enable -w a evt_01jd3v0x5n8m7k2q4r6s8t0w2y",

@@ -7,6 +7,7 @@ use postrider::BootError;
 use postrider_actors::StartError;
 use postrider_actors::store::StoreError;
 use postrider_actors::store::directory::DirectoryError;
+use postrider_actors::store::repair::RepairError;
 use serde_json::{Value, json};
 
 use super::error::CliError;
@@ -51,14 +52,20 @@ fn code(error: &BootError) -> &'static str {
             of_store(source)
         }
         BootError::Engine(StartError::NewerData { .. }) => "NEWER_FORMAT",
-        BootError::Directory { source, .. } => match source {
-            DirectoryError::Store(source) => of_store(source),
-            DirectoryError::Snapshot(_) | DirectoryError::File { .. } => "IO",
-            DirectoryError::NewerFormat { .. } => "NEWER_FORMAT",
-            DirectoryError::Unclear(_) => "DAMAGED",
-            DirectoryError::NoSpace { .. } => "NO_SPACE",
-        },
+        BootError::Directory { source, .. } => of_directory(source),
+        BootError::Repair { source: RepairError::Directory(source), .. } => of_directory(source),
+        BootError::Repair { .. } => "DAMAGED",
         _ => "IO",
+    }
+}
+
+fn of_directory(error: &DirectoryError) -> &'static str {
+    match error {
+        DirectoryError::Store(source) => of_store(source),
+        DirectoryError::Snapshot(_) | DirectoryError::File { .. } => "IO",
+        DirectoryError::NewerFormat { .. } => "NEWER_FORMAT",
+        DirectoryError::Unclear(_) => "DAMAGED",
+        DirectoryError::NoSpace { .. } => "NO_SPACE",
     }
 }
 

@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use postrider_domain::WorkspaceId;
 use postrider_runtime::random;
 use postrider_store::directory::{self, DirectoryError, DirectoryOptions};
+use postrider_store::repair::{self, Plan, RepairError, Repaired};
 use postrider_store::snapshot::SnapshotDir;
 use postrider_store::{LogStore, Store, Writes, log, rebase};
 use postrider_workspace::snapshots::{self, Rebases};
@@ -28,6 +29,15 @@ pub(super) fn open(
     let log_id = random::bytes();
     let options = DirectoryOptions { writes, log_id, segment_bytes, view: Default::default() };
     directory::open(dir, &options, &fold)
+}
+
+/// Carries out a repair of a directory that no engine uses: the state that is kept becomes a
+/// snapshot and a view, and a new log begins behind it. Blocks.
+///
+/// # Errors
+/// [`RepairError`]: what is whole cannot be read, or nothing can be written.
+pub fn repair_directory(dir: &Path, plan: &Plan) -> Result<Repaired, RepairError> {
+    repair::carry_out(dir, plan, random::bytes(), &fold)
 }
 
 /// Writes the snapshot that takes the place of a journal.

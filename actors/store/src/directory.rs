@@ -30,6 +30,8 @@ pub(crate) const VIEW: &str = "view";
 pub(crate) const SNAPSHOTS: &str = "snapshots";
 /// The file that asks a start to let nothing out.
 const HELD: &str = "held";
+/// The file of a repair that exchanges names.
+pub(crate) const REPAIR: &str = "repair";
 /// The directory of format 1, and the file that is there since.
 pub(crate) const STORE: &str = "store";
 const STORE_TEXT: &str = "The data is in the directories log and view, in format 2. A version that \
@@ -173,6 +175,10 @@ fn open_log_store(
 
 /// What is in the directory.
 fn find(dir: &Path) -> Result<Found, DirectoryError> {
+    if dir.join(REPAIR).exists() {
+        let unfinished = "a repair of it did not come to its end: run `postrider repair` again";
+        return Err(DirectoryError::Unclear(unfinished.into()));
+    }
     let format = format_of(dir)?;
     let (has_view, has_store) = (dir.join(VIEW).is_dir(), dir.join(STORE).is_dir());
     if has_store && (has_view || format.is_some()) {
@@ -240,7 +246,7 @@ fn finish(dir: &Path) -> Result<(), DirectoryError> {
 }
 
 /// Makes a file of one line, whole or not at all, durably.
-fn put(dir: &Path, name: &str, line: &str) -> Result<(), DirectoryError> {
+pub(crate) fn put(dir: &Path, name: &str, line: &str) -> Result<(), DirectoryError> {
     let new = dir.join(format!(".{name}.new"));
     let written = File::create(&new).and_then(|mut file| {
         writeln!(file, "{line}")?;

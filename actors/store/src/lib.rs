@@ -22,6 +22,7 @@ pub mod log;
 pub mod log_store;
 pub mod memory;
 pub mod rebase;
+pub mod repair;
 pub mod snapshot;
 pub mod usage;
 pub mod view;

@@ -23,6 +23,7 @@ mod mails;
 mod messages;
 mod modes;
 mod power;
+mod repair;
 mod stop;
 mod strangers;
 mod webhooks;

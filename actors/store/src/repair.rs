@@ -1,0 +1,219 @@
+//! Makes a directory whose log is damaged, or ends too early, one that can be started again.
+//!
+//! The state at the last position that can be reached becomes a snapshot and a view, and a new log
+//! begins behind it, with an identity of its own: nothing of the old history fits to it. Positions
+//! behind that one are given up. What was there is kept beside, under names that end in `.damaged`.
+
+mod plan;
+mod salvaged;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use postrider_log::{EntryHash, FileLog, FileOptions, LogId, Mark, Start};
+
+pub use plan::{Plan, plan};
+use salvaged::{Salvaged, apply_between};
+
+use crate::directory::{self, DirectoryError, Fold, LOG, REPAIR, SNAPSHOTS, VIEW, failed};
+use crate::fjall::FjallView;
+use crate::snapshot::SnapshotDir;
+use crate::{FjallOptions, MarkedView, Position, Store, StoreError};
+
+/// The suffix of what is made.
+const NEW: &str = "repair";
+/// The suffix of what was there.
+const OLD: &str = "damaged";
+
+/// Why a directory was not repaired.
+#[derive(Debug, thiserror::Error)]
+pub enum RepairError {
+    /// It cannot be read, or not be written.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// Nothing is wrong with it.
+    #[error("nothing is damaged: a server can be started on it")]
+    NotNeeded,
+    /// No state can be reached from what is whole.
+    #[error("it cannot be repaired: {0}; restore a backup")]
+    NotPossible(String),
+}
+
+impl From<StoreError> for RepairError {
+    fn from(error: StoreError) -> Self {
+        Self::Directory(error.into())
+    }
+}
+
+/// What a repair has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repaired {
+    /// The last position of the state; the new log begins behind it.
+    pub last: Position,
+    /// The identity of the new log.
+    pub log: LogId,
+}
+
+/// Where the new log begins. It is a file while names are exchanged, so that a repair that is ended
+/// there is taken up again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Begins {
+    after: Position,
+    epoch: u64,
+    log: LogId,
+}
+
+impl Begins {
+    const fn mark(&self) -> Mark {
+        Mark { position: self.after, epoch: self.epoch, hash: EntryHash::NONE }
+    }
+
+    fn line(&self) -> String {
+        let id: String = self.log.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{} {} {id}", self.after.0, self.epoch)
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let (after, epoch) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let id = u128::from_str_radix(words.next()?, 16).ok()?;
+        Some(Self { after: Position(after), epoch, log: LogId(id.to_be_bytes()) })
+    }
+
+    fn read(dir: &Path) -> Result<Option<Self>, DirectoryError> {
+        match fs::read_to_string(dir.join(REPAIR)) {
+            Ok(line) => {
+                let unclear = || DirectoryError::Unclear("the file `repair` is not whole".into());
+                Self::parse(&line).map(Some).ok_or_else(unclear)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(failed("the file `repair` cannot be read", source)),
+        }
+    }
+}
+
+/// Goes on with a repair that was ended while names were exchanged; `None` if there is none.
+///
+/// # Errors
+/// See [`RepairError`].
+pub fn go_on(dir: &Path) -> Result<Option<Repaired>, RepairError> {
+    Begins::read(dir)?.map(|begins| finish(dir, begins)).transpose()
+}
+
+/// Carries a plan out. `log` is random bytes; `fold` writes the snapshot.
+///
+/// # Errors
+/// See [`RepairError`]. Until the last step what was there is as it was.
+pub fn carry_out(
+    dir: &Path,
+    plan: &Plan,
+    log: [u8; 16],
+    fold: Fold<'_>,
+) -> Result<Repaired, RepairError> {
+    // Those of a repair that came to no end.
+    for name in [LOG, VIEW, SNAPSHOTS] {
+        remove(&dir.join(format!("{name}.{NEW}")))?;
+    }
+    let begins = Begins { after: plan.last, epoch: plan.epoch, log: LogId(log) };
+    let view_dir = if plan.rebuilds_view { format!("{VIEW}.{NEW}") } else { VIEW.to_owned() };
+    let view = FjallView::open(&dir.join(&view_dir), FjallOptions::default())?;
+    apply_between(dir, &view, plan.view_after, plan.last)?;
+    view.sync()?;
+    let salvaged =
+        Salvaged { dir: dir.to_owned(), view, last: plan.last, begins_after: plan.begins_after };
+    snapshot(dir, plan, &salvaged, fold)?;
+    if plan.rebuilds_view {
+        salvaged.view.begin(begins.log, &begins.mark())?;
+    }
+    drop(salvaged);
+    FjallView::wait_until_closed(&dir.join(&view_dir))?;
+    let start = Start { id: begins.log, shard: 0, after: begins.after, epoch: begins.epoch };
+    let made = FileLog::open(&dir.join(format!("{LOG}.{NEW}")), FileOptions::default(), start);
+    drop(made.map_err(StoreError::from)?);
+    directory::put(dir, REPAIR, &begins.line())?;
+    finish(dir, begins)
+}
+
+/// Writes the snapshot of the state that is kept, from the newest one that is whole.
+fn snapshot(
+    dir: &Path,
+    plan: &Plan,
+    salvaged: &dyn Store,
+    fold: Fold<'_>,
+) -> Result<(), RepairError> {
+    let new = dir.join(format!("{SNAPSHOTS}.{NEW}"));
+    let snapshots = SnapshotDir::open(&new).map_err(DirectoryError::from)?;
+    if let Some(name) = &plan.snapshot {
+        let copied = copy(&dir.join(SNAPSHOTS).join(name), &new.join(name));
+        copied.map_err(|source| failed("a snapshot cannot be copied", source))?;
+    }
+    if plan.last > Position::START {
+        fold(&snapshots, salvaged)?;
+    }
+    Ok(())
+}
+
+/// Gives what was made its names, and marks the view. Each step may be done again.
+fn finish(dir: &Path, begins: Begins) -> Result<Repaired, RepairError> {
+    exchange(dir, SNAPSHOTS)?;
+    exchange(dir, VIEW)?;
+    let view = FjallView::open_again(&dir.join(VIEW), FjallOptions::default())?;
+    if view.log()? != Some(begins.log) {
+        view.begin(begins.log, &begins.mark())?;
+    }
+    drop(view);
+    FjallView::wait_until_closed(&dir.join(VIEW))?;
+    exchange(dir, LOG)?;
+    let removed = fs::remove_file(dir.join(REPAIR)).and_then(|()| sync(dir));
+    removed.map_err(|source| failed("the file `repair` cannot be removed", source))?;
+    Ok(Repaired { last: begins.after, log: begins.log })
+}
+
+/// Puts what was made in the place of what was there, if something was made.
+fn exchange(dir: &Path, name: &str) -> Result<(), DirectoryError> {
+    let (now, new) = (dir.join(name), dir.join(format!("{name}.{NEW}")));
+    if !new.exists() {
+        return Ok(());
+    }
+    let old = dir.join(format!("{name}.{OLD}"));
+    if now.exists() {
+        remove(&old)?;
+        let renamed = fs::rename(&now, &old).and_then(|()| sync(dir));
+        renamed.map_err(|source| failed(&format!("`{name}` cannot be put aside"), source))?;
+    }
+    let renamed = fs::rename(&new, &now).and_then(|()| sync(dir));
+    renamed.map_err(|source| failed(&format!("`{name}.{NEW}` cannot be renamed"), source))
+}
+
+fn sync(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+fn remove(path: &Path) -> Result<(), DirectoryError> {
+    match fs::remove_dir_all(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(failed(&format!("{} cannot be removed", path.display()), source))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Copies a directory with everything in it.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), &to)?;
+            File::open(&to)?.sync_all()?;
+        }
+    }
+    sync(to)
+}
