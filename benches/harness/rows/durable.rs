@@ -64,7 +64,9 @@ fn run(file: &File, waiting: &Receiver<Waiting>) {
             return;
         }
         at += length;
-        // Who has gone away needs no answer.
-        group.drain(..).for_each(|waiting| drop(waiting.send(())));
+        for waiting in group.drain(..) {
+            // Who has gone away needs no answer.
+            waiting.send(()).ok();
+        }
     }
 }

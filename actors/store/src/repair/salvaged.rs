@@ -5,7 +5,6 @@ use std::path::Path;
 
 use postrider_log::{Commit, Entry, Joiner, Mark, StoppedLog};
 
-use super::Plan;
 use crate::directory::LOG;
 use crate::fjall::FjallView;
 use crate::log_store::decode;
