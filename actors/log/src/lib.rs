@@ -25,6 +25,7 @@ pub mod entry;
 pub mod file;
 pub mod memory;
 pub mod parts;
+pub mod piece;
 pub mod port;
 pub mod table;
 
@@ -43,6 +44,7 @@ pub use file::inspect::{Inspection, LogGap, StoppedLog};
 pub use file::{FileLog, FileOptions};
 pub use memory::{MemoryFault, MemoryLog};
 pub use parts::{Commit, EncodeError, Joiner, Next, encode_commit, parts_of};
+pub use piece::{PieceError, PieceReader, write_piece};
 pub use port::{
     AppendError, ClaimError, Log, LogError, Mark, Start, Tail, Witness, check_witness, claim,
     read_commits,

@@ -30,6 +30,7 @@ pub const NUMBERS: &[(u8, &str)] = &[
     (25, "mail_queue"),
     (26, "audit"),
     (27, "otps"),
+    // 255 stands for hot states in an archive.
 ];
 
 /// The name of the table with this number.

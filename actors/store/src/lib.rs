@@ -12,6 +12,7 @@
 //! [`rebase`] where no writer is.
 //! Readers take a `&dyn View`; recovery and snapshots take a `&dyn Log`.
 
+pub mod archive;
 pub mod check;
 pub mod crashing;
 pub mod directory;
@@ -35,6 +36,7 @@ mod golden;
 #[cfg(any(test, feature = "testing"))]
 pub mod hooked;
 
+pub use archive::{ArchiveCounts, ArchiveError, ArchiveHeader, ArchiveReader, ArchiveWriter};
 pub use crashing::{CrashOutcome, CrashingStore, Keep};
 pub use error::StoreError;
 pub use fjall::{FjallOptions, FjallStore, FjallView};

@@ -12,7 +12,7 @@ pub mod inspect;
 mod prepare;
 mod recover;
 mod scan;
-mod segment;
+pub(crate) mod segment;
 
 #[cfg(test)]
 mod tests;
