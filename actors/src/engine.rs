@@ -9,6 +9,7 @@ use ractor::ActorRef;
 use crate::access::Access;
 use crate::admin::Admin;
 use crate::audit::{AuditLog, AuditOptions};
+use crate::copies::DataSource;
 use postrider_broadcast::BroadcastOptions;
 use postrider_channel::cloud_api::CloudApiOptions;
 use postrider_channel::email::MailOptions;
@@ -31,7 +32,8 @@ pub(crate) mod clock_offset;
 mod disk;
 mod health;
 pub(crate) mod hold;
-mod key_check;
+pub(crate) mod hot_states;
+pub(crate) mod key_check;
 mod reencrypt;
 mod root;
 mod sandbox_reports;
@@ -234,6 +236,7 @@ struct Inner {
     audit: AuditLog,
     people: People,
     sandbox: Arc<Sandbox>,
+    data: Option<DataSource>,
     root: ActorRef<root::RootMessage>,
 }
 
@@ -293,6 +296,12 @@ impl Engine {
     #[must_use]
     pub fn sandbox(&self) -> &Sandbox {
         &self.inner.sandbox
+    }
+
+    /// The data, to make copies of; `None` where it is not in a directory.
+    #[must_use]
+    pub fn data(&self) -> Option<&DataSource> {
+        self.inner.data.as_ref()
     }
 
     /// Engine time.

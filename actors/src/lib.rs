@@ -64,6 +64,7 @@
 //! | hand in what the Cloud API posts, signed, as it is | [`Engine::callbacks`] |
 //! | script what the channel does, read what it delivered | [`Sandbox`] |
 //! | move time, in tests too | [`Clock`], [`Engine::advance_clock`] |
+//! | copy the data, and make it of copies | [`copies`], [`Engine::data`] |
 //! | know the values and their rules | [`domain`] |
 //! | connect a number of the chat-app channel | [`Admin::connect_number`], [`NewProvider::CloudApi`] |
 //! | bring another provider | [`channel::Channel`], [`EngineOptions::channel`] |
@@ -87,6 +88,7 @@ extern crate self as postrider_actors;
 mod access;
 mod admin;
 mod audit;
+pub mod copies;
 mod engine;
 mod metrics;
 

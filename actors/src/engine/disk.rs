@@ -3,21 +3,14 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use hashbrown::HashMap;
-
-use postrider_domain::WorkspaceId;
 use postrider_runtime::random;
 use postrider_store::directory::{self, DirectoryError, DirectoryOptions};
 use postrider_store::repair::{self, Plan, RepairError, Repaired};
 use postrider_store::snapshot::SnapshotDir;
 use postrider_store::{LogStore, Store, Writes, log, rebase};
-use postrider_workspace::snapshots::{self, Rebases};
+use postrider_workspace::snapshots::Rebases;
 
-use super::start::catch_up;
-
-/// What a snapshot has of a workspace whose events cannot be read begins with this, which begins no
-/// hot state. The events follow.
-const UNREADABLE: u8 = 0xff;
+use super::hot_states;
 
 /// Opens the directory, and converts it if an earlier version wrote it.
 pub(super) fn open(
@@ -42,32 +35,14 @@ pub fn repair_directory(dir: &Path, plan: &Plan) -> Result<Repaired, RepairError
 
 /// Writes the snapshot that takes the place of a journal.
 fn fold(dir: &SnapshotDir, journal: &dyn Store) -> Result<(), DirectoryError> {
+    let base = dir.load()?;
     let rebases = Rebases::from(rebase::all(journal)?);
-    let mut replay = snapshots::load(dir, rebases)?;
-    let from = replay.position;
-    catch_up(journal, &mut replay)?;
-    let position = replay.position;
-    let (states, damaged) = replay.into_states();
-    let mut unreadable: HashMap<WorkspaceId, Vec<u8>> = HashMap::new();
-    for id in damaged {
-        tracing::error!(workspace = %id, "its events cannot be read; they are kept as they are");
-        unreadable.insert(id, vec![UNREADABLE]);
-    }
-    if !unreadable.is_empty() {
-        log::replay(journal, from, &mut |frame| {
-            for section in &frame.sections {
-                if let Some(kept) = unreadable.get_mut(&section.workspace) {
-                    kept.extend_from_slice(&section.events);
-                }
-            }
+    let (position, states) = hot_states::fold(&base, rebases, &|visit| {
+        log::replay(journal, base.position, &mut |frame| {
+            visit(&frame);
             ControlFlow::Continue(())
-        })?;
-    }
-    let states = states.into_iter().map(|(id, state)| {
-        let mut entry = Vec::new();
-        state.encode_into(&mut entry);
-        (id, entry)
-    });
-    dir.write(position, states.chain(unreadable))?;
+        })
+    })?;
+    dir.write(position, states.into_iter())?;
     Ok(())
 }

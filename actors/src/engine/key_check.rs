@@ -21,7 +21,7 @@ type Fingerprint = [u8; 16];
 ///
 /// # Errors
 /// [`StartError::MasterKeyMissing`], [`StartError::MasterKeyWrong`], or the store cannot be read.
-pub(super) fn check(store: &dyn View, keys: &MasterKeys) -> Result<Vec<Change>, StartError> {
+pub(crate) fn check(store: &dyn View, keys: &MasterKeys) -> Result<Vec<Change>, StartError> {
     let given: BTreeMap<u8, Fingerprint> =
         keys.all_for(PURPOSE).map(|(version, key)| (version, first_half(key))).collect();
     let mut known = match store.get(Table::Meta, KEY)? {
@@ -42,6 +42,16 @@ pub(super) fn check(store: &dyn View, keys: &MasterKeys) -> Result<Vec<Change>, 
     known.extend(given);
     let is_new = known.len() > before;
     Ok(is_new.then(|| Change::put(Table::Meta, KEY, write(&known))).into_iter().collect())
+}
+
+/// Versions and fingerprints of the master keys that the data was written under.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) fn fingerprints(store: &dyn View) -> Result<Vec<(u8, Fingerprint)>, StoreError> {
+    let known = store.get(Table::Meta, KEY)?;
+    let known = known.map(|bytes| read(&bytes)).transpose()?;
+    Ok(known.unwrap_or_default().into_iter().collect())
 }
 
 fn first_half(key: [u8; 32]) -> Fingerprint {

@@ -11,6 +11,7 @@ use ractor::{Actor, ActorRef};
 use crate::access::Access;
 use crate::admin::Admin;
 use crate::audit::AuditLog;
+use crate::copies::DataSource;
 use crate::metrics::CommitTimes;
 use postrider_broadcast::{Broadcasts, recover};
 use postrider_channel::sandbox::Sandbox;
@@ -24,7 +25,9 @@ use postrider_runtime::{Hold, ScanPool};
 use postrider_store::memory::MemoryStore;
 use postrider_store::rebase;
 use postrider_store::snapshot::{SnapshotDir, SnapshotError};
-use postrider_store::{Change, Log, Position, Store, StoreError, View, Writer, WriterOptions};
+use postrider_store::{
+    Change, Log, LogStore, Position, Store, StoreError, View, Writer, WriterOptions,
+};
 use postrider_webhook::Webhooks;
 use postrider_workspace::snapshots;
 use postrider_workspace::snapshots::{Rebases, Replay};
@@ -62,6 +65,8 @@ const CHANGES_AT_ONCE: usize = 100;
 /// What was read from the disk.
 struct Opened {
     store: Arc<dyn Store>,
+    /// The same store, if it is in a directory.
+    on_disk: Option<Arc<LogStore>>,
     /// The snapshots and where the newest stands.
     snapshots: Option<(Arc<SnapshotDir>, Position)>,
     /// The rebases of the clock that the journal comes past.
@@ -101,6 +106,8 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let broadcasts = broadcasts(&options, &opened, &numbers);
     let space = options.measure().map(Space::new);
     let snapshot_dir = opened.snapshots.map(|(dir, _)| dir);
+    let data = opened.on_disk.zip(snapshot_dir.clone());
+    let data = data.map(|(store, dir)| DataSource::new(store, dir));
     let shared = Arc::new(Services {
         store: view,
         writer: opened.writer,
@@ -145,7 +152,9 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let waiting = opened.damaged.into_iter().chain(opened.deleting);
     let root = begin(root, options.recorder, opened.removed, waiting).await?;
     go_on(opened.broadcasts, &shared, &sandbox).await;
-    Ok(Engine { inner: Arc::new(Inner { shared, access, admin, audit, people, sandbox, root }) })
+    Ok(Engine {
+        inner: Arc::new(Inner { shared, access, admin, audit, people, sandbox, data, root }),
+    })
 }
 
 /// Goes on with what a stop ended, once everything runs.
@@ -306,14 +315,15 @@ fn numbers(
 
 fn open(options: &EngineOptions) -> Result<Opened, StartError> {
     let (keys, clock) = (&options.master_keys, options.clock.clone());
-    let (store, snapshots): (Arc<dyn Store>, _) = match &options.durability {
-        Durability::Memory => (Arc::new(MemoryStore::new()), None),
-        Durability::Custom(store) => (Arc::clone(&store.0), None),
+    let (store, on_disk, snapshots): (Arc<dyn Store>, _, _) = match &options.durability {
+        Durability::Memory => (Arc::new(MemoryStore::new()), None, None),
+        Durability::Custom(store) => (Arc::clone(&store.0), None, None),
         Durability::Disk(dir) => {
             let (store, snapshots) = disk::open(dir, options.segment_bytes)?;
             let times = options.recorder.as_deref().map(|it| CommitTimes::register(it));
             times.into_iter().for_each(|times| store.measure(times));
-            (Arc::new(store), Some(snapshots))
+            let store = Arc::new(store);
+            (store.clone(), Some(store), Some(snapshots))
         }
     };
     let fingerprints = key_check::check(store.as_ref(), keys)?;
@@ -342,6 +352,7 @@ fn open(options: &EngineOptions) -> Result<Opened, StartError> {
     let resealed = reencrypt::changes(store.as_ref(), &workspaces, &numbers, keys)?;
     Ok(Opened {
         store,
+        on_disk,
         snapshots,
         rebases,
         writer,

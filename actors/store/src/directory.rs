@@ -24,10 +24,12 @@ use crate::{FjallOptions, FjallStore, MarkedView, Store, StoreError};
 /// The format that this version writes, and the newest one that it reads.
 pub const FORMAT: u64 = 2;
 
-const FORMAT_FILE: &str = "format";
+pub(crate) const FORMAT_FILE: &str = "format";
 pub(crate) const LOG: &str = "log";
 pub(crate) const VIEW: &str = "view";
 pub(crate) const SNAPSHOTS: &str = "snapshots";
+/// Where an import makes what it then moves. As long as there is no view, it is unfinished.
+pub(crate) const IMPORT: &str = "import.tmp";
 /// The file that asks a start to let nothing out.
 const HELD: &str = "held";
 /// The file of a repair that exchanges names.
@@ -140,17 +142,42 @@ pub fn open_stopped(dir: &Path) -> Result<Box<dyn Store>, DirectoryError> {
         Found::Store => {
             Ok(Box::new(FjallStore::open_existing(&dir.join(STORE), FjallOptions::default())?))
         }
-        Found::View => {
-            let options = DirectoryOptions {
-                writes: Writes::default(),
-                log_id: [0; 16],
-                segment_bytes: 1 << 20,
-                view: FjallOptions::default(),
-            };
-            let view = FjallView::open_existing(&dir.join(VIEW), options.view)?;
-            Ok(Box::new(open_log_store(dir, view, &options, false)?))
-        }
+        Found::View => Ok(Box::new(open_stopped_log(dir)?)),
     }
+}
+
+/// The same of a directory of this format, which a log stands under.
+///
+/// # Errors
+/// Those of [`open_stopped`]; [`DirectoryError::Unclear`] when it is of format 1.
+pub fn open_stopped_log(dir: &Path) -> Result<LogStore, DirectoryError> {
+    match find(dir)? {
+        Found::Nothing => {
+            let none = format!("there is no data in {}", dir.display());
+            return Err(StoreError::Failed(none).into());
+        }
+        Found::Store => {
+            let what = "it has format 1: start this version on it once, which converts it";
+            return Err(DirectoryError::Unclear(what.into()));
+        }
+        Found::View => {}
+    }
+    let options = DirectoryOptions {
+        writes: Writes::default(),
+        log_id: [0; 16],
+        segment_bytes: 1 << 20,
+        view: FjallOptions::default(),
+    };
+    let view = FjallView::open_existing(&dir.join(VIEW), options.view)?;
+    open_log_store(dir, view, &options, false)
+}
+
+/// The snapshots in a directory.
+///
+/// # Errors
+/// Those of [`SnapshotDir::open`].
+pub fn snapshots(dir: &Path) -> Result<SnapshotDir, DirectoryError> {
+    Ok(SnapshotDir::open(dir.join(SNAPSHOTS))?)
 }
 
 fn open_log_store(
@@ -173,11 +200,23 @@ fn open_log_store(
     Ok(store)
 }
 
+/// Whether an import into the directory did not come to its end.
+pub(crate) fn is_unfinished(dir: &Path) -> bool {
+    dir.join(IMPORT).exists() && !dir.join(VIEW).exists()
+}
+
 /// What is in the directory.
 fn find(dir: &Path) -> Result<Found, DirectoryError> {
     if dir.join(REPAIR).exists() {
         let unfinished = "a repair of it did not come to its end: run `postrider repair` again";
         return Err(DirectoryError::Unclear(unfinished.into()));
+    }
+    if is_unfinished(dir) {
+        let what = format!(
+            "an import or a restore into it did not come to its end: run it again, or remove what \
+             it left, which is `{IMPORT}` and what is beside it but the keys"
+        );
+        return Err(DirectoryError::Unclear(what));
     }
     let format = format_of(dir)?;
     let (has_view, has_store) = (dir.join(VIEW).is_dir(), dir.join(STORE).is_dir());
@@ -235,7 +274,7 @@ fn format_of(dir: &Path) -> Result<Option<u64>, DirectoryError> {
 }
 
 /// Says the format, and keeps versions out that do not know it.
-fn finish(dir: &Path) -> Result<(), DirectoryError> {
+pub(crate) fn finish(dir: &Path) -> Result<(), DirectoryError> {
     if format_of(dir)?.is_none() {
         put(dir, FORMAT_FILE, &FORMAT.to_string())?;
     }

@@ -14,6 +14,7 @@
 
 pub mod archive;
 pub mod check;
+pub mod copies;
 pub mod crashing;
 pub mod directory;
 pub mod error;
@@ -45,12 +46,13 @@ pub use log::{Figures, Frame, Group, Log, Position, Section};
 pub use log_store::timing::{Step, Timing};
 pub use log_store::{LogStore, Writes};
 pub use memory::{MemoryStore, MemoryView};
+pub use postrider_log::{Commit, EntryHash, LogError, LogId, Mark, PieceError};
 pub use rebase::Rebase;
 pub use snapshot::{LoadedSnapshot, SnapshotDir, SnapshotError};
 pub use usage::Usage;
 pub use view::event_log::EventEntry;
 pub use view::log_chunk::{LogChunk, event_log_key, event_log_prefix, scan_event_log};
-pub use view::{Change, Direction, MarkedView, Table, View, Visit};
+pub use view::{Change, Direction, MarkedView, Table, View, ViewSnapshot, Visit};
 pub use writer::{
     Batch, ChangeRef, CommitError, GroupNumber, Notify, Subscriber, Writer, WriterOptions,
     WriterStats,

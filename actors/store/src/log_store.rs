@@ -5,23 +5,27 @@
 
 pub(crate) mod decode;
 mod failure;
-mod open;
+pub(crate) mod open;
 mod sync;
 pub mod timing;
 
 #[cfg(test)]
 mod tests;
 
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 use postrider_log::body::{ChangeRef, DATA_FORMAT, encode_group};
-use postrider_log::{self as log, Claim, Kind, Mark, Tail, encode_commit, parts_of, read_commits};
+use postrider_log::{
+    self as log, Claim, Kind, LogId, Mark, PieceError, Tail, encode_commit, parts_of, read_commits,
+    write_piece,
+};
 
 use crate::log::check_number;
-use crate::view::MarkedView;
+use crate::view::{MarkedView, ViewSnapshot};
 use crate::{
     Change, Direction, Figures, Frame, Group, Log, Position, Store, StoreError, Table, View, Visit,
 };
@@ -108,6 +112,30 @@ impl LogStore {
     pub fn syncing(mut self) -> Result<Self, StoreError> {
         self.syncing = Some(Syncing::start(&self.inner)?);
         Ok(self)
+    }
+}
+
+impl LogStore {
+    /// The identity of the log.
+    #[must_use]
+    pub fn log_id(&self) -> LogId {
+        self.inner.log.id()
+    }
+
+    /// All records at one mark, whatever is committed meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the view has failed.
+    pub fn snapshot(&self) -> Result<Box<dyn ViewSnapshot>, StoreError> {
+        self.inner.shown()?.snapshot()
+    }
+
+    /// Writes what the log has after a position as a piece. Returns the mark of its end.
+    ///
+    /// # Errors
+    /// See [`PieceError`].
+    pub fn write_piece(&self, after: Position, out: &mut dyn Write) -> Result<Mark, PieceError> {
+        write_piece(&*self.inner.log, after, out)
     }
 }
 

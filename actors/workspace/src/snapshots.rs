@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::core::hot::{HotState, StateDecodeError};
 use postrider_domain::{Event, WorkspaceId};
-use postrider_store::snapshot::{SnapshotDir, SnapshotError};
+use postrider_store::snapshot::{LoadedSnapshot, SnapshotDir, SnapshotError};
 use postrider_store::{Frame, Log, Position, Rebase};
 
 /// Hot states as of a position of the journal.
@@ -112,18 +112,22 @@ pub(crate) fn is_end(events: &[u8]) -> bool {
 
 /// The newest good snapshot.
 pub fn load(dir: &SnapshotDir, rebases: Rebases) -> Result<Replay, SnapshotError> {
-    let loaded = dir.load()?;
+    Ok(replay_of(&dir.load()?, rebases))
+}
+
+/// A replay that stands at a snapshot.
+pub fn replay_of(loaded: &LoadedSnapshot, rebases: Rebases) -> Replay {
     // A snapshot may have been taken right before the clock was rebased.
     let before = loaded.position.previous();
     let mut replay = Replay { position: before, ..Replay::from_start(rebases) };
-    for (id, bytes) in loaded.entries {
-        match HotState::decode(&bytes) {
-            Ok(state) => drop(replay.states.insert(id, state)),
-            Err(error) => drop(replay.damaged.insert(id, format!("its snapshot: {error}"))),
+    for (id, bytes) in &loaded.entries {
+        match HotState::decode(bytes) {
+            Ok(state) => drop(replay.states.insert(id.clone(), state)),
+            Err(error) => drop(replay.damaged.insert(id.clone(), format!("its snapshot: {error}"))),
         }
     }
     replay.reach(loaded.position);
-    Ok(replay)
+    replay
 }
 
 /// Why a workspace's part of a snapshot cannot be had.

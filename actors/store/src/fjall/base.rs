@@ -67,7 +67,7 @@ impl Base {
         self.database.keyspace(name, options).map_err(damaged_or_failed)
     }
 
-    fn table(&self, table: Table) -> &Keyspace {
+    pub(super) fn table(&self, table: Table) -> &Keyspace {
         // `Table::ALL` lists the variants in their order of declaration, which a test checks.
         &self.tables[table as usize]
     }

@@ -4,14 +4,16 @@
 //! cut may take the newest batches, which the log has. A sync is followed by a batch that says up
 //! to where it went, so that whatever survives of fjall's log, this is a lower bound.
 
+mod snapshot;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::fjall::{Keyspace, OwnedWriteBatch, PersistMode};
+use ::fjall::{Keyspace, OwnedWriteBatch, PersistMode, UserValue};
 use parking_lot::Mutex;
 use postrider_log::{EntryHash, LogId, Mark};
 
-use crate::view::MarkedView;
+use crate::view::{MarkedView, ViewSnapshot};
 use crate::{Change, Direction, Position, StoreError, Table, View, Visit};
 
 use super::base::{Base, SMALL_BLOCKS};
@@ -107,6 +109,14 @@ impl FjallView {
             }
         }
         Ok(())
+    }
+
+    /// Waits until the threads of a view that was dropped have ended.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] when they have not after a second.
+    pub(crate) fn wait_until_closed(dir: &Path) -> Result<(), StoreError> {
+        open::lock(dir, open::LOCK_ATTEMPTS.0).map(drop)
     }
 
     fn handle(&self) -> Result<Arc<Open>, StoreError> {
@@ -208,7 +218,14 @@ fn value<const N: usize>(
     key: &[u8],
     what: &'static str,
 ) -> Result<Option<[u8; N]>, StoreError> {
-    let Some(value) = state.get(key).map_err(damaged_or_failed)? else { return Ok(None) };
+    decoded(state.get(key).map_err(damaged_or_failed)?, what)
+}
+
+fn decoded<const N: usize>(
+    value: Option<UserValue>,
+    what: &'static str,
+) -> Result<Option<[u8; N]>, StoreError> {
+    let Some(value) = value else { return Ok(None) };
     match value.split_first() {
         Some((&VERSION, rest)) if rest.len() == N => Ok(rest.try_into().ok()),
         Some((version, _)) if *version > VERSION => {
@@ -262,6 +279,10 @@ impl MarkedView for FjallView {
 
     fn synced(&self) -> Result<Position, StoreError> {
         Ok(self.handle()?.marks.lock().synced)
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn ViewSnapshot>, StoreError> {
+        snapshot::take(&self.handle()?)
     }
 
     fn reopen(&self) -> Result<(), StoreError> {

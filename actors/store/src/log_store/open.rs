@@ -50,7 +50,8 @@ pub(super) fn apply_after(
     failed.map_or(Ok(commits), Err)
 }
 
-fn apply(view: &dyn MarkedView, commit: &Commit) -> Result<(), StoreError> {
+/// Has the view apply a commit.
+pub(crate) fn apply(view: &dyn MarkedView, commit: &Commit) -> Result<(), StoreError> {
     let at = Mark { position: commit.position, epoch: commit.epoch, hash: commit.hash };
     view.apply(&at, &changes_of(commit)?)
 }

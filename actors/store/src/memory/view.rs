@@ -5,9 +5,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use postrider_log::{LogId, Mark};
 
-use super::{Model, scan_in_steps};
-use crate::view::MarkedView;
+use super::{Model, Page, scan_in_steps};
+use crate::view::{MarkedView, ViewSnapshot};
 use crate::{Change, Direction, Position, StoreError, Table, View, Visit};
+use std::ops::Bound;
 
 /// A [`MarkedView`] in memory. Clones share the data.
 #[derive(Debug, Clone, Default)]
@@ -114,6 +115,20 @@ impl View for MemoryView {
     }
 }
 
+/// A copy of what the view held.
+struct MemorySnapshot(Content);
+
+impl ViewSnapshot for MemorySnapshot {
+    fn mark(&self) -> Mark {
+        self.0.applied
+    }
+
+    fn page(&self, table: Table, after: Option<&[u8]>) -> Result<Page, StoreError> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        Ok(self.0.model.page(table, &[], from, Direction::Forward))
+    }
+}
+
 impl MarkedView for MemoryView {
     fn log(&self) -> Result<Option<LogId>, StoreError> {
         let state = self.0.lock();
@@ -154,6 +169,12 @@ impl MarkedView for MemoryView {
     fn synced(&self) -> Result<Position, StoreError> {
         let state = self.0.lock();
         state.check().map(|()| state.synced.applied.position)
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn ViewSnapshot>, StoreError> {
+        let state = self.0.lock();
+        state.check()?;
+        Ok(Box::new(MemorySnapshot(state.shown.clone())))
     }
 
     fn reopen(&self) -> Result<(), StoreError> {

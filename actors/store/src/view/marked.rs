@@ -5,8 +5,26 @@ pub(crate) mod conformance;
 
 use postrider_log::{LogId, Mark};
 
-use super::{Change, View};
+use super::{Change, Table, View};
 use crate::{Position, StoreError};
+
+/// Keys and values, in the order of the keys.
+pub type Records = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Bytes of keys and values after which a page of a snapshot ends.
+pub(crate) const PAGE_BYTES: usize = 1 << 20;
+
+/// All tables of a view at one mark, whatever is applied meanwhile. Every method blocks.
+pub trait ViewSnapshot: Send {
+    /// The mark.
+    fn mark(&self) -> Mark;
+
+    /// The next records of a table: from its first one on, or behind a key. Empty at the end.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when the disk cannot be read, or the view was opened again since.
+    fn page(&self, table: Table, after: Option<&[u8]>) -> Result<Records, StoreError>;
+}
 
 /// A view of a log. It may lose what was applied since the last sync, and says from where the log
 /// must be replayed. Every method blocks.
@@ -48,6 +66,12 @@ pub trait MarkedView: View {
     /// # Errors
     /// [`StoreError`]: the view has failed.
     fn synced(&self) -> Result<Position, StoreError>;
+
+    /// What it holds now, at one mark.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the view has failed.
+    fn snapshot(&self) -> Result<Box<dyn ViewSnapshot>, StoreError>;
 
     /// Opens the view again after a failure. What it shows then is no more than was applied, and
     /// what follows [`synced`](Self::synced) must be applied once more. Does nothing to a view that

@@ -11,7 +11,7 @@ mod table;
 
 use std::ops::ControlFlow;
 
-pub use marked::MarkedView;
+pub use marked::{MarkedView, Records, ViewSnapshot};
 pub use table::Table;
 
 use crate::error::StoreError;

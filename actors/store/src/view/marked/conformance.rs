@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use postrider_log::{EntryHash, LogId, Mark};
 use proptest::prelude::*;
 
-use crate::view::{MarkedView, View};
+use crate::view::{MarkedView, View, ViewSnapshot};
 use crate::{Change, Direction, Position, Table};
 
 pub(crate) const LOG: LogId = LogId([9; 16]);
@@ -45,6 +45,11 @@ macro_rules! view_contract {
             #[test]
             fn reopening_a_view_that_works_changes_nothing() {
                 suite::reopening_a_view_that_works_changes_nothing(&$subject);
+            }
+
+            #[test]
+            fn a_snapshot_stays_at_its_mark() {
+                suite::a_snapshot_stays_at_its_mark(&$subject);
             }
 
             #[test]
@@ -121,6 +126,52 @@ fn content(view: &dyn MarkedView) -> BTreeMap<Vec<u8>, Vec<u8>> {
     };
     view.scan(Table::Keys, &[], None, Direction::Forward, visit).unwrap();
     found
+}
+
+pub(crate) fn a_snapshot_stays_at_its_mark(subject: &impl ViewSubject) {
+    let view = subject.open();
+    view.begin(LOG, &Mark::default()).unwrap();
+    // More than a page, in two tables.
+    let large = |at: u64| -> Vec<Change> {
+        let record = |table, key: u8| Change::put(table, [key], vec![at as u8; 300_000]);
+        (0..8).flat_map(|key| [record(Table::Keys, key), record(Table::Otps, key)]).collect()
+    };
+    view.apply(&mark(1), &large(1)).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut at = 2;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) && at < 200 {
+                view.apply(&mark(at), &large(at)).unwrap();
+                at += 1;
+            }
+        });
+        for _ in 0..5 {
+            let snapshot = view.snapshot().unwrap();
+            let at = snapshot.mark().position.0;
+            for table in [Table::Keys, Table::Otps] {
+                let found = pages(&*snapshot, table);
+                assert_eq!(found.len(), 8);
+                assert!(found.iter().all(|(_, value)| value == &vec![at as u8; 300_000]), "{at}");
+            }
+            assert!(pages(&*snapshot, Table::Mails).is_empty());
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        writer.join().unwrap();
+    });
+}
+
+/// All records of a table in a snapshot.
+fn pages(snapshot: &dyn ViewSnapshot, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut all: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    loop {
+        let after = all.last().map(|(key, _)| key.clone());
+        let page = snapshot.page(table, after.as_deref()).unwrap();
+        if page.is_empty() {
+            return all;
+        }
+        all.extend(page);
+    }
 }
 
 pub(crate) fn applying_again_from_an_earlier_mark_gives_the_same<S: ViewSubject>(

@@ -1,0 +1,93 @@
+//! Makes a data directory of an archive, or of a backup as of a position.
+
+use std::path::Path;
+
+use postrider_domain::MasterKeys;
+use postrider_runtime::random;
+use postrider_store::copies::{CopyError, Import, Loaded, Plan, frame_of};
+use postrider_store::{ArchiveCounts, LoadedSnapshot, LogId, Mark, Position, rebase};
+use postrider_workspace::snapshots::Rebases;
+
+use crate::engine::{StartError, hot_states, key_check};
+
+/// Where a copy becomes data.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// The data directory. Whoever calls has locked it.
+    pub dir: &'a Path,
+    /// The master keys that it has, if it has any.
+    pub keys: Option<&'a MasterKeys>,
+    /// The length of a file of the log.
+    pub segment_bytes: u64,
+    /// Whether a server holds the data back from the world until it is released.
+    pub held: bool,
+}
+
+/// What was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Made {
+    /// The position that the data stands at.
+    pub position: Position,
+    /// How much there is.
+    pub counts: ArchiveCounts,
+    /// The identity of the new log.
+    pub log: LogId,
+}
+
+/// Makes a data directory of an archive. Blocks.
+///
+/// # Errors
+/// [`CopyError`]; nothing is made then.
+pub fn import_archive(archive: &Path, target: Target<'_>) -> Result<Made, CopyError> {
+    let import = Import::begin(target.dir)?;
+    let Loaded { header, counts, states, .. } = import.load(archive)?;
+    finish(import, header.at, counts, states, target)
+}
+
+/// Makes a data directory of a backup: of all of it, or up to a position. Blocks.
+///
+/// # Errors
+/// [`CopyError`]; nothing is made then.
+pub fn restore_backup(
+    from: &Path,
+    position: Option<Position>,
+    target: Target<'_>,
+) -> Result<Made, CopyError> {
+    let plan = Plan::new(from, position)?;
+    let import = Import::begin(target.dir)?;
+    let Loaded { header, written, states, .. } = import.load(&plan.archive())?;
+    plan.check_archive(&header.at, &written)?;
+    let at = plan.commits(header.at, &mut |commit| import.apply(&commit))?;
+    let base =
+        LoadedSnapshot { position: header.at.position, entries: states, warnings: Vec::new() };
+    // Those of the whole time, which the records have by now.
+    let rebases = Rebases::from(rebase::all(import.view()?)?);
+    let (_, states) = hot_states::fold::<CopyError>(&base, rebases, &|visit| {
+        plan.commits(header.at, &mut |commit| {
+            frame_of(&commit)?.iter().for_each(&mut *visit);
+            Ok(())
+        })?;
+        Ok(at.position)
+    })?;
+    let counts = import.counts()?;
+    finish(import, at, counts, states, target)
+}
+
+fn finish(
+    import: Import,
+    at: Mark,
+    counts: ArchiveCounts,
+    states: hot_states::States,
+    target: Target<'_>,
+) -> Result<Made, CopyError> {
+    if let Some(keys) = target.keys {
+        key_check::check(import.view()?, keys).map_err(|error| match error {
+            StartError::Store(error) => error.into(),
+            error => CopyError::KeyMismatch(error.to_string()),
+        })?;
+    }
+    let counts = ArchiveCounts { states: states.len() as u64, ..counts };
+    let log = LogId(random::bytes());
+    import.finish(&at, states, log, target.segment_bytes, target.held)?;
+    Ok(Made { position: at.position, counts, log })
+}

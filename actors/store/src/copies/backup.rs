@@ -1,0 +1,289 @@
+//! A directory with a backup: archives, pieces of the log, and a list of them.
+//!
+//! Only what the list names counts. It is written last, so that a backup which is interrupted
+//! leaves the one before it as it was.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{BufReader, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use postrider_log::{Commit, LogId, Mark, PieceReader};
+
+use super::CopyError;
+use super::hashing::{Hashing, Written, create, write_file};
+use super::import::read_archive;
+use super::manifest::{MANIFEST, Manifest, Part, hex};
+use crate::Position;
+
+/// The file that keeps a second backup to the same directory out.
+const LOCK: &str = "lock";
+
+/// A backup's directory.
+pub struct BackupDir {
+    dir: PathBuf,
+    manifest: Option<Manifest>,
+    copied_bytes: u64,
+    _lock: File,
+}
+
+/// The files that a restore needs, and how far it goes.
+#[derive(Debug)]
+pub struct Plan {
+    dir: PathBuf,
+    archive: Part,
+    pieces: Vec<Part>,
+    through: Position,
+}
+
+impl BackupDir {
+    /// Opens the directory of a backup, or makes one where there is none.
+    ///
+    /// # Errors
+    /// [`CopyError::NotEmpty`] when something else is there, [`CopyError::InUse`] when another
+    /// backup runs, and others of [`CopyError`].
+    pub fn open(dir: &Path) -> Result<Self, CopyError> {
+        let io = |error: std::io::Error| CopyError::io(dir, &error);
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io)?;
+        let manifest = Manifest::read(dir)?;
+        if manifest.is_none() {
+            for entry in fs::read_dir(dir).map_err(io)? {
+                let name = entry.map_err(io)?.file_name();
+                let name = name.to_string_lossy();
+                // A first backup that was interrupted has files that no list names.
+                let is_own = [LOCK, "lost+found"].contains(&&*name)
+                    || [".part", ".archive"].iter().any(|end| name.ends_with(end));
+                if !is_own {
+                    let dir = dir.display();
+                    let what = format!("{dir} has `{name}` and no {MANIFEST}: it is no backup");
+                    return Err(CopyError::NotEmpty(what));
+                }
+            }
+        }
+        let lock = create(&dir.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let what = format!("{} is in use by another backup", dir.display());
+                return Err(CopyError::InUse(what));
+            }
+            Err(TryLockError::Error(error)) => return Err(io(error)),
+        }
+        Ok(Self { dir: dir.to_owned(), manifest, copied_bytes: 0, _lock: lock })
+    }
+
+    /// The log that it is of and the mark that it reaches, unless it is new.
+    #[must_use]
+    pub fn end(&self) -> Option<(LogId, Mark)> {
+        let manifest = self.manifest.as_ref()?;
+        Some((manifest.log_id(), manifest.end()?))
+    }
+
+    /// How many files it has.
+    #[must_use]
+    pub fn files(&self) -> usize {
+        self.manifest.as_ref().map_or(0, |all| all.archives.len() + all.log.len())
+    }
+
+    /// The bytes that were added since it was opened.
+    #[must_use]
+    pub const fn copied_bytes(&self) -> u64 {
+        self.copied_bytes
+    }
+
+    /// Adds an archive, which `write` writes.
+    ///
+    /// # Errors
+    /// Those of `write`; [`CopyError::NotEmpty`] when it is of another log than the others.
+    pub fn add_archive(
+        &mut self,
+        write: impl FnOnce(&mut dyn Write) -> Result<(), CopyError>,
+    ) -> Result<(), CopyError> {
+        let path = self.dir.join("new.archive");
+        let check = |part: &Path| {
+            let (header, _, written) = read_archive(part, |_, _| Ok(()))?;
+            self.must_be_of(header.log)?;
+            Ok((header, written))
+        };
+        let ((), (header, written)) = write_file(&path, write, check)?;
+        let name = format!("{:020}.archive", header.at.position.0);
+        self.rename(&path, &name)?;
+        let mut manifest = self.manifest.clone().unwrap_or_else(|| Manifest::new(header.log));
+        self.copied_bytes += written.bytes;
+        manifest.archives.push(Part::new(name, None, &header.at, written));
+        self.list(manifest)
+    }
+
+    /// Adds the piece of the log that follows what it has, which `write` writes. Nothing is added
+    /// if the piece has no entries.
+    ///
+    /// # Errors
+    /// Those of `write`; [`CopyError::NotEmpty`] when it is of another log;
+    /// [`CopyError::Damaged`] when it does not follow.
+    pub fn add_piece(
+        &mut self,
+        write: impl FnOnce(&mut dyn Write) -> Result<(), CopyError>,
+    ) -> Result<(), CopyError> {
+        let none = || CopyError::Io("there is no archive yet that a piece could follow".into());
+        let manifest = self.manifest.clone().ok_or_else(none)?;
+        let before = manifest.end().ok_or_else(none)?;
+        let path = self.dir.join("new.log");
+        let check = |part: &Path| {
+            let mut end = before;
+            let written = read_piece(part, |reader| {
+                self.must_be_of(reader.log())?;
+                must_follow(part, &reader.start(), &before)?;
+                while reader.next_commit()?.is_some() {}
+                end = reader.end();
+                Ok(())
+            })?;
+            Ok((end, written))
+        };
+        let ((), (end, written)) = write_file(&path, write, check)?;
+        if end.position == before.position {
+            return fs::remove_file(&path).map_err(|error| CopyError::io(&path, &error));
+        }
+        let name = format!("{:020}.log", before.position.next().0);
+        self.rename(&path, &name)?;
+        let mut manifest = manifest;
+        self.copied_bytes += written.bytes;
+        manifest.log.push(Part::new(name, Some(before.position), &end, written));
+        self.list(manifest)
+    }
+
+    fn must_be_of(&self, log: LogId) -> Result<(), CopyError> {
+        match &self.manifest {
+            Some(manifest) if manifest.log_id() != log => {
+                let (dir, log) = (self.dir.display(), hex(&log.0));
+                let other = hex(&manifest.log_id().0);
+                Err(CopyError::NotEmpty(format!(
+                    "{dir} has the backup of another log, {other}, not {log}: a directory that was \
+                     imported or restored is another one; give it a place of its own"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn rename(&self, path: &Path, name: &str) -> Result<(), CopyError> {
+        let to = self.dir.join(name);
+        fs::rename(path, &to).map_err(|error| CopyError::io(&to, &error))?;
+        super::hashing::sync_dir(&self.dir)
+    }
+
+    fn list(&mut self, manifest: Manifest) -> Result<(), CopyError> {
+        manifest.write(&self.dir)?;
+        self.manifest = Some(manifest);
+        Ok(())
+    }
+}
+
+/// Fails unless a piece follows a mark.
+fn must_follow(file: &Path, start: &Mark, before: &Mark) -> Result<(), CopyError> {
+    if (start.position, start.hash) == (before.position, before.hash) {
+        return Ok(());
+    }
+    let what = format!("{} does not follow what is before it", file.display());
+    Err(CopyError::Damaged(what))
+}
+
+/// Reads a piece in a file. The hash is that of what was read.
+fn read_piece(
+    path: &Path,
+    read: impl FnOnce(&mut PieceReader<&mut Hashing<BufReader<File>>>) -> Result<(), CopyError>,
+) -> Result<Written, CopyError> {
+    let file = File::open(path).map_err(|error| CopyError::io(path, &error))?;
+    let mut hashing = Hashing::new(BufReader::with_capacity(1 << 20, file));
+    let mut reader = PieceReader::new(&mut hashing, &path.display().to_string())?;
+    read(&mut reader)?;
+    drop(reader);
+    Ok(hashing.written())
+}
+
+impl Plan {
+    /// What a restore of the backup in `dir` needs, to its end or to a position.
+    ///
+    /// # Errors
+    /// [`CopyError::NoSuchPosition`], and others of [`CopyError`].
+    pub fn new(dir: &Path, position: Option<Position>) -> Result<Self, CopyError> {
+        let none = || CopyError::Io(format!("{} has no {MANIFEST}", dir.display()));
+        let manifest = Manifest::read(dir)?.ok_or_else(none)?;
+        let end = manifest.end().ok_or_else(none)?.position;
+        let through = position.unwrap_or(end);
+        let before = manifest.archives.iter().filter(|part| part.position <= through.0);
+        let archive = before.max_by_key(|part| part.position).cloned();
+        let first = manifest.archives.iter().map(|part| part.position).min().unwrap_or_default();
+        let missing = || {
+            let what = format!("the backup has positions {first} to {end}, and not {through}");
+            CopyError::NoSuchPosition(what)
+        };
+        let archive = archive.ok_or_else(missing)?;
+        let (mut reached, mut pieces) = (archive.position, Vec::new());
+        while reached < through.0 {
+            let next = manifest.log.iter().find(|part| part.after == Some(reached));
+            let next = next.ok_or_else(missing)?;
+            reached = next.position;
+            pieces.push(next.clone());
+        }
+        Ok(Self { dir: dir.to_owned(), archive, pieces, through })
+    }
+
+    /// The archive that it begins with.
+    #[must_use]
+    pub fn archive(&self) -> PathBuf {
+        self.dir.join(&self.archive.file)
+    }
+
+    /// Fails unless the archive is the one that the list names.
+    ///
+    /// # Errors
+    /// [`CopyError::Damaged`].
+    pub fn check_archive(&self, at: &Mark, written: &Written) -> Result<(), CopyError> {
+        let is_it = at.position.0 == self.archive.position;
+        if is_it { self.check(&self.archive, written) } else { Err(other(&self.archive())) }
+    }
+
+    fn check(&self, part: &Part, written: &Written) -> Result<(), CopyError> {
+        let is_it = (&written.sha256, written.bytes) == (&part.sha256, part.bytes);
+        if is_it { Ok(()) } else { Err(other(&self.dir.join(&part.file))) }
+    }
+
+    /// Visits every commit after the archive, up to the position. Returns the mark of the last one.
+    ///
+    /// # Errors
+    /// Those of `visit`; [`CopyError::Damaged`].
+    pub fn commits(
+        &self,
+        at: Mark,
+        visit: &mut dyn FnMut(Commit) -> Result<(), CopyError>,
+    ) -> Result<Mark, CopyError> {
+        let (mut end, mut reached) = (at, at);
+        for part in &self.pieces {
+            let path = self.dir.join(&part.file);
+            let mut is_whole = true;
+            let written = read_piece(&path, |reader| {
+                must_follow(&path, &reader.start(), &reached)?;
+                while let Some(commit) = reader.next_commit()? {
+                    if commit.position > self.through {
+                        is_whole = false;
+                        break;
+                    }
+                    let Commit { position, epoch, hash, .. } = commit;
+                    end = Mark { position, epoch, hash };
+                    visit(commit)?;
+                }
+                reached = reader.end();
+                Ok(())
+            })?;
+            if is_whole {
+                self.check(part, &written)?;
+            }
+        }
+        Ok(end)
+    }
+}
+
+fn other(path: &Path) -> CopyError {
+    let what = format!("{} is not the file that {MANIFEST} names", path.display());
+    CopyError::Damaged(what)
+}

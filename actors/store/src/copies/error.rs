@@ -1,0 +1,149 @@
+//! Why a copy could not be made or used.
+
+use std::io;
+use std::path::Path;
+
+use postrider_log::{LogError, PieceError};
+
+use crate::archive::ArchiveError;
+use crate::directory::DirectoryError;
+use crate::{SnapshotError, StoreError};
+
+/// Why a copy could not be made or used. The message names the file and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CopyError {
+    /// Another process uses the directory.
+    #[error("{0}")]
+    InUse(String),
+    /// There is something where the copy should be made.
+    #[error("{0}")]
+    NotEmpty(String),
+    /// It is not what was written.
+    #[error("{0}")]
+    Damaged(String),
+    /// What was acknowledged is missing.
+    #[error("{0}")]
+    Lost(String),
+    /// A newer version wrote it.
+    #[error("{0}")]
+    NewerFormat(String),
+    /// It was written under other master keys.
+    #[error("{0}")]
+    KeyMismatch(String),
+    /// The disk is full.
+    #[error("{0}")]
+    NoSpace(String),
+    /// The backup does not reach there.
+    #[error("{0}")]
+    NoSuchPosition(String),
+    /// What follows the position is gone from the log.
+    #[error("{0}")]
+    Trimmed(String),
+    /// A file cannot be read or written, or is not there.
+    #[error("{0}")]
+    Io(String),
+}
+
+impl CopyError {
+    /// The error's name for programs.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::InUse(_) => "IN_USE",
+            Self::NotEmpty(_) => "NOT_EMPTY",
+            Self::Damaged(_) => "DAMAGED",
+            Self::Lost(_) | Self::Trimmed(_) => "LOST",
+            Self::NewerFormat(_) => "NEWER_FORMAT",
+            Self::KeyMismatch(_) => "KEY_MISMATCH",
+            Self::NoSpace(_) => "NO_SPACE",
+            Self::NoSuchPosition(_) => "NO_SUCH_POSITION",
+            Self::Io(_) => "IO",
+        }
+    }
+
+    /// The error of a file or directory.
+    #[must_use]
+    pub fn io(path: &Path, error: &io::Error) -> Self {
+        let message = format!("{}: {error}", path.display());
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace(message),
+            _ => Self::Io(message),
+        }
+    }
+
+    /// The error of an archive in a file.
+    #[must_use]
+    pub fn archive(path: &Path, error: &ArchiveError) -> Self {
+        let message = format!("{} is {error}", path.display());
+        match error {
+            ArchiveError::Io(error) => Self::io(path, error),
+            ArchiveError::Damaged { .. } => Self::Damaged(message),
+            ArchiveError::Newer { .. } => Self::NewerFormat(message),
+            ArchiveError::TooLong(_) => Self::Io(format!("{}: {error}", path.display())),
+        }
+    }
+}
+
+/// An error of the disk is a text by now.
+fn failed(message: String) -> CopyError {
+    if message.contains("No space left on device") {
+        CopyError::NoSpace(message)
+    } else {
+        CopyError::Io(message)
+    }
+}
+
+impl From<StoreError> for CopyError {
+    fn from(error: StoreError) -> Self {
+        let message = error.to_string();
+        match error {
+            StoreError::Failed(_) => failed(message),
+            StoreError::Damaged(_) => Self::Damaged(message),
+            StoreError::Newer(_) => Self::NewerFormat(message),
+            StoreError::Lost { .. } => Self::Lost(message),
+            StoreError::Locked => Self::InUse(message),
+        }
+    }
+}
+
+impl From<LogError> for CopyError {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::Trimmed { .. } => Self::Trimmed(error.to_string()),
+            error => StoreError::from(error).into(),
+        }
+    }
+}
+
+impl From<PieceError> for CopyError {
+    fn from(error: PieceError) -> Self {
+        match error {
+            PieceError::Log(error) => error.into(),
+            PieceError::Ahead { .. } => Self::Lost(error.to_string()),
+            PieceError::Write(error) => failed(error.to_string()),
+        }
+    }
+}
+
+impl From<SnapshotError> for CopyError {
+    fn from(error: SnapshotError) -> Self {
+        match error {
+            SnapshotError::Io(_) => failed(error.to_string()),
+            SnapshotError::Damaged(_) => Self::Damaged(error.to_string()),
+        }
+    }
+}
+
+impl From<DirectoryError> for CopyError {
+    fn from(error: DirectoryError) -> Self {
+        let message = error.to_string();
+        match error {
+            DirectoryError::Store(error) => error.into(),
+            DirectoryError::Snapshot(error) => error.into(),
+            DirectoryError::NewerFormat { .. } => Self::NewerFormat(message),
+            DirectoryError::NoSpace { .. } => Self::NoSpace(message),
+            DirectoryError::Unclear(_) => Self::Io(message),
+            DirectoryError::File { .. } => failed(message),
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Makes a data directory of an archive and of commits that follow it.
+//!
+//! Everything is made in a directory beside, in the place itself. Then it is moved, the view last:
+//! until the view is there, a server does not start, and another import begins anew.
+
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use postrider_domain::WorkspaceId;
+use postrider_log::{Commit, EntryHash, FileLog, FileOptions, LogId, Mark, Start};
+
+use super::CopyError;
+use super::hashing::{Hashing, Written, create, sync_dir};
+use crate::archive::{ArchiveCounts, ArchiveHeader, ArchiveReader, Row};
+use crate::directory::{self, FORMAT_FILE, IMPORT, LOG, SNAPSHOTS, STORE, VIEW};
+use crate::fjall::FjallView;
+use crate::log_store::open::apply;
+use crate::view::MarkedView;
+use crate::{Change, FjallOptions, Frame, SnapshotDir, StoreError, Table, View};
+
+/// What may be in a directory that data is imported into: keys that were put there, and what every
+/// directory or file system has.
+const KEPT: [&str; 5] = ["admin.token", "demo.key", "lost+found", "master.key", "server.lock"];
+/// What an import that did not come to its end may have left.
+const LEFT: [&str; 6] = [IMPORT, LOG, SNAPSHOTS, FORMAT_FILE, STORE, HELD];
+/// The file that says that the data is held back from the world.
+const HELD: &str = "held";
+
+/// A data directory that is being made. Dropped before its end, it leaves nothing.
+pub struct Import {
+    dir: PathBuf,
+    work: PathBuf,
+    view: Option<FjallView>,
+}
+
+/// Reads a whole archive in a file and checks it.
+///
+/// # Errors
+/// [`CopyError`].
+pub fn read_archive(
+    path: &Path,
+    mut visit: impl FnMut(&ArchiveHeader, Vec<Row>) -> Result<(), CopyError>,
+) -> Result<(ArchiveHeader, ArchiveCounts, Written), CopyError> {
+    let broken = |error| CopyError::archive(path, &error);
+    let file = File::open(path).map_err(|error| CopyError::io(path, &error))?;
+    let mut hashing = Hashing::new(BufReader::with_capacity(1 << 20, file));
+    let mut reader = ArchiveReader::new(&mut hashing).map_err(broken)?;
+    let header = reader.header().clone();
+    while let Some(rows) = reader.next_rows().map_err(broken)? {
+        visit(&header, rows)?;
+    }
+    let counts = reader.counts();
+    drop(reader);
+    Ok((header, counts, hashing.written()))
+}
+
+impl Import {
+    /// Fails unless data may be imported into a directory, which need not be there. Changes nothing.
+    ///
+    /// # Errors
+    /// [`CopyError::NotEmpty`], [`CopyError::Io`].
+    pub fn must_be_free(dir: &Path) -> Result<(), CopyError> {
+        let is_unfinished = directory::is_unfinished(dir);
+        let entries = match fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(CopyError::io(dir, &error)),
+        };
+        for entry in entries {
+            let name = entry.map_err(|error| CopyError::io(dir, &error))?.file_name();
+            let name = name.to_string_lossy();
+            if KEPT.contains(&&*name) || is_unfinished && LEFT.contains(&&*name) {
+                continue;
+            }
+            let dir = dir.display();
+            return Err(CopyError::NotEmpty(format!(
+                "{dir} has `{name}`: give a directory that is missing, or that has nothing but \
+                 master.key, admin.token and demo.key"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Begins to make a data directory. Its place must be locked.
+    ///
+    /// # Errors
+    /// Those of [`must_be_free`](Self::must_be_free).
+    pub fn begin(dir: &Path) -> Result<Self, CopyError> {
+        Self::must_be_free(dir)?;
+        let work = dir.join(IMPORT);
+        if work.exists() {
+            // The mark of an unfinished import goes last.
+            LEFT.iter().filter(|name| **name != IMPORT).try_for_each(|name| remove(dir, name))?;
+            remove(dir, IMPORT)?;
+        }
+        let made = fs::create_dir(&work);
+        made.map_err(|error| CopyError::io(&work, &error))?;
+        sync_dir(dir)?;
+        let mut import = Self { dir: dir.to_owned(), work, view: None };
+        import.view = Some(FjallView::open(&import.work.join(VIEW), FjallOptions::default())?);
+        Ok(import)
+    }
+
+    /// The view that is being made.
+    ///
+    /// # Errors
+    /// None: it is there until the end.
+    pub fn view(&self) -> Result<&dyn View, StoreError> {
+        Ok(self.marked()?)
+    }
+
+    fn marked(&self) -> Result<&FjallView, StoreError> {
+        self.view.as_ref().ok_or_else(|| StoreError::Failed("the import has ended".into()))
+    }
+
+    /// Takes everything of an archive. Gives what it is of, and the states of the workspaces.
+    ///
+    /// # Errors
+    /// [`CopyError`].
+    pub fn load(&self, archive: &Path) -> Result<Loaded, CopyError> {
+        let view = self.marked()?;
+        let mut states = Vec::new();
+        let (header, counts, written) = read_archive(archive, |header, rows| {
+            let mut changes = Vec::with_capacity(rows.len());
+            for row in rows {
+                match row {
+                    Row::Record(table, key, value) => {
+                        changes.push(Change::put(table, key, value));
+                    }
+                    Row::State(workspace, state) => {
+                        let id =
+                            std::str::from_utf8(&workspace).ok().and_then(|id| id.parse().ok());
+                        let what = || format!("{} names no workspace", archive.display());
+                        let id = id.ok_or_else(|| CopyError::Damaged(what()))?;
+                        states.push((id, state.to_vec()));
+                    }
+                }
+            }
+            Ok(view.apply(&header.at, &changes)?)
+        })?;
+        Ok(Loaded { header, counts, written, states })
+    }
+
+    /// Takes a commit, and gives its frame.
+    ///
+    /// # Errors
+    /// [`CopyError`].
+    pub fn apply(&self, commit: &Commit) -> Result<(), CopyError> {
+        Ok(apply(self.marked()?, commit)?)
+    }
+
+    /// Counts what the view has.
+    ///
+    /// # Errors
+    /// [`CopyError`].
+    pub fn counts(&self) -> Result<ArchiveCounts, CopyError> {
+        let (view, mut counts) = (self.marked()?.snapshot()?, ArchiveCounts::default());
+        let mut workspace = None;
+        for table in Table::ALL.iter().copied() {
+            let mut after: Option<Vec<u8>> = None;
+            loop {
+                let page = view.page(table, after.as_deref())?;
+                counts.records += page.len() as u64;
+                for (key, _) in page.iter().filter(|_| table == Table::Workspaces) {
+                    let of = key.split(|byte| *byte == 0).next().map(<[u8]>::to_vec);
+                    counts.workspaces += u64::from(of != workspace);
+                    workspace = of;
+                }
+                match page.into_iter().next_back() {
+                    Some((key, _)) => after = Some(key),
+                    None => break,
+                }
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Ends it: the data stands at a mark, where the actors keep these states in memory. The log
+    /// begins there with a new identity.
+    ///
+    /// # Errors
+    /// [`CopyError`]; nothing is there then.
+    pub fn finish(
+        mut self,
+        at: &Mark,
+        states: Vec<(WorkspaceId, Vec<u8>)>,
+        log: LogId,
+        segment_bytes: u64,
+        held: bool,
+    ) -> Result<(), CopyError> {
+        let start = Mark { hash: EntryHash::NONE, ..*at };
+        self.marked()?.begin(log, &start)?;
+        self.view = None;
+        FjallView::wait_until_closed(&self.work.join(VIEW))?;
+        let snapshots = SnapshotDir::open(self.work.join(SNAPSHOTS))?;
+        snapshots.write(at.position, states.into_iter())?;
+        let files = FileOptions { segment_bytes, prepares_ahead: false, ..FileOptions::default() };
+        let begins = Start { id: log, shard: 0, after: at.position, epoch: at.epoch };
+        drop(FileLog::open(&self.work.join(LOG), files, begins)?);
+        sync_dir(&self.work)?;
+        for name in [SNAPSHOTS, LOG] {
+            self.rename(name)?;
+        }
+        directory::finish(&self.dir)?;
+        if held {
+            let path = self.dir.join(HELD);
+            let synced = create(&path)?.sync_all();
+            synced.map_err(|error| CopyError::io(&path, &error))?;
+        }
+        sync_dir(&self.dir)?;
+        // From here on it is a data directory.
+        self.rename(VIEW)?;
+        sync_dir(&self.dir)
+    }
+
+    fn rename(&self, name: &str) -> Result<(), CopyError> {
+        let to = self.dir.join(name);
+        let renamed = fs::rename(self.work.join(name), &to);
+        renamed.map_err(|error| CopyError::io(&to, &error))
+    }
+}
+
+/// What [`Import::load`] found.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What the archive is of.
+    pub header: ArchiveHeader,
+    /// How much there is.
+    pub counts: ArchiveCounts,
+    /// The length and the hash of the file.
+    pub written: Written,
+    /// What actors keep in memory, by workspace.
+    pub states: Vec<(WorkspaceId, Vec<u8>)>,
+}
+
+impl Drop for Import {
+    fn drop(&mut self) {
+        let is_done = !directory::is_unfinished(&self.dir);
+        if self.view.take().is_some() {
+            // Its threads write until they end.
+            FjallView::wait_until_closed(&self.work.join(VIEW)).ok();
+        }
+        // What cannot be removed says that it is unfinished, to the next import and to a server.
+        if !is_done {
+            let others = LEFT.iter().filter(|name| **name != IMPORT);
+            others.for_each(|name| drop(remove(&self.dir, name)));
+        }
+        remove(&self.dir, IMPORT).ok();
+    }
+}
+
+/// Removes what an import made, if it is there.
+fn remove(dir: &Path, name: &str) -> Result<(), CopyError> {
+    let path = dir.join(name);
+    let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(CopyError::io(&path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The frame of journal events that a commit has.
+///
+/// # Errors
+/// [`CopyError::Damaged`], [`CopyError::NewerFormat`].
+pub fn frame_of(commit: &Commit) -> Result<Option<Frame>, CopyError> {
+    Ok(crate::log_store::open::frame_of(commit)?)
+}

@@ -1,0 +1,15 @@
+//! Copies of a data directory: archives that become one, and backups that go on.
+
+mod backup;
+mod error;
+mod hashing;
+mod import;
+mod manifest;
+
+#[cfg(test)]
+mod tests;
+
+pub use backup::{BackupDir, Plan};
+pub use error::CopyError;
+pub use hashing::{Written, write_file};
+pub use import::{Import, Loaded, frame_of, read_archive};

@@ -1,0 +1,1 @@
+//! A directory that is made of copies has what they hold.
