@@ -22,7 +22,8 @@ mod write_timeout;
 
 pub use banner::Banner;
 pub use boot::{
-    BootError, DemoError, Repair, check_stored, rebase_stored_clock, repair_stored, stored_clock,
+    BootError, CopyTarget, DemoError, Repair, StoppedData, check_stored, rebase_stored_clock,
+    repair_stored, stored_clock,
     verify_stored_audit,
 };
 pub use http::{

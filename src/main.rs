@@ -25,6 +25,7 @@ fn main() -> ExitCode {
     runtime.shutdown_background();
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(cli::CliError::Reported) => ExitCode::FAILURE,
         Err(error) => fail(&error, error.status()),
     }
 }

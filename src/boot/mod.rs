@@ -1,6 +1,7 @@
 //! Prepares the data directory, the secrets and the demo workspace before anything is served.
 
 mod certificates;
+mod copies;
 mod demo;
 mod descriptors;
 mod directory;
@@ -11,6 +12,7 @@ mod secrets;
 mod stopped;
 
 pub(crate) use certificates::certificates;
+pub use copies::{CopyTarget, StoppedData};
 pub(crate) use demo::{prepare as prepare_demo, sign_in_link};
 pub(crate) use descriptors::{connections_within, raise_limit};
 pub(crate) use directory::DataDir;

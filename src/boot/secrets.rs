@@ -39,6 +39,15 @@ pub(crate) fn master_keys(directory: &DataDir, secrets: &Secrets) -> Result<Mast
     Ok(keys.unwrap_or_else(|| MasterKeys::single(current.reveal())))
 }
 
+/// The master keys that are given or lie in the directory. None is made.
+pub(crate) fn known_master_keys(
+    directory: &DataDir,
+    secrets: &Secrets,
+) -> Result<Option<MasterKeys>, BootError> {
+    let is_there = secrets.master_key.is_some() || directory.file(MASTER_KEY_FILE).exists();
+    is_there.then(|| master_keys(directory, secrets)).transpose()
+}
+
 fn master_key_file(directory: &DataDir) -> Result<MasterKey, BootError> {
     let path = directory.file(MASTER_KEY_FILE);
     if directory.file(STORE).exists() && !path.exists() {

@@ -87,7 +87,7 @@ pub fn repair_stored(path: &Path, accepts_loss: bool) -> Result<Repair, BootErro
 
 /// Locks a directory with data; `None` if there is none to be seen. Opening a store writes files
 /// even to read it, so it must be done by the user that owns it, or its server could not start.
-fn lock(path: &Path) -> Result<Option<DataDir>, BootError> {
+pub(super) fn lock(path: &Path) -> Result<Option<DataDir>, BootError> {
     // In a directory of format 1 everything is in the second.
     let found = ["view", "store", "log"].map(|name| path.join(name)).into_iter().find_map(|data| {
         let metadata = std::fs::metadata(&data).ok()?;

@@ -50,12 +50,17 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, CliError> {
-        let url = format!("{}/admin/v1{path}", self.server);
-        let mut request = self.http.request(method, url).bearer_auth(self.token.reveal());
+        let mut request = self.request(method, path);
         if let Some(body) = body {
             request = request.json(body);
         }
         send(&self.server, request).await
+    }
+
+    /// A request of `path` below `/admin/v1`.
+    pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let url = format!("{}/admin/v1{path}", self.server);
+        self.http.request(method, url).bearer_auth(self.token.reveal())
     }
 
     /// Fetches all pages of a list below `/admin/v1`.

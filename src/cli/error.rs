@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use postrider::settings::SettingsError;
 use postrider::{BootError, StopError};
+use postrider_actors::copies::CopyError;
 
 use super::contacts::error::ImportError;
 use super::secret::SecretError;
@@ -35,6 +36,10 @@ pub(crate) enum CliError {
     NoKey { path: PathBuf, source: std::io::Error },
     #[error("give the data directory of a stopped server: --data-dir DIR")]
     NoDataDir,
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+    #[error("it was told on standard output why")]
+    Reported,
     #[error(transparent)]
     Contacts(#[from] ImportError),
     #[error("interrupted; the same command goes on")]

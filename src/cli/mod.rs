@@ -6,6 +6,7 @@ mod check;
 mod client;
 mod clock;
 mod contacts;
+mod copies;
 mod credits;
 mod demo;
 mod destinations;
@@ -35,7 +36,7 @@ mod workspaces;
 
 use clap::{Parser, Subcommand};
 
-use error::CliError;
+pub(crate) use error::CliError;
 use remote::Group;
 
 /// Dispatches one-time passwords and messages over a chat-app channel.
@@ -82,6 +83,14 @@ pub(crate) enum Command {
     Check(check::CheckArgs),
     /// Make damaged data of a stopped server such that a server starts on it
     Repair(repair::RepairArgs),
+    /// Write everything to one file, of a server that runs or of its directory
+    Export(copies::ExportArgs),
+    /// Make a data directory of an exported file
+    Import(copies::ImportArgs),
+    /// Copy everything to a directory, or what is new since the last time
+    Backup(copies::BackupArgs),
+    /// Make a data directory of a backup, as of its end or of a position
+    Restore(copies::RestoreArgs),
     /// Import and export contacts
     Contacts(contacts::ContactsArgs),
     /// Add and list templates, change their status
@@ -110,6 +119,10 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Release(args)) => release::run(&args).await,
         Some(Command::Repair(args)) => repair::run(&args),
         Some(Command::Check(args)) => check::run(&args),
+        Some(Command::Export(args)) => copies::export(args).await,
+        Some(Command::Import(args)) => copies::import(args).await,
+        Some(Command::Backup(args)) => copies::backup(args).await,
+        Some(Command::Restore(args)) => copies::restore(args).await,
         Some(Command::Contacts(args)) => contacts::run(args).await,
         Some(Command::Templates(group)) => templates::run(group).await,
         Some(Command::Webhooks(group)) => webhooks::run(group).await,
@@ -202,6 +215,11 @@ mod tests {
             "postrider audit --since 2026-01-31T09:30:00Z --follow --server http://h:1",
             "postrider audit verify",
             "postrider audit verify --stopped data --json",
+            "postrider export --to f --data-dir d",
+            "postrider export --to f --server http://h:1 --token-file t --json",
+            "postrider import --from f --data-dir d --config c --json",
+            "postrider backup --to b --server http://h:1",
+            "postrider restore --from b --data-dir d --position 7 --held",
             "postrider contacts import a.csv --key k --refused b.csv",
             "postrider contacts export --server http://h:1",
             "postrider webhooks add -w a https://example.com/ --event otp.sent,otp.failed --ordered",
@@ -227,6 +245,11 @@ mod tests {
             "postrider numbers connect --workspace a --kind cloud_api",
             "postrider templates add -w a hello --category x --body Hello",
             "postrider templates status -w a hello x",
+            "postrider export --to f",
+            "postrider export --to f --data-dir d --server http://h:1",
+            "postrider import --from f",
+            "postrider backup --data-dir d",
+            "postrider restore --from b --data-dir d --position x",
             "postrider audit --limit 0",
             "postrider audit --since yesterday",
             "postrider webhooks enable -w a evt_01jd3v0x5n8m7k2q4r6s8t0w2y",

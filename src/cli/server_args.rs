@@ -17,6 +17,11 @@ pub(crate) struct ServerArgs {
 }
 
 impl ServerArgs {
+    /// The server at an address.
+    pub(crate) const fn of(server: String) -> Self {
+        Self { server }
+    }
+
     /// The address without a slash at its end.
     pub(crate) fn address(&self) -> String {
         self.server.trim_end_matches('/').to_owned()

@@ -103,6 +103,8 @@ pub(crate) struct Edge {
     pub(crate) document: &'static LazyLock<Arc<Compressed>>,
     /// What refusals link to.
     pub(crate) help: Help,
+    /// The permit for the one copy of all data that may be read now.
+    pub(crate) archives: Arc<Semaphore>,
     /// Held while the sandbox checks and moves its clock.
     pub(crate) clock_moves: Mutex<()>,
 }
@@ -115,9 +117,19 @@ impl Edge {
     ) -> Self {
         let broadcast_parsers = Arc::new(Semaphore::new(BROADCAST_PARSERS_MAX));
         let body_budget = BodyBudget::new(options.bodies_bytes_max);
+        let archives = Arc::new(Semaphore::new(1));
         let clock_moves = Mutex::default();
         let help = options.errors_url.as_deref().map(Help::below).unwrap_or_default();
-        Self { engine, options, body_budget, broadcast_parsers, document, help, clock_moves }
+        Self {
+            engine,
+            options,
+            body_budget,
+            broadcast_parsers,
+            document,
+            help,
+            archives,
+            clock_moves,
+        }
     }
 }
 

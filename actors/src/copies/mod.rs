@@ -3,6 +3,8 @@
 mod restore;
 mod source;
 
-pub use postrider_store::copies::{BackupDir, CopyError, Written, read_archive, write_file};
+pub use postrider_store::copies::{
+    BackupDir, CopyError, Import, Written, read_archive, write_file,
+};
 pub use restore::{Made, Target, import_archive, restore_backup};
 pub use source::DataSource;

@@ -78,7 +78,7 @@ impl DataSource {
             program: env!("CARGO_PKG_VERSION").to_owned(),
         };
         write(&*view, &states, &header, out).map_err(|error| match error {
-            WriteError::Archive(ArchiveError::Io(error)) => CopyError::Io(error.to_string()),
+            WriteError::Archive(ArchiveError::Io(error)) => error.into(),
             WriteError::Archive(error) => CopyError::Io(error.to_string()),
             WriteError::Store(error) => error.into(),
         })

@@ -1,5 +1,6 @@
 //! Administers workspaces below `/admin/v1`, with the admin token.
 
+mod archive;
 mod audit;
 mod clock;
 mod credits;
@@ -27,6 +28,7 @@ pub(crate) fn routes(with_people: bool) -> Routes {
         .merge(workspaces::routes())
         .merge(keys::routes())
         .merge(tokens::routes())
+        .merge(archive::routes())
         .merge(audit::routes())
         .merge(clock::routes())
         .merge(credits::routes())

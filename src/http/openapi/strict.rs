@@ -30,6 +30,7 @@ const OTP_CURSOR: &str = "^A(Ww|XI)[A-Za-z0-9_-]{21}$";
 const MESSAGE_CURSOR: &str = "^A[Q-Za-f][A-Za-z0-9_-]{20}[AEIMQUYcgkosw048]$";
 const PARTY: &str = r"^(\+[1-9][0-9]{6,14}|[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128})$";
 const SUBNET: &str = r"^[0-9a-fA-F:.]{2,45}(/[0-9]{1,3})?$";
+const LOG_ID: &str = "^[0-9a-fA-F]{32}$";
 const EVENT_PLACE: &str = "^(evt_[0-7][0-9a-hjkmnp-tv-z]{25}|[0-9]{1,19})$";
 
 /// Highest number of a page.
@@ -148,6 +149,7 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("listMessages", "since", &[Format("date-time")]),
     ("listMessages", "until", &[Format("date-time")]),
     ("listMessages", "cursor", &[Pattern(MESSAGE_CURSOR)]),
+    ("readLog", "log", &[Pattern(LOG_ID)]),
     ("listAudit", "cursor", &[Pattern(CURSOR)]),
     ("listAudit", "workspace", &[Pattern(WORKSPACE)]),
     ("listAudit", "actor", &[Chars(1, 200)]),

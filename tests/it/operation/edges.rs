@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::support::{Api, TestServer};
 
 /// Texts for the patterns of the document, by their beginning.
-const SAMPLES: [(&str, &[&str]); 21] = [
+const SAMPLES: [(&str, &[&str]); 22] = [
     (r"^[A-Z]{2}\.", &["US.1", "DE.ENT.A9"]),
     (r"^\+[1-9]", &["+1555012", "+155501234567890"]),
     (r"^(\*|", &["*", "+15550123456"]),
@@ -15,6 +15,7 @@ const SAMPLES: [(&str, &[&str]); 21] = [
     ("^[a-zA-Z0-9_]{2,15}$", &["en", "en_US"]),
     ("^[a-zA-Z0-9_-]{1,64}$", &["1", "A_z-9"]),
     ("^[!-~]{1,1024}$", &["!", "~secret"]),
+    ("^[0-9a-fA-F]{32}$", &["00000000000000000000000000000000"]),
     ("^[0-9a-fA-F:.]", &["192.0.2.7", "10.1.0.0/16", "2001:db8::/32"]),
     ("^msg_", &["msg_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
     ("^con_", &["con_01jd3v0x5n8m7k2q4r6s8t0w2y"]),

@@ -106,6 +106,17 @@ impl From<StoreError> for CopyError {
     }
 }
 
+impl From<io::Error> for CopyError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::NoSpace(error.to_string())
+            }
+            _ => Self::Io(error.to_string()),
+        }
+    }
+}
+
 impl From<LogError> for CopyError {
     fn from(error: LogError) -> Self {
         match error {
@@ -120,7 +131,7 @@ impl From<PieceError> for CopyError {
         match error {
             PieceError::Log(error) => error.into(),
             PieceError::Ahead { .. } => Self::Lost(error.to_string()),
-            PieceError::Write(error) => failed(error.to_string()),
+            PieceError::Write(error) => error.into(),
         }
     }
 }

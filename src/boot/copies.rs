@@ -1,0 +1,109 @@
+//! Locks the directories that copies are made of, and that are made of copies.
+
+use std::path::Path;
+
+use postrider_actors::MasterKeys;
+use postrider_actors::copies::{
+    CopyError, DataSource, Import, Made, Target, import_archive, restore_backup,
+};
+use postrider_actors::store::Position;
+
+use super::directory::DataDir;
+use super::error::BootError;
+use super::secrets::known_master_keys;
+use super::stopped::lock;
+use crate::settings::Settings;
+
+/// The data of a server that does not run. While this value lives, none can start.
+pub struct StoppedData {
+    source: DataSource,
+    _locked: DataDir,
+}
+
+impl StoppedData {
+    /// Opens the data in a directory.
+    ///
+    /// # Errors
+    /// [`CopyError`]: a server uses it, or there is none, or it cannot be read.
+    pub fn open(path: &Path) -> Result<Self, CopyError> {
+        let none = || CopyError::Io(format!("there is no data in {}", path.display()));
+        let _locked = lock(path).map_err(refused)?.ok_or_else(none)?;
+        Ok(Self { source: DataSource::stopped(path)?, _locked })
+    }
+
+    /// What to copy from.
+    #[must_use]
+    pub const fn source(&self) -> &DataSource {
+        &self.source
+    }
+}
+
+/// A directory that a copy becomes data in, locked.
+pub struct CopyTarget {
+    directory: DataDir,
+    keys: Option<MasterKeys>,
+    segment_bytes: u64,
+}
+
+impl CopyTarget {
+    /// Takes the directory of the settings, which must have no data.
+    ///
+    /// # Errors
+    /// [`CopyError::NotEmpty`], [`CopyError::InUse`], and others.
+    pub fn open(settings: &Settings) -> Result<Self, CopyError> {
+        let path = &settings.server.data_dir;
+        if DataDir::is_in_use(path) {
+            return Err(refused(BootError::InUse(path.clone())));
+        }
+        // Before it is locked: that closes a directory to others, and this may be the wrong one.
+        Import::must_be_free(path)?;
+        let directory = DataDir::open(path, settings.server.data_group_access).map_err(refused)?;
+        let keys = known_master_keys(&directory, &settings.secrets).map_err(refused)?;
+        Ok(Self { directory, keys, segment_bytes: settings.storage.segment_bytes })
+    }
+
+    /// Whether there is a master key that the data can be compared with.
+    #[must_use]
+    pub const fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Makes the data of an archive. Blocks.
+    ///
+    /// # Errors
+    /// [`CopyError`]; nothing is made then.
+    pub fn import(&self, archive: &Path) -> Result<Made, CopyError> {
+        import_archive(archive, self.target(false))
+    }
+
+    /// Makes the data of a backup, of all of it or up to a position. Blocks.
+    ///
+    /// # Errors
+    /// [`CopyError`]; nothing is made then.
+    pub fn restore(
+        &self,
+        from: &Path,
+        position: Option<u64>,
+        held: bool,
+    ) -> Result<Made, CopyError> {
+        restore_backup(from, position.map(Position), self.target(held))
+    }
+
+    fn target(&self, held: bool) -> Target<'_> {
+        Target {
+            dir: self.directory.path(),
+            keys: self.keys.as_ref(),
+            segment_bytes: self.segment_bytes,
+            held,
+        }
+    }
+}
+
+fn refused(error: BootError) -> CopyError {
+    let message = error.to_string();
+    match error {
+        BootError::InUse(_) => CopyError::InUse(message),
+        BootError::File { path, source } => CopyError::io(&path, &source),
+        _ => CopyError::Io(message),
+    }
+}

@@ -1,0 +1,47 @@
+//! `postrider backup`: an archive, and what was committed since.
+
+use std::io::Write;
+use std::path::Path;
+
+use postrider_actors::copies::{BackupDir, CopyError};
+use serde_json::json;
+
+use super::report::Report;
+use super::source::{Source, SourceArgs};
+use crate::cli::error::CliError;
+
+/// Adds to the backup what it lacks.
+pub(super) fn run(to: &Path, source: &SourceArgs) -> Result<Report, CliError> {
+    let source = source.open()?;
+    let mut backup = BackupDir::open(to)?;
+    let has_followed = match backup.end() {
+        Some(_) => match follow(&mut backup, &source) {
+            Ok(()) => true,
+            // What would follow is gone from the log: it begins anew, with a gap.
+            Err(CopyError::Trimmed(_)) => false,
+            Err(error) => return Err(error.into()),
+        },
+        None => false,
+    };
+    if !has_followed {
+        backup.add_archive(|out: &mut dyn Write| source.write_archive(out))?;
+        follow(&mut backup, &source)?;
+    }
+    let position = backup.end().map(|(_, end)| end.position.0);
+    let (files, copied) = (backup.files(), backup.copied_bytes());
+    let text = format!(
+        "{}: up to position {}, {files} files, {copied} bytes copied\n",
+        to.display(),
+        position.unwrap_or_default()
+    );
+    let object = json!({ "position": position, "files": files, "copied_bytes": copied });
+    Ok(Report { object, text })
+}
+
+/// Adds what was committed after the end of the backup.
+fn follow(backup: &mut BackupDir, source: &Source) -> Result<(), CopyError> {
+    match backup.end() {
+        Some((log, end)) => backup.add_piece(|out| source.write_log(log, end.position, out)),
+        None => Ok(()),
+    }
+}

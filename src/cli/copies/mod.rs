@@ -1,0 +1,98 @@
+//! `postrider export`, `import`, `backup` and `restore`: copies of all data.
+
+mod backup;
+mod export;
+mod report;
+mod source;
+mod target;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::error::CliError;
+use source::SourceArgs;
+use target::TargetArgs;
+
+/// Arguments of `postrider export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// The file that is made; one that is there is replaced when the new one is whole
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+/// Arguments of `postrider import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The archive that `export` made
+    #[arg(long, value_name = "FILE")]
+    from: PathBuf,
+    #[command(flatten)]
+    target: TargetArgs,
+}
+
+/// Arguments of `postrider backup`.
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The backup's directory: a new one, or one to which only what is new is added
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+/// Arguments of `postrider restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The backup's directory
+    #[arg(long, value_name = "DIR")]
+    from: PathBuf,
+    /// Restore what was committed up to this position of the log, and nothing later
+    #[arg(long)]
+    position: Option<u64>,
+    /// Hold the data back from the world: the server that starts on it lets nothing out until it is
+    /// released
+    #[arg(long)]
+    held: bool,
+    #[command(flatten)]
+    target: TargetArgs,
+}
+
+/// Runs `postrider export`.
+pub(crate) async fn export(args: ExportArgs) -> Result<(), CliError> {
+    let as_json = args.source.json();
+    let done = blocking(move || export::run(&args.to, &args.source)).await;
+    report::show(as_json, done)
+}
+
+/// Runs `postrider import`.
+pub(crate) async fn import(args: ImportArgs) -> Result<(), CliError> {
+    let as_json = args.target.json();
+    let done = blocking(move || target::import(&args.from, &args.target)).await;
+    report::show(as_json, done)
+}
+
+/// Runs `postrider backup`.
+pub(crate) async fn backup(args: BackupArgs) -> Result<(), CliError> {
+    let as_json = args.source.json();
+    let done = blocking(move || backup::run(&args.to, &args.source)).await;
+    report::show(as_json, done)
+}
+
+/// Runs `postrider restore`.
+pub(crate) async fn restore(args: RestoreArgs) -> Result<(), CliError> {
+    let as_json = args.target.json();
+    let done =
+        blocking(move || target::restore(&args.from, args.position, args.held, &args.target));
+    report::show(as_json, done.await)
+}
+
+/// Runs what reads and writes files on a thread that may block.
+async fn blocking<T: Send + 'static>(
+    run: impl FnOnce() -> Result<T, CliError> + Send + 'static,
+) -> Result<T, CliError> {
+    tokio::task::spawn_blocking(run).await.unwrap_or(Err(CliError::Interrupted))
+}

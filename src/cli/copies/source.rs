@@ -1,0 +1,137 @@
+//! Where a copy is made of: the directory of a stopped server, or a running server.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use postrider::StoppedData;
+use postrider_actors::copies::CopyError;
+use postrider_actors::store::{LogId, Position};
+use reqwest::Method;
+use serde_json::Value;
+use tokio::runtime::Handle;
+
+use crate::cli::client::{Client, innermost};
+use crate::cli::error::CliError;
+use crate::cli::remote::Remote;
+use crate::cli::server_args::ServerArgs;
+
+/// Names the source.
+#[derive(Args)]
+#[group(id = "source", required = true, multiple = false, args = ["data_dir", "server"])]
+pub(crate) struct SourceArgs {
+    /// The data directory of a server that does not run
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// The address of a server that runs
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// `-` reads the admin token from standard input; left out: that of POSTRIDER_ADMIN_TOKEN, of
+    /// the environment's settings (POSTRIDER__ADMIN__TOKEN) or the one in the data directory
+    #[arg(long, value_name = "-", conflicts_with = "data_dir")]
+    token: Option<String>,
+    /// A file whose first line is the admin token
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["token", "data_dir"])]
+    token_file: Option<PathBuf>,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl std::fmt::Debug for SourceArgs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SourceArgs")
+            .field("data_dir", &self.data_dir)
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a copy is made of.
+pub(super) enum Source {
+    Stopped(Box<StoppedData>),
+    Running(Client, Handle),
+}
+
+impl SourceArgs {
+    pub(super) const fn json(&self) -> bool {
+        self.json
+    }
+
+    /// Opens the directory, or finds the token of the server. Must run where a runtime is.
+    pub(super) fn open(&self) -> Result<Source, CliError> {
+        match (&self.data_dir, &self.server) {
+            (Some(dir), _) => Ok(Source::Stopped(Box::new(StoppedData::open(dir)?))),
+            (None, server) => {
+                let remote = Remote {
+                    // Without either one, the arguments are refused.
+                    server: ServerArgs::of(server.clone().unwrap_or_default()),
+                    token: self.token.clone(),
+                    token_file: self.token_file.clone(),
+                    data_dir: None,
+                    json: self.json,
+                };
+                Ok(Source::Running(Client::new(&remote)?, Handle::current()))
+            }
+        }
+    }
+}
+
+impl Source {
+    /// Writes an archive of it.
+    pub(super) fn write_archive(&self, out: &mut dyn Write) -> Result<(), CopyError> {
+        match self {
+            Self::Stopped(data) => data.source().write_archive(None, out).map(drop),
+            Self::Running(client, runtime) => runtime.block_on(fetch(client, "/archive", out)),
+        }
+    }
+
+    /// Writes what its log has after a position, if it is this log.
+    pub(super) fn write_log(
+        &self,
+        log: LogId,
+        after: Position,
+        out: &mut dyn Write,
+    ) -> Result<(), CopyError> {
+        match self {
+            Self::Stopped(data) if data.source().log_id() != log => Err(other_log()),
+            Self::Stopped(data) => data.source().write_log(after, out).map(drop),
+            Self::Running(client, runtime) => {
+                let log: String = log.0.iter().map(|byte| format!("{byte:02x}")).collect();
+                let path = format!("/archive/log?after={after}&log={log}");
+                runtime.block_on(fetch(client, &path, out))
+            }
+        }
+    }
+}
+
+fn other_log() -> CopyError {
+    let what = "the backup is of another log: a directory that was imported or restored has a new \
+                one; give it a place of its own";
+    CopyError::NotEmpty(what.into())
+}
+
+/// Writes the body of an answer.
+async fn fetch(client: &Client, path: &str, out: &mut dyn Write) -> Result<(), CopyError> {
+    let broken = |error: reqwest::Error| {
+        CopyError::Io(format!("the server cannot be read: {}", innermost(&error)))
+    };
+    let request = client.request(Method::GET, path);
+    let mut response = request.send().await.map_err(broken)?;
+    let status = response.status();
+    if !status.is_success() {
+        let answer: Value = response.json().await.unwrap_or_default();
+        let message = answer["message"].as_str().unwrap_or("no answer of Postrider's");
+        let message = format!("the server answers {}: {message}", status.as_u16());
+        return Err(match answer["reason"].as_str() {
+            Some("other_log") => other_log(),
+            Some("trimmed") => CopyError::Trimmed(message),
+            Some("ahead") => CopyError::Lost(message),
+            _ => CopyError::Io(message),
+        });
+    }
+    while let Some(chunk) = response.chunk().await.map_err(broken)? {
+        out.write_all(&chunk)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! Streams copies of all data: an archive, and the log after a position.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use bytes::Bytes;
+use http_body_util::channel::{Channel, Sender};
+use postrider_actors::copies::{CopyError, DataSource};
+use postrider_actors::store::{LogId, Position};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use crate::http::pipeline::{
+    Administrator, Answer, ApiError, Call, Code, Drain, Reply, Routes, route,
+};
+
+/// Bytes that are sent at once.
+const CHUNK_BYTES: usize = 256 * 1024;
+/// Chunks that are buffered while the client does not read.
+const BUFFERED_CHUNKS_MAX: usize = 2;
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(archive).guarded(Administrator))
+        .routes(route!(log).guarded(Administrator))
+}
+
+#[utoipa::path(
+    get,
+    path = "/admin/v1/archive",
+    operation_id = "readArchive",
+    tag = "Administration",
+    summary = "Read all data",
+    description = "An archive of everything at one position, which `postrider import` makes a data \
+                   directory of. Commits go on meanwhile. One answer is made at a time. An answer \
+                   that breaks off is no archive.",
+    responses((status = 200, description = "The archive", body = String,
+        content_type = "application/octet-stream"))
+)]
+async fn archive(call: Call<()>) -> Answer {
+    let source = source(&call)?;
+    let now = call.edge.engine.clock().now();
+    stream(call, move |out| source.write_archive(Some(now), out).map(drop)).await
+}
+
+#[utoipa::path(
+    get,
+    path = "/admin/v1/archive/log",
+    operation_id = "readLog",
+    tag = "Administration",
+    summary = "Read what was committed after a position",
+    description = "A piece of the log, with which `postrider backup` goes on after an archive. It \
+                   is refused with 409 and a `reason` where it would not follow: `other_log`, \
+                   `trimmed` (an archive must be read anew), or `ahead` (the log ends before).",
+    params(
+        ("after" = i64, Query, minimum = 1, description = "The position"),
+        ("log" = String, Query, description = "The identity of the log that the position is of, in \
+         hexadecimal digits"),
+    ),
+    responses((status = 200, description = "The piece", body = String,
+        content_type = "application/octet-stream"))
+)]
+async fn log(call: Call<()>) -> Answer {
+    let query = call.query()?;
+    // 0 is no position, so it says that none was given.
+    let after = query.integer("after", 0, 1, i64::MAX as usize)?;
+    if after == 0 {
+        return Err(ApiError::field("after", "must be given"));
+    }
+    let of = query.text("log")?.and_then(log_id);
+    let of = of.ok_or_else(|| ApiError::field("log", "must be 32 hexadecimal digits"))?;
+    let source = source(&call)?;
+    if source.log_id() != of {
+        let message = "the server has another log";
+        return Err(ApiError::new(Code::Conflict, message).because("other_log"));
+    }
+    let after = Position(after as u64);
+    stream(call, move |out| source.write_log(after, out).map(drop)).await
+}
+
+fn log_id(text: &str) -> Option<LogId> {
+    let is_sound = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = is_sound.then(|| u128::from_str_radix(text, 16).ok())??;
+    Some(LogId(number.to_be_bytes()))
+}
+
+fn source(call: &Call<()>) -> Result<DataSource, ApiError> {
+    let source = call.edge.engine.data().cloned();
+    source.ok_or_else(|| ApiError::not_found("the engine has no data directory"))
+}
+
+/// Aborts a body, so that the client does not take a part for the whole.
+#[derive(Debug, thiserror::Error)]
+#[error("the data could not be read to the end")]
+struct Truncated;
+
+/// Answers with what is written. What fails before the first byte is refused.
+async fn stream(
+    call: Call<()>,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), CopyError> + Send + 'static,
+) -> Answer {
+    let turn = Arc::clone(&call.edge.archives).try_acquire_owned();
+    let turn = turn.map_err(|_| ApiError::overloaded("another copy of the data is being read"))?;
+    let (sender, body) = Channel::<Bytes, Truncated>::new(BUFFERED_CHUNKS_MAX);
+    let (begun, has_begun) = oneshot::channel();
+    let (drain, runtime) = (call.edge.options.drain.clone(), Handle::current());
+    let mut out = Out { sender, drain, runtime, begun: Some(begun), buffer: Vec::new() };
+    let writing = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        let written = write(&mut out).and_then(|()| Ok(out.flush()?));
+        if let Err(error) = &written
+            && out.begun.is_none()
+        {
+            tracing::warn!(%error, "a copy of the data ends early");
+            out.sender.abort(Truncated);
+        }
+        written
+    });
+    if has_begun.await.is_err() {
+        return match writing.await {
+            Ok(Err(error)) => Err(refused(error)),
+            Ok(Ok(())) | Err(_) => Err(ApiError::internal()),
+        };
+    }
+    let mut reply = Reply::stream(StatusCode::OK, "application/octet-stream", Body::new(body));
+    reply.header(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(reply)
+}
+
+fn refused(error: CopyError) -> ApiError {
+    let message = error.to_string();
+    match error {
+        CopyError::Trimmed(_) => ApiError::new(Code::Conflict, message).because("trimmed"),
+        CopyError::Lost(_) => ApiError::new(Code::Conflict, message).because("ahead"),
+        _ => {
+            tracing::warn!(%message, "a copy of the data was not made");
+            ApiError::new(Code::ServiceUnavailable, "the data cannot be read")
+        }
+    }
+}
+
+/// Sends what is written to a body, and waits while the client does not read.
+struct Out {
+    sender: Sender<Bytes, Truncated>,
+    drain: Drain,
+    runtime: Handle,
+    /// Told of the first byte.
+    begun: Option<oneshot::Sender<()>>,
+    buffer: Vec<u8>,
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= CHUNK_BYTES {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if let Some(begun) = self.begun.take() {
+            // The client may have gone already, which sending notices.
+            begun.send(()).ok();
+        }
+        let chunk = Bytes::from(std::mem::take(&mut self.buffer));
+        if chunk.is_empty() {
+            return Ok(());
+        }
+        let (sender, drain) = (&mut self.sender, &self.drain);
+        self.runtime.block_on(async {
+            tokio::select! {
+                sent = sender.send_data(chunk) => {
+                    sent.map_err(|_| io::Error::other("the client has gone"))
+                }
+                () = drain.begun() => Err(io::Error::other("the server shuts down")),
+            }
+        })
+    }
+}
