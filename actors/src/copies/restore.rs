@@ -56,7 +56,7 @@ pub fn restore_backup(
     let plan = Plan::new(from, position)?;
     let import = Import::begin(target.dir)?;
     let Loaded { header, written, states, .. } = import.load(&plan.archive())?;
-    plan.check_archive(&header.at, &written)?;
+    plan.check_archive(&header, &written)?;
     let at = plan.commits(header.at, &mut |commit| import.apply(&commit))?;
     let base =
         LoadedSnapshot { position: header.at.position, entries: states, warnings: Vec::new() };

@@ -18,10 +18,9 @@ use crate::cli::server_args::ServerArgs;
 
 /// Names the source.
 #[derive(Args)]
-#[group(id = "source", required = true, multiple = false, args = ["data_dir", "server"])]
 pub(crate) struct SourceArgs {
     /// The data directory of a server that does not run
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", required_unless_present = "server", conflicts_with = "server")]
     data_dir: Option<PathBuf>,
     /// The address of a server that runs
     #[arg(long, value_name = "URL")]

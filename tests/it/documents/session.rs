@@ -137,6 +137,11 @@ async fn mail_does_what_is_shown() {
     run("docs/email.md", &settings, &[]).await;
 }
 
+#[tokio::test]
+async fn backups_do_what_they_show() {
+    run("docs/backups.md", &[], &[]).await;
+}
+
 #[test]
 fn what_is_not_run_is_listed_here_and_says_why() {
     let mut found = Vec::new();
@@ -164,6 +169,7 @@ fn every_document_with_blocks_to_run_is_run_here() {
         "api-tour.md",
         "first-steps.md",
         "administration.md",
+        "backups.md",
         "cloud-api.md",
         "email.md",
     ];

@@ -6,6 +6,7 @@
 
 mod check;
 mod client;
+mod copies;
 mod disk;
 mod journey;
 mod ledger;

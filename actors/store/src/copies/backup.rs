@@ -15,6 +15,7 @@ use super::hashing::{Hashing, Written, create, write_file};
 use super::import::read_archive;
 use super::manifest::{MANIFEST, Manifest, Part, hex};
 use crate::Position;
+use crate::archive::ArchiveHeader;
 
 /// The file that keeps a second backup to the same directory out.
 const LOCK: &str = "lock";
@@ -31,6 +32,7 @@ pub struct BackupDir {
 #[derive(Debug)]
 pub struct Plan {
     dir: PathBuf,
+    log: LogId,
     archive: Part,
     pieces: Vec<Part>,
     through: Position,
@@ -225,7 +227,8 @@ impl Plan {
             reached = next.position;
             pieces.push(next.clone());
         }
-        Ok(Self { dir: dir.to_owned(), archive, pieces, through })
+        let log = manifest.log_id();
+        Ok(Self { dir: dir.to_owned(), log, archive, pieces, through })
     }
 
     /// The archive that it begins with.
@@ -238,13 +241,20 @@ impl Plan {
     ///
     /// # Errors
     /// [`CopyError::Damaged`].
-    pub fn check_archive(&self, at: &Mark, written: &Written) -> Result<(), CopyError> {
-        let is_it = at.position.0 == self.archive.position;
-        if is_it { self.check(&self.archive, written) } else { Err(other(&self.archive())) }
+    pub fn check_archive(
+        &self,
+        header: &ArchiveHeader,
+        written: &Written,
+    ) -> Result<(), CopyError> {
+        match header.log == self.log {
+            true => self.check(&self.archive, &header.at, written),
+            false => Err(other(&self.archive())),
+        }
     }
 
-    fn check(&self, part: &Part, written: &Written) -> Result<(), CopyError> {
-        let is_it = (&written.sha256, written.bytes) == (&part.sha256, part.bytes);
+    fn check(&self, part: &Part, end: &Mark, written: &Written) -> Result<(), CopyError> {
+        let is_it = part.end().as_ref() == Some(end)
+            && (&written.sha256, written.bytes) == (&part.sha256, part.bytes);
         if is_it { Ok(()) } else { Err(other(&self.dir.join(&part.file))) }
     }
 
@@ -276,7 +286,7 @@ impl Plan {
                 Ok(())
             })?;
             if is_whole {
-                self.check(part, &written)?;
+                self.check(part, &reached, &written)?;
             }
         }
         Ok(end)

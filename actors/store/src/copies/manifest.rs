@@ -58,7 +58,7 @@ impl Part {
     }
 
     /// The mark that it ends with.
-    fn end(&self) -> Option<Mark> {
+    pub(super) fn end(&self) -> Option<Mark> {
         let hash = EntryHash(unhex(&self.hash)?);
         Some(Mark { position: Position(self.position), epoch: self.epoch, hash })
     }
@@ -92,7 +92,8 @@ impl Manifest {
         let read: Self =
             serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
         let parts = || read.archives.iter().chain(&read.log);
-        let is_sound = unhex::<16>(&read.log_id).is_some()
+        let is_sound = read.format == FORMAT
+            && unhex::<16>(&read.log_id).is_some()
             && parts().all(|part| part.end().is_some() && !part.file.contains('/'));
         if is_sound {
             Ok(Some(read))
@@ -131,7 +132,8 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 
 fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut out = [0; N];
-    if text.len() != 2 * N || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+    if text.len() != 2 * N || !text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+    {
         return None;
     }
     for (byte, digits) in out.iter_mut().zip(text.as_bytes().chunks(2)) {
