@@ -187,6 +187,28 @@ mod tests {
     }
 
     #[test]
+    fn copies_are_of_a_directory_or_of_a_server() {
+        for good in [
+            "postrider export --to f --data-dir d",
+            "postrider export --to f --server http://h:1 --token-file t --json",
+            "postrider import --from f --data-dir d --config c --json",
+            "postrider backup --to b --server http://h:1",
+            "postrider restore --from b --data-dir d --position 7 --held",
+        ] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "postrider export --to f",
+            "postrider export --to f --data-dir d --server http://h:1",
+            "postrider import --from f",
+            "postrider backup --data-dir d",
+            "postrider restore --from b --data-dir d --position x",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn commands_take_their_arguments() {
         for good in [
             "postrider demo",
@@ -215,11 +237,6 @@ mod tests {
             "postrider audit --since 2026-01-31T09:30:00Z --follow --server http://h:1",
             "postrider audit verify",
             "postrider audit verify --stopped data --json",
-            "postrider export --to f --data-dir d",
-            "postrider export --to f --server http://h:1 --token-file t --json",
-            "postrider import --from f --data-dir d --config c --json",
-            "postrider backup --to b --server http://h:1",
-            "postrider restore --from b --data-dir d --position 7 --held",
             "postrider contacts import a.csv --key k --refused b.csv",
             "postrider contacts export --server http://h:1",
             "postrider webhooks add -w a https://example.com/ --event otp.sent,otp.failed --ordered",
@@ -245,11 +262,6 @@ mod tests {
             "postrider numbers connect --workspace a --kind cloud_api",
             "postrider templates add -w a hello --category x --body Hello",
             "postrider templates status -w a hello x",
-            "postrider export --to f",
-            "postrider export --to f --data-dir d --server http://h:1",
-            "postrider import --from f",
-            "postrider backup --data-dir d",
-            "postrider restore --from b --data-dir d --position x",
             "postrider audit --limit 0",
             "postrider audit --since yesterday",
             "postrider webhooks enable -w a evt_01jd3v0x5n8m7k2q4r6s8t0w2y",

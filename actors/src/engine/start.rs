@@ -92,6 +92,14 @@ struct Opened {
     broadcasts: recover::Found,
 }
 
+impl Opened {
+    /// What copies are made of.
+    fn data(&self) -> Option<DataSource> {
+        let dir = self.snapshots.as_ref().map(|(dir, _)| Arc::clone(dir));
+        self.on_disk.clone().zip(dir).map(|(store, dir)| DataSource::new(store, dir))
+    }
+}
+
 pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> {
     let opened = read(&options).await?;
     start_clock(&options.clock, &opened);
@@ -105,9 +113,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let snapshots = snapshots(&options, &opened);
     let broadcasts = broadcasts(&options, &opened, &numbers);
     let space = options.measure().map(Space::new);
-    let snapshot_dir = opened.snapshots.map(|(dir, _)| dir);
-    let data = opened.on_disk.zip(snapshot_dir.clone());
-    let data = data.map(|(store, dir)| DataSource::new(store, dir));
+    let (data, snapshot_dir) = (opened.data(), opened.snapshots.map(|(dir, _)| dir));
     let shared = Arc::new(Services {
         store: view,
         writer: opened.writer,
@@ -152,9 +158,8 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let waiting = opened.damaged.into_iter().chain(opened.deleting);
     let root = begin(root, options.recorder, opened.removed, waiting).await?;
     go_on(opened.broadcasts, &shared, &sandbox).await;
-    Ok(Engine {
-        inner: Arc::new(Inner { shared, access, admin, audit, people, sandbox, data, root }),
-    })
+    let inner = Inner { shared, access, admin, audit, people, sandbox, data, root };
+    Ok(Engine { inner: Arc::new(inner) })
 }
 
 /// Goes on with what a stop ended, once everything runs.

@@ -55,24 +55,23 @@ async fn archive(call: Call<()>) -> Answer {
                    is refused with 409 and a `reason` where it would not follow: `other_log`, \
                    `trimmed` (an archive must be read anew), or `ahead` (the log ends before).",
     params(
-        ("after" = i64, Query, minimum = 1, description = "The position"),
-        ("log" = String, Query, description = "The identity of the log that the position is of, in \
-         hexadecimal digits"),
+        ("after" = Option<i64>, Query, minimum = 0, description = "The position; left out: the \
+         beginning of the log"),
+        ("log" = Option<String>, Query, description = "The identity of the log that the position \
+         is of, in hexadecimal digits"),
     ),
     responses((status = 200, description = "The piece", body = String,
         content_type = "application/octet-stream"))
 )]
 async fn log(call: Call<()>) -> Answer {
     let query = call.query()?;
-    // 0 is no position, so it says that none was given.
-    let after = query.integer("after", 0, 1, i64::MAX as usize)?;
-    if after == 0 {
-        return Err(ApiError::field("after", "must be given"));
-    }
-    let of = query.text("log")?.and_then(log_id);
-    let of = of.ok_or_else(|| ApiError::field("log", "must be 32 hexadecimal digits"))?;
+    let after = query.integer("after", 0, 0, i64::MAX as usize)?;
+    let of = query.text("log")?.map(|text| {
+        log_id(text).ok_or_else(|| ApiError::field("log", "must be 32 hexadecimal digits"))
+    });
+    let of = of.transpose()?;
     let source = source(&call)?;
-    if source.log_id() != of {
+    if of.is_some_and(|of| source.log_id() != of) {
         let message = "the server has another log";
         return Err(ApiError::new(Code::Conflict, message).because("other_log"));
     }

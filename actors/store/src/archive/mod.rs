@@ -18,12 +18,11 @@
 //! | 4 | CRC-32C of all that |
 //!
 //! Blocks follow. Each has a kind (1 rows, 2 end), three zeros, its number from 0 (u32), the length
-//! of its content (u32), the CRC-32C of these twelve bytes, the content, and the CRC-32C of the
-//! content. A row is the number of its table, length and bytes of the key (u16), and length and
-//! bytes of the value (u32). Rows ascend by table and key. Table 255 is none of the view's: its keys
-//! are workspaces, and its values what actors keep in memory of them. The last block is the end: the
-//! counts of records, workspaces and states (u64 each), and the SHA-256 of all bytes before the
-//! block.
+//! of its content (u32), the CRC-32C of these twelve bytes, the content, and its CRC-32C. A row is
+//! the number of its table, length and bytes of the key (u16), and length and bytes of the value
+//! (u32). Rows ascend by table and key. Table 255 is none of the view's: its keys are workspaces,
+//! and its values what actors keep in memory of them. The last block is the end: the counts of
+//! records, workspaces and states (u64 each), and the SHA-256 of all bytes before the block.
 
 mod reader;
 mod writer;

@@ -56,7 +56,7 @@ pub fn read_archive(
 }
 
 impl Import {
-    /// Fails unless data may be imported into a directory, which need not be there. Changes nothing.
+    /// Fails unless data may be imported into a directory, which need not be there.
     ///
     /// # Errors
     /// [`CopyError::NotEmpty`], [`CopyError::Io`].
@@ -267,5 +267,5 @@ fn remove(dir: &Path, name: &str) -> Result<(), CopyError> {
 /// # Errors
 /// [`CopyError::Damaged`], [`CopyError::NewerFormat`].
 pub fn frame_of(commit: &Commit) -> Result<Option<Frame>, CopyError> {
-    Ok(crate::log_store::open::frame_of(commit)?)
+    Ok(crate::log_store::decode::frame_of(commit)?)
 }

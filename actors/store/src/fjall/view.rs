@@ -111,14 +111,6 @@ impl FjallView {
         Ok(())
     }
 
-    /// Waits until the threads of a view that was dropped have ended.
-    ///
-    /// # Errors
-    /// [`StoreError::Locked`] when they have not after a second.
-    pub(crate) fn wait_until_closed(dir: &Path) -> Result<(), StoreError> {
-        open::lock(dir, open::LOCK_ATTEMPTS.0).map(drop)
-    }
-
     fn handle(&self) -> Result<Arc<Open>, StoreError> {
         self.slot.handle()
     }
