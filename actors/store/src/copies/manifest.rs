@@ -57,6 +57,12 @@ impl Part {
         }
     }
 
+    /// Whether it names a file beside the list, and goes forward.
+    fn is_sound(&self) -> bool {
+        let goes_on = self.after.is_none_or(|after| after < self.position);
+        goes_on && self.end().is_some() && !self.file.contains('/')
+    }
+
     /// The mark that it ends with.
     pub(super) fn end(&self) -> Option<Mark> {
         let hash = EntryHash(unhex(&self.hash)?);
@@ -94,7 +100,7 @@ impl Manifest {
         let parts = || read.archives.iter().chain(&read.log);
         let is_sound = read.format == FORMAT
             && unhex::<16>(&read.log_id).is_some()
-            && parts().all(|part| part.end().is_some() && !part.file.contains('/'));
+            && parts().all(|part| part.is_sound());
         if is_sound {
             Ok(Some(read))
         } else {
