@@ -229,6 +229,7 @@ impl Area {
             refusals.push(422);
         }
         match path {
+            "/admin/v1/archive/log" => refusals.push(409),
             "/admin/v1/users/link" => refusals.extend([404, 409]),
             "/admin/v1/workspaces" if has_body => refusals.push(409),
             "/v1/contacts" | "/v1/segments" | "/v1/segments/{segment_id}" if has_body => {
