@@ -55,23 +55,33 @@ export async function startSession() {
   if (state?.signed_in && !session.refused) await reload();
 }
 
+/** @param {string} workspace @returns {Promise<Me>} */
+const who = (workspace) =>
+  call('GET', '/v1/me', { quiet: true, headers: workspace ? { 'Postrider-Workspace': workspace } : {} });
+
+/** Who has several workspaces is told what they may do in the one that is named only. @param {Me} me */
+async function enter(me) {
+  accept(me);
+  if (context.workspace && me.workspace?.id !== context.workspace) accept(await who(context.workspace));
+}
+
 /** Asks again who this is; another workspace has other permissions. */
 export async function reload() {
   const wanted = localStorage.getItem('workspace') ?? '';
   try {
-    accept(await call('GET', '/v1/me', { quiet: true, headers: wanted ? { 'Postrider-Workspace': wanted } : {} }));
+    await enter(await who(wanted));
   } catch (error) {
     if (!wanted) throw error;
     localStorage.removeItem('workspace');
-    accept(await call('GET', '/v1/me', { quiet: true }));
+    await enter(await who(''));
   }
 }
 
-/** @param {Record<string, string>} body of `POST /ui/api/session` */
-export async function signIn(body) {
-  const me = await call('POST', '/ui/api/session', { body, quiet: true });
+/** @param {Record<string, string>} body of `POST /ui/api/session`, or of what else signs in @param {string} [path] */
+export async function signIn(body, path = '/ui/api/session') {
+  const me = await call('POST', path, { body, quiet: true });
   session.refused = false;
-  accept(me);
+  await enter(me);
   others.postMessage('in');
 }
 

@@ -9,7 +9,7 @@
  * @typedef {Schemas['Segment']} Segment
  * @typedef {Schemas['TemplateRow']} Template
  * @typedef {Schemas['Message']} Message
- * @typedef {Schemas['KeyRow']} Key
+ * @typedef {Schemas['KeyRow'] & {created_by?: {kind: string, id: string | null, name: string} | null}} Key
  * @typedef {Schemas['WebhookRow'] & {health?: Health, previous_secret_ends_at?: string | null}} Webhook
  * @typedef {Schemas['DeliveryRow'] & {id?: string}} Delivery
  * @typedef {Schemas['Conversation'] & {reply_window?: {open: boolean, closes_at: string | null}, unread?: number,

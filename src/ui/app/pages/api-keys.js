@@ -1,28 +1,18 @@
-import { part, post, remove } from '../lib/api.js';
-import { submit, ticked } from '../lib/dom.js';
-import { ago, dateTime, time } from '../lib/format.js';
+import { part, remove } from '../lib/api.js';
+import { ago, dateTime, now, time } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { adminPath } from '../lib/session.js';
 import { Rows } from '../lib/store.js';
-import { ask, attempt, dialog, notify, overlay } from '../parts/dialog.js';
+import { ask, attempt, notify } from '../parts/dialog.js';
 import { empty, shown } from '../parts/empty.js';
-import { onceShown } from '../parts/endpoint.js';
-import { button, errorFor, field, formError } from '../parts/form.js';
+import { button } from '../parts/form.js';
+import { keyDialog } from '../parts/key-form.js';
 import { label } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
 
 /** @typedef {import('../lib/types.js').Key} Key */
-/** What a scope lets a program do. @returns {[string, string][]} */
-const scopes = () => [
-  ['messaging:send', t('send codes, messages and broadcasts, and read what became of them')],
-  ['contacts:read', t('read contacts, segments and conversations')],
-  ['contacts:write', t('make and change contacts and segments')],
-  ['webhooks:manage', t('read events, manage webhooks')],
-  ['analytics:read', t('read statistics')],
-];
-
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
   /** @type {AbortSignal | undefined} */
@@ -34,54 +24,7 @@ export default function page() {
   );
   const load = () => rows.load(signal);
 
-  const add = () => {
-    const state = {
-      name: '',
-      chosen: new Set(['messaging:send']),
-      busy: false,
-      error: /** @type {any} */ (null),
-      key: '',
-    };
-    const create = async () => {
-      state.busy = true;
-      state.error = null;
-      try {
-        state.key = (await post(adminPath('/keys'), { name: state.name.trim(), scopes: [...state.chosen] })).key;
-        load();
-      } catch (error) {
-        state.error = error;
-      }
-      state.busy = false;
-    };
-    const close = overlay(() =>
-      dialog(
-        t('New key'),
-        () => close(),
-        state.key
-          ? onceShown(t('API key'), state.key, t('Copy key'), () => close())
-          : html`<form class="stack" onsubmit=${submit(create)}>
-        ${field({
-          label: t('Name'),
-          value: state.name,
-          input: (v) => {
-            state.name = v;
-          },
-          required: true,
-          focus: true,
-          error: errorFor(state.error, 'name'),
-          hint: t('Such as the program that uses it'),
-        })}
-        <fieldset class="field"><legend class="label">${t('Scopes')}</legend>${scopes().map(
-          ([scope, text]) => html`<label key=${scope} class="check">
-          <input type="checkbox" .checked=${state.chosen.has(scope)} onchange=${ticked((on) => (on ? state.chosen.add(scope) : state.chosen.delete(scope)))}>
-          <span><code>${scope}</code> <span class="hint">${text}</span></span></label>`,
-        )}</fieldset>
-        ${formError(state.error, ['name'])}
-        <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button>
-          <button class="primary" ?disabled=${state.busy || !state.chosen.size}>${t('Create key')}</button></div></form>`,
-      ),
-    );
-  };
+  const add = () => keyDialog(null, load);
 
   /** @param {Key} key */
   const revoke = (key) =>
@@ -100,7 +43,11 @@ export default function page() {
     });
   /** @param {Key} k */
   const ending = (k) =>
-    k.expires_at ? html`<span class="hint"> ${t('until')} ${time(k.expires_at, dateTime)}</span>` : '';
+    !k.expires_at
+      ? ''
+      : Date.parse(k.expires_at) <= now()
+        ? label('warning', 'clock', t('Expired'))
+        : html`<span class="hint"> ${t('until')} ${time(k.expires_at, dateTime)}</span>`;
 
   return {
     title: 'API keys',
@@ -130,9 +77,10 @@ export default function page() {
                 name: t('Last used'),
                 cell: (k) => (k.last_used_at ? time(k.last_used_at, ago) : label('neutral', 'clock', t('Never'))),
               },
-              { name: t('Made'), cell: (k) => time(k.created_at) },
+              { name: t('Made'), cell: (k) => html`${time(k.created_at)} <span class="hint">${k.created_by?.name ?? ''}</span>` },
             ],
-            actions: (k) => button(t('Revoke'), () => revoke(k), { kind: 'danger' }),
+            actions: (k) =>
+              html`${button(t('Edit'), () => keyDialog(k, load), { kind: 'quiet' })}${button(t('Revoke'), () => revoke(k), { kind: 'danger' })}`,
           })}${moreButton(rows)}`,
         () =>
           empty({

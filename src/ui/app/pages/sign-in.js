@@ -4,103 +4,62 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { go, query } from '../lib/router.js';
 import { session, signIn } from '../lib/session.js';
-import { field, formError, submitButton } from '../parts/form.js';
+import { bound, oneTimeCode, password, sending } from '../parts/bound.js';
+import { formError, submitButton } from '../parts/form.js';
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
-  const state = {
-    email: '',
-    password: '',
-    totp: '',
-    asked: false,
-    token: '',
-    busy: false,
-    error: /** @type {any} */ (null),
-    tokenError: /** @type {any} */ (null),
-  };
+  const state = { email: '', password: '', totp: '', asked: false, busy: false, error: /** @type {any} */ (null) };
+  const admin = { token: '', busy: false, error: /** @type {any} */ (null) };
 
-  /** @param {Record<string, string>} body @param {'error' | 'tokenError'} where */
-  const enter = async (body, where) => {
-    state.busy = true;
-    state.error = state.tokenError = null;
-    try {
-      await signIn(body);
-      const next = query('next');
-      // Only a path of this page: an address of elsewhere would lead away.
-      go(
-        /^\/[\w/-]*(\?[^#]*)?$/.test(next) && !next.startsWith('//') ? next : session.sandbox && !next ? '/phone' : '/',
-        true,
-      );
-    } catch (error) {
-      const { reason } = /** @type {any} */ (error);
-      if (reason === 'totp_required') state.asked = true;
-      else state[where] = error;
-    }
-    state.busy = false;
+  const next = () => {
+    const wanted = query('next');
+    // Only a path of this page: an address of elsewhere would lead away.
+    const own = /^\/[\w/-]*(\?[^#]*)?$/.test(wanted) && !wanted.startsWith('//');
+    go(own ? wanted : session.sandbox && !wanted ? '/phone' : '/', true);
   };
   const withPassword = () =>
-    enter(
-      { email: state.email.trim(), password: state.password, ...(state.asked ? { totp: state.totp.trim() } : {}) },
-      'error',
-    );
+    sending(state, async () => {
+      try {
+        const proof = state.asked ? { totp: state.totp.trim() } : {};
+        await signIn({ email: state.email.trim(), password: state.password, ...proof });
+      } catch (error) {
+        const first = /** @type {any} */ (error).reason === 'totp_required' && !state.asked;
+        if (!first) throw error;
+        state.asked = true;
+        return;
+      }
+      next();
+    });
+  const withToken = () =>
+    sending(admin, async () => {
+      await signIn({ admin_token: admin.token.trim() });
+      next();
+    });
+  const form = () => html`<form class="stack" onsubmit=${submit(withPassword)}>
+    ${bound(state, 'email', { label: t('E-mail'), type: 'email', autocomplete: 'username', required: true, error: null })}
+    ${password(state, 'password', { required: true, error: null })}
+    ${
+      state.asked
+        ? oneTimeCode(state, 'totp', {
+            focus: true,
+            required: true,
+            error: null,
+            hint: t('The six digits that your authenticator shows, or a recovery code'),
+          })
+        : ''
+    }
+    ${formError(state.error)}${submitButton(t('Sign in'), state.busy)}</form>`;
 
   return {
     title: 'Sign in',
     view: () => html`<div class="sign-in card">
       ${session.refused ? html`<div class="problem" role="alert">${icon('warning')}<p>${t('This link has been used or is too old')}</p></div>` : ''}
-      <form class="stack" onsubmit=${submit(withPassword)}>
-        ${field({
-          label: t('E-mail'),
-          type: 'email',
-          value: state.email,
-          input: (v) => {
-            state.email = v;
-          },
-          autocomplete: 'username',
-          required: true,
-        })}
-        ${field({
-          label: t('Password'),
-          type: 'password',
-          value: state.password,
-          input: (v) => {
-            state.password = v;
-          },
-          autocomplete: 'current-password',
-          required: true,
-        })}
-        ${
-          state.asked
-            ? field({
-                label: t('Authenticator code'),
-                value: state.totp,
-                input: (v) => {
-                  state.totp = v;
-                },
-                autocomplete: 'one-time-code',
-                inputmode: 'numeric',
-                focus: true,
-                hint: t('The six digits that your authenticator shows, or a recovery code'),
-              })
-            : ''
-        }
-        ${formError(state.error)}
-        ${submitButton(t('Sign in'), state.busy)}
-      </form>
+      ${session.methods.length === 0 || session.methods.includes('password') ? form() : ''}
       <details><summary>${t('Use an admin token')}</summary>
-        <form class="stack" onsubmit=${submit(() => enter({ admin_token: state.token.trim() }, 'tokenError'))}>
-          ${field({
-            label: t('Admin token'),
-            type: 'password',
-            value: state.token,
-            input: (v) => {
-              state.token = v;
-            },
-            required: true,
-          })}
-          ${formError(state.tokenError)}
-          <button>${t('Sign in with token')}</button>
-        </form></details>
+        <form class="stack" onsubmit=${submit(withToken)}>
+          ${bound(admin, 'token', { label: t('Admin token'), type: 'password', required: true, error: null })}
+          ${formError(admin.error)}<button ?disabled=${admin.busy}>${t('Sign in with token')}</button></form></details>
       <p class="muted">${session.sandbox ? t('The server prints a link when it starts; it signs you in without a password.')
         : t('An operator can print a link for you: postrider users link.')}</p>
     </div>`,

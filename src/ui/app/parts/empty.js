@@ -22,11 +22,10 @@ export function problem(error, again) {
     const timer = setInterval(() => (refresh(), Date.now() > error.until && clearInterval(timer)), 1000);
   }
   const left = error.until ? Math.max(0, Math.ceil((error.until - Date.now()) / 1000)) : 0;
-  const missing = error.status === 404 && !error.requestId;
   return html`<div class="problem" role="alert">${icon('warning')}
-    <div><p>${missing ? t('This server has no such interface yet.') : String(error.message)}</p>
+    <div><p>${String(error.message)}</p>
       ${left ? html`<p class="muted">${t('Try again in {seconds} s', { seconds: left })}</p>` : ''}
-      ${error.requestId ? html`<p class="muted id"><code>${error.requestId}</code>${copyButton(error.requestId, t('Copy id'), true)}</p>` : ''}</div>
+      ${error.requestId && !error.missing ? html`<p class="muted id"><code>${error.requestId}</code>${copyButton(error.requestId, t('Copy id'), true)}</p>` : ''}</div>
     ${again ? html`<button type="button" ?disabled=${left > 0} onclick=${again}>${t('Try again')}</button>` : ''}
   </div>`;
 }

@@ -1,0 +1,56 @@
+/** Forms: fields that write into a state, and what sends it, once at a time. */
+import { t } from '../lib/i18n.js';
+import { errorFor, field, select } from './form.js';
+
+/** @import { Field } from '../lib/types.js' */
+
+/** A field whose text is `state[name]`; a refusal that names it stands below it.
+ * @param {any} state @param {string} name @param {Field} how */
+export const bound = (state, name, how) =>
+  field({
+    error: errorFor(state.error, name),
+    ...how,
+    value: state[name],
+    input: (v) => {
+      state[name] = v;
+    },
+  });
+
+/** @param {any} state @param {string} name @param {string} label @param {[string, string][]} options @param {string} [hint] */
+export const boundSelect = (state, name, label, options, hint) =>
+  select({
+    label,
+    value: state[name],
+    options,
+    hint,
+    change: (v) => {
+      state[name] = v;
+    },
+  });
+
+/** @param {any} state @param {string} name @param {Partial<Field>} [how] a new one says how long it has to be */
+export const password = (state, name, how = {}) =>
+  bound(state, name, {
+    label: t('Password'),
+    type: 'password',
+    autocomplete: 'current-password',
+    ...(how.autocomplete === 'new-password' ? { hint: t('12 characters or more; a few words are good') } : {}),
+    ...how,
+  });
+
+/** @param {any} state @param {string} name @param {Partial<Field>} [how] */
+export const oneTimeCode = (state, name, how = {}) =>
+  bound(state, name, { label: t('Authenticator code'), autocomplete: 'one-time-code', inputmode: 'numeric', ...how });
+
+/** Sends a form; a refusal stays in its state. @param {any} state @param {() => Promise<unknown>} run */
+export async function sending(state, run) {
+  if (state.busy) return;
+  state.busy = true;
+  state.error = null;
+  try {
+    await run();
+  } catch (error) {
+    state.error = error;
+  }
+  state.busy = false;
+}
