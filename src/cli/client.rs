@@ -94,7 +94,7 @@ impl Client {
     }
 }
 
-/// Sends a request and returns the body of a success; that of a 204 is null.
+/// Sends a request and returns the body of a success; null, where there is none.
 pub(super) async fn send(
     server: &str,
     request: reqwest::RequestBuilder,
@@ -103,7 +103,7 @@ pub(super) async fn send(
     let response = request.send().await.map_err(unreachable)?;
     let status = response.status();
     let bytes = response.bytes().await.map_err(unreachable)?;
-    if status == StatusCode::NO_CONTENT {
+    if status.is_success() && bytes.is_empty() {
         return Ok(Value::Null);
     }
     let answer: Value = serde_json::from_slice(&bytes).map_err(|_| unexpected(server, status))?;

@@ -58,6 +58,11 @@ pub(crate) enum CliError {
     NotCompared(String),
     #[error("nobody has the e-mail address {0}")]
     NoSuchUser(String),
+    #[error(
+        "{path} is not empty; `postrider --data-dir {path}` serves what is there",
+        path = .0.display()
+    )]
+    NotEmpty(PathBuf),
     #[error("stopped before its end")]
     Interrupted,
     #[error("the engine ended by itself; nothing that was acknowledged is lost: start it again")]

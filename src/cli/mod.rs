@@ -53,7 +53,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the server; what happens without a command
     Serve(serve::ServeArgs),
-    /// See it at work: a password, a broadcast, on a temporary directory that goes afterwards
+    /// See it at work: a password, a broadcast, on a temporary directory that goes afterwards; or,
+    /// with --keep, a dashboard with a week of history
     Demo(demo::DemoArgs),
     /// Ask whether a server takes work; ends with status 1 if it does not
     Health(health::HealthArgs),
@@ -213,6 +214,7 @@ mod tests {
         for good in [
             "postrider demo",
             "postrider demo --recipients 900000",
+            "postrider demo --keep --listen 127.0.0.1:0 --data-dir d",
             "postrider health",
             "postrider health --alive --server http://h:1 --json",
             "postrider workspaces create acme --name Acme",
@@ -246,6 +248,8 @@ mod tests {
         }
         for bad in [
             "postrider demo --recipients 0",
+            "postrider demo --keep --recipients 5",
+            "postrider demo --data-dir d",
             "postrider workspaces create ACME",
             "postrider keys create --workspace a --name n",
             "postrider keys create --workspace a --name n --scope x",

@@ -5,6 +5,7 @@ mod checks;
 mod clock;
 mod connection;
 mod demo;
+mod demo_kept;
 mod disk_full;
 mod edges;
 mod fuzz;

@@ -12,15 +12,15 @@
  * @typedef {Schemas['KeyRow'] & {created_by?: {kind: string, id: string | null, name: string} | null}} Key
  * @typedef {Schemas['WebhookRow'] & {health?: Health, previous_secret_ends_at?: string | null}} Webhook
  * @typedef {Schemas['DeliveryRow'] & {id?: string}} Delivery
- * @typedef {Schemas['Conversation'] & {reply_window?: {open: boolean, closes_at: string | null}, unread?: number,
- *   last_inbound_at?: string | null, assignee?: {id: string, name: string} | null}} Conversation
- * @typedef {Schemas['ConversationMessage'] & {error?: {code: string, message: string} | null}} Written
+ * @typedef {Schemas['Conversation']} Conversation
+ * @typedef {Schemas['ConversationMessage']} Written
  * @typedef {Schemas['Suppression']} Suppression
  * @typedef {Schemas['AuditRecordRow']} Audit
  * @typedef {Schemas['WorkspaceAnswer']} WorkspaceRow
- * @typedef {{success_24h: number | null, p95_ms: number | null, waiting: number, oldest_seconds: number | null, breaker_open: boolean}} Health
- * @typedef {{request_id: string, phone: string, status: string, delivery_status: string, attempts_remaining: number, sends: number,
- *   country: string | null, created_at: string, expires_at: string, verified_at: string | null}} Otp
+ * @typedef {Schemas['ListedOtp']} Otp
+ * What an endpoint's row says of its health, once it does.
+ * @typedef {Schemas['WebhookRow'] extends {health: infer H} ? NonNullable<H> : {success_24h: number | null, p95_ms: number | null,
+ *   waiting: number, oldest_seconds: number | null, breaker_open: boolean}} Health
  * @typedef {{tags_any?: string[], tags_all?: string[], tags_none?: string[], search?: string,
  *   custom_fields?: Record<string, string>, custom_fields_exist?: string[]}} Filter
  *

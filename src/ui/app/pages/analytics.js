@@ -1,12 +1,13 @@
 import { get } from '../lib/api.js';
 import { asTable, bars } from '../lib/chart.js';
-import { csvCell, download, on } from '../lib/dom.js';
+import { on } from '../lib/dom.js';
 import { day, number, percent } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { query, setQuery } from '../lib/router.js';
 import { can } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
+import { downloadLink } from '../parts/csv.js';
 import { empty, shown } from '../parts/empty.js';
 import { field } from '../parts/form.js';
 import { figure } from '../parts/status.js';
@@ -54,10 +55,11 @@ export default function page() {
   let signal;
   const from = () => query('from') || day(29);
   const to = () => query('to') || day(0);
+  const asked = () => ({ from: from(), to: to(), ...(tab === 'codes' ? { group_by: 'day' } : {}) });
   const data = new Resource((s) => {
     const { path } = /** @type {any} */ (tabs()[tab]);
     if (tab === 'inbox') return get(path, {}, s);
-    return get(path, { from: from(), to: to(), ...(tab === 'codes' ? { group_by: 'day' } : { limit: 100 }) }, s);
+    return get(path, { ...asked(), ...(tab === 'codes' ? {} : { limit: 100 }) }, s);
   });
   const load = () => {
     data.data = null;
@@ -91,16 +93,16 @@ export default function page() {
     return [...all.values()];
   };
   const csv = () => {
-    const { series } = /** @type {any} */ (tabs()[tab]);
-    const lines = [
-      ['day', ...series.map((/** @type {Series} */ s) => s.key)],
-      ...days().map((d) => [d.day, ...series.map((/** @type {Series} */ s) => d[s.key])]),
-    ];
-    download(
-      `${tab}-${from()}-${to()}.csv`,
-      [lines.map((l) => l.map(csvCell).join(',')).join('\r\n'), '\r\n'],
-      'text/csv',
-    );
+    const { path, series } = /** @type {any} */ (tabs()[tab]);
+    return downloadLink({
+      path,
+      query: asked(),
+      name: `${tab}-${from()}-${to()}.csv`,
+      rows: () => [
+        ['day', ...series.map((/** @type {Series} */ s) => s.key)],
+        ...days().map((d) => [d.day, ...series.map((/** @type {Series} */ s) => d[s.key])]),
+      ],
+    });
   };
   const short = (/** @type {any} */ d) => d.day.slice(5);
   const totals = () => {
@@ -207,10 +209,7 @@ export default function page() {
         : html`<button type="button" aria-pressed=${asText} onclick=${() => {
             asText = !asText;
           }}>${t('As table')}</button>
-      <a class="button" role="link" href="#csv" download="analytics.csv" onclick=${on((e) => {
-        e.preventDefault();
-        csv();
-      })}>${t('Download CSV')}</a>`,
+      ${csv()}`,
     view: () => html`<div class="row between bottom tabs-line"><div class="tabs" role="tablist" aria-label=${t('Analytics')}
       onkeydown=${on(keys)}>${names().map(([key, { title }]) => html`<a key=${key} role="tab" id=${`tab-${key}`}
       aria-selected=${key === tab} aria-controls="tab-panel" tabindex=${key === tab ? 0 : -1}

@@ -7,6 +7,7 @@ import { go, query, setQuery } from '../lib/router.js';
 import { can } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
 import { idText } from '../parts/code.js';
+import { downloadLink } from '../parts/csv.js';
 import { ask, attempt, notify } from '../parts/dialog.js';
 import { empty, shown } from '../parts/empty.js';
 import { choice } from '../parts/filter.js';
@@ -148,7 +149,7 @@ export default function page() {
           setQuery({ outcome: v });
           return rows.load(signal);
         },
-      )}</div>
+      )}<span class="grow"></span>${downloadLink({ path: rows.path, query: { status: query('outcome') }, name: `${id}.csv` })}</div>
         ${shown(
           rows,
           () =>

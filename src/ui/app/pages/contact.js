@@ -4,13 +4,14 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { go } from '../lib/router.js';
 import { can } from '../lib/session.js';
-import { Resource } from '../lib/store.js';
+import { Resource, Rows } from '../lib/store.js';
 import { contactForm } from '../parts/contact-form.js';
 import { idText } from '../parts/code.js';
 import { ask, attempt, notify } from '../parts/dialog.js';
 import { shown } from '../parts/empty.js';
 import { button } from '../parts/form.js';
 import { facts, label } from '../parts/status.js';
+import { moreButton } from '../parts/table.js';
 import { timeline } from '../parts/timeline.js';
 
 /** @returns {import('../lib/types.js').Page} */
@@ -19,7 +20,11 @@ export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;
   const contact = new Resource((s) => get(`/v1/contacts/${part(id)}`, {}, s));
-  const events = new Resource((s) => get(`/v1/contacts/${part(id)}/timeline`, { limit: 50 }, s));
+  const events = new Rows(
+    '',
+    () => ({}),
+    (/** @type {any} */ e) => e.id,
+  );
   const load = () => Promise.all([contact.load(signal), events.load(signal)]);
   const edit = () =>
     contactForm({
@@ -57,13 +62,14 @@ export default function page() {
     });
   /** What the newest event says; the list of opt-outs has no question for one phone. */
   const out = () =>
-    (events.data?.data ?? []).find((/** @type {any} */ e) => /contact\.opted_(in|out)/.test(e.type))?.type ===
+    events.rows.find((e) => /contact\.opted_(in|out)/.test(e.type))?.type ===
     'contact.opted_out';
 
   return {
     title: () => (contact.data ? name() : t('Contact')),
     open(params, s) {
       [id, signal] = [params['id'] ?? '', s];
+      events.path = `/v1/contacts/${part(id)}/timeline`;
       return load();
     },
     onEvent: (event) =>
@@ -98,6 +104,6 @@ export default function page() {
         [t('Id'), idText(c.id)],
       ])}</section>`;
     })}
-      <section class="section"><h2>${t('Timeline')}</h2>${shown(events, () => timeline(events.data.data))}</section>`,
+      <section class="section"><h2>${t('Timeline')}</h2>${shown(events, () => html`${timeline(events.rows)}${moreButton(events)}`)}</section>`,
   };
 }

@@ -1,13 +1,15 @@
-import { get, part, patch, post, remove } from '../lib/api.js';
-import { on, typed, submit } from '../lib/dom.js';
+import { get, post } from '../lib/api.js';
+import { on } from '../lib/dom.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
-import { go } from '../lib/router.js';
+import { go, query, setQuery } from '../lib/router.js';
 import { can } from '../lib/session.js';
-import { ask, attempt, dialog, notify, overlay } from '../parts/dialog.js';
+import { bulk } from '../parts/contact-bulk.js';
+import { asked, CLEAR, filterBar } from '../parts/contact-filter.js';
+import { notify } from '../parts/dialog.js';
 import { empty, problem, skeleton } from '../parts/empty.js';
-import { choice, filters, search } from '../parts/filter.js';
+import { choice, search } from '../parts/filter.js';
 import { button } from '../parts/form.js';
 import { VirtualList } from '../parts/list.js';
 import { contactForm } from '../parts/contact-form.js';
@@ -24,16 +26,21 @@ export default function page() {
   let tags = [];
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let soon;
-  const filter = filters(['search', 'tag', 'sort'], () => {
+  const again = () => {
     list.restore = 0;
     list.box?.scrollTo(0, 0);
+    many.clear();
     return list.load(signal);
-  });
+  };
+  const set = (/** @type {Record<string, string>} */ values) => {
+    setQuery(values);
+    return again();
+  };
   /** @type {VirtualList<Contact>} */
   const list = new VirtualList({
     path: '/v1/contacts',
     id: (/** @type {Contact} */ c) => c.id,
-    query: () => ({ search: filter.values.search, tags_any: filter.values.tag, sort: filter.values.sort }),
+    query: () => ({ ...asked(), sort: query('sort') }),
   });
 
   const add = () =>
@@ -46,62 +53,12 @@ export default function page() {
       },
     });
 
-  /** @param {string} title @param {(c: Contact, tag: string) => string[]} change */
-  const tagDialog = (title, change) => {
-    let tag = '';
-    const run = () =>
-      attempt(async () => {
-        const all = [...selected.values()];
-        for (const c of all) await patch(`/v1/contacts/${part(c.id)}`, { name: c.name, tags: change(c, tag.trim()) });
-        notify(t('Changed: {n} contacts', { n: all.length }));
-        selected.clear();
-        close();
-        await list.load(signal);
-      });
-    const close = overlay(() =>
-      dialog(
-        title,
-        () => close(),
-        html`<form class="stack" onsubmit=${submit(run)}>
-      <label class="field"><span class="label">${t('Tag')}</span><input list="known-tags" autofocus .value=${tag} oninput=${typed(
-        (v) => {
-          tag = v;
-        },
-      )}></label>
-      <datalist id="known-tags">${tags.map((x) => html`<option value=${x}></option>`)}</datalist>
-      <div class="row end"><button class="primary" ?disabled=${!tag.trim()}>${title}</button></div></form>`,
-        { kind: 'small' },
-      ),
-    );
-  };
-  const drop = () =>
-    ask({
-      title: t('Delete {n} contacts?', { n: selected.size }),
-      text: html`<p>${[...selected.values()]
-        .slice(0, 5)
-        .map((c) => c.name || c.phone)
-        .join(
-          ', ',
-        )}${selected.size > 5 ? '…' : ''}</p><p>${t('They are gone from segments too. Their conversations stay.')}</p>`,
-      action: t('Delete'),
-      run: () =>
-        attempt(async () => {
-          for (const id of selected.keys()) await remove(`/v1/contacts/${part(id)}`);
-          selected.clear();
-          await list.load(signal);
-        }),
-    });
-
+  const many = bulk({ selected, total: () => list.total, tags: () => tags, done: () => list.load(signal) });
   /** @param {Contact} c */
   const box = (
     c,
   ) => html`<input type="checkbox" aria-label=${t('Select {name}', { name: c.name || c.phone || c.id })} .checked=${selected.has(c.id)}
     onchange=${on((e) => (e.target.checked ? selected.set(c.id, c) : selected.delete(c.id)))}>`;
-  const bar =
-    () => html`<div class="selection" role="toolbar" aria-label=${t('Selected contacts')}><b>${t('{n} selected', { n: selected.size })}</b>
-    ${button(t('Add tag'), () => tagDialog(t('Add tag'), (c, tag) => [...new Set([...c.tags, tag])]))}
-    ${button(t('Remove tag'), () => tagDialog(t('Remove tag'), (c, tag) => c.tags.filter((x) => x !== tag)))}
-    ${button(t('Delete'), drop, { kind: 'danger' })}${button(t('Clear'), () => selected.clear(), { kind: 'quiet' })}</div>`;
 
   return {
     title: 'Contacts',
@@ -129,12 +86,11 @@ export default function page() {
           onclick=${add}>${icon('plus')}${t('New contact')}</button>`
         : '',
     view: () => html`<div class="contacts-page">
-      <div class="toolbar">${search(t('Search contacts'), filter.values.search, (v) => filter.set('search', v), t('Name, phone, e-mail'))}
-        ${tags.length ? choice(t('Tag'), filter.values.tag,
-          [['', t('All')], ...tags.map((x) => /** @type {[string, string]} */ ([x, x]))], (v) => filter.set('tag', v)) : ''}
+      <div class="toolbar">${search(t('Search contacts'), query('search'), (v) => set({ search: v }), t('Name, phone, e-mail'))}
+        ${filterBar(tags, again)}
         ${choice(
           t('Order'),
-          filter.values.sort,
+          query('sort'),
           [
             ['', t('Unsorted')],
             ['name', t('Name')],
@@ -142,18 +98,18 @@ export default function page() {
             ['created_at', t('Oldest first')],
             ['-updated_at', t('Changed last')],
           ],
-          (v) => filter.set('sort', v),
+          (v) => set({ sort: v }),
         )}
         <span class="grow"></span><span class="muted" role="status" aria-label=${t('Contacts found')}>${list.loaded
           ? t('{n} contacts', { n: list.total }) : ''}</span></div>
-      ${selected.size && can('contacts:write') ? bar() : ''}
+      ${selected.size && can('contacts:write') ? many.view() : ''}
       ${
         !list.loaded
           ? list.error
             ? problem(list.error, () => list.load(signal))
             : skeleton(10)
           : list.total === 0
-            ? none(filter, add)
+            ? none(() => set(CLEAR), add)
             : list.view({
                 label: t('Contacts'),
                 href: (c) => `/ui/contacts/${c.id}`,
@@ -180,14 +136,14 @@ export default function page() {
   };
 }
 
-/** @param {any} filter @param {() => unknown} add */
-const none = (filter, add) =>
-  filter.used
+/** @param {() => unknown} clear @param {() => unknown} add */
+const none = (clear, add) =>
+  Object.values(asked()).some(Boolean)
     ? empty({
         icon: 'search',
         title: t('No contact fits'),
         text: t('Try other words or another tag.'),
-        action: html`<button type="button" onclick=${() => filter.clear()}>${t('Clear filters')}</button>`,
+        action: html`<button type="button" onclick=${clear}>${t('Clear filters')}</button>`,
       })
     : empty({
         icon: 'contacts',

@@ -9,6 +9,7 @@ import { html, refresh } from '../lib/render.js';
 import { query, setQuery } from '../lib/router.js';
 import { can } from '../lib/session.js';
 import { attempt, dialog, notify, overlay } from '../parts/dialog.js';
+import { downloadLink } from '../parts/csv.js';
 import { empty, problem, skeleton } from '../parts/empty.js';
 import { about } from '../parts/feed.js';
 import { choice, search } from '../parts/filter.js';
@@ -128,7 +129,8 @@ export default function page() {
     view: () => html`
       <div class="toolbar">${choice(t('Type'), query('type'),
         [['', t('All')], ...EVENT_TYPES.map((x) => /** @type {[string, string]} */ ([x, x]))], (v) => set({ type: v }))}
-        ${search(t('About'), query('about'), (v) => set({ about: v }), t('A phone or an id'))}</div>
+        ${search(t('About'), query('about'), (v) => set({ about: v }), t('A phone or an id'))}<span class="grow"></span>
+        ${downloadLink({ path: '/v1/events', query: { types: query('type'), about: query('about') }, name: 'events.jsonl', type: 'application/x-ndjson' })}</div>
       <div class=${state.open ? 'with-side' : ''}>
       <section aria-label=${t('Live')} onkeydown=${on((e) => e.key === 'Escape' && pick(null))}>
         ${!state.paused && state.held.length ? html`<button type="button" class="new-rows" onclick=${() => {

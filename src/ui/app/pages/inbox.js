@@ -13,6 +13,7 @@ import { search } from '../parts/filter.js';
 import { button, radios } from '../parts/form.js';
 import { composer } from '../parts/composer.js';
 import { contactAside, conversationList, threadLog } from '../parts/conversation.js';
+import { notes } from '../parts/notes.js';
 import { badge } from '../parts/status.js';
 import { icon } from '../lib/icons.js';
 import { countdown } from '../parts/countdown.js';
@@ -42,6 +43,12 @@ export default function page() {
     (/** @type {Written} */ m) => m.id,
   );
   const one = new Resource((s) => get(`/v1/conversations/${part(id)}`, {}, s));
+  /** On a narrow screen the contact lies over the thread. */
+  let aside = false;
+  const toggle = (/** @type {boolean} */ on) => {
+    aside = on;
+  };
+  const written = notes();
   const compose = composer({
     conversation: () => one.data,
     sent: (/** @type {Written} */ m) => {
@@ -89,6 +96,7 @@ export default function page() {
     one.data = /** @type {any} */ (rows.rows.find((c) => c.id === id) ?? null);
     compose.open(id);
     if (!id) return;
+    written.open(id, signal);
     await Promise.all([one.load(signal), loadThread()]);
     bottom();
     read();
@@ -151,7 +159,9 @@ export default function page() {
       waiting.some((m) => m.id === d.message_id);
     if (!id || !(mine || event.type.startsWith('message.'))) return;
     loadThread().then(read);
-    if (d.conversation_id === id) one.load(signal);
+    if (d.conversation_id !== id) return;
+    one.load(signal);
+    if (event.type.startsWith('conversation.')) written.load();
   };
 
   const toolbar = (/** @type {Conversation} */ c) => html`<header class="thread-head">
@@ -169,7 +179,8 @@ export default function page() {
       ${c.status === 'resolved' ? button(t('Reopen'), reopen) : html`<button type="button" data-key="resolve" onclick=${resolve}>
         ${t('Resolve')}</button>`}</div>`
         : ''
-    }</header>`;
+    }<button type="button" class="quiet icon-only aside-button" aria-label=${t('Contact')} aria-pressed=${aside}
+      onclick=${() => toggle(!aside)}>${icon('person')}</button></header>`;
 
   const others = () =>
     typing && Date.now() - typing.at < 10_000 ? t('{name} is answering', { name: typing.name }) : '';
@@ -204,7 +215,7 @@ export default function page() {
         loadThread();
       }
     },
-    view: () => html`<div class=${`inbox ${id ? 'has-one' : ''}`}>
+    view: () => html`<div class=${`inbox ${id ? 'has-one' : ''} ${id && aside ? 'show-aside' : ''}`}>
       <div class="inbox-list">
         <div class="inbox-filter">${radios(
           t('Show'),
@@ -241,6 +252,6 @@ export default function page() {
       </div>
       ${id ? conversation() : html`<div class="conversation none">
         ${empty({ icon: 'message', title: t('Choose a conversation'), text: t('Use j and k to move, Enter to open.') })}</div>`}
-      ${id && one.data ? contactAside(one.data) : ''}</div>`,
+      ${id && one.data ? contactAside(one.data, written.view(), () => toggle(false)) : ''}</div>`,
   };
 }

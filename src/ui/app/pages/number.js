@@ -5,9 +5,10 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { Resource } from '../lib/store.js';
 import { idText } from '../parts/code.js';
+import { bound, sending } from '../parts/bound.js';
 import { dialog, notify, overlay } from '../parts/dialog.js';
 import { shown } from '../parts/empty.js';
-import { button, errorFor, field, formError } from '../parts/form.js';
+import { button, formError } from '../parts/form.js';
 import { badge, facts } from '../parts/status.js';
 import { table } from '../parts/table.js';
 
@@ -18,7 +19,19 @@ export default function page() {
   let signal;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let soon;
-  const one = new Resource((s) => get(path, {}, s));
+  /** One number; where the server shows none alone, its row of the list. @param {AbortSignal} [s] */
+  const read = async (s) => {
+    try {
+      return await get(path, {}, s);
+    } catch (error) {
+      if (!(/** @type {any} */ (error).missing)) throw error;
+      const all = await get(path.slice(0, path.lastIndexOf('/')), { limit: 100 }, s);
+      const row = all.data.find((/** @type {any} */ n) => path.endsWith(`/${n.id}`));
+      if (!row) throw error;
+      return row;
+    }
+  };
+  const one = new Resource(read);
   /** While something waits or a try is due, the state is read again; else an event says it. */
   const load = async () => {
     await one.load(signal);
@@ -29,35 +42,20 @@ export default function page() {
     if (due < 300_000 && !signal?.aborted) soon = setTimeout(load, Math.max(1000, due + 300));
   };
   const replace = () => {
-    const state = { token: '', error: /** @type {any} */ (null), busy: false };
-    const save = async () => {
-      state.busy = true;
-      try {
+    const state = { token: '', busy: false, error: /** @type {any} */ (null) };
+    const save = () =>
+      sending(state, async () => {
         await patch(path, { token: state.token.trim() });
         notify(t('The token is replaced'));
         close();
         await load();
-      } catch (error) {
-        state.error = error;
-      }
-      state.busy = false;
-    };
+      });
     const close = overlay(() =>
       dialog(
         t('Replace token'),
         () => close(),
         html`<form class="stack" onsubmit=${submit(save)}><p class="muted">${t('What waits is sent with the new token at once.')}</p>
-      ${field({
-        label: t('New token'),
-        type: 'password',
-        value: state.token,
-        input: (v) => {
-          state.token = v;
-        },
-        required: true,
-        focus: true,
-        error: errorFor(state.error, 'token'),
-      })}${formError(state.error, ['token'])}
+      ${bound(state, 'token', { label: t('New token'), type: 'password', required: true, focus: true })}${formError(state.error, ['token'])}
       <div class="row end"><button class="primary" ?disabled=${state.busy || !state.token.trim()}>${t('Replace token')}</button></div></form>`,
         { kind: 'small' },
       ),
@@ -93,16 +91,19 @@ export default function page() {
     view: () =>
       shown(one, () => {
         const n = one.data;
+        const rate = n.pace?.now ?? n.messages_per_second;
         return html`<div class="stack"><section class="card"><p class="row" role="status" aria-label=${t('Number state')}>
-          ${badge(n.state ?? 'open')}${(n.reason ?? n.trouble) ? html`<span>${n.reason ?? n.trouble}</span>` : ''}<span
-          class="muted">${t('since')} ${time(n.since ?? n.created_at, dateTime)}</span></p></section>
-        <div class="columns">${lanes(n)}<section class="card">${facts([
-          [t('Rate'), n.pace?.now ? t('{n} a second', { n: n.pace.now }) : t('As fast as the channel takes them')],
+          ${badge(n.state ?? (n.trouble ? 'stopped' : 'open'))}${(n.reason ?? n.trouble) ? html`<span>${n.reason ?? n.trouble}</span>` : ''}${n.since ? html`<span
+          class="muted">${t('since')} ${time(n.since, dateTime)}</span>` : ''}</p></section>
+        <div class="columns">${n.lanes ? lanes(n) : ''}<section class="card">${facts([
+          [t('Rate'), rate ? t('{n} a second', { n: rate }) : t('As fast as the channel takes them')],
           [t('Sent in the last minute'), number(n.sent_last_minute)],
           [t('On their way'), number(n.in_flight)],
           [
             t('Circuit breaker'),
-            n.breaker?.open
+            !n.breaker
+              ? null
+              : n.breaker.open
               ? html`${t('open')}${n.breaker.next_try_at ? html`, ${t('next try')} ${time(n.breaker.next_try_at)}` : ''}`
               : t('closed'),
           ],

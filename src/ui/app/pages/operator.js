@@ -1,7 +1,10 @@
 import { go } from '../lib/router.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
-import { auditTab, numbersTab, systemTab, workspacesTab } from '../parts/operator-tabs.js';
+import { auditTab } from '../parts/operator-audit.js';
+import { numbersTab } from '../parts/operator-numbers.js';
+import { systemTab } from '../parts/operator-system.js';
+import { workspacesTab } from '../parts/operator-workspaces.js';
 
 /** @typedef {{open: (signal: AbortSignal) => unknown, view: () => unknown, actions?: () => unknown}} Tab */
 

@@ -21,8 +21,8 @@ export default function page() {
   const withPassword = () =>
     sending(state, async () => {
       try {
-        const proof = state.asked ? { totp: state.totp.trim() } : {};
-        await signIn({ email: state.email.trim(), password: state.password, ...proof });
+        const known = { email: state.email.trim(), password: state.password };
+        await signIn(state.asked ? { ...known, totp: state.totp.trim() } : known);
       } catch (error) {
         const first = /** @type {any} */ (error).reason === 'totp_required' && !state.asked;
         if (!first) throw error;

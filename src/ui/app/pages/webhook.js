@@ -12,7 +12,7 @@ import { empty, shown } from '../parts/empty.js';
 import { onceShown } from '../parts/endpoint.js';
 import { choice } from '../parts/filter.js';
 import { button } from '../parts/form.js';
-import { json } from '../parts/json.js';
+import { exchange } from '../parts/exchange.js';
 import { badge, facts, figure, label } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
 import { verifySnippet } from '../parts/verify.js';
@@ -121,11 +121,11 @@ export default function page() {
       [t('Latency'), t('{n} ms', { n: d.latency_ms })],
       [t('Next'), d.next_retry_at ? time(d.next_retry_at, dateTime) : null],
     ])}
-    <h3>${t('Request')}</h3>${detail?.request ? json(detail.request, t('Request')) : html`<p class="muted">
+    <h3>${t('Request')}</h3>${detail?.request ? exchange(detail.request, t('Request')) : html`<p class="muted">
       ${(d.event_ids ?? []).map((e) => html`<a key=${e} href=${`/ui/events?event=${e}`}>${e}</a> `)}</p>`}
-    <h3>${t('Answer')}</h3>${detail?.response ? json(detail.response, t('Answer')) : d.response ? html`<pre class="code"
-      tabindex="0">${d.response}</pre>` : html`<p class="muted">${d.error ? t('No answer: {reason}',
-      { reason: d.error.replaceAll('_', ' ') }) : t('No body')}</p>`}
+    <h3>${t('Answer')}</h3>${d.error && !d.status ? html`<p class="muted">${t('No answer: {reason}', { reason: d.error.replaceAll('_', ' ') })}</p>` : ''}
+    ${detail?.response ? exchange(detail.response, t('Answer')) : d.response ? html`<pre class="code"
+      tabindex="0">${d.response}</pre>` : d.error ? '' : html`<p class="muted">${t('No body')}</p>`}
     <div class="row end">${button(t('Replay'), () => replayOne(d))}</div></aside>`;
 
   /** @param {any} w */

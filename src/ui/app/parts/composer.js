@@ -10,6 +10,7 @@ import { html, refresh } from '../lib/render.js';
 import { bodyOf, filled, places } from './bubble.js';
 import { secondsTo } from './countdown.js';
 import { field, formError, select } from './form.js';
+import { quickReplies } from './quick-replies.js';
 
 /**
  * @param {{conversation: () => any, sent: (m: any) => void, settled: () => void, failed: (id: string) => void, typing: () => void}} host
@@ -136,11 +137,16 @@ export function composer(host) {
     }
   };
 
+  const quick = quickReplies();
+  const insert = (/** @type {string} */ text) => {
+    type(state.text.trim() ? `${state.text.trimEnd()} ${text}` : text);
+    /** @type {HTMLElement | null} */ (document.querySelector('[data-key=reply]'))?.focus();
+  };
   const free = () => html`<form class="composer" onsubmit=${submit(reply)}>
     ${formError(state.error)}
     <textarea aria-label=${t('Reply')} data-key="reply" rows="2" dir="auto" placeholder=${t('Write a reply')} .value=${state.text}
       oninput=${typed(type)} onkeydown=${on(keys)}></textarea>
-    <div class="row between"><span class="hint">${t('Enter sends, Shift-Enter breaks the line')}</span><button class="primary"
+    <div class="row between">${quick.view(insert)}<span class="hint grow">${t('Enter sends, Shift-Enter breaks the line')}</span><button class="primary"
       ?disabled=${state.busy || !state.text.trim()}>${t('Send reply')}</button></div></form>`;
   const closed = () => {
     if (state.templates === null) loadTemplates();

@@ -1,5 +1,6 @@
 import { ago, initials, time } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
+import { icon } from '../lib/icons.js';
 import { html } from '../lib/render.js';
 import { can } from '../lib/session.js';
 import { bubble } from './bubble.js';
@@ -39,8 +40,9 @@ export function threadLog(thread, waiting) {
     ${all.map((m) => bubble({ key: m.id, direction: m.direction, text: m.text, status: m.status, at: m.at, error: m.error ?? null }))}</div>`;
 }
 
-/** Who a conversation is with. @param {Conversation} c */
-export const contactAside = (c) => html`<aside class="contact-aside" aria-label=${t('Contact')}>
+/** Who a conversation is with, and what follows. @param {Conversation} c @param {unknown} more @param {() => unknown} close */
+export const contactAside = (c, more, close) => html`<aside class="contact-aside" aria-label=${t('Contact')}>
+  <button type="button" class="quiet icon-only aside-button" aria-label=${t('Close')} onclick=${close}>${icon('close')}</button>
   <span class="avatar big" aria-hidden="true">${initials(c.contact.name || '?')}</span>
   <p class="aside-name" dir="auto">${can('contacts:read') ? html`<a href=${`/ui/contacts/${c.contact.id}`}>${c.contact.name ||
     t('No name')}</a>` : c.contact.name}</p>
@@ -50,4 +52,4 @@ export const contactAside = (c) => html`<aside class="contact-aside" aria-label=
     ${c.contact.tags.length ? html`<div><dt>${t('Tags')}</dt><dd class="tags">${c.contact.tags.map((tag) => html`<span key=${tag}
       class="tag">${tag}</span>`)}</dd></div>` : ''}
     ${Object.entries(c.contact.custom_fields ?? {}).map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd dir="auto">${String(value)}</dd></div>`)}
-    <div><dt>${t('Conversation')}</dt><dd>${idText(c.id)}</dd></div></dl></aside>`;
+    <div><dt>${t('Conversation')}</dt><dd>${idText(c.id)}</dd></div></dl>${more}</aside>`;

@@ -161,7 +161,7 @@ async function readNumbers() {
   if (!can('numbers:manage')) return;
   try {
     const numbers = await call('GET', adminPath('/numbers'), { quiet: true });
-    for (const n of numbers.data) if (n.state === 'stopped') stopped(n.id, n.reason ?? n.trouble ?? '');
+    for (const n of numbers.data) if (n.state ? n.state === 'stopped' : n.trouble) stopped(n.id, n.reason ?? n.trouble ?? '');
     refresh();
   } catch {
     // The strip is for what is known to be wrong; the number's own page says why it cannot be read.

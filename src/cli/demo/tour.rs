@@ -1,71 +1,26 @@
-//! `postrider demo`: shows a code and a broadcast on a temporary server.
+//! The tour: a code and a broadcast, with what each took.
 
-use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use clap::Args;
-use postrider::settings::Settings;
-use postrider::{RunningServer, Server, logging};
+use postrider::RunningServer;
 use postrider_actors::clock::Stopwatch;
-use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::client::{http, send};
-use super::error::CliError;
-use super::progress::Progress;
-use super::serve::Signals;
+use super::client::{DemoClient, print, text};
+use crate::cli::error::CliError;
+use crate::cli::progress::Progress;
 
 /// Time between two polls of the server.
 const POLL_EVERY: Duration = Duration::from_millis(50);
-/// The data is deleted anyway, so the shutdown may be quick.
-const GRACE: Duration = Duration::from_secs(5);
 const PHONE: &str = "+15550123456";
 
-#[derive(Debug, Clone, Args)]
-pub(crate) struct DemoArgs {
-    /// Recipients of the broadcast
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "100000",
-        value_parser = clap::value_parser!(u32).range(1..=900_000)
-    )]
-    pub(crate) recipients: u32,
-}
-
-/// Runs the demo. It leaves nothing behind, also when it is interrupted.
-pub(crate) async fn run(args: &DemoArgs) -> Result<(), CliError> {
-    let io = |what| move |source| CliError::Io { what, source };
-    let mut signals = Signals::new()?;
-    let directory = tempfile::Builder::new().prefix("postrider-demo-").tempdir();
-    let directory = directory.map_err(io("cannot make a temporary directory"))?;
-    let settings = settings(directory.path());
-    logging::start(&settings.log);
-    let server = Server::start(settings).await?;
-    let toured = tokio::select! {
-        toured = tour(&server, directory.path(), args.recipients) => toured,
-        () = signals.next() => Err(CliError::Interrupted),
-    };
-    let stopped = server.shutdown().await;
-    directory.close().map_err(io("cannot remove the temporary directory"))?;
-    toured?;
-    Ok(stopped?)
-}
-
-/// The settings of a sandbox, independent of those of this machine.
-fn settings(directory: &Path) -> Settings {
-    let mut settings = Settings::default();
-    settings.server.listen = ([127, 0, 0, 1], 0).into();
-    settings.server.data_dir = directory.to_owned();
-    settings.shutdown.grace_seconds = GRACE;
-    settings.log.level = tracing::metadata::LevelFilter::WARN;
-    // The demo polls often.
-    settings.limits.key_requests_per_hour = 0;
-    settings
-}
-
-async fn tour(server: &RunningServer, directory: &Path, recipients: u32) -> Result<(), CliError> {
+/// Shows a code and a broadcast.
+pub(super) async fn tour(
+    server: &RunningServer,
+    directory: &Path,
+    recipients: u32,
+) -> Result<(), CliError> {
     let api = DemoClient::of(server)?;
     print(&format!(
         "Postrider {} on http://{}, with its data in {}\n(where that is in memory, syncing costs \
@@ -87,14 +42,8 @@ async fn password(api: &DemoClient) -> Result<(), CliError> {
     let watch = Stopwatch::start();
     let sent = api.post("/otp/send", &json!({ "phone": PHONE })).await?;
     print(&format!("   sent to {PHONE}: durable and answered in {}\n", milliseconds(&watch)))?;
-    let (path, message) = (format!("/sandbox/messages?to=%2B{}&limit=1", &PHONE[1..]), "/data/0");
-    let delivered = loop {
-        let found = api.get(&path).await?;
-        match found.pointer(message) {
-            Some(delivered) => break delivered.clone(),
-            None => tokio::time::sleep(POLL_EVERY).await,
-        }
-    };
+    let path = format!("/sandbox/messages?to=%2B{}&limit=1", &PHONE[1..]);
+    let delivered = api.wait(&path, |found| found.pointer("/data/0").cloned()).await?;
     print(&format!("   the phone shows: {}\n", text(&delivered["text"])))?;
     let verify = json!({ "request_id": sent["request_id"], "otp": delivered["code"] });
     let watch = Stopwatch::start();
@@ -154,58 +103,6 @@ async fn broadcast(api: &DemoClient, recipients: u32) -> Result<(), CliError> {
     )
 }
 
-/// Calls the API with the key of the demo workspace.
-struct DemoClient {
-    http: reqwest::Client,
-    base: String,
-    key: String,
-}
-
-impl DemoClient {
-    fn of(server: &RunningServer) -> Result<Self, CliError> {
-        let base = format!("http://{}/v1", server.address());
-        let http = http(&base)?;
-        let key = server.demo_key().unwrap_or_default().to_owned();
-        Ok(Self { http, base, key })
-    }
-
-    async fn get(&self, path: &str) -> Result<Value, CliError> {
-        self.call(Method::GET, path, None).await
-    }
-
-    async fn post(&self, path: &str, body: &Value) -> Result<Value, CliError> {
-        self.call(Method::POST, path, Some(body)).await
-    }
-
-    async fn call(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, CliError> {
-        let url = format!("{}{path}", self.base);
-        let mut request = self.http.request(method, url).bearer_auth(&self.key);
-        if let Some(body) = body {
-            request = request.json(body);
-        }
-        send(&self.base, request).await
-    }
-
-    fn unexpected(&self, what: &str) -> CliError {
-        CliError::Answer { server: self.base.clone(), what: what.to_owned() }
-    }
-}
-
-fn print(text: &str) -> Result<(), CliError> {
-    let mut out = std::io::stdout().lock();
-    let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    printed.map_err(|source| CliError::Io { what: "standard output", source })
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
 fn milliseconds(watch: &Stopwatch) -> String {
     format!("{:.1} ms", watch.elapsed().as_secs_f64() * 1000.0)
 }
@@ -221,6 +118,18 @@ fn grouped(number: u64) -> String {
         grouped.push(digit);
     }
     grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_have_commas() {
+        for (number, shown) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), shown);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,142 @@
+//! `postrider demo`: shows a code and a broadcast on a temporary server, or serves one whose workspace
+//! has a history.
+
+mod client;
+mod history;
+mod tour;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use postrider::settings::Settings;
+use postrider::{RunningServer, Server, logging};
+use tempfile::TempDir;
+
+use super::error::CliError;
+use super::serve::Signals;
+use client::print;
+
+/// What the shutdown waits for. Data that is deleted anyway may be left at once.
+const GRACE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DemoArgs {
+    /// Recipients of the broadcast
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "100000",
+        value_parser = clap::value_parser!(u32).range(1..=900_000),
+        conflicts_with = "keep"
+    )]
+    pub(crate) recipients: u32,
+    /// Instead, fill the workspace with a history of a week, and serve it until a signal stops it
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// With --keep: address and port to listen on; a free port of this machine unless told
+    #[arg(long, value_name = "ADDR", requires = "keep")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// With --keep: directory that the data stays in, new or empty; unless told it goes at the end
+    #[arg(long, value_name = "DIR", requires = "keep")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+/// Where the data of a demo is.
+enum Place {
+    Temporary(TempDir),
+    Kept(PathBuf),
+}
+
+/// Runs the demo. It leaves nothing behind that was not asked for, also when it is interrupted.
+pub(crate) async fn run(args: &DemoArgs) -> Result<(), CliError> {
+    let mut signals = Signals::new()?;
+    let place = Place::of(args)?;
+    let settings = settings(args, place.path());
+    logging::start(&settings.log);
+    let server = Server::start(settings).await?;
+    let shown = tokio::select! {
+        shown = show(&server, place.path(), args) => shown,
+        () = signals.next() => Err(CliError::Interrupted),
+    };
+    // What is served ends with a signal, and that is its end.
+    let shown = match shown {
+        Ok(Shown::Served(_receiver)) => tokio::select! {
+            () = signals.next() => Ok(()),
+            () = server.engine().ended() => Err(CliError::EngineEnded),
+        },
+        Ok(Shown::Toured) => Ok(()),
+        Err(error) => Err(error),
+    };
+    let stopped = server.shutdown().await;
+    place.close()?;
+    shown?;
+    Ok(stopped?)
+}
+
+/// What a demo has come to.
+enum Shown {
+    Toured,
+    /// The endpoint of a webhook answers as long as this is there.
+    Served(history::Receiver),
+}
+
+async fn show(server: &RunningServer, path: &Path, args: &DemoArgs) -> Result<Shown, CliError> {
+    if !args.keep {
+        tour::tour(server, path, args.recipients).await?;
+        return Ok(Shown::Toured);
+    }
+    let receiver = history::make(server, path).await?;
+    print(&format!("\n{}", server.banner()))?;
+    let end = match &args.data_dir {
+        None => "goes then".to_owned(),
+        Some(path) => format!("stays: `postrider --data-dir {}` serves it again", path.display()),
+    };
+    print(&format!("\nCtrl-C stops the server; its data {end}.\n"))?;
+    Ok(Shown::Served(receiver))
+}
+
+impl Place {
+    fn of(args: &DemoArgs) -> Result<Self, CliError> {
+        let Some(path) = &args.data_dir else {
+            let made = tempfile::Builder::new().prefix("postrider-demo-").tempdir();
+            let what = "cannot make a temporary directory";
+            return Ok(Self::Temporary(made.map_err(|source| CliError::Io { what, source })?));
+        };
+        // A second history would be made of the same contacts.
+        if path.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(CliError::NotEmpty(path.clone()));
+        }
+        Ok(Self::Kept(path.clone()))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Temporary(directory) => directory.path(),
+            Self::Kept(path) => path,
+        }
+    }
+
+    fn close(self) -> Result<(), CliError> {
+        match self {
+            Self::Temporary(directory) => directory.close().map_err(|source| CliError::Io {
+                what: "cannot remove the temporary directory",
+                source,
+            }),
+            Self::Kept(_) => Ok(()),
+        }
+    }
+}
+
+/// The settings of a sandbox, independent of those of this machine.
+fn settings(args: &DemoArgs, directory: &Path) -> Settings {
+    let mut settings = Settings::default();
+    settings.server.listen = args.listen.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
+    settings.server.data_dir = directory.to_owned();
+    settings.shutdown.grace_seconds = GRACE;
+    settings.log.level = tracing::metadata::LevelFilter::WARN;
+    // The demo polls often.
+    settings.limits.key_requests_per_hour = 0;
+    settings
+}

@@ -1,0 +1,124 @@
+/** The dialogs of a template: a new one, and one filled in as a phone would show it. */
+import { part, patch, post } from '../lib/api.js';
+import { debounce, submit } from '../lib/dom.js';
+import { words } from '../lib/format.js';
+import { t } from '../lib/i18n.js';
+import { html, refresh } from '../lib/render.js';
+import { adminPath, session } from '../lib/session.js';
+import { bound, boundSelect, sending } from './bound.js';
+import { filled, places } from './bubble.js';
+import { dialog, overlay } from './dialog.js';
+import { field, formError } from './form.js';
+
+/** @typedef {import('../lib/types.js').Template} Template */
+
+/** By the workspace's own interface; an older server has the administration's only.
+ * @param {(path: string) => Promise<any>} run @param {string} rest of the path */
+async function own(run, rest) {
+  try {
+    return await run(`/v1/templates${rest}`);
+  } catch (error) {
+    if (!(/** @type {any} */ (error).missing)) throw error;
+    return run(adminPath(`/templates${rest}`));
+  }
+}
+
+/** @param {Template} x @param {string} status */
+export const setStatus = (x, status) =>
+  own((path) => patch(path, { status }), `/${part(x.name)}/${part(x.language)}`);
+
+/** As a phone shows it. @param {any[]} components */
+export const onPhone = (components) => html`<div class="template-phone">${components.map(
+  (c, i) => html`<p key=${i} class=${`template-part ${String(c.type).toLowerCase()}`} dir="auto">${
+    c.text ?? (c.buttons ?? []).map((/** @type {any} */ b) => html`<span key=${b.text} class="template-button">${b.text}</span>`)
+  }${c.text || c.buttons ? '' : words(c.format)}</p>`,
+)}</div>`;
+
+/** @param {() => unknown} after */
+export function newTemplate(after) {
+  const state = {
+    name: '',
+    language: 'en',
+    category: 'utility',
+    header: '',
+    text: '',
+    footer: '',
+    buttons: '',
+    busy: false,
+    error: /** @type {any} */ (null),
+  };
+  const components = () => {
+    const buttons = state.buttons.split(',').map((x) => x.trim()).filter(Boolean);
+    return [
+      ...(state.header.trim() ? [{ type: 'HEADER', format: 'TEXT', text: state.header.trim() }] : []),
+      { type: 'BODY', text: state.text },
+      ...(state.footer.trim() ? [{ type: 'FOOTER', text: state.footer.trim() }] : []),
+      ...(buttons.length ? [{ type: 'BUTTONS', buttons: buttons.map((text) => ({ type: 'QUICK_REPLY', text })) }] : []),
+    ];
+  };
+  const save = () =>
+    sending(state, async () => {
+      const { name, language, category } = state;
+      const status = session.sandbox ? { status: 'approved' } : {};
+      const body = { name: name.trim(), language: language.trim(), category, components: components(), ...status };
+      await own((path) => post(path, body), '');
+      close();
+      await after();
+    });
+  const close = overlay(() =>
+    dialog(
+      t('New template'),
+      () => close(),
+      html`<form class="stack" onsubmit=${submit(save)}>
+      ${bound(state, 'name', { label: t('Name'), required: true, focus: true, mono: true, placeholder: 'order_shipped', hint: t('Small letters, digits and _') })}
+      <div class="columns tight">${bound(state, 'language', { label: t('Language'), required: true })}
+        ${boundSelect(state, 'category', t('Category'), ['utility', 'marketing', 'authentication'].map((c) => [c, words(c)]))}</div>
+      ${bound(state, 'header', { label: t('Heading'), dir: 'auto', hint: t('optional') })}
+      ${bound(state, 'text', { label: t('Text'), rows: 4, dir: 'auto', hint: t('{{1}}, {{2}} … are places that each message fills in') })}
+      <div class="columns tight">${bound(state, 'footer', { label: t('Footer'), dir: 'auto', hint: t('optional') })}
+        ${bound(state, 'buttons', { label: t('Buttons'), dir: 'auto', hint: t('Separated by commas') })}</div>
+      ${state.text.trim() ? onPhone(components()) : ''}
+      ${formError(state.error, ['name', 'language'])}
+      <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary"
+        ?disabled=${state.busy || !state.text.trim()}>${t('Add template')}</button></div></form>`,
+    ),
+  );
+}
+
+/** Fills a template's places in; the server says what becomes of it. @param {Template} x */
+export function tryTemplate(x) {
+  const state = { values: /** @type {string[]} */ ([]), text: filled(x), error: /** @type {any} */ (null) };
+  let turn = 0;
+  const render = debounce(async () => {
+    const mine = ++turn;
+    const parameters = Array.from({ length: places(x) }, (_, i) => ({ type: 'text', text: state.values[i] ?? '' }));
+    try {
+      const path = `/v1/messaging/templates/${part(x.name)}/${part(x.language)}/render`;
+      const { text } = await post(path, { components: parameters.length ? [{ type: 'body', parameters }] : [] });
+      if (mine === turn) Object.assign(state, { text, error: null });
+    } catch (error) {
+      if (mine === turn && !(/** @type {any} */ (error).missing)) state.error = error;
+    }
+    refresh();
+  }, 150);
+  const close = overlay(() =>
+    dialog(
+      t('Fill in {name}', { name: x.name }),
+      () => close(),
+      html`<div class="stack">${Array.from({ length: places(x) }, (_, i) =>
+        field({
+          label: `{{${i + 1}}}`,
+          value: state.values[i] ?? '',
+          dir: 'auto',
+          focus: i === 0,
+          input: (v) => {
+            state.values[i] = v;
+            state.text = filled(x, state.values);
+            render();
+          },
+        }),
+      )}<p class="template-text" dir="auto" role="status">${state.text}</p>${formError(state.error)}</div>`,
+      { kind: 'small' },
+    ),
+  );
+}
