@@ -9,10 +9,10 @@ const BINARY = process.env.POSTRIDER ?? path.resolve('../debug/postrider');
 export const APP = path.resolve('../../src/ui/app');
 
 /** The built binary on a free port, or, started again, on the port that it had.
- * @param {string} directory of its data */
-async function start(directory, listen = '127.0.0.1:0') {
+ * @param {string} directory of its data @param {Record<string, string>} more of its environment */
+async function start(directory, more, listen = '127.0.0.1:0') {
   const arguments_ = ['--data-dir', directory, '--listen', listen];
-  const server = spawn(BINARY, arguments_, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, NO_COLOR: '1' } });
+  const server = spawn(BINARY, arguments_, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...more, NO_COLOR: '1' } });
   let said = '';
   const link = await new Promise((found, fail) => {
     const heard = (piece) => {
@@ -33,9 +33,9 @@ async function start(directory, listen = '127.0.0.1:0') {
 }
 
 /** A server of its own, and what a test does with it. */
-export async function makeWorld() {
+export async function makeWorld(env = {}) {
   const directory = mkdtempSync(path.join(tmpdir(), 'postrider-ui-'));
-  let server = await start(directory);
+  let server = await start(directory, env);
   const { link } = server;
   const { origin, host } = new URL(link);
   const secret = (name) => readFileSync(path.join(directory, name), 'utf8').trim();
@@ -51,17 +51,18 @@ export async function makeWorld() {
     if (!answer.ok) throw new Error(`${method} ${where}: ${answer.status} ${text}`);
     return text ? JSON.parse(text) : null;
   };
-  const described = Object.keys((await (await fetch(`${origin}/openapi.json`)).json()).paths);
+  const { paths } = await (await fetch(`${origin}/openapi.json`)).json();
+  const described = Object.entries(paths).flatMap(([it, methods]) => [it, ...Object.keys(methods).map((m) => `${it}#${m}`)]);
   return {
     origin, link, key, admin, api,
     said: () => server.said(),
-    /** Whether the server has these paths yet. */
+    /** Whether the server has these paths yet, such as `/v1/me` or `/v1/me#get`. */
     has: (...paths) => paths.every((it) => described.includes(it)),
     /** The link of somebody with a role in the workspace. */
     person: async (role, email = `${role}@example.com`) =>
       (await api('POST', '/admin/v1/users/link', { email, workspace: 'demo', role })).url,
     kill: () => server.kill(),
-    restart: async () => void (server = await start(directory, host)),
+    restart: async () => void (server = await start(directory, env, host)),
     end: async () => {
       await server.kill();
       rmSync(directory, { recursive: true, force: true });
@@ -91,8 +92,11 @@ export async function signIn(page, link) {
 }
 
 export const test = base.extend({
-  world: async ({}, use) => {
-    const world = await makeWorld();
+  /** Settings of its server. */
+  env: async ({}, use) => use({}),
+
+  world: async ({ env }, use) => {
+    const world = await makeWorld(env);
     await use(world);
     await world.end();
   },

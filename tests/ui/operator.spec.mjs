@@ -1,0 +1,108 @@
+/** The operator: numbers, the whole server, and a number whose token has expired. */
+import { createServer } from 'node:http';
+import { expect, heading, test, visit } from './world.mjs';
+import { AT, numberRow, paged, standIn } from './stand-in.mjs';
+
+test('the operator sees workspaces, numbers and the system at a glance', async ({ signed: page }) => {
+  const row = { workspace: 'demo', state: 'live', parked_reason: null, credits: 1200, otp_last_hour: 7, messages_last_hour: 9, numbers_stopped: 1, webhooks_failing: 2 };
+  const parked = { ...row, workspace: 'late', state: 'parked', parked_reason: 'its journal is damaged', numbers_stopped: 0, webhooks_failing: 0 };
+  const server = await standIn(page, {
+    'GET /admin/v1/overview': () => ({ data: [row, parked] }),
+    'POST /admin/v1/workspaces/late/unpark': () => [202],
+    'GET /admin/v1/workspaces/demo/numbers': () => paged([numberRow({ state: 'slow', reason: 'the channel asks for fewer' })]),
+    'GET /admin/v1/system': () => ({
+      version: '0.1.0', started_at: AT, now: AT, offset_seconds: 0, ready: true,
+      storage: { state: 'ready', commit_p99_ms: 3.2, disk_free_bytes: 5e9, data_bytes: 1e6 },
+      snapshots: { last_at: AT, bytes: 1000 }, workspaces: { live: 2, parked: 1 }, settings: { 'server.listen': '127.0.0.1:8080', 'admin.token': 'set' },
+    }),
+  });
+  await visit(page, '/operator');
+  const late = page.getByRole('table', { name: 'Workspaces' }).getByRole('row', { name: /late/ });
+  await expect(late).toContainText('its journal is damaged');
+  await late.getByRole('button', { name: 'Start again' }).click();
+  await expect.poll(() => server.called('POST', /unpark/).length).toBe(1);
+  await visit(page, '/operator/numbers');
+  const number = page.getByRole('table', { name: 'Numbers' }).getByRole('row', { name: /\+15550001111/ });
+  await expect(number).toContainText('the channel asks for fewer');
+  await visit(page, '/operator/system');
+  await expect(page.getByRole('main')).toContainText('commit p99 3.2 ms');
+  await expect(page.getByRole('table', { name: 'Settings in force' })).toContainText('set');
+});
+
+test('pages of the operator go on where the server has less', async ({ signed: page }) => {
+  const missing = () => [404, { code: 'NOT_FOUND', message: 'there is no such route', request_id: 'req_1' }];
+  await standIn(page, { 'GET /admin/v1/overview': missing, 'GET /admin/v1/system': missing, 'GET /v1/requests': missing, 'GET /admin/v1/workspaces/*/numbers/*': missing });
+  await visit(page, '/operator');
+  await expect(page.getByRole('table', { name: 'Workspaces' }).getByRole('row', { name: /demo/ })).toBeVisible();
+  for (const path of ['/operator/system', '/requests']) {
+    await visit(page, path);
+    await expect(page.getByRole('alert')).toContainText('This server has no such interface yet.');
+  }
+  await visit(page, '/operator/numbers');
+  await page.getByRole('table', { name: 'Numbers' }).getByRole('link').first().click();
+  await expect(page.getByRole('status', { name: 'Number state' })).toContainText('Open');
+});
+
+/** The provider's interface, with one token that it takes. */
+async function provider() {
+  const state = { token: 'first-token', sent: [] };
+  const server = createServer(async (request, response) => {
+    let body = '';
+    for await (const piece of request) body += piece;
+    const expired = request.headers.authorization !== `Bearer ${state.token}`;
+    const error = { message: 'Error validating access token: Session has expired', type: 'OAuthException', code: 190 };
+    if (!expired) state.sent.push(body);
+    const answer = expired ? { error } : { messages: [{ id: `wamid.${state.sent.length}` }] };
+    response.writeHead(expired ? 401 : 200, { 'Content-Type': 'application/json' }).end(JSON.stringify(answer));
+  });
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  return { state, address: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
+}
+
+const journey5 = test.extend({
+  channel: async ({}, use) => {
+    const channel = await provider();
+    await use(channel);
+    channel.close();
+  },
+  env: async ({ channel }, use) => use({ POSTRIDER__CLOUD_API__BASE_URL: channel.address }),
+});
+
+journey5('5: the provider\'s token expires, is replaced, and what waited is sent', async ({ signed: page, world, channel }) => {
+  const path = '/admin/v1/workspaces/demo/numbers';
+  for (const old of (await world.api('GET', path)).data) await world.api('DELETE', `${path}/${old.id}`);
+  await world.api('POST', path, {
+    kind: 'cloud_api', phone: '+15550001111', phone_number_id: '1065403522', account_id: '1022901293', token: 'first-token',
+    app_secret: 'secret-of-the-app', verify_token: 'verify-me',
+  });
+  channel.state.token = 'second-token';
+  const phones = [...Array(5).keys()].map((i) => `+1555010080${i}`);
+  const started = Date.now();
+  for (const to of phones) await world.api('POST', '/v1/messaging/send', { to, type: 'template', template: { name: 'welcome', language: 'en' } });
+  const strip = page.getByRole('alert', { name: 'Problems' });
+  await expect(strip).toBeVisible();
+  console.log(`the strip is there ${Date.now() - started} ms after the first message`);
+  for (const [where, title] of [['/contacts', 'Contacts'], ['/me', 'My account']]) {
+    await visit(page, where);
+    await expect(heading(page, title)).toBeVisible();
+    await expect(strip).toBeVisible();
+  }
+  await strip.getByRole('link', { name: 'Look at it' }).click();
+  await expect(heading(page, '+15550001111')).toBeVisible();
+  const state = page.getByRole('status', { name: 'Number state' });
+  await expect(state).toContainText('Stopped');
+  await expect(state).toContainText(/expired/i);
+  if (world.has('/admin/v1/workspaces/{workspace}/numbers/{number_id}#get')) {
+    await expect(state).toContainText('since');
+    await expect(page.getByRole('table', { name: 'Lanes' }).getByRole('row', { name: /Single/ })).toContainText('5');
+  }
+  await page.getByRole('button', { name: 'Replace token' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Replace token' });
+  await dialog.getByLabel('New token').fill('second-token');
+  await dialog.getByRole('button', { name: 'Replace token' }).click();
+  await expect(state).toContainText('Open');
+  await expect(strip).toHaveCount(0);
+  // Nothing is lost, and each is sent once.
+  await expect.poll(() => channel.state.sent.length).toBe(phones.length);
+  for (const to of phones) expect(channel.state.sent.filter((it) => it.includes(to.slice(1)))).toHaveLength(1);
+});

@@ -1,0 +1,262 @@
+/** What people of a workspace work with: contacts, keys, templates, webhooks, notes, files. */
+import { readFileSync } from 'node:fs';
+import { expect, heading, HOSTILE, test, visit } from './world.mjs';
+import { AT, list, paged, REAL, standIn } from './stand-in.mjs';
+
+const contact = (n, more = {}) => ({
+  id: `con_${n}`, name: `Person ${n}`, phone: `+1555010${1000 + n}`, email: null, tags: [], custom_fields: {}, created_at: AT, updated_at: AT, ...more,
+});
+
+test('contacts are filtered, and all that were found are tagged at once', async ({ signed: page, world }) => {
+  test.skip(REAL && !world.has('/v1/contacts/bulk'), 'the server changes no contacts at once yet');
+  const all = [1, 2, 3].map((n) => contact(n, { tags: ['vip'] }));
+  const server = await standIn(page, {
+    'GET /v1/contacts': (_, url) => paged(url.searchParams.get('tags_none') === 'vip' ? [] : all),
+    'GET /v1/contacts/tags': () => ({ data: [{ tag: 'vip', contacts: 3 }] }),
+    'POST /v1/contacts/bulk': () => [202, { contacts: 3 }],
+  });
+  if (REAL) for (const { name, phone, tags } of all) await world.api('POST', '/v1/contacts', { name, phone, tags });
+  await visit(page, '/contacts');
+  await page.getByRole('button', { name: 'Filter' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Filter' });
+  await dialog.getByLabel('Any of the tags').fill('vip, ');
+  await dialog.getByLabel('Own field').fill('city');
+  await dialog.getByLabel('Its value').fill('Paris');
+  await dialog.getByRole('button', { name: 'Show' }).click();
+  expect(new URL(page.url()).searchParams.get('tags_any')).toBe('vip');
+  await expect.poll(() => server.called('GET', /^\/v1\/contacts\?/).at(-1)?.path).toContain('custom_fields.city=Paris');
+  await page.getByRole('button', { name: 'Remove city: Paris' }).click();
+  await expect.poll(() => server.called('GET', /^\/v1\/contacts\?/).at(-1)?.path).not.toContain('custom_fields');
+  await page.getByRole('checkbox', { name: 'Select Person 2' }).check();
+  const bar = page.getByRole('toolbar', { name: 'Selected contacts' });
+  await bar.getByRole('button', { name: 'Select all 3' }).click();
+  await bar.getByRole('button', { name: 'Add tag' }).click();
+  const tag = page.getByRole('dialog', { name: 'Add tag' });
+  await tag.getByLabel('Tag').fill('gold');
+  await tag.getByRole('button', { name: 'Add tag' }).click();
+  await expect(bar).toHaveCount(0);
+  expect(server.called('POST', /bulk/).at(-1).body).toEqual({ filter: { tags_any: ['vip'] }, add_tags: ['gold'] });
+});
+
+test('where contacts cannot be changed at once, they are changed one by one', async ({ signed: page, world }) => {
+  const made = await world.api('POST', '/v1/contacts', { name: 'Ada', phone: '+15550100331' });
+  await standIn(page, { 'POST /v1/contacts/bulk': () => [404, { code: 'NOT_FOUND', message: 'there is no such route' }] });
+  await visit(page, '/contacts');
+  await page.getByRole('checkbox', { name: 'Select Ada' }).check();
+  await page.getByRole('toolbar', { name: 'Selected contacts' }).getByRole('button', { name: 'Add tag' }).click();
+  await page.getByRole('dialog', { name: 'Add tag' }).getByLabel('Tag').fill('gold');
+  await page.getByRole('dialog', { name: 'Add tag' }).getByRole('button', { name: 'Add tag' }).click();
+  await expect.poll(async () => (await world.api('GET', `/v1/contacts/${made.id}`)).tags).toEqual(['gold']);
+});
+
+test('a contact\'s timeline grows as it is read', async ({ signed: page, world }) => {
+  test.skip(REAL && !world.has('/v1/contacts/{contact_id}/timeline'), 'the server has no timeline yet');
+  const made = await world.api('POST', '/v1/contacts', { name: 'Ada', phone: '+15550100332' });
+  const event = (n) => ({ id: `evt_${n}`, type: 'message.received', timestamp: AT, sequence: n, data: { text: `text ${n}` } });
+  await standIn(page, {
+    'GET /v1/contacts/*/timeline': (_, url) => (url.searchParams.has('cursor') ? list([event(1)]) : { data: [event(2)], next_cursor: 'next' }),
+  });
+  await visit(page, `/contacts/${made.id}`);
+  const timeline = page.getByRole('list', { name: 'Timeline' });
+  await expect(timeline.getByRole('listitem')).toHaveCount(REAL ? /\d/ : 1);
+  if (REAL) return;
+  await page.getByRole('button', { name: 'Show more' }).click();
+  await expect(timeline.getByRole('listitem')).toHaveCount(2);
+});
+
+test('a key has an end and a limit of its own, and is changed', async ({ signed: page, world }) => {
+  test.skip(REAL && !world.has('/admin/v1/workspaces/{workspace}/keys/{key_id}#patch'), 'the server changes no keys yet');
+  const server = await standIn(page, { 'PATCH /admin/v1/workspaces/demo/keys/*': (body) => ({ id: 'key_1', scopes: [], limits: {}, prefix: 'pr_', created_at: AT, ...body }) });
+  await visit(page, '/keys');
+  await page.getByRole('button', { name: 'New key' }).first().click();
+  const dialog = page.getByRole('dialog', { name: 'New key' });
+  await dialog.getByRole('textbox', { name: 'Name' }).fill('shop');
+  await dialog.getByRole('textbox', { name: 'Expires' }).fill('2099-01-31 09:30');
+  await dialog.getByRole('textbox', { name: 'Requests in an hour' }).fill('500');
+  await dialog.getByRole('textbox', { name: 'Addresses' }).fill('10.1.0.0/16');
+  await dialog.getByRole('button', { name: 'Create key' }).click();
+  await expect(dialog.getByRole('textbox', { name: 'API key' })).toHaveValue(/^pr_/);
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  const made = (await world.api('GET', '/admin/v1/workspaces/demo/keys')).data.find((it) => it.name === 'shop');
+  expect(made).toMatchObject({ limits: { key_requests_per_hour: 500 }, allowed_subnets: ['10.1.0.0/16'] });
+  expect(made.expires_at).toMatch(/^2099-01-3/);
+  const row = page.getByRole('row', { name: /shop/ });
+  await expect(row).toContainText('until');
+  await row.getByRole('button', { name: 'Edit' }).click();
+  const edit = page.getByRole('dialog', { name: 'Edit key' });
+  await expect(edit.getByRole('textbox', { name: 'Expires' })).toHaveValue('2099-01-31 09:30');
+  await edit.getByRole('textbox', { name: 'Name' }).fill('the shop');
+  await edit.getByRole('textbox', { name: 'Expires' }).fill('');
+  await edit.getByRole('button', { name: 'Save' }).click();
+  await expect(edit).toHaveCount(0);
+  expect(server.called('PATCH', /keys/).at(-1).body).toMatchObject({ name: 'the shop', expires_at: null });
+});
+
+test('a template is made, filled in, and told when it stops being approved', async ({ signed: page, world }) => {
+  await standIn(page, { 'POST /v1/messaging/templates/*/*/render': () => ({ text: 'Hello Ada, from the server' }) });
+  await visit(page, '/templates');
+  await page.getByRole('button', { name: 'New template' }).click();
+  const dialog = page.getByRole('dialog', { name: 'New template' });
+  await dialog.getByRole('textbox', { name: 'Name' }).fill('hello_you');
+  await dialog.getByRole('textbox', { name: 'Heading' }).fill(HOSTILE);
+  await dialog.getByRole('textbox', { name: 'Text' }).fill('Hello {{1}}');
+  await dialog.getByRole('textbox', { name: 'Buttons' }).fill('Yes, No');
+  await dialog.getByRole('button', { name: 'Add template' }).click();
+  const card = page.getByRole('list', { name: 'Templates' }).getByRole('listitem').filter({ hasText: 'hello_you' });
+  await expect(card).toContainText('Approved');
+  await card.getByRole('button', { name: 'Fill in' }).click();
+  const fill = page.getByRole('dialog', { name: 'Fill in hello_you' });
+  await fill.getByRole('textbox', { name: '{{1}}' }).fill('Ada');
+  await expect(fill.getByRole('status')).toHaveText(REAL ? 'Hello Ada' : 'Hello Ada, from the server');
+  await page.keyboard.press('Escape');
+
+  await world.api('POST', '/v1/contacts', { name: 'Ada', phone: '+15550100333', tags: ['gold'] });
+  const segment = await world.api('POST', '/v1/segments', { name: 'Gold', filter: { tags_any: ['gold'] } });
+  await visit(page, `/broadcasts/new?segment=${segment.id}`);
+  await page.getByRole('combobox', { name: 'Template' }).selectOption({ label: 'hello_you (en)' });
+  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('To gold');
+  await page.getByRole('combobox', { name: '{{1}}' }).selectOption('name');
+  await expect(page.getByRole('region', { name: 'Preview' })).toContainText('Hello Ada');
+  await world.api('PATCH', '/admin/v1/workspaces/demo/templates/hello_you/en', { status: 'paused' });
+  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('To all gold');
+  await expect(page.getByRole('main')).toContainText(/paused|not approved/i);
+});
+
+test('a delivery shows what was sent and what came back; a rotated secret shows its end', async ({ signed: page, world }) => {
+  test.skip(REAL, 'what a real one answers is checked in journey 2');
+  const hook = await world.api('POST', '/v1/webhooks', { url: 'http://127.0.0.1:9/hooks', events: ['otp.verified'] });
+  const row = { id: 'dlv_1', event_id: 'evt_1', event_ids: ['evt_1'], type: 'otp.verified', attempt: 3, status: 500, error: 'status', latency_ms: 12, response: 'no', at: AT, next_retry_at: null };
+  await standIn(page, {
+    'GET /v1/webhooks/*/deliveries': () => paged([row]),
+    'GET /v1/webhooks/*/deliveries/*': () => ({
+      ...row, request: { headers: { 'webhook-id': 'evt_1' }, body: `{"type":"otp.verified","data":{"phone":"${'+15550100334'}"}}` },
+      response: { headers: { server: 'shop' }, body: `<h1>${HOSTILE}</h1>` },
+    }),
+    'GET /v1/webhooks/*': () => ({
+      ...hook, health: { success_24h: 0.5, p95_ms: 80, waiting: 4, oldest_seconds: 60, breaker_open: true }, previous_secret_ends_at: '2099-01-31T09:30:00.000Z',
+    }),
+  });
+  await visit(page, `/webhooks/${hook.id}`);
+  await expect(page.getByRole('main')).toContainText('50%');
+  await expect(page.getByRole('main')).toContainText('The old secret signs too until');
+  await page.getByRole('table', { name: 'Deliveries' }).getByRole('row').nth(1).getByRole('button').first().click();
+  const detail = page.getByRole('complementary', { name: 'Delivery' });
+  await expect(detail).toContainText('"phone": "+15550100334"');
+  await expect(detail).toContainText(HOSTILE);
+  await detail.getByText('Headers').first().click();
+  await expect(detail).toContainText('webhook-id');
+  await expect(detail).not.toContainText('No answer');
+});
+
+test('agents leave notes, answer with quick replies, and see who is typing', async ({ signed: page, world }) => {
+  test.skip(REAL && !world.has('/v1/quick-replies'), 'the server has no quick replies yet');
+  const notes = [];
+  const replies = [{ id: 'qr_1', name: 'Greeting', text: 'Hello, how can we help?' }];
+  const server = await standIn(page, {
+    'GET /v1/conversations/*/notes': () => list(notes),
+    'POST /v1/conversations/*/notes': (body) => [201, (notes.unshift({ id: `note_${notes.length}`, text: body.text, author: { id: 'usr_1', name: 'Ada' }, created_at: AT }), notes[0])],
+    'GET /v1/quick-replies': () => list(replies),
+    'POST /v1/quick-replies': (body) => [201, (replies.push({ id: `qr_${replies.length + 1}`, ...body }), replies.at(-1))],
+    'DELETE /v1/quick-replies/*': () => (replies.pop(), [204]),
+    'POST /v1/conversations/*/typing': () => [204],
+  });
+  await world.api('POST', '/v1/sandbox/inbound', { from: '+15550100335', name: 'Grace', text: 'Hello?' });
+  const { id } = (await world.api('GET', '/v1/conversations?limit=1')).data[0];
+  await page.setViewportSize({ width: 1400, height: 860 });
+  await visit(page, `/inbox/${id}`);
+  const region = page.getByRole('region', { name: 'Notes' });
+  await region.getByLabel('Note').fill(`${HOSTILE} is polite`);
+  await region.getByRole('button', { name: 'Add note' }).click();
+  await expect(region.getByRole('listitem')).toContainText('is polite');
+  await page.getByRole('button', { name: 'Quick replies' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Quick replies' });
+  await dialog.getByRole('textbox', { name: 'Name' }).fill('Thanks');
+  await dialog.getByRole('textbox', { name: 'Text' }).fill('Thank you for writing.');
+  await dialog.getByRole('button', { name: 'Add', exact: true }).click();
+  await expect(dialog.getByRole('listitem').filter({ hasText: 'Thanks' })).toBeVisible();
+  await page.keyboard.press('Escape');
+  await page.getByRole('combobox', { name: 'Quick reply' }).selectOption({ label: 'Thanks' });
+  const reply = page.getByRole('textbox', { name: 'Reply' });
+  await expect(reply).toHaveValue('Thank you for writing.');
+  await expect(reply).toBeFocused();
+  await expect.poll(() => server.called('POST', /typing/).length).toBeGreaterThan(0);
+  // On a narrow screen the contact lies over the thread, and goes again.
+  await page.setViewportSize({ width: 900, height: 860 });
+  await expect(region).toBeHidden();
+  await page.getByRole('button', { name: 'Contact', exact: true }).click();
+  await expect(region).toBeVisible();
+  await page.getByRole('complementary', { name: 'Contact' }).getByRole('button', { name: 'Close' }).click();
+  await expect(region).toBeHidden();
+});
+
+test('an inbox without notes and quick replies works on', async ({ signed: page, world }) => {
+  const missing = () => [404, { code: 'NOT_FOUND', message: 'there is no such route' }];
+  await standIn(page, { 'GET /v1/conversations/*/notes': missing, 'GET /v1/quick-replies': missing, 'POST /v1/conversations/*/typing': missing });
+  await world.api('POST', '/v1/sandbox/inbound', { from: '+15550100336', name: 'Grace', text: 'Hello?' });
+  const { id } = (await world.api('GET', '/v1/conversations?limit=1')).data[0];
+  await visit(page, `/inbox/${id}`);
+  await page.getByRole('textbox', { name: 'Reply' }).fill('Here we are');
+  await page.getByRole('button', { name: 'Send reply' }).click();
+  await expect(page.getByRole('log', { name: 'Thread' })).toContainText('Here we are');
+  await expect(page.getByRole('alert')).toHaveCount(0);
+  await expect(page.getByRole('button', { name: 'Quick replies' })).toHaveCount(0);
+});
+
+test('recipients, statistics and events are taken along as files', async ({ signed: page, world }) => {
+  test.skip(REAL && !world.has('/v1/requests'), 'the server writes no CSV yet');
+  const { broadcast_id: id } = await world.api('POST', '/v1/messaging/broadcasts', { name: 'Few', template_name: 'spring_sale', recipients: ['+15550100337'] });
+  const server = await standIn(page, {
+    'GET /v1/messaging/broadcasts/*/recipients': (_, url, request) =>
+      request.headers()['accept'] === 'text/csv' ? { file: 'to,status\r\n+15550100337,sent\r\n', type: 'text/csv; charset=utf-8' } : list([]),
+    'GET /v1/events': (_, url, request) =>
+      request.headers()['accept'] === 'application/x-ndjson' ? { file: '{"id":"evt_1"}\n', type: 'application/x-ndjson' } : list([]),
+  });
+  const taken = async (name) => {
+    const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name }).click()]);
+    return [file.suggestedFilename(), readFileSync(await file.path(), 'utf8')];
+  };
+  await visit(page, `/broadcasts/${id}`);
+  await page.getByRole('combobox', { name: 'Outcome' }).selectOption('sent');
+  expect(await taken('Download CSV')).toEqual([`${id}.csv`, expect.stringContaining('+15550100337,sent')]);
+  expect(server.calls.at(-1).path).toContain('status=sent');
+  await visit(page, '/events');
+  expect(await taken('Download JSON')).toEqual(['events.jsonl', expect.stringContaining('"id":"evt_')]);
+  // Statistics are written here, where the server answers JSON only.
+  await visit(page, '/analytics/codes');
+  const [name, text] = await taken('Download CSV');
+  expect(name).toMatch(/^codes-\d{4}-.*\.csv$/);
+  expect(text).toMatch(/^day,sent,verified,failed\r\n|^day,/);
+});
+
+test('an import skips or updates what is there, as it is told', async ({ signed: page, world }) => {
+  test.skip(REAL, 'the answers of a real one are checked by its own tests');
+  const server = await standIn(page, {
+    'POST /v1/contacts/batch': (body) => ({ data: body.contacts.map((_, i) => ({ status: 200, outcome: ['created', 'updated', 'skipped'][i % 3] })) }),
+  });
+  await visit(page, '/import');
+  const csv = `name,phone\r\n${[1, 2, 3].map((n) => `Person ${n},+1555010034${n}`).join('\r\n')}`;
+  await page.getByLabel('CSV file').setInputFiles({ name: 'people.csv', mimeType: 'text/csv', buffer: Buffer.from(csv) });
+  await page.getByRole('combobox', { name: 'A contact with the same phone' }).selectOption('update');
+  await page.getByRole('button', { name: 'Import', exact: true }).click();
+  await expect(page.getByRole('status', { name: 'Imported' })).toHaveText('2');
+  expect(server.called('POST', /batch/)[0].body).toMatchObject({ on_conflict: 'update' });
+  expect(server.called('POST', /batch/)[0].headers['idempotency-key']).toMatch(/^import-.*-update-\d+$/);
+});
+
+test('journey 1 by keyboard alone', async ({ signed: page }) => {
+  await expect(heading(page, 'Phone')).toBeVisible();
+  const reach = async (locator) => {
+    for (let i = 0; i < 60; i++) {
+      if (await locator.evaluate((node) => node === document.activeElement)) return;
+      await page.keyboard.press('Tab');
+    }
+    throw new Error(`${locator} is not reached by Tab`);
+  };
+  await reach(page.getByRole('textbox', { name: 'Phone number' }));
+  await page.keyboard.press('Enter');
+  const code = page.getByRole('status', { name: 'Code', exact: true });
+  await expect(code).toHaveText(/^\d{6}$/);
+  await reach(page.getByRole('textbox', { name: 'Enter code' }));
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('status', { name: 'Verification' })).toHaveText('Verified');
+});
