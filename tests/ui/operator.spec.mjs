@@ -34,8 +34,9 @@ test('pages of the operator go on where the server has less', async ({ signed: p
   await standIn(page, { 'GET /admin/v1/overview': missing, 'GET /admin/v1/system': missing, 'GET /v1/requests': missing, 'GET /admin/v1/workspaces/*/numbers/*': missing });
   await visit(page, '/operator');
   await expect(page.getByRole('table', { name: 'Workspaces' }).getByRole('row', { name: /demo/ })).toBeVisible();
-  for (const path of ['/operator/system', '/requests']) {
+  for (const [path, title] of [['/operator/system', 'Operator'], ['/requests', 'Requests']]) {
     await visit(page, path);
+    await expect(heading(page, title)).toBeVisible();
     await expect(page.getByRole('alert')).toContainText('This server has no such interface yet.');
   }
   await visit(page, '/operator/numbers');
@@ -43,8 +44,31 @@ test('pages of the operator go on where the server has less', async ({ signed: p
   await expect(page.getByRole('status', { name: 'Number state' })).toContainText('Open');
 });
 
+test('of two fast navigations the last counts', async ({ signed: page }) => {
+  await visit(page, '/operator');
+  await expect(heading(page, 'Operator')).toBeVisible();
+  await page.route(/requests\.js$/, async (route) => {
+    await page.evaluate(() => globalThis.later);
+    await route.continue();
+  });
+  await page.evaluate(() => (globalThis.later = new Promise((done) => (globalThis.go = done)), undefined));
+  await visit(page, '/requests');
+  await visit(page, '/operator/numbers');
+  await expect(page.getByRole('table', { name: 'Numbers' })).toBeVisible();
+  const loaded = page.waitForResponse(/requests\.js$/);
+  await page.evaluate(() => globalThis.go());
+  const url = (await loaded).url();
+  // The module is there, and the page has had the frames to show it.
+  await page.evaluate(async (it) => {
+    await import(it);
+    for (let i = 0; i < 5; i++) await new Promise(requestAnimationFrame);
+  }, url);
+  await expect(heading(page, 'Operator')).toBeVisible();
+  await expect(page.getByRole('table', { name: 'Numbers' })).toBeVisible();
+});
+
 /** The provider's interface, with one token that it takes. */
-async function provider() {
+async function startProvider() {
   const state = { token: 'first-token', sent: [] };
   const server = createServer(async (request, response) => {
     let body = '';
@@ -60,22 +84,22 @@ async function provider() {
 }
 
 const journey5 = test.extend({
-  channel: async ({}, use) => {
-    const channel = await provider();
-    await use(channel);
-    channel.close();
+  provider: async ({}, use) => {
+    const provider = await startProvider();
+    await use(provider);
+    provider.close();
   },
-  env: async ({ channel }, use) => use({ POSTRIDER__CLOUD_API__BASE_URL: channel.address }),
+  env: async ({ provider }, use) => use({ POSTRIDER__CLOUD_API__BASE_URL: provider.address }),
 });
 
-journey5('5: the provider\'s token expires, is replaced, and what waited is sent', async ({ signed: page, world, channel }) => {
+journey5('5: the provider\'s token expires, is replaced, and what waited is sent', async ({ signed: page, world, provider }) => {
   const path = '/admin/v1/workspaces/demo/numbers';
   for (const old of (await world.api('GET', path)).data) await world.api('DELETE', `${path}/${old.id}`);
   await world.api('POST', path, {
     kind: 'cloud_api', phone: '+15550001111', phone_number_id: '1065403522', account_id: '1022901293', token: 'first-token',
     app_secret: 'secret-of-the-app', verify_token: 'verify-me',
   });
-  channel.state.token = 'second-token';
+  provider.state.token = 'second-token';
   const phones = [...Array(5).keys()].map((i) => `+1555010080${i}`);
   const started = Date.now();
   for (const to of phones) await world.api('POST', '/v1/messaging/send', { to, type: 'template', template: { name: 'welcome', language: 'en' } });
@@ -103,6 +127,6 @@ journey5('5: the provider\'s token expires, is replaced, and what waited is sent
   await expect(state).toContainText('Open');
   await expect(strip).toHaveCount(0);
   // Nothing is lost, and each is sent once.
-  await expect.poll(() => channel.state.sent.length).toBe(phones.length);
-  for (const to of phones) expect(channel.state.sent.filter((it) => it.includes(to.slice(1)))).toHaveLength(1);
+  await expect.poll(() => provider.state.sent.length).toBe(phones.length);
+  for (const to of phones) expect(provider.state.sent.filter((it) => it.includes(to.slice(1)))).toHaveLength(1);
 });

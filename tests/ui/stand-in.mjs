@@ -18,7 +18,7 @@ export async function standIn(page, answers) {
     const [method, path] = key.split(' ');
     return { method, matches: new RegExp(`^${path.replaceAll('*', '[^/]+')}$`), handler };
   });
-  await page.route(/\/(v1|admin|ui\/api)\//, async (route) => {
+  await page.route(/\/(v1|admin|ui\/api)\/(?!events\/stream)/, async (route) => {
     const request = route.request();
     const url = new URL(request.url());
     const body = request.postData() ? JSON.parse(request.postData()) : undefined;

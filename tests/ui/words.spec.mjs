@@ -7,7 +7,7 @@ import { APP } from './world.mjs';
 /** Texts that the page builds from a word of the interface, so that no call names them. */
 const BUILT = `Home|Phone|Codes|Messages|Inbox|Broadcasts|Templates|Contacts|Segments|Import|Events|Webhooks|API keys|Requests|API explorer|Analytics|Settings|Operator|Messaging|Audience|Developers|Manage|My account|Sign in|Join|New broadcast|Import contacts
 Owner|Admin|Marketer|Agent|Analyst|Developer|Live|Reconnecting|Offline
-Pending|Active|Invalidated|Verified|Expired|Failed|Queued|Sent|Delivered|Read|Unknown|Suppressed|Cancelled|Completed|Approved|Rejected|Paused|Disabled|Scheduled|Running|Started|Open|Resolved|Stopped|Slow|Parked|Received|Unavailable|Lost|Text|Template|Otp|Utility|Marketing|Authentication|In appeal|Limit exceeded|Word|Api|Channel|Refusal|Mine|Unassigned|Unread|Already used|Unknown request|Message|Conversation|Broadcast|Contact|Segment|Webhook|Event|API key|Code|Single`.split(/[|\n]/);
+Pending|Active|Invalidated|Verified|Expired|Failed|Queued|Sent|Delivered|Read|Unknown|Suppressed|Cancelled|Completed|Approved|Rejected|Paused|Disabled|Scheduled|Running|Started|Open|Resolved|Stopped|Slow|Parked|Received|Unavailable|Lost|Text|Template|Otp|Utility|Marketing|Authentication|In appeal|Limit exceeded|Word|Api|Channel|Refusal|Mine|Unassigned|Unread|Already used|Unknown request|Message|Conversation|Broadcast|Contact|Segment|Webhook|Event|API key|Code|Single|Sending|Sandbox|Created|Updated|Opened|Deleted|Merged|Opted out|Opted in|Resumed|User|Key|Admin token|System|Anonymous|Gone|Failing|Administrator`.split(/[|\n]/);
 
 function used() {
   const keys = new Set(BUILT);

@@ -17,6 +17,8 @@ const state = { page: null, path: '', route: '' };
 /** @type {AbortController} */
 let leaving = new AbortController();
 let liveFor = '';
+/** Of navigations the newest counts. */
+let turn = 0;
 
 /** @type {Page} */
 const notFound = {
@@ -40,6 +42,7 @@ async function navigate(why) {
     go(`/sign-in${next}`, true);
     return;
   }
+  const mine = ++turn;
   // Two addresses of one page, such as a conversation beside its list: the page stays.
   if (found && state.page?.changed && state.route === found.route.file) {
     state.path = path;
@@ -47,12 +50,13 @@ async function navigate(why) {
     refresh();
     return;
   }
+  const allowed = !found?.route.may || can(found.route.may);
+  const page = !found ? notFound : !allowed ? notAllowed : await load(found.route);
+  // Somebody was faster than the page's files; what is shown stays until then.
+  if (mine !== turn) return;
   leaving.abort();
   leaving = new AbortController();
   const { signal } = leaving;
-  const allowed = !found?.route.may || can(found.route.may);
-  const page = !found ? notFound : !allowed ? notAllowed : await load(found.route);
-  if (signal.aborted) return;
   context.calls = [];
   Object.assign(state, { page, path, route: allowed ? (found?.route.file ?? '') : '' });
   follow();

@@ -35,10 +35,18 @@ fn stop(mut demo: Child) {
 }
 
 /// Every row of a list, whichever kind of list it is.
-async fn rows(http: &reqwest::Client, address: &str, token: &str, path: &str) -> Vec<Value> {
+fn rows(
+    http: &reqwest::Client,
+    address: &str,
+    token: &str,
+    path: &str,
+) -> impl Future<Output = Vec<Value>> + use<> {
     let request = http.get(format!("{address}{path}")).bearer_auth(token.trim());
-    let answer: Value = request.send().await.unwrap().json().await.unwrap();
-    answer["data"].as_array().unwrap_or_else(|| panic!("{path}: {answer}")).clone()
+    let path = path.to_owned();
+    async move {
+        let answer: Value = request.send().await.unwrap().json().await.unwrap();
+        answer["data"].as_array().unwrap_or_else(|| panic!("{path}: {answer}")).clone()
+    }
 }
 
 fn all<'a>(rows: &'a [Value], name: &str) -> Vec<&'a str> {
@@ -63,7 +71,7 @@ async fn it_serves_a_history_and_keeps_it_where_it_was_told() {
     let read = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
     let (key, admin) = (read("demo.key"), read("admin.token"));
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let list = async |path| rows(&http, address, &key, path).await;
+    let list = |path: &str| rows(&http, address, &key, path);
 
     let broadcasts = list("/v1/messaging/broadcasts?limit=50").await;
     let states = ["cancelled", "completed", "failed", "paused", "scheduled", "sending"];

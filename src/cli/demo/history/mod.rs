@@ -36,6 +36,7 @@ pub(super) async fn make(server: &RunningServer, directory: &Path) -> Result<Rec
     }
     conversations::nearly_closed(&api).await?;
     advance(&api, 23 * HOUR + 1200).await?;
+    setup::failing_webhook(&api).await?;
     codes::of_day(&api, DAYS).await?;
     conversations::newest(&api, &people).await?;
     broadcasts::newest(&api).await?;

@@ -167,6 +167,13 @@ fn contact(n: u32) -> Value {
     })
 }
 
+/// An endpoint that has begun to fail: its tries go on, while one that fails for days is disabled.
+pub(super) async fn failing_webhook(api: &DemoClient) -> Result<(), CliError> {
+    let types = json!(["message.received", "otp.verified"]);
+    api.post("/webhooks", &json!({ "url": "http://127.0.0.1:9/shop", "events": types })).await?;
+    Ok(())
+}
+
 async fn webhooks(api: &DemoClient, receiver: SocketAddr) -> Result<(), CliError> {
     let new = |url: String, events: Value| json!({ "url": url, "events": events });
     let types = json!(["otp.verified", "otp.failed", "message.received", "broadcast.completed"]);

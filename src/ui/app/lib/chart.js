@@ -22,7 +22,7 @@ export function funnel(totals) {
   )}</dl>`;
 }
 
-const WIDTH = 720;
+const narrow = matchMedia('(max-width: 44rem)');
 const HEIGHT = 200;
 const PAD = { start: 44, end: 8, top: 12, bottom: 22 };
 
@@ -38,11 +38,13 @@ function ceiling(n) {
  * @param {{label: string, rows: any[], x: (row: any) => string, series: {name: string, key: string, tone: string}[]}} chart
  */
 export function bars({ label, rows, x, series }) {
+  // Texts keep their size where there is little room.
+  const WIDTH = narrow.matches ? 340 : 720;
   const top = ceiling(Math.max(1, ...rows.flatMap((r) => series.map((s) => Number(r[s.key] ?? 0)))));
   const step = (WIDTH - PAD.start - PAD.end) / Math.max(1, rows.length);
   const width = Math.min(26, step * 0.64);
   const y = (/** @type {number} */ n) => HEIGHT - PAD.bottom - (n / top) * (HEIGHT - PAD.top - PAD.bottom);
-  const every = Math.ceil(rows.length / 8);
+  const every = Math.ceil(rows.length / (narrow.matches ? 4 : 8));
   return html`<figure class="chart"><svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${label}>
     ${[0, 0.25, 0.5, 0.75, 1].map(
       (

@@ -119,7 +119,7 @@ export const day = (back) => new Date(now() - back * 86_400_000).toISOString().s
 
 /** A word of the interface, for people: "opted_out" is "Opted out". @param {string | null | undefined} word */
 export function words(word) {
-  const text = String(word ?? '').replaceAll('_', ' ');
+  const text = word === 'otp' ? 'code' : String(word ?? '').replaceAll('_', ' ');
   return t(text.charAt(0).toUpperCase() + text.slice(1));
 }
 

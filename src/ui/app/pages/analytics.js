@@ -96,7 +96,7 @@ export default function page() {
     const { path, series } = /** @type {any} */ (tabs()[tab]);
     return downloadLink({
       path,
-      query: asked(),
+      query: asked,
       name: `${tab}-${from()}-${to()}.csv`,
       rows: () => [
         ['day', ...series.map((/** @type {Series} */ s) => s.key)],

@@ -77,7 +77,7 @@ export default function page() {
                 name: t('Last used'),
                 cell: (k) => (k.last_used_at ? time(k.last_used_at, ago) : label('neutral', 'clock', t('Never'))),
               },
-              { name: t('Made'), cell: (k) => html`${time(k.created_at)} <span class="hint">${k.created_by?.name ?? ''}</span>` },
+              { name: t('Made'), cell: (k) => html`${time(k.created_at)}${k.created_by ? html` <span class="hint">${k.created_by.name}</span>` : ''}` },
             ],
             actions: (k) =>
               html`${button(t('Edit'), () => keyDialog(k, load), { kind: 'quiet' })}${button(t('Revoke'), () => revoke(k), { kind: 'danger' })}`,

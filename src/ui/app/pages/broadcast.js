@@ -70,7 +70,7 @@ export default function page() {
   const progress = (b) => {
     const done = settled(b);
     const goes = !OVER.includes(b.status);
-    const rate = goes && b.rate_per_second ? t('{n} a second', { n: Math.round(b.rate_per_second) }) : '';
+    const rate = goes && b.status !== 'paused' && b.rate_per_second ? t('{n} a second', { n: Math.round(b.rate_per_second) }) : '';
     return html`<section class="card progress-card"><div class="row between">
         <span role="status" aria-label=${t('Broadcast status')} class="status-line">${badge(b.status)}</span>
         <span class="row muted"><span role="status" aria-label=${t('Rate')} aria-live="off">${rate}</span>
@@ -149,7 +149,7 @@ export default function page() {
           setQuery({ outcome: v });
           return rows.load(signal);
         },
-      )}<span class="grow"></span>${downloadLink({ path: rows.path, query: { status: query('outcome') }, name: `${id}.csv` })}</div>
+      )}<span class="grow"></span>${downloadLink({ path: rows.path, query: () => ({ status: query('outcome') }), name: `${id}.csv` })}</div>
         ${shown(
           rows,
           () =>

@@ -47,7 +47,9 @@ export default function page() {
             t('Valid'),
             otp.data.status === 'active'
               ? countdown(t('Valid'), otp.data.expires_at, t('Over'))
-              : time(otp.data.expires_at),
+              : otp.data.status === 'expired'
+                ? time(otp.data.expires_at)
+                : null,
           ],
           [t('Id'), idText(id)],
         ])}</section>`,

@@ -130,7 +130,7 @@ export default function page() {
       <div class="toolbar">${choice(t('Type'), query('type'),
         [['', t('All')], ...EVENT_TYPES.map((x) => /** @type {[string, string]} */ ([x, x]))], (v) => set({ type: v }))}
         ${search(t('About'), query('about'), (v) => set({ about: v }), t('A phone or an id'))}<span class="grow"></span>
-        ${downloadLink({ path: '/v1/events', query: { types: query('type'), about: query('about') }, name: 'events.jsonl', type: 'application/x-ndjson' })}</div>
+        ${downloadLink({ path: '/v1/events', query: () => ({ types: query('type'), about: query('about') }), name: 'events.jsonl', type: 'application/x-ndjson' })}</div>
       <div class=${state.open ? 'with-side' : ''}>
       <section aria-label=${t('Live')} onkeydown=${on((e) => e.key === 'Escape' && pick(null))}>
         ${!state.paused && state.held.length ? html`<button type="button" class="new-rows" onclick=${() => {

@@ -167,7 +167,7 @@ export default function page() {
   const toolbar = (/** @type {Conversation} */ c) => html`<header class="thread-head">
     <a class="back button quiet icon-only" href=${`/ui/inbox${location.search}`} aria-label=${t('Conversations')}>${icon('chevron')}</a>
     <span class="avatar" aria-hidden="true">${initials(c.contact.name || '?')}</span>
-    <div class="grow"><h2 class="one-line" dir="auto">${c.contact.name || c.contact.phone || c.contact.email}</h2>
+    <div class="grow"><h2 class="one-line"><bdi>${c.contact.name || c.contact.phone || c.contact.email}</bdi></h2>
       <p class="row thread-state">${badge(c.status)}${c.channel === 'email' ? html`<span class="muted">${t('E-mail')}
         </span>` : countdown(t('Reply window'), c.reply_window?.closes_at ?? null, t('Closed'))}
       <span class="muted one-line">${c.assignee ? t('Assigned to {name}', { name: c.assignee.name }) : c.assigned_to

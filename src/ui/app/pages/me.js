@@ -148,8 +148,8 @@ export default function page() {
         required: true,
         hint: t('12 characters or more; a few words are good'),
       })}
-      ${formError(state.error)}<div class="row"><button ?disabled=${state.busy || !state.next}>${t('Change password')}</button></div></form>
-    <h2>${t('Authenticator')}</h2><p class="muted">${t('A second proof at sign-in: six digits of an app on your phone.')}</p><div
+      ${formError(state.error)}<div class="row"><button ?disabled=${state.busy || !state.next}>${t('Change password')}</button></div></form></section>
+    <section class="card stack"><h2>${t('Authenticator')}</h2><p class="muted">${t('A second proof at sign-in: six digits of an app on your phone.')}</p><div
       class="row">${button(t('Set up'), authenticator)}${button(t('Switch off'), without, { kind: 'quiet' })}</div></section>`;
   return {
     title: 'My account',
@@ -157,8 +157,8 @@ export default function page() {
       signal = s;
       return sessions.load(s);
     },
-    view: () => html`<p class="lead-line">${session.me?.principal.name} <span class="muted">${session.me?.principal.email ?? ''}</span></p>
-      <div class="columns">${looks()}${security()}</div>
+    view: () => html`<p class="lead-line">${session.me?.principal.name} <span class="muted">${session.me?.principal.email === session.me?.principal.name ? '' : session.me?.principal.email}</span></p>
+      <div class="columns">${looks()}<div class="stack">${security()}</div></div>
       <section class="section"><div class="card-head"><h2>${t('Where you are signed in')}</h2>${button(t('End all others'), () => end(''))}</div>
       ${shown(sessions, () =>
         table({

@@ -73,7 +73,7 @@ export default function page() {
           name: t('Oldest'),
           kind: 'num',
           cell: ([, l]) =>
-            /** @type {any} */ (l).oldest_seconds === null ? '–' : duration(/** @type {any} */ (l).oldest_seconds),
+            !(/** @type {any} */ (l).waiting) ? '–' : duration(/** @type {any} */ (l).oldest_seconds),
         },
       ],
     });
@@ -109,7 +109,7 @@ export default function page() {
           ],
           [
             t('Last error'),
-            n.last_error ? html`${n.last_error.code} ${n.last_error.message} ${time(n.last_error.at)}` : null,
+            n.last_error ? html`${n.last_error.code ?? ''} ${n.last_error.message} ${time(n.last_error.at)}` : null,
           ],
           [t('Last callback'), n.last_callback_at ? time(n.last_callback_at) : null],
           [t('Kind'), words(n.kind)],

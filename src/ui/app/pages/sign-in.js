@@ -4,7 +4,7 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { go, query } from '../lib/router.js';
 import { session, signIn } from '../lib/session.js';
-import { bound, oneTimeCode, password, sending } from '../parts/bound.js';
+import { bound, focusCode, oneTimeCode, password, sending } from '../parts/bound.js';
 import { formError, submitButton } from '../parts/form.js';
 
 /** @returns {import('../lib/types.js').Page} */
@@ -27,6 +27,7 @@ export default function page() {
         const first = /** @type {any} */ (error).reason === 'totp_required' && !state.asked;
         if (!first) throw error;
         state.asked = true;
+        focusCode();
         return;
       }
       next();

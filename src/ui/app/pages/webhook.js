@@ -1,6 +1,6 @@
 /** One endpoint: what was delivered, what failed and why, and what to do about it. */
 import { get, part, patch, post, remove } from '../lib/api.js';
-import { dateTime, now, number, percent, time } from '../lib/format.js';
+import { dateTime, now, number, percent, time, words } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
@@ -130,7 +130,7 @@ export default function page() {
 
   /** @param {any} w */
   const head = (w) => html`<dl class="figures">
-    ${figure(t('State'), w.enabled ? label('good', 'check', t('Enabled')) : label('bad', 'stop', t('Disabled')), w.disabled_reason)}
+    ${figure(t('State'), w.enabled ? label('good', 'check', t('Enabled')) : label('bad', 'stop', t('Disabled')), w.disabled_reason ? words(w.disabled_reason) : '')}
     ${figure(t('Success, 24 h'), percent(w.health?.success_24h))}${figure(t('Latency, p95'), w.health?.p95_ms === null ||
       w.health?.p95_ms === undefined ? '–' : t('{n} ms', { n: w.health.p95_ms }))}
     ${figure(t('Waiting'), number(w.health?.waiting))}</dl>

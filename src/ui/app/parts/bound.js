@@ -42,6 +42,12 @@ export const password = (state, name, how = {}) =>
 export const oneTimeCode = (state, name, how = {}) =>
   bound(state, name, { label: t('Authenticator code'), autocomplete: 'one-time-code', inputmode: 'numeric', ...how });
 
+/** Where the code is asked for now. */
+export const focusCode = () =>
+  requestAnimationFrame(() =>
+    requestAnimationFrame(() => /** @type {any} */ (document.querySelector('[autocomplete="one-time-code"]'))?.focus()),
+  );
+
 /** Sends a form; a refusal stays in its state. @param {any} state @param {() => Promise<unknown>} run */
 export async function sending(state, run) {
   if (state.busy) return;

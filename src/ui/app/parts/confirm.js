@@ -4,7 +4,7 @@ import { submit } from '../lib/dom.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { session, signIn } from '../lib/session.js';
-import { bound, oneTimeCode, password, sending } from './bound.js';
+import { bound, focusCode, oneTimeCode, password, sending } from './bound.js';
 import { dialog, overlay } from './dialog.js';
 import { formError, submitButton } from './form.js';
 
@@ -31,6 +31,7 @@ export function confirmDialog() {
           const first = /** @type {any} */ (error).reason === 'totp_required' && !state.asked;
           if (!first) throw error;
           state.asked = true;
+          focusCode();
           return;
         }
         end(true);

@@ -19,10 +19,10 @@ export const conversationList = (rows, id, more) => html`<ul class="conversation
     const left = secondsTo(c.reply_window?.closes_at ?? null);
     return html`<li key=${c.id} class=${c.unread ? 'unread' : null}>
       <span class="avatar" aria-hidden="true">${initials(name)}</span>
-      <div><p class="row between nowrap"><a class="row-link one-line" dir="auto" href=${`/ui/inbox/${c.id}${location.search}`}
-        aria-current=${c.id === id ? 'true' : null}>${name}${c.unread ? html`<span class="sr">, ${t('{n} unread', { n: c.unread })}</span>` : ''}</a>
+      <div><p class="row between nowrap"><a class="row-link one-line" href=${`/ui/inbox/${c.id}${location.search}`}
+        aria-current=${c.id === id ? 'true' : null}><bdi>${name}</bdi>${c.unread ? html`<span class="sr">, ${t('{n} unread', { n: c.unread })}</span>` : ''}</a>
         <span class="muted when">${time(c.last_message_at, ago)}</span></p>
-      <p class="row between nowrap"><span class="muted one-line" dir="auto">${c.last_message}</span>
+      <p class="row between nowrap"><span class="muted one-line"><bdi>${c.last_message}</bdi></span>
         ${left > 0 && left < 3600 ? label('warning', 'clock', t('{n} min', { n: Math.floor(left / 60) })) : ''}
         ${c.unread ? html`<span class="count" aria-hidden="true">${c.unread}</span>` : ''}</p></div></li>`;
   })}</ul>
@@ -44,8 +44,8 @@ export function threadLog(thread, waiting) {
 export const contactAside = (c, more, close) => html`<aside class="contact-aside" aria-label=${t('Contact')}>
   <button type="button" class="quiet icon-only aside-button" aria-label=${t('Close')} onclick=${close}>${icon('close')}</button>
   <span class="avatar big" aria-hidden="true">${initials(c.contact.name || '?')}</span>
-  <p class="aside-name" dir="auto">${can('contacts:read') ? html`<a href=${`/ui/contacts/${c.contact.id}`}>${c.contact.name ||
-    t('No name')}</a>` : c.contact.name}</p>
+  <p class="aside-name"><bdi>${can('contacts:read') ? html`<a href=${`/ui/contacts/${c.contact.id}`}>${c.contact.name ||
+    t('No name')}</a>` : c.contact.name}</bdi></p>
   <dl class="facts one">
     ${c.contact.phone ? html`<div><dt>${t('Phone')}</dt><dd dir="ltr">${c.contact.phone}</dd></div>` : ''}
     ${c.contact.email ? html`<div><dt>${t('E-mail')}</dt><dd>${c.contact.email}</dd></div>` : ''}

@@ -8,14 +8,14 @@ import { attempt } from './dialog.js';
 /**
  * A link that keeps what the server answers to another `Accept`. The file is as the rows are shown, so
  * filters are those of the list.
- * @param {{path: string, query?: Record<string, unknown>, name: string, type?: 'text/csv' | 'application/x-ndjson',
+ * @param {{path: string, query?: () => Record<string, unknown>, name: string, type?: 'text/csv' | 'application/x-ndjson',
  *   rows?: () => unknown[][]}} file `rows` with the head first, where the server writes no CSV
  */
-export function downloadLink({ path, query = {}, name, type = 'text/csv', rows }) {
+export function downloadLink({ path, query = () => ({}), name, type = 'text/csv', rows }) {
   const text = type === 'text/csv' ? t('Download CSV') : t('Download JSON');
   const run = () =>
     attempt(async () => {
-      const answer = await fetch(withQuery(path, query), {
+      const answer = await fetch(withQuery(path, query()), {
         headers: { Accept: type, 'Postrider-Workspace': context.workspace },
       });
       const body = await answer.text();

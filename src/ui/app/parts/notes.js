@@ -39,7 +39,7 @@ export function notes() {
         : html`<section class="notes stack tight" aria-label=${t('Notes')}><h3>${t('Notes')}</h3>
         ${rows.error ? problem(rows.error, () => rows.load()) : ''}
         <ul class="stack tight">${rows.rows.map(
-          (n) => html`<li key=${n.id} class="note"><p dir="auto">${n.text}</p>
+          (n) => html`<li key=${n.id} class="written-note"><p dir="auto">${n.text}</p>
           <p class="muted">${n.author?.name ?? ''} · ${time(n.created_at ?? n.at, ago)}</p></li>`,
         )}</ul>${moreButton(rows)}
         ${

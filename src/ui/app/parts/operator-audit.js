@@ -1,4 +1,4 @@
-import { time } from '../lib/format.js';
+import { time, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { query, setQuery } from '../lib/router.js';
@@ -41,13 +41,13 @@ export function auditTab() {
                 name: t('Who'),
                 cell: (a) =>
                   a.actor
-                    ? html`${a.actor.name ?? a.actor.id ?? a.actor.kind} <span class="muted">${a.actor.kind}</span>`
+                    ? html`<span class="nowrap-text">${a.actor.name ?? a.actor.id ?? ''} <span class="muted">${words(a.actor.kind)}</span></span>`
                     : html`<span class="error">${a.damage ?? '–'}</span>`,
               },
-              { name: t('Action'), cell: (a) => html`<code>${a.action}</code>` },
+              { name: t('Action'), kind: 'tight', cell: (a) => html`<code>${a.action}</code>` },
               { name: t('Workspace'), cell: (a) => a.workspace ?? '–' },
-              { name: t('What'), cell: (a) => html`<code class="wrap">${a.target ?? '–'}</code>` },
-              { name: t('Address'), cell: (a) => a.address ?? '–' },
+              { name: t('What'), cell: (a) => html`<code class="clip" title=${a.target ?? ''}>${a.target ?? '–'}</code>` },
+              { name: t('Address'), kind: 'tight', cell: (a) => a.address ?? '–' },
               {
                 name: t('Changes'),
                 cell: (a) =>

@@ -1,5 +1,5 @@
 import { get, part } from '../lib/api.js';
-import { number } from '../lib/format.js';
+import { number, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { Resource } from '../lib/store.js';
@@ -36,7 +36,7 @@ export function numbersTab() {
               key: (n) => n.id,
               href: (n) => `/ui/operator/numbers/${part(n.workspace)}/${n.id}`,
               columns: [
-                { name: t('Number'), cell: (n) => n.phone ?? n.kind },
+                { name: t('Number'), cell: (n) => n.phone ?? words(n.kind) },
                 { name: t('Workspace'), cell: (n) => n.workspace },
                 {
                   name: t('State'),

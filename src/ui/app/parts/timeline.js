@@ -28,7 +28,7 @@ const SIGNS = {
 export const timeline = (events) => html`<ol class="timeline" aria-label=${t('Timeline')}>${events.map(
   (e) => html`<li key=${e.id} class=${tone(e.type.split('.')[1])}>
   <span class="timeline-sign">${icon(SIGNS[e.type.split('.')[0]] ?? 'events')}</span>
-  <div><b>${words(e.type.replace('.', ' '))}</b><p class="muted" dir="auto">${note(e)}</p></div>
+  <div><b>${words(e.type.split('.')[0])} · ${words(e.type.split('.')[1])}</b><p class="muted" dir="auto">${note(e)}</p></div>
   <span class="muted">${time(e.timestamp, dateTime)}</span></li>`,
 )}</ol>
   ${events.length ? '' : html`<p class="muted">${t('The event log has nothing about it.')}</p>`}`;
