@@ -210,11 +210,18 @@ mod tests {
     }
 
     #[test]
+    fn a_demo_is_shown_or_kept() {
+        assert!(parse("postrider demo --keep --listen 127.0.0.1:0 --data-dir d").is_ok());
+        for bad in ["postrider demo --keep --recipients 5", "postrider demo --data-dir d"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn commands_take_their_arguments() {
         for good in [
             "postrider demo",
             "postrider demo --recipients 900000",
-            "postrider demo --keep --listen 127.0.0.1:0 --data-dir d",
             "postrider health",
             "postrider health --alive --server http://h:1 --json",
             "postrider workspaces create acme --name Acme",
@@ -248,8 +255,6 @@ mod tests {
         }
         for bad in [
             "postrider demo --recipients 0",
-            "postrider demo --keep --recipients 5",
-            "postrider demo --data-dir d",
             "postrider workspaces create ACME",
             "postrider keys create --workspace a --name n",
             "postrider keys create --workspace a --name n --scope x",

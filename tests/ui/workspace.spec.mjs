@@ -216,7 +216,7 @@ test('recipients, statistics and events are taken along as files', async ({ sign
     return [file.suggestedFilename(), readFileSync(await file.path(), 'utf8')];
   };
   await visit(page, `/broadcasts/${id}`);
-  await page.getByRole('combobox', { name: 'Outcome' }).selectOption('sent');
+  await page.getByRole('combobox', { name: 'Outcome', exact: true }).selectOption('sent');
   expect(await taken('Download CSV')).toEqual([`${id}.csv`, expect.stringContaining('+15550100337,sent')]);
   expect(server.calls.at(-1).path).toContain('status=sent');
   await visit(page, '/events');

@@ -1,5 +1,4 @@
-//! `postrider demo`: shows a code and a broadcast on a temporary server, or serves one whose workspace
-//! has a history.
+//! `postrider demo`: shows a code and a broadcast, or serves a workspace that has a history.
 
 mod client;
 mod history;

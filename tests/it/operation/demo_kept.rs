@@ -1,6 +1,6 @@
 //! `postrider demo --keep`: a server whose workspace has a history.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -8,14 +8,26 @@ use serde_json::Value;
 
 use crate::faults::signal;
 
-fn start(more: &[&str], temporary: &Path) -> Child {
+/// A demo, which ends with the test also where that fails.
+struct Demo(Child);
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn start(more: &[&str], temporary: &Path) -> Demo {
     let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
     command.args(["demo", "--keep"]).args(more).env("TMPDIR", temporary);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Demo(command.spawn().unwrap())
 }
 
 /// What it prints until it serves.
-fn shown(demo: &mut Child) -> String {
+fn shown(Demo(demo): &mut Demo) -> String {
     let mut all = String::new();
     for line in BufReader::new(demo.stdout.take().unwrap()).lines().map_while(Result::ok) {
         all.push_str(&line);
@@ -29,9 +41,9 @@ fn shown(demo: &mut Child) -> String {
     panic!("it ended with {ended}: {all}{:?}", errors.by_ref().collect::<Vec<_>>());
 }
 
-fn stop(mut demo: Child) {
-    signal(demo.id(), "INT");
-    assert!(demo.wait().unwrap().success());
+fn stop(mut demo: Demo) {
+    signal(demo.0.id(), "INT");
+    assert!(demo.0.wait().unwrap().success());
 }
 
 /// Every row of a list, whichever kind of list it is.
@@ -70,6 +82,7 @@ async fn it_serves_a_history_and_keeps_it_where_it_was_told() {
     assert!(printed.contains(&format!("--data-dir {}` serves it again", directory.display())));
     let read = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
     let (key, admin) = (read("demo.key"), read("admin.token"));
+    drop(rustls::crypto::ring::default_provider().install_default());
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let list = |path: &str| rows(&http, address, &key, path);
 
@@ -94,9 +107,10 @@ async fn it_serves_a_history_and_keeps_it_where_it_was_told() {
     stop(demo);
 
     // A second history would be made of the same contacts.
-    let again = start(&listen, place.path()).wait_with_output().unwrap();
-    let errors = String::from_utf8(again.stderr).unwrap();
-    assert!(!again.status.success() && errors.contains("is not empty"), "{errors}");
+    let mut again = start(&listen, place.path());
+    let mut errors = String::new();
+    again.0.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert!(!again.0.wait().unwrap().success() && errors.contains("is not empty"), "{errors}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! What a workspace has before anything is sent: people, keys, templates, contacts, segments and
-//! webhooks. Each is a record of the audit log too.
+//! What a workspace has before anything is sent, from people to webhooks.
+//!
+//! Each is a record of the audit log too.
 
 use std::net::SocketAddr;
 
