@@ -124,9 +124,10 @@ pub use postrider_number::record::{
     NewNumber, NewProvider, NumberChange, NumberChangeError, NumberInfo, NumberKind,
 };
 pub use postrider_people::{
-    Arrival, Login, Membership, NewLink, NewSession, Password, PasswordError, People, PeopleError,
-    PeopleOptions, Permission, Permissions, Person, Role, RoleError, Session, SessionHolder,
-    SessionRecord, SignedIn,
+    Arrival, Authenticators, Invite, Joining, Login, Manager, Members, Membership, NewInvite,
+    NewLink, NewSession, Password, PasswordError, People, PeopleError, PeopleOptions, Permission,
+    Permissions, Person, PersonChange, Role, RoleError, Session, SessionHolder, SessionRecord,
+    SignedIn,
 };
 pub use postrider_store::view::audit::{
     AuditCheck, AuditFault, AuditFilter, AuditMark, AuditPage, AuditRow, DamagedRow, FaultKind,

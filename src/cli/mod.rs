@@ -64,7 +64,7 @@ pub(crate) enum Command {
     Keys(Group<keys::KeysCommand>),
     /// Make, list and revoke admin tokens
     Tokens(Group<tokens::TokensCommand>),
-    /// Print links that sign people in, list and disable people
+    /// Print links that sign people in and invites, list and disable people
     Users(Group<users::UsersCommand>),
     /// Show the engine's clock
     Clock(Group<clock::ClockCommand>),
@@ -159,6 +159,7 @@ mod tests {
             "postrider users link ada@acme.com",
             "postrider users link ada@acme.com --operator --workspace acme --role owner --json",
             "postrider users list --server http://h:1",
+            "postrider users invite --workspace acme --role agent bob@acme.com --json",
             "postrider users disable ada@acme.com",
         ] {
             assert!(parse(good).is_ok(), "{good}");
@@ -166,6 +167,7 @@ mod tests {
         for bad in [
             "postrider users link",
             "postrider users link ada@acme.com --role owner",
+            "postrider users invite bob@acme.com --workspace acme",
             "postrider users link ada@acme.com --workspace acme --role king",
         ] {
             assert!(parse(bad).is_err(), "{bad}");

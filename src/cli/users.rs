@@ -1,4 +1,4 @@
-//! `postrider users`: prints links that sign people in, lists people, and disables them.
+//! `postrider users`: prints links and invites, lists people, and disables them.
 
 use clap::Subcommand;
 use postrider_actors::domain::{PersonId, WorkspaceId};
@@ -22,6 +22,8 @@ const USER: [Column; 5] = [
 
 const LINK: [Column; 3] = [("LINK", "/url"), ("USER", "/user_id"), ("EXPIRES", "/expires_at")];
 
+const INVITE: [Column; 3] = [("INVITE", "/url"), ("ID", "/id"), ("EXPIRES", "/expires_at")];
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum UsersCommand {
     /// Print a link that signs somebody in, once, within 15 minutes; who is not there is made
@@ -37,6 +39,17 @@ pub(crate) enum UsersCommand {
         /// What they are there: owner, admin, marketer, agent, analyst or developer
         #[arg(long, requires = "workspace")]
         role: Option<Role>,
+    },
+    /// Print an invite with which somebody joins a workspace, once, within 72 hours
+    Invite {
+        /// Their e-mail address
+        email: String,
+        /// The workspace
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// What they will be there: owner, admin, marketer, agent, analyst or developer
+        #[arg(long)]
+        role: Role,
     },
     /// List the people who may sign in
     List,
@@ -65,6 +78,14 @@ pub(crate) async fn run(group: Group<UsersCommand>) -> Result<(), CliError> {
             let made = client.administer(Method::POST, "/users/link", Some(&body)).await?;
             let mut shown = table::record(&made, &LINK);
             shown.push_str("Open it now: it works once, and is not shown again.\n");
+            (made, shown)
+        }
+        UsersCommand::Invite { email, workspace, role } => {
+            let body = json!({ "email": email, "role": role.as_str() });
+            let path = format!("/workspaces/{workspace}/invites");
+            let made = client.administer(Method::POST, &path, Some(&body)).await?;
+            let mut shown = table::record(&made, &INVITE);
+            shown.push_str("Give it to them: it works once, and is not shown again.\n");
             (made, shown)
         }
         UsersCommand::List => listed_of_server(&client, "/users", &USER).await?,

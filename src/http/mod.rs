@@ -33,6 +33,7 @@ use axum::http::Response;
 use postrider_actors::Engine;
 use utoipa::openapi::OpenApi;
 
+pub(crate) use admin::check_name;
 pub use dashboard::DashboardOptions;
 pub(crate) use dashboard::reachable;
 use edge::Edge;

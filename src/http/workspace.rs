@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use postrider_actors::domain::{Limits, Prices};
-use postrider_actors::{AdminError, Permission, WorkspaceSettings};
+use postrider_actors::{AdminError, Members, Permission, WorkspaceSettings};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::admin::{LimitsSchema, check_name};
-use super::pipeline::{Answer, Call, Key, Principal, Reply, Routes, route};
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Principal, Reply, Routes, route};
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
@@ -112,7 +112,7 @@ impl OwnWorkspaceAnswer {
             },
             prices: settings.prices.into(),
             otp_template: OtpTemplateAnswer { name: template.name, language: template.language },
-            require_totp: false,
+            require_totp: call.edge.engine.people().requires_totp(call.caller.workspace().id()),
         }
     }
 }
@@ -138,6 +138,10 @@ pub(crate) struct OwnWorkspaceUpdate<'a> {
     #[serde(borrow)]
     #[schema(example = "Acme Ltd", min_length = 1, max_length = 100)]
     name: Option<Cow<'a, str>>,
+    /// Whether all members need an authenticator. Who has none may do nothing in the workspace until
+    /// they have set one up; whoever asks for it must have one.
+    #[schema(example = false)]
+    require_totp: Option<bool>,
 }
 
 #[utoipa::path(
@@ -145,20 +149,41 @@ pub(crate) struct OwnWorkspaceUpdate<'a> {
     path = "/v1/workspace",
     operation_id = "updateOwnWorkspace",
     tag = "Operation",
-    summary = "Rename the workspace of the call",
+    summary = "Change the workspace of the call",
     description = "For people whose role allows it; no key does.",
     request_body = OwnWorkspaceUpdate,
     responses((status = 200, description = "Changed", body = OwnWorkspaceAnswer))
 )]
 async fn update(call: Call<Principal>) -> Answer {
-    let name = call.json::<OwnWorkspaceUpdate<'_>>()?.name.map(Cow::into_owned);
+    let body: OwnWorkspaceUpdate<'_> = call.json()?;
+    let name = body.name.map(Cow::into_owned);
+    name.as_deref().map_or(Ok(()), check_name)?;
+    if let Some(required) = body.require_totp {
+        require_totp(&call, required).await?;
+    }
     let settings = match name {
         None => call.caller.workspace().settings().await.map_err(AdminError::from)?,
         Some(name) => {
-            check_name(&name)?;
             let workspace = call.audited(call.caller.workspace());
             workspace.rename(name).await.map_err(AdminError::from)?
         }
     };
     Ok(Reply::ok(&OwnWorkspaceAnswer::of(&call, settings)))
+}
+
+async fn require_totp(call: &Call<Principal>, required: bool) -> Result<(), ApiError> {
+    let is_member_without = match &call.caller {
+        Principal::Person(member) => {
+            let person = member.signed_in.person.as_ref();
+            person.is_some_and(|it| !it.has_authenticator())
+        }
+        Principal::Key(_) => false,
+    };
+    if required && is_member_without {
+        let message = "set up an authenticator of your own first";
+        return Err(ApiError::new(Code::Conflict, message).because("totp_required"));
+    }
+    let (people, id) = (call.edge.engine.people(), call.caller.workspace().id().clone());
+    Members::of(people).require_totp(id, required, call.audit_context()).await?;
+    Ok(())
 }

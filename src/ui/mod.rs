@@ -1,8 +1,10 @@
 //! Serves the dashboard: its page, its files, and signing in.
 
 mod files;
+mod join;
 mod sessions;
 mod sign_in;
+mod totp;
 
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ pub(crate) fn routes() -> Routes {
     Routes::default()
         .merge(sign_in::routes())
         .merge(sessions::routes())
+        .merge(join::routes())
+        .merge(totp::routes())
         .route("/", page("/", OwnHost, root))
         .route("/ui", page("/ui", OwnHost, below))
         .route("/ui/", page("/ui/", OwnHost, shell))

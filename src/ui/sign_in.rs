@@ -50,6 +50,10 @@ pub(crate) struct SignInBody<'a> {
     #[serde(borrow)]
     #[schema(max_length = 1024)]
     password: Option<Cow<'a, str>>,
+    /// The code of the authenticator, or a recovery code, with `password`, of who has one.
+    #[serde(borrow)]
+    #[schema(max_length = 64)]
+    totp: Option<Cow<'a, str>>,
     /// An admin token.
     #[serde(borrow)]
     #[schema(max_length = 256)]
@@ -82,19 +86,33 @@ async fn read(call: Call<Option<SignedIn>>) -> Answer {
     summary = "Sign in",
     description = "By the token of a link, which works once and for 15 minutes; by e-mail address \
                    and password; or by an admin token, for half an hour. All causes of a refusal are \
-                   answered alike. After five wrong passwords of an account within 15 minutes each \
+                   answered alike, but after a right password of who has an authenticator: 401 with the \
+                   reason `totp_required`, for whom `totp` is missing or wrong. After five wrong \
+                   passwords, or codes, of an account within 15 minutes each \
                    try waits longer: 429. A server without `dashboard.public_url` refuses whoever \
                    is not on its machine: 403 with the reason `public_url_missing`.",
     request_body = SignInBody,
     responses((status = 200, description = "Signed in; the cookie is set", body = MeAnswer))
 )]
 async fn sign_in(call: Call<Option<SignedIn>>) -> Answer {
+    check_place(&call)?;
+    let session = begin(&call).await?;
+    enter(&call, session).await
+}
+
+/// Refuses whoever signs in from another machine where it is not known how that reaches this one.
+pub(super) fn check_place(call: &Call<Option<SignedIn>>) -> Result<(), ApiError> {
     let options = &call.edge.options.dashboard;
-    if options.public_url.is_none() && !call.address().is_loopback() {
-        let message = "without `dashboard.public_url` people sign in from this machine only";
-        return Err(ApiError::new(Code::Forbidden, message).because("public_url_missing"));
+    if options.public_url.is_some() || call.address().is_loopback() {
+        return Ok(());
     }
-    let NewSession { token, signed_in } = begin(&call).await?;
+    let message = "without `dashboard.public_url` people sign in from this machine only";
+    Err(ApiError::new(Code::Forbidden, message).because("public_url_missing"))
+}
+
+/// Tells who has signed in, and sets the cookie.
+pub(super) async fn enter(call: &Call<Option<SignedIn>>, session: NewSession) -> Answer {
+    let NewSession { token, signed_in } = session;
     let me = Me::of(&call.edge, Known::of_person(&call.edge, signed_in)).await?;
     let mut reply = Reply::ok(&me);
     if let Some(cookie) = set_cookie(&call.edge, Some(token.reveal())) {
@@ -103,17 +121,22 @@ async fn sign_in(call: Call<Option<SignedIn>>) -> Answer {
     Ok(reply)
 }
 
+/// Where somebody signs in from.
+pub(super) fn arrival(call: &Call<Option<SignedIn>>) -> Arrival {
+    let user_agent = call.header(&header::USER_AGENT).unwrap_or_default().to_owned();
+    Arrival { user_agent, context: call.audit_context() }
+}
+
 async fn begin(call: &Call<Option<SignedIn>>) -> Result<NewSession, ApiError> {
     let body: SignInBody<'_> = call.json()?;
-    let people = call.edge.engine.people();
-    let user_agent = call.header(&header::USER_AGENT).unwrap_or_default().to_owned();
-    let arrival = Arrival { user_agent, context: call.audit_context() };
-    let begun = match (body.link, body.email, body.password, body.admin_token) {
-        (Some(link), None, None, None) => people.sign_in_by_link(&link, arrival).await,
-        (None, Some(email), Some(password), None) => {
-            people.sign_in_by_password(&email, &password, arrival).await
+    let (people, arrival) = (call.edge.engine.people(), arrival(call));
+    let by_password = (body.email, body.password, body.totp);
+    let begun = match (body.link, by_password, body.admin_token) {
+        (Some(link), (None, None, None), None) => people.sign_in_by_link(&link, arrival).await,
+        (None, (Some(email), Some(password), totp), None) => {
+            people.sign_in_by_password(&email, &password, totp.as_deref(), arrival).await
         }
-        (None, None, None, Some(token)) => match administrator_of(&call.edge, &token) {
+        (None, (None, None, None), Some(token)) => match administrator_of(&call.edge, &token) {
             Some(Identity::Administrator { id, name }) => {
                 people.sign_in_by_admin_token(id, name, arrival).await
             }
@@ -152,10 +175,14 @@ async fn sign_out(call: Call<Option<SignedIn>>) -> Answer {
 /// Proves who has the session; without `Debug`, as it has a password.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct ElevateBody<'a> {
-    /// The password.
+    /// The password, of who has one.
     #[serde(borrow)]
-    #[schema(max_length = 1024)]
-    password: Cow<'a, str>,
+    #[schema(example = "correct horse battery staple", max_length = 1024)]
+    password: Option<Cow<'a, str>>,
+    /// The code of the authenticator, or a recovery code, of who has one.
+    #[serde(borrow)]
+    #[schema(max_length = 64)]
+    totp: Option<Cow<'a, str>>,
 }
 
 /// Until when it counts.
@@ -173,13 +200,18 @@ pub(crate) struct ElevatedAnswer {
     tag = "Dashboard",
     summary = "Prove it again",
     description = "What is answered 403 with the reason `step_up_required` is allowed for ten \
-                   minutes, as after a sign-in.",
+                   minutes, as after a sign-in. Who has a password and an authenticator gives both; \
+                   without `totp` that is 401 with the reason `totp_required`.",
     request_body = ElevateBody,
     responses((status = 200, description = "Proved", body = ElevatedAnswer))
 )]
 async fn elevate(call: Call<SignedIn>) -> Answer {
     let body: ElevateBody<'_> = call.json()?;
-    let elevated = call.edge.engine.people().elevate(&call.caller, &body.password).await;
+    let (password, totp) = (body.password.as_deref(), body.totp.as_deref());
+    if password.is_none() && totp.is_none() {
+        return Err(ApiError::invalid("`password`, `totp` or both must be given"));
+    }
+    let elevated = call.edge.engine.people().elevate(&call.caller, password, totp).await;
     elevated.map_err(|error| call.failed(error.into()))?;
     let until = Arc::clone(&call.caller.session).elevated_until();
     Ok(Reply::ok(&ElevatedAnswer { elevated_until: until.map(|at| at.to_string()) }))

@@ -38,7 +38,16 @@ impl Browser {
 
     /// Signs in with this body; keeps the cookie.
     pub async fn sign_in(&mut self, body: Value) -> Reply {
-        let reply = self.send("POST", "/ui/api/session", &[OWN], Some(&body)).await;
+        self.enter("/ui/api/session", body).await
+    }
+
+    /// Joins a workspace with this body; keeps the cookie.
+    pub async fn join(&mut self, body: Value) -> Reply {
+        self.enter("/ui/api/join", body).await
+    }
+
+    async fn enter(&mut self, path: &str, body: Value) -> Reply {
+        let reply = self.send("POST", path, &[OWN], Some(&body)).await;
         if let Some(cookie) = reply.header("set-cookie") {
             self.cookie = Some(cookie.split(';').next().unwrap().to_owned());
         }

@@ -139,6 +139,8 @@ identifiers! {
     PersonId = "usr_";
     /// The public name of a session. Its token is never stored.
     SessionId = "ses_";
+    /// An invite to a workspace. Its token is never stored.
+    InviteId = "inv_";
     /// A messaging number connected to a workspace.
     NumberId = "num_";
     /// An entry of a workspace's event log.

@@ -41,8 +41,8 @@ pub use day::{Day, DayError};
 pub use destination::{Destinations, Prefix};
 pub use event::{Event, EventData, EventKind, LogEntry, PublicEvent};
 pub use id::{
-    AdminTokenId, AuditId, BroadcastId, ContactId, ConversationId, EventId, IdError, KeyId,
-    MessageId, NumberId, PersonId, RequestId, SegmentId, SessionId, WebhookId,
+    AdminTokenId, AuditId, BroadcastId, ContactId, ConversationId, EventId, IdError, InviteId,
+    KeyId, MessageId, NumberId, PersonId, RequestId, SegmentId, SessionId, WebhookId,
 };
 pub use keys::{CodeKeys, MasterKeys};
 pub use limits::{Limits, LimitsOverride};

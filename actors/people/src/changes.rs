@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postrider_domain::{AuditContext, AuditEntry, PersonId, Timestamp, WorkspaceId};
+use postrider_domain::{AuditContext, AuditEntry, PersonId, SessionId, Timestamp, WorkspaceId};
 use postrider_runtime::random;
 use postrider_runtime::secret::Secret;
 use postrider_runtime::task::detached;
@@ -10,13 +10,15 @@ use postrider_store::Change;
 use postrider_store::view::audit::record_change;
 use tokio::sync::MutexGuard;
 
-use crate::directory::{People, SignedIn};
+use crate::directory::People;
 use crate::error::PeopleError;
 use crate::link::{Link, WORKS_FOR};
+use crate::members;
 use crate::password::Password;
 use crate::person::{Login, Person};
 use crate::role::Role;
-use crate::session::SessionHolder;
+use crate::session::{Session, SessionHolder};
+use crate::signed_in::SignedIn;
 use crate::token::{self, TokenHash};
 
 /// A link that was made. Its token is shown here and never again.
@@ -28,6 +30,45 @@ pub struct NewLink {
     pub token: Secret,
     /// When it stops working, in real time.
     pub expires_at: Timestamp,
+}
+
+/// What is changed of somebody. What is left out stays as it is.
+#[derive(Debug, Clone, Default)]
+pub struct PersonChange {
+    /// What others call them.
+    pub name: Option<Box<str>>,
+    /// Whether they may do everything on this server.
+    pub operator: Option<bool>,
+    /// Whether they may not sign in.
+    pub disabled: Option<bool>,
+}
+
+/// What one commit changes of somebody.
+pub(crate) struct Update {
+    person: Person,
+    entries: Vec<AuditEntry>,
+    ended: Vec<Arc<Session>>,
+    besides: Vec<Change>,
+}
+
+impl Update {
+    pub(crate) const fn of(person: Person) -> Self {
+        Self { person, entries: Vec::new(), ended: Vec::new(), besides: Vec::new() }
+    }
+
+    pub(crate) fn entry(mut self, entry: AuditEntry) -> Self {
+        self.entries.push(entry);
+        self
+    }
+
+    pub(crate) fn ends(self, ended: Vec<Arc<Session>>) -> Self {
+        Self { ended, ..self }
+    }
+
+    pub(crate) fn with(mut self, changes: impl Iterator<Item = Change>) -> Self {
+        self.besides.extend(changes);
+        self
+    }
 }
 
 impl People {
@@ -76,58 +117,62 @@ impl People {
             let hash = TokenHash::of(token.reveal());
             let link = Link { person: person.id, hash, ends_at: expires_at };
             entries.push(AuditEntry::new("link.create").target(person.id));
-            let mut changes = vec![person.put(), link.put()];
             // Whoever may do more has to sign in again.
             let is_changed = known.is_some() && person != before;
-            let holder = SessionHolder::Person(person.id);
-            let ended = if is_changed { people.sessions_of(&holder) } else { Vec::new() };
-            changes.extend(ended.iter().map(|session| session.record().delete()));
-            changes.extend(
-                entries
-                    .into_iter()
-                    .map(|entry| record_change(now, &entry.record(random::audit_id(now), &by))),
-            );
-            people.inner.writer.commit(changes).await?;
-            people.inner.links.insert(person.id, link);
-            let id = person.id;
-            people.insert(person);
-            ended.iter().for_each(|session| people.forget_session(session.id()));
+            let ended = if is_changed { people.sessions_but(person.id, None) } else { Vec::new() };
+            let (id, put) = (person.id, [link.put()]);
+            let update = Update { person, entries, ended, besides: put.into() };
+            people.commit(update, &by).await?;
+            people.inner.links.insert(id, link);
             Ok(NewLink { person: id, token, expires_at })
         })
         .await
     }
 
-    /// Disables somebody, or no longer. The sessions and the link of who is disabled end at once.
+    /// Changes somebody. The sessions and the link of who is disabled end at once; who becomes an
+    /// operator or is one no more signs in again, but not in the session `kept`.
     ///
     /// # Errors
     /// [`PeopleError`]: there is nobody of this id, or not now.
-    pub async fn set_disabled(
+    pub async fn update(
         &self,
         id: PersonId,
-        disabled: bool,
+        change: PersonChange,
+        kept: Option<SessionId>,
         by: Arc<AuditContext>,
     ) -> Result<Arc<Person>, PeopleError> {
         let people = self.clone();
         detached(async move {
             let _changing = people.inner.changes.lock().await;
-            let now = people.inner.clock.now();
-            let person = people.person(id).ok_or(PeopleError::NoSuchPerson)?;
-            let person = Person { disabled, ..(*person).clone() };
-            let entry = AuditEntry::new("user.update").target(id).change("disabled", disabled);
-            let entry = entry.record(random::audit_id(now), &by);
-            let mut changes = vec![person.put(), record_change(now, &entry)];
-            let holder = SessionHolder::Person(id);
-            let ended = if disabled { people.sessions_of(&holder) } else { Vec::new() };
-            changes.extend(ended.iter().map(|session| session.record().delete()));
-            let link = people.inner.links.get(&id).map(|link| *link).filter(|_| disabled);
-            changes.extend(link.iter().map(Link::delete));
-            people.inner.writer.commit(changes).await?;
-            people.insert(person);
-            ended.iter().for_each(|session| people.forget_session(session.id()));
+            let before = people.person(id).ok_or(PeopleError::NoSuchPerson)?;
+            let PersonChange { name, operator, disabled } = change;
+            let person = Person {
+                name: name.clone().unwrap_or_else(|| before.name.clone()),
+                operator: operator.unwrap_or(before.operator),
+                disabled: disabled.unwrap_or(before.disabled),
+                ..(*before).clone()
+            };
+            if person == *before {
+                return Ok(before);
+            }
+            let entry = AuditEntry::new("user.update").target(id);
+            let entry = entry.change_if_some("name", name).change_if_some("operator", operator);
+            let mut entry = entry.change_if_some("disabled", disabled);
+            entry.replaces("name", &before.name);
+            entry.replaces("operator", before.operator);
+            entry.replaces("disabled", before.disabled);
+            let ended = match (person.disabled, person.operator == before.operator) {
+                (true, _) => people.sessions_but(id, None),
+                (false, false) => people.sessions_but(id, kept),
+                (false, true) => Vec::new(),
+            };
+            let link = people.inner.links.get(&id).map(|link| *link).filter(|_| person.disabled);
+            let update = Update::of(person).entry(entry).ends(ended);
+            let changed = people.commit(update.with(link.iter().map(Link::delete)), &by).await?;
             if link.is_some() {
                 people.inner.links.remove(&id);
             }
-            people.person(id).ok_or(PeopleError::NoSuchPerson)
+            Ok(changed)
         })
         .await
     }
@@ -146,7 +191,13 @@ impl People {
     ) -> Result<(), PeopleError> {
         let person = who.person.clone().ok_or(PeopleError::NoSuchPerson)?;
         match current {
-            Some(current) => self.elevate(who, current).await?,
+            Some(current) => {
+                let current = Password::typed(current);
+                self.check(person.email.as_str(), Some(&person), current).await?;
+                if !person.has_authenticator() {
+                    self.elevate_now(&who.session);
+                }
+            }
             None if self.is_elevated(&who.session) => {}
             None => return Err(PeopleError::Refused),
         }
@@ -154,21 +205,39 @@ impl People {
         let (people, id, kept) = (self.clone(), person.id, who.session.id());
         detached(async move {
             let _changing = people.inner.changes.lock().await;
-            let now = people.inner.clock.now();
             let person = people.person(id).ok_or(PeopleError::NoSuchPerson)?;
             let person = Person { password: Some(hash), ..(*person).clone() };
-            let entry = AuditEntry::new("password.set").target(id);
-            let entry = entry.record(random::audit_id(now), &by);
-            let mut changes = vec![person.put(), record_change(now, &entry)];
-            let own = people.sessions_of(&SessionHolder::Person(id));
-            let ended: Vec<_> = own.into_iter().filter(|session| session.id() != kept).collect();
-            changes.extend(ended.iter().map(|session| session.record().delete()));
-            people.inner.writer.commit(changes).await?;
-            people.insert(person);
-            ended.iter().for_each(|session| people.forget_session(session.id()));
-            Ok(())
+            let update = Update::of(person).entry(AuditEntry::new("password.set").target(id));
+            let ended = people.sessions_but(id, Some(kept));
+            people.commit(update.ends(ended), &by).await.map(|_| ())
         })
         .await
+    }
+
+    /// Makes a change of somebody durable, and known. Needs [`hold`](Self::hold).
+    pub(crate) async fn commit(
+        &self,
+        update: Update,
+        by: &AuditContext,
+    ) -> Result<Arc<Person>, PeopleError> {
+        let Update { person, entries, ended, besides } = update;
+        let now = self.inner.clock.now();
+        let mut changes = vec![person.put()];
+        changes.extend(besides);
+        changes.extend(ended.iter().map(|session| session.record().delete()));
+        let records = entries.into_iter().map(|it| it.record(random::audit_id(now), by));
+        changes.extend(records.map(|record| record_change(now, &record)));
+        self.inner.writer.commit(changes).await?;
+        let id = person.id;
+        self.insert(person);
+        ended.iter().for_each(|session| self.forget_session(session.id()));
+        self.person(id).ok_or(PeopleError::NoSuchPerson)
+    }
+
+    /// Somebody's sessions, but for one.
+    pub(crate) fn sessions_but(&self, id: PersonId, kept: Option<SessionId>) -> Vec<Arc<Session>> {
+        let own = self.sessions_of(&SessionHolder::Person(id)).into_iter();
+        own.filter(|session| Some(session.id()) != kept).collect()
     }
 
     /// Holds back every change of people, for a commit that changes them with something else.
@@ -180,12 +249,18 @@ impl People {
     /// [`hold`](Self::hold).
     #[must_use]
     pub fn deletions_of(&self, workspace: &WorkspaceId) -> Vec<Change> {
-        self.without(workspace).iter().map(Person::put).collect()
+        let mut changes: Vec<_> = self.without(workspace).iter().map(Person::put).collect();
+        let invites = self.inner.invites.iter().filter(|it| it.workspace == *workspace);
+        changes.extend(invites.map(|it| it.delete()));
+        changes.push(members::strict(workspace, false));
+        changes
     }
 
     /// Nobody is a member of a workspace that was deleted.
     pub fn forget_all_of(&self, workspace: &WorkspaceId) {
         self.without(workspace).into_iter().for_each(|person| self.insert(person));
+        self.inner.invites.retain(|_, invite| invite.workspace != *workspace);
+        self.inner.strict.remove(workspace);
     }
 
     fn without(&self, workspace: &WorkspaceId) -> Vec<Person> {

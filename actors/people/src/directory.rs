@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dashmap::DashMap;
+use dashmap::{DashMap, DashSet};
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 
-use postrider_domain::{ActorKind, AuditActor, PersonId, SessionId, Timestamp, WorkspaceId};
+use postrider_domain::{InviteId, MasterKeys, PersonId, SessionId, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::random;
 use postrider_runtime::shared_bucket::BucketState;
@@ -16,11 +17,14 @@ use postrider_store::view::codec;
 use postrider_store::writer::CommitError;
 use postrider_store::{Change, Direction, StoreError, Table, View, Writer};
 
+use crate::enrolments::Enrolments;
+use crate::invite::{self, Invite};
 use crate::link::{self, Link};
+use crate::members;
 use crate::password::Hashing;
-use crate::permission::Permissions;
 use crate::person::{self, Login, Person};
 use crate::session::{self, Session, SessionHolder, SessionRecord};
+use crate::signed_in::SignedIn;
 use crate::token::TokenHash;
 use crate::tries::Tries;
 
@@ -72,6 +76,11 @@ pub(crate) struct Inner {
     pub(crate) by_email: DashMap<Login, PersonId>,
     pub(crate) sessions: DashMap<TokenHash, Arc<Session>>,
     pub(crate) links: DashMap<PersonId, Link>,
+    pub(crate) invites: DashMap<InviteId, Invite>,
+    /// The workspaces whose members need an authenticator.
+    pub(crate) strict: DashSet<WorkspaceId>,
+    pub(crate) enrolments: Mutex<Enrolments>,
+    pub(crate) keys: MasterKeys,
     pub(crate) tries: Mutex<Tries>,
     pub(crate) hashing: Hashing,
     /// Held while something is changed, so that what is read before the commit holds after it.
@@ -84,56 +93,14 @@ impl std::fmt::Debug for People {
     }
 }
 
-/// Whose session a request carries.
-#[derive(Debug, Clone)]
-pub struct SignedIn {
-    /// The session.
-    pub session: Arc<Session>,
-    /// Who it is; `None` for a holder of an admin token.
-    pub person: Option<Arc<Person>>,
-}
-
-impl SignedIn {
-    /// Whether they may do everything.
-    #[must_use]
-    pub fn is_operator(&self) -> bool {
-        self.person.as_ref().is_none_or(|person| person.operator)
-    }
-
-    /// What they may do in a workspace; `None`: it is none of theirs.
-    #[must_use]
-    pub fn permissions_in(&self, workspace: &WorkspaceId, sandbox: bool) -> Option<Permissions> {
-        if self.is_operator() {
-            return Some(Permissions::all());
-        }
-        let role = self.person.as_ref()?.role_in(workspace)?;
-        Some(role.permissions(sandbox))
-    }
-
-    /// How the audit log names them.
-    #[must_use]
-    pub fn actor(&self) -> AuditActor {
-        match (&self.session.record().holder, &self.person) {
-            (_, Some(person)) => AuditActor {
-                kind: ActorKind::User,
-                id: Some(person.id.to_string().into()),
-                name: Some(person.email.as_str().into()),
-            },
-            (SessionHolder::AdminToken { id, name }, None) => {
-                AuditActor { kind: ActorKind::AdminToken, id: id.clone(), name: name.clone() }
-            }
-            // A person's session is known only with the person.
-            (SessionHolder::Person(_), None) => AuditActor::of_kind(ActorKind::Anonymous),
-        }
-    }
-}
-
 /// What the store has.
 #[derive(Default)]
 struct Stored {
     people: Vec<Person>,
     sessions: Vec<SessionRecord>,
     links: Vec<Link>,
+    invites: Vec<Invite>,
+    strict: Vec<WorkspaceId>,
     name: Option<[u8; 4]>,
 }
 
@@ -145,6 +112,8 @@ impl Stored {
             people: rows(store, person::ROW)?,
             sessions: rows(store, session::ROW)?,
             links: rows(store, link::ROW)?,
+            invites: rows(store, invite::ROW)?,
+            strict: rows(store, members::STRICT_ROW)?,
             name,
         })
     }
@@ -160,7 +129,7 @@ fn rows<T: for<'a> serde::Deserialize<'a>>(
             Ok(row) => rows.push(row),
             Err(error) => {
                 let name = name.escape_ascii();
-                tracing::error!(%error, %name, "a person, session or link cannot be read");
+                tracing::error!(%error, %name, "a record of people cannot be read");
             }
         }
         ControlFlow::Continue(())
@@ -177,6 +146,7 @@ impl People {
         store: Arc<dyn View>,
         writer: Writer,
         clock: Clock,
+        keys: MasterKeys,
         options: PeopleOptions,
     ) -> Result<Self, CommitError> {
         let read = tokio::task::spawn_blocking(move || Stored::read(store.as_ref())).await;
@@ -192,6 +162,10 @@ impl People {
             by_email: DashMap::new(),
             sessions: DashMap::new(),
             links: DashMap::new(),
+            invites: stored.invites.into_iter().map(|invite| (invite.id, invite)).collect(),
+            strict: stored.strict.into_iter().collect(),
+            enrolments: Mutex::default(),
+            keys,
             tries: Mutex::default(),
             hashing: Hashing::default(),
             changes: tokio::sync::Mutex::default(),
@@ -204,11 +178,25 @@ impl People {
         for link in stored.links {
             people.inner.links.insert(link.person, link);
         }
-        let changes = people.take_ended();
+        let mut changes = people.take_ended();
+        changes.extend(people.reseal());
         if !changes.is_empty() {
             people.inner.writer.commit(changes).await?;
         }
         Ok(people)
+    }
+
+    /// Has every authenticator's secret under the current master key.
+    fn reseal(&self) -> Vec<Change> {
+        let under_earlier = self.list().into_iter().filter_map(|person| {
+            let authenticator = person.authenticator.as_ref()?;
+            let authenticator = authenticator.resealed(&self.inner.keys, person.id)?;
+            Some(Person { authenticator: Some(authenticator), ..(*person).clone() })
+        });
+        let changed: Vec<_> = under_earlier.collect();
+        let changes = changed.iter().map(Person::put).collect();
+        changed.into_iter().for_each(|person| self.insert(person));
+        changes
     }
 
     /// Eight hexadecimal digits that other data does not have: cookies of servers on one host are
@@ -300,11 +288,23 @@ impl People {
         sessions
     }
 
-    /// When somebody was seen last, by any session.
+    /// When everybody who has a session was seen last.
     #[must_use]
-    pub fn seen_at(&self, id: PersonId) -> Option<Timestamp> {
-        let sessions = self.sessions_of(&SessionHolder::Person(id));
-        sessions.iter().map(|session| session.seen_at()).max()
+    pub fn seen(&self) -> HashMap<PersonId, Timestamp> {
+        let mut seen = HashMap::new();
+        for session in &self.inner.sessions {
+            if let SessionHolder::Person(id) = session.record().holder {
+                let last = seen.entry(id).or_insert(session.seen_at());
+                *last = session.seen_at().max(*last);
+            }
+        }
+        seen
+    }
+
+    /// Whether members of this workspace need an authenticator.
+    #[must_use]
+    pub fn requires_totp(&self, workspace: &WorkspaceId) -> bool {
+        self.inner.strict.contains(workspace)
     }
 
     /// The change that stores the name, unless it is stored.
@@ -365,6 +365,13 @@ impl People {
             let stays = now < link.ends_at;
             if !stays {
                 changes.push(link.delete());
+            }
+            stays
+        });
+        self.inner.invites.retain(|_, invite| {
+            let stays = now < invite.ends_at;
+            if !stays {
+                changes.push(invite.delete());
             }
             stays
         });

@@ -5,29 +5,38 @@
 //! without an actor and without a read. Moments are real time; see
 //! [`Clock`](postrider_runtime::Clock).
 
+mod authenticator;
 mod changes;
 mod directory;
+mod enrolments;
 mod error;
 #[cfg(test)]
 mod golden;
+mod invite;
 mod link;
+mod members;
 mod password;
 mod permission;
 mod person;
 mod role;
 mod session;
 mod sign_in;
+mod signed_in;
 #[cfg(test)]
 mod tests;
 mod token;
 mod tries;
 
-pub use changes::NewLink;
-pub use directory::{People, PeopleOptions, SignedIn};
+pub use changes::{NewLink, PersonChange};
+pub use directory::{People, PeopleOptions};
+pub use enrolments::Authenticators;
 pub use error::PeopleError;
+pub use invite::Invite;
+pub use members::{Joining, Manager, Members, NewInvite};
 pub use password::{Password, PasswordError};
 pub use permission::{Permission, Permissions};
 pub use person::{Login, Membership, Person};
 pub use role::{Role, RoleError};
 pub use session::{Session, SessionHolder, SessionRecord};
 pub use sign_in::{Arrival, NewSession};
+pub use signed_in::SignedIn;

@@ -8,6 +8,7 @@ use postrider_domain::{AuditEntry, ContactError, Email, PersonId, Timestamp, Wor
 use postrider_store::view::codec;
 use postrider_store::{Change, Table};
 
+use crate::authenticator::Authenticator;
 use crate::password::PasswordHash;
 use crate::role::Role;
 
@@ -79,13 +80,25 @@ pub struct Person {
     /// What their password is checked against; `None`: they sign in by links only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) password: Option<PasswordHash>,
+    /// What shows the codes that they sign in with besides a password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) authenticator: Option<Authenticator>,
 }
 
 impl Person {
     pub(crate) fn new(id: PersonId, email: Login, created_at: Timestamp) -> Self {
         let name = email.as_str().into();
-        let (operator, disabled, memberships, password) = (false, false, Vec::new(), None);
-        Self { id, email, name, operator, disabled, created_at, memberships, password }
+        Self {
+            id,
+            email,
+            name,
+            operator: false,
+            disabled: false,
+            created_at,
+            memberships: Vec::new(),
+            password: None,
+            authenticator: None,
+        }
     }
 
     /// What they are in a workspace.
@@ -98,6 +111,12 @@ impl Person {
     #[must_use]
     pub const fn has_password(&self) -> bool {
         self.password.is_some()
+    }
+
+    /// Whether they have an authenticator.
+    #[must_use]
+    pub const fn has_authenticator(&self) -> bool {
+        self.authenticator.is_some()
     }
 
     /// The same with this role in the workspace; `None`: no member of it.

@@ -10,11 +10,12 @@ use postrider_runtime::task::detached;
 use postrider_store::Change;
 use postrider_store::view::audit::record_change;
 
-use crate::directory::{People, SignedIn};
+use crate::directory::People;
 use crate::error::PeopleError;
 use crate::password::Password;
 use crate::person::{Login, Person};
-use crate::session::{SessionHolder, SessionRecord};
+use crate::session::{Session, SessionHolder, SessionRecord};
+use crate::signed_in::SignedIn;
 use crate::token::{self, TokenHash};
 
 /// How long a session of an admin token lasts.
@@ -45,12 +46,12 @@ pub struct NewSession {
 }
 
 /// How somebody was found out to be who they are.
-struct Proof {
-    holder: SessionHolder,
-    person: Option<Arc<Person>>,
-    method: &'static str,
+pub(crate) struct Proof {
+    pub(crate) holder: SessionHolder,
+    pub(crate) person: Option<Arc<Person>>,
+    pub(crate) method: &'static str,
     /// What goes with it, such as the link that was used.
-    spent: Vec<Change>,
+    pub(crate) spent: Vec<Change>,
 }
 
 impl People {
@@ -81,8 +82,8 @@ impl People {
         .await
     }
 
-    /// Signs in by a password. An account that is not there is answered as a wrong password is, and
-    /// takes as long.
+    /// Signs in by a password, and the code of the authenticator of who has one. An account that is
+    /// not there is answered as a wrong password is, and takes as long.
     ///
     /// # Errors
     /// [`PeopleError`]: it is wrong, too many were, or not now.
@@ -90,12 +91,14 @@ impl People {
         &self,
         email: &str,
         password: &str,
+        totp: Option<&str>,
         arrival: Arrival,
     ) -> Result<NewSession, PeopleError> {
         if !self.inner.options.password_sign_in {
             return Err(PeopleError::Refused);
         }
         let (people, password) = (self.clone(), Password::typed(password));
+        let totp = totp.map(str::to_owned);
         let email = Login::new(email).ok();
         detached(async move {
             let found = email.as_ref().and_then(|email| people.of_email(email));
@@ -110,10 +113,55 @@ impl People {
             });
             let person = person.ok_or(PeopleError::Refused)?;
             let holder = SessionHolder::Person(person.id);
-            let (person, spent) = (Some(person), Vec::new());
-            people.begin(Proof { holder, person, method: "password", spent }, arrival).await
+            let used = people.use_code(&person, totp.as_deref())?;
+            let (method, spent) = match &used {
+                None => ("password", Vec::new()),
+                Some(used) => ("password_totp", vec![used.put()]),
+            };
+            let shown = used.clone().map_or(person, Arc::new);
+            let proof = Proof { holder, person: Some(shown), method, spent };
+            let session = people.begin(proof, arrival).await?;
+            used.into_iter().for_each(|person| people.insert(person));
+            Ok(session)
         })
         .await
+    }
+
+    /// Somebody once the code of their authenticator was used; `None`: they have none. Needs
+    /// [`hold`](Self::hold).
+    fn use_code(
+        &self,
+        person: &Arc<Person>,
+        code: Option<&str>,
+    ) -> Result<Option<Person>, PeopleError> {
+        let Some(authenticator) = &person.authenticator else { return Ok(None) };
+        let code = code.ok_or(PeopleError::TotpRequired)?;
+        self.note_code(person)?;
+        let used = authenticator.used(&self.inner.keys, person.id, code, self.inner.clock.real());
+        let authenticator = Some(used.ok_or(PeopleError::TotpRequired)?);
+        self.right_code(person);
+        Ok(Some(Person { authenticator, ..(**person).clone() }))
+    }
+
+    /// Notes a try of an authenticator's code, once its turn has come. They are counted apart from
+    /// passwords: a right password must not make room for more codes.
+    pub(crate) fn note_code(&self, person: &Person) -> Result<(), PeopleError> {
+        self.note_try(&code_account(person))
+    }
+
+    /// The code was right.
+    pub(crate) fn right_code(&self, person: &Person) {
+        self.inner.tries.lock().succeeded(&code_account(person));
+    }
+
+    fn note_try(&self, account: &str) -> Result<(), PeopleError> {
+        let now = self.inner.clock.real();
+        let mut tries = self.inner.tries.lock();
+        if let Some(wait) = tries.wait(account, now) {
+            return Err(PeopleError::Wait(wait));
+        }
+        tries.note(account, now);
+        Ok(())
     }
 
     /// Begins a session for whoever showed an admin token, which the caller has checked.
@@ -136,17 +184,46 @@ impl People {
         .await
     }
 
-    /// Has somebody who is signed in prove it again; gives the moment until which that counts.
+    /// Has somebody who is signed in prove it again: by their password, if they have one, and by a
+    /// code of their authenticator, if they have one.
     ///
     /// # Errors
-    /// [`PeopleError`]: the password is wrong, too many were, or there is none.
-    pub async fn elevate(&self, who: &SignedIn, password: &str) -> Result<(), PeopleError> {
+    /// [`PeopleError`]: something is wrong or missing, too many were, or they have neither.
+    pub async fn elevate(
+        &self,
+        who: &SignedIn,
+        password: Option<&str>,
+        totp: Option<&str>,
+    ) -> Result<(), PeopleError> {
         let person = who.person.as_ref().and_then(|person| self.person(person.id));
         let person = person.ok_or(PeopleError::Refused)?;
-        let password = Password::typed(password);
-        self.check(person.email.as_str(), Some(&person), password).await?;
-        who.session.elevate(self.inner.clock.real().plus(ELEVATED_FOR));
-        Ok(())
+        match password {
+            Some(password) => {
+                let password = Password::typed(password);
+                self.check(person.email.as_str(), Some(&person), password).await?;
+            }
+            None if person.has_password() || !person.has_authenticator() => {
+                return Err(PeopleError::Refused);
+            }
+            None => {}
+        }
+        let (people, session) = (self.clone(), Arc::clone(&who.session));
+        let (id, totp) = (person.id, totp.map(str::to_owned));
+        detached(async move {
+            let _changing = people.inner.changes.lock().await;
+            let person = people.person(id).ok_or(PeopleError::Refused)?;
+            if let Some(used) = people.use_code(&person, totp.as_deref())? {
+                people.inner.writer.commit(vec![used.put()]).await?;
+                people.insert(used);
+            }
+            people.elevate_now(&session);
+            Ok(())
+        })
+        .await
+    }
+
+    pub(crate) fn elevate_now(&self, session: &Session) {
+        session.elevate(self.inner.clock.real().plus(ELEVATED_FOR));
     }
 
     /// Ends one session of the same holder: it does not work any more when this returns.
@@ -224,20 +301,13 @@ impl People {
     }
 
     /// Checks a password, once its account's turn has come.
-    async fn check(
+    pub(crate) async fn check(
         &self,
         account: &str,
         person: Option<&Person>,
         password: Password,
     ) -> Result<(), PeopleError> {
-        {
-            let now = self.inner.clock.real();
-            let mut tries = self.inner.tries.lock();
-            if let Some(wait) = tries.wait(account, now) {
-                return Err(PeopleError::Wait(wait));
-            }
-            tries.note(account, now);
-        }
+        self.note_try(account)?;
         let stored = person.and_then(|person| person.password.clone());
         if !self.inner.hashing.verify(stored, password).await? {
             return Err(PeopleError::Refused);
@@ -247,7 +317,11 @@ impl People {
     }
 
     /// Begins a session. What is over of others goes with the same commit.
-    async fn begin(&self, proof: Proof, arrival: Arrival) -> Result<NewSession, PeopleError> {
+    pub(crate) async fn begin(
+        &self,
+        proof: Proof,
+        arrival: Arrival,
+    ) -> Result<NewSession, PeopleError> {
         let Proof { holder, person, method, spent } = proof;
         let real = self.inner.clock.real();
         let longest = match &person {
@@ -287,7 +361,12 @@ impl People {
         Ok(NewSession { token, signed_in: SignedIn { session, ..signed_in } })
     }
 
-    fn unlisted(&self, record: SessionRecord) -> Arc<crate::session::Session> {
-        Arc::new(crate::session::Session::new(record, 0, &self.inner.clock))
+    fn unlisted(&self, record: SessionRecord) -> Arc<Session> {
+        Arc::new(Session::new(record, 0, &self.inner.clock))
     }
+}
+
+/// What tries of somebody's codes are counted under; no e-mail address has a space in it.
+fn code_account(person: &Person) -> String {
+    format!("code {}", person.email)
 }

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_domain::{AuditContext, Timestamp, WorkspaceId};
+use postrider_domain::{AuditContext, MasterKeys, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_store::writer::WriterOptions;
 use postrider_store::{MemoryStore, View, Writer};
 
 use crate::{
     Arrival, Login, NewLink, NewSession, Password, People, PeopleError, PeopleOptions, Permission,
-    Role, SessionHolder,
+    PersonChange, Role, SessionHolder,
 };
+
+mod authenticators;
+mod members;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -50,14 +53,18 @@ impl World {
     }
 
     async fn tries(&self, email: &str, password: &str) -> Result<NewSession, PeopleError> {
-        self.people.sign_in_by_password(email, password, arrival()).await
+        self.people.sign_in_by_password(email, password, None, arrival()).await
     }
 }
 
 async fn load(store: &MemoryStore, clock: &Clock) -> People {
+    load_with(store, clock, MasterKeys::single([7; 32])).await
+}
+
+async fn load_with(store: &MemoryStore, clock: &Clock, keys: MasterKeys) -> People {
     let writer = Writer::start(Arc::new(store.clone()), WriterOptions::default()).unwrap();
     let view: Arc<dyn View> = Arc::new(store.clone());
-    People::load(view, writer, clock.clone(), PeopleOptions::default()).await.unwrap()
+    People::load(view, writer, clock.clone(), keys, PeopleOptions::default()).await.unwrap()
 }
 
 fn by() -> Arc<AuditContext> {
@@ -161,7 +168,8 @@ async fn who_is_disabled_or_changed_is_signed_out_at_once() {
     assert!(!world.knows(&session), "another role ends the session");
     let session = world.people.sign_in_by_link(link.token.reveal(), arrival()).await.unwrap();
     let waiting = world.link("ada@acme.com", Role::Owner).await;
-    world.people.set_disabled(id, true, by()).await.unwrap();
+    let disabled = PersonChange { disabled: Some(true), ..PersonChange::default() };
+    world.people.update(id, disabled, None, by()).await.unwrap();
     assert!(!world.knows(&session) && !world.people.goes_on(&session.signed_in));
     let late = world.people.sign_in_by_link(waiting.token.reveal(), arrival()).await;
     assert_eq!(late.map(|_| ()), Err(PeopleError::Refused));
@@ -227,10 +235,10 @@ async fn a_password_is_changed_with_the_current_one_or_soon_after_a_sign_in() {
     world.clock.pass(10 * MINUTE);
     assert!(!world.people.is_elevated(&session.session));
     assert_eq!(
-        world.people.elevate(&session, "the first of them").await,
+        world.people.elevate(&session, Some("the first of them"), None).await,
         Err(PeopleError::Refused)
     );
-    assert_eq!(world.people.elevate(&session, "the second of them").await, Ok(()));
+    assert_eq!(world.people.elevate(&session, Some("the second of them"), None).await, Ok(()));
 }
 
 #[tokio::test]

@@ -41,5 +41,5 @@ macro_rules! new_ids {
 new_ids!(
     request_id -> RequestId, key_id -> KeyId, number_id -> NumberId, webhook_id -> WebhookId,
     broadcast_id -> BroadcastId, admin_token_id -> AdminTokenId, audit_id -> AuditId,
-    person_id -> PersonId, session_id -> SessionId
+    person_id -> PersonId, session_id -> SessionId, invite_id -> InviteId
 );

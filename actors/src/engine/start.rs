@@ -172,7 +172,8 @@ async fn go_on(broadcasts: recover::Found, shared: &Arc<Services>, sandbox: &Arc
 /// Everybody who may sign in.
 async fn people(shared: &Services, options: PeopleOptions) -> Result<People, StartError> {
     let (store, writer) = (Arc::clone(&shared.store), shared.writer.clone());
-    let loaded = People::load(store, writer, shared.clock.clone(), options).await;
+    let (clock, keys) = (shared.clock.clone(), shared.master_keys.clone());
+    let loaded = People::load(store, writer, clock, keys, options).await;
     loaded.map_err(|error| StartError::Directory(format!("people were not read: {error}")))
 }
 

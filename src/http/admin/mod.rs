@@ -6,8 +6,10 @@ mod clock;
 mod credits;
 mod destinations;
 mod email;
+mod invites;
 mod keys;
 mod limits;
+mod members;
 mod numbers;
 mod params;
 mod release;
@@ -23,7 +25,8 @@ pub(crate) use params::check_name;
 
 /// Those of people are mounted with the dashboard only.
 pub(crate) fn routes(with_people: bool) -> Routes {
-    let people = if with_people { users::routes() } else { Routes::default() };
+    let people = || users::routes().merge(members::routes()).merge(invites::routes());
+    let people = if with_people { people() } else { Routes::default() };
     people
         .merge(workspaces::routes())
         .merge(keys::routes())

@@ -9,13 +9,13 @@ use crate::http::pipeline::{ApiError, Call};
 const NAME_CHARS_MAX: usize = 100;
 
 /// The id of the workspace that the path names. The workspace may not exist.
-pub(super) async fn workspace_id(call: &mut Call<()>) -> Result<WorkspaceId, ApiError> {
+pub(super) async fn workspace_id<C>(call: &mut Call<C>) -> Result<WorkspaceId, ApiError> {
     call.path("workspace", "no such workspace").await
 }
 
 /// The workspace that the path names; 404 when it does not exist. What is changed by it is recorded
 /// as the caller's.
-pub(super) async fn workspace(call: &mut Call<()>) -> Result<Workspace, ApiError> {
+pub(super) async fn workspace<C>(call: &mut Call<C>) -> Result<Workspace, ApiError> {
     let id = workspace_id(call).await?;
     let workspace = call.edge.engine.workspace(&id);
     let workspace = workspace.ok_or_else(|| ApiError::not_found("no such workspace"))?;

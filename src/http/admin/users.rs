@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use postrider_actors::domain::{PersonId, WorkspaceId};
-use postrider_actors::{Login, People, Person, Role};
+use postrider_actors::domain::{PersonId, Timestamp, WorkspaceId};
+use postrider_actors::{Login, Person, PersonChange, Role};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::params::check_name;
 use crate::http::pipeline::{
     Administrator, Answer, ApiError, Call, Page, RecentAdministrator, Reply, Routes, route,
 };
@@ -82,6 +83,8 @@ pub(crate) struct UserRow {
     disabled: bool,
     /// Whether they have a password.
     has_password: bool,
+    /// Whether they have an authenticator.
+    totp: bool,
     /// What they are in which workspace.
     memberships: Vec<MembershipRow>,
     /// When they were made.
@@ -93,7 +96,7 @@ pub(crate) struct UserRow {
 }
 
 impl UserRow {
-    fn of(people: &People, person: &Person) -> Self {
+    fn of(person: &Person, seen_at: Option<Timestamp>) -> Self {
         let row = |it: &postrider_actors::Membership| MembershipRow {
             workspace: it.workspace.to_string(),
             role: it.role.as_str(),
@@ -105,9 +108,10 @@ impl UserRow {
             operator: person.operator,
             disabled: person.disabled,
             has_password: person.has_password(),
+            totp: person.has_authenticator(),
             memberships: person.memberships.iter().map(row).collect(),
             created_at: person.created_at.to_string(),
-            seen_at: people.seen_at(person.id).map(|at| at.to_string()),
+            seen_at: seen_at.map(|at| at.to_string()),
         }
     }
 }
@@ -196,15 +200,24 @@ async fn list(call: Call<()>) -> Answer {
         let has = |field: &str| field.to_lowercase().contains(&text);
         all.retain(|person| has(person.email.as_str()) || has(&person.name));
     }
-    Ok(Reply::ok(&page.cut(all, |person| UserRow::of(people, &person))))
+    let seen = people.seen();
+    Ok(Reply::ok(&page.cut(all, |person| UserRow::of(&person, seen.get(&person.id).copied()))))
 }
 
-/// Changes somebody.
+/// Changes somebody. What is left out stays as it is.
 #[derive(Debug, Deserialize, ToSchema)]
-pub(crate) struct UserBody {
+pub(crate) struct UserBody<'a> {
+    /// What others call them.
+    #[serde(borrow)]
+    #[schema(example = "Ada", min_length = 1, max_length = 100)]
+    name: Option<Cow<'a, str>>,
+    /// Whether they may administer the server. Whoever becomes an operator, or is one no more, has
+    /// to sign in again.
+    #[schema(example = false)]
+    operator: Option<bool>,
     /// Whether they may not sign in. Their sessions end at once.
     #[schema(example = true)]
-    disabled: bool,
+    disabled: Option<bool>,
 }
 
 #[utoipa::path(
@@ -212,15 +225,18 @@ pub(crate) struct UserBody {
     path = "/admin/v1/users/{user_id}",
     operation_id = "updateUser",
     tag = "Administration",
-    summary = "Disable somebody, or no longer",
+    summary = "Rename somebody, disable them, or make them an operator",
+    description = "Or no longer.",
     params(("user_id" = String, Path, description = "The user's id")),
     request_body = UserBody,
     responses((status = 200, description = "Changed", body = UserRow))
 )]
 async fn update(mut call: Call<()>) -> Answer {
     let id: PersonId = call.path("user_id", MISSING).await?;
-    let UserBody { disabled } = call.json()?;
+    let UserBody { name, operator, disabled } = call.json()?;
+    name.as_deref().map_or(Ok(()), check_name)?;
+    let change = PersonChange { name: name.map(Box::from), operator, disabled };
     let people = call.edge.engine.people();
-    let person = people.set_disabled(id, disabled, call.audit_context()).await?;
-    Ok(Reply::ok(&UserRow::of(people, &person)))
+    let person = people.update(id, change, call.session(), call.audit_context()).await?;
+    Ok(Reply::ok(&UserRow::of(&person, people.seen().get(&id).copied())))
 }

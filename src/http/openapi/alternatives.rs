@@ -70,10 +70,14 @@ const ALL: &[Alternatives] = &[
     Alternatives {
         schema: "SignInBody",
         of: &[
-            one(&["link"], &["email", "password", "admin_token"]),
+            one(&["link"], &["email", "password", "totp", "admin_token"]),
             one(&["email", "password"], &["link", "admin_token"]),
-            one(&["admin_token"], &["link", "email", "password"]),
+            one(&["admin_token"], &["link", "email", "password", "totp"]),
         ],
+    },
+    Alternatives {
+        schema: "ElevateBody",
+        of: &[one(&["password"], &[]), one(&["totp"], &["password"])],
     },
     Alternatives { schema: "SendMessage", of: SENT },
     Alternatives { schema: "Reply", of: MESSAGES },

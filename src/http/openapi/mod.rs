@@ -181,7 +181,7 @@ impl Area {
         };
         let requirement = |name: &&str| SecurityRequirement::new(*name, Vec::<String>::new());
         // Whoever is not signed in yet signs in.
-        let is_open = path == "/ui/api/session" || schemes.is_empty();
+        let is_open = ["/ui/api/session", "/ui/api/join"].contains(&path) || schemes.is_empty();
         operation.security = (!is_open).then(|| schemes.iter().map(requirement).collect());
         for status in self.refusals(path, operation.request_body.is_some()) {
             let refusal = refusal(status);
@@ -232,6 +232,11 @@ impl Area {
             "/admin/v1/archive/log" => refusals.push(409),
             "/admin/v1/users/link" => refusals.extend([404, 409]),
             "/admin/v1/workspaces" if has_body => refusals.push(409),
+            "/v1/workspace" if has_body => refusals.push(409),
+            "/ui/api/join" => refusals.extend([404, 409]),
+            "/ui/api/totp" => refusals.extend([404, 409]),
+            path if path.ends_with("/invites") && has_body => refusals.push(409),
+            path if path.contains("/members/") => refusals.push(409),
             "/v1/contacts" | "/v1/segments" | "/v1/segments/{segment_id}" if has_body => {
                 refusals.push(422);
             }
@@ -278,6 +283,8 @@ const LISTS: &[&str] = &[
     "/keys",
     "/tokens",
     "/users",
+    "/members",
+    "/invites",
     "/numbers",
     "/templates",
     "/sync",

@@ -1,7 +1,7 @@
 //! Admits whoever administers: with an admin token, as an operator, or by a role.
 
 use axum::http::request::Parts;
-use postrider_actors::{Permission, SignedIn};
+use postrider_actors::{Permission, Permissions, SignedIn};
 
 use super::auth::{Admitted, Guard, Key, bearer, reject};
 use super::body_budget::Holder;
@@ -55,23 +55,60 @@ impl Manages {
         Self { permission, recently: true }
     }
 
-    fn check(self, edge: &Edge, parts: &Parts, who: &SignedIn) -> Result<(), ApiError> {
+    /// What somebody may do in the workspace that the path names, if they may do this.
+    fn check(self, edge: &Edge, parts: &Parts, who: &SignedIn) -> Result<Permissions, ApiError> {
         let id = named_workspace(parts).and_then(|id| id.parse().ok());
         let id = id.ok_or_else(|| ApiError::not_found("no such workspace"))?;
+        let mut permissions = Permissions::all();
         if !who.is_operator() {
             let member = member_of(edge, who, &id)?;
+            member.check_authenticator(edge)?;
+            permissions = member.permissions;
             Principal::Person(Box::new(member)).check(self.permission)?;
         }
-        if self.recently { check_recent(edge, who) } else { Ok(()) }
+        if self.recently {
+            check_recent(edge, who)?;
+        }
+        Ok(permissions)
+    }
+}
+
+/// Admits whoever may manage the members of the workspace that the path names. Handlers get to know
+/// what else they may do there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ManagesPeople(Manages);
+
+impl ManagesPeople {
+    /// Who may see them.
+    pub(crate) const READ: Self = Self(Manages::of(Permission::PeopleManage));
+    /// Who has signed in recently besides, if it is a person.
+    pub(crate) const RECENTLY: Self = Self(Manages::recently(Permission::PeopleManage));
+}
+
+impl Guard for ManagesPeople {
+    type Caller = Permissions;
+
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Permissions> {
+        let check = |signed_in: &SignedIn| self.0.check(edge, parts, signed_in);
+        admit_administrator(edge, parts, Permissions::all(), check)
+    }
+
+    fn holder(&self, _: &Edge, _: &Permissions, _: &Parts) -> Holder {
+        Holder::Administrator
+    }
+
+    fn needs(&self) -> Option<&'static str> {
+        self.0.needs()
     }
 }
 
 /// Admits a holder of an admin token, or a person who passes this check.
-fn admit_administrator(
+fn admit_administrator<C>(
     edge: &Edge,
     parts: &Parts,
-    check: impl FnOnce(&SignedIn) -> Result<(), ApiError>,
-) -> Admitted<()> {
+    of_token: C,
+    check: impl FnOnce(&SignedIn) -> Result<C, ApiError>,
+) -> Admitted<C> {
     if let Some(visit) = visit(edge, parts) {
         return visit.map_or_else(Admitted::without_caller, |(signed_in, bucket)| {
             let caller = check(&signed_in);
@@ -79,7 +116,7 @@ fn admit_administrator(
         });
     }
     match administrator(edge, parts) {
-        Some(identity) => Admitted { identity, bucket: None, caller: Ok(()) },
+        Some(identity) => Admitted { identity, bucket: None, caller: Ok(of_token) },
         None => reject(edge, parts, "the admin token is missing, wrong, expired or revoked"),
     }
 }
@@ -95,7 +132,7 @@ impl Guard for Administrator {
     type Caller = ();
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<()> {
-        admit_administrator(edge, parts, check_operator)
+        admit_administrator(edge, parts, (), check_operator)
     }
 
     fn holder(&self, _: &Edge, (): &(), _: &Parts) -> Holder {
@@ -111,7 +148,7 @@ impl Guard for RecentAdministrator {
     type Caller = ();
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<()> {
-        admit_administrator(edge, parts, |signed_in| {
+        admit_administrator(edge, parts, (), |signed_in| {
             check_operator(signed_in)?;
             check_recent(edge, signed_in)
         })
@@ -130,7 +167,9 @@ impl Guard for Manages {
     type Caller = ();
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<()> {
-        admit_administrator(edge, parts, |signed_in| self.check(edge, parts, signed_in))
+        admit_administrator(edge, parts, (), |signed_in| {
+            self.check(edge, parts, signed_in).map(drop)
+        })
     }
 
     fn holder(&self, _: &Edge, (): &(), _: &Parts) -> Holder {

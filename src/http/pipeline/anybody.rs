@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use postrider_actors::{Caller, SignedIn};
+use postrider_actors::{Caller, Permissions, SignedIn};
 
 use super::administrator::administrator;
 use super::auth::{Admitted, Guard, Key, count_failure};
@@ -12,7 +12,7 @@ use super::body_budget::Holder;
 use super::browser::{check_host, check_origin, session_token};
 use super::error::ApiError;
 use super::origin::Identity;
-use super::principal::{Member, Principal, member, member_of, visit};
+use super::principal::{Member, Principal, check_recent, member, member_of, visit};
 use crate::http::edge::Edge;
 
 /// Admits every key, session and admin token.
@@ -42,7 +42,17 @@ impl Known {
             Some([only]) => member_of(edge, &signed_in, &only.workspace).ok(),
             _ => None,
         };
-        Self::Person(signed_in, only.map(Box::new))
+        Self::of_member(edge, signed_in, only)
+    }
+
+    /// Who lacks the authenticator that the workspace asks for may do nothing there, and can see
+    /// that.
+    fn of_member(edge: &Edge, signed_in: SignedIn, member: Option<Member>) -> Self {
+        let member = member.map(|member| match member.lacks_authenticator(edge) {
+            true => Member { permissions: Permissions::default(), ..member },
+            false => member,
+        });
+        Self::Person(signed_in, member.map(Box::new))
     }
 }
 
@@ -53,7 +63,7 @@ impl Guard for Anybody {
         if let Some(visit) = visit(edge, parts) {
             return visit.map_or_else(Admitted::without_caller, |(signed_in, bucket)| {
                 let caller = member(edge, parts, &signed_in)
-                    .map(|member| Known::Person(signed_in.clone(), member.map(Box::new)));
+                    .map(|member| Known::of_member(edge, signed_in.clone(), member));
                 Admitted { identity: Identity::Person(signed_in), bucket, caller }
             });
         }
@@ -137,6 +147,24 @@ impl Guard for SignedInPage {
             let error = || ApiError::unauthorized("there is no session; sign in");
             who.ok_or_else(|| count_failure(edge, parts, error()))
         });
+        Admitted { identity, bucket, caller }
+    }
+
+    fn holder(&self, _: &Edge, caller: &SignedIn, _: &Parts) -> Holder {
+        Holder::Session(caller.session.id())
+    }
+}
+
+/// Admits pages of ours with a session that began, or was confirmed, within ten minutes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecentlySignedIn;
+
+impl Guard for RecentlySignedIn {
+    type Caller = SignedIn;
+
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<SignedIn> {
+        let Admitted { identity, bucket, caller } = SignedInPage.admit(edge, parts);
+        let caller = caller.and_then(|who| check_recent(edge, &who).map(|()| who));
         Admitted { identity, bucket, caller }
     }
 

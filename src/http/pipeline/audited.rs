@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use postrider_actors::domain::AuditContext;
-use postrider_actors::{Admin, Workspace};
+use postrider_actors::domain::{AuditContext, SessionId};
+use postrider_actors::{Admin, Manager, Permission, Permissions, Session, Workspace};
 
 use super::stage::Call;
 
@@ -11,6 +11,20 @@ impl<C> Call<C> {
     /// Who calls, for a change that is recorded.
     pub(crate) fn audit_context(&self) -> Arc<AuditContext> {
         self.origin.audit_context()
+    }
+
+    /// Who calls, to change the members of a workspace.
+    pub(crate) fn manager(&self, permissions: Permissions) -> Manager {
+        Manager {
+            context: self.audit_context(),
+            owners: permissions.contains(Permission::OwnersManage),
+            session: self.session(),
+        }
+    }
+
+    /// The session of who calls, if they have one.
+    pub(crate) fn session(&self) -> Option<SessionId> {
+        self.origin.identity.session().map(Session::id)
     }
 
     /// The administration, for changes that are recorded as this caller's.

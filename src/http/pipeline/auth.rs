@@ -103,6 +103,7 @@ impl Key {
         let (signed_in, bucket) = visit;
         let found = member(edge, parts, &signed_in);
         let caller = found.and_then(|found| found.ok_or_else(which_workspace)).and_then(|member| {
+            member.check_authenticator(edge)?;
             let principal = Principal::Person(Box::new(member));
             self.permission.map_or(Ok(()), |permission| principal.check(permission))?;
             if self.recently {

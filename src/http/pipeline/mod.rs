@@ -27,9 +27,9 @@ mod stage;
 mod unicode;
 
 pub(crate) use administrator::{
-    Administrator, ClockMover, Manages, RecentAdministrator, administrator_of,
+    Administrator, ClockMover, Manages, ManagesPeople, RecentAdministrator, administrator_of,
 };
-pub(crate) use anybody::{Anybody, Known, OwnHost, OwnPage, SignedInPage};
+pub(crate) use anybody::{Anybody, Known, OwnHost, OwnPage, RecentlySignedIn, SignedInPage};
 pub(crate) use auth::{Admitted, Guard, Key, Open, count_failure};
 pub use client::Peer;
 

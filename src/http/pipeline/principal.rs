@@ -69,7 +69,7 @@ impl Principal {
                     Some(None) => false,
                     None => true,
                 };
-                is_member && people.goes_on(&member.signed_in)
+                is_member && !member.lacks_authenticator(edge) && people.goes_on(&member.signed_in)
             }
         }
     }
@@ -96,6 +96,22 @@ impl Member {
             return Ok(());
         }
         Err(ApiError::permission_missing(permission))
+    }
+
+    /// Whether the workspace asks its members for an authenticator that they do not have.
+    pub(super) fn lacks_authenticator(&self, edge: &Edge) -> bool {
+        let (people, id) = (edge.engine.people(), self.workspace.id());
+        let person = self.signed_in.person.as_ref().filter(|it| it.role_in(id).is_some());
+        person.is_some_and(|person| !person.has_authenticator() && people.requires_totp(id))
+    }
+
+    /// Refuses who lacks it.
+    pub(super) fn check_authenticator(&self, edge: &Edge) -> Result<(), ApiError> {
+        if !self.lacks_authenticator(edge) {
+            return Ok(());
+        }
+        let message = "this workspace asks its members for an authenticator; set one up first";
+        Err(ApiError::new(Code::Forbidden, message).because("totp_required"))
     }
 }
 

@@ -12,23 +12,26 @@ const AUDIT: &str = "/admin/v1/audit";
 const KEY_END: &str = "2099-01-31T00:00:00.000Z";
 
 /// Every administrative operation that changes something, and what is recorded of it.
-const OPERATIONS: [(&str, &str); 29] = [
+const OPERATIONS: [(&str, &str); 33] = [
     ("addCredits", "credits.add"),
     ("changeTemplate", "template.update"),
     ("closeEmail", "email.close"),
     ("connectNumber", "number.connect"),
     ("createAdminToken", "token.create"),
+    ("createInvite", "invite.create"),
     ("createKey", "key.create"),
     ("createTemplate", "template.create"),
     ("createUserLink", "link.create"),
     ("createWorkspace", "workspace.create"),
     ("createWorkspaceWebhook", "webhook.create"),
+    ("deleteInvite", "invite.delete"),
     ("deleteWorkspace", "workspace.delete"),
     ("deleteWorkspaceWebhook", "webhook.delete"),
     ("disconnectNumber", "number.disconnect"),
     ("followClock", "clock.follow"),
     ("openEmail", "email.open"),
     ("releaseServer", "server.release"),
+    ("removeMember", "member.delete"),
     ("revokeAdminToken", "token.revoke"),
     ("revokeKey", "key.revoke"),
     ("rotateWorkspaceWebhookSecret", "webhook.rotate_secret"),
@@ -37,6 +40,7 @@ const OPERATIONS: [(&str, &str); 29] = [
     ("setLimits", "limits.set"),
     ("setOtpTemplate", "otp_template.set"),
     ("syncTemplates", "template.sync"),
+    ("updateMember", "member.set"),
     ("updateNumber", "number.update"),
     ("updateUser", "user.update"),
     ("updateWorkspaceWebhook", "webhook.update"),
@@ -95,6 +99,14 @@ async fn change_everything(server: &TestServer, admin: &Api) -> Vec<String> {
     let user = json!({"email": "ada@acme.com", "workspace": "acme", "role": "agent"});
     let link = admin.post("/admin/v1/users/link", user).await.ok();
     secrets.push(link["url"].as_str().unwrap().rsplit('=').next().unwrap().to_owned());
+    let member = format!("{one}/members/{}", link["user_id"].as_str().unwrap());
+    admin.send_json("PATCH", &member, &json!({"role": "marketer"})).await.ok();
+    admin.delete(&member).await.ok();
+    let invite = json!({"email": "bob@acme.com", "role": "agent"});
+    let invite = admin.post(&format!("{one}/invites"), invite).await.ok();
+    secrets.push(invite["url"].as_str().unwrap().rsplit('=').next().unwrap().to_owned());
+    let invite = format!("{one}/invites/{}", invite["id"].as_str().unwrap());
+    admin.delete(&invite).await.ok();
     let user = format!("/admin/v1/users/{}", link["user_id"].as_str().unwrap());
     admin.send_json("PATCH", &user, &json!({"disabled": true})).await.ok();
     let mail = admin.post(&format!("{one}/email"), json!({})).await.ok();

@@ -135,6 +135,7 @@ fn filled(path: &str) -> String {
         "number_id" => format!("num_{ID}"),
         "token_id" => format!("tok_{ID}"),
         "user_id" => format!("usr_{ID}"),
+        "invite_id" => format!("inv_{ID}"),
         "event_id" => format!("evt_{ID}"),
         other => panic!("{path} has {other}"),
     };

@@ -1,6 +1,8 @@
 //! People: signing in, what a role may do, and what pages of other origins may not.
 
+mod authenticators;
 mod guards;
+mod members;
 mod pages;
 mod roles;
 mod sandbox;
@@ -10,6 +12,9 @@ mod workspace;
 use serde_json::{Value, json};
 
 use crate::support::{Browser, TestServer};
+
+/// What a page of the server itself says.
+const OWN: (&str, &str) = ("Sec-Fetch-Site", "same-origin");
 
 /// The owner of the demo workspace, who operates the server.
 async fn owner(server: &TestServer) -> Browser {

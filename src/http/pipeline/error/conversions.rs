@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use postrider_actors::{
-    AdminError, ChangeError, IdempotentError, NumberChangeError, PeopleError, ReadOtpError,
-    ResendOtpError, SendOtpError, Unavailable, UnavailableReason, UseTemplateError, VerifyOtpError,
+    AdminError, ChangeError, IdempotentError, NumberChangeError, PeopleError, Permission,
+    ReadOtpError, ResendOtpError, SendOtpError, Unavailable, UnavailableReason, UseTemplateError,
+    VerifyOtpError,
 };
 
 use super::{ApiError, Code};
@@ -49,10 +50,29 @@ impl From<PeopleError> for ApiError {
             PeopleError::Refused => Self::new(Code::Unauthorized, message),
             PeopleError::Wait(wait) => Self::rate_limited(wait, "too many tries for this account"),
             PeopleError::Busy => Self::new(Code::ServiceUnavailable, message).because("overloaded"),
-            PeopleError::Disabled => Self::new(Code::Conflict, message),
-            PeopleError::NoSuchPerson | PeopleError::NoSuchSession => {
-                Self::new(Code::NotFound, message)
+            PeopleError::TotpRequired => {
+                Self::new(Code::Unauthorized, message).because("totp_required")
             }
+            PeopleError::WrongCode => Self::field("code", "must be what the authenticator shows"),
+            PeopleError::Disabled | PeopleError::NoAuthenticator => {
+                Self::new(Code::Conflict, message)
+            }
+            PeopleError::HasAuthenticator => {
+                Self::new(Code::Conflict, message).because("totp_exists")
+            }
+            PeopleError::SignInFirst => Self::new(Code::Conflict, message).because("sign_in_first"),
+            PeopleError::AlreadyMember => {
+                Self::new(Code::Conflict, message).because("already_member")
+            }
+            PeopleError::LastOwner => Self::new(Code::Conflict, message).because("last_owner"),
+            PeopleError::TooManyInvites(_) => {
+                Self::new(Code::Conflict, message).because("too_many_invites")
+            }
+            PeopleError::OwnersOnly => Self::permission_missing(Permission::OwnersManage),
+            PeopleError::NoSuchPerson
+            | PeopleError::NoSuchSession
+            | PeopleError::NoSuchInvite
+            | PeopleError::NoSuchWorkspace => Self::new(Code::NotFound, message),
             PeopleError::Unavailable(error) => error.into(),
         }
     }

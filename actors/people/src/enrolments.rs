@@ -1,0 +1,107 @@
+//! Setting authenticators up, and proving by one who somebody is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+
+use postrider_domain::{AuditContext, AuditEntry, PersonId, Timestamp};
+use postrider_runtime::random;
+use postrider_runtime::secret::Secret;
+use postrider_runtime::task::detached;
+
+use crate::authenticator::{self, Authenticator, SECRET_BYTES};
+use crate::changes::Update;
+use crate::directory::People;
+use crate::error::PeopleError;
+use crate::person::Person;
+
+/// How long a secret that was shown waits for its first code, in real time.
+const WAITS_FOR: Duration = Duration::from_secs(10 * 60);
+
+/// Secrets that were shown, and not confirmed by a code. One for each person, in memory only.
+#[derive(Default)]
+pub(crate) struct Enrolments(HashMap<PersonId, (Timestamp, [u8; SECRET_BYTES])>);
+
+/// People's authenticators.
+#[derive(Debug)]
+pub struct Authenticators(People);
+
+impl Authenticators {
+    /// Those of these people.
+    #[must_use]
+    pub fn of(people: &People) -> Self {
+        Self(people.clone())
+    }
+
+    /// Shows somebody a new secret, in Base32. It counts once [`confirm`](Self::confirm) has seen a
+    /// code of it.
+    ///
+    /// # Errors
+    /// [`PeopleError::HasAuthenticator`]
+    pub fn begin(&self, id: PersonId) -> Result<Secret, PeopleError> {
+        let person = self.0.person(id).ok_or(PeopleError::NoSuchPerson)?;
+        if person.has_authenticator() {
+            return Err(PeopleError::HasAuthenticator);
+        }
+        let (now, secret) = (self.0.inner.clock.real(), random::bytes());
+        let mut enrolments = self.0.inner.enrolments.lock();
+        enrolments.0.retain(|_, (shown, _)| now < shown.plus(WAITS_FOR));
+        enrolments.0.insert(id, (now, secret));
+        Ok(Secret::new(authenticator::base32(&secret)))
+    }
+
+    /// Confirms the secret that was shown last by a code of it. Gives the recovery codes, which are
+    /// shown here and never again.
+    ///
+    /// # Errors
+    /// [`PeopleError`]: the code is wrong, too many were, none is being set up, or not now.
+    pub async fn confirm(
+        &self,
+        id: PersonId,
+        code: &str,
+        by: Arc<AuditContext>,
+    ) -> Result<Vec<Secret>, PeopleError> {
+        let (people, code) = (self.0.clone(), code.to_owned());
+        detached(async move {
+            let _changing = people.hold().await;
+            let now = people.inner.clock.real();
+            let person = people.person(id).ok_or(PeopleError::NoSuchPerson)?;
+            let shown = people.inner.enrolments.lock().0.get(&id).copied();
+            let shown = shown.filter(|(shown, _)| now < shown.plus(WAITS_FOR));
+            let (_, secret) = shown.ok_or(PeopleError::NoAuthenticator)?;
+            people.note_code(&person)?;
+            let step = authenticator::step_of(&secret, &code, now);
+            let step = step.ok_or(PeopleError::WrongCode)?;
+            people.right_code(&person);
+            let keys = &people.inner.keys;
+            let (authenticator, codes) = Authenticator::new(keys, id, &secret, step);
+            let person = Person { authenticator: Some(authenticator), ..(*person).clone() };
+            let entry = AuditEntry::new("totp.create").target(id);
+            people.commit(Update::of(person).entry(entry), &by).await?;
+            people.inner.enrolments.lock().0.remove(&id);
+            Ok(codes)
+        })
+        .await
+    }
+
+    /// Removes somebody's authenticator.
+    ///
+    /// # Errors
+    /// [`PeopleError`]: they have none, or not now.
+    pub async fn remove(&self, id: PersonId, by: Arc<AuditContext>) -> Result<(), PeopleError> {
+        let people = self.0.clone();
+        detached(async move {
+            let _changing = people.hold().await;
+            let person = people.person(id).ok_or(PeopleError::NoSuchPerson)?;
+            if !person.has_authenticator() {
+                return Err(PeopleError::NoAuthenticator);
+            }
+            let person = Person { authenticator: None, ..(*person).clone() };
+            let entry = AuditEntry::new("totp.delete").target(id);
+            people.commit(Update::of(person).entry(entry), &by).await?;
+            Ok(())
+        })
+        .await
+    }
+}

@@ -1,0 +1,374 @@
+//! Members of a workspace: their roles, and the invites that make them.
+
+use std::sync::Arc;
+
+use postrider_domain::{
+    ActorKind, AuditActor, AuditContext, AuditEntry, InviteId, PersonId, SessionId, WorkspaceId,
+};
+use postrider_runtime::random;
+use postrider_runtime::secret::Secret;
+use postrider_runtime::task::detached;
+use postrider_store::view::audit::record_change;
+use postrider_store::view::codec;
+use postrider_store::{Change, Table};
+
+use crate::changes::Update;
+use crate::directory::People;
+use crate::error::PeopleError;
+use crate::invite::{Invite, WORKS_FOR};
+use crate::password::{Password, PasswordHash};
+use crate::person::{Login, Person};
+use crate::role::Role;
+use crate::session::SessionHolder;
+use crate::sign_in::{Arrival, NewSession, Proof};
+use crate::signed_in::SignedIn;
+use crate::token::{self, TokenHash};
+
+/// What the row of a workspace begins with, in [`Table::Meta`], whose members need an
+/// authenticator. The workspace's id follows.
+pub(crate) const STRICT_ROW: &[u8] = b"totp_required/";
+/// Open invites of a workspace.
+const INVITES_MAX: usize = 200;
+
+/// Who manages the members of a workspace.
+#[derive(Debug, Clone)]
+pub struct Manager {
+    /// How the audit log names them.
+    pub context: Arc<AuditContext>,
+    /// Whether they may make and unmake owners.
+    pub owners: bool,
+    /// Their own session, which goes on whatever they change.
+    pub session: Option<SessionId>,
+}
+
+/// An invite that was made. Its token is shown here and never again.
+#[derive(Debug, Clone)]
+pub struct NewInvite {
+    /// The invite.
+    pub invite: Invite,
+    /// What it carries.
+    pub token: Secret,
+}
+
+/// Somebody who has an invite.
+#[derive(Debug, Clone)]
+pub struct Joining {
+    /// Its token.
+    pub token: String,
+    /// What others shall call them.
+    pub name: Box<str>,
+    /// Their password: a new one, or that of the account that is there.
+    pub password: Password,
+    /// Who has signed in already in the browser that they join with.
+    pub signed_in: Option<SignedIn>,
+    /// Where they join from.
+    pub arrival: Arrival,
+}
+
+/// The members of workspaces.
+#[derive(Debug)]
+pub struct Members(People);
+
+impl Members {
+    /// Those among these people.
+    #[must_use]
+    pub fn of(people: &People) -> Self {
+        Self(people.clone())
+    }
+
+    /// The members of a workspace with their roles, in the order in which they were made.
+    #[must_use]
+    pub fn list(&self, workspace: &WorkspaceId) -> Vec<(Arc<Person>, Role)> {
+        let all = self.0.list().into_iter();
+        all.filter_map(|person| person.role_in(workspace).map(|role| (person, role))).collect()
+    }
+
+    /// The open invites to a workspace, in the order in which they were made.
+    #[must_use]
+    pub fn invites(&self, workspace: &WorkspaceId) -> Vec<Invite> {
+        let now = self.0.inner.clock.real();
+        let open = |it: &Invite| it.workspace == *workspace && now < it.ends_at;
+        let all = self.0.inner.invites.iter().filter(|it| open(it));
+        let mut all: Vec<_> = all.map(|it| it.clone()).collect();
+        all.sort_unstable_by_key(|it| it.id);
+        all
+    }
+
+    /// Gives a member another role; `None`: they are no member any more. Who has another role signs
+    /// in again.
+    ///
+    /// # Errors
+    /// [`PeopleError`]: they are no member, the last owner, or one may not, or not now.
+    pub async fn set_role(
+        &self,
+        workspace: WorkspaceId,
+        id: PersonId,
+        role: Option<Role>,
+        by: Manager,
+    ) -> Result<Arc<Person>, PeopleError> {
+        let people = self.0.clone();
+        detached(async move {
+            let _changing = people.hold().await;
+            let person = people.person(id).ok_or(PeopleError::NoSuchPerson)?;
+            let before = person.role_in(&workspace).ok_or(PeopleError::NoSuchPerson)?;
+            if Some(before) == role {
+                return Ok(person);
+            }
+            let is_of_owners = before == Role::Owner || role == Some(Role::Owner);
+            if is_of_owners && !by.owners {
+                return Err(PeopleError::OwnersOnly);
+            }
+            if before == Role::Owner && !Self(people.clone()).has_owner_beside(&workspace, id) {
+                return Err(PeopleError::LastOwner);
+            }
+            let action = if role.is_some() { "member.set" } else { "member.delete" };
+            let entry = AuditEntry::new(action).target(id).workspace(&workspace);
+            let mut entry = entry.change_if_some("role", role);
+            entry.replaces("role", before);
+            let ended = match role {
+                Some(_) => people.sessions_but(id, by.session),
+                // What they may see goes with the membership; other workspaces are not concerned.
+                None => Vec::new(),
+            };
+            let changed = (*person).clone().with_role(&workspace, role);
+            people.commit(Update::of(changed).entry(entry).ends(ended), &by.context).await
+        })
+        .await
+    }
+
+    fn has_owner_beside(&self, workspace: &WorkspaceId, id: PersonId) -> bool {
+        let mut others = self.list(workspace).into_iter().filter(|(person, _)| person.id != id);
+        others.any(|(person, role)| role == Role::Owner && !person.disabled)
+    }
+
+    /// Invites somebody to a workspace. The open invite of the same address does not work any more.
+    /// `is_there` tells whether the workspace is there still.
+    ///
+    /// # Errors
+    /// [`PeopleError`]: they are a member, there are too many, one may not, or not now.
+    pub async fn invite(
+        &self,
+        workspace: WorkspaceId,
+        email: Login,
+        role: Role,
+        is_there: impl Fn(&WorkspaceId) -> bool + Send + 'static,
+        by: Manager,
+    ) -> Result<NewInvite, PeopleError> {
+        if role == Role::Owner && !by.owners {
+            return Err(PeopleError::OwnersOnly);
+        }
+        let people = self.0.clone();
+        detached(async move {
+            let _changing = people.hold().await;
+            if !is_there(&workspace) {
+                return Err(PeopleError::NoSuchWorkspace);
+            }
+            let known = people.of_email(&email);
+            if known.is_some_and(|known| known.role_in(&workspace).is_some()) {
+                return Err(PeopleError::AlreadyMember);
+            }
+            let open = Self(people.clone()).invites(&workspace);
+            let (before, others): (Vec<_>, Vec<_>) =
+                open.into_iter().partition(|it| it.email == email);
+            if others.len() >= INVITES_MAX {
+                return Err(PeopleError::TooManyInvites(INVITES_MAX));
+            }
+            let (real, now) = (people.inner.clock.real(), people.inner.clock.now());
+            let token = token::create();
+            let invite = Invite {
+                id: random::invite_id(real),
+                workspace,
+                role,
+                email,
+                ends_at: real.plus(WORKS_FOR),
+                hash: TokenHash::of(token.reveal()),
+            };
+            let entry = AuditEntry::new("invite.create").target(invite.id);
+            let entry = entry.workspace(&invite.workspace).change("role", role);
+            let entry = entry.change("email", invite.email.as_str());
+            let mut changes: Vec<_> = before.iter().map(Invite::delete).collect();
+            changes.push(invite.put());
+            let record = entry.record(random::audit_id(now), &by.context);
+            changes.push(record_change(now, &record));
+            people.inner.writer.commit(changes).await?;
+            before.iter().for_each(|it| drop(people.inner.invites.remove(&it.id)));
+            people.inner.invites.insert(invite.id, invite.clone());
+            Ok(NewInvite { invite, token })
+        })
+        .await
+    }
+
+    /// Takes an invite back.
+    ///
+    /// # Errors
+    /// [`PeopleError`]: there is none of this id in the workspace, or not now.
+    pub async fn revoke(
+        &self,
+        workspace: WorkspaceId,
+        id: InviteId,
+        by: Manager,
+    ) -> Result<(), PeopleError> {
+        let people = self.0.clone();
+        detached(async move {
+            let _changing = people.hold().await;
+            let now = people.inner.clock.now();
+            let found = people.inner.invites.get(&id).map(|it| it.clone());
+            let found = found.filter(|it| it.workspace == workspace);
+            let invite = found.ok_or(PeopleError::NoSuchInvite)?;
+            if invite.role == Role::Owner && !by.owners {
+                return Err(PeopleError::OwnersOnly);
+            }
+            let entry = AuditEntry::new("invite.delete").target(id).workspace(&workspace);
+            let record = entry.record(random::audit_id(now), &by.context);
+            let changes = vec![invite.delete(), record_change(now, &record)];
+            people.inner.writer.commit(changes).await?;
+            people.inner.invites.remove(&id);
+            Ok(())
+        })
+        .await
+    }
+
+    /// The workspace that an invite is for; `None`: it is unknown, used or too old.
+    #[must_use]
+    pub fn invited_to(&self, token: &str) -> Option<WorkspaceId> {
+        self.found(TokenHash::of(token)).map(|invite| invite.workspace)
+    }
+
+    fn found(&self, hash: TokenHash) -> Option<Invite> {
+        let now = self.0.inner.clock.real();
+        let mut all = self.0.inner.invites.iter();
+        all.find(|it| it.hash == hash && now < it.ends_at).map(|it| it.clone())
+    }
+
+    /// Makes whoever has an invite a member, and signs them in. Who is not there is made. Whose
+    /// account is there shows that it is theirs: an invite alone proves nothing of an address, as
+    /// whoever invites sees it too.
+    ///
+    /// # Errors
+    /// [`PeopleError`]: the invite is unknown, used or too old, the account is another's, or not
+    /// now.
+    pub async fn join(&self, joining: Joining) -> Result<NewSession, PeopleError> {
+        let people = self.0.clone();
+        detached(async move {
+            let hash = TokenHash::of(&joining.token);
+            let members = Self(people.clone());
+            let invite = members.found(hash).ok_or(PeopleError::Refused)?;
+            let known = people.of_email(&invite.email);
+            let password = match &known {
+                Some(known) => {
+                    owns(&people, known, &joining).await?;
+                    None
+                }
+                None => Some(people.inner.hashing.hash(joining.password.clone()).await?),
+            };
+            let _changing = people.hold().await;
+            // It may have been used, and the account changed, while the password was looked at.
+            let invite = members.found(hash).ok_or(PeopleError::Refused)?;
+            let before = people.of_email(&invite.email);
+            if before.is_some() != known.is_some() || before != known {
+                return Err(PeopleError::Refused);
+            }
+            enter(&people, &invite, before, password, joining).await
+        })
+        .await
+    }
+
+    /// Has members of a workspace need an authenticator, or no longer.
+    ///
+    /// # Errors
+    /// [`PeopleError::Unavailable`]
+    pub async fn require_totp(
+        &self,
+        workspace: WorkspaceId,
+        required: bool,
+        by: Arc<AuditContext>,
+    ) -> Result<(), PeopleError> {
+        let people = self.0.clone();
+        detached(async move {
+            let _changing = people.hold().await;
+            if people.requires_totp(&workspace) == required {
+                return Ok(());
+            }
+            let now = people.inner.clock.now();
+            let entry = AuditEntry::new("workspace.require_totp").target(&workspace);
+            let entry = entry.workspace(&workspace).change("require_totp", required);
+            let record = entry.record(random::audit_id(now), &by);
+            let changes = vec![strict(&workspace, required), record_change(now, &record)];
+            people.inner.writer.commit(changes).await?;
+            if required {
+                people.inner.strict.insert(workspace);
+            } else {
+                people.inner.strict.remove(&workspace);
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// The change that notes whether the members of a workspace need an authenticator.
+pub(crate) fn strict(workspace: &WorkspaceId, required: bool) -> Change {
+    let row = [STRICT_ROW, workspace.as_str().as_bytes()].concat();
+    if required {
+        Change::put(Table::Meta, row, codec::encode(workspace))
+    } else {
+        Change::delete(Table::Meta, row)
+    }
+}
+
+/// Checks that an account is of whoever joins: they have signed in with it, or know its password.
+async fn owns(people: &People, known: &Person, joining: &Joining) -> Result<(), PeopleError> {
+    if known.disabled {
+        return Err(PeopleError::Refused);
+    }
+    let signed_in = joining.signed_in.as_ref().and_then(|it| it.person.as_ref());
+    if signed_in.is_some_and(|person| person.id == known.id) {
+        return Ok(());
+    }
+    if !known.has_password() || known.has_authenticator() {
+        return Err(PeopleError::SignInFirst);
+    }
+    people.check(known.email.as_str(), Some(known), joining.password.clone()).await
+}
+
+/// Makes them a member and begins their session, in one commit. Needs [`People::hold`].
+async fn enter(
+    people: &People,
+    invite: &Invite,
+    before: Option<Arc<Person>>,
+    password: Option<PasswordHash>,
+    joining: Joining,
+) -> Result<NewSession, PeopleError> {
+    let (real, now) = (people.inner.clock.real(), people.inner.clock.now());
+    let is_new = before.is_none();
+    let person = match before {
+        Some(known) if known.role_in(&invite.workspace).is_some() => {
+            return Err(PeopleError::AlreadyMember);
+        }
+        Some(known) => (*known).clone(),
+        None => {
+            let new = Person::new(random::person_id(real), invite.email.clone(), now);
+            Person { name: joining.name, password, ..new }
+        }
+    };
+    let person = person.with_role(&invite.workspace, Some(invite.role));
+    let actor = AuditActor {
+        kind: ActorKind::User,
+        id: Some(person.id.to_string().into()),
+        name: Some(person.email.as_str().into()),
+    };
+    let by = AuditContext { actor, ..(*joining.arrival.context).clone() };
+    let joined = AuditEntry::new("member.set").target(person.id).workspace(&invite.workspace);
+    let joined = joined.change("role", invite.role).change("invite", invite.id);
+    let entries = is_new.then(|| person.created_entry()).into_iter().chain([joined]);
+    let records = entries.map(|it| record_change(now, &it.record(random::audit_id(now), &by)));
+    let mut spent = vec![invite.delete(), person.put()];
+    spent.extend(records);
+    let shared = Arc::new(person.clone());
+    let holder = SessionHolder::Person(person.id);
+    let proof = Proof { holder, person: Some(shared), method: "invite", spent };
+    let session = people.begin(proof, joining.arrival).await?;
+    people.insert(person);
+    people.inner.invites.remove(&invite.id);
+    Ok(session)
+}
