@@ -134,7 +134,8 @@ pub use postrider_store::view::audit::{
 };
 pub use postrider_webhook::delivery::DisabledReason;
 pub use postrider_webhook::endpoint::{WebhookInfo, WebhookSettings};
-pub use postrider_webhook::records::DeliveryAttempt as WebhookDelivery;
+pub use postrider_webhook::health::EndpointHealth;
+pub use postrider_webhook::records::KeptAttempt as WebhookDelivery;
 pub use postrider_webhook::replay::{Replay, ReplayError};
 pub use postrider_webhook::signature::WebhookSecret;
 pub use postrider_webhook::ssrf::{AddressRules, WebhookUrlError};
@@ -162,10 +163,11 @@ pub use postrider_workspace::{
     AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,
 };
 pub use postrider_workspace::{
-    Contact, ContactChange, ContactFilter, ContactMade, ContactsCount, ContactsPage, ContactsWalk,
-    CreateContactError, CreateSegmentError, DeleteContactError, NewContact, ReadContactError,
-    SEGMENTS_MAX, Segment, SegmentError, SegmentsPage, Suppression, SuppressionsPage,
-    UnsuppressError, UpdateContactError,
+    Contact, ContactChange, ContactFilter, ContactMade, ContactOrder, ContactRowMade, ContactSort,
+    ContactWritten, ContactsCount, ContactsPage, ContactsWalk, CreateContactError,
+    CreateSegmentError, DeleteContactError, NewContact, NewContactRow, OnConflict,
+    ReadContactError, SEGMENTS_MAX, Segment, SegmentError, SegmentsPage, SortContactsError,
+    Suppression, SuppressionsPage, UnsuppressError, UpdateContactError,
 };
 pub use postrider_workspace::{
     Conversation, ConversationChange, ConversationCounts, ConversationFilter, ConversationMessage,

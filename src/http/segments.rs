@@ -163,6 +163,7 @@ impl FilterBody {
             tags_none: tags(self.tags_none, "filter.tags_none")?,
             fields: fields.map(|(name, value)| (name.clone(), value.to_string())).collect(),
             fields_exist,
+            field_texts: Vec::new(),
         })
     }
 }

@@ -21,9 +21,10 @@ use crate::actor::EndpointActor;
 #[cfg(any(test, feature = "testing"))]
 use crate::client::Post;
 use crate::entry::{EndpointEntry, EndpointSlot};
+use crate::health::EndpointHealth;
 use crate::message::EndpointMessage;
 use crate::ports::EndpointControl;
-use crate::records;
+use crate::records::{self, KeptAttempt};
 use crate::replay::{Replay, ReplayError};
 use crate::request_pool::{Figures, Permit, RequestPool};
 use crate::services::Services;
@@ -222,6 +223,13 @@ impl Webhooks {
             since_ms = since_ms.min(slot.due_since_ms.load(Ordering::Relaxed));
         });
         self.services.clock.now().since(Timestamp::from_millis(since_ms))
+    }
+
+    /// How an endpoint does, with these of its tries.
+    pub fn health(&self, id: WebhookId, tries: &[KeptAttempt]) -> EndpointHealth {
+        let slot = self.directory.slot(&id);
+        let published = slot.map(|slot| slot.published()).unwrap_or_default();
+        EndpointHealth::of(tries, published, self.services.clock.now())
     }
 
     /// Has `receiver` take the deliveries in place of the HTTP client. It must be called before the

@@ -51,6 +51,8 @@ pub struct WebhookInfo {
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
+    /// Until when the secret before signs too; it may be over.
+    pub previous_secret_ends_at: Option<Timestamp>,
 }
 
 /// An endpoint as it is stored.
@@ -84,6 +86,7 @@ impl Endpoint {
             disabled_reason: self.disabled_reason,
             created_at: self.created_at,
             updated_at: self.updated_at,
+            previous_secret_ends_at: self.previous_secrets.last().map(|(_, until)| *until),
         }
     }
 

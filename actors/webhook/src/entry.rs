@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 
-use postrider_domain::{WebhookId, WorkspaceId};
+use postrider_domain::{Timestamp, WebhookId, WorkspaceId};
 use postrider_runtime::directory::Slot;
 
 use crate::endpoint::Endpoint;
+use crate::health::Published;
 use crate::message::EndpointMessage;
 
 /// One endpoint's slot in the directory: where its actor is, and its [`EndpointEntry`].
@@ -28,6 +29,10 @@ pub struct EndpointEntry {
     /// Since when the oldest due delivery has been due, in milliseconds since the epoch;
     /// `u64::MAX` when none is.
     pub(crate) due_since_ms: AtomicU64,
+    /// Deliveries that wait or are under way.
+    pub(crate) waiting: AtomicUsize,
+    /// Whether the endpoint is left alone.
+    pub(crate) breaker_open: AtomicBool,
 }
 
 impl EndpointEntry {
@@ -39,6 +44,8 @@ impl EndpointEntry {
             woken: AtomicBool::new(false),
             calls: Arc::default(),
             due_since_ms: AtomicU64::new(u64::MAX),
+            waiting: AtomicUsize::new(0),
+            breaker_open: AtomicBool::new(false),
         }
     }
 
@@ -47,6 +54,16 @@ impl EndpointEntry {
     pub(crate) fn call(&self) -> Call {
         self.calls.fetch_add(1, Ordering::AcqRel);
         Call(Arc::clone(&self.calls))
+    }
+
+    /// What its actor has published.
+    pub(crate) fn published(&self) -> Published {
+        let due_since = self.due_since_ms.load(Ordering::Relaxed);
+        Published {
+            waiting: self.waiting.load(Ordering::Relaxed),
+            due_since: (due_since < u64::MAX).then(|| Timestamp::from_millis(due_since)),
+            breaker_open: self.breaker_open.load(Ordering::Relaxed),
+        }
     }
 
     /// Whether the actor may passivate itself: neither has the log grown since it looked, nor is a

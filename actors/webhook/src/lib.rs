@@ -15,6 +15,7 @@ mod entry;
 mod fair_share;
 #[cfg(test)]
 mod golden;
+pub mod health;
 mod interim;
 mod log_reader;
 mod lookups;

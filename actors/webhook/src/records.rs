@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
+use std::fmt;
+use std::ops::{ControlFlow, Deref};
 
 use serde::{Deserialize, Serialize};
 
@@ -115,6 +116,43 @@ pub struct DeliveryAttempt {
     pub at: Timestamp,
     /// When the delivery is retried, if it is.
     pub next_retry_at: Option<Timestamp>,
+}
+
+/// Where an attempt is kept: the number of its record, and its place in that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptId {
+    record: u64,
+    place: usize,
+}
+
+impl fmt::Display for AttemptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "dlv_{}_{}", self.record, self.place)
+    }
+}
+
+/// An attempt that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptAttempt {
+    /// Names it, among those of its endpoint.
+    pub id: AttemptId,
+    /// The attempt.
+    pub attempt: DeliveryAttempt,
+}
+
+#[cfg(test)]
+impl KeptAttempt {
+    pub(crate) const fn at_place(record: u64, attempt: DeliveryAttempt) -> Self {
+        Self { id: AttemptId { record, place: 0 }, attempt }
+    }
+}
+
+impl Deref for KeptAttempt {
+    type Target = DeliveryAttempt;
+
+    fn deref(&self) -> &DeliveryAttempt {
+        &self.attempt
+    }
 }
 
 /// The key of a workspace's endpoints.
@@ -244,13 +282,21 @@ pub fn deliveries(
     id: WebhookId,
     kept: DeliveriesKept,
     now: Timestamp,
-) -> Result<Vec<DeliveryAttempt>, StoreError> {
-    let mut all: Vec<DeliveryAttempt> = Vec::new();
+) -> Result<Vec<KeptAttempt>, StoreError> {
+    let mut all: Vec<KeptAttempt> = Vec::new();
     let mut outcome = Ok(());
     let prefix = state_key(workspace, id, b"d", &[]);
-    store.scan(Table::Webhooks, &prefix, None, Direction::Backward, &mut |_, value| {
+    store.scan(Table::Webhooks, &prefix, None, Direction::Backward, &mut |key, value| {
+        // Whatever is no number is found to be damage when the endpoint's actor starts.
+        let record = key[prefix.len()..].try_into().map_or(0, u64::from_be_bytes);
         match decode::<Vec<DeliveryAttempt>>(value) {
-            Ok(attempts) => all.extend(attempts.into_iter().rev()),
+            Ok(attempts) => {
+                let kept = attempts.into_iter().enumerate().rev();
+                all.extend(kept.map(|(place, attempt)| KeptAttempt {
+                    id: AttemptId { record, place },
+                    attempt,
+                }));
+            }
             Err(error) => outcome = Err(error),
         }
         let enough = all.len() >= kept.kept_max || outcome.is_err();

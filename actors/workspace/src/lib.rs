@@ -44,9 +44,10 @@ pub use analytics::{AdDay, CampaignCounts, CampaignDays, CampaignGrouping, Campa
 #[cfg(any(test, feature = "testing"))]
 pub use contacts::whole as whole_contacts;
 pub use contacts::{
-    Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
-    CreateContactError, CreateSegmentError, NewContact, ReadContactError, SEGMENTS_MAX, Segment,
-    SegmentError, SegmentsPage,
+    Contact, ContactChange, ContactFilter, ContactMade, ContactOrder, ContactRowMade, ContactSort,
+    ContactWritten, ContactsPage, ContactsWalk, CreateContactError, CreateSegmentError, NewContact,
+    NewContactRow, OnConflict, ReadContactError, SEGMENTS_MAX, SORTED_MAX, Segment, SegmentError,
+    SegmentsPage, SortContactsError,
 };
 pub use conversations::{
     Conversation, ConversationChange, ConversationCounts, ConversationFilter, ConversationStatus,

@@ -36,8 +36,8 @@ pub(crate) fn routes() -> Routes {
 )]
 async fn list(mut call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let all = workspace(&mut call).await?.webhooks().await?;
-    Ok(Reply::ok(&page.cut(all, WebhookRow::from)))
+    let workspace = workspace(&mut call).await?;
+    Ok(Reply::ok(&WebhookRow::page(&call, &workspace, page).await?))
 }
 
 #[utoipa::path(
@@ -53,8 +53,10 @@ async fn list(mut call: Call<()>) -> Answer {
 )]
 async fn create(mut call: Call<()>) -> Answer {
     let settings = call.json::<WebhookInput>()?.check()?;
-    let created = workspace(&mut call).await?.create_webhook(settings).await?;
-    Ok(Reply::json(StatusCode::CREATED, &WebhookWithSecret::from(created)))
+    let workspace = workspace(&mut call).await?;
+    let created = workspace.create_webhook(settings).await?;
+    let answer = WebhookWithSecret::of(&call, &workspace, created).await?;
+    Ok(Reply::json(StatusCode::CREATED, &answer))
 }
 
 #[utoipa::path(
@@ -71,7 +73,9 @@ async fn create(mut call: Call<()>) -> Answer {
 )]
 async fn read(mut call: Call<()>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    Ok(Reply::ok(&WebhookRow::from(workspace(&mut call).await?.webhook(id).await?)))
+    let workspace = workspace(&mut call).await?;
+    let info = workspace.webhook(id).await?;
+    Ok(Reply::ok(&WebhookRow::of(&call, &workspace, info).await?))
 }
 
 #[utoipa::path(
@@ -92,8 +96,9 @@ async fn update(mut call: Call<()>) -> Answer {
     let change = call.json::<WebhookUpdate>()?.check()?;
     let change = WebhookChange { by_administrator: true, ..change };
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    let changed = workspace(&mut call).await?.update_webhook(id, change).await?;
-    Ok(Reply::ok(&WebhookRow::from(changed)))
+    let workspace = workspace(&mut call).await?;
+    let changed = workspace.update_webhook(id, change).await?;
+    Ok(Reply::ok(&WebhookRow::of(&call, &workspace, changed).await?))
 }
 
 #[utoipa::path(
@@ -130,6 +135,7 @@ async fn delete(mut call: Call<()>) -> Answer {
 )]
 async fn rotate(mut call: Call<()>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    let rotated = workspace(&mut call).await?.rotate_webhook_secret(id).await?;
-    Ok(Reply::ok(&WebhookWithSecret::from(rotated)))
+    let workspace = workspace(&mut call).await?;
+    let rotated = workspace.rotate_webhook_secret(id).await?;
+    Ok(Reply::ok(&WebhookWithSecret::of(&call, &workspace, rotated).await?))
 }

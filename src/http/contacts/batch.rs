@@ -1,13 +1,17 @@
 //! Creates many contacts with one request.
 
+use std::borrow::Cow;
+
 use axum::http::StatusCode;
-use postrider_actors::{Contact, NewContact, Permission, Replayable, Route};
+use postrider_actors::{
+    Contact, ContactWritten, NewContactRow, OnConflict, Permission, Replayable, Route,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::ContactRow;
-use super::body::ContactInput;
+use super::body::{ContactInput, ContactUpdate};
 use crate::http::pipeline::{
     Answer, ApiError, BodySize, Call, Key, Principal, Reply, Routes, Takes, body, route,
 };
@@ -31,6 +35,11 @@ pub(crate) struct BatchBody<'a> {
     #[schema(value_type = Vec<serde_json::Value>, min_items = 1, max_items = 1000,
              example = json!([{"name": "Ana Souza", "phone": "+15550123456"}, {"name": "Bo"}]))]
     contacts: Vec<&'a RawValue>,
+    /// What becomes of a contact whose phone another one has: `refuse`; `skip`: the other one stays
+    /// as it is; `update`: the other one is changed to it, as by `PATCH /v1/contacts/{contact_id}`.
+    #[serde(borrow)]
+    #[schema(default = "refuse", example = "refuse")]
+    on_conflict: Option<Cow<'a, str>>,
 }
 
 /// What became of the contacts.
@@ -43,11 +52,14 @@ pub(crate) struct BatchAnswer {
 /// What became of one contact.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BatchRow {
-    /// 201; 400: it is not well formed; 409: the phone is taken; 503: whether it was made is not
-    /// known.
+    /// 201; 200: another one had the phone, and was changed or skipped; 400: it is not well formed;
+    /// 409: the phone is taken; 503: whether it was made is not known.
     #[schema(example = 201)]
     status: u16,
-    /// The contact, with 201.
+    /// `created`, `updated`, `skipped` or `refused`.
+    #[schema(example = "created")]
+    outcome: &'static str,
+    /// The contact that is there now, unless it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     contact: Option<ContactRow>,
     /// Why there is none.
@@ -69,9 +81,13 @@ pub(crate) struct BatchError {
 }
 
 impl BatchRow {
-    fn created(contact: Contact) -> Self {
-        let contact = Some(contact.into());
-        Self { status: StatusCode::CREATED.as_u16(), contact, error: None }
+    fn written(written: ContactWritten, contact: Contact) -> Self {
+        let (status, outcome) = match written {
+            ContactWritten::Created => (StatusCode::CREATED, "created"),
+            ContactWritten::Updated => (StatusCode::OK, "updated"),
+            ContactWritten::Skipped => (StatusCode::OK, "skipped"),
+        };
+        Self { status: status.as_u16(), outcome, contact: Some(contact.into()), error: None }
     }
 
     fn refused(error: &ApiError) -> Self {
@@ -81,7 +97,8 @@ impl BatchRow {
             message: error.message().to_owned(),
             code: code.as_str(),
         };
-        Self { status: code.status().as_u16(), contact: None, error: Some(error) }
+        let status = code.status().as_u16();
+        Self { status, outcome: "refused", contact: None, error: Some(error) }
     }
 }
 
@@ -91,28 +108,31 @@ impl BatchRow {
     operation_id = "createContacts",
     tag = "Contacts",
     summary = "Make many contacts",
-    description = "Each is made or refused by itself. The call counts once against the limit of \
+    description = "Each is made or refused by itself; `on_conflict` says what becomes of one whose \
+                   phone another contact has, also one of the same call. The call counts once against the limit of \
                    contacts in a minute, however many it makes. Honours `Idempotency-Key`, also \
                    where a row is answered 503: the same call again makes only what was not made.",
     request_body = BatchBody,
     responses((status = 200, description = "What became of each", body = BatchAnswer))
 )]
 async fn create(call: Call<Principal>) -> Answer {
-    let checked = {
+    let (checked, on_conflict) = {
         let body: BatchBody<'_> = call.json()?;
+        let on_conflict = on_conflict(body.on_conflict.as_deref())?;
         if !(1..=CONTACTS_MAX).contains(&body.contacts.len()) {
             return Err(ApiError::field("contacts", "must be 1 to 1000 contacts"));
         }
-        body.contacts.into_iter().map(check).collect::<Vec<_>>()
+        (body.contacts.into_iter().map(check).collect::<Vec<_>>(), on_conflict)
     };
     let new = checked.iter().filter_map(|checked| checked.as_ref().ok().cloned()).collect();
     let key = call.idempotency_key(Route::CreateContacts)?;
-    let Replayable { answer, replayed } = call.caller.workspace().create_contacts(new, key).await?;
+    let made = call.caller.workspace().upsert_contacts(new, on_conflict, key).await?;
+    let Replayable { answer, replayed } = made;
     let mut results = answer.into_iter();
     let rows = checked.iter().map(|checked| match checked {
         Err(error) => BatchRow::refused(error),
         Ok(_) => match results.next() {
-            Some(Ok(contact)) => BatchRow::created(contact),
+            Some(Ok((written, contact))) => BatchRow::written(written, contact),
             Some(Err(error)) => BatchRow::refused(&error.into()),
             // The engine returns one result for each contact, so this does not happen.
             None => BatchRow::refused(&ApiError::internal()),
@@ -121,9 +141,21 @@ async fn create(call: Call<Principal>) -> Answer {
     Ok(Reply::ok(&BatchAnswer { data: rows.collect() }).replayed(replayed))
 }
 
-fn check(contact: &RawValue) -> Result<NewContact, ApiError> {
+fn on_conflict(text: Option<&str>) -> Result<OnConflict, ApiError> {
+    match text {
+        None | Some("refuse") => Ok(OnConflict::Refuse),
+        Some("skip") => Ok(OnConflict::Skip),
+        Some("update") => Ok(OnConflict::Update),
+        Some(_) => Err(ApiError::field("on_conflict", "must be `refuse`, `skip` or `update`")),
+    }
+}
+
+fn check(contact: &RawValue) -> Result<NewContactRow, ApiError> {
     if !contact.get().starts_with('{') {
         return Err(ApiError::invalid("a contact must be a JSON object"));
     }
-    body::parse::<ContactInput>(contact.get().as_bytes())?.check()
+    let new = body::parse::<ContactInput>(contact.get().as_bytes())?.check()?;
+    // What is left out stays as it is in a contact that is there.
+    let change = body::parse::<ContactUpdate>(contact.get().as_bytes())?.check()?;
+    Ok(NewContactRow { new, change })
 }

@@ -3,12 +3,13 @@
 mod batch;
 mod body;
 mod export;
+mod query;
 
 use axum::http::StatusCode;
 use postrider_actors::domain::ContactId;
 use postrider_actors::{
-    Contact, ContactFilter, CreateContactError, DeleteContactError, Permission, ReadContactError,
-    Replayable, Route, UpdateContactError,
+    Contact, CreateContactError, DeleteContactError, Permission, ReadContactError, Replayable,
+    Route, SortContactsError, UpdateContactError,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -92,7 +93,7 @@ impl From<Contact> for ContactRow {
 #[derive(Debug, Serialize, ToSchema)]
 #[allow(dead_code, reason = "describes what `list` writes")]
 pub(crate) struct ContactsAnswer {
-    /// Newest first.
+    /// Newest first, unless sorted otherwise.
     data: Vec<ContactRow>,
     /// How many there are on all pages.
     total: u64,
@@ -125,20 +126,31 @@ async fn create(call: Call<Principal>) -> Answer {
     operation_id = "listContacts",
     tag = "Contacts",
     summary = "List or search contacts",
+    description = "Only those with a custom field of a value: `custom_fields.<name>=<value>`, where \
+                   the value is a text, or what the text is as JSON.",
     params(
         ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most contacts of \
          a page, 50 unless told"),
         ("search" = Option<String>, Query, max_length = 200, description = "A part of the name, \
          the phone or the e-mail address; upper and lower case are the same"),
+        ("tags_any" = Option<String>, Query, description = "Only contacts with one of these tags, \
+         with commas between them"),
+        ("tags_all" = Option<String>, Query, description = "Only contacts with all of these tags"),
+        ("tags_none" = Option<String>, Query, description = "Only contacts with none of these tags"),
+        ("sort" = Option<String>, Query, description = "`name`, `created_at` or `updated_at`, and \
+         with `-` before it the other way around; newest first unless told. By name the first \
+         100,000 can be seen, by `updated_at` as many can match: else 422"),
     ),
-    responses((status = 200, description = "Contacts, newest first", body = ContactsAnswer))
+    responses((status = 200, description = "Contacts, in that order", body = ContactsAnswer))
 )]
 async fn list(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let page = Page::of(&query)?;
-    let filter = ContactFilter::search(search_term("search", query.text("search")?)?);
-    let found = call.caller.workspace().contacts(filter, page.skip(), page.limit()).await?;
+    let search = search_term("search", query.text("search")?)?;
+    let (filter, sort) = (query::filter(&query, search)?, query::sort(&query)?);
+    let workspace = call.caller.workspace();
+    let found = workspace.sorted_contacts(filter, sort, page.skip(), page.limit()).await?;
     let rows: Vec<_> = found.contacts.into_iter().map(ContactRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))
 }
@@ -219,6 +231,17 @@ impl From<CreateContactError> for ApiError {
                 Self::rate_limited(retry_after, "too many contacts were made in a minute")
             }
             CreateContactError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<SortContactsError> for ApiError {
+    fn from(error: SortContactsError) -> Self {
+        match error {
+            SortContactsError::TooMany => {
+                Self::new(Code::Unprocessable, error.to_string()).because("too_many_to_sort")
+            }
+            SortContactsError::Unavailable(error) => error.into(),
         }
     }
 }

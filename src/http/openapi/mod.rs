@@ -237,9 +237,8 @@ impl Area {
             "/ui/api/totp" => refusals.extend([404, 409]),
             path if path.ends_with("/invites") && has_body => refusals.push(409),
             path if path.contains("/members/") => refusals.push(409),
-            "/v1/contacts" | "/v1/segments" | "/v1/segments/{segment_id}" if has_body => {
-                refusals.push(422);
-            }
+            "/v1/contacts" => refusals.push(422),
+            "/v1/segments" | "/v1/segments/{segment_id}" if has_body => refusals.push(422),
             "/v1/contacts/batch" => refusals.push(422),
             path if path.ends_with("/messages") && has_body => refusals.push(422),
             path if path.ends_with("/numbers") && has_body => refusals.extend([409, 422]),

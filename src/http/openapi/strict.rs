@@ -81,12 +81,16 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("ConversationUpdate", "assigned_to", &[Pattern(FILLED_NAME)]),
     ("InboundBody", "name", &[Pattern(NAME)]),
     ("SandboxReferral", "source_type", &[Words(|| vec!["ad", "post"])]),
+    ("BatchBody", "on_conflict", &[Words(|| vec!["refuse", "skip", "update"])]),
     ("ReportBody", "message_id", &[Pattern(MESSAGE_ID)]),
     ("ReportBody", "status", &[Words(|| vec!["delivered", "read", "failed"])]),
     ("NewSandboxSettings", "auto_deliver", &[Words(|| AutoDeliver::WORDS.to_vec())]),
     ("LinkBody", "email", &[Format("email")]),
     ("LinkBody", "workspace", &[Pattern(WORKSPACE)]),
     ("LinkBody", "role", &[Words(roles)]),
+    ("InviteBody", "email", &[Format("email")]),
+    ("InviteBody", "role", &[Words(roles)]),
+    ("MemberBody", "role", &[Words(roles)]),
     ("OutcomeBody", "to", &[Pattern(PHONE_OR_ALL)]),
     ("OutcomeBody", "outcome", &[Words(outcomes)]),
     ("NewBroadcastBody", "name", &[Pattern(NAME)]),
@@ -139,6 +143,7 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("listEvents", "type", &[Words(kinds)]),
     ("listEvents", "types", &[PatternOf(kind_list)]),
     ("listEvents", "order", &[Words(|| vec!["asc", "desc"])]),
+    ("listContacts", "sort", &[Words(contact_sorts)]),
     ("listOtps", "phone", &[Pattern(PHONE)]),
     ("listOtps", "status", &[Words(|| vec!["active", "verified", "expired", "invalidated"])]),
     ("listOtps", "from", &[Format("date-time")]),
@@ -150,6 +155,8 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("listMessages", "until", &[Format("date-time")]),
     ("listMessages", "cursor", &[Pattern(MESSAGE_CURSOR)]),
     ("readLog", "log", &[Pattern(LOG_ID)]),
+    ("listWebhookDeliveries", "status", &[Words(|| vec!["failed", "ok"])]),
+    ("listWebhookDeliveries", "since", &[Format("date-time")]),
     ("listAudit", "cursor", &[Pattern(CURSOR)]),
     ("listAudit", "workspace", &[Pattern(WORKSPACE)]),
     ("listAudit", "actor", &[Chars(1, 200)]),
@@ -200,6 +207,10 @@ fn message_statuses() -> Vec<&'static str> {
 
 fn scopes() -> Vec<&'static str> {
     Scope::ALL.into_iter().map(Scope::as_str).collect()
+}
+
+fn contact_sorts() -> Vec<&'static str> {
+    vec!["name", "-name", "created_at", "-created_at", "updated_at", "-updated_at"]
 }
 
 fn roles() -> Vec<&'static str> {

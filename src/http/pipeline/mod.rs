@@ -37,7 +37,7 @@ pub(crate) use compressed::Compressed;
 pub use drain::Drain;
 pub(crate) use error::{ApiError, Code, ErrorBody};
 pub(crate) use integer::Integer;
-pub(crate) use list::{LIMIT_DEFAULT, LIMIT_MAX, Page};
+pub(crate) use list::{LIMIT_DEFAULT, LIMIT_MAX, Page, PageOf};
 pub(crate) use origin::Identity;
 pub(crate) use principal::Principal;
 pub(crate) use query::Query;

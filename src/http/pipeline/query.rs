@@ -29,6 +29,13 @@ impl Query {
         }
     }
 
+    /// The names that begin with `prefix`, without it, and their values.
+    pub(crate) fn below(&self, prefix: &'static str) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
+    }
+
     /// An integer from `min` to `max`.
     pub(crate) fn integer(
         &self,

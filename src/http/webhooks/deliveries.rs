@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::NO_SUCH_WEBHOOK;
 use crate::http::pipeline::{
-    Answer, ApiError, Call, Code, Key, Page, Principal, Reply, Routes, route,
+    Answer, ApiError, Call, Code, Key, Page, Principal, Query, Reply, Routes, route,
 };
 
 pub(crate) fn routes() -> Routes {
@@ -56,6 +56,9 @@ pub(crate) struct TestAnswer {
 #[doc = " A try of a delivery, or what the event log forgot before it could be delivered, or delivered again."]
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DeliveryRow {
+    /// Names the row, among those of the endpoint.
+    #[schema(example = "dlv_17_0")]
+    id: String,
     /// What `webhook-id` said: the event's id, or that of a batch; null for what was forgotten.
     #[schema(example = "evt_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     event_id: Option<String>,
@@ -107,11 +110,13 @@ pub(crate) struct DeliveriesAnswer {
 
 impl From<WebhookDelivery> for DeliveryRow {
     fn from(delivery: WebhookDelivery) -> Self {
+        let WebhookDelivery { id, attempt: delivery } = delivery;
         let ids = match delivery.batch_event_ids.as_slice() {
             [] => delivery.event_id.as_slice(),
             batch => batch,
         };
         Self {
+            id: id.to_string(),
             event_ids: ids.iter().map(ToString::to_string).collect(),
             event_id: delivery.event_id.map(|id| id.to_string()),
             forgotten: delivery.forgotten.map(|(first, last)| [first, last]),
@@ -124,6 +129,43 @@ impl From<WebhookDelivery> for DeliveryRow {
             at: delivery.at.to_string(),
             next_retry_at: delivery.next_retry_at.map(|at| at.to_string()),
         }
+    }
+}
+
+/// Which tries are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Those that did not arrive.
+    Failed,
+    /// Those that arrived.
+    Ok,
+}
+
+/// Which tries a list has.
+struct Filter {
+    status: Option<Wanted>,
+    kind: Option<String>,
+    since: Option<Timestamp>,
+}
+
+impl Filter {
+    fn of(query: &Query) -> Result<Self, ApiError> {
+        let status = match query.text("status")? {
+            None => None,
+            Some("failed") => Some(Wanted::Failed),
+            Some("ok") => Some(Wanted::Ok),
+            Some(_) => return Err(ApiError::field("status", "must be `failed` or `ok`")),
+        };
+        let since = query.moment("since")?;
+        let kind = query.text("type")?.map(str::to_owned);
+        Ok(Self { status, kind, since })
+    }
+
+    fn takes(&self, delivery: &WebhookDelivery) -> bool {
+        let wanted = if delivery.error.is_some() { Wanted::Failed } else { Wanted::Ok };
+        self.status.is_none_or(|status| status == wanted)
+            && self.kind.as_ref().is_none_or(|kind| *kind == delivery.kind)
+            && self.since.is_none_or(|since| delivery.at >= since)
     }
 }
 
@@ -216,6 +258,12 @@ async fn replay(mut call: Call<Principal>) -> Answer {
     description = "The last thousand of the last seven days, unless the server is set up otherwise.",
     params(
         ("webhook_id" = String, Path, description = "The endpoint's id"),
+        ("status" = Option<String>, Query, description = "Only those that `failed`, or those that \
+         are `ok`"),
+        ("type" = Option<String>, Query, description = "Only those of this type: an event's, `batch` \
+         or `forgotten`"),
+        ("since" = Option<String>, Query, description = "Only those that ended at this moment or \
+         later"),
         ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
          50 unless told"),
@@ -223,8 +271,10 @@ async fn replay(mut call: Call<Principal>) -> Answer {
     responses((status = 200, description = "A page of tries", body = DeliveriesAnswer))
 )]
 async fn list(mut call: Call<Principal>) -> Answer {
-    let page = Page::of(&call.query()?)?;
+    let query = call.query()?;
+    let (page, filter) = (Page::of(&query)?, Filter::of(&query)?);
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    let all = call.caller.workspace().webhook_deliveries(id).await?;
+    let mut all = call.caller.workspace().webhook_deliveries(id).await?;
+    all.retain(|delivery| filter.takes(delivery));
     Ok(Reply::ok(&page.cut(all, DeliveryRow::from)))
 }

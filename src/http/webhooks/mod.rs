@@ -1,20 +1,23 @@
 //! Registers, reads, updates and deletes webhook endpoints.
 
 mod deliveries;
+mod health;
 
 use std::num::NonZeroU32;
 
 use axum::http::StatusCode;
 use postrider_actors::domain::{PublicEvent, WebhookId};
 use postrider_actors::{
-    Permission, WebhookChange, WebhookError, WebhookInfo, WebhookSecret, WebhookSettings,
+    Permission, WebhookChange, WebhookError, WebhookInfo, WebhookSecret, WebhookSettings, Workspace,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::pipeline::{
-    Answer, ApiError, Call, Code, Integer, Key, Page, Principal, Reply, Routes, route,
+    Answer, ApiError, Call, Code, Integer, Key, Page, PageOf, Principal, Reply, Routes, route,
 };
+
+use health::HealthRow;
 
 pub(crate) const NO_SUCH_WEBHOOK: &str = "no such webhook";
 /// Longest description, in characters.
@@ -117,6 +120,11 @@ pub(crate) struct WebhookRow {
     /// When it was last changed.
     #[schema(format = DateTime)]
     updated_at: String,
+    /// Until when the secret before the present one signs too; null when none does.
+    #[schema(format = DateTime)]
+    previous_secret_ends_at: Option<String>,
+    /// How it does.
+    health: HealthRow,
 }
 
 /// An endpoint with its secret; without `Debug`, as it has the secret.
@@ -141,10 +149,16 @@ pub(crate) struct WebhooksAnswer {
     page: usize,
 }
 
-impl From<WebhookInfo> for WebhookRow {
-    fn from(info: WebhookInfo) -> Self {
-        let settings = info.settings;
-        Self {
+impl WebhookRow {
+    /// An endpoint, and how it does.
+    pub(crate) async fn of<C>(
+        call: &Call<C>,
+        workspace: &Workspace,
+        info: WebhookInfo,
+    ) -> Result<Self, ApiError> {
+        let (settings, now) = (info.settings, call.edge.engine.clock().now());
+        let ends_at = info.previous_secret_ends_at.filter(|at| *at > now);
+        Ok(Self {
             id: info.id.to_string(),
             url: settings.url,
             events: settings.events,
@@ -156,13 +170,36 @@ impl From<WebhookInfo> for WebhookRow {
             batch: settings.batch,
             created_at: info.created_at.to_string(),
             updated_at: info.updated_at.to_string(),
+            previous_secret_ends_at: ends_at.map(|at| at.to_string()),
+            health: workspace.webhook_health(info.id).await?.into(),
+        })
+    }
+
+    /// A page of endpoints, of which a workspace has ten at the most.
+    pub(crate) async fn page<C>(
+        call: &Call<C>,
+        workspace: &Workspace,
+        page: Page,
+    ) -> Result<PageOf<Self>, ApiError> {
+        let all = workspace.webhooks().await?;
+        let total = all.len();
+        let mut rows = Vec::new();
+        for info in all.into_iter().skip(page.skip()).take(page.limit()) {
+            rows.push(Self::of(call, workspace, info).await?);
         }
+        Ok(page.of_rows(rows, total))
     }
 }
 
-impl From<(WebhookInfo, WebhookSecret)> for WebhookWithSecret {
-    fn from((info, secret): (WebhookInfo, WebhookSecret)) -> Self {
-        Self { webhook: info.into(), secret: secret.reveal() }
+impl WebhookWithSecret {
+    /// An endpoint with its secret.
+    pub(crate) async fn of<C>(
+        call: &Call<C>,
+        workspace: &Workspace,
+        (info, secret): (WebhookInfo, WebhookSecret),
+    ) -> Result<Self, ApiError> {
+        let webhook = WebhookRow::of(call, workspace, info).await?;
+        Ok(Self { webhook, secret: secret.reveal() })
     }
 }
 
@@ -255,8 +292,10 @@ fn rate(given: Integer) -> Result<NonZeroU32, ApiError> {
 )]
 async fn create(call: Call<Principal>) -> Answer {
     let settings = call.json::<WebhookInput>()?.check()?;
-    let created = call.audited(call.caller.workspace()).create_webhook(settings).await?;
-    Ok(Reply::json(StatusCode::CREATED, &WebhookWithSecret::from(created)))
+    let workspace = call.audited(call.caller.workspace());
+    let created = workspace.create_webhook(settings).await?;
+    let answer = WebhookWithSecret::of(&call, &workspace, created).await?;
+    Ok(Reply::json(StatusCode::CREATED, &answer))
 }
 
 #[utoipa::path(
@@ -274,8 +313,7 @@ async fn create(call: Call<Principal>) -> Answer {
 )]
 async fn list(call: Call<Principal>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let all = call.caller.workspace().webhooks().await?;
-    Ok(Reply::ok(&page.cut(all, WebhookRow::from)))
+    Ok(Reply::ok(&WebhookRow::page(&call, call.caller.workspace(), page).await?))
 }
 
 #[utoipa::path(
@@ -289,7 +327,9 @@ async fn list(call: Call<Principal>) -> Answer {
 )]
 async fn read(mut call: Call<Principal>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    Ok(Reply::ok(&WebhookRow::from(call.caller.workspace().webhook(id).await?)))
+    let workspace = call.caller.workspace();
+    let info = workspace.webhook(id).await?;
+    Ok(Reply::ok(&WebhookRow::of(&call, workspace, info).await?))
 }
 
 #[utoipa::path(
@@ -305,9 +345,9 @@ async fn read(mut call: Call<Principal>) -> Answer {
 async fn update(mut call: Call<Principal>) -> Answer {
     let change = call.json::<WebhookUpdate>()?.check()?;
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    Ok(Reply::ok(&WebhookRow::from(
-        call.audited(call.caller.workspace()).update_webhook(id, change).await?,
-    )))
+    let workspace = call.audited(call.caller.workspace());
+    let info = workspace.update_webhook(id, change).await?;
+    Ok(Reply::ok(&WebhookRow::of(&call, &workspace, info).await?))
 }
 
 #[utoipa::path(
@@ -338,6 +378,7 @@ async fn delete(mut call: Call<Principal>) -> Answer {
 )]
 async fn rotate(mut call: Call<Principal>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    let rotated = call.audited(call.caller.workspace()).rotate_webhook_secret(id).await?;
-    Ok(Reply::ok(&WebhookWithSecret::from(rotated)))
+    let workspace = call.audited(call.caller.workspace());
+    let rotated = workspace.rotate_webhook_secret(id).await?;
+    Ok(Reply::ok(&WebhookWithSecret::of(&call, &workspace, rotated).await?))
 }

@@ -110,3 +110,61 @@ async fn an_idempotency_key_makes_a_batch_once() {
     send("other", &body).await.ok();
     assert_eq!(api.get(CONTACTS).await.ok()["total"], 301);
 }
+
+#[tokio::test]
+async fn who_has_the_phone_already_is_left_alone_or_changed() {
+    let mut server = TestServer::with(&UNLIMITED).await;
+    let api = server.workspace("acme").await;
+    let there = json!({"name": "there", "phone": "+15550000001", "email": "a@b.com",
+        "tags": ["old"], "custom_fields": {"plan": "gold"}});
+    let there = make(&api, there).await;
+    let row = |name: &str| json!({"name": name, "phone": "+15550000001", "tags": ["new"]});
+    let batch = |how: &str| {
+        let new = json!({"name": "new", "phone": "+15550000002"});
+        json!({"on_conflict": how, "contacts": [row("again"), new, new, {"name": ""}]})
+    };
+    api.post(BATCH, json!({"on_conflict": "no", "contacts": [row("x")]}))
+        .await
+        .check_field("on_conflict");
+    let rows = async |how: &str| {
+        let answer = api.post(BATCH, batch(how)).await.ok();
+        let told = |row: &Value| (row["status"].as_u64().unwrap(), row["outcome"].clone());
+        let rows = answer["data"].as_array().unwrap().clone();
+        (rows.iter().map(told).collect::<Vec<_>>(), rows)
+    };
+    let (told, rows_of_skip) = rows("skip").await;
+    let expected = [(200, "skipped"), (201, "created"), (200, "skipped"), (400, "refused")];
+    assert_eq!(told, expected.map(|(status, outcome)| (status, json!(outcome))));
+    assert_eq!(rows_of_skip[0]["contact"], there);
+    let (told, _) = rows("refuse").await;
+    assert!(told.iter().all(|(status, outcome)| *status >= 400 && outcome == "refused"));
+    let (told, rows_of_update) = rows("update").await;
+    assert_eq!(told[0], (200, json!("updated")));
+    let changed = &rows_of_update[0]["contact"];
+    assert_eq!((&changed["id"], &changed["name"]), (&there["id"], &json!("again")));
+    assert_eq!((&changed["tags"], &changed["email"]), (&json!(["new"]), &json!("a@b.com")));
+    assert_eq!(changed["custom_fields"], json!({"plan": "gold"}), "left out, it stays");
+    let id = there["id"].as_str().unwrap();
+    assert_eq!(api.get(&format!("{CONTACTS}/{id}")).await.ok(), *changed);
+    let updated = api.get("/v1/events?type=contact.updated").await.ok();
+    assert_eq!(updated["data"].as_array().unwrap().len(), 3);
+    // What is there may make more of a commit than it may have; a repeated call makes it once.
+    let large = |number: usize| {
+        json!({"name": format!("n{number}"), "phone": format!("+1555100{number:04}"),
+            "custom_fields": {"x": "y".repeat(15_000)}})
+    };
+    let all = json!({"contacts": (0..40).map(large).collect::<Vec<_>>()});
+    api.post(BATCH, &all).await.ok();
+    let small = |number: usize| json!({"name": format!("m{number}"), "phone": format!("+1555100{number:04}")});
+    let all = (0..40).map(small).collect::<Vec<_>>();
+    let body = json!({"on_conflict": "update", "contacts": all}).to_string();
+    let headers = [("Content-Type", "application/json"), ("Idempotency-Key", "k")];
+    let first = api.call("POST", BATCH, &headers, body.as_bytes()).await;
+    let names = first.ok()["data"].as_array().unwrap().clone();
+    let names: Vec<_> = names.iter().map(|row| row["contact"]["name"].clone()).collect();
+    assert_eq!(names, (0..40).map(|number| json!(format!("m{number}"))).collect::<Vec<_>>());
+    server.restart().await;
+    let again = api.call("POST", BATCH, &headers, body.as_bytes()).await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(again.json(), first.json());
+}

@@ -160,3 +160,64 @@ async fn found_ones_come_in_pages_too() {
         (0..300).rev().filter(|n| n % 3 == 0).map(|n| format!("fizz {n}")).collect();
     assert_eq!(found, expected);
 }
+
+#[tokio::test]
+async fn a_list_is_narrowed_and_sorted() {
+    let server = TestServer::with(&UNLIMITED).await;
+    let api = server.workspace("acme").await;
+    let mut ids = Vec::new();
+    for (name, tags, fields) in [
+        ("bo", json!(["a"]), json!({"plan": "gold", "n": 5})),
+        ("Ana", json!(["a", "b"]), json!({"plan": "free", "n": "5"})),
+        ("cy", json!(["c"]), json!({"vip": true})),
+        ("ana", json!([]), json!({})),
+    ] {
+        let contact = json!({"name": name, "tags": tags, "custom_fields": fields});
+        ids.push(make(&api, contact).await["id"].as_str().unwrap().to_owned());
+    }
+    // It is changed last.
+    server.advance(1).await;
+    let path = format!("{CONTACTS}/{}", ids[0]);
+    api.send_json("PATCH", &path, &json!({"name": "bo"})).await.ok();
+    let names = async |query: &str| {
+        let page = api.get(&format!("{CONTACTS}?{query}")).await.ok();
+        let rows = page["data"].as_array().unwrap().clone();
+        let names: Vec<_> =
+            rows.iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect();
+        (names.join(" "), page["total"].as_u64().unwrap())
+    };
+    for (query, expected, total) in [
+        ("", "ana cy Ana bo", 4),
+        ("tags_any=b,c", "cy Ana", 2),
+        ("tags_all=a,b", "Ana", 1),
+        ("tags_none=a", "ana cy", 2),
+        ("tags_any=a&tags_none=b", "bo", 1),
+        ("custom_fields.plan=gold", "bo", 1),
+        ("custom_fields.n=5", "Ana bo", 2),
+        ("custom_fields.vip=true", "cy", 1),
+        ("custom_fields.plan=gold&custom_fields.n=6", "", 0),
+        ("search=an&tags_any=a", "Ana", 1),
+        ("sort=created_at", "bo Ana cy ana", 4),
+        ("sort=created_at&limit=3&page=2", "ana", 4),
+        ("sort=-created_at&limit=1", "ana", 4),
+        ("sort=name", "Ana ana bo cy", 4),
+        ("sort=-name", "cy bo ana Ana", 4),
+        ("sort=name&limit=2&page=2", "bo cy", 4),
+        ("sort=name&tags_any=a,c&limit=1&page=3", "cy", 3),
+        ("sort=updated_at", "Ana cy ana bo", 4),
+        ("sort=-updated_at&limit=1", "bo", 4),
+    ] {
+        assert_eq!(names(query).await, (expected.to_owned(), total), "{query}");
+    }
+    for (query, field) in [
+        ("sort=phone", "sort"),
+        ("sort=", "sort"),
+        ("sort=name&sort=name", "sort"),
+        ("custom_fields.=x", "custom_fields"),
+    ] {
+        api.get(&format!("{CONTACTS}?{query}")).await.check_field(field);
+    }
+    let deep = api.get(&format!("{CONTACTS}?sort=name&limit=200&page=501")).await;
+    assert_eq!(deep.check(422, "UNPROCESSABLE")["reason"], "too_many_to_sort");
+    assert_eq!(names("sort=created_at&page=4000000000").await, (String::new(), 4));
+}

@@ -269,3 +269,40 @@ async fn a_test_goes_to_its_endpoint_alone() {
     let refused = api.post(&format!("{path}/test"), json!({})).await;
     assert_eq!(refused.check(422, "UNPROCESSABLE")["reason"], "webhook_disabled");
 }
+
+#[tokio::test]
+async fn an_endpoint_tells_how_it_does() {
+    let server = server().await;
+    let api = server.workspace("acme").await;
+    let sink = Sink::start();
+    let (id, _) = register(&api, &sink.url("/"), json!({})).await;
+    let path = format!("{WEBHOOKS}/{id}");
+    let fresh = api.get(&path).await.ok();
+    let nothing = json!({"success_24h": null, "p95_ms": null, "waiting": 0, "oldest_seconds": 0,
+        "breaker_open": false});
+    assert_eq!(fresh["health"], nothing);
+    assert_eq!(fresh["previous_secret_ends_at"], Value::Null);
+    let rotated = api.post(&format!("{path}/rotate-secret"), json!({})).await.ok();
+    assert!(rotated["previous_secret_ends_at"].is_string());
+    events(&api, 2).await;
+    let rows = deliveries(&api, &id, 2).await;
+    let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
+    assert!(ids[0] != ids[1] && ids.iter().all(|id| id.starts_with("dlv_")), "{ids:?}");
+    let healthy = api.get(WEBHOOKS).await.ok()["data"][0]["health"].clone();
+    assert_eq!((&healthy["success_24h"], &healthy["waiting"]), (&json!(1.0), &json!(0)));
+    assert!(healthy["p95_ms"].is_u64());
+    let count = async |query: &str| {
+        api.get(&format!("{path}/deliveries?{query}")).await.ok()["total"].as_u64().unwrap()
+    };
+    assert_eq!((count("status=ok").await, count("status=failed").await), (2, 0));
+    assert_eq!((count("type=otp.sent").await, count("type=batch").await), (2, 0));
+    let later = "since=2999-01-01T00:00:00Z";
+    assert_eq!((count(later).await, count("since=2020-01-01T00:00:00Z").await), (0, 2));
+    for (query, field) in [("status=bad", "status"), ("since=yesterday", "since")] {
+        api.get(&format!("{path}/deliveries?{query}")).await.check_field(field);
+    }
+    server.advance(25 * 3600).await;
+    let after = api.get(&path).await.ok();
+    assert_eq!(after["previous_secret_ends_at"], Value::Null);
+    assert_eq!(after["health"]["success_24h"], Value::Null, "a day ago is not lately");
+}

@@ -130,6 +130,8 @@ impl EndpointActor {
         }
         let due_since = state.queue.due_since().map_or(u64::MAX, Timestamp::as_millis);
         self.slot.due_since_ms.store(due_since, Ordering::Relaxed);
+        self.slot.waiting.store(state.queue.waiting(), Ordering::Relaxed);
+        self.slot.breaker_open.store(state.queue.is_left_alone(), Ordering::Relaxed);
         self.write(myself, state);
         self.wait_for_next(myself, now, state);
         if let Some(done) = state.drained.take() {

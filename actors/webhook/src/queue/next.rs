@@ -20,6 +20,16 @@ pub(super) enum Next {
 }
 
 impl DeliveryQueue {
+    /// Deliveries that wait, as far as the log was read, or are in flight.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lanes.waiting() + self.new.fresh.len() + self.in_flight.len()
+    }
+
+    /// Whether the endpoint keeps failing, and is tried only now and then.
+    pub(crate) fn is_left_alone(&self) -> bool {
+        self.breaker.open_until().is_some()
+    }
+
     /// The delivery that starts next, and its moment. A replay starts when no new delivery may, and
     /// after [`NEW_IN_A_ROW_MAX`] new ones.
     pub(super) fn next_up(&mut self, now: Timestamp) -> Option<(Timestamp, Next)> {

@@ -19,11 +19,6 @@ use crate::contacts::record;
 use crate::contacts::record::{Contact, NewContact};
 use crate::contacts::{emit, index};
 
-/// Most contacts that one commit makes.
-const COMMIT_CONTACTS_MAX: usize = 64;
-/// Bytes of events beyond which a commit makes no more contacts: what a commit tells is bounded.
-const COMMIT_BYTES_MAX: usize = 64 * 1024;
-
 /// Why a contact was not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CreateContactError {
@@ -41,9 +36,6 @@ pub enum CreateContactError {
     Unavailable(#[from] Unavailable),
 }
 
-/// What became of one of many contacts.
-pub type ContactMade = Result<Contact, CreateContactError>;
-
 impl Workspace {
     /// Makes a contact, once under an idempotency key if there is one.
     ///
@@ -60,80 +52,20 @@ impl Workspace {
         Ok(Replayable { answer: answer.into(), replayed })
     }
 
-    /// Makes contacts, each or not as [`create_contact`](Self::create_contact) would; together they
-    /// count as one against the limit. They are made in several commits: should one of them fail,
-    /// those that it and the ones after it were to make are answered so.
-    ///
-    /// With an idempotency key each commit is carried out once: a second call with the key and the
-    /// same body goes on where the first one ended.
-    ///
-    /// # Errors
-    /// [`CreateContactError`]: a limit, or not now; none was made, unless the reason says that this
-    /// is not known. [`IdempotentError`]: the key was used otherwise.
-    pub async fn create_contacts(
-        &self,
-        new: Vec<NewContact>,
-        key: Option<IdempotencyKey>,
-    ) -> Result<Replayable<Vec<ContactMade>>, IdempotentError<CreateContactError>> {
-        let mut made: Vec<ContactMade> = Vec::with_capacity(new.len());
-        let mut all_replayed = true;
-        for (number, part) in parts(new).into_iter().enumerate() {
-            let count = part.len();
-            let limit = (number == 0).then(|| self.creation_limit());
-            let part = part.into_iter().map(|new| (new, random::unique())).collect();
-            let command = CreateContacts { part, limit };
-            let key = key.map(|key| key.part(number));
-            match self.perform(Idempotent { key, command }).await {
-                Ok(Replayable { answer, replayed }) => {
-                    all_replayed &= replayed;
-                    let row = |made: Option<CreatedContact>| {
-                        made.map(Contact::from).ok_or(CreateContactError::PhoneTaken)
-                    };
-                    made.extend(answer.into_iter().map(row));
-                }
-                Err(IdempotentError::Refused(error)) if number > 0 => {
-                    all_replayed = false;
-                    made.extend(std::iter::repeat_n(Err(error), count));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Replayable { answer: made, replayed: all_replayed })
-    }
-
-    fn creation_limit(&self) -> Limit {
+    pub(super) fn creation_limit(&self) -> Limit {
         let shared = &self.shared;
         Limit { creations: Arc::clone(&shared.creations), clock: shared.clock.clone() }
     }
 }
 
-/// Parts that fit in a commit, in order.
-fn parts(all: Vec<NewContact>) -> Vec<Vec<NewContact>> {
-    let mut parts: Vec<Vec<NewContact>> = Vec::new();
-    let mut bytes = usize::MAX;
-    for new in all {
-        bytes = bytes.saturating_add(new.told_bytes_max());
-        match parts.last_mut() {
-            Some(part) if bytes <= COMMIT_BYTES_MAX && part.len() < COMMIT_CONTACTS_MAX => {
-                part.push(new);
-            }
-            _ => {
-                bytes = new.told_bytes_max();
-                parts.push(vec![new]);
-            }
-        }
-    }
-    parts
-}
-
 /// What the making of contacts is counted with.
-struct Limit {
+pub(super) struct Limit {
     creations: Arc<Creations>,
     clock: Clock,
 }
 
 impl Limit {
-    fn take(&self, context: &Context<'_>) -> Result<(), CreateContactError> {
+    pub(super) fn take(&self, context: &Context<'_>) -> Result<(), CreateContactError> {
         let limit = context.core.rules.limits.contacts_per_minute;
         let taken = self.creations.take(&context.core.id, limit, &self.clock);
         taken.map_err(|retry_after| CreateContactError::RateLimited { retry_after })
@@ -159,34 +91,6 @@ impl Command for CreateContact {
         }
         self.limit.take(context)?;
         Ok(create(context, self.new, self.unique)?.into())
-    }
-}
-
-/// Makes contacts, counted if there is a limit here.
-struct CreateContacts {
-    part: Vec<(NewContact, u128)>,
-    limit: Option<Limit>,
-}
-
-impl Command for CreateContacts {
-    /// In order; nothing where the phone is taken.
-    type Answer = Vec<Option<CreatedContact>>;
-    type Error = CreateContactError;
-
-    const FOOTPRINT: Footprint = Footprint::Grows;
-
-    fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, CreateContactError> {
-        if let Some(limit) = self.limit {
-            limit.take(context)?;
-        }
-        let mut made = Vec::with_capacity(self.part.len());
-        for (new, unique) in self.part {
-            made.push(match phone_holder(context, new.phone)? {
-                Some(_) => None,
-                None => Some(create(context, new, unique)?.into()),
-            });
-        }
-        Ok(made)
     }
 }
 
@@ -317,31 +221,4 @@ fn number(context: &Context<'_>, key: &[u8]) -> Result<Option<u64>, Unavailable>
         tracing::error!("a number beside the contacts cannot be read");
         Unavailable::because(UnavailableReason::Storage)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use postrider_domain::{ContactName, CustomFields, Tags};
-    use serde_json::json;
-
-    #[test]
-    fn parts_are_bounded_in_number_and_bytes_and_keep_the_order() {
-        let new = |number: usize, bytes: usize| NewContact {
-            name: ContactName::new(&number.to_string()).unwrap(),
-            phone: None,
-            email: None,
-            tags: Tags::default(),
-            custom_fields: CustomFields::new(&json!({"x": "y".repeat(bytes)})).unwrap(),
-        };
-        let lengths = |bytes: usize, count| {
-            let parts = parts((0..count).map(|number| new(number, bytes)).collect());
-            let names = parts.iter().flatten().map(|new| new.name.as_str().to_owned());
-            assert!(names.eq((0..count).map(|number| number.to_string())));
-            parts.iter().map(Vec::len).collect::<Vec<_>>()
-        };
-        assert!(lengths(10, 0).is_empty());
-        assert_eq!(lengths(10, 65), [64, 1]);
-        assert_eq!(lengths(16_000, 7), [3, 3, 1]);
-    }
 }

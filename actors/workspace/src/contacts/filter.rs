@@ -31,6 +31,10 @@ pub struct ContactFilter {
     pub fields: Vec<(String, String)>,
     /// It has these custom fields, whatever their values.
     pub fields_exist: Vec<String>,
+    /// It has these custom fields with these values, as somebody writes them: a text, or what the
+    /// text is as JSON. No saved segment has them.
+    #[serde(skip)]
+    pub field_texts: Vec<(String, String)>,
 }
 
 /// A filter made ready for use.
@@ -41,6 +45,8 @@ pub(crate) struct Matcher {
     tags_none: Vec<Hash>,
     fields: Vec<Hash>,
     names: Vec<Hash>,
+    /// Of each, one of both.
+    texts: Vec<[Hash; 2]>,
 }
 
 /// Told a chunk's number and which of its contacts match; never told none.
@@ -58,6 +64,7 @@ impl Matcher {
             tags_none: hashes(&filter.tags_none),
             fields: filter.values().map(|(name, value)| field_hash(name, &value)).collect(),
             names: filter.fields_exist.iter().map(|name| name_hash(name)).collect(),
+            texts: filter.field_texts.iter().map(|(name, text)| text_hashes(name, text)).collect(),
         }
     }
 
@@ -121,7 +128,7 @@ impl Matcher {
 
     fn asks_facets(&self) -> bool {
         let asked = [&self.tags_any, &self.tags_all, &self.tags_none, &self.fields, &self.names];
-        asked.iter().any(|hashes| !hashes.is_empty())
+        asked.iter().any(|hashes| !hashes.is_empty()) || !self.texts.is_empty()
     }
 
     fn facets_mask(&self, facets: &[u8]) -> Mask {
@@ -129,6 +136,7 @@ impl Matcher {
             self.tags_match(facet)
                 && self.fields.iter().all(|field| facet.has_field(field))
                 && self.names.iter().all(|name| facet.has_name(name))
+                && self.texts.iter().all(|either| either.iter().any(|it| facet.has_field(it)))
         };
         Facet::all(facets).filter(matches).fold(0, |mask, facet| mask | 1 << facet.slot)
     }
@@ -139,6 +147,13 @@ impl Matcher {
             && self.tags_all.iter().all(has)
             && !self.tags_none.iter().any(has)
     }
+}
+
+/// The hashes of a field whose value is a text, or what the text is as JSON.
+fn text_hashes(name: &str, text: &str) -> [Hash; 2] {
+    let text_value = Value::from(text);
+    let json = serde_json::from_str(text).unwrap_or_else(|_| text_value.clone());
+    [field_hash(name, &text_value), field_hash(name, &json)]
 }
 
 impl ContactFilter {

@@ -13,6 +13,7 @@ use crate::contacts::filter::{ContactFilter, Matcher};
 use crate::contacts::merge;
 use crate::contacts::record::{self, Contact};
 use crate::contacts::search_index;
+use crate::contacts::sort::{self, ContactSort, SORTED_MAX, Wanted};
 use crate::core::command::{Command, Context};
 
 /// A page of contacts.
@@ -65,6 +66,40 @@ impl Workspace {
     ) -> Result<ContactsPage, Unavailable> {
         self.scan(move |store, workspace| page(store, workspace, &filter, skip, limit)).await
     }
+
+    /// The contacts that match, in this order: `limit` of them after the first `skip`.
+    ///
+    /// # Errors
+    /// [`SortContactsError`]: they are too many for this order, or not now.
+    pub async fn sorted_contacts(
+        &self,
+        filter: ContactFilter,
+        sort: ContactSort,
+        skip: usize,
+        limit: usize,
+    ) -> Result<ContactsPage, SortContactsError> {
+        if sort == ContactSort::default() {
+            return Ok(self.contacts(filter, skip, limit).await?);
+        }
+        let wanted = Wanted { sort, skip, limit };
+        let read = move |store: &dyn View, workspace: &WorkspaceId| {
+            sort::page(store, workspace, &Matcher::new(&filter), wanted)?
+                .map(|(places, total)| read_page(store, workspace, places, total))
+                .transpose()
+        };
+        self.scan(read).await?.ok_or(SortContactsError::TooMany)
+    }
+}
+
+/// Why no page of a sorted list is told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SortContactsError {
+    /// Too many contacts lie before the end of the page, or match.
+    #[error("at most {SORTED_MAX} contacts are sorted so; ask for fewer by a filter")]
+    TooMany,
+    /// It cannot be told now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
 }
 
 struct WithPhone(Phone);
@@ -96,7 +131,16 @@ pub(crate) fn page(
         }
         ControlFlow::Continue(())
     })?;
-    let contacts = found.into_iter().map(|place| record::read_at(store, workspace, place));
+    read_page(store, workspace, found, total)
+}
+
+fn read_page(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    places: Vec<u64>,
+    total: usize,
+) -> Result<ContactsPage, StoreError> {
+    let contacts = places.into_iter().map(|place| record::read_at(store, workspace, place));
     // One that was deleted meanwhile is left out.
     let contacts = contacts.filter_map(Result::transpose).collect::<Result<_, _>>()?;
     Ok(ContactsPage { contacts, total })

@@ -23,14 +23,18 @@ pub(crate) mod record;
 mod search_index;
 mod segment_index;
 mod segments;
+mod sort;
+mod upsert;
 
-pub use create::{ContactMade, CreateContactError};
+pub use create::CreateContactError;
 pub use export::ContactsWalk;
 pub use filter::ContactFilter;
-pub use list::{ContactsPage, ReadContactError};
+pub use list::{ContactsPage, ReadContactError, SortContactsError};
 pub use rebuild::{RebuildError, see_to_index};
 pub use record::{Contact, ContactChange, NewContact};
 pub use segments::{CreateSegmentError, SEGMENTS_MAX, Segment, SegmentError, SegmentsPage};
+pub use sort::{ContactOrder, ContactSort, SORTED_MAX};
+pub use upsert::{ContactMade, ContactRowMade, ContactWritten, NewContactRow, OnConflict};
 
 pub(crate) use change::{find as find_contact, put_changed};
 pub(crate) use create::{

@@ -94,6 +94,33 @@ impl NewContact {
     }
 }
 
+impl ContactChange {
+    /// The change to all of what a new contact would be.
+    pub(crate) fn to(new: &NewContact) -> Self {
+        let NewContact { name, phone, email, tags, custom_fields } = new.clone();
+        let (tags, custom_fields) = (Some(tags), Some(custom_fields));
+        Self { name, phone: Some(phone), email: Some(email), tags, custom_fields }
+    }
+
+    /// The contact after the change.
+    pub(crate) fn applied(self, old: &Contact, now: Timestamp) -> Contact {
+        let Self { name, phone, email, tags, custom_fields } = self;
+        Contact {
+            id: old.id,
+            name,
+            phone: phone.unwrap_or(old.phone),
+            user_id: old.user_id.clone(),
+            former_ids: old.former_ids.clone(),
+            username: old.username.clone(),
+            email: email.unwrap_or_else(|| old.email.clone()),
+            tags: tags.unwrap_or_else(|| old.tags.clone()),
+            custom_fields: custom_fields.unwrap_or_else(|| old.custom_fields.clone()),
+            created_at: old.created_at,
+            updated_at: now,
+        }
+    }
+}
+
 impl Contact {
     /// The payload of events about the contact.
     pub(crate) fn event_data(&self) -> ContactData {

@@ -79,6 +79,12 @@ pub(crate) fn matching(texts: &[u8], needle: &Finder<'_>) -> Mask {
     mask
 }
 
+/// The name in a slot, in one case.
+pub(crate) fn name(texts: &[u8], slot: u64) -> &[u8] {
+    let text = usize::try_from(slot).ok().and_then(|slot| slots(texts).nth(slot));
+    text.and_then(|text| text.split(|byte| *byte == FIELD_END).next()).unwrap_or_default()
+}
+
 /// The phones by slot, of those contacts that have one.
 pub(crate) fn phones(texts: &[u8]) -> impl Iterator<Item = (u32, Phone)> {
     slots(texts).zip(0..).filter_map(|(text, slot)| {

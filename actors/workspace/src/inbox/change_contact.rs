@@ -49,20 +49,7 @@ impl Command for UpdateContact {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Contact, UpdateContactError> {
         let old = find_contact(context, self.id)?.ok_or(UpdateContactError::NotFound)?;
-        let ContactChange { name, phone, email, tags, custom_fields } = self.change;
-        let contact = Contact {
-            id: old.id,
-            name,
-            phone: phone.unwrap_or(old.phone),
-            user_id: old.user_id.clone(),
-            former_ids: old.former_ids.clone(),
-            username: old.username.clone(),
-            email: email.unwrap_or_else(|| old.email.clone()),
-            tags: tags.unwrap_or_else(|| old.tags.clone()),
-            custom_fields: custom_fields.unwrap_or_else(|| old.custom_fields.clone()),
-            created_at: old.created_at,
-            updated_at: context.now(),
-        };
+        let contact = self.change.applied(&old, context.now());
         let new_phone = contact.phone.filter(|phone| old.phone != Some(*phone)).map(PartyId::from);
         if let Some(phone) = &new_phone
             && holders_place(context, phone)?.is_some()

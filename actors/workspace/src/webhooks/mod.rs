@@ -2,6 +2,7 @@
 
 mod audit;
 mod disable;
+mod health;
 
 pub use disable::DisableInWorkspace;
 
@@ -18,7 +19,7 @@ use postrider_runtime::task::detached;
 use postrider_store::Table;
 use postrider_webhook::delivery::DisabledReason;
 use postrider_webhook::endpoint::{Endpoint, WebhookInfo, WebhookSettings, seal};
-use postrider_webhook::records::{self, Cursor, DeliveryAttempt};
+use postrider_webhook::records::{self, Cursor, KeptAttempt};
 use postrider_webhook::replay::{Replay, ReplayError};
 use postrider_webhook::signature::{SECRET_BYTES, WebhookSecret};
 use postrider_webhook::ssrf::WebhookUrlError;
@@ -180,7 +181,7 @@ impl Workspace {
     pub async fn webhook_deliveries(
         &self,
         id: WebhookId,
-    ) -> Result<Vec<DeliveryAttempt>, WebhookError> {
+    ) -> Result<Vec<KeptAttempt>, WebhookError> {
         self.webhook(id).await?;
         let (kept, now) = (self.shared.webhooks.options.deliveries, self.shared.clock.now());
         let read =

@@ -1,0 +1,94 @@
+//! Pure: how an endpoint does: what arrived lately, how fast it answers, and what waits.
+
+use std::time::Duration;
+
+use postrider_domain::Timestamp;
+
+use crate::records::KeptAttempt;
+
+/// What counts as lately.
+const LATELY: Duration = Duration::from_secs(24 * 3600);
+
+/// How an endpoint does.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct EndpointHealth {
+    /// Which part of the tries of the last 24 hours arrived, from 0 to 1, of those that are kept;
+    /// `None`: there were none.
+    pub success: Option<f64>,
+    /// Within how long 95 of 100 of them ended.
+    pub p95: Option<Duration>,
+    /// Deliveries that are known to wait, or are under way.
+    pub waiting: usize,
+    /// How long the oldest of them has been due.
+    pub oldest: Duration,
+    /// Whether the endpoint is left alone, because it keeps failing.
+    pub breaker_open: bool,
+}
+
+/// What its actor has published of an endpoint.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Published {
+    pub(crate) waiting: usize,
+    pub(crate) due_since: Option<Timestamp>,
+    pub(crate) breaker_open: bool,
+}
+
+impl EndpointHealth {
+    /// What these tries and figures say at `now`.
+    pub(crate) fn of(tries: &[KeptAttempt], published: Published, now: Timestamp) -> Self {
+        let late = |it: &&KeptAttempt| it.at.plus(LATELY) > now && it.forgotten.is_none();
+        let lately: Vec<_> = tries.iter().filter(late).collect();
+        let arrived = lately.iter().filter(|it| it.error.is_none()).count();
+        let mut took: Vec<_> = lately.iter().map(|it| it.latency_ms).collect();
+        took.sort_unstable();
+        let at = (took.len() * 95).div_ceil(100).saturating_sub(1);
+        Self {
+            success: (!lately.is_empty()).then(|| arrived as f64 / lately.len() as f64),
+            p95: took.get(at).copied().map(Duration::from_millis),
+            waiting: published.waiting,
+            oldest: published.due_since.map_or(Duration::ZERO, |since| now.since(since)),
+            breaker_open: published.breaker_open,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::DeliveryAttempt;
+
+    fn tried(hours_ago: u64, latency_ms: u64, error: Option<&str>) -> KeptAttempt {
+        let attempt = DeliveryAttempt {
+            event_id: None,
+            batch_event_ids: Vec::new(),
+            forgotten: None,
+            kind: "otp.sent".to_owned(),
+            attempt: 1,
+            status: Some(200),
+            error: error.map(str::to_owned),
+            latency_ms,
+            response: None,
+            at: Timestamp::from_millis((100 - hours_ago) * 3_600_000),
+            next_retry_at: None,
+        };
+        KeptAttempt::at_place(0, attempt)
+    }
+
+    #[test]
+    fn only_the_tries_of_a_day_count() {
+        let now = Timestamp::from_millis(100 * 3_600_000);
+        let none = EndpointHealth::of(&[], Published::default(), now);
+        assert_eq!(none, EndpointHealth::default());
+        let mut tries = vec![tried(24, 9000, Some("timeout"))];
+        assert_eq!(EndpointHealth::of(&tries, Published::default(), now).success, None);
+        tries.extend((1..=19).map(|latency| tried(1, latency, None)));
+        tries.push(tried(23, 5000, Some("status")));
+        let due_since = Some(Timestamp::from_millis(99 * 3_600_000));
+        let published = Published { waiting: 3, due_since, breaker_open: true };
+        let health = EndpointHealth::of(&tries, published, now);
+        assert_eq!(health.success, Some(0.95));
+        assert_eq!(health.p95, Some(Duration::from_millis(19)));
+        assert_eq!((health.waiting, health.oldest.as_secs()), (3, 3600));
+        assert!(health.breaker_open);
+    }
+}
