@@ -119,6 +119,7 @@ pub use postrider_broadcast::parameters::with_variables;
 pub use postrider_broadcast::{
     Audience, BroadcastOptions, BroadcastPolicy, BroadcastStatus, Variables,
 };
+pub use postrider_number::figures::{LaneFigures, NumberError, NumberFigures, NumberState};
 pub use postrider_number::providers::CustomChannel;
 pub use postrider_number::record::{
     NewNumber, NewProvider, NumberChange, NumberChangeError, NumberInfo, NumberKind,

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ractor::{ActorCell, ActorRef, SpawnErr};
+use tokio::sync::oneshot;
 
 use postrider_channel::cloud_api::ProviderId;
 use postrider_channel::{Failure, Outbound, Trouble};
-use postrider_domain::{BroadcastId, NumberId, WorkspaceId};
+use postrider_domain::{BroadcastId, NumberId, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::directory::{Directory, Undelivered};
 use postrider_runtime::hold::Hold;
@@ -18,6 +19,7 @@ use crate::actor::NumberActor;
 use crate::capacity::HandedOver;
 use crate::connections::Connections;
 use crate::entry::{NumberEntry, NumberSlot};
+use crate::figures::NumberFigures;
 use crate::message::NumberMessage;
 use crate::metrics::{OutcomeCounts, Queues};
 use crate::ports::{Granted, OutcomeSink};
@@ -231,6 +233,30 @@ impl Numbers {
         let slot = self.directory.slot(&number)?;
         let trouble = slot.trouble.lock();
         trouble.as_ref().map(Trouble::explanation)
+    }
+
+    /// The provider has called back about a number.
+    pub fn note_callback(&self, number: NumberId) {
+        let now = self.clock.now().as_millis();
+        self.slot(number).last_callback_ms.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// What a number tells of itself. One that has no actor sends, and nothing waits.
+    pub async fn figures(&self, number: NumberId) -> NumberFigures {
+        let (reply, answer) = oneshot::channel();
+        let asked = self.directory.cast_live(&number, NumberMessage::Figures(reply));
+        let told = if asked { answer.await.ok() } else { None };
+        let mut figures = told.unwrap_or_else(|| NumberFigures {
+            rate_set: self.connected(number).map_or(0, |it| it.messages_per_second),
+            ..NumberFigures::default()
+        });
+        figures.reason = self.trouble(number);
+        if let Some(slot) = self.directory.slot(&number) {
+            figures.last_error = slot.last_error.lock().clone();
+            let at = slot.last_callback_ms.load(Ordering::Relaxed);
+            figures.last_callback_at = (at > 0).then(|| Timestamp::from_millis(at));
+        }
+        figures
     }
 
     /// How long the queues of the numbers are now, and how many numbers are down.

@@ -11,6 +11,7 @@ mod close;
 mod connections;
 mod directory;
 mod entry;
+pub mod figures;
 #[cfg(test)]
 mod golden;
 mod message;

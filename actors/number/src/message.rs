@@ -6,6 +6,7 @@ use postrider_runtime::clock::Stopwatch;
 use tokio::sync::oneshot;
 
 use crate::capacity::HandedOver;
+use crate::figures::NumberFigures;
 use crate::ports::Granted;
 use crate::queue::Attempt;
 
@@ -48,6 +49,8 @@ pub enum NumberMessage {
     /// The broadcast has paused or ended. The actor must return those of its messages that the
     /// channel does not have; [`OutcomeSink::withdrawn`](crate::OutcomeSink::withdrawn) answers it.
     Withdraw(BroadcastId),
+    /// Somebody asks what the number tells of itself. The actor must answer at once.
+    Figures(oneshot::Sender<NumberFigures>),
     /// The engine's beat: the number has had nothing to do for long. If that is still so, the actor
     /// must passivate itself, and pass on what is in its mailbox.
     Rest,

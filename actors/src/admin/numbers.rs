@@ -6,6 +6,7 @@ use std::sync::Arc;
 use postrider_channel::cloud_api::{CloudApiNumber, ListError, ListedTemplate, ProviderId};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{AuditEntry, NumberId, WorkspaceId};
+use postrider_number::figures::NumberFigures;
 use postrider_number::record::{
     NewNumber, NewProvider, NumberChange, NumberInfo, NumberKind, NumberRecord,
 };
@@ -157,6 +158,11 @@ impl Admin {
     #[must_use]
     pub fn number_trouble(&self, number: NumberId) -> Option<String> {
         self.shared.numbers.trouble(number)
+    }
+
+    /// What a number tells of itself: whether it sends, what waits, how fast it goes.
+    pub async fn number_figures(&self, number: NumberId) -> NumberFigures {
+        self.shared.numbers.figures(number).await
     }
 
     /// Disconnects a number.

@@ -73,6 +73,7 @@ impl CallbackReceiver {
         let mut taken = Ok(());
         for (number, workspace, callback) in self.addressed(parts) {
             let Some(workspace) = self.engine.workspace(&workspace) else { continue };
+            self.engine.inner.shared.numbers.note_callback(number);
             // What one workspace cannot take now does not keep the others from theirs.
             let result = workspace.receive(number, callback).await;
             taken = taken.and(result.map_err(CallbackError::from));

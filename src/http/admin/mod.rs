@@ -10,6 +10,7 @@ mod invites;
 mod keys;
 mod limits;
 mod members;
+mod number_figures;
 mod numbers;
 mod params;
 mod release;

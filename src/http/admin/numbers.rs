@@ -12,6 +12,7 @@ use postrider_actors::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::number_figures::FiguresAnswer;
 use super::params::workspace_id;
 use crate::http::pipeline::{
     Answer, ApiError, Call, Code, Integer, Manages, Page, Reply, Routes, route,
@@ -19,6 +20,7 @@ use crate::http::pipeline::{
 
 /// Highest send rate of a number, in messages per second.
 const RATE_MAX: u32 = 100_000;
+const NO_SUCH_NUMBER: &str = "no such number";
 /// Longest token or secret, in characters.
 const SECRET_CHARS_MAX: usize = 1024;
 
@@ -26,6 +28,7 @@ pub(crate) fn routes() -> Routes {
     Routes::default()
         .routes(route!(connect).guarded(Manages::of(Permission::NumbersManage)))
         .routes(route!(list).guarded(Manages::of(Permission::NumbersManage)))
+        .routes(route!(read).guarded(Manages::of(Permission::NumbersManage)))
         .routes(route!(update).guarded(Manages::of(Permission::NumbersManage)))
         .routes(route!(disconnect).guarded(Manages::recently(Permission::NumbersManage)))
 }
@@ -206,7 +209,7 @@ fn secret(field: &str, value: Option<&str>) -> Result<Secret, ApiError> {
 #[allow(dead_code, reason = "describes what a page of them is")]
 pub(crate) struct NumbersAnswer {
     /// The rows of the page.
-    data: Vec<NumberRow>,
+    data: Vec<NumberDetail>,
     /// Rows of all pages.
     total: usize,
     /// Which page this is.
@@ -258,11 +261,52 @@ async fn list(mut call: Call<()>) -> Answer {
     let id = workspace_id(&mut call).await?;
     let admin = call.edge.engine.admin();
     let all = admin.numbers(&id).await?;
-    let row = |info: NumberInfo| {
-        let trouble = admin.number_trouble(info.id);
-        NumberRow { trouble, ..NumberRow::from(info) }
-    };
-    Ok(Reply::ok(&page.cut(all, row)))
+    let total = all.len();
+    let mut rows = Vec::new();
+    for info in all.into_iter().skip(page.skip()).take(page.limit()) {
+        rows.push(NumberDetail::of(&call, info).await);
+    }
+    Ok(Reply::ok(&page.of_rows(rows, total)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/admin/v1/workspaces/{workspace}/numbers/{number_id}",
+    operation_id = "readNumber",
+    tag = "Administration",
+    summary = "Read a number, and how it does",
+    params(
+        ("workspace" = String, Path, description = "The workspace's id"),
+        ("number_id" = String, Path, description = "The number's id"),
+    ),
+    responses((status = 200, description = "The number", body = NumberDetail))
+)]
+async fn read(mut call: Call<()>) -> Answer {
+    let id = workspace_id(&mut call).await?;
+    let number: NumberId = call.path("number_id", NO_SUCH_NUMBER).await?;
+    let all = call.edge.engine.admin().numbers(&id).await?;
+    let info = all.into_iter().find(|info| info.id == number);
+    let info = info.ok_or_else(|| ApiError::not_found(NO_SUCH_NUMBER))?;
+    Ok(Reply::ok(&NumberDetail::of(&call, info).await))
+}
+
+/// A number, and how it does.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NumberDetail {
+    #[serde(flatten)]
+    number: NumberRow,
+    #[serde(flatten)]
+    figures: FiguresAnswer,
+}
+
+impl NumberDetail {
+    async fn of(call: &Call<()>, info: NumberInfo) -> Self {
+        let (admin, now) = (call.edge.engine.admin(), call.edge.engine.clock().now());
+        let figures = admin.number_figures(info.id).await;
+        let trouble = figures.reason.clone();
+        let figures = FiguresAnswer::of(figures, info.created_at, now);
+        Self { number: NumberRow { trouble, ..NumberRow::from(info) }, figures }
+    }
 }
 
 #[utoipa::path(

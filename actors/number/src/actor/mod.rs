@@ -1,6 +1,7 @@
 //! A number's actor turns messages into calls of the channel, and outcomes into reports.
 
 mod claims;
+mod figures;
 mod rest;
 mod sending;
 mod state;
@@ -123,6 +124,10 @@ impl NumberActor {
             NumberMessage::Fault(failure) => self.fault(failure, false, state),
             NumberMessage::Reconnected => self.reconnected(state),
             NumberMessage::Withdraw(broadcast) => self.withdraw(broadcast, state),
+            // The asker may have gone away.
+            NumberMessage::Figures(reply) => {
+                drop(reply.send(figures::figures(state, self.clock.now())))
+            }
             // It is seen to when everything else is.
             NumberMessage::Rest | NumberMessage::Rested | NumberMessage::Released => {}
             NumberMessage::Close => state.closed = true,
@@ -215,6 +220,7 @@ impl NumberActor {
                 continue;
             };
             returned.push(recipient);
+            state.ledger.left(&attempt.message);
             state.requeue_released_by(&attempt);
         }
         self.reporter.withdrawn(returned);
@@ -224,6 +230,7 @@ impl NumberActor {
     /// Gives a message its final outcome.
     fn finish(&self, attempt: &Attempt, settled: FinalOutcome, state: &mut State) {
         state.requeue_released_by(attempt);
+        state.ledger.left(&attempt.message);
         self.collect_outcome(&attempt.message, settled, state);
     }
 

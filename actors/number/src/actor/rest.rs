@@ -62,6 +62,7 @@ pub(super) fn pass_on(
         | NumberMessage::Done(..)
         | NumberMessage::Wake(_)
         | NumberMessage::Reconnected
+        | NumberMessage::Figures(_)
         | NumberMessage::Rest
         | NumberMessage::Released => {}
     }

@@ -12,8 +12,8 @@ use postrider_runtime::clock::Stopwatch;
 use postrider_runtime::flow::{Backoff, Passage, Trip, jittered};
 use postrider_runtime::random;
 
-use super::NumberActor;
 use super::state::State;
+use super::{NumberActor, figures};
 use crate::message::NumberMessage;
 use crate::notices::{NumberNotice, Recipient};
 use crate::panic_guard::GuardedCall;
@@ -76,6 +76,7 @@ impl NumberActor {
     fn publish(&self, free: usize, now: Timestamp, state: &mut State) {
         let until_ms = state.breaker.open_until().map_or(0, Timestamp::as_millis);
         self.slot.down_until_ms.store(until_ms, Ordering::Release);
+        figures::note_state(state, now);
         self.slot.queue.store(state.unanswered(), Ordering::Relaxed);
         self.slot.in_flight.store(state.in_flight_or_claiming(), Ordering::Relaxed);
         state.release_waiting();
@@ -178,6 +179,7 @@ impl NumberActor {
             AttemptOutcome::Sent => self.sent(&attempt, trial, state),
             AttemptOutcome::Failed(failure) => {
                 self.channel_answered(trial, state);
+                figures::note_error(self, &failure);
                 // The workspace reads it from the outcome of a single message by itself.
                 let of_broadcast = attempt.message.origin.lane() == Lane::Bulk;
                 if failure.class == FailureClass::OptedOut
@@ -225,6 +227,7 @@ impl NumberActor {
         let shared = [&*state.connected.app_pause, &*state.connected.account_pause];
         shared.into_iter().chain([&state.pause]).for_each(Pause::accepted);
         self.channel_answered(trial, state);
+        state.ledger.sent(self.clock.now());
         self.finish(attempt, FinalOutcome::Sent, state);
     }
 
@@ -240,6 +243,7 @@ impl NumberActor {
     /// The account cannot send: everything waits.
     pub(super) fn fault(&self, failure: Failure, trial: bool, state: &mut State) {
         let new = state.breaker.stop(self.clock.now(), trial);
+        figures::note_error(self, &failure);
         if let (true, Some(sink)) = (new || trial, self.reporter.sink()) {
             sink.stopped(self.number, &failure);
         }

@@ -14,6 +14,7 @@ use postrider_runtime::timer::Timer;
 
 use crate::capacity::{HandedOver, Reservation};
 use crate::claim_queue::ClaimQueue;
+use crate::figures::Ledger;
 use crate::notices::{Recipient, ReportedNames};
 use crate::ports::Granted;
 use crate::providers::Connected;
@@ -63,6 +64,8 @@ pub(crate) struct State {
     pub(super) learned: Vec<Recipient>,
     pub(super) reported_names: ReportedNames,
     pub(super) unrecognized: Unrecognized,
+    /// What is told of the number.
+    pub(super) ledger: Ledger,
     /// Answered when the last message in flight has its outcome.
     pub(super) draining: Option<oneshot::Sender<()>>,
     pub(super) closed: bool,
@@ -97,6 +100,7 @@ impl State {
             learned: Vec::new(),
             reported_names: ReportedNames::default(),
             unrecognized: Unrecognized::default(),
+            ledger: Ledger::default(),
             draining: None,
             closed: false,
             idle_since: None,
@@ -107,6 +111,7 @@ impl State {
     /// Queues a new message.
     pub(super) fn push(&mut self, handed: HandedOver) {
         self.expect_expiry(handed.message.give_up_at);
+        self.ledger.entered(&handed.message);
         self.queue.push(handed.message, handed.place.is_some());
         self.reservations.extend(handed.place);
     }
@@ -189,6 +194,7 @@ impl State {
     pub(super) fn granted(&mut self, granted: &Granted) {
         for mut dropped in self.claim_queue.granted(granted) {
             // A delivery report has settled it.
+            self.ledger.left(&dropped.message);
             self.cancel_trial(&mut dropped);
             self.requeue_released_by(&dropped);
         }

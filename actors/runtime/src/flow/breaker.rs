@@ -127,6 +127,12 @@ impl CircuitBreaker {
         }
     }
 
+    /// Failures in a row.
+    #[must_use]
+    pub const fn failures(&self) -> u32 {
+        self.failures
+    }
+
     /// Whether a trial is in flight.
     #[must_use]
     pub const fn is_trying(&self) -> bool {

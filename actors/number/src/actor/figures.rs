@@ -1,0 +1,38 @@
+//! What a number's actor tells of the number.
+
+use postrider_channel::Failure;
+use postrider_domain::Timestamp;
+
+use super::NumberActor;
+use super::state::State;
+use crate::figures::{NumberError, NumberFigures, NumberState};
+
+/// Keeps an error of the channel, to be told.
+pub(super) fn note_error(actor: &NumberActor, failure: &Failure) {
+    let error = NumberError::of(failure, actor.clock.now());
+    *actor.slot.last_error.lock() = Some(error);
+}
+
+/// Notes whether the number sends.
+pub(super) fn note_state(state: &mut State, now: Timestamp) {
+    let is = if state.breaker.open_until().is_some() {
+        NumberState::Stopped
+    } else if state.paused_until(now).is_some() {
+        NumberState::Slow
+    } else {
+        NumberState::Open
+    };
+    state.ledger.is(is, now);
+}
+
+/// What the number tells of itself, but for what its slot knows.
+pub(super) fn figures(state: &State, now: Timestamp) -> NumberFigures {
+    NumberFigures {
+        breaker_open: state.breaker.open_until().is_some(),
+        failures: state.breaker.failures(),
+        next_try_at: state.breaker.open_until().max(state.paused_until(now)),
+        rate_set: state.connected.messages_per_second,
+        in_flight: state.in_flight_or_claiming(),
+        ..state.ledger.figures(now)
+    }
+}

@@ -1,0 +1,243 @@
+//! Pure: what a number tells of itself: whether it sends, what waits, and how fast it goes.
+//!
+//! Everything is counted as it happens, so that telling it looks at no queue.
+
+use std::collections::BTreeMap;
+
+use postrider_channel::{Failure, Origin, Outbound, Trouble};
+use postrider_domain::Timestamp;
+use postrider_domain::redact::redacted;
+
+/// The kinds of messages that are counted apart: codes, single messages, broadcasts.
+pub const LANES: usize = 3;
+/// Seconds that the rate of now is averaged over.
+const RATE_SECONDS: u64 = 10;
+const MINUTE_SECONDS: usize = 60;
+
+/// Whether a number sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NumberState {
+    /// It sends.
+    #[default]
+    Open,
+    /// The provider asked for a pause.
+    Slow,
+    /// Its account cannot send, or its channel keeps failing.
+    Stopped,
+}
+
+/// The messages of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LaneFigures {
+    /// Messages without a final outcome.
+    pub waiting: usize,
+    /// When the oldest of them was accepted, to the second.
+    pub oldest: Option<Timestamp>,
+}
+
+/// The last error that a number met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumberError {
+    /// The provider's code, if it gave one.
+    pub code: Option<u32>,
+    /// What the provider said, without what looks like a phone or a token.
+    pub message: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What a number tells of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NumberFigures {
+    /// Whether it sends.
+    pub state: NumberState,
+    /// Since when; `None`: since it was connected, or the server was started.
+    pub since: Option<Timestamp>,
+    /// Why it does not, in the provider's words.
+    pub reason: Option<String>,
+    /// Whether calls are held back, because they kept failing.
+    pub breaker_open: bool,
+    /// Failures in a row.
+    pub failures: u32,
+    /// When the next call is tried.
+    pub next_try_at: Option<Timestamp>,
+    /// Most messages in a second; 0 for no limit.
+    pub rate_set: u32,
+    /// Messages in a second that were accepted lately.
+    pub rate_now: u32,
+    /// Codes, single messages, broadcasts.
+    pub lanes: [LaneFigures; LANES],
+    /// Messages that are with the channel, or about to be.
+    pub in_flight: usize,
+    /// Messages that were accepted in the last minute.
+    pub sent_last_minute: u32,
+    /// The last error.
+    pub last_error: Option<NumberError>,
+    /// When the provider last called back.
+    pub last_callback_at: Option<Timestamp>,
+}
+
+/// Counts what becomes of a number's messages.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// Of each kind how many wait, by the second in which they were accepted.
+    waiting: [BTreeMap<u64, usize>; LANES],
+    counts: [usize; LANES],
+    /// The second, and how many were sent in it.
+    sent: [(u64, u32); MINUTE_SECONDS],
+    state: NumberState,
+    since: Option<Timestamp>,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self {
+            waiting: Default::default(),
+            counts: [0; LANES],
+            sent: [(0, 0); MINUTE_SECONDS],
+            state: NumberState::Open,
+            since: None,
+        }
+    }
+}
+
+const fn lane(origin: Origin) -> usize {
+    match origin {
+        Origin::Otp { .. } => 0,
+        Origin::Message(_) => 1,
+        Origin::Broadcast { .. } => 2,
+    }
+}
+
+fn second(at: Timestamp) -> u64 {
+    at.as_millis() / 1000
+}
+
+impl Ledger {
+    /// A message has arrived.
+    pub(crate) fn entered(&mut self, message: &Outbound) {
+        let lane = lane(message.origin);
+        let at = second(message.message_id.timestamp());
+        *self.waiting[lane].entry(at).or_default() += 1;
+        self.counts[lane] += 1;
+    }
+
+    /// A message that had arrived has its outcome, or was returned.
+    pub(crate) fn left(&mut self, message: &Outbound) {
+        let lane = lane(message.origin);
+        let at = second(message.message_id.timestamp());
+        if let Some(count) = self.waiting[lane].get_mut(&at) {
+            *count -= 1;
+            self.counts[lane] -= 1;
+            if *count == 0 {
+                self.waiting[lane].remove(&at);
+            }
+        }
+    }
+
+    /// A message was accepted.
+    pub(crate) fn sent(&mut self, now: Timestamp) {
+        let now = second(now);
+        let place = &mut self.sent[(now % MINUTE_SECONDS as u64) as usize];
+        *place = if place.0 == now { (now, place.1.saturating_add(1)) } else { (now, 1) };
+    }
+
+    /// Notes whether the number sends.
+    pub(crate) fn is(&mut self, state: NumberState, now: Timestamp) {
+        if state != self.state {
+            (self.state, self.since) = (state, Some(now));
+        }
+    }
+
+    /// What is counted, and whether it sends.
+    pub(crate) fn figures(&self, now: Timestamp) -> NumberFigures {
+        let oldest = |lane: usize| {
+            let (at, _) = self.waiting[lane].first_key_value()?;
+            Some(Timestamp::from_millis(at * 1000))
+        };
+        let of_lane = |lane| LaneFigures { waiting: self.counts[lane], oldest: oldest(lane) };
+        NumberFigures {
+            state: self.state,
+            since: self.since,
+            lanes: std::array::from_fn(of_lane),
+            sent_last_minute: self.sent_within(MINUTE_SECONDS as u64, now),
+            rate_now: self.sent_within(RATE_SECONDS, now).div_ceil(RATE_SECONDS as u32),
+            ..NumberFigures::default()
+        }
+    }
+
+    fn sent_within(&self, seconds: u64, now: Timestamp) -> u32 {
+        let now = second(now);
+        let recent = self.sent.iter().filter(|(at, _)| *at <= now && now - at < seconds);
+        recent.map(|(_, count)| *count).sum()
+    }
+}
+
+impl NumberError {
+    pub(crate) fn of(failure: &Failure, at: Timestamp) -> Self {
+        let message = Trouble::of(failure);
+        let message = match &*failure.details {
+            "" => message.cause.to_string(),
+            details => redacted(details).to_string(),
+        };
+        Self { code: failure.code, message, at }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postrider_domain::{BroadcastId, MessageId, RequestId};
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1000)
+    }
+
+    #[test]
+    fn what_waits_is_counted_by_kind_and_its_oldest_is_known() {
+        let mut ledger = Ledger::default();
+        let of = |origin, seconds| Outbound {
+            origin,
+            message_id: MessageId::from_parts(at(seconds), 1),
+            ..crate::queue::tests::message(1, 100)
+        };
+        let otp = Origin::Otp { request_id: RequestId::from_parts(at(5), 1), number: 1 };
+        let broadcast =
+            Origin::Broadcast { broadcast: BroadcastId::from_parts(at(5), 1), index: 0 };
+        let single = Origin::Message(MessageId::from_parts(at(5), 1));
+        let messages = [of(otp, 5), of(otp, 7), of(broadcast, 6), of(single, 9)];
+        messages.iter().for_each(|message| ledger.entered(message));
+        let lanes = ledger.figures(at(10)).lanes;
+        let lane = |waiting, oldest| LaneFigures { waiting, oldest };
+        assert_eq!(lanes, [lane(2, Some(at(5))), lane(1, Some(at(9))), lane(1, Some(at(6)))]);
+        ledger.left(&messages[0]);
+        ledger.left(&messages[2]);
+        // One that never arrived leaves nothing behind.
+        ledger.left(&of(broadcast, 6));
+        let lanes = ledger.figures(at(10)).lanes;
+        assert_eq!(lanes, [lane(1, Some(at(7))), lane(1, Some(at(9))), lane(0, None)]);
+    }
+
+    #[test]
+    fn what_was_sent_counts_for_a_minute() {
+        let mut ledger = Ledger::default();
+        for seconds in [100, 100, 101, 130, 159] {
+            ledger.sent(at(seconds));
+        }
+        let sent = |seconds| ledger.figures(at(seconds)).sent_last_minute;
+        assert_eq!((sent(159), sent(160), sent(161), sent(300)), (5, 3, 2, 0));
+        assert_eq!(ledger.figures(at(130)).rate_now, 1);
+        assert_eq!(ledger.figures(at(145)).rate_now, 0);
+    }
+
+    #[test]
+    fn a_state_has_begun_when_it_was_first_seen() {
+        let mut ledger = Ledger::default();
+        ledger.is(NumberState::Open, at(1));
+        assert_eq!(ledger.figures(at(2)).since, None);
+        ledger.is(NumberState::Stopped, at(3));
+        ledger.is(NumberState::Stopped, at(4));
+        let figures = ledger.figures(at(5));
+        assert_eq!((figures.state, figures.since), (NumberState::Stopped, Some(at(3))));
+    }
+}

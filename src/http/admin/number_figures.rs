@@ -1,0 +1,136 @@
+//! How a number does: whether it sends, what waits, how fast it goes.
+
+use postrider_actors::domain::Timestamp;
+use postrider_actors::{LaneFigures, NumberError, NumberFigures, NumberState};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Whether calls are held back.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NumberBreaker {
+    /// Whether they are, because they kept failing or the account cannot send.
+    open: bool,
+    /// Failures in a row.
+    #[schema(example = 0)]
+    failures: u32,
+    /// When the next call is tried; null while none is held back.
+    #[schema(format = DateTime)]
+    next_try_at: Option<String>,
+}
+
+/// Messages in a second.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NumberPace {
+    /// The most; null: no limit.
+    #[schema(example = 80)]
+    set: Option<u32>,
+    /// How many were accepted, over the last ten seconds; null while none was.
+    #[schema(example = 12)]
+    now: Option<u32>,
+}
+
+/// The messages of one kind.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NumberLane {
+    /// Messages without an outcome.
+    #[schema(example = 3)]
+    waiting: usize,
+    /// How long ago the oldest of them was accepted.
+    #[schema(example = 2)]
+    oldest_seconds: u64,
+}
+
+/// What waits, by kind.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NumberLanes {
+    /// Codes.
+    otp: NumberLane,
+    /// Single messages.
+    single: NumberLane,
+    /// Messages of broadcasts that were handed to the number.
+    broadcast: NumberLane,
+}
+
+/// An error that a number met.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NumberLastError {
+    /// The provider's code; null: it gave none.
+    #[schema(example = 131_026)]
+    code: Option<u32>,
+    /// What the provider said, without what looks like a phone or a token.
+    message: String,
+    /// When.
+    #[schema(format = DateTime)]
+    at: String,
+}
+
+/// How a number does.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = NumberFigures)]
+pub(crate) struct FiguresAnswer {
+    /// `open`; `slow`: the provider asked for a pause; `stopped`: its account cannot send, or its
+    /// channel keeps failing.
+    #[schema(example = "open")]
+    state: &'static str,
+    /// Why, as the provider explains it; null while it is open.
+    reason: Option<String>,
+    /// Since when; of an open one that was never otherwise since the start, when it was connected.
+    #[schema(format = DateTime)]
+    since: String,
+    /// Whether calls are held back.
+    breaker: NumberBreaker,
+    /// How fast it goes.
+    pace: NumberPace,
+    /// What waits.
+    lanes: NumberLanes,
+    /// Messages that are with the channel, or about to be.
+    #[schema(example = 1)]
+    in_flight: usize,
+    /// Messages that were accepted in the last minute.
+    #[schema(example = 40)]
+    sent_last_minute: u32,
+    /// The last error since the start.
+    last_error: Option<NumberLastError>,
+    /// When the provider last called back, since the start.
+    #[schema(format = DateTime)]
+    last_callback_at: Option<String>,
+}
+
+impl FiguresAnswer {
+    /// What a number tells at `now`, that was connected at that moment.
+    pub(super) fn of(figures: NumberFigures, connected: Timestamp, now: Timestamp) -> Self {
+        let lane = |lane: LaneFigures| NumberLane {
+            waiting: lane.waiting,
+            oldest_seconds: lane.oldest.map_or(0, |at| now.since(at).as_secs()),
+        };
+        let error = |error: NumberError| NumberLastError {
+            code: error.code,
+            message: error.message,
+            at: error.at.to_string(),
+        };
+        let some = |rate: u32| (rate > 0).then_some(rate);
+        let [otp, single, broadcast] = figures.lanes.map(lane);
+        let state = match figures.state {
+            NumberState::Open => "open",
+            NumberState::Slow => "slow",
+            NumberState::Stopped => "stopped",
+        };
+        let is_open = figures.state == NumberState::Open;
+        Self {
+            state,
+            reason: figures.reason.filter(|_| !is_open),
+            since: figures.since.unwrap_or(connected).to_string(),
+            breaker: NumberBreaker {
+                open: figures.breaker_open,
+                failures: figures.failures,
+                next_try_at: figures.next_try_at.map(|at| at.to_string()),
+            },
+            pace: NumberPace { set: some(figures.rate_set), now: some(figures.rate_now) },
+            lanes: NumberLanes { otp, single, broadcast },
+            in_flight: figures.in_flight,
+            sent_last_minute: figures.sent_last_minute,
+            last_error: figures.last_error.map(error),
+            last_callback_at: figures.last_callback_at.map(|at| at.to_string()),
+        }
+    }
+}
