@@ -138,8 +138,8 @@ pub(crate) struct OwnWorkspaceUpdate<'a> {
     #[serde(borrow)]
     #[schema(example = "Acme Ltd", min_length = 1, max_length = 100)]
     name: Option<Cow<'a, str>>,
-    /// Whether all members need an authenticator. Who has none may do nothing in the workspace until
-    /// they have set one up; whoever asks for it must have one.
+    /// Whether all members need an authenticator. Who has none may do nothing in the workspace
+    /// until they have set one up; whoever asks for it must have one.
     #[schema(example = false)]
     require_totp: Option<bool>,
 }

@@ -1,6 +1,9 @@
-//! Pure: codes of authenticator apps (TOTP, RFC 6238): six digits, a new one every 30 seconds.
+//! Codes of authenticator apps (TOTP, RFC 6238): six digits, a new one every 30 seconds.
+
+use std::time::Duration;
 
 use data_encoding::BASE32_NOPAD;
+use hashbrown::HashMap;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha1::Sha1;
@@ -23,6 +26,8 @@ const DRIFT: u64 = 1;
 const RECOVERY_CODES: usize = 10;
 const RECOVERY_BYTES: usize = 10;
 const GROUP_CHARS: usize = 4;
+/// How long a secret that was shown waits for its first code, in real time.
+const WAITS_FOR: Duration = Duration::from_secs(10 * 60);
 
 /// Somebody's authenticator in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +83,29 @@ impl Authenticator {
     pub(crate) fn resealed(&self, keys: &MasterKeys, person: PersonId) -> Option<Self> {
         let secret = self.secret.resealed(keys, person.as_bytes())?;
         Some(Self { secret, ..self.clone() })
+    }
+}
+
+/// Secrets that were shown, and not confirmed by a code. One for each person, in memory only.
+#[derive(Default)]
+pub(crate) struct Enrolments(HashMap<PersonId, (Timestamp, [u8; SECRET_BYTES])>);
+
+impl Enrolments {
+    /// A secret is shown to somebody; the one before does not count any more.
+    pub(crate) fn show(&mut self, id: PersonId, secret: [u8; SECRET_BYTES], now: Timestamp) {
+        self.0.retain(|_, (shown, _)| now < shown.plus(WAITS_FOR));
+        self.0.insert(id, (now, secret));
+    }
+
+    /// The secret that was shown to somebody, while it waits for its first code.
+    pub(crate) fn shown(&self, id: PersonId, now: Timestamp) -> Option<[u8; SECRET_BYTES]> {
+        let (shown, secret) = self.0.get(&id)?;
+        (now < shown.plus(WAITS_FOR)).then_some(*secret)
+    }
+
+    /// A code of it was seen.
+    pub(crate) fn confirmed(&mut self, id: PersonId) {
+        self.0.remove(&id);
     }
 }
 

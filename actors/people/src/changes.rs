@@ -13,12 +13,12 @@ use tokio::sync::MutexGuard;
 use crate::directory::People;
 use crate::error::PeopleError;
 use crate::link::{Link, WORKS_FOR};
-use crate::members;
 use crate::password::Password;
 use crate::person::{Login, Person};
 use crate::role::Role;
 use crate::session::{Session, SessionHolder};
 use crate::signed_in::SignedIn;
+use crate::strict::strict;
 use crate::token::{self, TokenHash};
 
 /// A link that was made. Its token is shown here and never again.
@@ -189,7 +189,8 @@ impl People {
         new: Password,
         by: Arc<AuditContext>,
     ) -> Result<(), PeopleError> {
-        let person = who.person.clone().ok_or(PeopleError::NoSuchPerson)?;
+        let person = who.person.as_ref().and_then(|person| self.person(person.id));
+        let person = person.ok_or(PeopleError::NoSuchPerson)?;
         match current {
             Some(current) => {
                 let current = Password::typed(current);
@@ -252,7 +253,7 @@ impl People {
         let mut changes: Vec<_> = self.without(workspace).iter().map(Person::put).collect();
         let invites = self.inner.invites.iter().filter(|it| it.workspace == *workspace);
         changes.extend(invites.map(|it| it.delete()));
-        changes.push(members::strict(workspace, false));
+        changes.push(strict(workspace, false));
         changes
     }
 

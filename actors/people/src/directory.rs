@@ -17,14 +17,14 @@ use postrider_store::view::codec;
 use postrider_store::writer::CommitError;
 use postrider_store::{Change, Direction, StoreError, Table, View, Writer};
 
-use crate::enrolments::Enrolments;
+use crate::authenticator::Enrolments;
 use crate::invite::{self, Invite};
 use crate::link::{self, Link};
-use crate::members;
 use crate::password::Hashing;
 use crate::person::{self, Login, Person};
 use crate::session::{self, Session, SessionHolder, SessionRecord};
 use crate::signed_in::SignedIn;
+use crate::strict;
 use crate::token::TokenHash;
 use crate::tries::Tries;
 
@@ -113,7 +113,7 @@ impl Stored {
             sessions: rows(store, session::ROW)?,
             links: rows(store, link::ROW)?,
             invites: rows(store, invite::ROW)?,
-            strict: rows(store, members::STRICT_ROW)?,
+            strict: rows(store, strict::ROW)?,
             name,
         })
     }

@@ -1,27 +1,17 @@
 //! Setting authenticators up, and proving by one who somebody is.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use hashbrown::HashMap;
-
-use postrider_domain::{AuditContext, AuditEntry, PersonId, Timestamp};
+use postrider_domain::{AuditContext, AuditEntry, PersonId};
 use postrider_runtime::random;
 use postrider_runtime::secret::Secret;
 use postrider_runtime::task::detached;
 
-use crate::authenticator::{self, Authenticator, SECRET_BYTES};
+use crate::authenticator::{self, Authenticator};
 use crate::changes::Update;
 use crate::directory::People;
 use crate::error::PeopleError;
 use crate::person::Person;
-
-/// How long a secret that was shown waits for its first code, in real time.
-const WAITS_FOR: Duration = Duration::from_secs(10 * 60);
-
-/// Secrets that were shown, and not confirmed by a code. One for each person, in memory only.
-#[derive(Default)]
-pub(crate) struct Enrolments(HashMap<PersonId, (Timestamp, [u8; SECRET_BYTES])>);
 
 /// People's authenticators.
 #[derive(Debug)]
@@ -45,9 +35,7 @@ impl Authenticators {
             return Err(PeopleError::HasAuthenticator);
         }
         let (now, secret) = (self.0.inner.clock.real(), random::bytes());
-        let mut enrolments = self.0.inner.enrolments.lock();
-        enrolments.0.retain(|_, (shown, _)| now < shown.plus(WAITS_FOR));
-        enrolments.0.insert(id, (now, secret));
+        self.0.inner.enrolments.lock().show(id, secret, now);
         Ok(Secret::new(authenticator::base32(&secret)))
     }
 
@@ -67,9 +55,8 @@ impl Authenticators {
             let _changing = people.hold().await;
             let now = people.inner.clock.real();
             let person = people.person(id).ok_or(PeopleError::NoSuchPerson)?;
-            let shown = people.inner.enrolments.lock().0.get(&id).copied();
-            let shown = shown.filter(|(shown, _)| now < shown.plus(WAITS_FOR));
-            let (_, secret) = shown.ok_or(PeopleError::NoAuthenticator)?;
+            let secret = people.inner.enrolments.lock().shown(id, now);
+            let secret = secret.ok_or(PeopleError::NoAuthenticator)?;
             people.note_code(&person)?;
             let step = authenticator::step_of(&secret, &code, now);
             let step = step.ok_or(PeopleError::WrongCode)?;
@@ -79,7 +66,7 @@ impl Authenticators {
             let person = Person { authenticator: Some(authenticator), ..(*person).clone() };
             let entry = AuditEntry::new("totp.create").target(id);
             people.commit(Update::of(person).entry(entry), &by).await?;
-            people.inner.enrolments.lock().0.remove(&id);
+            people.inner.enrolments.lock().confirmed(id);
             Ok(codes)
         })
         .await

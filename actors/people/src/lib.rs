@@ -22,6 +22,7 @@ mod role;
 mod session;
 mod sign_in;
 mod signed_in;
+mod strict;
 #[cfg(test)]
 mod tests;
 mod token;

@@ -9,8 +9,6 @@ use postrider_runtime::random;
 use postrider_runtime::secret::Secret;
 use postrider_runtime::task::detached;
 use postrider_store::view::audit::record_change;
-use postrider_store::view::codec;
-use postrider_store::{Change, Table};
 
 use crate::changes::Update;
 use crate::directory::People;
@@ -22,11 +20,9 @@ use crate::role::Role;
 use crate::session::SessionHolder;
 use crate::sign_in::{Arrival, NewSession, Proof};
 use crate::signed_in::SignedIn;
+use crate::strict::strict;
 use crate::token::{self, TokenHash};
 
-/// What the row of a workspace begins with, in [`Table::Meta`], whose members need an
-/// authenticator. The workspace's id follows.
-pub(crate) const STRICT_ROW: &[u8] = b"totp_required/";
 /// Open invites of a workspace.
 const INVITES_MAX: usize = 200;
 
@@ -303,16 +299,6 @@ impl Members {
             Ok(())
         })
         .await
-    }
-}
-
-/// The change that notes whether the members of a workspace need an authenticator.
-pub(crate) fn strict(workspace: &WorkspaceId, required: bool) -> Change {
-    let row = [STRICT_ROW, workspace.as_str().as_bytes()].concat();
-    if required {
-        Change::put(Table::Meta, row, codec::encode(workspace))
-    } else {
-        Change::delete(Table::Meta, row)
     }
 }
 

@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WebhookHealth)]
 pub(crate) struct HealthRow {
-    /// Which part of the tries of the last 24 hours arrived, of those that are kept; null when there
-    /// were none.
+    /// Which part of the tries of the last 24 hours arrived, of those that are kept; null when
+    /// there were none.
     #[schema(minimum = 0, maximum = 1, example = 0.98)]
     success_24h: Option<f64>,
     /// Within how many milliseconds 95 of 100 of them ended; null when there were none.

@@ -74,6 +74,24 @@ fn every_operation_that_changes_something_has_an_action() {
     assert!(silent.is_empty(), "they are not known to be recorded: {silent:?}");
 }
 
+/// Makes every change of people; adds the secrets that were in answers.
+async fn change_people(admin: &Api, secrets: &mut Vec<String>) {
+    let one = format!("{ROOT}/acme");
+    let user = json!({"email": "ada@acme.com", "workspace": "acme", "role": "agent"});
+    let link = admin.post("/admin/v1/users/link", user).await.ok();
+    secrets.push(link["url"].as_str().unwrap().rsplit('=').next().unwrap().to_owned());
+    let member = format!("{one}/members/{}", link["user_id"].as_str().unwrap());
+    admin.send_json("PATCH", &member, &json!({"role": "marketer"})).await.ok();
+    admin.delete(&member).await.ok();
+    let invite = json!({"email": "bob@acme.com", "role": "agent"});
+    let invite = admin.post(&format!("{one}/invites"), invite).await.ok();
+    secrets.push(invite["url"].as_str().unwrap().rsplit('=').next().unwrap().to_owned());
+    let invite = format!("{one}/invites/{}", invite["id"].as_str().unwrap());
+    admin.delete(&invite).await.ok();
+    let user = format!("/admin/v1/users/{}", link["user_id"].as_str().unwrap());
+    admin.send_json("PATCH", &user, &json!({"disabled": true})).await.ok();
+}
+
 /// Makes every change there is, and returns the secrets that were in requests and answers.
 async fn change_everything(server: &TestServer, admin: &Api) -> Vec<String> {
     let secret = |answer: &Value, name: &str| answer[name].as_str().unwrap().to_owned();
@@ -96,19 +114,7 @@ async fn change_everything(server: &TestServer, admin: &Api) -> Vec<String> {
     admin.post(&format!("{one}/templates/sync"), json!({})).await.ok();
     let otp_template = json!({"name": "hello", "language": "en"});
     admin.put(&format!("{one}/otp-template"), otp_template).await.ok();
-    let user = json!({"email": "ada@acme.com", "workspace": "acme", "role": "agent"});
-    let link = admin.post("/admin/v1/users/link", user).await.ok();
-    secrets.push(link["url"].as_str().unwrap().rsplit('=').next().unwrap().to_owned());
-    let member = format!("{one}/members/{}", link["user_id"].as_str().unwrap());
-    admin.send_json("PATCH", &member, &json!({"role": "marketer"})).await.ok();
-    admin.delete(&member).await.ok();
-    let invite = json!({"email": "bob@acme.com", "role": "agent"});
-    let invite = admin.post(&format!("{one}/invites"), invite).await.ok();
-    secrets.push(invite["url"].as_str().unwrap().rsplit('=').next().unwrap().to_owned());
-    let invite = format!("{one}/invites/{}", invite["id"].as_str().unwrap());
-    admin.delete(&invite).await.ok();
-    let user = format!("/admin/v1/users/{}", link["user_id"].as_str().unwrap());
-    admin.send_json("PATCH", &user, &json!({"disabled": true})).await.ok();
+    change_people(admin, &mut secrets).await;
     let mail = admin.post(&format!("{one}/email"), json!({})).await.ok();
     secrets.push(secret(&mail, "secret"));
     admin.delete(&format!("{one}/email")).await.ok();

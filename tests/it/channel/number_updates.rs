@@ -132,7 +132,10 @@ async fn an_update_must_make_sense() {
     assert_eq!(slow["messages_per_second"], 2);
     let same = update(&rig, json!({"token": null})).await.ok();
     assert_eq!(same, slow, "what is left out stays");
-    assert_eq!(admin.get(NUMBERS).await.ok()["data"], json!([slow]));
+    let listed = admin.get(NUMBERS).await.ok()["data"][0].clone();
+    for (name, value) in slow.as_object().unwrap() {
+        assert_eq!(listed[name], *value, "{name}");
+    }
     let unknown = format!("{NUMBERS}/num_01jd3v0x5n8m7k2q4r6s8t0w2y");
     admin.send_json("PATCH", &unknown, &json!({})).await.check(404, "NOT_FOUND");
     let elsewhere = path(&rig).replace("acme", "demo");

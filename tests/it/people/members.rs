@@ -48,7 +48,8 @@ async fn who_is_invited_joins_once() {
     let taken_back = join(&mut server.browser(), other["url"].as_str().unwrap(), PASSWORD).await;
     taken_back.check(401, "UNAUTHORIZED");
     assert!(!server.log().contains(url.split("#invite=").nth(1).unwrap()));
-    let audit = server.admin().get("/admin/v1/audit?action=member.set&actor=bob").await.ok();
+    let audit =
+        server.admin().get("/admin/v1/audit?action=member.set&actor=bob%40acme.com").await.ok();
     assert_eq!(audit["data"][0]["changes"]["role"], "agent");
 }
 

@@ -275,7 +275,8 @@ async fn an_endpoint_tells_how_it_does() {
     let server = server().await;
     let api = server.workspace("acme").await;
     let sink = Sink::start();
-    let (id, _) = register(&api, &sink.url("/"), json!({})).await;
+    let only = json!({"events": ["otp.sent"]});
+    let (id, _) = register(&api, &sink.url("/"), only).await;
     let path = format!("{WEBHOOKS}/{id}");
     let fresh = api.get(&path).await.ok();
     let nothing = json!({"success_24h": null, "p95_ms": null, "waiting": 0, "oldest_seconds": 0,

@@ -1,8 +1,8 @@
 //! Pages of contacts in another order than that in which they were made.
 //!
 //! What is sorted by is read of every contact that matches, and no more of it is kept than the
-//! pages up to the wanted one have. So how deep a page may be is bounded, and where a contact itself
-//! has to be read for it, how many may match.
+//! pages up to the wanted one have. So how deep a page may be is bounded, and where a contact
+//! itself has to be read for it, how many may match.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
