@@ -115,10 +115,14 @@ impl FiguresAnswer {
             NumberState::Slow => "slow",
             NumberState::Stopped => "stopped",
         };
-        let is_open = figures.state == NumberState::Open;
+        let why = match figures.state {
+            NumberState::Open => None,
+            NumberState::Slow => Some("the provider asked for a pause"),
+            NumberState::Stopped => Some("the channel keeps failing"),
+        };
         Self {
             state,
-            reason: figures.reason.filter(|_| !is_open),
+            reason: why.map(|why| figures.reason.unwrap_or_else(|| why.to_owned())),
             since: figures.since.unwrap_or(connected).to_string(),
             breaker: NumberBreaker {
                 open: figures.breaker_open,
