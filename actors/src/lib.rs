@@ -148,8 +148,8 @@ pub use postrider_workspace::broadcasts::{
 };
 pub use postrider_workspace::core::otp::day_counts::OtpCounts;
 pub use postrider_workspace::core::otp::types::{
-    Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
-    Verification, VerifyOtpError,
+    CallerContext, CallerKind, Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError,
+    ResendOtpError, SendMore, SendOtp, SendOtpError, Verification, VerifyOtpError,
 };
 pub use postrider_workspace::core::settings::{
     ChangeError, GuardMode, GuardOptions, MessageOptions, WorkspaceSettings,
@@ -178,6 +178,6 @@ pub use postrider_workspace::{
 pub use postrider_workspace::{EmailChannel, ReceiveMailError};
 pub use postrider_workspace::{
     EventFilter, EventsBack, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, OtpCursor,
-    OtpDays, OtpFilter, OtpRow, OtpsPage, Replayable, Route, Template, TemplateError,
+    OtpDays, OtpFilter, OtpRow, OtpsPage, Replayable, Route, Template, TemplateError, TestPhones,
     UseTemplateError, WebhookChange, WebhookError, Workspace,
 };

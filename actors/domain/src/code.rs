@@ -6,6 +6,7 @@
 //! at most 10⁸, so no digit is likelier than another by more than 2⁻¹⁰⁰.
 
 use std::fmt;
+use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,12 @@ impl Expiry {
             .ok_or(OutOfBounds { min: Self::MIN, max: Self::MAX })
     }
 
+    /// As a duration.
+    #[must_use]
+    pub const fn duration(self) -> Duration {
+        Duration::from_secs(self.0 as u64)
+    }
+
     /// The expiry in seconds.
     #[must_use]
     pub const fn as_seconds(self) -> u16 {
@@ -89,6 +96,11 @@ impl Default for CodeLength {
     }
 }
 
+/// What is no code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be 4 to 8 digits")]
+pub struct NotDigits;
+
 /// A one-time code. Only [`OtpCode::reveal`] shows it: `Debug` does not, and there is no `Display`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct OtpCode {
@@ -98,6 +110,17 @@ pub struct OtpCode {
 const _: () = assert!(10_u64.pow(CodeLength::MAX as u32) - 1 <= u32::MAX as u64);
 
 impl OtpCode {
+    /// A code that somebody has chosen.
+    ///
+    /// # Errors
+    /// [`NotDigits`] when it is not 4 to 8 digits.
+    pub fn chosen(digits: &str) -> Result<Self, NotDigits> {
+        let are_digits = digits.bytes().all(|digit| digit.is_ascii_digit());
+        let length = i64::try_from(digits.len()).ok().filter(|_| are_digits).ok_or(NotDigits)?;
+        let length = CodeLength::from_digits(length).map_err(|_| NotDigits)?;
+        Ok(Self { value: digits.parse().map_err(|_| NotDigits)?, length })
+    }
+
     /// The digits, for the message to the phone and for nothing else.
     #[must_use]
     pub fn reveal(self) -> String {
@@ -153,6 +176,28 @@ impl CodeKey {
         // It is below 10^MAX, which the assertion below `OtpCode` compares with the type.
         let value = (wide % 10_u128.pow(length.0.into())) as u32;
         OtpCode { value, length }
+    }
+}
+
+/// The keyed hash of what a request for a code came from, such as an address. It is all that is
+/// kept of that.
+pub type CallerHash = [u8; 16];
+
+impl CodeKey {
+    /// The hash by which sends of one caller are counted: all that is kept of `name`, which is
+    /// something of this `kind`, such as an address.
+    #[must_use]
+    pub fn caller(&self, kind: &str, name: &[u8]) -> CallerHash {
+        let mut mac = self.keyed.clone();
+        // No request's id begins so: its moment would be in the year 5432.
+        mac.update(b"caller\0");
+        mac.update(kind.as_bytes());
+        mac.update(b"\0");
+        mac.update(name);
+        let digest: [u8; 32] = mac.finalize().into_bytes().into();
+        let mut hash = CallerHash::default();
+        hash.copy_from_slice(&digest[..16]);
+        hash
     }
 }
 

@@ -19,6 +19,7 @@ pub mod template;
 pub mod webhook;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{EventId, Phone, RequestId, Timestamp, WorkspaceId};
 
@@ -42,6 +43,8 @@ pub enum OtpStatus {
     Expired,
     /// Five wrong codes were submitted.
     Invalidated,
+    /// The caller cancelled it.
+    Cancelled,
 }
 
 /// The delivery status of the message that carries a code.
@@ -108,6 +111,13 @@ pub enum PublicEvent {
         /// Why it failed.
         reason: OtpFailure,
     },
+    /// An event of a request of which more is known, such as its caller's reference.
+    Noted {
+        /// The event.
+        event: Box<PublicEvent>,
+        /// The further fields of its `data`: a JSON object, [`OtpNotes`](otp::OtpNotes).
+        notes: Box<str>,
+    },
     /// Every event type that is rarer than those of one-time passwords.
     Other {
         /// What happened.
@@ -155,7 +165,7 @@ impl OtpFailure {
 impl PublicEvent {
     /// The event's type, such as `otp.sent`.
     #[must_use]
-    pub const fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         self.event_type().name
     }
 
@@ -164,26 +174,59 @@ impl PublicEvent {
     pub fn data_len(&self) -> usize {
         match self {
             Self::Other { data, .. } => data.len(),
+            Self::Noted { event, notes } => event.data_len() + notes.len(),
             _ => 200,
         }
     }
 
     /// The event's `data`, a JSON object: the ids of its subject and the subject's public fields.
     #[must_use]
-    pub fn data(&self) -> serde_json::Value {
+    pub fn data(&self) -> Value {
         match *self {
-            Self::OtpSent { request_id, phone, expires_at, resend } => {
-                value(&OtpSentData { request_id, phone, expires_at, resend })
-            }
+            Self::OtpSent { request_id, phone, expires_at, resend } => value(&OtpSentData {
+                request_id,
+                phone,
+                expires_at,
+                resend,
+                test: None,
+                reference: None,
+                metadata: None,
+            }),
             Self::OtpVerified { request_id, phone } | Self::OtpExpired { request_id, phone } => {
-                value(&OtpData { request_id, phone })
+                value(&OtpData::of(request_id, phone))
             }
             Self::OtpFailed { request_id, phone, reason } => {
                 let (reason, error_code) = (reason.as_str(), reason.error_code());
-                value(&OtpFailedData { request_id, phone, reason, error_code })
+                value(&OtpFailedData {
+                    request_id,
+                    phone,
+                    reason,
+                    error_code,
+                    test: None,
+                    reference: None,
+                    metadata: None,
+                })
+            }
+            Self::Noted { ref event, ref notes } => {
+                let mut data = event.data();
+                if let (Some(data), Ok(Value::Object(notes))) =
+                    (data.as_object_mut(), serde_json::from_str(notes))
+                {
+                    data.extend(notes);
+                }
+                data
             }
             // It was written as JSON. Data that cannot be decoded becomes null.
             Self::Other { ref data, .. } => serde_json::from_str(data).unwrap_or_default(),
+        }
+    }
+
+    /// The event without what is noted beside it.
+    #[must_use]
+    pub fn plain(&self) -> &Self {
+        match self {
+            Self::Noted { event, .. } => event.plain(),
+            event => event,
         }
     }
 

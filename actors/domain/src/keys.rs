@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::code::CodeLength;
+use crate::code::{CallerHash, CodeLength};
 use crate::{CodeKey, OtpCode, Phone, RequestId, WorkspaceId};
 
 /// The engine's master keys by version. New codes use the highest version. The others still verify
@@ -94,6 +94,12 @@ impl CodeKeys {
     /// The key of a version, unless it was dropped.
     pub fn of_version(&self, version: u8) -> Option<&Arc<CodeKey>> {
         self.keys.iter().find(|(of, _)| *of == version).map(|(_, key)| key)
+    }
+
+    /// The hash of a caller under the current version, by which its sends are counted. A rotation
+    /// of the master key forgets what was counted in the hour before.
+    pub fn caller(&self, kind: &str, name: &[u8]) -> Option<CallerHash> {
+        self.of_version(self.current).map(|key| key.caller(kind, name))
     }
 
     /// A request's code, unless the version that it was made with was dropped.

@@ -68,6 +68,14 @@ limits! {
     otp_per_phone_10m: u32 = 5, U32_MAX;
     /// One-time passwords to one phone in any hour.
     otp_per_phone_hour: u32 = 0, U32_MAX;
+    /// One-time passwords for one address of a person (`context.ip`) in any ten minutes.
+    otp_per_ip_10m: u32 = 0, U32_MAX;
+    /// One-time passwords for one address of a person in any hour.
+    otp_per_ip_hour: u32 = 0, U32_MAX;
+    /// One-time passwords for one session of a person (`context.session`) in any ten minutes.
+    otp_per_session_10m: u32 = 0, U32_MAX;
+    /// One-time passwords for one session of a person in any hour.
+    otp_per_session_hour: u32 = 0, U32_MAX;
     /// One-time passwords of the workspace in any hour.
     otp_per_workspace_hour: u32 = 1000, U32_MAX;
     /// Requests that create contacts in a minute, in the workspace; a token bucket, full at first.

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use postrider_channel::cloud_api::ProviderId;
 use postrider_channel::{Failure, Outbound, Trouble};
-use postrider_domain::{BroadcastId, NumberId, Timestamp, WorkspaceId};
+use postrider_domain::{BroadcastId, NumberId, RequestId, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::directory::{Directory, Undelivered};
 use postrider_runtime::hold::Hold;
@@ -143,6 +143,12 @@ impl Numbers {
     /// Has a number return the messages of a broadcast that the channel does not have.
     pub fn withdraw(&self, number: NumberId, broadcast: BroadcastId) {
         self.deliver(number, NumberMessage::Withdraw(broadcast));
+    }
+
+    /// Has a number hand over no more what it has waiting of a request for a code; its outcome is
+    /// that it was not sent in time.
+    pub fn withdraw_code(&self, number: NumberId, request: RequestId) {
+        self.deliver(number, NumberMessage::WithdrawCode(request));
     }
 
     fn deliver_by_number<T>(

@@ -1,7 +1,7 @@
 //! The messages that a number's actor receives.
 
 use postrider_channel::{AttemptOutcome, Failure, Outbound};
-use postrider_domain::BroadcastId;
+use postrider_domain::{BroadcastId, RequestId};
 use postrider_runtime::clock::Stopwatch;
 use tokio::sync::oneshot;
 
@@ -51,6 +51,9 @@ pub enum NumberMessage {
     Withdraw(BroadcastId),
     /// Somebody asks what the number tells of itself. The actor must answer at once.
     Figures(oneshot::Sender<NumberFigures>),
+    /// The request was cancelled. The actor must finish those of its messages that the channel does
+    /// not have, as [`FinalOutcome::NotSentInTime`](postrider_channel::outcome::FinalOutcome).
+    WithdrawCode(RequestId),
     /// The engine's beat: the number has had nothing to do for long. If that is still so, the actor
     /// must passivate itself, and pass on what is in its mailbox.
     Rest,

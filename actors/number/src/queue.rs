@@ -117,6 +117,14 @@ impl SendQueue {
         taken.into()
     }
 
+    /// Takes those messages out of the first lane for which `wanted` holds.
+    pub(super) fn take_first(&mut self, wanted: &dyn Fn(&Attempt) -> bool) -> Vec<Attempt> {
+        let first = std::mem::take(&mut self.first).into_iter();
+        let (taken, kept): (_, VecDeque<_>) = first.partition(wanted);
+        self.first = kept;
+        taken.into()
+    }
+
     /// Takes out all messages.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Attempt> + '_ {
         self.first.drain(..).chain(self.bulk.drain(..))

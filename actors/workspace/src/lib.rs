@@ -27,7 +27,7 @@ pub mod mailbox;
 pub mod mailer_state;
 pub mod messages;
 pub mod numbers;
-mod otp;
+pub mod otp;
 pub mod rebase;
 pub mod recovered;
 pub mod removal;
@@ -63,6 +63,7 @@ pub use inbox::{
     ConversationMessage, DeleteContactError, MessagesPage, ReplyWindow, UpdateContactError,
 };
 pub use messages::ReplyError;
+pub use otp::test_phones::TestPhones;
 pub use otp::{OtpCursor, OtpDays, OtpFilter, OtpRow, OtpsPage};
 pub use suppressions::{ContactsCount, Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};

@@ -15,6 +15,7 @@ mod numbers;
 mod params;
 mod release;
 mod templates;
+mod test_phones;
 mod tokens;
 mod users;
 mod webhooks;
@@ -39,6 +40,7 @@ pub(crate) fn routes(with_people: bool) -> Routes {
         .merge(limits::routes())
         .merge(email::routes())
         .merge(destinations::routes())
+        .merge(test_phones::routes())
         .merge(numbers::routes())
         .merge(release::routes())
         .merge(templates::routes())

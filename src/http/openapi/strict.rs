@@ -71,6 +71,8 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("ContactInput", "name", &[Pattern(FILLED_NAME)]),
     ("ContactInput", "email", &[Format("email")]),
     ("ContactInput", "tags", &[TAG]),
+    ("CallerContext", "ip", &[Format("ip")]),
+    ("SendBody", "reference", &[Pattern(NAME), Chars(1, 128)]),
     ("SegmentBody", "name", &[Pattern(FILLED_NAME)]),
     ("SegmentUpdate", "name", &[Pattern(FILLED_NAME)]),
     ("ContactFilter", "tags_any", &[TAG]),
@@ -145,7 +147,7 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("listEvents", "order", &[Words(|| vec!["asc", "desc"])]),
     ("listContacts", "sort", &[Words(contact_sorts)]),
     ("listOtps", "phone", &[Pattern(PHONE)]),
-    ("listOtps", "status", &[Words(|| vec!["active", "verified", "expired", "invalidated"])]),
+    ("listOtps", "status", &[Words(otp_statuses)]),
     ("listOtps", "from", &[Format("date-time")]),
     ("listOtps", "to", &[Format("date-time")]),
     ("listOtps", "cursor", &[Pattern(OTP_CURSOR)]),
@@ -178,6 +180,10 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
 const REASONS: &[(&str, &[&str])] = &[
     ("sendOtp", &["idempotency_mismatch", "destination_blocked"]),
     ("sendOtpByMessagingPath", &["idempotency_mismatch", "destination_blocked"]),
+    ("verifyOtp", &["cancelled"]),
+    ("verifyOtpByMessagingPath", &["cancelled"]),
+    ("resendOtp", &["cancelled", "destination_blocked"]),
+    ("resendOtpByMessagingPath", &["cancelled", "destination_blocked"]),
     ("sendMessage", &["idempotency_mismatch"]),
     ("createBroadcast", &["idempotency_mismatch"]),
     ("testBroadcast", &["idempotency_mismatch"]),
@@ -203,6 +209,10 @@ fn kind_list() -> String {
 
 fn message_statuses() -> Vec<&'static str> {
     vec!["queued", "sent", "delivered", "read", "failed", "unknown"]
+}
+
+fn otp_statuses() -> Vec<&'static str> {
+    vec!["active", "verified", "expired", "invalidated", "cancelled"]
 }
 
 fn scopes() -> Vec<&'static str> {

@@ -1,5 +1,7 @@
 //! Lists one-time passwords.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use postrider_actors::domain::destination::calling_code;
@@ -31,7 +33,7 @@ pub(crate) struct ListedOtpRow {
     /// Where the code went.
     #[schema(example = "+15550123456")]
     phone: String,
-    /// `active`, `verified`, `expired` or `invalidated` (five wrong codes).
+    /// `active`, `verified`, `expired`, `invalidated` (five wrong codes) or `cancelled`.
     #[schema(value_type = String, example = "active")]
     status: OtpStatus,
     /// What became of the message, after a resend of the newest: `queued`, `sent`, `delivered`,
@@ -56,6 +58,12 @@ pub(crate) struct ListedOtpRow {
     /// When the right code was entered.
     #[schema(format = DateTime, example = "2026-01-31T09:26:00.000Z")]
     verified_at: Option<String>,
+    /// What its caller calls it.
+    #[schema(example = "order-1017")]
+    reference: Option<String>,
+    /// What its caller keeps with it.
+    #[schema(value_type = Object, example = json!({"flow": "sign-in"}))]
+    metadata: BTreeMap<String, String>,
 }
 
 impl From<OtpRow> for ListedOtpRow {
@@ -71,6 +79,8 @@ impl From<OtpRow> for ListedOtpRow {
             created_at: row.request_id.timestamp().to_string(),
             expires_at: row.expires_at.to_string(),
             verified_at: row.verified_at.map(|at| at.to_string()),
+            reference: row.notes.reference,
+            metadata: row.notes.metadata,
         }
     }
 }
@@ -131,6 +141,7 @@ fn status(text: &str) -> Result<OtpStatus, ApiError> {
         "verified" => Ok(OtpStatus::Verified),
         "expired" => Ok(OtpStatus::Expired),
         "invalidated" => Ok(OtpStatus::Invalidated),
+        "cancelled" => Ok(OtpStatus::Cancelled),
         _ => {
             let rule = "must be one of active, verified, expired, invalidated";
             Err(ApiError::field("status", rule))

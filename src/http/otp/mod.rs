@@ -1,8 +1,11 @@
 //! Sends, verifies, resends and reads one-time passwords.
 
+mod cancel;
 mod list;
+mod send_body;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use postrider_actors::domain::code::{CodeLength, Expiry};
@@ -12,6 +15,8 @@ use postrider_actors::{
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use send_body::ContextBody;
 
 use super::pipeline::{Answer, ApiError, Call, Integer, Key, Principal, Reply, Routes, route};
 
@@ -28,6 +33,7 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(resend).guarded(Key::of(Permission::OtpSend)))
         .routes(route!(read).guarded(Key::of(Permission::OtpRead)))
         .merge(list::routes())
+        .merge(cancel::routes())
         .routes(
             route!(send)
                 .at("/v1/messaging/otp/send", "sendOtpByMessagingPath")
@@ -50,8 +56,8 @@ pub(crate) fn routes() -> Routes {
         )
 }
 
-/// Asks for a code to be made and sent.
-#[derive(Debug, Deserialize, ToSchema)]
+/// Asks for a code to be made and sent; without `Debug`, as it tells of a person.
+#[derive(Deserialize, ToSchema)]
 #[schema(as = SendBody)]
 pub(crate) struct SendOtpBody<'a> {
     /// Where the code goes, in E.164.
@@ -64,6 +70,17 @@ pub(crate) struct SendOtpBody<'a> {
     /// Digits of the code.
     #[schema(value_type = Option<i64>, minimum = 4, maximum = 8, default = 6)]
     length: Option<Integer>,
+    /// Who asked for it, for the limits by address and session. Kept as keyed hashes only.
+    #[serde(borrow)]
+    context: Option<ContextBody<'a>>,
+    /// What the caller calls the request: 1 to 128 printable characters. Shown in rows and events.
+    #[serde(borrow)]
+    #[schema(example = "order-1017", min_length = 1, max_length = 128)]
+    reference: Option<Cow<'a, str>>,
+    /// At most 16 strings that are kept with the request, with keys of at most 40 characters and
+    /// values of at most 256.
+    #[schema(value_type = Option<Object>, example = json!({"flow": "sign-in"}))]
+    metadata: Option<BTreeMap<String, String>>,
 }
 
 /// A code was accepted for sending.
@@ -101,6 +118,13 @@ async fn send(call: Call<Principal>) -> Answer {
         if let Some(Integer(digits)) = body.length {
             command.length = CodeLength::from_digits(digits)
                 .map_err(|error| ApiError::field("length", error))?;
+        }
+        if body.context.is_some() || body.reference.is_some() || body.metadata.is_some() {
+            let mut more = send_body::notes(body.reference, body.metadata.unwrap_or_default())?;
+            if let Some(context) = &body.context {
+                more.context = context.read()?;
+            }
+            command.more = Some(Box::new(more));
         }
         command
     };
@@ -222,7 +246,7 @@ pub(crate) struct OtpAnswer {
     /// The request.
     #[schema(example = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     request_id: String,
-    /// `active`, `verified`, `expired` or `invalidated` (five wrong codes).
+    /// `active`, `verified`, `expired`, `invalidated` (five wrong codes) or `cancelled`.
     #[schema(value_type = String, example = "active")]
     status: OtpStatus,
     /// Wrong codes that are still allowed.
@@ -235,6 +259,12 @@ pub(crate) struct OtpAnswer {
     /// `read`, `failed` or `unknown`.
     #[schema(value_type = String, example = "sent")]
     delivery_status: Delivery,
+    /// What its caller calls it.
+    #[schema(example = "order-1017")]
+    reference: Option<String>,
+    /// What its caller keeps with it.
+    #[schema(value_type = Object, example = json!({"flow": "sign-in"}))]
+    metadata: BTreeMap<String, String>,
 }
 
 #[utoipa::path(
@@ -256,6 +286,8 @@ async fn read(mut call: Call<Principal>) -> Answer {
         attempts_remaining: state.attempts_remaining,
         expires_at: state.expires_at.to_string(),
         delivery_status: state.delivery,
+        reference: state.notes.reference,
+        metadata: state.notes.metadata,
     }))
 }
 

@@ -12,7 +12,7 @@ const AUDIT: &str = "/admin/v1/audit";
 const KEY_END: &str = "2099-01-31T00:00:00.000Z";
 
 /// Every administrative operation that changes something, and what is recorded of it.
-const OPERATIONS: [(&str, &str); 33] = [
+const OPERATIONS: [(&str, &str); 34] = [
     ("addCredits", "credits.add"),
     ("changeTemplate", "template.update"),
     ("closeEmail", "email.close"),
@@ -39,6 +39,7 @@ const OPERATIONS: [(&str, &str); 33] = [
     ("setDestinations", "destinations.set"),
     ("setLimits", "limits.set"),
     ("setOtpTemplate", "otp_template.set"),
+    ("setTestPhones", "test_phones.set"),
     ("syncTemplates", "template.sync"),
     ("updateMember", "member.set"),
     ("updateNumber", "number.update"),
@@ -92,17 +93,22 @@ async fn change_people(admin: &Api, secrets: &mut Vec<String>) {
     admin.send_json("PATCH", &user, &json!({"disabled": true})).await.ok();
 }
 
+fn test_phones(code: &str) -> Value {
+    json!({"phones": {"+15550100001": code}})
+}
+
 /// Makes every change there is, and returns the secrets that were in requests and answers.
 async fn change_everything(server: &TestServer, admin: &Api) -> Vec<String> {
     let secret = |answer: &Value, name: &str| answer[name].as_str().unwrap().to_owned();
     let one = format!("{ROOT}/acme");
-    let mut secrets = vec!["secret-token-1".to_owned(), "secret-path".to_owned()];
+    let mut secrets = ["secret-token-1", "secret-path", "74936181"].map(str::to_owned).to_vec();
     admin.post(ROOT, json!({"id": "acme", "name": "Acme"})).await.ok();
     admin.post("/admin/v1/release", json!({})).await.ok();
     admin.put(&format!("{one}/credits"), json!({"credits": 10})).await.ok();
     admin.post(&format!("{one}/credits"), json!({"add": 5})).await.ok();
     admin.put(&format!("{one}/limits"), json!({"otp_per_phone_hour": 9})).await.ok();
     admin.put(&format!("{one}/destinations"), json!({"allow": ["49"]})).await.ok();
+    admin.put(&format!("{one}/test-phones"), test_phones(&secrets[2])).await.ok();
     let number = admin.post(&format!("{one}/numbers"), json!({"kind": "sandbox"})).await.ok();
     let number = format!("{one}/numbers/{}", number["id"].as_str().unwrap());
     admin.send_json("PATCH", &number, &json!({"messages_per_second": 3})).await.ok();

@@ -121,7 +121,13 @@ impl Old {
 }
 
 /// Fields that the server of then did not have.
-const NEW_FIELDS: [&str; 29] = [
+const NEW_FIELDS: [&str; 35] = [
+    "reference",
+    "metadata",
+    "otp_per_ip_10m",
+    "otp_per_ip_hour",
+    "otp_per_session_10m",
+    "otp_per_session_hour",
     "recipient",
     "user_id",
     "username",

@@ -1,5 +1,6 @@
 //! One-time passwords: their life, what limits a send, and what stops SMS pumping.
 
+mod cancel;
 mod lifecycle;
 mod limits;
 mod list;

@@ -34,6 +34,10 @@ fn journal_name(event: &Event) -> &'static str {
         Event::OtpRepeat { .. } => "OtpRepeat",
         Event::OtpEarlier { .. } => "OtpEarlier",
         Event::WorkspaceDeleted => "WorkspaceDeleted",
+        Event::OtpCancelled { .. } => "OtpCancelled",
+        Event::OtpTest { .. } => "OtpTest",
+        Event::OtpNoted { .. } => "OtpNoted",
+        Event::OtpCaller { .. } => "OtpCaller",
     }
 }
 
@@ -60,6 +64,10 @@ fn journal() -> Vec<Event> {
         Event::OtpRepeat { id, repeat: Some(Repeat { count: 1, due: None }) },
         Event::OtpRepeat { id, repeat: None },
         Event::WorkspaceDeleted,
+        Event::OtpCancelled { id },
+        Event::OtpTest { id, phone: phone(), expiry, key_version: 3 },
+        Event::OtpNoted { id, notes: r#"{"reference":"é"}"#.into() },
+        Event::OtpCaller { caller: [7; 16], at: AT },
     ]
 }
 
@@ -69,7 +77,7 @@ fn journal_events_are_written_and_read_as_ever() {
     for event in journal() {
         let mut bytes = Vec::new();
         event.encode_into(&mut bytes);
-        assert_eq!(Event::decode_all(&bytes).collect::<Vec<_>>(), [Ok(event)]);
+        assert_eq!(Event::decode_all(&bytes).collect::<Vec<_>>(), [Ok(event.clone())]);
         sheet.bytes(journal_name(&event), &bytes);
         all.extend(bytes);
     }
@@ -93,11 +101,19 @@ fn journal_events_are_written_and_read_as_ever() {
         OtpRepeat: 0c10018bcfe5687b0102030405060708090a010100
         OtpRepeat: 0c10018bcfe5687b0102030405060708090a00
         WorkspaceDeleted: 0e
+        OtpCancelled: 0f10018bcfe5687b0102030405060708090a
+        OtpTest: 1010018bcfe5687b0102030405060708090ac09bf0f639d80403
+        OtpNoted: 1110018bcfe5687b0102030405060708090a127b227265666572656e6365223a22c3a9227d
+        OtpCaller: 1207070707070707070707070707070707fbd095ffbc31
     "#]]);
 }
 
 fn entries() -> Vec<(&'static str, PublicEvent)> {
     let (request_id, phone) = (request(), phone());
+    let noted = |event| {
+        let notes = r#"{"reference":"é"}"#.into();
+        PublicEvent::Noted { event: Box::new(event), notes }
+    };
     let failed = |reason| PublicEvent::OtpFailed { request_id, phone, reason };
     let other = PublicEvent::Other { kind: EventKind::WebhookTest, data: r#"{"a":"é"}"#.into() };
     vec![
@@ -109,7 +125,9 @@ fn entries() -> Vec<(&'static str, PublicEvent)> {
         ("refused", failed(OtpFailure::Channel { error_code: Some(131_026) })),
         ("refused without a code", failed(OtpFailure::Channel { error_code: None })),
         ("late", failed(OtpFailure::NotSentInTime)),
-        ("other", other),
+        ("other", other.clone()),
+        ("noted", noted(PublicEvent::OtpVerified { request_id, phone })),
+        ("noted other", noted(other)),
     ]
 }
 
@@ -133,6 +151,10 @@ fn entries_of_the_event_log_are_written_and_read_as_ever() {
         refused without a code: fbd095ffbc310310018bcfe5687b0102030405060708090ac09bf0f6390100
         late: fbd095ffbc310310018bcfe5687b0102030405060708090ac09bf0f63902
         other: fbd095ffbc31040f0a7b2261223a22c3a9227d
+        noted:
+            fbd095ffbc31050110018bcfe5687b0102030405060708090ac09bf0f639127b227265666572656e
+            6365223a22c3a9227d
+        noted other: fbd095ffbc3105040f0a7b2261223a22c3a9227d127b227265666572656e6365223a22c3a9227d
     "#]]);
 }
 
@@ -179,6 +201,7 @@ fn the_kinds_of_the_event_log_keep_their_numbers_on_disk() {
         27: channel.error
         28: contact.merged
         29: channel.ignored
+        30: otp.cancelled
     "#]]);
 }
 
@@ -187,6 +210,8 @@ fn words_of_one_byte_keep_their_numbers() {
     let mut sheet = Sheet::default();
     for status in
         [OtpStatus::Active, OtpStatus::Verified, OtpStatus::Expired, OtpStatus::Invalidated]
+            .into_iter()
+            .chain([OtpStatus::Cancelled])
     {
         sheet.postcard(&format!("{status:?}"), &status);
     }
@@ -199,6 +224,7 @@ fn words_of_one_byte_keep_their_numbers() {
         Verified: 01
         Expired: 02
         Invalidated: 03
+        Cancelled: 04
         Queued: 00
         Sent: 01
         Failed: 02

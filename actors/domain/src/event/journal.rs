@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::code::{CodeLength, Expiry};
+use crate::code::{CallerHash, CodeLength, Expiry};
 use crate::{MessageId, Phone, RequestId, Timestamp};
 
 use super::{Delivery, EventDecodeError, decode_all, encode};
 
 /// A change of the state that a workspace keeps in memory. Replaying a workspace's events in order
 /// rebuilds that state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// A one-time password was accepted, at the moment in its id.
     OtpSent {
@@ -113,6 +113,36 @@ pub enum Event {
     },
     /// The workspace was deleted, and its id may be used again. Nothing before this counts.
     WorkspaceDeleted,
+    /// The request was cancelled. Its code verifies nothing any more.
+    OtpCancelled {
+        /// The request.
+        id: RequestId,
+    },
+    /// A one-time password to a test phone was accepted: nothing is sent, and no limit counts it.
+    OtpTest {
+        /// The request; its timestamp is the moment of sending.
+        id: RequestId,
+        /// The test phone.
+        phone: Phone,
+        /// How long it is valid.
+        expiry: Expiry,
+        /// The version of the master key at that moment.
+        key_version: u8,
+    },
+    /// What is noted of the request, which was just accepted.
+    OtpNoted {
+        /// The request.
+        id: RequestId,
+        /// A JSON object, [`OtpNotes`](super::otp::OtpNotes).
+        notes: Box<str>,
+    },
+    /// A send counts for who asked for it: the hash of an address or of a session.
+    OtpCaller {
+        /// The keyed hash.
+        caller: CallerHash,
+        /// When it was sent.
+        at: Timestamp,
+    },
 }
 
 /// Retries of a code whose message had no answer.

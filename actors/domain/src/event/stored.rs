@@ -58,18 +58,31 @@ impl Serialize for PublicEvent {
                 (Variant::OtpFailed, (request_id, phone, reason)).serialize(serializer)
             }
             Self::Other { kind, data } => (Variant::Other, (kind, data)).serialize(serializer),
+            Self::Noted { event, notes } => (Variant::Noted, (event, notes)).serialize(serializer),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for PublicEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_tuple(2, Stored)
+        deserializer.deserialize_tuple(2, Stored { may_be_noted: true })
     }
 }
 
 /// Reads the number of an event, and then what an event of this number holds.
-struct Stored;
+struct Stored {
+    /// A note is of an event that has none.
+    may_be_noted: bool,
+}
+
+/// An event without a note.
+struct Plain(PublicEvent);
+
+impl<'de> Deserialize<'de> for Plain {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_tuple(2, Stored { may_be_noted: false }).map(Self)
+    }
+}
 
 impl<'de> Visitor<'de> for Stored {
     type Value = PublicEvent;
@@ -100,6 +113,11 @@ impl<'de> Visitor<'de> for Stored {
                 let (kind, data) = next(&mut parts)?;
                 PublicEvent::Other { kind, data }
             }
+            Variant::Noted if self.may_be_noted => {
+                let (Plain(event), notes) = next(&mut parts)?;
+                PublicEvent::Noted { event: Box::new(event), notes }
+            }
+            Variant::Noted => return Err(A::Error::custom("a note of a note")),
         })
     }
 }

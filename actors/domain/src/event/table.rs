@@ -84,6 +84,7 @@ macro_rules! row {
 macro_rules! event_types {
     (
         Other is variant $other_number:literal;
+        Noted is variant $noted_number:literal;
         $(
             variant $own_number:literal: $own:ident($own_data:ty) of [$($own_subject:ident),*],
                 $own_name:literal, $own_what:literal;
@@ -100,9 +101,14 @@ macro_rules! event_types {
         pub(super) enum Variant {
             $($own = $own_number,)*
             Other = $other_number,
+            Noted = $noted_number,
         }
 
-        numbered!(Variant { $($own = $own_number,)* Other = $other_number, });
+        numbered!(Variant {
+            $($own = $own_number,)*
+            Other = $other_number,
+            Noted = $noted_number,
+        });
 
         /// The type of a public event that is stored as [`PublicEvent::Other`]. Its value is its
         /// number on disk, and its serde form is that number.
@@ -151,14 +157,16 @@ macro_rules! event_types {
 
             /// What is declared of the event's type.
             #[must_use]
-            pub const fn event_type(&self) -> &'static EventType {
-                match self {
+            pub fn event_type(&self) -> &'static EventType {
+                match self.plain() {
                     $(Self::$own { .. } => {
                         &row!($own_data, [$($own_subject),*], $own_name, $own_what)
                     })*
                     Self::Other { kind, .. } => match kind {
                         $(EventKind::$kind => &row!($data, [$($subject),*], $name, $what),)*
                     },
+                    // `plain` gives none of these.
+                    Self::Noted { event, .. } => event.event_type(),
                 }
             }
         }
@@ -173,6 +181,7 @@ macro_rules! event_types {
 // a new one.
 event_types! {
     Other is variant 4;
+    Noted is variant 5;
 
     variant 0: OtpSent(OtpSentData) of [phone],
         "otp.sent", "a one-time password was accepted for sending";
@@ -247,6 +256,8 @@ event_types! {
     kind 29: ChannelIgnored(ChannelIgnoredData) of [],
         "channel.ignored",
         "nothing was taken from items of callbacks; at most one a minute, number, field and reason";
+    kind 30: OtpCancelled(OtpData) of [phone],
+        "otp.cancelled", "its sender has cancelled the request; its code is of no use any more";
 }
 
 #[cfg(test)]

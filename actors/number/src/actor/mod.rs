@@ -12,7 +12,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{AttemptOutcome, Failure, Origin, Outbound};
-use postrider_domain::{BroadcastId, NumberId, WorkspaceId};
+use postrider_domain::{BroadcastId, NumberId, RequestId, WorkspaceId};
 use postrider_runtime::clock::{Clock, Stopwatch};
 use postrider_runtime::flow::{Rate, TokenBucket};
 use postrider_runtime::hold::Hold;
@@ -128,6 +128,7 @@ impl NumberActor {
             NumberMessage::Figures(reply) => {
                 drop(reply.send(figures::figures(state, self.clock.now())))
             }
+            NumberMessage::WithdrawCode(request) => self.withdraw_code(request, state),
             // It is seen to when everything else is.
             NumberMessage::Rest | NumberMessage::Rested | NumberMessage::Released => {}
             NumberMessage::Close => state.closed = true,
@@ -208,6 +209,19 @@ impl NumberActor {
         out.extend(delayed.map(|(_, attempt)| attempt));
         out.sort_unstable_by_key(|attempt| attempt.sequence);
         self.return_to_broadcasts(out, state);
+    }
+
+    /// Takes what waits of a request for a code out of every queue and finishes it.
+    fn withdraw_code(&self, request: RequestId, state: &mut State) {
+        let is_its = |attempt: &Attempt| matches!(attempt.message.origin, Origin::Otp { request_id, .. } if request_id == request);
+        let mut out = state.recipients.take(&is_its);
+        out.extend(state.queue.take_first(&is_its));
+        let delayed = state.delayed.extract_if(.., |_, attempt| is_its(attempt));
+        out.extend(delayed.map(|(_, attempt)| attempt));
+        for mut attempt in out {
+            state.cancel_trial(&mut attempt);
+            self.finish(&attempt, FinalOutcome::NotSentInTime, state);
+        }
     }
 
     /// Returns messages of broadcasts, which the channel surely did not accept. Gives those that

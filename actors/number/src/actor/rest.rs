@@ -54,7 +54,8 @@ pub(super) fn pass_on(
         | NumberMessage::Recover(_)
         | NumberMessage::ReportUnknown(_)
         | NumberMessage::Fault(_)
-        | NumberMessage::Withdraw(_)) => (actor.to_successor)(message),
+        | NumberMessage::Withdraw(_)
+        | NumberMessage::WithdrawCode(_)) => (actor.to_successor)(message),
         // Nothing was claimed, reported or with the channel, and a successor reads its connection
         // when it starts.
         NumberMessage::Acked(_)

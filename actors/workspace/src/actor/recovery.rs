@@ -87,6 +87,9 @@ fn read(
         otp_template: Arc::new(otp_template),
         needs_template: records::need_template(&records.numbers),
         otp_days: otp::counts_of_today(store, id, now).map_err(park_if_damaged)?,
+        test_phones: Arc::new(
+            otp::test_phones::load(store, id, &shared.master_keys).map_err(park_if_damaged)?,
+        ),
         opt_out: Arc::clone(&shared.opt_out),
     };
     let log_end = event_log::end(store, id).map_err(park_if_damaged)?;

@@ -156,15 +156,19 @@ impl WorkspaceState {
     /// Holds what may go out once `group` is durable: messages, the answer, and who waited for an
     /// outcome that it records. Takes up who waits for outcomes.
     fn hold(&mut self, group: GroupNumber, held: Option<PendingReply>) {
-        let Effects { outbound, awaited, outcomes, .. } = &mut self.effects;
+        let Effects { outbound, awaited, outcomes, withdrawn, .. } = &mut self.effects;
         for (id, waiter) in awaited.drain(..) {
             self.waiters.add(id, waiter);
         }
         let is_awaited = !outcomes.is_empty();
         let settled =
             outcomes.drain(..).map(|(waiter, status)| PendingReply::Settled(waiter.caller, status));
+        let withdrawn = withdrawn.drain(..).map(|(number, request)| {
+            PendingReply::WithdrawCode(Arc::clone(&self.all_numbers), number, request)
+        });
+        let replies = held.into_iter().chain(settled).chain(withdrawn);
         let dispatch = |messages| self.all_numbers.dispatch(messages);
-        self.gate.hold(group, outbound.drain(..), held.into_iter().chain(settled), dispatch);
+        self.gate.hold(group, outbound.drain(..), replies, dispatch);
         if is_awaited {
             self.subscriber.hurry();
         }

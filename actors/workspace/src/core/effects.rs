@@ -1,6 +1,6 @@
 //! Pure: what a command wants done: made durable first, then sent.
 
-use postrider_domain::{Event, LogEntry, MessageId, PublicEvent, Timestamp};
+use postrider_domain::{Event, LogEntry, MessageId, NumberId, PublicEvent, RequestId, Timestamp};
 use postrider_number::capacity::HandedOver;
 use postrider_store::log::frame::FRAME_BYTES_MAX;
 
@@ -34,6 +34,8 @@ pub struct Effects {
     pub(crate) deferrable: bool,
     /// Messages for the number, once all of this is durable.
     pub(crate) outbound: Vec<HandedOver>,
+    /// Requests whose codes a number is to hand over no more, once all of this is durable.
+    pub(crate) withdrawn: Vec<(NumberId, RequestId)>,
     /// Callers that wait for the outcome of a message that was accepted.
     pub(crate) awaited: Vec<(MessageId, Waiter)>,
     /// Callers whose outcome is released once all of this is durable.
@@ -74,6 +76,7 @@ impl Effects {
         self.replaced.clear();
         self.deferrable = false;
         self.outbound.clear();
+        self.withdrawn.clear();
         self.awaited.clear();
         self.outcomes.clear();
     }

@@ -6,11 +6,14 @@
 
 use std::time::Duration;
 
+use postrider_domain::code::CodeLength;
 use postrider_domain::destination::calling_code;
 use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus};
 use postrider_domain::{Event, MessageId, RequestId, Timestamp};
 
+use crate::core::otp::caller_log::CallerLog;
 use crate::core::otp::country_counts::PrefixCounts;
+use crate::core::otp::extras::Extras;
 use crate::core::otp::requests::{Otp, OtpTable, Slot};
 use crate::core::otp::resends::{EarlierMessages, Standing};
 use crate::core::otp::retries::Repeats;
@@ -18,7 +21,9 @@ use crate::core::otp::rolling_window::SendLog;
 use crate::core::unsent::{Unsent, UnsentMessages};
 
 /// The state's first byte in a snapshot.
-const SNAPSHOT_VERSION: u8 = 5;
+const SNAPSHOT_VERSION: u8 = 6;
+/// The first byte of one that knows neither callers nor notes of requests.
+const WITHOUT_CALLERS: u8 = 5;
 /// The first byte of one that knows no rebase of the clock.
 const WITHOUT_REBASE: u8 = 4;
 /// The first byte of one that does not tell the messages of a request apart.
@@ -54,12 +59,16 @@ pub struct HotState {
     pub(crate) messages: UnsentMessages,
     pub(crate) prefixes: PrefixCounts,
     pub(crate) repeats: Repeats,
+    pub(crate) callers: CallerLog,
 }
 
 impl HotState {
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.otps.len() == 0 && self.sends.len() == 0 && self.messages.len() == 0
+        self.otps.len() == 0
+            && self.sends.len() == 0
+            && self.messages.len() == 0
+            && self.callers.is_empty()
     }
 
     /// The latest moment that was seen.
@@ -94,6 +103,7 @@ impl HotState {
         self.now = self.now.max(now);
         let otps = &self.otps;
         self.sends.evict(self.now, |slot| otps.at(slot).phone);
+        self.callers.evict(self.now);
     }
 
     /// Applies one event. Events about requests that are forgotten change nothing.
@@ -115,7 +125,9 @@ impl HotState {
                 }
             }
             Event::OtpVerified { id } => {
-                if let Some(otp) = self.otps.get(id) {
+                if let Some(otp) = self.otps.get(id)
+                    && !self.otps.extras.is_test(id)
+                {
                     self.prefixes.verified(self.otps.sent_at(id), calling_code(otp.phone));
                 }
                 self.change(id, event);
@@ -127,6 +139,7 @@ impl HotState {
             Event::WorkspaceDeleted => *self = Self::default(),
             Event::OtpMissed { id, .. }
             | Event::OtpExpired { id }
+            | Event::OtpCancelled { id }
             | Event::OtpReported { id, .. } => self.change(id, event),
             Event::OtpDelivery { id, .. } => {
                 if self.otps.get(id).is_some_and(|otp| otp.unsettled == 0) {
@@ -146,6 +159,32 @@ impl HotState {
             Event::MessageClaimed { id } => self.messages.set_claimed(id, true),
             Event::MessageReleased { id } => self.messages.set_claimed(id, false),
             Event::OtpRepeat { id, repeat } => self.repeats.set(id, repeat),
+            Event::OtpTest { .. } | Event::OtpNoted { .. } | Event::OtpCaller { .. } => {
+                self.play_rare(event);
+            }
+        }
+    }
+
+    /// Applies an event of requests of which more is known than of most.
+    fn play_rare(&mut self, event: &Event) {
+        match *event {
+            Event::OtpTest { id, phone, expiry, key_version } => {
+                self.played = self.played.max(id.timestamp());
+                let otp = Otp::new(id, phone, expiry, CodeLength::default(), key_version);
+                // Nothing of it is to be handed over.
+                self.otps.insert(Otp { delivery: Delivery::Sent, unsettled: 0, ..otp });
+                self.otps.extras.set_test(id);
+            }
+            Event::OtpNoted { id, ref notes } => {
+                if self.otps.find(id).is_some() {
+                    self.otps.extras.set_notes(id, notes.clone());
+                }
+            }
+            Event::OtpCaller { caller, at } => {
+                self.advance(at);
+                self.callers.push(self.now, caller);
+            }
+            _ => {}
         }
     }
 
@@ -168,6 +207,9 @@ impl HotState {
             | Event::MessageClaimed { .. }
             | Event::MessageReleased { .. }
             | Event::OtpRepeat { .. }
+            | Event::OtpTest { .. }
+            | Event::OtpNoted { .. }
+            | Event::OtpCaller { .. }
             | Event::PumpingSuspected { .. } => {}
             Event::OtpMissed { attempts, .. } => {
                 otp.attempts = attempts;
@@ -177,6 +219,7 @@ impl HotState {
             }
             Event::OtpVerified { .. } => otp.noted = OtpStatus::Verified,
             Event::OtpExpired { .. } => otp.noted = OtpStatus::Expired,
+            Event::OtpCancelled { .. } => otp.noted = OtpStatus::Cancelled,
             Event::OtpDelivery { delivery, .. } => {
                 otp.unsettled = otp.unsettled.saturating_sub(1);
                 // What was reported is more than that it was sent.
@@ -196,6 +239,7 @@ impl HotState {
         self.played = self.played.min(to);
         self.otps.rebase(to);
         self.sends.rebase(to);
+        self.callers.rebase(to);
         self.messages.rebase(to);
         self.prefixes.rebase(to);
         self.repeats.rebase(to);
@@ -242,6 +286,8 @@ impl HotState {
         self.otps.earlier.encode_into(out);
         self.otps.encode_rebased_into(out);
         self.prefixes.encode_into(out);
+        self.callers.encode_into(out);
+        self.otps.extras.encode_into(out);
     }
 
     /// Reads what [`encode_into`](Self::encode_into) wrote.
@@ -294,6 +340,10 @@ impl HotState {
         }
         if version > WITHOUT_MESSAGES {
             state.prefixes = PrefixCounts::take_from(&mut rest)?;
+        }
+        if version > WITHOUT_CALLERS {
+            state.callers = CallerLog::take_from(&mut rest)?;
+            state.otps.extras = Extras::take_from(&mut rest)?;
         }
         if rest.is_empty() { Ok(state) } else { Err(EventDecodeError) }
     }

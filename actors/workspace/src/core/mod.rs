@@ -39,6 +39,7 @@ use crate::core::effects::Effects;
 use crate::core::hot::HotState;
 use crate::core::otp::day_counts::{Counted, DayCounts};
 use crate::core::otp::ended::{self, Ended};
+use crate::core::otp::extras::TestPhones;
 use crate::core::otp::requests::Otp;
 use crate::core::otp::retries;
 use crate::core::settings::{ChangeError, CreditsChange, Rules};
@@ -68,6 +69,8 @@ pub struct Core {
     pub(crate) needs_template: bool,
     /// What happened to one-time passwords today.
     pub(crate) otp_days: DayCounts,
+    /// The phones that nothing is sent to, with their codes.
+    pub(crate) test_phones: Arc<TestPhones>,
     /// How people opt out of messages, and in again.
     pub(crate) opt_out: Arc<OptOutWords>,
 }
@@ -99,12 +102,12 @@ impl Core {
             let otp = *self.hot.otps.at(slot);
             if otp.noted == OtpStatus::Active {
                 self.perform(Event::OtpExpired { id: otp.id }, effects);
-                effects.emit(
-                    self.hot.now(),
-                    PublicEvent::OtpExpired { request_id: otp.id, phone: otp.phone },
-                );
+                let event = PublicEvent::OtpExpired { request_id: otp.id, phone: otp.phone };
+                self.tell(otp.id, event, effects);
                 self.keep_ended(&otp, OtpStatus::Expired, effects);
-                self.count(otp.phone, Counted::Expired, effects);
+                if !self.hot.otps.extras.is_test(otp.id) {
+                    self.count(otp.phone, Counted::Expired, effects);
+                }
             }
             if self.hot.otps.forgotten_at(&otp) <= self.hot.now() {
                 self.give_up_unsent(*self.hot.otps.at(slot), effects);
@@ -160,7 +163,8 @@ impl Core {
     /// Keeps what became of a request that ends now.
     pub(crate) fn keep_ended(&self, otp: &Otp, status: OtpStatus, effects: &mut Effects) {
         let sends = self.hot.otps.earlier.newest(otp.id);
-        let ended = Ended::of(otp, sends, status, self.hot.now());
+        let notes = self.hot.otps.extras.json(otp.id);
+        let ended = Ended::of(otp, sends, status, self.hot.now()).noted(notes);
         effects.changes.set(Table::Otps, ended::key(&self.id, otp.id), Some(ended.encode()));
     }
 

@@ -87,6 +87,11 @@ pub(crate) fn templates_wanted_key(workspace: &WorkspaceId) -> Vec<u8> {
     key(workspace, b"templates/wanted")
 }
 
+/// The key of a workspace's test phones.
+pub(crate) fn test_phones_key(workspace: &WorkspaceId) -> Vec<u8> {
+    key(workspace, b"test-phones")
+}
+
 /// Whether the number that messages leave through, the oldest, takes no code without a template.
 pub(crate) fn need_template(numbers: &[NumberInfo]) -> bool {
     numbers.first().is_some_and(|number| number.kind == NumberKind::CloudApi)

@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 use parking_lot::Mutex;
 
 use postrider_channel::Outbound;
-use postrider_domain::{MessageId, NumberId};
+use postrider_domain::{MessageId, NumberId, RequestId};
 use postrider_number::capacity::HandedOver;
 use postrider_number::{Granted, Numbers};
 use postrider_store::GroupNumber;
@@ -37,6 +37,8 @@ pub(crate) enum PendingReply {
     Settled(Box<dyn OutcomeWaiter>, MessageStatus),
     /// A number is to send no more.
     Disconnect(Arc<Numbers>, NumberId),
+    /// A number is not to hand over the code of this request any more.
+    WithdrawCode(Arc<Numbers>, NumberId, RequestId),
     /// The outcomes that a number reported under this ticket must be acknowledged.
     Ack(Arc<Numbers>, NumberId, u64),
     /// A number may hand these over.
@@ -56,6 +58,9 @@ impl PendingReply {
             Self::Answer(answer) => answer.release(),
             Self::Settled(waiter, status) => waiter.resolve(status),
             Self::Disconnect(numbers, number) => numbers.close(number),
+            Self::WithdrawCode(numbers, number, request) => {
+                numbers.withdraw_code(number, request);
+            }
             Self::Ack(numbers, number, ticket) => numbers.ack(number, ticket),
             Self::Claimed(numbers, number, granted) => numbers.grant(number, granted),
             // Nothing is sent if the caller has gone away.
@@ -80,6 +85,7 @@ impl PendingReply {
             // Dropping it tells that it did not come to be; the number goes on, and asks again.
             Self::Barrier(_)
             | Self::Disconnect(..)
+            | Self::WithdrawCode(..)
             | Self::Ack(..)
             | Self::Claimed(..)
             | Self::Settled(..) => {}

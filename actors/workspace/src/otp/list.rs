@@ -10,6 +10,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use postrider_domain::event::otp::OtpNotes;
 use postrider_domain::event::{Delivery, OtpStatus};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Phone, PublicEvent, RequestId, Timestamp, WorkspaceId};
@@ -76,6 +77,8 @@ pub struct OtpRow {
     pub expires_at: Timestamp,
     /// When the right code was entered.
     pub verified_at: Option<Timestamp>,
+    /// What is noted of it.
+    pub notes: OtpNotes,
 }
 
 /// Where a list goes on.
@@ -215,7 +218,8 @@ fn sent(
             return false;
         }
         looked_at += 1;
-        if let PublicEvent::OtpSent { request_id: id, phone, resend: false, .. } = entry.event
+        if let PublicEvent::OtpSent { request_id: id, phone, resend: false, .. } =
+            *entry.event.plain()
             && filter.takes(phone, entry.at)
         {
             found.push(Sent { sequence, id, phone });
@@ -265,7 +269,8 @@ fn rows(
 }
 
 fn row_of(id: RequestId, ended: Ended) -> OtpRow {
-    let Ended { phone, valid_seconds, status, delivery, attempts, sends, verified_at } = ended;
+    let Ended { phone, valid_seconds, status, delivery, attempts, sends, verified_at, notes } =
+        ended;
     OtpRow {
         request_id: id,
         phone,
@@ -275,6 +280,7 @@ fn row_of(id: RequestId, ended: Ended) -> OtpRow {
         sends,
         expires_at: id.timestamp().plus(Duration::from_secs(valid_seconds.into())),
         verified_at,
+        notes: notes.as_deref().map(OtpNotes::from_json).unwrap_or_default(),
     }
 }
 
@@ -341,6 +347,7 @@ impl Command for ReadAll {
                 sends: core.hot.otps.earlier.newest(id),
                 expires_at: state.expires_at,
                 verified_at: None,
+                notes: state.notes,
             })
         };
         Ok(self.0.into_iter().map(known).collect())

@@ -2,6 +2,7 @@
 
 mod days;
 mod list;
+pub mod test_phones;
 
 pub use days::OtpDays;
 pub use list::{OtpCursor, OtpFilter, OtpRow, OtpsPage};
@@ -14,6 +15,7 @@ use postrider_runtime::random;
 
 use crate::Workspace;
 use crate::core::command::{Command, Context, Footprint};
+use crate::core::otp::cancel;
 use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
@@ -71,6 +73,15 @@ impl Workspace {
         self.call(|reply| WorkspaceMessage::ResendOtp(request_id, reply)).await
     }
 
+    /// Cancels a request: its code verifies nothing from now on, and what no channel has of it is
+    /// not handed over. Cancelling it again changes nothing.
+    ///
+    /// # Errors
+    /// [`VerifyOtpError`]: the request is unknown or has ended otherwise, or not now.
+    pub async fn cancel_otp(&self, request_id: RequestId) -> Result<(), VerifyOtpError> {
+        self.perform(CancelOtp(request_id)).await
+    }
+
     /// Where a request stands.
     ///
     /// # Errors
@@ -100,5 +111,17 @@ impl Command for SendOtpCommand {
         let down = context.core.number.and_then(|number| context.down_for(number));
         let id = RequestId::from_parts(now, self.unique);
         context.core.send_otp(self.command, id, down, context.effects)
+    }
+}
+
+/// Cancelling a request.
+struct CancelOtp(RequestId);
+
+impl Command for CancelOtp {
+    type Answer = ();
+    type Error = VerifyOtpError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), VerifyOtpError> {
+        cancel::cancel(context.core, self.0, context.effects)
     }
 }

@@ -85,6 +85,9 @@ impl From<SendOtpError> for ApiError {
             SendOtpError::PhoneLimit { retry_after } => {
                 Self::new(Code::OtpRateLimited, message).after(retry_after)
             }
+            SendOtpError::CallerLimit { by, retry_after } => {
+                Self::new(Code::OtpRateLimited, message).because(by.as_str()).after(retry_after)
+            }
             SendOtpError::WorkspaceLimit { retry_after } => {
                 Self::new(Code::OtpWorkspaceLimit, message).after(retry_after)
             }
@@ -131,6 +134,9 @@ impl From<VerifyOtpError> for ApiError {
             VerifyOtpError::Expired => Self::new(Code::OtpExpired, message),
             VerifyOtpError::MaxAttempts => Self::new(Code::OtpMaxAttempts, message),
             VerifyOtpError::AlreadyVerified => Self::new(Code::Unprocessable, message),
+            VerifyOtpError::Cancelled => {
+                Self::new(Code::Unprocessable, message).because("cancelled")
+            }
             VerifyOtpError::Unavailable(error) => error.into(),
         }
     }

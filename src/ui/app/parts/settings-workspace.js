@@ -16,6 +16,10 @@ import { idText } from './code.js';
 const names = () => ({
   otp_per_phone_10m: t('Codes to one phone in 10 minutes'),
   otp_per_phone_hour: t('Codes to one phone in an hour'),
+  otp_per_ip_10m: t('Codes for one address in 10 minutes'),
+  otp_per_ip_hour: t('Codes for one address in an hour'),
+  otp_per_session_10m: t('Codes for one session in 10 minutes'),
+  otp_per_session_hour: t('Codes for one session in an hour'),
   otp_per_workspace_hour: t('Codes in an hour'),
   contacts_per_minute: t('Contacts in a minute'),
   key_requests_per_hour: t('Requests of a key in an hour'),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::event::LogEntry;
 use crate::golden::{AT, Sheet};
-use samples::{events, other_payloads, payloads, variants};
+use samples::{events, noted, other_payloads, payloads, variants};
 
 mod samples;
 
@@ -36,6 +36,7 @@ fn every_event_begins_with_the_number_of_its_row() {
             PublicEvent::OtpVerified { .. } => vec![1],
             PublicEvent::OtpExpired { .. } => vec![2],
             PublicEvent::OtpFailed { .. } => vec![3],
+            PublicEvent::Noted { .. } => vec![5],
             PublicEvent::Other { kind, .. } => vec![4, u8::try_from(u32::from(*kind)).unwrap()],
         };
         let mut bytes = Vec::new();
@@ -50,11 +51,16 @@ fn every_event_begins_with_the_number_of_its_row() {
 
 #[test]
 fn an_unknown_or_shortened_event_is_an_error() {
-    for bytes in [&[0, 5, 0, 0][..], &[0, 4, 30, 2, b'{', b'}'], &[0, 4, 26, 2, b'{'], &[0, 4, 26]]
-    {
+    for bytes in [
+        &[0, 6, 0, 0][..],
+        &[0, 5, 5, 4, 15, 0, 0, 0],
+        &[0, 4, 99, 2, b'{', b'}'],
+        &[0, 4, 26, 2, b'{'],
+        &[0, 4, 26],
+    ] {
         assert!(LogEntry::decode_all(bytes).next().unwrap().is_err(), "{bytes:?}");
     }
-    assert_eq!(EventKind::try_from(30), Err(UnknownEventNumber(30)));
+    assert_eq!(EventKind::try_from(99), Err(UnknownEventNumber(99)));
 }
 
 #[test]
@@ -95,6 +101,7 @@ fn payloads_are_stored_as_ever() {
         channel.error: {"details":"locked","error_code":131031,"number_id":"num_01hf7yat3v041061050r3gg28a","title":"Account locked"}
         contact.merged: {"contact_id":"con_01hf7yat3v041061050r3gg28a","merged_contact_id":"con_01hf7yat3v041061050r3gg28b"}
         channel.ignored: {"count":3,"field":"messages","number_id":"num_01hf7yat3v041061050r3gg28a","reason":"no_sender"}
+        otp.cancelled: {"phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued"}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","recipient":"US.13491208","type":"text","status":"queued"}
         message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read","to":"+15550123456"}
@@ -118,7 +125,7 @@ fn data_is_the_payload_as_json() {
         assert_eq!(PublicEvent::from(payload).data(), data);
     }
     let mut sheet = Sheet::default();
-    for event in variants() {
+    for event in variants().into_iter().chain(noted()) {
         sheet.plain(event.kind(), &event.data().to_string());
     }
     sheet.is(expect![[r#"
@@ -126,6 +133,10 @@ fn data_is_the_payload_as_json() {
         otp.verified: {"phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
         otp.expired: {"phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
         otp.failed: {"error_code":131026,"phone":"+15550123456","reason":"channel_refused","request_id":"otp_01hf7yat3v041061050r3gg28a"}
+        otp.sent: {"expires_at":"2023-11-14T22:13:20.123Z","metadata":{"flow":"sign-in"},"phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","resend":true,"test":true}
+        otp.verified: {"metadata":{"flow":"sign-in"},"phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
+        otp.expired: {"metadata":{"flow":"sign-in"},"phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
+        otp.failed: {"error_code":131026,"metadata":{"flow":"sign-in"},"phone":"+15550123456","reason":"channel_refused","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
     "#]]);
 }
 
@@ -156,7 +167,7 @@ fn payloads_have_the_fields_of_their_schemas() {
         |data: &Value| -> BTreeSet<String> { data.as_object().unwrap().keys().cloned().collect() };
     let other = other_payloads().into_iter().map(PublicEvent::from);
     let mut seen = std::collections::BTreeMap::<_, BTreeSet<String>>::new();
-    for event in events().into_iter().chain(other) {
+    for event in events().into_iter().chain(other).chain(noted()) {
         let (name, schema) = (event.event_type().schemas)().swap_remove(0);
         let schema = serde_json::to_value(schema).unwrap();
         let (declared, data) = (fields(&schema["properties"]), fields(&event.data()));

@@ -10,6 +10,8 @@ use postrider_domain::template::TemplateStatus;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{Event, MessageId, OtpCode, Phone, PublicEvent, RequestId};
 
+use super::caller_log::{Counting, counting};
+use super::cancel;
 use super::day_counts::Counted;
 use super::pumping_guard;
 use super::requests::Otp;
@@ -34,9 +36,16 @@ impl Core {
         down: Option<Duration>,
         effects: &mut Effects,
     ) -> Result<OtpSent, SendOtpError> {
-        let SendOtp { phone, expiry, length } = command;
+        let SendOtp { phone, expiry, length, more } = command;
         debug_assert!(id.timestamp() == self.hot.now());
-        if let Err(refused) = self.may_send(phone, down, effects) {
+        if self.test_phones.code(phone).is_some() {
+            return cancel::send_test(self, phone, expiry, more.as_deref(), id, effects);
+        }
+        let counting = match &more {
+            Some(more) => counting(&self.keys, &self.rules.limits, &more.context),
+            None => Vec::new(),
+        };
+        if let Err(refused) = self.may_send(phone, &counting, down, effects) {
             if !matches!(refused, SendOtpError::Unavailable(_) | SendOtpError::NotConnected) {
                 self.otp_days.note_refused(self.hot.now(), calling_code(phone));
             }
@@ -48,6 +57,10 @@ impl Core {
         let key_version = self.keys.current_version();
         self.perform(Event::OtpSent { id, phone, expiry, length, key_version }, effects);
         self.set_credits(self.credits - self.rules.prices.otp, effects);
+        for Counting { hash: caller, .. } in counting {
+            self.perform(Event::OtpCaller { caller, at: self.hot.now() }, effects);
+        }
+        cancel::note(self, id, more.as_deref(), false, effects);
         let otp = Otp::new(id, phone, expiry, length, key_version);
         let message = MessageId::from_bytes(*id.as_bytes());
         self.count(phone, Counted::Sent, effects);
@@ -63,7 +76,10 @@ impl Core {
         effects: &mut Effects,
     ) -> Result<OtpSent, ResendOtpError> {
         let otp = self.active(id).map_err(ResendOtpError::Ended)?;
-        self.may_send(otp.phone, down, effects).map_err(ResendOtpError::Refused)?;
+        if self.hot.otps.extras.is_test(id) {
+            return Ok(OtpSent { request_id: id, expires_at: self.hot.otps.expires_at(&otp) });
+        }
+        self.may_send(otp.phone, &[], down, effects).map_err(ResendOtpError::Refused)?;
         self.perform(Event::OtpResent { id, at: self.hot.now() }, effects);
         self.set_credits(self.credits - self.rules.prices.otp, effects);
         self.announce_send(&otp, message, effects)
@@ -80,18 +96,20 @@ impl Core {
     ) -> Result<Verification, VerifyOtpError> {
         let otp = self.active(id)?;
         let attempts = otp.attempts + 1;
+        let is_test = self.hot.otps.extras.is_test(id);
         if self.code_of(&otp).is_some_and(|code| code.matches(submitted)) {
             self.perform(Event::OtpVerified { id }, effects);
             self.keep_ended(&otp, OtpStatus::Verified, effects);
-            self.count(otp.phone, Counted::Verified, effects);
-            effects.emit(
-                self.hot.now(),
-                PublicEvent::OtpVerified { request_id: id, phone: otp.phone },
-            );
+            if !is_test {
+                self.count(otp.phone, Counted::Verified, effects);
+            }
+            self.tell(id, PublicEvent::OtpVerified { request_id: id, phone: otp.phone }, effects);
             return Ok(Verification::Verified);
         }
         self.perform(Event::OtpMissed { id, attempts }, effects);
-        self.count(otp.phone, Counted::Wrong, effects);
+        if !is_test {
+            self.count(otp.phone, Counted::Wrong, effects);
+        }
         let otp = Otp { attempts, ..otp };
         match otp.attempts_remaining() {
             0 => {
@@ -112,6 +130,7 @@ impl Core {
             attempts_remaining: otp.attempts_remaining(),
             expires_at: self.hot.otps.expires_at(&otp),
             delivery: otp.delivery,
+            notes: self.hot.otps.extras.notes(id),
         })
     }
 
@@ -120,6 +139,7 @@ impl Core {
     fn may_send(
         &mut self,
         phone: Phone,
+        counting: &[Counting],
         down: Option<Duration>,
         effects: &mut Effects,
     ) -> Result<(), SendOtpError> {
@@ -142,6 +162,11 @@ impl Core {
             .max(self.hot.phone_wait(phone, limits.otp_per_phone_hour, HOUR));
         if let Some(retry_after) = phone_wait {
             return Err(SendOtpError::PhoneLimit { retry_after });
+        }
+        for of in counting {
+            if let Some(retry_after) = self.hot.callers.wait(self.hot.now(), of) {
+                return Err(SendOtpError::CallerLimit { by: of.kind, retry_after });
+            }
         }
         let hourly = limits.otp_per_workspace_hour;
         let wait = (hourly > 0).then(|| self.hot.sends.wait_for_any(self.hot.now(), hourly, HOUR));
@@ -169,7 +194,7 @@ impl Core {
     }
 
     /// The request, if it can still be verified.
-    fn active(&self, id: RequestId) -> Result<Otp, VerifyOtpError> {
+    pub(super) fn active(&self, id: RequestId) -> Result<Otp, VerifyOtpError> {
         let otp = self.known(id).ok_or(VerifyOtpError::NotFound)?;
         match self.hot.otps.status(&otp, self.hot.now()) {
             // Its code cannot be worked out any more.
@@ -180,11 +205,15 @@ impl Core {
             OtpStatus::Verified => Err(VerifyOtpError::AlreadyVerified),
             OtpStatus::Expired => Err(VerifyOtpError::Expired),
             OtpStatus::Invalidated => Err(VerifyOtpError::MaxAttempts),
+            OtpStatus::Cancelled => Err(VerifyOtpError::Cancelled),
         }
     }
 
     /// The request's code; `None` when the version of the master key that made it is gone.
     fn code_of(&self, otp: &Otp) -> Option<OtpCode> {
+        if self.hot.otps.extras.is_test(otp.id) {
+            return self.test_phones.code(otp.phone);
+        }
         self.keys.code(otp.key_version, otp.id, otp.phone, otp.length)
     }
 
@@ -198,7 +227,7 @@ impl Core {
         let (id, expires_at) = (otp.id, self.hot.otps.expires_at(otp));
         let resend = message.as_bytes() != id.as_bytes();
         let event = PublicEvent::OtpSent { request_id: id, phone: otp.phone, expires_at, resend };
-        effects.emit(self.hot.now(), event);
+        self.tell(id, event, effects);
         effects.outbound.push(self.outbound(otp, message)?.into());
         Some(OtpSent { request_id: id, expires_at })
     }
@@ -226,8 +255,15 @@ impl Core {
     }
 
     pub(crate) fn emit_failure(&mut self, otp: &Otp, reason: OtpFailure, effects: &mut Effects) {
-        self.count(otp.phone, Counted::Failed, effects);
+        if !self.hot.otps.extras.is_test(otp.id) {
+            self.count(otp.phone, Counted::Failed, effects);
+        }
         let event = PublicEvent::OtpFailed { request_id: otp.id, phone: otp.phone, reason };
-        effects.emit(self.hot.now(), event);
+        self.tell(otp.id, event, effects);
+    }
+
+    /// Tells the log of something about a request.
+    pub(crate) fn tell(&self, id: RequestId, event: PublicEvent, effects: &mut Effects) {
+        effects.emit(self.hot.now(), self.hot.otps.extras.with_notes(id, event));
     }
 }

@@ -109,8 +109,8 @@ impl Core {
         self.perform(message.reported(id, delivery), effects);
         if delivery == Delivery::Delivered {
             self.count(otp.phone, Counted::Delivered, effects);
-            let data = OtpData { request_id: id, phone: otp.phone };
-            effects.emit(self.now(), EventData::OtpDelivered(data));
+            let data = OtpData::of(id, otp.phone);
+            self.tell(id, EventData::OtpDelivered(data).into(), effects);
         }
     }
 
@@ -124,7 +124,7 @@ impl Core {
     ) {
         let refunded = self.credits.saturating_add(self.rules.prices.otp);
         self.set_credits(refunded, effects);
-        if message.is_newest {
+        if message.is_newest && otp.noted != OtpStatus::Cancelled {
             self.emit_failure(otp, reason, effects);
         }
     }

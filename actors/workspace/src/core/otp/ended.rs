@@ -15,8 +15,16 @@ use postrider_store::StoreError;
 use crate::core::otp::requests::Otp;
 
 const VERSION: u8 = 1;
-const STATUSES: [OtpStatus; 4] =
-    [OtpStatus::Active, OtpStatus::Verified, OtpStatus::Expired, OtpStatus::Invalidated];
+/// The version of a record with notes: behind eight bytes for the moment, zero where there is none,
+/// they are the rest, as JSON.
+const WITH_NOTES: u8 = 2;
+const STATUSES: [OtpStatus; 5] = [
+    OtpStatus::Active,
+    OtpStatus::Verified,
+    OtpStatus::Expired,
+    OtpStatus::Invalidated,
+    OtpStatus::Cancelled,
+];
 const DELIVERIES: [Delivery; 6] = [
     Delivery::Queued,
     Delivery::Sent,
@@ -27,7 +35,7 @@ const DELIVERIES: [Delivery; 6] = [
 ];
 
 /// What became of a one-time password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) phone: Phone,
     pub(crate) valid_seconds: u16,
@@ -36,6 +44,8 @@ pub(crate) struct Ended {
     pub(crate) attempts: u8,
     pub(crate) sends: u8,
     pub(crate) verified_at: Option<Timestamp>,
+    /// What was noted of it, as JSON.
+    pub(crate) notes: Option<Box<str>>,
 }
 
 impl Ended {
@@ -49,7 +59,13 @@ impl Ended {
             attempts: otp.attempts,
             sends,
             verified_at: (status == OtpStatus::Verified).then_some(at),
+            notes: None,
         }
+    }
+
+    /// With what is noted of it.
+    pub(crate) fn noted(self, notes: Option<&str>) -> Self {
+        Self { notes: notes.map(Into::into), ..self }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -57,13 +73,16 @@ impl Ended {
         let status = place(STATUSES.iter().position(|it| *it == self.status));
         let delivery = place(DELIVERIES.iter().position(|it| *it == self.delivery));
         let mut bytes = Vec::with_capacity(23);
-        bytes.push(VERSION);
+        bytes.push(if self.notes.is_some() { WITH_NOTES } else { VERSION });
         bytes.extend_from_slice(&self.phone.as_u64().to_be_bytes());
         bytes.extend_from_slice(&self.valid_seconds.to_be_bytes());
         bytes.extend_from_slice(&[status, delivery, self.attempts, self.sends]);
-        if let Some(at) = self.verified_at {
+        if let Some(at) =
+            self.verified_at.or(self.notes.as_ref().map(|_| Timestamp::from_millis(0)))
+        {
             bytes.extend_from_slice(&at.as_millis().to_be_bytes());
         }
+        bytes.extend_from_slice(self.notes.as_ref().map_or(&[], |notes| notes.as_bytes()));
         bytes
     }
 
@@ -76,11 +95,17 @@ impl Ended {
         let (phone, rest) = rest.split_first_chunk()?;
         let (seconds, rest) = rest.split_first_chunk()?;
         let ([status, delivery, attempts, sends], rest) = rest.split_first_chunk()?;
-        let verified_at = match rest {
-            [] => None,
-            at => Some(Timestamp::from_millis(u64::from_be_bytes(at.try_into().ok()?))),
+        let (verified_at, notes) = match (version, rest) {
+            (VERSION, []) => (None, None),
+            (VERSION, at) => (Some(at.try_into().ok()?), None),
+            (WITH_NOTES, rest) => {
+                let (at, notes) = rest.split_first_chunk()?;
+                (Some(*at), Some(std::str::from_utf8(notes).ok()?.into()))
+            }
+            _ => return None,
         };
-        (version == VERSION).then_some(())?;
+        let verified_at = verified_at.map(u64::from_be_bytes).filter(|at| *at > 0);
+        let verified_at = verified_at.map(Timestamp::from_millis);
         Some(Self {
             phone: format!("+{}", u64::from_be_bytes(*phone)).parse().ok()?,
             valid_seconds: u16::from_be_bytes(*seconds),
@@ -89,6 +114,7 @@ impl Ended {
             attempts: *attempts,
             sends: *sends,
             verified_at,
+            notes,
         })
     }
 }
@@ -121,18 +147,28 @@ mod tests {
             attempts: 2,
             sends: 3,
             verified_at: None,
+            notes: None,
         };
-        let verified = Ended { status: OtpStatus::Verified, verified_at: Some(AT), ..expired };
+        let verified =
+            Ended { status: OtpStatus::Verified, verified_at: Some(AT), ..expired.clone() };
+        let noted = |ended: &Ended| ended.clone().noted(Some(r#"{"test":true}"#));
         let mut sheet = Sheet::default();
         sheet.text("key", &key(&"acme".parse().unwrap(), RequestId::from_parts(AT, UNIQUE)));
         sheet.bytes("expired", &expired.encode());
         sheet.bytes("verified", &verified.encode());
+        sheet.bytes("noted", &noted(&expired).encode());
+        sheet.bytes("noted and verified", &noted(&verified).encode());
         sheet.is(expect![[r#"
             key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
             expired: 01000000039edc0dc0012c02040203
             verified: 01000000039edc0dc0012c010402030000018bcfe5687b
+            noted: 02000000039edc0dc0012c0204020300000000000000007b2274657374223a747275657d
+            noted and verified: 02000000039edc0dc0012c010402030000018bcfe5687b7b2274657374223a747275657d
         "#]]);
-        for ended in [expired, verified] {
+        for ended in [noted(&expired), noted(&verified)] {
+            assert_eq!(Ended::decode(&ended.encode()), Ok(ended));
+        }
+        for ended in [expired.clone(), verified] {
             let bytes = ended.encode();
             assert_eq!(Ended::decode(&bytes), Ok(ended));
             for cut in 0..bytes.len() {
@@ -142,17 +178,17 @@ mod tests {
             }
             assert!(Ended::decode(&[bytes, vec![0]].concat()).is_err());
         }
-        for (at, wrong) in [(0, 2), (11, 4), (12, 6)] {
+        for (at, wrong) in [(0, 3), (11, 5), (12, 6)] {
             let mut bytes = expired.encode();
             bytes[at] = wrong;
             assert!(Ended::decode(&bytes).is_err(), "{at}");
         }
         for (at, status) in STATUSES.into_iter().enumerate() {
-            let bytes = Ended { status, ..expired }.encode();
+            let bytes = Ended { status, ..expired.clone() }.encode();
             assert_eq!(usize::from(bytes[11]), at);
         }
         for (at, delivery) in DELIVERIES.into_iter().enumerate() {
-            let bytes = Ended { delivery, ..expired }.encode();
+            let bytes = Ended { delivery, ..expired.clone() }.encode();
             assert_eq!(usize::from(bytes[12]), at);
         }
     }

@@ -9,6 +9,7 @@ use postrider_domain::code::{ATTEMPTS_MAX, CodeLength, Expiry};
 use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus, encode};
 use postrider_domain::{Phone, RequestId, Timestamp};
 
+use crate::core::otp::extras::Extras;
 use crate::core::otp::index::NumberIndex;
 use crate::core::otp::resends::{EarlierMessages, Standing};
 
@@ -70,7 +71,12 @@ impl Otp {
     /// Whether its newest message was neither handed over nor given up. A code that was entered got
     /// there.
     pub(crate) fn is_unsent(&self) -> bool {
-        self.standing().is_unsent() && self.noted != OtpStatus::Verified
+        self.standing().is_unsent() && self.is_of_use()
+    }
+
+    /// Whether what was not handed over is still to be: nobody has entered or cancelled the code.
+    pub(crate) const fn is_of_use(&self) -> bool {
+        !matches!(self.noted, OtpStatus::Verified | OtpStatus::Cancelled)
     }
 
     /// Wrong codes that are still allowed.
@@ -92,6 +98,8 @@ pub(crate) struct OtpTable {
     due: BTreeMap<u64, Vec<Slot>>,
     /// Their messages before the newest.
     pub(crate) earlier: EarlierMessages,
+    /// What is held of few of them.
+    pub(crate) extras: Extras,
     /// When those count as sent whose ids are later than the clock was rebased to.
     rebased: BTreeMap<RequestId, Timestamp>,
     len: usize,
@@ -240,6 +248,7 @@ impl OtpTable {
         let id = self.at(slot).id;
         self.by_id.remove(&id, slot);
         self.earlier.forget(id);
+        self.extras.forget(id);
         self.rebased.remove(&id);
         self.len -= 1;
         if self.len == 0 {
@@ -252,7 +261,7 @@ impl OtpTable {
 
     /// Whether one of a request's messages was neither handed over nor given up.
     pub(crate) fn owes(&self, otp: &Otp) -> bool {
-        let earlier = otp.noted != OtpStatus::Verified && self.earlier.any_unsent(otp.id);
+        let earlier = otp.is_of_use() && self.earlier.any_unsent(otp.id);
         earlier || otp.is_unsent()
     }
 

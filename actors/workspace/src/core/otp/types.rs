@@ -1,17 +1,21 @@
 //! Pure: what callers ask about one-time passwords, what is answered, and how it is refused.
 
+use core::net::IpAddr;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use postrider_domain::code::{CodeLength, Expiry};
+use postrider_domain::event::otp::OtpNotes;
 use postrider_domain::{Phone, RequestId, Timestamp};
 
 use crate::core::settings::UseTemplateError;
 use postrider_domain::unavailable::Unavailable;
 
 /// Asks for a one-time password to be made and sent to a phone.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct SendOtp {
     /// Where it goes.
     pub phone: Phone,
@@ -19,13 +23,62 @@ pub struct SendOtp {
     pub expiry: Expiry,
     /// How many digits it has.
     pub length: CodeLength,
+    /// What few callers ask for.
+    pub more: Option<Box<SendMore>>,
+}
+
+/// What few callers ask for when they send a one-time password.
+#[derive(Debug, Clone, Default)]
+pub struct SendMore {
+    /// Who asked the caller for it.
+    pub context: CallerContext,
+    /// What the caller calls the request.
+    pub reference: Option<String>,
+    /// What the caller keeps with it.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// Who asked the caller for a one-time password. It is counted, and kept as a keyed hash only; so
+/// its `Debug` does not show it.
+#[derive(Clone, Default)]
+pub struct CallerContext {
+    /// From which address.
+    pub ip: Option<IpAddr>,
+    /// In which session.
+    pub session: Option<String>,
+}
+
+impl fmt::Debug for CallerContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CallerContext(…)")
+    }
+}
+
+/// What a caller is told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallerKind {
+    /// An address, of IPv6 its /64.
+    Ip,
+    /// A session.
+    Session,
+}
+
+impl CallerKind {
+    /// Its name in a refusal: `ip` or `session`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ip => "ip",
+            Self::Session => "session",
+        }
+    }
 }
 
 impl SendOtp {
     /// A six-digit code that is valid for five minutes.
     #[must_use]
     pub fn to(phone: Phone) -> Self {
-        Self { phone, expiry: Expiry::default(), length: CodeLength::default() }
+        Self { phone, expiry: Expiry::default(), length: CodeLength::default(), more: None }
     }
 }
 
@@ -52,7 +105,7 @@ pub enum Verification {
 }
 
 /// Where a request for a one-time password stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtpState {
     /// The request.
     pub request_id: RequestId,
@@ -64,6 +117,8 @@ pub struct OtpState {
     pub expires_at: Timestamp,
     /// What the channel made of the message.
     pub delivery: Delivery,
+    /// What is noted of it.
+    pub notes: OtpNotes,
 }
 
 pub use postrider_domain::event::{Delivery, OtpStatus};
@@ -74,6 +129,14 @@ pub enum SendOtpError {
     /// The phone has had as many as it may in the last ten minutes, or hour.
     #[error("too many one-time passwords to this phone")]
     PhoneLimit {
+        /// When the next one is allowed.
+        retry_after: Duration,
+    },
+    /// Who asked for it has had as many as they may in the last ten minutes, or hour.
+    #[error("too many one-time passwords for this {}", .by.as_str())]
+    CallerLimit {
+        /// What they are told apart by.
+        by: CallerKind,
         /// When the next one is allowed.
         retry_after: Duration,
     },
@@ -120,6 +183,9 @@ pub enum VerifyOtpError {
     /// It has been verified before.
     #[error("the one-time password was already verified")]
     AlreadyVerified,
+    /// It has been cancelled.
+    #[error("the one-time password was cancelled")]
+    Cancelled,
     /// It cannot be taken now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),

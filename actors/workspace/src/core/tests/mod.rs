@@ -1,5 +1,6 @@
 //! The rules of a workspace, without a runtime: each test says what time it is.
 
+mod cancel;
 mod claims;
 mod replay;
 mod resend;
@@ -107,6 +108,7 @@ impl Bench {
             otp_template_status: None,
             needs_template: false,
             otp_days: Default::default(),
+            test_phones: Arc::default(),
             opt_out: Arc::default(),
         };
         Self {

@@ -149,12 +149,12 @@ fn a_failing_channel_is_told_only_to_who_could_send() {
     let wait = Duration::from_secs(4);
     let command = SendOtp::to(phone(1));
     let down = Unavailable { reason: UnavailableReason::ChannelDown, retry_after: wait };
-    assert_eq!(bench.send_command(command, Some(wait)), Err(down.into()));
-    bench.send_command(command, None).unwrap();
-    assert_eq!(bench.send_command(command, Some(wait)), phone_limit(10 * MINUTE));
+    assert_eq!(bench.send_command(command.clone(), Some(wait)), Err(down.into()));
+    bench.send_command(command.clone(), None).unwrap();
+    assert_eq!(bench.send_command(command.clone(), Some(wait)), phone_limit(10 * MINUTE));
     bench.credits(CreditsChange::Set(0));
     assert!(matches!(
-        bench.send_command(command, Some(wait)),
+        bench.send_command(command.clone(), Some(wait)),
         Err(SendOtpError::InsufficientCredits { .. })
     ));
 }

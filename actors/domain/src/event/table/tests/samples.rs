@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::event::message::{MessageErrorData, MessageTemplateData, ReferralData};
+use crate::event::otp::OtpNotes;
 use crate::event::table::*;
 use crate::event::{OtpFailure, broadcast::CompletedCounts};
 use crate::golden::{AT, UNIQUE};
@@ -155,7 +156,7 @@ pub(super) fn payloads() -> Vec<EventData> {
     let (phone, reason) = (Some(phone()), Some("asked to".to_owned()));
     let (user_id, its_phone) = (None, self::phone());
     vec![
-        Data::OtpDelivered(OtpData { request_id, phone: its_phone }),
+        Data::OtpDelivered(OtpData::of(request_id, its_phone)),
         Data::BroadcastCreated(broadcast()),
         Data::BroadcastStarted(broadcast()),
         Data::BroadcastPaused(broadcast()),
@@ -200,6 +201,7 @@ pub(super) fn payloads() -> Vec<EventData> {
         Data::ChannelError(channel_error()),
         Data::ContactMerged(merged()),
         Data::ChannelIgnored(channel_ignored()),
+        Data::OtpCancelled(OtpData::of(request_id, its_phone)),
     ]
 }
 
@@ -269,6 +271,18 @@ pub(super) fn variants() -> Vec<PublicEvent> {
         PublicEvent::OtpExpired { request_id, phone },
         PublicEvent::OtpFailed { request_id, phone, reason },
     ]
+}
+
+/// Events of which something is noted.
+pub(super) fn noted() -> Vec<PublicEvent> {
+    let notes = OtpNotes {
+        test: true,
+        reference: Some("order 7".into()),
+        metadata: [("flow".to_owned(), "sign-in".to_owned())].into(),
+    };
+    let notes = notes.to_json().unwrap();
+    let note = |event| PublicEvent::Noted { event: Box::new(event), notes: notes.clone() };
+    variants().into_iter().map(note).collect()
 }
 
 pub(super) fn events() -> Vec<PublicEvent> {

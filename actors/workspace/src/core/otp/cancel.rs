@@ -1,0 +1,69 @@
+//! Pure: requests that are cancelled, those to test phones, and what callers note of theirs.
+
+use postrider_domain::code::Expiry;
+use postrider_domain::event::OtpStatus;
+use postrider_domain::event::otp::{OtpData, OtpNotes};
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{Event, EventData, Phone, PublicEvent, RequestId};
+
+use super::types::{OtpSent, SendMore, SendOtpError, VerifyOtpError};
+use crate::core::Core;
+use crate::core::effects::Effects;
+
+/// Cancels a request: its code verifies nothing from now on, and what no channel has of it is
+/// withdrawn. Doing it again changes nothing.
+pub(crate) fn cancel(
+    core: &mut Core,
+    id: RequestId,
+    effects: &mut Effects,
+) -> Result<(), VerifyOtpError> {
+    let otp = match core.active(id) {
+        Err(VerifyOtpError::Cancelled) => return Ok(()),
+        otp => otp?,
+    };
+    core.perform(Event::OtpCancelled { id }, effects);
+    core.keep_ended(&otp, OtpStatus::Cancelled, effects);
+    let data = EventData::OtpCancelled(OtpData::of(id, otp.phone));
+    core.tell(id, data.into(), effects);
+    effects.withdrawn.extend(core.number.map(|number| (number, id)));
+    Ok(())
+}
+
+/// Accepts a one-time password to a test phone: nothing is sent, counted or paid.
+pub(super) fn send_test(
+    core: &mut Core,
+    phone: Phone,
+    expiry: Expiry,
+    more: Option<&SendMore>,
+    id: RequestId,
+    effects: &mut Effects,
+) -> Result<OtpSent, SendOtpError> {
+    if core.hot.otps.len() >= core.rules.otps_max {
+        return Err(Unavailable::because(UnavailableReason::Overloaded).into());
+    }
+    let key_version = core.keys.current_version();
+    core.perform(Event::OtpTest { id, phone, expiry, key_version }, effects);
+    note(core, id, more, true, effects);
+    let expires_at = id.timestamp().plus(expiry.duration());
+    let event = PublicEvent::OtpSent { request_id: id, phone, expires_at, resend: false };
+    core.tell(id, event, effects);
+    Ok(OtpSent { request_id: id, expires_at })
+}
+
+/// Keeps what is to be shown with a request.
+pub(super) fn note(
+    core: &mut Core,
+    id: RequestId,
+    more: Option<&SendMore>,
+    test: bool,
+    effects: &mut Effects,
+) {
+    let (reference, metadata) = match more {
+        Some(more) => (more.reference.clone(), more.metadata.clone()),
+        None if !test => return,
+        None => Default::default(),
+    };
+    if let Some(notes) = (OtpNotes { test, reference, metadata }).to_json() {
+        core.perform(Event::OtpNoted { id, notes }, effects);
+    }
+}
