@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hyper::rt::{Sleep, Timer};
 use postrider_actors::LazyTimer;
+use postrider_actors::clock::deadline_in;
 use tokio::time::Instant;
 
 /// The timer of one connection.
@@ -15,7 +16,7 @@ pub(crate) struct HyperTimer(pub(crate) LazyTimer);
 
 impl Timer for HyperTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
-        Box::pin(Until { timer: self.0.clone(), deadline: Instant::now() + duration })
+        Box::pin(Until { timer: self.0.clone(), deadline: deadline_in(duration) })
     }
 
     fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn Sleep>> {
@@ -23,7 +24,7 @@ impl Timer for HyperTimer {
     }
 
     fn now(&self) -> std::time::Instant {
-        Instant::now().into_std()
+        deadline_in(Duration::ZERO).into_std()
     }
 }
 

@@ -23,8 +23,7 @@ mod write_timeout;
 pub use banner::Banner;
 pub use boot::{
     BootError, CopyTarget, DemoError, Repair, StoppedData, check_stored, rebase_stored_clock,
-    repair_stored, stored_clock,
-    verify_stored_audit,
+    repair_stored, stored_clock, verify_stored_audit,
 };
 pub use http::{
     AdminToken, App, AppOptions, DashboardOptions, Drain, Peer, app, apps, openapi_document,

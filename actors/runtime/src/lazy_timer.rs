@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::clock::deadline_in;
+
 /// The timer of a connection. Clones are the same timer.
 #[derive(Debug, Clone, Default)]
 pub struct LazyTimer(Arc<Mutex<Option<Pin<Box<Sleep>>>>>);
@@ -42,7 +44,7 @@ impl LazyTimer {
             if let Poll::Ready(done) = work.as_mut().poll(context) {
                 return Poll::Ready(Some(done));
             }
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + wait);
+            let deadline = *deadline.get_or_insert_with(|| deadline_in(wait));
             self.poll(context, deadline).map(|()| None)
         })
         .await
@@ -56,9 +58,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_deadline_holds_whatever_the_timer_was_armed_for() {
         let timer = LazyTimer::default();
-        let start = Instant::now();
+        let start = deadline_in(Duration::ZERO);
         for (wait, armed_before) in [(10, None), (30, Some(5)), (30, Some(90)), (1, Some(1))] {
-            let (start, wait) = (Instant::now(), Duration::from_secs(wait));
+            let (start, wait) = (deadline_in(Duration::ZERO), Duration::from_secs(wait));
             if let Some(before) = armed_before {
                 let before = start + Duration::from_secs(before);
                 let polled = std::future::poll_fn(|it| Poll::Ready(timer.poll(it, before))).await;
@@ -80,7 +82,7 @@ mod tests {
             assert_eq!(timer.within(Duration::from_secs(30), work).await, Some(()));
         }
         let armed = timer.0.lock().unwrap().as_ref().map(|it| it.deadline());
-        let first = Instant::now() - Duration::from_secs(20) + Duration::from_secs(30);
+        let first = deadline_in(Duration::ZERO) - Duration::from_secs(20) + Duration::from_secs(30);
         let off = armed.unwrap().max(first) - armed.unwrap().min(first);
         assert!(off < Duration::from_millis(50), "{off:?}");
     }

@@ -75,7 +75,10 @@ pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = Response<Body>> + S
 /// The routes whose path has no parameter. Finding one takes a lookup; axum's router also copies
 /// itself, matches a tree and boxes the handler's future once more.
 #[derive(Clone, Default)]
-pub(crate) struct FixedRoutes(HashMap<String, Vec<(Method, Arc<dyn FixedRoute>)>>);
+pub(crate) struct FixedRoutes(HashMap<String, Vec<ByMethod>>);
+
+/// What answers one method of a path.
+type ByMethod = (Method, Arc<dyn FixedRoute>);
 
 impl FixedRoutes {
     fn extend(&mut self, routes: Vec<(String, Method, Arc<dyn FixedRoute>)>) {

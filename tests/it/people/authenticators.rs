@@ -2,6 +2,7 @@
 
 use data_encoding::BASE32_NOPAD;
 use hmac::{Hmac, KeyInit, Mac};
+use postrider_actors::Clock;
 use serde_json::{Value, json};
 use sha1::Sha1;
 
@@ -11,8 +12,7 @@ use crate::support::{Browser, TestServer};
 const PASSWORD: &str = "correct horse battery staple";
 
 fn step() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    now.as_secs() / 30
+    Clock::system().real().as_secs() / 30
 }
 
 /// The code of a step, as apps compute it (RFC 4226, section 5.3).

@@ -331,6 +331,13 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The moment in `wait`, for deadlines of I/O. The sandbox does not affect it.
+#[must_use]
+#[allow(clippy::disallowed_methods, reason = "the one place that reads the runtime's clock")]
+pub fn deadline_in(wait: Duration) -> tokio::time::Instant {
+    tokio::time::Instant::now() + wait
+}
+
 /// Measures how long something took, for metrics and backoff. The sandbox does not affect it.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(std::time::Instant);

@@ -177,6 +177,7 @@ impl Model {
             SendOtpError::NotConnected => panic!("a number was acknowledged"),
             SendOtpError::Template(_) => panic!("no template is needed"),
             SendOtpError::DestinationBlocked => panic!("every destination is allowed"),
+            SendOtpError::CallerLimit { .. } => panic!("no caller is named"),
             SendOtpError::InsufficientCredits { available, .. } => assert_eq!(*available, 0),
             SendOtpError::Unavailable(_) => self.sent(now, phone, false),
         }
@@ -233,6 +234,7 @@ impl Model {
                 assert_ne!(request.verified, Truth::No);
                 request.verified = Truth::Yes;
             }
+            VerifyOtpError::Cancelled => panic!("nothing is cancelled"),
             VerifyOtpError::Unavailable(_) => {}
         }
     }
@@ -254,6 +256,7 @@ impl Model {
             OtpStatus::Expired => assert!(now >= request.expires_at && missed < 5),
             OtpStatus::Invalidated => assert_eq!(missed, 5),
             OtpStatus::Verified => {}
+            OtpStatus::Cancelled => panic!("nothing is cancelled"),
         }
     }
 
@@ -328,6 +331,7 @@ impl Told {
             PublicEvent::OtpExpired { .. } => &mut self.expired,
             PublicEvent::OtpFailed { reason: OtpFailure::MaxAttempts, .. } => &mut self.used_up,
             PublicEvent::OtpFailed { .. } => &mut self.paid_back,
+            PublicEvent::Noted { .. } => panic!("nothing is noted beside a code"),
             PublicEvent::Other { .. } => return,
         };
         *count += 1;

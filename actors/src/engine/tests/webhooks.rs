@@ -147,7 +147,7 @@ async fn a_delivery_is_tried_on_schedule_and_given_up() {
         rig.engine.pass(Duration::from_millis(1)).await;
     }
     let last = rig.tried(10).await.remove(0);
-    assert_eq!((last.attempt, last.next_retry_at), (10, None));
+    assert_eq!((last.attempt.attempt, last.next_retry_at), (10, None));
     rig.engine.pass(48 * HOUR).await;
     rig.no_more_than(10).await;
     let mut ids = rig.script.ids.lock().clone();
@@ -268,7 +268,7 @@ async fn a_batch_that_an_earlier_version_wrote_comes_whole() {
     let rig = Rig { engine, acme, webhook, script };
     let mut came = Vec::new();
     for row in rig.tried(2).await {
-        came.extend(row.batch_event_ids);
+        came.extend(row.attempt.batch_event_ids);
     }
     came.sort();
     assert_eq!(came, sent.iter().map(|it| it.id).collect::<Vec<_>>());
@@ -287,7 +287,7 @@ async fn what_the_log_forgot_before_it_was_delivered_is_told() {
     let forgotten = async || {
         let rows = rig.rows().await.into_iter();
         let rows = rows.filter(|row| row.error.as_deref() == Some("forgotten"));
-        rows.filter_map(|row| row.forgotten.map(|it| (it, row.attempt))).collect::<Vec<_>>()
+        rows.filter_map(|row| row.forgotten.map(|it| (it, row.attempt.attempt))).collect::<Vec<_>>()
     };
     let tell = async |count: u32| {
         for _ in 0..count {

@@ -187,7 +187,7 @@ fn any_damage_of_a_backup_is_found() {
     for file in files {
         let whole = std::fs::read(&file).unwrap();
         // Zeros of a header are checked as one.
-        let some = |at: &usize| at % 11 == 0 && (*at < 1000 || *at > 4080);
+        let some = |at: &usize| at.is_multiple_of(11) && (*at < 1000 || *at > 4080);
         for at in (0..whole.len()).filter(some) {
             for bit in [1, 0x20] {
                 let mut bad = whole.clone();

@@ -1,7 +1,7 @@
 //! How the broadcasts of a workspace come along, for those who watch.
 //!
 //! While somebody watches, one task of the workspace counts the recipients of what is under way, at
-//! most twice a second and less often where that takes long, and at once when it is notified that one
+//! most twice a second and less often where that takes long, and at once when it hears that one
 //! changed its status. Nothing is counted or sent for an outcome, and nothing at all while nobody
 //! watches. Who reads slowly sees the newest counts only.
 

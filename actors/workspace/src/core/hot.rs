@@ -175,10 +175,8 @@ impl HotState {
                 self.otps.insert(Otp { delivery: Delivery::Sent, unsettled: 0, ..otp });
                 self.otps.extras.set_test(id);
             }
-            Event::OtpNoted { id, ref notes } => {
-                if self.otps.find(id).is_some() {
-                    self.otps.extras.set_notes(id, notes.clone());
-                }
+            Event::OtpNoted { id, ref notes } if self.otps.find(id).is_some() => {
+                self.otps.extras.set_notes(id, notes.clone());
             }
             Event::OtpCaller { caller, at } => {
                 self.advance(at);

@@ -154,8 +154,8 @@ pub(crate) fn forget(context: &mut Context<'_>, names: &Names) {
     }
 }
 
-/// Forgets the windows of a name and what was reported of it, and notes when its contact was deleted:
-/// now.
+/// Forgets the windows of a name and what was reported of it, and notes that its contact was
+/// deleted now.
 pub(crate) fn forget_name(context: &mut Context<'_>, name: &PartyId) {
     let now = context.now().as_millis().to_be_bytes();
     let key = deleted_key(&context.core.id, name);
