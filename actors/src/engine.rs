@@ -34,6 +34,7 @@ mod health;
 pub(crate) mod hold;
 pub(crate) mod hot_states;
 pub(crate) mod key_check;
+mod opened;
 mod reencrypt;
 mod root;
 mod sandbox_reports;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use postrider_domain::MasterKeys;
 use postrider_runtime::random;
-use postrider_store::copies::{CopyError, Import, Loaded, Plan, frame_of};
+use postrider_store::copies::{CopyError, Import, Loaded, RestorePlan, frame_of};
 use postrider_store::{ArchiveCounts, LoadedSnapshot, LogId, Mark, Position, rebase};
 use postrider_workspace::snapshots::Rebases;
 
@@ -53,7 +53,7 @@ pub fn restore_backup(
     position: Option<Position>,
     target: Target<'_>,
 ) -> Result<Made, CopyError> {
-    let plan = Plan::new(from, position)?;
+    let plan = RestorePlan::new(from, position)?;
     let import = Import::begin(target.dir)?;
     let Loaded { header, written, states, .. } = import.load(&plan.archive())?;
     plan.check_archive(&header, &written)?;

@@ -2,20 +2,17 @@
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use dashmap::DashMap;
-use hashbrown::HashMap;
 use ractor::{Actor, ActorRef};
 
 use crate::access::Access;
 use crate::admin::Admin;
 use crate::audit::AuditLog;
-use crate::copies::DataSource;
 use crate::metrics::CommitTimes;
 use postrider_broadcast::{Broadcasts, recover};
 use postrider_channel::sandbox::Sandbox;
-use postrider_domain::{AuditEntry, Timestamp, WorkspaceId};
+use postrider_domain::{AuditEntry, WorkspaceId};
 use postrider_number::Numbers;
 use postrider_number::providers::Providers;
 use postrider_number::record::Stored;
@@ -25,16 +22,13 @@ use postrider_runtime::{Hold, ScanPool};
 use postrider_store::memory::MemoryStore;
 use postrider_store::rebase;
 use postrider_store::snapshot::{SnapshotDir, SnapshotError};
-use postrider_store::{
-    Change, Log, LogStore, Position, Store, StoreError, View, Writer, WriterOptions,
-};
+use postrider_store::{Change, Log, Store, StoreError, View, Writer, WriterOptions};
 use postrider_webhook::Webhooks;
 use postrider_workspace::snapshots;
 use postrider_workspace::snapshots::{Rebases, Replay};
 
 use postrider_workspace::actor::snapshots::Snapshots;
 use postrider_workspace::contacts;
-use postrider_workspace::core::hot::HotState;
 use postrider_workspace::core::otp::pumping_guard::Guard;
 use postrider_workspace::core::records;
 use postrider_workspace::inbox::deletion;
@@ -46,6 +40,7 @@ use postrider_workspace::recovered::Recovered;
 use postrider_workspace::removal;
 use postrider_workspace::templates::sync as template_sync;
 
+use super::opened::Opened;
 use super::root::{Root, RootMessage};
 use super::sandbox_reports;
 use super::space::Space;
@@ -62,44 +57,6 @@ use postrider_workspace::services::Services;
 /// Records that one commit of the start changes.
 const CHANGES_AT_ONCE: usize = 100;
 
-/// What was read from the disk.
-struct Opened {
-    store: Arc<dyn Store>,
-    /// The same store, if it is in a directory.
-    on_disk: Option<Arc<LogStore>>,
-    /// The snapshots and where the newest stands.
-    snapshots: Option<(Arc<SnapshotDir>, Position)>,
-    /// The rebases of the clock that the journal comes past.
-    rebases: Rebases,
-    writer: Writer,
-    /// The hot states, of those workspaces that have one.
-    hot: HashMap<WorkspaceId, HotState>,
-    /// Those whose events cannot be read: their actors find that out, and say so.
-    damaged: Vec<WorkspaceId>,
-    workspaces: Vec<WorkspaceId>,
-    /// Deleted ones of which rows are left.
-    removed: Vec<WorkspaceId>,
-    /// Those in which conversations are being deleted.
-    deleting: Vec<WorkspaceId>,
-    numbers: Vec<Stored>,
-    /// What is to be noted of the master keys.
-    fingerprints: Vec<Change>,
-    /// Secrets under the current master key that were under an earlier one.
-    resealed: Vec<Change>,
-    clock_offset: Duration,
-    /// The latest moment of what is durable.
-    durable: Option<Timestamp>,
-    broadcasts: recover::Found,
-}
-
-impl Opened {
-    /// What copies are made of.
-    fn data(&self) -> Option<DataSource> {
-        let dir = self.snapshots.as_ref().map(|(dir, _)| Arc::clone(dir));
-        self.on_disk.clone().zip(dir).map(|(store, dir)| DataSource::new(store, dir))
-    }
-}
-
 pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> {
     let opened = read(&options).await?;
     start_clock(&options.clock, &opened);
@@ -109,8 +66,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
     see_to_records(&view, &opened).await?;
     let numbers = Arc::new(numbers(&options, &sandbox, &opened.numbers, &hold));
-    let admission = admission(&options);
-    let snapshots = snapshots(&options, &opened);
+    let (admission, snapshots) = (admission(&options), snapshots(&options, &opened));
     let broadcasts = broadcasts(&options, &opened, &numbers);
     let space = options.measure().map(Space::new);
     let (data, snapshot_dir) = (opened.data(), opened.snapshots.map(|(dir, _)| dir));

@@ -1,8 +1,8 @@
 //! The echo servers are the references of the HTTP rows.
 //!
 //! An axum handler reads a small JSON body and answers another. The bare echo does nothing else.
-//! The durable one answers when a record is synced, one for each request, which is the least that any
-//! server with the engine's promise has to do.
+//! The durable one answers when a record is synced, one for each request, which is the least that
+//! any server with the engine's promise has to do.
 
 use std::net::SocketAddr;
 

@@ -1,6 +1,7 @@
-//! `otp_send_http` and `otp_verify_http`: the whole server, against an echo of the same framework
-//! that makes each request durable. `otp_send_http_echo` is the same against an echo that does not,
-//! `otp_send_http_256` the first with 256 connections.
+//! `otp_send_http` and `otp_verify_http`: the whole server, against an echo that is durable too.
+//!
+//! `otp_send_http_echo` is the same against an echo that makes nothing durable, `otp_send_http_256`
+//! the first with 256 connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -60,6 +60,12 @@ class Operation:
         return self.names[0] == "admin"
 
 
+def is_file(operation: Schema) -> bool:
+    """Whether it answers with a file, which commands fetch and these clients do not."""
+    content = operation["responses"].get("200", {}).get("content", {})
+    return "application/octet-stream" in content
+
+
 class Document:
     """The document, with the clients' names of its operations."""
 
@@ -71,7 +77,9 @@ class Document:
         for path, item in text["paths"].items():
             if path.startswith(("/v1/", "/admin/v1/")):
                 raw |= {
-                    item[it]["operationId"]: (path, it, item[it]) for it in METHODS if it in item
+                    item[it]["operationId"]: (path, it, item[it])
+                    for it in METHODS
+                    if it in item and not is_file(item[it])
                 }
         for id in [*raw, *names]:
             if id not in raw or id not in names:

@@ -20,6 +20,9 @@ export const reference = (schema) => {
   return schema.$ref.split("/").at(-1);
 };
 
+/** Whether it answers with a file, which commands fetch and this client does not. */
+const isFile = (operation) => "application/octet-stream" in (operation.responses["200"]?.content ?? {});
+
 /** The document's schemas with our names, each flat, and its operations. */
 export class Document {
   constructor(text, names) {
@@ -77,7 +80,7 @@ export class Document {
     const raw = {};
     for (const [path, item] of Object.entries(this.text.paths)) {
       if (!/^\/(admin\/)?v1\//.test(path)) continue;
-      for (const method of METHODS.filter((it) => item[it])) {
+      for (const method of METHODS.filter((it) => item[it] && !isFile(item[it]))) {
         raw[item[method].operationId] = { path, method, operation: item[method] };
       }
     }

@@ -9,6 +9,7 @@ import { client, refused, take, withFake } from "./server.js";
 interface Operation {
   operationId: string;
   parameters?: { name: string }[];
+  responses: Record<string, { content?: Record<string, unknown> }>;
 }
 
 const read = (name: string): unknown => JSON.parse(readFileSync(process.env[name] ?? "", "utf8"));
@@ -17,7 +18,9 @@ const document = read("POSTRIDER_OPENAPI") as { paths: Record<string, Record<str
 
 const operations = Object.entries(document.paths)
   .filter(([path]) => /^\/(admin\/)?v1\//.test(path))
-  .flatMap(([path, item]) => Object.entries(item).map(([method, it]) => ({ path, method, ...it })));
+  .flatMap(([path, item]) => Object.entries(item).map(([method, it]) => ({ path, method, ...it })))
+  // Commands fetch files; the clients do not.
+  .filter((it) => !("application/octet-stream" in (it.responses["200"]?.content ?? {})));
 
 const camel = (name: string): string =>
   name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());

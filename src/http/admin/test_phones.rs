@@ -21,7 +21,7 @@ pub(crate) fn routes() -> Routes {
 #[schema(as = NewTestPhones, example = json!({"phones": {"+15550100001": "123456"}}))]
 pub(crate) struct TestPhonesBody {
     /// Each phone with the code that verifies there, of 4 to 8 digits: at most 50.
-    #[schema(value_type = Object, example = json!({"+15550100001": "123456"}))]
+    #[schema(example = json!({"+15550100001": "123456"}))]
     phones: BTreeMap<String, String>,
 }
 

@@ -378,7 +378,7 @@ mod tests {
         }
         for (operation, name, _) in PARAMETERS {
             let count = parameters(&mut document, operation, name).count();
-            assert!(count == 1 || *operation == "*" && count == 20, "{operation} {name}: {count}");
+            assert!(count == 1 || *operation == "*" && count == 22, "{operation} {name}: {count}");
         }
     }
 }

@@ -79,7 +79,7 @@ pub(crate) struct SendOtpBody<'a> {
     reference: Option<Cow<'a, str>>,
     /// At most 16 strings that are kept with the request, with keys of at most 40 characters and
     /// values of at most 256.
-    #[schema(value_type = Option<Object>, example = json!({"flow": "sign-in"}))]
+    #[schema(example = json!({"flow": "sign-in"}))]
     metadata: Option<BTreeMap<String, String>>,
 }
 

@@ -194,7 +194,9 @@ async fn numbers_are_listed_without_secrets_and_outlive_a_restart() {
     let id = rig.number["id"].as_str().unwrap().to_owned();
     assert_eq!(rig.number["callback_path"], format!("/channels/cloud-api/{id}"));
     let list = rig.server.admin().get(NUMBERS).await;
-    assert_eq!(list.ok()["data"][0], rig.number);
+    let listed = &list.ok()["data"][0];
+    let is_listed = |(field, value): (&String, &Value)| listed[field] == *value;
+    assert!(rig.number.as_object().unwrap().iter().all(is_listed), "{listed}");
     for secret in [TOKEN, APP_SECRET, VERIFY_TOKEN] {
         assert!(!list.text().contains(secret));
         assert!(!rig.number.to_string().contains(secret));

@@ -30,7 +30,7 @@ pub struct BackupDir {
 
 /// The files that a restore needs, and how far it goes.
 #[derive(Debug)]
-pub struct Plan {
+pub struct RestorePlan {
     dir: PathBuf,
     log: LogId,
     archive: Part,
@@ -202,7 +202,7 @@ fn read_piece(
     Ok(hashing.written())
 }
 
-impl Plan {
+impl RestorePlan {
     /// What a restore of the backup in `dir` needs, to its end or to a position.
     ///
     /// # Errors

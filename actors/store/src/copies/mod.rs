@@ -9,7 +9,7 @@ mod manifest;
 #[cfg(test)]
 mod tests;
 
-pub use backup::{BackupDir, Plan};
+pub use backup::{BackupDir, RestorePlan};
 pub use error::CopyError;
 pub use hashing::{Written, write_file};
 pub use import::{Import, Loaded, frame_of, read_archive};

@@ -70,7 +70,7 @@ fn backup(dir: &Path) -> LogStore {
 
 /// What a restore does, but for the states.
 fn restore(from: &Path, to: &Path, position: u64) -> Result<Mark, CopyError> {
-    let plan = Plan::new(from, Some(Position(position)))?;
+    let plan = RestorePlan::new(from, Some(Position(position)))?;
     let import = Import::begin(to)?;
     let loaded = import.load(&plan.archive())?;
     plan.check_archive(&loaded.header, &loaded.written)?;
@@ -172,7 +172,7 @@ fn a_backup_takes_only_what_follows_it() {
 
 /// Reads all of a backup.
 fn read(from: &Path) -> Result<Mark, CopyError> {
-    let plan = Plan::new(from, Some(Position(5)))?;
+    let plan = RestorePlan::new(from, Some(Position(5)))?;
     let (header, _, written) = read_archive(&plan.archive(), |_, _| Ok(()))?;
     plan.check_archive(&header, &written)?;
     plan.commits(header.at, &mut |_| Ok(()))
