@@ -1,9 +1,9 @@
 //! What the channel has told of names that no contact has, or has no more.
 //!
 //! [`Table::Aliases`] has, under `workspace ‖ 0`: `i ‖ id` the phone that was reported together
-//! with the channel's id of a person, when no contact had either; and `m ‖ name` what a phone or an
-//! id was changed to, by the last notice of it. Both begin with the version (1) and the moment (u64,
-//! big endian); then come the phone (u64, 0 for none) and the id's text.
+//! with the channel's id of a person, when no contact had either; and `m ‖ name` what a phone or
+//! an id was changed to, by the last notice of it. Both begin with the version (1) and the moment
+//! (u64, big endian); then come the phone (u64, 0 for none) and the id's text.
 //!
 //! With them a message finds its writer whatever is told first: an older notice does not undo a
 //! newer one, and what was written before a change and comes after it belongs to the same person.
