@@ -1,7 +1,8 @@
 //! Serves the engine of `postrider-actors` over HTTP: a thin edge, settings, and a command line.
 //!
-//! [`Server::start`] starts everything from [`settings::Settings`]. [`app`] is only the router, for
-//! an engine that was started elsewhere, and [`serve`] is the accept loop for such a router.
+//! [`Server::start`] starts everything from [`settings::Settings`]. [`app`] is only the
+//! interface, for an engine that was started elsewhere: a router to mount, or for [`serve`], the
+//! accept loop.
 
 mod banner;
 mod boot;

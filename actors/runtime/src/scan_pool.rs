@@ -134,13 +134,25 @@ impl<K: Clone + Eq + Hash + Send + 'static> ScanPool<K> {
 }
 
 /// Runs `work` on a thread of its own, because only a privileged thread gets its priority back.
+/// Where the system has no thread left it runs on this one: a scan that never ran would keep its
+/// place for ever.
 fn at_low_priority(work: impl FnOnce() + Send) {
+    let mut work = Some(work);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let thread = std::thread::Builder::new().name("scan".to_owned());
+        let started = thread.spawn_scoped(scope, || {
             lower_priority();
-            work();
+            if let Some(work) = work.take() {
+                work();
+            }
         });
+        if let Err(error) = started {
+            tracing::warn!(%error, "a scan has no thread of its own");
+        }
     });
+    if let Some(work) = work.take() {
+        work();
+    }
 }
 
 /// Lowers the priority of this thread.

@@ -96,6 +96,7 @@ fn renew_logs(
     if !is_of_known_version(dir).map_err(io_failed)? {
         return Ok(());
     }
+    remove_copies(dir).map_err(io_failed)?;
     let mut logs = logs(dir).map_err(io_failed)?;
     logs.sort_unstable();
     let newest = logs.last().map(|(id, _)| *id);
@@ -120,18 +121,25 @@ fn is_of_known_version(dir: &Path) -> io::Result<bool> {
     }
 }
 
-/// The logs and their numbers. Removes unfinished copies.
+/// Removes unfinished copies.
+fn remove_copies(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(|name| name.ends_with(COPY_SUFFIX)) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// The logs and their numbers.
 fn logs(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut logs = Vec::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        if name.ends_with(COPY_SUFFIX) {
-            fs::remove_file(entry.path())?;
-        } else if let Some(id) = name.strip_suffix(LOG_SUFFIX).and_then(|id| id.parse().ok()) {
-            logs.push((id, entry.path()));
-        }
+        let id = name.to_str().and_then(|name| name.strip_suffix(LOG_SUFFIX)?.parse().ok());
+        logs.extend(id.map(|id| (id, entry.path())));
     }
     Ok(logs)
 }
@@ -141,7 +149,12 @@ pub(super) fn sync_newest_log(dir: &Path) -> Result<(), StoreError> {
     let newest = logs(dir).map_err(io_failed)?.into_iter().max();
     // Between two logs there may be none for a moment.
     let Some((_, log)) = newest else { return Ok(()) };
-    File::open(log).and_then(|log| log.sync_data()).map_err(io_failed)
+    match File::open(log) {
+        Ok(log) => log.sync_data().map_err(io_failed),
+        // Whoever opens the view again meanwhile syncs what there is, and what follows does too.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(io_failed(error)),
+    }
 }
 
 fn renew_log(dir: &Path, id: u64, log: &Path, bytes: u64) -> io::Result<()> {
