@@ -6,7 +6,10 @@
 
 mod banner;
 mod boot;
+mod bound;
 mod connections;
+pub mod csv_cell;
+mod engine_options;
 mod head_check;
 mod http;
 mod hyper_timer;
@@ -14,10 +17,12 @@ mod listeners;
 pub mod logging;
 mod metrics;
 mod places;
+mod refusal_pause;
 mod serve;
 mod server;
 pub mod settings;
 mod tls;
+mod traces;
 mod ui;
 mod write_timeout;
 

@@ -6,11 +6,15 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use metrics::{Counter, Histogram, Key, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::{
-    BuildError, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
+    BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
 
 /// How often histogram samples are folded into their buckets. Until then every sample takes memory.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// How long it takes until the next channel of a code has its turn: seconds, not milliseconds.
+const FAILOVER: &str = "postrider_otp_failover_seconds";
+const FAILOVER_BUCKETS: [f64; 8] = [0.1, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
 /// Upper bounds of the histograms' buckets, in seconds.
 const BUCKETS: [f64; 14] =
@@ -35,7 +39,10 @@ impl Metrics {
     /// # Errors
     /// The builder of the recorder refuses an empty list of buckets; ours is not empty.
     pub fn new() -> Result<Self, BuildError> {
-        let recorder = PrometheusBuilder::new().set_buckets(&BUCKETS)?.build_recorder();
+        let recorder = PrometheusBuilder::new()
+            .set_buckets(&BUCKETS)?
+            .set_buckets_for_metric(Matcher::Full(FAILOVER.to_owned()), &FAILOVER_BUCKETS)?
+            .build_recorder();
         recorder.describe_counter(
             "postrider_http_requests_total".into(),
             None,
@@ -54,6 +61,16 @@ impl Metrics {
     #[must_use]
     pub fn recorder(&self) -> Arc<dyn Recorder + Send + Sync> {
         self.recorder.clone()
+    }
+
+    /// Says what the counters of this name count.
+    pub(crate) fn describe_counter(&self, name: &'static str, what: &'static str) {
+        self.recorder.describe_counter(name.into(), None, what.into());
+    }
+
+    /// The counter of this name and these labels.
+    pub(crate) fn counter(&self, key: Key) -> Counter {
+        self.recorder.register_counter(&key, &METADATA)
     }
 
     /// All metrics in the text format of Prometheus.
@@ -121,6 +138,11 @@ impl RouteMeter {
     pub(crate) fn new(route: &str, method: &'static str) -> Self {
         let (answered, took) = Default::default();
         Self { inner: Arc::new(Inner { route: route.to_owned(), method, answered, took }) }
+    }
+
+    /// Whether this is the same meter.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     /// The route's path template.

@@ -20,9 +20,10 @@ use tokio::sync::Semaphore;
 
 use crate::connections::{Connections, Member};
 use crate::head_check::HeadCheck;
-use crate::http::{App, ConnectionTimer, InReserve, Peer};
+use crate::http::{Answering, App, ConnectionTimer, InReserve, Overloaded, Peer, Starting};
 use crate::hyper_timer::HyperTimer;
 use crate::places::{Place, PlaceLimits, Places};
+use crate::refusal_pause::RefusalPause;
 use crate::tls::{Tls, Transport};
 use crate::write_timeout::WriteTimeout;
 
@@ -71,12 +72,39 @@ impl Drop for Lingering {
     }
 }
 
+/// What answers requests.
+pub(crate) trait Answers: Clone + Send + Sync + 'static {
+    fn answer(&self, request: Request<Body>) -> Answering;
+}
+
+impl Answers for App {
+    fn answer(&self, request: Request<Body>) -> Answering {
+        Self::answer(self, request)
+    }
+}
+
+impl Answers for Starting {
+    fn answer(&self, request: Request<Body>) -> Answering {
+        Self::answer(self, request)
+    }
+}
+
 /// Serves `app` until `stop` resolves to the grace period. Then it accepts no more connections,
 /// answers requests in progress (with `Connection: close`), and returns the connections that are
 /// still open when the grace period is over.
 pub async fn serve(
     listener: TcpListener,
     app: App,
+    options: ServeOptions,
+    stop: impl Future<Output = Duration>,
+) -> Lingering {
+    serve_with(listener, app, options, stop).await
+}
+
+/// The same for anything that answers.
+pub(crate) async fn serve_with(
+    listener: TcpListener,
+    app: impl Answers,
     options: ServeOptions,
     stop: impl Future<Output = Duration>,
 ) -> Lingering {
@@ -178,13 +206,13 @@ async fn secured(stream: TcpStream, options: &ServeOptions) -> Option<Transport>
 }
 
 /// A client that is connected.
-struct Client {
-    app: App,
+struct Client<A> {
+    app: A,
     peer: SocketAddr,
     place: Place,
 }
 
-impl Client {
+impl<A: Answers> Client<A> {
     /// Answers its requests until it or the server closes the connection.
     async fn serve(
         self,
@@ -192,8 +220,8 @@ impl Client {
         options: &ServeOptions,
         member: &Member,
     ) -> hyper::Result<()> {
-        let timer = LazyTimer::default();
-        let service = service_fn(|request| self.answer(request, &timer));
+        let (timer, pause) = (LazyTimer::default(), RefusalPause::default());
+        let service = service_fn(|request| self.answer(request, &timer, &pause));
         let io = WriteTimeout::new(TokioIo::new(HeadCheck::new(stream)), options.write_timeout);
         let mut connection = pin!(
             http1::Builder::new()
@@ -218,6 +246,7 @@ impl Client {
         &self,
         request: Request<Incoming>,
         timer: &LazyTimer,
+        pause: &RefusalPause,
     ) -> Result<Response<Body>, Infallible> {
         let mut request = request.map(Body::new);
         let extensions = request.extensions_mut();
@@ -229,6 +258,9 @@ impl Client {
             extensions.insert(InReserve);
         }
         let mut response = self.app.answer(request).await;
+        if response.extensions().get::<Overloaded>().is_some() {
+            pause.wait(timer).await;
+        }
         if is_reserved {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }

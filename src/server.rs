@@ -4,27 +4,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_actors::MailOptions;
-use postrider_actors::clock::{Clock, ClockOptions, Stopwatch};
-use postrider_actors::domain::OptOutWords;
-use postrider_actors::{
-    AddressRules, AdmissionOptions, AuditOptions, BroadcastOptions, CloudApiOptions,
-    DeliveriesKept, DirectorySpace, Engine, EngineOptions, EventOptions, GuardOptions,
-    MessageOptions, PeopleOptions, Prices, SandboxOptions, ShutdownError, StartError,
-    WebhookOptions,
-};
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use postrider_actors::clock::Stopwatch;
+use postrider_actors::{Engine, EngineOptions, ShutdownError, StartError};
 use tokio::task::JoinHandle;
 
 use crate::banner::Banner;
 use crate::boot::{self, BootError, DataDir};
-use crate::http::{App, AppOptions, Drain, app, apps};
+use crate::bound::{Bound, Listening, answering};
+use crate::engine_options::engine_options;
+use crate::http::{AppOptions, Drain, Starting, app, apps};
 use crate::listeners::{exposure, serve_options};
 use crate::metrics::Metrics;
-use crate::serve::{Lingering, ServeOptions, serve};
+use crate::serve::Lingering;
 use crate::settings::{Secret, Settings};
 use crate::tls::{Tls, TlsError};
+use crate::traces::Exporter;
 
 /// Starts servers.
 #[derive(Debug)]
@@ -42,6 +36,7 @@ pub struct RunningServer {
     grace: Duration,
     drain: Drain,
     upkeep: AbortOnDrop,
+    exporter: Option<Exporter>,
     directory: DataDir,
     /// What encrypts the connections of each listener.
     tls: Vec<Arc<Tls>>,
@@ -71,20 +66,20 @@ impl Server {
         let directory =
             DataDir::open(&settings.server.data_dir, settings.server.data_group_access)?;
         let listener = Bound::to(settings.server.listen).await?;
-        let admin_listener = match settings.admin.listen {
-            Some(address) => Some(Bound::to(address).await?),
-            None => None,
-        };
+        let admin_listener = Bound::to_any(settings.admin.listen).await?;
         let (admin_token, token_source) =
             boot::admin_token(&directory, settings.admin.token.as_ref())?;
         let metrics = Metrics::new()?;
-        let options = engine_options(&settings, &directory, &metrics)?;
-        let engine = Engine::start(options).await.map_err(|error| match error {
-            StartError::ClockMoved(ahead) => {
-                BootError::ClockMoved { path: directory.path().to_owned(), ahead }
-            }
-            error => error.into(),
-        })?;
+        let (options, exporter) = followed_options(&settings, &directory, &metrics)?;
+        let mut app_options = AppOptions::new(&settings, admin_token, metrics.clone());
+        let (rebuilding, clock) = (options.rebuilding.clone(), options.clock.clone());
+        let door =
+            |is_for_operators| Starting::new(&rebuilding, &clock, &app_options, is_for_operators);
+        let mut doors = vec![(&listener, door(admin_listener.is_none()), &to_clients)];
+        doors.extend(admin_listener.as_ref().map(|bound| (bound, door(true), &to_operators)));
+        let starting = Box::pin(Engine::start(options));
+        let started = Box::pin(answering(starting, rebuilding.begun(), &doors)).await;
+        let engine = started.map_err(|error| refused(error, &directory))?;
         let (demo_key, warnings) = if settings.sandbox.enabled {
             (Some(boot::prepare_demo(&engine, &directory).await?), Vec::new())
         } else {
@@ -97,7 +92,6 @@ impl Server {
         let banner = banner.with_sign_in(boot::sign_in_link(&settings, &engine).await?);
         let banner = banner.with_warnings(warnings.clone()).with_settings(&settings);
         let banner = banner.with_admin(admin_listener.as_ref().map(|bound| bound.address));
-        let mut app_options = AppOptions::new(&settings, admin_token, metrics.clone());
         app_options.dashboard.address = listener.address;
         app_options.warnings = warnings;
         let drain = app_options.drain.clone();
@@ -120,50 +114,23 @@ impl Server {
             grace: settings.shutdown.grace_seconds,
             drain,
             upkeep,
+            exporter,
             directory,
             tls,
         })
     }
 }
 
-/// A listener that is bound and accepts nothing yet.
-struct Bound {
-    listener: TcpListener,
-    address: SocketAddr,
-}
-
-impl Bound {
-    async fn to(address: SocketAddr) -> Result<Self, BootError> {
-        let unbound = |source| BootError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(unbound)?;
-        let address = listener.local_addr().map_err(unbound)?;
-        Ok(Self { listener, address })
-    }
-
-    fn serve(self, app: App, options: ServeOptions) -> Listening {
-        let (stop, stopped) = oneshot::channel();
-        // Dropping the server drops the sender, which stops the accept loop without a grace period.
-        let stopped = async { stopped.await.unwrap_or(Duration::ZERO) };
-        let serving = tokio::spawn(serve(self.listener, app, options, stopped));
-        Listening { address: self.address, stop, serving }
-    }
-}
-
-/// A listener that is served.
-struct Listening {
-    address: SocketAddr,
-    stop: oneshot::Sender<Duration>,
-    serving: JoinHandle<Lingering>,
-}
-
-impl Listening {
-    /// Has it accept no more, and end within the grace period.
-    fn stop(self, grace: Duration) -> JoinHandle<Lingering> {
-        if self.stop.send(grace).is_err() {
-            tracing::warn!("the server had stopped serving before");
-        }
-        self.serving
-    }
+/// The engine's options, and what sends the spans of its requests.
+fn followed_options(
+    settings: &Settings,
+    directory: &DataDir,
+    metrics: &Metrics,
+) -> Result<(EngineOptions, Option<Exporter>), BootError> {
+    let mut options = engine_options(settings, directory, metrics)?;
+    let exporter;
+    (options.traces, exporter) = Exporter::start(&settings.traces, &options.clock, metrics)?;
+    Ok((options, exporter))
 }
 
 impl RunningServer {
@@ -215,7 +182,7 @@ impl RunningServer {
     /// # Errors
     /// [`StopError`] when not everything finished within the grace period.
     pub async fn shutdown(self) -> Result<(), StopError> {
-        let Self { engine, grace, drain, main, admin, upkeep, directory, .. } = self;
+        let Self { engine, grace, drain, main, admin, upkeep, exporter, directory, .. } = self;
         let watch = Stopwatch::start();
         drain.begin();
         // A quarter of the grace period is reserved for the engine, however slow the clients are.
@@ -232,6 +199,9 @@ impl RunningServer {
         if cut > 0 {
             tracing::warn!(connections = cut, "cut connections whose clients were not done");
         }
+        if let Some(exporter) = exporter {
+            exporter.finish().await;
+        }
         drop((upkeep, directory));
         Ok(finished?)
     }
@@ -243,155 +213,20 @@ impl std::fmt::Debug for RunningServer {
     }
 }
 
+fn refused(error: StartError, directory: &DataDir) -> BootError {
+    match error {
+        StartError::ClockMoved(ahead) => {
+            BootError::ClockMoved { path: directory.path().to_owned(), ahead }
+        }
+        error => error.into(),
+    }
+}
+
 /// A task that is aborted when this is dropped.
 struct AbortOnDrop(JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-/// The free bytes below which nothing more is made. A tenth of a small disk is enough where nobody
-/// has set them.
-fn free_bytes_min(settings: &Settings, directory: &DataDir) -> u64 {
-    const AUTO: u64 = 1 << 30;
-    settings.storage.free_bytes_min.unwrap_or_else(|| {
-        let space = DirectorySpace(directory.path().to_owned());
-        // Where the file system does not say how large it is, the engine logs it when it measures.
-        space.total_bytes().map_or(AUTO, |total| AUTO.min(total / 10))
-    })
-}
-
-fn broadcast_options(settings: &Settings) -> BroadcastOptions {
-    BroadcastOptions {
-        recipients_max: settings.broadcasts.max_recipients,
-        max_lateness: Duration::from_secs(settings.broadcasts.max_lateness_seconds),
-        kept_for: settings.broadcasts.kept_days,
-        pause_failure_percent: settings.broadcasts.pause_failure_percent,
-        pause_failure_min: settings.broadcasts.pause_failure_min,
-    }
-}
-
-fn engine_options(
-    settings: &Settings,
-    directory: &DataDir,
-    metrics: &Metrics,
-) -> Result<EngineOptions, BootError> {
-    let master_keys = boot::master_keys(directory, &settings.secrets)?;
-    let defaults = EngineOptions::on_disk(directory.path(), master_keys);
-    Ok(EngineOptions {
-        limits: settings.limits,
-        clock: Clock::with_options(ClockOptions {
-            step: settings.clock.step_seconds,
-            ahead_max: settings.clock.ahead_max_seconds,
-            rest: settings.clock.rest_seconds,
-        }),
-        allow_moved_clock: settings.sandbox.enabled,
-        number_messages_per_second: settings.number_messages_per_second,
-        prices: prices(settings),
-        opt_out: OptOutWords::new(&settings.opt_out.stop_words, &settings.opt_out.start_words),
-        messages: message_options(settings),
-        broadcasts: broadcast_options(settings),
-        guard: GuardOptions {
-            unverified_per_prefix_hour: settings.guard.unverified_per_prefix_hour,
-            mode: settings.guard.mode,
-        },
-        admission: AdmissionOptions {
-            in_flight_per_workspace: settings.admission.in_flight_per_workspace,
-            in_flight_total: settings.admission.in_flight_total,
-        },
-        otps_per_workspace_max: settings.admission.otps_per_workspace_max,
-        queued_bytes_max: settings.storage.queued_bytes_max,
-        snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
-        segment_bytes: settings.storage.segment_bytes,
-        free_bytes_min: free_bytes_min(settings, directory),
-        sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
-        events: event_options(settings),
-        audit: AuditOptions { kept_for: settings.audit.kept_days },
-        webhooks: webhook_options(settings),
-        cloud_api: CloudApiOptions {
-            base_url: settings.cloud_api.base_url.clone(),
-            version: settings.cloud_api.version.clone(),
-            extra_roots: boot::certificates(settings.cloud_api.ca_file.as_deref())?,
-            connect_timeout: settings.cloud_api.connect_timeout_seconds,
-            timeout: settings.cloud_api.timeout_seconds,
-        },
-        mail: mail_options(settings)?,
-        people: people_options(settings),
-        recorder: Some(metrics.recorder()),
-        ..defaults
-    })
-}
-
-/// The outgoing mail server, when one is configured.
-fn mail_options(settings: &Settings) -> Result<Option<MailOptions>, BootError> {
-    let email = &settings.email;
-    let Some(from) = email.from.clone().filter(|_| !email.host.is_empty()) else {
-        return Ok(None);
-    };
-    let given = |text: &String| (!text.is_empty()).then(|| text.clone());
-    Ok(Some(MailOptions {
-        host: email.host.clone(),
-        port: email.port,
-        tls: email.tls,
-        extra_roots: boot::certificates(email.ca_file.as_deref())?,
-        login: given(&email.user).map(|user| (user, email.password.clone())),
-        from,
-        from_name: given(&email.from_name),
-        timeout: email.timeout_seconds,
-    }))
-}
-
-const fn prices(settings: &Settings) -> Prices {
-    let prices = &settings.prices;
-    Prices {
-        otp: prices.otp,
-        text: prices.text,
-        template_utility: prices.template_utility,
-        template_marketing: prices.template_marketing,
-        template_authentication: prices.template_authentication,
-    }
-}
-
-fn people_options(settings: &Settings) -> PeopleOptions {
-    PeopleOptions {
-        session_idle: settings.dashboard.session_idle_seconds,
-        session_max: settings.dashboard.session_max_seconds,
-        session_requests_per_minute: settings.session_requests_per_minute,
-        password_sign_in: settings.dashboard.password_sign_in,
-    }
-}
-
-fn message_options(settings: &Settings) -> MessageOptions {
-    MessageOptions {
-        give_up: settings.messages.give_up_seconds,
-        unknown_after: settings.messages.unknown_after_seconds,
-        unsent_max: settings.messages.unsent_per_workspace_max,
-        kept_for: settings.messages.kept_days,
-        written_kept_for: settings.conversations.kept_days,
-    }
-}
-
-fn event_options(settings: &Settings) -> EventOptions {
-    EventOptions {
-        kept_for: settings.events.kept_days,
-        kept_max: settings.events.kept_events_max,
-        kept_bytes_max: settings.events.kept_bytes_max,
-    }
-}
-
-fn webhook_options(settings: &Settings) -> WebhookOptions {
-    WebhookOptions {
-        addresses: AddressRules {
-            allow_http: settings.webhooks.allow_http,
-            allowed_subnets: settings.webhook_subnets(),
-        },
-        requests_max: settings.webhooks.requests_max,
-        timeout: settings.webhooks.timeout_seconds,
-        deliveries: DeliveriesKept {
-            kept_max: settings.webhooks.deliveries_kept_max,
-            kept_for: settings.webhooks.deliveries_kept_days,
-        },
     }
 }

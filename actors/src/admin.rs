@@ -3,6 +3,7 @@
 mod clock_moves;
 mod entries;
 mod info;
+mod keys;
 mod numbers;
 mod removal;
 
@@ -12,13 +13,13 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use crate::access::{Access, CreatedKey, KeyInfo, NewKey};
+use crate::access::Access;
 use crate::audit::record_of;
 use clock_moves::ClockMoves;
 use postrider_domain::template::TemplateName;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{AuditContext, AuditEntry, Destinations};
-use postrider_domain::{KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
+use postrider_domain::{Limits, LimitsOverride, Timestamp, WorkspaceId};
 use postrider_people::People;
 use postrider_runtime::supervise::Placement;
 use postrider_runtime::task::detached;
@@ -188,12 +189,7 @@ impl Admin {
             Placement::Live(_) => self.settings(id).await.map_or(0, |it| it.otps),
             _ => 0,
         };
-        let state = match slot.placement() {
-            Placement::Idle => WorkspaceState::Idle,
-            Placement::Live(_) => WorkspaceState::Live,
-            Placement::Down { .. } => WorkspaceState::Restarting,
-            Placement::Parked(reason) => WorkspaceState::Parked(reason.to_string()),
-        };
+        let state = slot.placement().into();
         Ok(WorkspaceInfo {
             id: id.clone(),
             name: stored.profile.name,
@@ -305,54 +301,18 @@ impl Admin {
         Ok(())
     }
 
-    /// Makes a key. Its text is in the answer and nowhere else.
+    /// Deletes a workspace with everything in it; `name` repeats its name or id. Its traffic ends
+    /// before this returns. Its rows go in the background, and with the last one its id is free.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
-    pub async fn create_key(
+    /// [`DeleteWorkspaceError`]: there is none, the name is another one, or not now.
+    pub async fn delete_workspace(
         &self,
         id: &WorkspaceId,
-        new: NewKey,
-    ) -> Result<CreatedKey, AdminError> {
-        let (admin, id) = (self.clone(), id.clone());
-        detached(async move { admin.create_key_attached(&id, new).await }).await
-    }
-
-    async fn create_key_attached(
-        &self,
-        id: &WorkspaceId,
-        new: NewKey,
-    ) -> Result<CreatedKey, AdminError> {
-        self.shared.disk.admit(Footprint::Grows)?;
-        let _in_order = self.bucket_changes.lock().await;
-        self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
-        Ok(self.access.create_key(id, new, &self.caller).await.map_err(Unavailable::from)?)
-    }
-
-    /// A workspace's keys, oldest first.
-    ///
-    /// # Errors
-    /// [`AdminError::NoSuchWorkspace`].
-    pub async fn keys(&self, id: &WorkspaceId) -> Result<Vec<KeyInfo>, AdminError> {
-        self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
-        Ok(self.access.keys_of(id))
-    }
-
-    /// Revokes a key; it does not work any more when this returns.
-    ///
-    /// # Errors
-    /// [`AdminError`]: there is no such workspace or key, or not now.
-    pub async fn revoke_key(&self, id: &WorkspaceId, key: KeyId) -> Result<(), AdminError> {
-        let (admin, id) = (self.clone(), id.clone());
-        detached(async move { admin.revoke_key_attached(&id, key).await }).await
-    }
-
-    async fn revoke_key_attached(&self, id: &WorkspaceId, key: KeyId) -> Result<(), AdminError> {
-        self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
-        match self.access.revoke_key(id, key, &self.caller).await.map_err(Unavailable::from)? {
-            true => Ok(()),
-            false => Err(AdminError::NoSuchKey),
-        }
+        name: &str,
+    ) -> Result<(), DeleteWorkspaceError> {
+        let (admin, id, name) = (self.clone(), id.clone(), name.to_owned());
+        detached(async move { removal::delete(&admin, &id, &name).await }).await
     }
 
     /// Moves engine time forward; see [`Engine::advance_clock`](crate::Engine::advance_clock).

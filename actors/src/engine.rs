@@ -10,6 +10,7 @@ use crate::access::Access;
 use crate::admin::Admin;
 use crate::audit::{AuditLog, AuditOptions};
 use crate::copies::DataSource;
+use crate::operations::Operations;
 use postrider_broadcast::BroadcastOptions;
 use postrider_channel::cloud_api::CloudApiOptions;
 use postrider_channel::email::MailOptions;
@@ -19,15 +20,17 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Limits, OptOutWords, Prices, Timestamp, WorkspaceId};
 use postrider_number::providers::CustomChannel;
 use postrider_people::{People, PeopleOptions};
+use postrider_runtime::Traces;
 use postrider_runtime::clock::Clock;
-use postrider_store::{DirectorySpace, FreeSpace, Store};
+use postrider_store::{DirectorySpace, FreeSpace, Rebuilding, Store};
 use postrider_webhook::WebhookOptions;
 use postrider_workspace::Workspace;
-use postrider_workspace::core::settings::{GuardOptions, MessageOptions};
+use postrider_workspace::core::settings::{GuardOptions, MessageOptions, OtpOptions};
 use postrider_workspace::event_options::EventOptions;
 pub(crate) use postrider_workspace::services::Services;
 
 mod callbacks;
+pub(crate) mod checkpoints;
 pub(crate) mod clock_offset;
 mod disk;
 mod health;
@@ -35,6 +38,7 @@ pub(crate) mod hold;
 pub(crate) mod hot_states;
 pub(crate) mod key_check;
 mod opened;
+mod opening;
 mod reencrypt;
 mod root;
 mod sandbox_reports;
@@ -110,6 +114,8 @@ pub struct EngineOptions {
     pub messages: MessageOptions,
     /// What is done about codes that nobody submits.
     pub guard: GuardOptions,
+    /// How one-time passwords are sent and kept.
+    pub otp: OtpOptions,
     /// How much may be under way.
     pub admission: AdmissionOptions,
     /// Requests for one-time passwords that one workspace may hold in memory.
@@ -137,6 +143,9 @@ pub struct EngineOptions {
     pub number_messages_per_second: Option<u32>,
     /// Bytes of journal since the last snapshot, at the least, at which the next one is taken.
     pub snapshot_journal_bytes: u64,
+    /// Bytes of log since the last checkpoint, at the least, at which the next one is made; `None`:
+    /// none is made. With checkpoints a damaged view is built anew.
+    pub checkpoint_log_bytes: Option<u64>,
     /// Bytes of a file of the log.
     pub segment_bytes: u64,
     /// Free bytes of the disk below which nothing more is made; below half of it nothing is begun
@@ -146,10 +155,14 @@ pub struct EngineOptions {
     pub free_space: Option<Arc<dyn FreeSpace>>,
     /// Engine time.
     pub clock: Clock,
+    /// Tells, while it starts, how far a view is that is built anew.
+    pub rebuilding: Rebuilding,
     /// Whether it starts where engine time was moved ahead of the system's.
     pub allow_moved_clock: bool,
     /// Where metrics are registered; `None` is nowhere.
     pub recorder: Option<SharedRecorder>,
+    /// What collects the spans of requests that are followed.
+    pub traces: Traces,
 }
 
 impl EngineOptions {
@@ -175,6 +188,7 @@ impl EngineOptions {
             opt_out: OptOutWords::default(),
             messages: MessageOptions::default(),
             guard: GuardOptions::default(),
+            otp: OtpOptions::default(),
             admission: AdmissionOptions {
                 in_flight_per_workspace: 10_000,
                 in_flight_total: 50_000,
@@ -191,12 +205,15 @@ impl EngineOptions {
             channel: None,
             number_messages_per_second: None,
             snapshot_journal_bytes: 64 * 1024 * 1024,
+            checkpoint_log_bytes: None,
             segment_bytes: 16 * 1024 * 1024,
             free_bytes_min: 1 << 30,
             free_space: None,
             clock: Clock::system(),
+            rebuilding: Rebuilding::default(),
             allow_moved_clock: true,
             recorder: None,
+            traces: Traces::default(),
         }
     }
 }
@@ -234,10 +251,12 @@ struct Inner {
     shared: Arc<Services>,
     access: Access,
     admin: Admin,
+    operations: Operations,
     audit: AuditLog,
     people: People,
     sandbox: Arc<Sandbox>,
     data: Option<DataSource>,
+    checkpoints: Option<Arc<checkpoints::Checkpoints>>,
     root: ActorRef<root::RootMessage>,
 }
 
@@ -281,6 +300,12 @@ impl Engine {
         &self.inner.admin
     }
 
+    /// How the whole server does.
+    #[must_use]
+    pub fn operations(&self) -> &Operations {
+        &self.inner.operations
+    }
+
     /// The audit log: who changed what.
     #[must_use]
     pub fn audit(&self) -> &AuditLog {
@@ -303,6 +328,12 @@ impl Engine {
     #[must_use]
     pub fn data(&self) -> Option<&DataSource> {
         self.inner.data.as_ref()
+    }
+
+    /// What collects the spans of requests that are followed.
+    #[must_use]
+    pub fn traces(&self) -> &Traces {
+        &self.inner.shared.traces
     }
 
     /// Engine time.

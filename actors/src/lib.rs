@@ -60,10 +60,12 @@
 //! | make workspaces, keys, numbers; set limits and credits | [`Admin`] |
 //! | check keys and request limits | [`Access`] |
 //! | let people sign in, in roles | [`People`], [`Role`] |
+//! | see how a whole server does | [`Operations`] |
 //! | see who changed what | [`AuditLog`], [`Admin::by`], [`Workspace::by`] |
 //! | hand in what the Cloud API posts, signed, as it is | [`Engine::callbacks`] |
 //! | script what the channel does, read what it delivered | [`Sandbox`] |
 //! | move time, in tests too | [`Clock`], [`Engine::advance_clock`] |
+//! | follow requests into the engine | [`trace`], [`EngineOptions::traces`] |
 //! | copy the data, and make it of copies | [`copies`], [`Engine::data`] |
 //! | know the values and their rules | [`domain`] |
 //! | connect a number of the chat-app channel | [`Admin::connect_number`], [`NewProvider::CloudApi`] |
@@ -77,7 +79,7 @@
 pub use postrider_channel as channel;
 pub use postrider_domain as domain;
 pub use postrider_domain::{MasterKeys, Prices, Unavailable, UnavailableReason};
-pub use postrider_runtime::{BucketState, Clock, LazyTimer, Secret, clock, random};
+pub use postrider_runtime::{BucketState, Clock, LazyTimer, Secret, Traces, clock, random, trace};
 pub use postrider_store as store;
 pub use postrider_store::{DirectorySpace, EventEntry, FreeSpace, Usage};
 
@@ -91,9 +93,10 @@ mod audit;
 pub mod copies;
 mod engine;
 mod metrics;
+mod operations;
 
 pub use access::{
-    Access, AdminTokenInfo, Admission, Caller, CreatedAdminToken, CreatedKey, KeyInfo,
+    Access, AdminTokenInfo, Admission, Caller, CreatedAdminToken, CreatedKey, KeyChange, KeyInfo,
     NewAdminToken, NewKey,
 };
 pub use admin::{
@@ -115,11 +118,14 @@ pub use engine::{
     Engine, EngineOptions, Health, SandboxOptions, SharedRecorder, ShutdownError, StartError,
     StoredClock, rebase_clock, repair_directory, stored_clock,
 };
+pub use operations::{Operations, SystemFigures, WorkspaceGlance};
 pub use postrider_broadcast::parameters::with_variables;
 pub use postrider_broadcast::{
     Audience, BroadcastOptions, BroadcastPolicy, BroadcastStatus, Variables,
 };
-pub use postrider_number::figures::{LaneFigures, NumberError, NumberFigures, NumberState};
+pub use postrider_number::figures::{
+    LaneFigures, NumberError, NumberFigures, NumberState, WorkspaceNumbers,
+};
 pub use postrider_number::providers::CustomChannel;
 pub use postrider_number::record::{
     NewNumber, NewProvider, NumberChange, NumberChangeError, NumberInfo, NumberKind,
@@ -136,8 +142,9 @@ pub use postrider_store::view::audit::{
 pub use postrider_webhook::delivery::DisabledReason;
 pub use postrider_webhook::endpoint::{WebhookInfo, WebhookSettings};
 pub use postrider_webhook::health::EndpointHealth;
-pub use postrider_webhook::records::KeptAttempt as WebhookDelivery;
+pub use postrider_webhook::records::{AttemptId, KeptAttempt as WebhookDelivery};
 pub use postrider_webhook::replay::{Replay, ReplayError};
+pub use postrider_webhook::shown::{ExchangeHalf, ShownAttempt};
 pub use postrider_webhook::signature::WebhookSecret;
 pub use postrider_webhook::ssrf::{AddressRules, WebhookUrlError};
 pub use postrider_webhook::{DeliveriesKept, WebhookOptions};
@@ -148,14 +155,16 @@ pub use postrider_workspace::broadcasts::{
 };
 pub use postrider_workspace::core::otp::day_counts::OtpCounts;
 pub use postrider_workspace::core::otp::types::{
-    CallerContext, CallerKind, Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError,
+    CallerContext, CallerKind, Delivery, OtpSent, OtpState, OtpStatus, OtpTry, ReadOtpError,
     ResendOtpError, SendMore, SendOtp, SendOtpError, Verification, VerifyOtpError,
 };
 pub use postrider_workspace::core::settings::{
-    ChangeError, GuardMode, GuardOptions, MessageOptions, WorkspaceSettings,
+    ChangeError, GuardMode, GuardOptions, MessageOptions, OtpOptions, WorkspaceSettings,
 };
 pub use postrider_workspace::event_options::EventOptions;
-pub use postrider_workspace::mailbox::watching::{Progress, Watched};
+pub use postrider_workspace::mailbox::watching::{
+    ConversationAct, ConversationSign, Progress, Watched,
+};
 pub use postrider_workspace::messages::{
     MessageContent, MessageError, MessageFilter, MessageKind, MessageSent, MessageState,
     MessageStatus, MessagesListed, SendMessage, SendMessageError, TemplateMessage,
@@ -163,6 +172,7 @@ pub use postrider_workspace::messages::{
 pub use postrider_workspace::{
     AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,
 };
+pub use postrider_workspace::{ChangeContactsError, ChosenContacts, ContactsChange, TagCount};
 pub use postrider_workspace::{
     Contact, ContactChange, ContactFilter, ContactMade, ContactOrder, ContactRowMade, ContactSort,
     ContactWritten, ContactsCount, ContactsPage, ContactsWalk, CreateContactError,
@@ -172,12 +182,14 @@ pub use postrider_workspace::{
 };
 pub use postrider_workspace::{
     Conversation, ConversationChange, ConversationCounts, ConversationFilter, ConversationMessage,
-    ConversationStatus, ConversationView, ConversationsPage, Direction, MessagesPage,
+    ConversationNote, ConversationStatus, ConversationView, ConversationsPage, Direction,
+    MessagesPage, NOTES_MAX, NoteError, NotesPage, QUICK_REPLIES_MAX, QuickReply, QuickReplyError,
     ReadConversationError, ReplyError, ReplyWindow, UpdateConversationError,
 };
 pub use postrider_workspace::{EmailChannel, ReceiveMailError};
 pub use postrider_workspace::{
     EventFilter, EventsBack, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, OtpCursor,
-    OtpDays, OtpFilter, OtpRow, OtpsPage, Replayable, Route, Template, TemplateError, TestPhones,
-    UseTemplateError, WebhookChange, WebhookError, Workspace,
+    OtpDays, OtpFilter, OtpRow, OtpsPage, Replayable, Route, SetSmsError, SmsInfo, SmsReceipt,
+    SmsReceiptError, SmsRoute, Template, TemplateError, TestPhones, UseTemplateError,
+    WebhookChange, WebhookError, Workspace,
 };

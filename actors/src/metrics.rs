@@ -1,17 +1,19 @@
 //! The engine's own figures: sampled, so that no command pays for them.
 
+mod checkpoint;
 mod timing;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder};
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
 
 use postrider_runtime::ScanFigures;
 use postrider_workspace::services::Services;
 
-pub(crate) use timing::CommitTimes;
+pub(crate) use checkpoint::{CheckpointFigures, NewestCheckpoint};
+pub(crate) use timing::{CommitTimes, RecentCommits};
 
 /// Where metrics are registered.
 pub type SharedRecorder = Arc<dyn Recorder + Send + Sync>;
@@ -49,6 +51,12 @@ const LOG: [(&str, &str); 5] = [
     ("postrider_view_synced_position", "The position up to which the view is synced"),
 ];
 
+/// The figures of the newest checkpoint.
+const CHECKPOINT: [(&str, &str); 2] = [
+    ("postrider_checkpoint_age_seconds", "Age of the newest checkpoint; NaN where there is none"),
+    ("postrider_checkpoint_bytes", "Bytes of the newest checkpoint; NaN where there is none"),
+];
+
 /// The figures, where they are registered.
 struct Figures {
     commits: Counter,
@@ -61,6 +69,9 @@ struct Figures {
     messages: Vec<Counter>,
     /// In the order of [`ItemCounts::read`](postrider_channel::cloud_api::items::ItemCounts::read).
     callback_items: Vec<Counter>,
+    /// In the order of [`OtpFigures::tries`](postrider_workspace::otp_figures::OtpFigures::tries).
+    otp_tries: Vec<Counter>,
+    otp_failovers: Histogram,
     number_queue: Gauge,
     number_queue_longest: Gauge,
     number_down: Gauge,
@@ -71,6 +82,8 @@ struct Figures {
     log: [Gauge; LOG.len()],
     healthy: Gauge,
     held: Gauge,
+    /// Age and bytes of the newest checkpoint.
+    checkpoint: [Gauge; CHECKPOINT.len()],
     free_bytes: Gauge,
     clock: (Gauge, Counter),
     webhook_requests: Gauge,
@@ -101,6 +114,8 @@ impl Figures {
             otps: OTPS.map(|(name, what)| counter(name, what)),
             messages: messages(recorder, shared, &metadata),
             callback_items: callback_items(recorder, shared, &metadata),
+            otp_tries: otp_tries(recorder, shared, &metadata),
+            otp_failovers: otp_failovers(recorder, &metadata),
             number_queue: gauge("postrider_number_queue", "Messages that numbers are to send"),
             number_queue_longest: gauge(
                 "postrider_number_queue_longest",
@@ -120,6 +135,7 @@ impl Figures {
             log: LOG.map(|(name, what)| gauge(name, what)),
             healthy: gauge("postrider_storage_healthy", "1 when storage works, 0 when it fails"),
             held: gauge("postrider_held", "1 while nothing leaves the server until it is released"),
+            checkpoint: CHECKPOINT.map(|(name, what)| gauge(name, what)),
             free_bytes: gauge(
                 "postrider_storage_free_bytes",
                 "Free bytes of the disk with the data; NaN where they are not measured",
@@ -138,7 +154,10 @@ impl Figures {
         }
     }
 
-    fn sample(&self, shared: &Services) {
+    fn sample(&self, shared: &Services, checkpoints: &CheckpointFigures) {
+        let newest = checkpoints.read(shared.clock.now());
+        let newest = newest.map_or([f64::NAN; 2], |(age, bytes)| [age.as_secs_f64(), bytes as f64]);
+        self.checkpoint.iter().zip(newest).for_each(|(gauge, value)| gauge.set(value));
         let stats = shared.writer.stats();
         self.commits.absolute(stats.groups);
         self.batches.absolute(stats.batches);
@@ -153,6 +172,11 @@ impl Figures {
             .for_each(|(counter, (.., count))| counter.absolute(count));
         let items = self.callback_items.iter().zip(shared.callback_items.read());
         items.for_each(|(counter, (.., count))| counter.absolute(count));
+        let tries = self.otp_tries.iter().zip(shared.courier.figures.tries());
+        tries.for_each(|(counter, (.., count))| counter.absolute(count));
+        for took in shared.courier.figures.take_failovers() {
+            self.otp_failovers.record(took);
+        }
         let queues = shared.numbers.queues();
         self.number_queue.set(queues.messages as f64);
         self.number_queue_longest.set(queues.longest as f64);
@@ -225,6 +249,26 @@ fn messages(recorder: &dyn Recorder, shared: &Services, metadata: &Metadata<'_>)
     counters.collect()
 }
 
+/// How long it took until the next channel of a code had its turn.
+fn otp_failovers(recorder: &dyn Recorder, metadata: &Metadata<'_>) -> Histogram {
+    const NAME: &str = "postrider_otp_failover_seconds";
+    let what = "From the beginning of a step of a code to that of the next one";
+    recorder.describe_histogram(NAME.into(), None, what.into());
+    recorder.register_histogram(&Key::from_static_name(NAME), metadata)
+}
+
+/// What became of the steps of codes over several channels, by channel and status.
+fn otp_tries(recorder: &dyn Recorder, shared: &Services, metadata: &Metadata<'_>) -> Vec<Counter> {
+    const NAME: &str = "postrider_otp_tries_total";
+    let what = "Steps of codes over several channels that ended, by what was known of them then";
+    recorder.describe_counter(NAME.into(), None, what.into());
+    let counters = shared.courier.figures.tries().map(|(channel, status, _)| {
+        let labels = vec![Label::new("channel", channel), Label::new("status", status)];
+        recorder.register_counter(&Key::from_parts(NAME, labels), metadata)
+    });
+    counters.collect()
+}
+
 /// What became of the items of callbacks, by field and outcome.
 fn callback_items(
     recorder: &dyn Recorder,
@@ -242,12 +286,16 @@ fn callback_items(
 }
 
 /// Registers the figures and samples them until the engine is gone.
-pub(crate) fn start(shared: &Arc<Services>, recorder: &SharedRecorder) {
+pub(crate) fn start(
+    shared: &Arc<Services>,
+    recorder: &SharedRecorder,
+    checkpoints: CheckpointFigures,
+) {
     let figures = Figures::register(recorder.as_ref(), shared);
     let shared = Arc::downgrade(shared);
     drop(tokio::spawn(async move {
         while let Some(shared) = shared.upgrade() {
-            figures.sample(&shared);
+            figures.sample(&shared, &checkpoints);
             drop(shared);
             tokio::time::sleep(SAMPLED_EVERY).await;
         }

@@ -5,6 +5,8 @@
 //!
 //! `cargo bench -- soak --minutes N` is a row of its own kind: see [`soak`].
 //!
+//! `cargo bench -- curve` prints and draws how sends go with the connections: [`rows::curve`].
+//!
 //! `cargo bench` runs all rows, prints a Markdown table and writes `target/bench/report.json`.
 //! `cargo bench -- NAME…` runs the rows whose name contains one of the words; `--quick` takes fewer
 //! and shorter rounds, and a tenth of the pending requests; `--alone` leaves the references out,
@@ -106,7 +108,11 @@ fn run(arguments: &Arguments) -> Result<()> {
     if soaks || (arguments.smoke && arguments.words.is_empty()) {
         Soak::parse(arguments.minutes.as_deref(), arguments.smoke)?.run()?;
     }
-    if soaks {
+    let curve = arguments.words.iter().any(|word| word == rows::curve::NAME);
+    if curve || (arguments.smoke && arguments.words.is_empty()) {
+        rows::curve::run(&arguments.scale, arguments.smoke)?;
+    }
+    if soaks || curve {
         return Ok(());
     }
     let mut report = Report::default();

@@ -52,16 +52,14 @@ pub(crate) struct Measured {
     pub(crate) p50_ms: f64,
     /// All but one in a hundred took at most this.
     pub(crate) p99_ms: f64,
+    /// All but one in a thousand.
+    pub(crate) p999_ms: f64,
 }
 
 impl Measured {
     /// From the operations' times in a round that took `elapsed`.
-    pub(crate) fn operations(mut latencies: Latencies, elapsed: Duration) -> Self {
-        Self {
-            rate: latencies.len() as f64 / elapsed.as_secs_f64(),
-            p50_ms: latencies.percentile_ms(0.5),
-            p99_ms: latencies.percentile_ms(0.99),
-        }
+    pub(crate) fn operations(latencies: Latencies, elapsed: Duration) -> Self {
+        Self { rate: latencies.len() as f64 / elapsed.as_secs_f64(), ..Self::times(latencies) }
     }
 
     /// Times alone.
@@ -70,18 +68,24 @@ impl Measured {
             rate: f64::NAN,
             p50_ms: latencies.percentile_ms(0.5),
             p99_ms: latencies.percentile_ms(0.99),
+            p999_ms: latencies.percentile_ms(0.999),
         }
     }
 
     /// A rate alone.
     pub(crate) const fn rate(rate: f64) -> Self {
-        Self { rate, p50_ms: f64::NAN, p99_ms: f64::NAN }
+        Self { rate, p50_ms: f64::NAN, p99_ms: f64::NAN, p999_ms: f64::NAN }
     }
 
     /// Of each figure by itself: a round that something disturbed counts for nothing.
     fn median(rounds: &[Self]) -> Self {
         let of = |figure: fn(&Self) -> f64| median(rounds.iter().map(figure).collect());
-        Self { rate: of(|it| it.rate), p50_ms: of(|it| it.p50_ms), p99_ms: of(|it| it.p99_ms) }
+        Self {
+            rate: of(|it| it.rate),
+            p50_ms: of(|it| it.p50_ms),
+            p99_ms: of(|it| it.p99_ms),
+            p999_ms: of(|it| it.p999_ms),
+        }
     }
 }
 

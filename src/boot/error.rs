@@ -69,6 +69,9 @@ pub enum BootError {
         /// By how much the clock was advanced.
         ahead: std::time::Duration,
     },
+    /// Nothing can send traces to the collector that the settings name.
+    #[error("`traces.endpoint`: {0}")]
+    Traces(String),
     /// Another server has locked the data directory.
     #[error("{path}: the data directory is in use by another server", path = .0.display())]
     InUse(PathBuf),

@@ -49,12 +49,15 @@ fn answer(check: &DirectoryCheck) -> Value {
     let snapshots = check.snapshots.iter().map(
         |it| json!({ "position": it.position.0, "bytes": it.bytes, "ok": it.problem.is_none() }),
     );
+    let checkpoints = check.checkpoints.iter().map(
+        |it| json!({ "position": it.position.0, "bytes": it.bytes, "ok": it.problem.is_none() }),
+    );
     let mut answer = json!({
         "ok": check.problems.is_empty(),
         "format": check.format,
         "log": log,
         "view": view,
-        "checkpoints": [],
+        "checkpoints": checkpoints.collect::<Vec<_>>(),
         "snapshots": snapshots.collect::<Vec<_>>(),
         "problems": check.problems.iter().map(problem).collect::<Vec<_>>(),
     });
@@ -102,9 +105,13 @@ fn shown(check: &DirectoryCheck) -> String {
         let (applied, synced, records) = (view.applied, view.synced, view.records);
         lines.push(format!("view       applied {applied}, synced {synced}, {records} records"));
     }
-    for it in &check.snapshots {
-        let state = if it.problem.is_none() { "whole" } else { "damaged" };
-        lines.push(format!("snapshot   position {}, {} bytes, {state}", it.position, it.bytes));
+    let checkpoints = check.checkpoints.iter().map(|it| (it.position, it.bytes, &it.problem));
+    let snapshots = check.snapshots.iter().map(|it| (it.position, it.bytes, &it.problem));
+    let files =
+        checkpoints.map(|it| ("checkpoint", it)).chain(snapshots.map(|it| ("snapshot", it)));
+    for (what, (position, bytes, problem)) in files {
+        let state = if problem.is_none() { "whole" } else { "damaged" };
+        lines.push(format!("{what:<10} position {position}, {bytes} bytes, {state}"));
     }
     match &check.deep {
         None => {}

@@ -62,7 +62,9 @@ fn code(error: &BootError) -> &'static str {
 fn of_directory(error: &DirectoryError) -> &'static str {
     match error {
         DirectoryError::Store(source) => of_store(source),
-        DirectoryError::Snapshot(_) | DirectoryError::File { .. } => "IO",
+        DirectoryError::Snapshot(_)
+        | DirectoryError::Checkpoint(_)
+        | DirectoryError::File { .. } => "IO",
         DirectoryError::NewerFormat { .. } => "NEWER_FORMAT",
         DirectoryError::Unclear(_) => "DAMAGED",
         DirectoryError::NoSpace { .. } => "NO_SPACE",

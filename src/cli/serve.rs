@@ -36,7 +36,14 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     let settings = Settings::load(args.config.as_deref(), &flags)?;
     logging::start(&settings.log);
     let mut signals = Signals::new()?;
-    let server = Server::start(settings).await?;
+    // A start may build records anew, which takes long. One that is ended is as a crash.
+    let server = tokio::select! {
+        started = Server::start(settings) => started?,
+        () = signals.next() => {
+            tracing::info!("stopped before the start was over");
+            return Ok(());
+        }
+    };
     // Standard output may be closed. The server runs without a banner then.
     if let Err(error) = write!(std::io::stdout().lock(), "{}", server.banner()) {
         tracing::warn!(%error, "the banner could not be shown");

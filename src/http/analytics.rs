@@ -7,7 +7,9 @@ use postrider_actors::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::analytics_csv;
 use super::pipeline::{Answer, ApiError, Call, Key, Page, Principal, Query, Reply, Routes, route};
+use super::streamed::CSV;
 
 /// Days of a report when the query does not say.
 const DAYS_DEFAULT: u32 = 30;
@@ -170,6 +172,10 @@ async fn campaigns(call: Call<Principal>) -> Answer {
         Some(_) => return Err(ApiError::field("group_by", "must be day or broadcast")),
     };
     let workspace = call.caller.workspace();
+    if call.wants(CSV) {
+        let all = workspace.campaign_days(range, grouping, 0, usize::MAX).await?;
+        return Ok(analytics_csv::campaigns(all.rows));
+    }
     let found = workspace.campaign_days(range, grouping, page.skip(), page.limit()).await?;
     Ok(Reply::ok(&CampaignsAnswer {
         data: found.rows.into_iter().map(CampaignAnswer::from).collect(),
@@ -201,6 +207,10 @@ async fn campaigns(call: Call<Principal>) -> Answer {
 async fn ads(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let (page, range) = (Page::of(&query)?, days(&call, &query)?);
+    if call.wants(CSV) {
+        let (all, _) = call.caller.workspace().ad_days(range, 0, usize::MAX).await?;
+        return Ok(analytics_csv::ads(all));
+    }
     let found = call.caller.workspace().ad_days(range, page.skip(), page.limit()).await?;
     let rows = found.0.into_iter().map(AdRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.1)))
@@ -294,6 +304,9 @@ async fn otp(call: Call<Principal>) -> Answer {
         Some(_) => return Err(ApiError::field("group_by", "must be day or country")),
     };
     let found = call.caller.workspace().otp_days(from, to).await?;
+    if call.wants(CSV) {
+        return Ok(analytics_csv::otp(found, by_country));
+    }
     let data = if by_country {
         let row = |(code, counts): (u16, OtpCounts)| OtpCountsOfRow {
             day: None,

@@ -14,8 +14,9 @@ use super::pipeline::Compressed;
 use super::pipeline::body_budget::BodyBudget;
 use super::pipeline::drain::Drain;
 use super::pipeline::error::help::{ERRORS_PATH, Help};
+use super::request_log::RequestLog;
 use crate::metrics::Metrics;
-use crate::settings::{SandboxClock, Settings};
+use crate::settings::{InForce, SandboxClock, Settings};
 
 /// Broadcast bodies that are parsed at a time. Each may need a multiple of its size in memory.
 const BROADCAST_PARSERS_MAX: usize = 4;
@@ -51,6 +52,8 @@ pub struct AppOptions {
     pub trusted_proxies: Vec<IpNet>,
     /// Names that requests may be for. Empty: any.
     pub hosts: Vec<String>,
+    /// The settings in force, without secrets.
+    pub settings: Arc<InForce>,
     /// What an operator should know, which `/readyz` tells.
     pub warnings: Vec<String>,
     /// Longest wait for a request's body.
@@ -83,6 +86,7 @@ impl AppOptions {
             bodies_bytes_max: settings.server.bodies_bytes_max,
             trusted_proxies: settings.server.trusted_proxies.clone(),
             hosts: settings.server.hosts.clone(),
+            settings: Arc::new(settings.in_force().clone()),
             warnings: Vec::new(),
             body_timeout: settings.server.body_timeout_seconds,
             handler_timeout: settings.server.handler_timeout_seconds,
@@ -107,6 +111,8 @@ pub(crate) struct Edge {
     pub(crate) archives: Arc<Semaphore>,
     /// Held while the sandbox checks and moves its clock.
     pub(crate) clock_moves: Mutex<()>,
+    /// The newest requests of the workspaces.
+    pub(crate) requests: RequestLog,
 }
 
 impl Edge {
@@ -129,6 +135,7 @@ impl Edge {
             help,
             archives,
             clock_moves,
+            requests: RequestLog::default(),
         }
     }
 }

@@ -176,7 +176,7 @@ fn principal(who: &Known) -> PrincipalAnswer {
         Known::Key(key) => PrincipalAnswer {
             kind: "key",
             id: Some(key.key_id.to_string()),
-            name: key.key_name().to_owned(),
+            name: key.key_name(),
             email: None,
         },
         Known::Administrator { id, name } => of_token(id, name),

@@ -2,8 +2,11 @@
 
 mod admin;
 mod analytics;
+mod analytics_csv;
 mod broadcasts;
 mod channels;
+mod contact_changes;
+mod contact_timeline;
 mod contacts;
 mod conversations;
 mod dashboard;
@@ -17,8 +20,13 @@ mod messages;
 mod openapi;
 mod otp;
 pub(crate) mod pipeline;
+mod request_log;
+mod requests;
 mod sandbox;
 mod segments;
+mod sms;
+mod starting;
+mod streamed;
 mod suppressions;
 mod templates;
 mod webhooks;
@@ -38,12 +46,14 @@ pub use dashboard::DashboardOptions;
 pub(crate) use dashboard::reachable;
 use edge::Edge;
 pub use edge::{AdminToken, AppOptions};
-pub(crate) use pipeline::client::{ConnectionTimer, InReserve, counted, is_within};
+pub(crate) use pipeline::ResponseFuture as Answering;
+pub(crate) use pipeline::client::{ConnectionTimer, InReserve, Overloaded, counted, is_within};
 use pipeline::{
     Administrator, ApiError, Code, Compressed, FixedRoutes, Guard, Key, Open, ResponseFuture,
     Routes, Stage, Takes,
 };
 pub use pipeline::{Drain, Peer};
+pub(crate) use starting::Starting;
 
 use crate::metrics::RouteMeter;
 
@@ -192,18 +202,22 @@ fn client_routes(mounted: Mounted) -> Routes {
     let mut routes = Routes::with_openapi(openapi::outline())
         .merge(channels::routes())
         .merge(email::routes())
+        .merge(sms::routes())
         .merge(otp::routes())
         .merge(broadcasts::routes())
         .merge(messages::routes())
         .merge(templates::routes())
         .merge(events::routes())
         .merge(contacts::routes())
+        .merge(contact_changes::routes())
+        .merge(contact_timeline::routes())
         .merge(segments::routes())
         .merge(conversations::routes())
         .merge(suppressions::routes())
         .merge(webhooks::routes())
         .merge(analytics::routes())
         .merge(me::routes())
+        .merge(requests::routes())
         .merge(workspace::routes());
     if mounted.docs {
         routes = routes.merge(openapi::pages::routes(mounted.dashboard));
@@ -287,7 +301,9 @@ mod tests {
                     let limit = &headers["X-RateLimit-Limit"]["schema"];
                     assert_eq!(limit["type"], "integer", "{method} {path}");
                     let security = operation["security"].as_array().unwrap();
-                    let is_for_people = operation["x-permission"] == "settings:write";
+                    let is_for_people = ["settings:write", "templates:write", "requests:read"]
+                        .iter()
+                        .any(|permission| operation["x-permission"] == *permission);
                     let schemes = if is_for_people { 1 } else { 2 };
                     assert!(security.len() >= schemes, "{method} {path}");
                     let by_key = security[0]["apiKey"].is_array();

@@ -137,7 +137,8 @@ pub(crate) struct SegmentsAnswer {
 }
 
 impl FilterBody {
-    fn check(self) -> Result<ContactFilter, ApiError> {
+    /// Checks the filter.
+    pub(crate) fn check(self) -> Result<ContactFilter, ApiError> {
         let tags = |given: Option<Vec<String>>, field: &str| -> Result<Vec<String>, ApiError> {
             let tags = Tags::new(given.unwrap_or_default().iter())
                 .map_err(|error| ApiError::field(field, error))?;

@@ -1,13 +1,83 @@
-//! Serves the list of a workspace's templates.
+//! Serves a workspace's templates: the list, one of them, and how one reads when it is filled in.
+//! People of the workspace add them here too.
 
-use postrider_actors::{Permission, Template, TemplateError, UseTemplateError};
-use serde::Serialize;
+use std::borrow::Cow;
+
+use axum::http::StatusCode;
+use postrider_actors::domain::template::TemplateStatus;
+use postrider_actors::{NewTemplate, Permission, Template, TemplateError, UseTemplateError};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Principal, Reply, Routes, route};
 
+pub(crate) const NO_SUCH_TEMPLATE: &str = "no such template";
+
 pub(crate) fn routes() -> Routes {
-    Routes::default().routes(route!(list).guarded(Key::of(Permission::TemplatesRead)))
+    Routes::default()
+        .routes(route!(list).guarded(Key::of(Permission::TemplatesRead)))
+        .routes(route!(list_own).guarded(Key::of(Permission::TemplatesRead)))
+        .routes(route!(read).guarded(Key::of(Permission::TemplatesRead)))
+        .routes(route!(render).guarded(Key::of(Permission::TemplatesRead)))
+        .routes(route!(create).guarded(Key::of(Permission::TemplatesWrite)))
+        .routes(route!(change).guarded(Key::of(Permission::TemplatesWrite)))
+        .routes(route!(sync).guarded(Key::of(Permission::TemplatesWrite)))
+}
+
+/// A template to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct NewTemplateBody<'a> {
+    /// Its name.
+    #[serde(borrow)]
+    #[schema(example = "order_update", pattern = "^[a-z0-9_]{1,512}$")]
+    name: Cow<'a, str>,
+    /// Its language as the channel writes it; `en` unless told.
+    #[serde(borrow)]
+    #[schema(example = "en", default = "en")]
+    language: Option<Cow<'a, str>>,
+    /// `utility`, `marketing` or `authentication`.
+    #[serde(borrow)]
+    #[schema(example = "utility")]
+    category: Cow<'a, str>,
+    /// `approved` unless told; otherwise `pending`, `rejected`, `paused`, `disabled`, `in_appeal`,
+    /// `pending_deletion`, `deleted` or `limit_exceeded`.
+    #[serde(borrow)]
+    #[schema(example = "approved", default = "approved")]
+    status: Option<Cow<'a, str>>,
+    /// What it is made of, in the channel's form: at least a `BODY`.
+    #[schema(value_type = Vec<Object>, example = json!([{"type": "BODY", "text": "Hello {{1}}"}]))]
+    components: Vec<serde_json::Value>,
+}
+
+/// A template's new status.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct TemplateChange<'a> {
+    /// `approved`, `pending`, `rejected`, `paused`, `disabled`, `in_appeal`, `pending_deletion`,
+    /// `deleted` or `limit_exceeded`.
+    #[serde(borrow)]
+    #[schema(example = "paused")]
+    status: Cow<'a, str>,
+}
+
+impl NewTemplateBody<'_> {
+    pub(crate) fn check(self) -> Result<NewTemplate, ApiError> {
+        let category = self.category.parse().map_err(|error| ApiError::field("category", error))?;
+        let status = self.status.as_deref().unwrap_or("approved");
+        let status = status.parse().map_err(|error| ApiError::field("status", error))?;
+        Ok(NewTemplate {
+            name: self.name.into(),
+            language: self.language.unwrap_or(Cow::Borrowed("en")).into(),
+            category,
+            status,
+            components: self.components,
+        })
+    }
+}
+
+impl TemplateChange<'_> {
+    pub(crate) fn check(&self) -> Result<TemplateStatus, ApiError> {
+        self.status.parse().map_err(|error| ApiError::field("status", error))
+    }
 }
 
 /// A template.
@@ -77,6 +147,143 @@ pub(crate) struct TemplatesAnswer {
 async fn list(call: Call<Principal>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let all = call.caller.workspace().templates().await?;
+    Ok(Reply::ok(&page.cut(all, TemplateRow::from)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/templates",
+    operation_id = "listOwnTemplates",
+    tag = "Messaging",
+    summary = "List the templates",
+    description = "The same as `GET /v1/messaging/templates`.",
+    params(
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
+         50 unless told"),
+    ),
+    responses((status = 200, description = "A page of templates", body = TemplatesAnswer))
+)]
+async fn list_own(call: Call<Principal>) -> Answer {
+    list(call).await
+}
+
+/// The template that the path names.
+async fn named(call: &mut Call<Principal>) -> Result<(String, String), ApiError> {
+    let name: String = call.path("name", NO_SUCH_TEMPLATE).await?;
+    Ok((name, call.path("language", NO_SUCH_TEMPLATE).await?))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/messaging/templates/{name}/{language}",
+    operation_id = "readTemplate",
+    tag = "Messaging",
+    summary = "Read a template",
+    params(
+        ("name" = String, Path, description = "The template's name"),
+        ("language" = String, Path, description = "The template's language"),
+    ),
+    responses((status = 200, description = "The template", body = TemplateRow))
+)]
+async fn read(mut call: Call<Principal>) -> Answer {
+    let (name, language) = named(&mut call).await?;
+    let template = call.caller.workspace().template(name, language).await?;
+    Ok(Reply::ok(&TemplateRow::from(template)))
+}
+
+/// What a template is filled in with.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct RenderBody {
+    /// The parameters in the channel's form, as a message has them; left out: none.
+    #[schema(value_type = Option<Vec<Object>>,
+        example = json!([]))]
+    components: Option<Vec<serde_json::Value>>,
+}
+
+/// A template that is filled in.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RenderAnswer {
+    /// What the recipient reads.
+    #[schema(example = "Hello Ada")]
+    text: Box<str>,
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/messaging/templates/{name}/{language}/render",
+    operation_id = "renderTemplate",
+    tag = "Messaging",
+    summary = "See how a template reads when it is filled in",
+    description = "Nothing is sent, and it need not be approved. Parameters that do not fit are \
+                   refused as in a message.",
+    params(
+        ("name" = String, Path, description = "The template's name"),
+        ("language" = String, Path, description = "The template's language"),
+    ),
+    request_body = RenderBody,
+    responses((status = 200, description = "What the recipient reads", body = RenderAnswer))
+)]
+async fn render(mut call: Call<Principal>) -> Answer {
+    let components = call.json::<RenderBody>()?.components.unwrap_or_default();
+    let (name, language) = named(&mut call).await?;
+    let template = call.caller.workspace().template(name, language).await?;
+    let content = template.content(&components).map_err(TemplateError::from)?;
+    Ok(Reply::ok(&RenderAnswer { text: content.text }))
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/templates",
+    operation_id = "createOwnTemplate",
+    tag = "Messaging",
+    summary = "Add a template to one's own workspace",
+    description = "For people whose role allows it; no key does.",
+    request_body = NewTemplateBody,
+    responses((status = 201, description = "Added", body = TemplateRow))
+)]
+async fn create(call: Call<Principal>) -> Answer {
+    let new = call.json::<NewTemplateBody<'_>>()?.check()?;
+    let made = call.audited(call.caller.workspace()).create_template(new).await?;
+    Ok(Reply::json(StatusCode::CREATED, &TemplateRow::from(made)))
+}
+
+#[utoipa::path(
+    patch,
+    path = "/v1/templates/{name}/{language}",
+    operation_id = "changeOwnTemplate",
+    tag = "Messaging",
+    summary = "Change the status of a template of one's own workspace",
+    description = "For people whose role allows it; no key does. A change is told as the event \
+                   `template.status_changed`.",
+    params(
+        ("name" = String, Path, description = "The template's name"),
+        ("language" = String, Path, description = "The template's language"),
+    ),
+    request_body = TemplateChange,
+    responses((status = 200, description = "Changed", body = TemplateRow))
+)]
+async fn change(mut call: Call<Principal>) -> Answer {
+    let status = call.json::<TemplateChange<'_>>()?.check()?;
+    let (name, language) = named(&mut call).await?;
+    let workspace = call.audited(call.caller.workspace());
+    let changed = workspace.set_template_status(&name, &language, status).await?;
+    Ok(Reply::ok(&TemplateRow::from(changed)))
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/templates/sync",
+    operation_id = "syncOwnTemplates",
+    tag = "Messaging",
+    summary = "Bring the templates of one's own workspace up to date with the channel's",
+    description = "For people whose role allows it; no key does. Takes what the provider behind the \
+        oldest number of the Cloud API has, and answers all of them.",
+    responses((status = 200, description = "The first page of the templates", body = TemplatesAnswer))
+)]
+async fn sync(call: Call<Principal>) -> Answer {
+    let page = Page::of(&call.query()?)?;
+    let all = call.audited(call.caller.workspace()).sync_templates().await?;
     Ok(Reply::ok(&page.cut(all, TemplateRow::from)))
 }
 

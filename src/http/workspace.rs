@@ -36,7 +36,13 @@ pub(crate) struct PricesAnswer {
     /// A one-time password.
     #[schema(example = 1)]
     otp: u64,
-    /// A text.
+    /// A try to bring one by SMS.
+    #[schema(example = 1)]
+    otp_sms: u64,
+    /// A try to bring one by mail.
+    #[schema(example = 1)]
+    otp_email: u64,
+    /// A message of free text.
     #[schema(example = 1)]
     text: u64,
     /// A template of the category `utility`.
@@ -52,9 +58,15 @@ pub(crate) struct PricesAnswer {
 
 impl From<Prices> for PricesAnswer {
     fn from(prices: Prices) -> Self {
-        let Prices { otp, text, template_utility, template_marketing, template_authentication } =
-            prices;
-        Self { otp, text, template_utility, template_marketing, template_authentication }
+        Self {
+            otp: prices.otp,
+            otp_sms: prices.otp_sms,
+            otp_email: prices.otp_email,
+            text: prices.text,
+            template_utility: prices.template_utility,
+            template_marketing: prices.template_marketing,
+            template_authentication: prices.template_authentication,
+        }
     }
 }
 

@@ -3,12 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::declare::SectionSpec;
 use super::error::{Origin, Refusal, SettingsError};
-use super::section::{SECTIONS, SectionSpec};
+use super::section::SECTIONS;
 use super::value::Raw;
 
 /// Prefix of the environment variables that are settings.
 pub const VARIABLE_PREFIX: &str = "POSTRIDER__";
+
+/// The settings whose values nobody is shown.
+pub(super) const SECRETS: [&str; 4] =
+    ["admin.token", "email.password", "secrets.master_key", "secrets.previous_master_keys"];
+
+/// The values in force by `section.key`, without secrets.
+pub type InForce = BTreeMap<String, serde_json::Value>;
 
 /// The merged layers. A value of a later layer replaces the earlier one.
 #[derive(Debug, Default)]
@@ -105,6 +113,19 @@ impl Layers {
         }
     }
 
+    /// Every effective value, as it was given, by `section.key`. Of a secret it is only told that
+    /// it is set.
+    pub(super) fn in_force(&self) -> InForce {
+        let of = |((section, key), (raw, _)): (&(&str, String), &(Raw, Origin))| {
+            let name = format!("{section}.{key}");
+            let value = shown(raw);
+            let is_empty = value == "";
+            let is_hidden = SECRETS.contains(&name.as_str()) && !is_empty;
+            (name, if is_hidden { "set".into() } else { value })
+        };
+        self.values.iter().map(of).collect()
+    }
+
     /// The effective value and its origin.
     pub(super) fn value(&self, section: &'static str, key: &str) -> Option<&(Raw, Origin)> {
         self.values.get(&(section, key.to_owned()))
@@ -124,4 +145,14 @@ fn unknown_section(section: &str, origin: &Origin) -> SettingsError {
     let names: Vec<_> = SECTIONS.iter().map(|section| format!("[{}]", section.name)).collect();
     let allowed = format!("the sections {}", names.join(", "));
     SettingsError::UnknownKey { origin: origin.clone(), key: section.to_owned(), allowed }
+}
+
+/// A value for an operator: a number or a truth value where it reads as one.
+fn shown(raw: &Raw) -> serde_json::Value {
+    let text = match raw {
+        Raw::Toml(value) => return serde_json::to_value(value).unwrap_or_default(),
+        Raw::Text(text) => text,
+    };
+    let number = || text.parse::<u64>().map_or_else(|_| text.as_str().into(), Into::into);
+    text.parse::<bool>().map_or_else(|_| number(), Into::into)
 }

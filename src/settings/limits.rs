@@ -2,9 +2,9 @@
 
 use postrider_actors::domain::Limits;
 
+use super::declare::SectionSpec;
 use super::error::{Origin, Refusal, SettingsError};
 use super::layers::Layers;
-use super::section::SectionSpec;
 use super::value::{self, Raw};
 
 /// `[limits]`. Its keys are the engine's, so a new limit needs no line here.

@@ -2,12 +2,14 @@
 //!
 //! A later layer wins. An unknown key or a value that is not allowed stops the start.
 
+mod declare;
 mod error;
 mod layers;
 mod limits;
 mod section;
 #[cfg(test)]
 mod tests;
+mod url;
 mod value;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -19,11 +21,11 @@ use postrider_actors::domain::Limits;
 
 pub use error::{Origin, SettingsError};
 use layers::Layers;
-pub use layers::VARIABLE_PREFIX;
+pub use layers::{InForce, VARIABLE_PREFIX};
 pub use section::{
     Admin, AdmissionSettings, AuditSettings, Broadcasts, ClockSettings, CloudApi, Conversations,
-    Dashboard, EmailSettings, Events, Guard, Log, Messages, OptOut, Prices, SandboxSettings,
-    Secrets, Server, Shutdown, Storage, WebhooksSettings,
+    Dashboard, EmailSettings, Events, Guard, Log, Messages, OptOut, OtpSettings, Prices,
+    SandboxSettings, Secrets, Server, Shutdown, Storage, TracesSettings, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, SandboxClock};
 
@@ -65,6 +67,8 @@ pub struct Settings {
     pub conversations: Conversations,
     /// `[guard]`
     pub guard: Guard,
+    /// `[otp]`
+    pub otp: OtpSettings,
     /// `[admission]`
     pub admission: AdmissionSettings,
     /// `[storage]`
@@ -87,6 +91,10 @@ pub struct Settings {
     pub shutdown: Shutdown,
     /// `[log]`
     pub log: Log,
+    /// `[traces]`
+    pub traces: TracesSettings,
+    /// What all of them are, for an operator.
+    in_force: InForce,
 }
 
 /// Settings that command line flags override.
@@ -132,7 +140,19 @@ impl Settings {
         if let Some(data_dir) = &flags.data_dir {
             settings.server.data_dir.clone_from(data_dir);
         }
+        let flags = [
+            ("server.listen", settings.server.listen.to_string()),
+            ("server.data_dir", settings.server.data_dir.display().to_string()),
+        ];
+        settings.in_force.extend(flags.map(|(name, value)| (name.to_owned(), value.into())));
         Ok(settings)
+    }
+
+    /// Every setting in force by `section.key`, as it was given. Of a secret it is only told that
+    /// it is `set`.
+    #[must_use]
+    pub const fn in_force(&self) -> &InForce {
+        &self.in_force
     }
 
     /// The subnets that webhooks may be delivered to although they are not public. `auto` stands
@@ -160,6 +180,7 @@ impl Settings {
             messages: Messages::build(layers)?,
             conversations: Conversations::build(layers)?,
             guard: Guard::build(layers)?,
+            otp: OtpSettings::build(layers)?,
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             clock: ClockSettings::build(layers)?,
@@ -171,6 +192,8 @@ impl Settings {
             email: EmailSettings::build(layers)?,
             shutdown: Shutdown::build(layers)?,
             log: Log::build(layers)?,
+            traces: TracesSettings::build(layers)?,
+            in_force: layers.in_force(),
         };
         if !settings.email.host.is_empty() && settings.email.from.is_none() {
             return Err(SettingsError::BadValue {

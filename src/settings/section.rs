@@ -1,4 +1,4 @@
-//! Declares every section and key of the settings: type, parser and allowed values.
+//! Every section and key of the settings: type, parser and allowed values.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,50 +9,12 @@ use postrider_actors::domain::Email;
 use postrider_actors::{GuardMode, MailTls, Secret};
 use tracing::level_filters::LevelFilter;
 
+use super::declare::{SectionSpec, section};
 use super::error::{Refusal, SettingsError};
 use super::layers::Layers;
 use super::limits;
-use super::value::{self, LogFormat, MasterKey, Raw, SandboxClock};
-
-/// What the layers need to check the keys of a section.
-pub(super) struct SectionSpec {
-    /// Its name in a file.
-    pub(super) name: &'static str,
-    /// Its keys.
-    pub(super) keys: &'static [&'static str],
-    /// Checks a value of a key.
-    pub(super) check: fn(&str, &Raw) -> Result<(), Refusal>,
-}
-
-/// Declares a section: one line for each key gives its field, its parser and the allowed values.
-macro_rules! section {
-    (
-        $(#[$doc:meta])* $type:ident = $name:literal
-        $($(#[$key_doc:meta])* $key:ident: $of:ty = $read:expr, $allowed:literal;)*
-    ) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone)]
-        pub struct $type { $($(#[$key_doc])* pub $key: $of,)* }
-
-        impl $type {
-            pub(super) const SPEC: SectionSpec = SectionSpec {
-                name: $name,
-                keys: &[$(stringify!($key)),*],
-                check: |key, raw| match key {
-                    $(stringify!($key) => match ($read)(raw) {
-                        Some::<$of>(_) => Ok(()),
-                        None => Err(Refusal::BadValue { allowed: $allowed }),
-                    },)*
-                    _ => Err(Refusal::UnknownKey),
-                },
-            };
-
-            pub(super) fn build(layers: &Layers) -> Result<Self, SettingsError> {
-                Ok(Self { $($key: layers.take($name, stringify!($key), $read, $allowed)?,)* })
-            }
-        }
-    };
-}
+use super::url;
+use super::value::{self, LogFormat, MasterKey, SandboxClock};
 
 section! {
     /// Where the server listens, and its limits on requests and connections.
@@ -67,7 +29,7 @@ section! {
     /// Whether `/docs` and `/openapi.json` are served.
     docs: bool = value::flag, "true or false";
     /// Where the pages about errors are. `None`: at this server, while `docs` is on.
-    errors_url: Option<String> = value::errors_url,
+    errors_url: Option<String> = url::errors_url,
         "auto, empty, or a path or an http(s) URL without spaces and quotes";
     /// Largest request body, in bytes.
     max_body_bytes: usize = value::whole(1024..=1 << 30), "a whole number from 1024 to 1073741824";
@@ -114,7 +76,7 @@ section! {
     /// Whether it is served, and people may sign in.
     enabled: bool = value::flag, "true or false";
     /// The origin by which others reach it. `None`: nobody signs in from another machine.
-    public_url: Option<String> = value::public_url, "empty, or an http or https address";
+    public_url: Option<String> = url::public_url, "empty, or an http or https address";
     /// How long a session goes on that is not used.
     session_idle_seconds: Duration = value::session_seconds, "a whole number from 60 to 2592000";
     /// How long a session goes on at the longest.
@@ -152,6 +114,10 @@ section! {
     Prices = "prices"
     /// Credits for a one-time password.
     otp: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
+    /// Credits for a try to bring a one-time password by SMS.
+    otp_sms: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
+    /// Credits for a try to bring a one-time password by mail.
+    otp_email: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
     /// Credits for a message of free text.
     text: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
     /// Credits for a message of a utility template.
@@ -198,8 +164,7 @@ section! {
     /// Most recipients of a broadcast.
     max_recipients: usize = value::whole(1..=10_000_000), "a whole number from 1 to 10000000";
     /// A scheduled broadcast that starts later than this fails instead.
-    max_lateness_seconds: u64 = value::whole(1..=31_536_000),
-        "a whole number from 1 to 31536000";
+    max_lateness_seconds: u64 = value::whole(1..=31_536_000), "a whole number from 1 to 31536000";
     /// How long a finished broadcast is kept.
     kept_days: Duration = value::days, "a whole number from 1 to 3650";
     /// Failure rate, in percent, above which a broadcast is paused.
@@ -216,6 +181,15 @@ section! {
         "a whole number from 0 (off) to 4294967295";
     /// What the guard does then.
     mode: GuardMode = value::guard_mode, "\"report\" or \"refuse\"";
+}
+
+section! {
+    /// One-time passwords.
+    OtpSettings = "otp"
+    /// Seconds that a step of a chain is waited for, where it names no time itself.
+    step_timeout_seconds: u16 = value::whole(10..=300), "a whole number from 10 to 300";
+    /// Days that an ended one can be read.
+    kept_days: Duration = value::days, "a whole number from 1 to 3650";
 }
 
 section! {
@@ -243,6 +217,11 @@ section! {
     /// Bytes of a file of the log.
     segment_bytes: u64 = value::whole(1 << 20..=1 << 30),
         "a whole number from 1048576 to 1073741824";
+    /// Whether checkpoints are made, from which a damaged view is built anew.
+    checkpoints: bool = value::flag, "true or false";
+    /// Least growth of the log, in bytes, between two checkpoints.
+    checkpoint_log_bytes: u64 = value::whole(1 << 20..=1 << 40),
+        "a whole number from 1048576 to 1099511627776";
     /// Free bytes of the disk below which nothing more is made; 0 is no bound. `None`: 1 GiB, or a
     /// tenth of the disk if that is less.
     free_bytes_min: Option<u64> = value::whole_or_auto(0..=1 << 50),
@@ -311,7 +290,7 @@ section! {
     /// Connection to the Cloud API, the chat-app channel.
     CloudApi = "cloud_api"
     /// Base URL of every request.
-    base_url: String = value::base_url,
+    base_url: String = url::base_url,
         "an http or https address without a path, such as \"https://graph.facebook.com\"";
     /// Version of the API.
     version: String = value::version, "`v` and a number, such as \"v24.0\"";
@@ -363,8 +342,19 @@ section! {
     format: LogFormat = value::log_format, "\"auto\", \"text\" or \"json\"";
 }
 
+section! {
+    /// Traces of requests, for OpenTelemetry.
+    TracesSettings = "traces"
+    /// Where they are sent, by OTLP over HTTP. `None`: no request is followed.
+    endpoint: Option<String> = value::optional(url::endpoint),
+        "empty, or an http or https address with its path, such as \
+         \"http://127.0.0.1:4318/v1/traces\"";
+    /// One request of so many is followed; 0: those only whose caller follows them.
+    sample_one_in: u32 = value::whole(0..=1_000_000), "a whole number from 0 to 1000000";
+}
+
 /// Every section, in the order of the defaults file.
-pub(super) static SECTIONS: [SectionSpec; 22] = [
+pub(super) static SECTIONS: [SectionSpec; 24] = [
     Server::SPEC,
     Dashboard::SPEC,
     Admin::SPEC,
@@ -376,6 +366,7 @@ pub(super) static SECTIONS: [SectionSpec; 22] = [
     Messages::SPEC,
     Conversations::SPEC,
     Guard::SPEC,
+    OtpSettings::SPEC,
     AdmissionSettings::SPEC,
     Storage::SPEC,
     ClockSettings::SPEC,
@@ -387,4 +378,5 @@ pub(super) static SECTIONS: [SectionSpec; 22] = [
     EmailSettings::SPEC,
     Shutdown::SPEC,
     Log::SPEC,
+    TracesSettings::SPEC,
 ];

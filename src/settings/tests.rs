@@ -159,3 +159,46 @@ fn production_has_no_sandbox_and_starts_with_its_secrets() {
     assert_eq!(settings.log.format, LogFormat::Json);
     assert!(settings.admin.token.is_some() && settings.secrets.master_key.is_some());
 }
+
+#[test]
+fn what_is_in_force_is_told_without_secrets() {
+    let key = "ab".repeat(32);
+    let text = format!(
+        "[secrets]\nmaster_key = \"{key}\"\nmaster_key_version = 2\n\
+         previous_master_keys = \"1={key}\"\n[admin]\ntoken = \"hush-hush-hush-hush\""
+    );
+    let mut layers = Layers::default();
+    layers.add_file(DEFAULTS, &Origin::Defaults).unwrap();
+    layers.add_file(&text, &Origin::Defaults).unwrap();
+    let variables =
+        [("EMAIL__PASSWORD", "hush"), ("SERVER__DOCS", "false"), ("LOG__LEVEL", "warn")];
+    let variables = variables.map(|(key, value)| (format!("POSTRIDER__{key}"), value.to_owned()));
+    layers.add_variables(variables).unwrap();
+    let shown = layers.in_force();
+    for secret in layers::SECRETS {
+        assert_eq!(shown[secret], "set", "{secret}");
+    }
+    let all = serde_json::to_string(&shown).unwrap();
+    assert!(!all.contains("hush") && !all.contains("abab"), "{all}");
+    assert_eq!(shown["server.docs"], false);
+    assert_eq!(
+        (&shown["log.level"], &shown["secrets.master_key_version"]),
+        (&"warn".into(), &2.into())
+    );
+    // Every name that sounds like a secret is one, or a path or a number.
+    let sounds = |name: &str| ["token", "password", "key"].iter().any(|it| name.contains(it));
+    let known = |name: &str| layers::SECRETS.contains(&name);
+    let harmless = |name: &str| {
+        let value = &shown[name];
+        name.ends_with("_file") || value.is_number() || value.is_boolean()
+    };
+    let open: Vec<_> =
+        shown.keys().filter(|name| sounds(name) && !known(name) && !harmless(name)).collect();
+    assert!(open.is_empty(), "{open:?}");
+    // What is not given is not said to be.
+    assert_eq!(Settings::default().in_force()["admin.token"], "");
+    let flags = Flags { listen: Some(([127, 0, 0, 1], 7).into()), data_dir: Some("there".into()) };
+    let settings = Settings::from_layers(None, [], &flags).unwrap();
+    assert_eq!(settings.in_force()["server.listen"], "127.0.0.1:7");
+    assert_eq!(settings.in_force()["server.data_dir"], "there");
+}

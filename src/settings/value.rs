@@ -19,7 +19,7 @@ pub(super) enum Raw {
 }
 
 impl Raw {
-    fn as_text(&self) -> Option<&str> {
+    pub(super) fn as_text(&self) -> Option<&str> {
         match self {
             Self::Toml(toml::Value::String(text)) | Self::Text(text) => Some(text),
             Self::Toml(_) => None,
@@ -102,18 +102,6 @@ pub(super) fn path(raw: &Raw) -> Option<PathBuf> {
     raw.as_text().filter(|text| !text.is_empty()).map(PathBuf::from)
 }
 
-/// `auto` is `None`. What is given stands between angle brackets in a header.
-pub(super) fn errors_url(raw: &Raw) -> Option<Option<String>> {
-    let url = raw.as_text()?;
-    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"<>\"\\^`{|}".contains(&byte);
-    let is_absolute = ["/", "https://", "http://"].iter().any(|start| url.starts_with(start));
-    match url {
-        "auto" => Some(None),
-        _ if url.is_empty() || is_absolute && url.bytes().all(is_plain) => Some(Some(url.into())),
-        _ => None,
-    }
-}
-
 pub(super) fn flag(raw: &Raw) -> Option<bool> {
     match raw {
         Raw::Toml(value) => value.as_bool(),
@@ -184,14 +172,6 @@ pub(super) fn hosts(raw: &Raw) -> Option<Vec<String>> {
     parts.map(|part| is_host(part).then(|| part.to_ascii_lowercase())).collect()
 }
 
-/// A base URL: scheme and host, without a path.
-pub(super) fn base_url(raw: &Raw) -> Option<String> {
-    let text = raw.as_text()?;
-    let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
-    let host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
-    (!authority.is_empty() && authority.bytes().all(host)).then(|| text.to_owned())
-}
-
 /// A version of the Cloud API, such as `v24.0`.
 pub(super) fn version(raw: &Raw) -> Option<String> {
     let text = raw.as_text()?;
@@ -204,11 +184,6 @@ pub(super) fn version(raw: &Raw) -> Option<String> {
 /// A duration of up to thirty days.
 pub(super) fn long_seconds(raw: &Raw) -> Option<Duration> {
     whole(1..=2_592_000)(raw).map(Duration::from_secs)
-}
-
-/// The address of a site, without a path.
-pub(super) fn public_url(raw: &Raw) -> Option<Option<String>> {
-    optional(base_url)(raw)
 }
 
 /// The size of a request's body.
@@ -344,14 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_url_has_no_path() {
-        let read = |text: &str| base_url(&Raw::Text(text.into())).is_some();
-        for good in ["https://graph.facebook.com", "http://127.0.0.1:9000", "http://[::1]:1"] {
-            assert!(read(good), "{good}");
-        }
-        for bad in ["", "https://", "ftp://h", "graph.facebook.com", "https://h/v1", "http://u@h"] {
-            assert!(!read(bad), "{bad}");
-        }
+    fn a_version_is_a_letter_and_a_number() {
         let read = |text: &str| version(&Raw::Text(text.into())).is_some();
         assert!(read("v24.0") && read("v25") && !read("24.0") && !read("v") && !read("v1/../x"));
     }

@@ -175,6 +175,8 @@ impl Inner {
             if !received.id().is_empty() {
                 match received.json() {
                     Value::Array(events) => events.iter().for_each(check_event),
+                    // What an SMS gateway is posted.
+                    other if other["type"] == "otp" => {}
                     event => check_event(&event),
                 }
             }

@@ -1,32 +1,46 @@
 /** The operator: numbers, the whole server, and a number whose token has expired. */
 import { createServer } from 'node:http';
 import { expect, heading, test, visit } from './world.mjs';
-import { AT, numberRow, paged, standIn } from './stand-in.mjs';
+import { REAL, standIn } from './stand-in.mjs';
 
-test('the operator sees workspaces, numbers and the system at a glance', async ({ signed: page }) => {
+test('the operator sees workspaces, numbers and the system at a glance', async ({ signed: page, world }) => {
+  await world.api('POST', '/v1/otp/send', { phone: '+15550100401' });
+  await world.api('POST', '/v1/messaging/send', { to: '+15550100401', type: 'template', template: { name: 'welcome', language: 'en' } });
+  await expect.poll(async () => (await world.api('GET', '/admin/v1/overview')).data[0].messages_last_hour).toBe(1);
+  await visit(page, '/operator');
+  const row = page.getByRole('table', { name: 'Workspaces' }).getByRole('row', { name: /demo/ });
+  await expect(row).toContainText('Live');
+  // Codes, messages, numbers stopped, webhooks failing.
+  for (const [place, text] of [[3, '1'], [4, '1'], [5, '0'], [6, '0']]) {
+    await expect(row.getByRole('cell').nth(place)).toHaveText(text);
+  }
+  await expect(row.getByRole('button', { name: 'Start again' })).toHaveCount(0);
+  await visit(page, '/operator/numbers');
+  await expect(page.getByRole('table', { name: 'Numbers' }).getByRole('row', { name: /Sandbox/ })).toContainText('Open');
+  await visit(page, '/operator/system');
+  await expect(page.getByRole('main')).toContainText(/commit p99 [\d.,]+ ms/);
+  await expect(page.getByRole('main')).toContainText('Ok');
+  const settings = page.getByRole('table', { name: 'Settings in force' });
+  // A long table has the rows in sight only.
+  await expect(settings.getByRole('row', { name: /admin\.token/ })).toBeVisible();
+  await expect(settings.getByRole('row', { name: 'limits.otp_per_phone_10m' })).toContainText('5');
+});
+
+test('a parked workspace is started again by its operator', async ({ signed: page }) => {
+  // A server parks one only if its data is damaged: the tests of the interface do that.
   const row = { workspace: 'demo', state: 'live', parked_reason: null, credits: 1200, otp_last_hour: 7, messages_last_hour: 9, numbers_stopped: 1, webhooks_failing: 2 };
-  const parked = { ...row, workspace: 'late', state: 'parked', parked_reason: 'its journal is damaged', numbers_stopped: 0, webhooks_failing: 0 };
+  const parked = { ...row, workspace: 'late', credits: null, otp_last_hour: null, state: 'parked', parked_reason: 'its journal is damaged', numbers_stopped: 0, webhooks_failing: 0 };
   const server = await standIn(page, {
-    'GET /admin/v1/overview': () => ({ data: [row, parked] }),
-    'POST /admin/v1/workspaces/late/unpark': () => [202],
-    'GET /admin/v1/workspaces/demo/numbers': () => paged([numberRow({ state: 'slow', reason: 'the channel asks for fewer' })]),
-    'GET /admin/v1/system': () => ({
-      version: '0.1.0', started_at: AT, now: AT, offset_seconds: 0, ready: true,
-      storage: { state: 'ready', commit_p99_ms: 3.2, disk_free_bytes: 5e9, data_bytes: 1e6 },
-      snapshots: { last_at: AT, bytes: 1000 }, workspaces: { live: 2, parked: 1 }, settings: { 'server.listen': '127.0.0.1:8080', 'admin.token': 'set' },
-    }),
+    'GET /admin/v1/overview': () => ({ data: [row, parked], total: 2, page: 1 }),
+    'POST /admin/v1/workspaces/late/unpark': () => ((parked.state = 'live'), [202, { workspace: 'late', state: 'live', parked_reason: null }]),
   });
+  test.skip(REAL, 'nothing is damaged');
   await visit(page, '/operator');
   const late = page.getByRole('table', { name: 'Workspaces' }).getByRole('row', { name: /late/ });
   await expect(late).toContainText('its journal is damaged');
   await late.getByRole('button', { name: 'Start again' }).click();
   await expect.poll(() => server.called('POST', /unpark/).length).toBe(1);
-  await visit(page, '/operator/numbers');
-  const number = page.getByRole('table', { name: 'Numbers' }).getByRole('row', { name: /\+15550001111/ });
-  await expect(number).toContainText('the channel asks for fewer');
-  await visit(page, '/operator/system');
-  await expect(page.getByRole('main')).toContainText('commit p99 3.2 ms');
-  await expect(page.getByRole('table', { name: 'Settings in force' })).toContainText('set');
+  await expect(late).toContainText('Live');
 });
 
 test('pages of the operator go on where the server has less', async ({ signed: page }) => {

@@ -41,15 +41,6 @@ export const paged = (data) => ({ data, total: data.length, page: 1 });
 
 export const AT = '2026-01-31T09:25:00.000Z';
 
-/** A number as its own page and the list show it. */
-export const numberRow = (more = {}) => ({
-  id: 'num_01jd3v0x5n8m7k2q4r6s8t0w2y', kind: 'cloud_api', callback_path: '/channels/cloud-api/num_01jd3v0x5n8m7k2q4r6s8t0w2y',
-  phone: '+15550001111', phone_number_id: '106540352242922', account_id: '102290129340398', messages_per_second: 80, created_at: AT,
-  state: 'open', reason: null, since: AT, breaker: { open: false, failures: 0, next_try_at: null }, pace: { set: 80, now: 80 },
-  lanes: Object.fromEntries(['otp', 'single', 'broadcast'].map((lane) => [lane, { waiting: 0, oldest_seconds: null }])),
-  in_flight: 0, sent_last_minute: 12, last_error: null, last_callback_at: null, ...more,
-});
-
 export const member = (more = {}) => ({
   user_id: 'usr_01jd3v0x5n8m7k2q4r6s8t0w2y', email: 'grace@example.com', name: 'Grace', role: 'agent', totp: true, seen_at: AT, ...more,
 });

@@ -25,6 +25,8 @@ use postrider_domain::{
     WorkspaceId,
 };
 
+use postrider_runtime::trace::Subject;
+
 // They are part of the port, so whoever implements a channel finds them here.
 pub use postrider_domain::content::{RenderedContent, TemplateContent};
 pub use postrider_domain::template::TemplateName;
@@ -89,6 +91,16 @@ impl Origin {
             Self::Broadcast { .. } => Lane::Bulk,
         }
     }
+
+    /// What a trace of its request goes on with. A broadcast's messages are followed by none.
+    #[must_use]
+    pub fn trace_subject(self) -> Option<Subject> {
+        match self {
+            Self::Otp { request_id, .. } => Some(Subject::from(*request_id.as_bytes())),
+            Self::Message(id) => Some(Subject::from(*id.as_bytes())),
+            Self::Broadcast { .. } => None,
+        }
+    }
 }
 
 /// The content of a message that is ready to be sent.
@@ -104,6 +116,8 @@ pub enum Content {
         code_key: Arc<CodeKey>,
         /// The template that carries it.
         template: Arc<TemplateName>,
+        /// Whether another channel follows unless its delivery is reported.
+        chained: bool,
     },
     /// Any other message. It is shared: recipients of a broadcast may have the same content.
     Message(Arc<RenderedContent>),

@@ -127,6 +127,12 @@ impl OtpCode {
         format!("{:0width$}", self.value, width = self.length.0.into())
     }
 
+    /// Whether a word could be this code: it has as many digits, and nothing else.
+    #[must_use]
+    pub fn is_like(self, word: &str) -> bool {
+        word.len() == usize::from(self.length.0) && word.bytes().all(|it| it.is_ascii_digit())
+    }
+
     /// Whether `submitted` is this code. The comparison takes constant time, so that its duration
     /// does not reveal where they differ.
     #[must_use]

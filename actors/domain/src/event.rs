@@ -6,6 +6,7 @@
 //! them true.
 
 pub mod broadcast;
+pub mod chain;
 pub mod contact;
 pub mod conversation;
 mod fields;

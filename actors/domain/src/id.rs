@@ -149,6 +149,10 @@ identifiers! {
     ContactId = "con_";
     /// A conversation with a contact.
     ConversationId = "cnv_";
+    /// A note beside a conversation.
+    NoteId = "note_";
+    /// An answer that is written often.
+    QuickReplyId = "qrp_";
     /// A saved filter of contacts.
     SegmentId = "seg_";
     /// A message. The channel reports on it under this id.

@@ -20,6 +20,7 @@ pub mod id;
 pub mod keys;
 pub mod limits;
 pub mod opt_out;
+pub mod otp_text;
 pub mod party;
 pub mod phone;
 pub mod prices;
@@ -42,7 +43,8 @@ pub use destination::{Destinations, Prefix};
 pub use event::{Event, EventData, EventKind, LogEntry, PublicEvent};
 pub use id::{
     AdminTokenId, AuditId, BroadcastId, ContactId, ConversationId, EventId, IdError, InviteId,
-    KeyId, MessageId, NumberId, PersonId, RequestId, SegmentId, SessionId, WebhookId,
+    KeyId, MessageId, NoteId, NumberId, PersonId, QuickReplyId, RequestId, SegmentId, SessionId,
+    WebhookId,
 };
 pub use keys::{CodeKeys, MasterKeys};
 pub use limits::{Limits, LimitsOverride};

@@ -1,5 +1,6 @@
 //! Pure: the prices of messages, in credits.
 
+use crate::event::chain::OtpChannel;
 use crate::template::TemplateCategory;
 
 /// Largest balance in credits that can be set or added up to. Every program that reads JSON keeps
@@ -11,6 +12,10 @@ pub const CREDITS_MAX: u64 = (1 << 53) - 1;
 pub struct Prices {
     /// One one-time password.
     pub otp: u64,
+    /// One by SMS.
+    pub otp_sms: u64,
+    /// One by mail.
+    pub otp_email: u64,
     /// One message of free text.
     pub text: u64,
     /// One message of a utility template.
@@ -31,6 +36,16 @@ pub enum PriceClass {
 }
 
 impl Prices {
+    /// The price of one try to bring a code over this channel.
+    #[must_use]
+    pub const fn of_channel(&self, channel: OtpChannel) -> u64 {
+        match channel {
+            OtpChannel::Messaging => self.otp,
+            OtpChannel::Sms => self.otp_sms,
+            OtpChannel::Email => self.otp_email,
+        }
+    }
+
     /// The price of one message of this class.
     #[must_use]
     pub const fn of(&self, class: PriceClass) -> u64 {
@@ -55,6 +70,8 @@ impl Default for Prices {
     fn default() -> Self {
         Self {
             otp: 1,
+            otp_sms: 1,
+            otp_email: 1,
             text: 1,
             template_utility: 1,
             template_marketing: 1,

@@ -7,26 +7,29 @@ use crate::entry::{Entry, Header, Kind, Position};
 
 /// A commit that may be appended.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub struct Checked {
     /// Its entries.
-    pub(crate) entries: Vec<Entry>,
+    pub entries: Vec<Entry>,
     /// The chain behind it.
-    pub(crate) chain: Chain,
+    pub chain: Chain,
 }
 
 impl Checked {
     /// The header of the last entry.
-    pub(crate) fn last_header(&self) -> Option<Header> {
+    #[must_use]
+    pub fn last_header(&self) -> Option<Header> {
         self.entries.last().map(|entry| entry.header.clone())
     }
 
     /// The bytes of all entries.
-    pub(crate) fn bytes(&self) -> usize {
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         self.entries.iter().map(|entry| entry.bytes.len()).sum()
     }
 
     /// What the disk shall have: the entries, one behind the other.
-    pub(crate) fn to_bytes(&self) -> Bytes {
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
         match self.entries.as_slice() {
             [only] => only.bytes.clone(),
             all => all.iter().fold(Vec::new(), joined).into(),
@@ -42,8 +45,10 @@ fn joined(mut all: Vec<u8>, entry: &Entry) -> Vec<u8> {
 /// Checks that the entries are one whole commit that may follow the chain, at position `at`.
 ///
 /// `claimed` says whether the writer's claim is there; without it only a claim is let through.
-/// The error says why the commit is refused.
-pub(crate) fn check(
+///
+/// # Errors
+/// Why the commit is refused.
+pub fn check(
     chain: &Chain,
     at: Position,
     entries: &[Bytes],

@@ -29,15 +29,16 @@ pub mod piece;
 pub mod port;
 pub mod table;
 
-#[cfg(test)]
-mod conformance;
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
 #[cfg(test)]
 mod golden;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use body::{BodyError, CheckpointNote, Claim, GroupBody, Handoff, RecordChange};
 pub use chain::{Chain, ChainFault};
+pub use commit::{Checked, check as check_commit};
 pub use crashing::{CrashingLog, Fault, Keep};
 pub use entry::{Entry, EntryFault, EntryHash, Header, Kind, LogId, Position};
 pub use file::inspect::{Inspection, LogGap, StoppedLog};

@@ -1,24 +1,32 @@
 //! The tests of this crate write and read commits by these functions.
 
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::panic,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "these are tests, also of logs in other crates"
+)]
+
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
 use crate::*;
 
-pub(crate) const ID: LogId = LogId(*b"0123456789abcdef");
+pub const ID: LogId = LogId(*b"0123456789abcdef");
 
 /// The bytes in hexadecimal, 32 in a line.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     let line = |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     bytes.chunks(32).map(|bytes| line(bytes) + "\n").collect()
 }
 
-pub(crate) fn start() -> Start {
+pub fn start() -> Start {
     Start::new(ID)
 }
 
-pub(crate) fn claim_body() -> Claim {
+pub fn claim_body() -> Claim {
     Claim {
         node: "one".to_owned(),
         incarnation: [7; 16],
@@ -28,12 +36,12 @@ pub(crate) fn claim_body() -> Claim {
 }
 
 /// Claims the log.
-pub(crate) fn claimed(log: &dyn Log) -> Tail {
+pub fn claimed(log: &dyn Log) -> Tail {
     claim(log, &claim_body(), 1_000).unwrap()
 }
 
 /// The entries of a group that follows the tail.
-pub(crate) fn group(log: &dyn Log, body: &[u8]) -> (Position, Vec<Bytes>) {
+pub fn group(log: &dyn Log, body: &[u8]) -> (Position, Vec<Bytes>) {
     let tail = log.tail().unwrap();
     let next = tail.next(tail.epoch);
     let max = log.entry_bytes_max();
@@ -41,18 +49,18 @@ pub(crate) fn group(log: &dyn Log, body: &[u8]) -> (Position, Vec<Bytes>) {
 }
 
 /// Tries to append a group.
-pub(crate) fn try_append(log: &dyn Log, body: &[u8]) -> Result<Position, AppendError> {
+pub fn try_append(log: &dyn Log, body: &[u8]) -> Result<Position, AppendError> {
     let (at, entries) = group(log, body);
     log.append(at, &entries)?;
     Ok(Position(at.0 + entries.len() as u64 - 1))
 }
 
 /// Appends a group, and returns its position.
-pub(crate) fn append(log: &dyn Log, body: &[u8]) -> Position {
+pub fn append(log: &dyn Log, body: &[u8]) -> Position {
     try_append(log, body).unwrap()
 }
 
-pub(crate) fn try_entries(log: &dyn Log, from: Position) -> Result<Vec<Entry>, LogError> {
+pub fn try_entries(log: &dyn Log, from: Position) -> Result<Vec<Entry>, LogError> {
     let mut entries = Vec::new();
     log.read(from, &mut |entry| {
         entries.push(entry);
@@ -62,12 +70,12 @@ pub(crate) fn try_entries(log: &dyn Log, from: Position) -> Result<Vec<Entry>, L
 }
 
 /// All entries that are kept.
-pub(crate) fn entries(log: &dyn Log) -> Vec<Entry> {
+pub fn entries(log: &dyn Log) -> Vec<Entry> {
     try_entries(log, log.tail().unwrap().first).unwrap()
 }
 
 /// The bodies of the whole groups that are kept.
-pub(crate) fn bodies(log: &dyn Log) -> Vec<Bytes> {
+pub fn bodies(log: &dyn Log) -> Vec<Bytes> {
     let mut bodies = Vec::new();
     read_commits(log, log.tail().unwrap().first, &mut |commit| {
         if commit.kind == Kind::Group {
@@ -80,7 +88,7 @@ pub(crate) fn bodies(log: &dyn Log) -> Vec<Bytes> {
 }
 
 /// The mark of a view that applied everything.
-pub(crate) fn mark(log: &dyn Log) -> Mark {
+pub fn mark(log: &dyn Log) -> Mark {
     let Tail { last, epoch, hash, .. } = log.tail().unwrap();
     Mark { position: last, epoch, hash }
 }

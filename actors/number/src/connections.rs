@@ -52,6 +52,12 @@ impl Connections {
         all.map(|it| it.workspace.clone()).collect()
     }
 
+    /// Visits every number with its workspace. The visitor must not use the connections: part of
+    /// them is locked.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(NumberId, &WorkspaceId)) {
+        self.connected.iter().for_each(|it| visit(*it.key(), &it.workspace));
+    }
+
     /// The numbers of a workspace.
     pub(crate) fn of_workspace(&self, workspace: &WorkspaceId) -> Vec<NumberId> {
         let own = self.connected.iter().filter(|it| it.workspace == *workspace);

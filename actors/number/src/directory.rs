@@ -14,12 +14,13 @@ use postrider_runtime::clock::Clock;
 use postrider_runtime::directory::{Directory, Undelivered};
 use postrider_runtime::hold::Hold;
 use postrider_runtime::supervise::{ChildSpec, Placement, SupervisorMessage};
+use postrider_runtime::trace::Traces;
 
 use crate::actor::NumberActor;
 use crate::capacity::HandedOver;
 use crate::connections::Connections;
 use crate::entry::{NumberEntry, NumberSlot};
-use crate::figures::NumberFigures;
+use crate::figures::{NumberFigures, WorkspaceNumbers};
 use crate::message::NumberMessage;
 use crate::metrics::{OutcomeCounts, Queues};
 use crate::ports::{Granted, OutcomeSink};
@@ -35,6 +36,7 @@ pub struct Numbers {
     clock: Clock,
     /// While it is held, nothing is handed to a channel.
     pub hold: Hold,
+    pub(crate) traces: Traces,
     /// Final outcomes of all numbers, counted since the start.
     pub outcomes: Arc<OutcomeCounts>,
 }
@@ -49,13 +51,14 @@ pub struct Wiring {
 
 impl Numbers {
     /// No number is connected yet. [`wire`](Self::wire) must follow before the first message.
-    pub fn new(providers: Providers, clock: Clock, hold: Hold) -> Self {
+    pub fn new(providers: Providers, clock: Clock, hold: Hold, traces: Traces) -> Self {
         Self {
             directory: Directory::default(),
             connections: Arc::new(Connections::new(providers)),
             reporter: Arc::default(),
             clock,
             hold,
+            traces,
             outcomes: Arc::default(),
         }
     }
@@ -265,6 +268,19 @@ impl Numbers {
         figures
     }
 
+    /// How the numbers of each workspace do that has any.
+    pub fn by_workspace(&self) -> BTreeMap<WorkspaceId, WorkspaceNumbers> {
+        let now = self.clock.now();
+        let mut found: BTreeMap<WorkspaceId, WorkspaceNumbers> = BTreeMap::new();
+        self.connections.for_each(|number, workspace| {
+            let Some(slot) = self.directory.slot(&number) else { return };
+            let own = found.entry(workspace.clone()).or_default();
+            own.stopped += usize::from(slot.down_until_ms.load(Ordering::Relaxed) > 0);
+            own.accepted_last_hour += slot.accepted.sum(now);
+        });
+        found
+    }
+
     /// How long the queues of the numbers are now, and how many numbers are down.
     pub fn queues(&self) -> Queues {
         let mut queues = Queues::default();
@@ -314,6 +330,7 @@ impl ChildSpec for NumberSpec {
             workspace: connected.workspace.clone(),
             clock: self.0.clock.clone(),
             hold: self.0.hold.clone(),
+            traces: self.0.traces.clone(),
             connections: Arc::clone(&self.0.connections),
             reporter: Arc::clone(&self.0.reporter),
             outcomes: Arc::clone(&self.0.outcomes),

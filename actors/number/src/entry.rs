@@ -10,6 +10,7 @@ use postrider_runtime::directory::Slot;
 
 use crate::capacity::{Reservation, SendCapacity};
 use crate::figures::NumberError;
+use crate::hour_counts::HourCounts;
 use crate::message::NumberMessage;
 
 /// How long a number must have had nothing to do before its actor passivates itself. By then its
@@ -38,6 +39,8 @@ pub struct NumberEntry {
     pub(crate) last_error: parking_lot::Mutex<Option<NumberError>>,
     /// When the provider last called back, in milliseconds; 0: not since the start.
     pub(crate) last_callback_ms: AtomicU64,
+    /// Messages that are no codes, and that the channel accepted.
+    pub(crate) accepted: HourCounts,
     /// Engine time since which it has had nothing to do, in milliseconds; 0 while it has.
     pub(crate) idle_since_ms: AtomicU64,
     /// Messages that arrived while no actor ran. The next actor receives them when it starts.

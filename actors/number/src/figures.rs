@@ -77,6 +77,15 @@ pub struct NumberFigures {
     pub last_callback_at: Option<Timestamp>,
 }
 
+/// How the numbers of one workspace do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WorkspaceNumbers {
+    /// Numbers that are left alone because their channel or account fails.
+    pub stopped: usize,
+    /// Messages that the channel accepted within the last hour, codes aside, since the start.
+    pub accepted_last_hour: u64,
+}
+
 /// Counts what becomes of a number's messages.
 #[derive(Debug)]
 pub(crate) struct Ledger {

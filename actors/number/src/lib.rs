@@ -14,6 +14,7 @@ mod entry;
 pub mod figures;
 #[cfg(test)]
 mod golden;
+mod hour_counts;
 mod message;
 pub mod metrics;
 pub mod notices;

@@ -182,6 +182,17 @@ impl<M, X> Slot<M, X> {
         *self.placement.write() = placement;
     }
 
+    /// Makes a parked slot idle, so that its actor may be started anew. Returns whether it was
+    /// parked.
+    pub fn unpark(&self) -> bool {
+        let mut placement = self.placement.write();
+        let is_parked = matches!(&*placement, Placement::Parked(_));
+        if is_parked {
+            *placement = Placement::Idle;
+        }
+        is_parked
+    }
+
     /// Publishes where the actor is, after calling `before` under the write lock. `before` can hand
     /// the actor the messages that [`cast_or`](Self::cast_or) has kept for it; none is kept later
     /// that the actor would miss.

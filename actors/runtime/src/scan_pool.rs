@@ -15,15 +15,12 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::flow::{ScanBounds, ScanQueue};
+use crate::priority::lower_priority;
 
 /// Scans of all owners that wait.
 const WAITING_MAX: usize = 1024;
 /// Scans of one owner that wait: an eighth, so that seven others find room beside a flood.
 const WAITING_PER_OWNER_MAX: usize = 128;
-
-/// The niceness of a scan: beside one of the usual priority it gets about a tenth of a core.
-#[cfg(target_os = "linux")]
-const NICENESS: i32 = 10;
 
 /// A scan that waits. It returns what it found to its caller itself.
 type Scan = Box<dyn FnOnce() + Send>;
@@ -155,19 +152,6 @@ fn at_low_priority(work: impl FnOnce() + Send) {
     }
 }
 
-/// Lowers the priority of this thread.
-#[cfg(target_os = "linux")]
-fn lower_priority() {
-    // On Linux a niceness belongs to a thread. A scan at the usual priority is right too.
-    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
-        tracing::debug!(%error, "a scan runs at the usual priority");
-    }
-}
-
-/// Elsewhere a niceness belongs to the whole process.
-#[cfg(not(target_os = "linux"))]
-const fn lower_priority() {}
-
 impl<K: Clone + Eq + Hash> ScanPool<K> {
     /// Answers the callers of what waits that it failed.
     fn close(&self) {
@@ -236,7 +220,7 @@ mod tests {
         let niceness = || rustix::process::getpriority_process(None).unwrap();
         let (pool, before) = (pool(1, 1), niceness());
         for _ in 0..2 {
-            assert_eq!(pool.run(&'a', niceness).await, Ok((before + NICENESS).min(19)));
+            assert_eq!(pool.run(&'a', niceness).await, Ok(crate::priority::NICENESS));
             let short = tokio::task::spawn_blocking(niceness).await.unwrap();
             assert_eq!((short, niceness()), (before, before));
         }

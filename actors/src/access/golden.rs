@@ -10,7 +10,7 @@ use super::keys::{KeyHash, KeyRecord};
 use super::saved_buckets::{SavedBuckets, key_name, put};
 use super::*;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
-use postrider_domain::{AdminTokenId, KeyId, Scope, Scopes};
+use postrider_domain::{ActorKind, AdminTokenId, AuditActor, KeyId, Scope, Scopes};
 use postrider_store::{Group, MemoryStore, Store as _};
 use postrider_workspace::creation_limit::Creations;
 
@@ -30,6 +30,7 @@ fn a_key_is_stored_as_ever() {
         hash: KeyHash::of("pr_golden"),
         prefix: "pr_golde".into(),
         created_at: AT,
+        created_by: None,
         expires_at: None,
         allowed_subnets: Vec::new(),
     };
@@ -59,6 +60,7 @@ fn the_end_subnets_and_last_use_of_a_key_are_stored_as_ever() {
         hash: KeyHash::of("pr_golden"),
         prefix: "pr_golde".into(),
         created_at: AT,
+        created_by: Some(AuditActor::of_kind(ActorKind::AdminToken)),
         expires_at: Some(AT.plus(Duration::from_secs(60))),
         allowed_subnets: vec!["10.1.0.0/16".parse().unwrap(), "2001:db8::/32".parse().unwrap()],
     };
@@ -70,7 +72,7 @@ fn the_end_subnets_and_last_use_of_a_key_are_stored_as_ever() {
     sheet.text("last use, key", &used.key);
     sheet.text("last use, value", used.value.as_deref().unwrap());
     sheet.is(expect![[r#"
-        the record's end: :1700000000123,\"expires_at\":1700000060123,\"allowed_subnets\":[\"10.1.0.0/16\",\"2001:db8::/32\"]}
+        the record's end: :1700000000123,\"created_by\":{\"kind\":\"admin_token\",\"id\":null,\"name\":null},\"expires_at\":1700000060123,\"allowed_subnets\":[\"10.1.0.0/16\",\"2001:db8::/32\"]}
         last use, key: u\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
         last use, value: \x01\x00\x00\x01\x8b\xcf\xe5h{
     "#]]);

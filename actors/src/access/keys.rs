@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use postrider_domain::{AuditEntry, KeyId, LimitsOverride, Scope, Scopes, Timestamp, WorkspaceId};
+use postrider_domain::{
+    AuditActor, AuditEntry, KeyId, LimitsOverride, Scope, Scopes, Timestamp, WorkspaceId,
+};
 use postrider_runtime::random;
 pub(super) use postrider_runtime::secret::Secret;
 use postrider_store::{Change, Direction, StoreError, Table, View};
@@ -49,6 +51,17 @@ impl NewKey {
     }
 }
 
+/// What is to change of a key; what is `None` stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyChange {
+    /// What people call it.
+    pub name: Option<String>,
+    /// All limits of its own.
+    pub limits: Option<LimitsOverride>,
+    /// The moment from which on it does not work any more, or that there is none.
+    pub expires_at: Option<Option<Timestamp>>,
+}
+
 /// A key that was made. Its text is shown here and never again.
 #[derive(Debug, Clone)]
 pub struct CreatedKey {
@@ -73,6 +86,8 @@ pub struct KeyInfo {
     pub prefix: String,
     /// When it was made.
     pub created_at: Timestamp,
+    /// Who made it; `None`: an earlier version, which did not keep that.
+    pub created_by: Option<AuditActor>,
     /// The moment from which on it does not work any more.
     pub expires_at: Option<Timestamp>,
     /// When a request was made with it last, to the minute.
@@ -108,6 +123,8 @@ pub(super) struct KeyRecord {
     pub(super) prefix: String,
     pub(super) created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) created_by: Option<AuditActor>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "subnet_texts")]
     pub(super) allowed_subnets: Vec<IpNet>,
@@ -136,7 +153,12 @@ mod subnet_texts {
 
 impl KeyRecord {
     /// A new key and its text.
-    pub(super) fn create(workspace: &WorkspaceId, new: NewKey, now: Timestamp) -> (Self, Secret) {
+    pub(super) fn create(
+        workspace: &WorkspaceId,
+        new: NewKey,
+        now: Timestamp,
+        by: &AuditActor,
+    ) -> (Self, Secret) {
         let token = format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(random::bytes::<32>()));
         let NewKey { name, scopes, limits, expires_at, allowed_subnets } = new;
         let record = Self {
@@ -148,6 +170,7 @@ impl KeyRecord {
             hash: KeyHash::of(&token),
             prefix: token[..SHOWN_CHARS].to_owned(),
             created_at: now,
+            created_by: Some(by.clone()),
             expires_at,
             allowed_subnets,
         };
@@ -162,6 +185,7 @@ impl KeyRecord {
             limits: self.limits,
             prefix: self.prefix.clone(),
             created_at: self.created_at,
+            created_by: self.created_by.clone(),
             expires_at: self.expires_at,
             last_used_at,
             allowed_subnets: self.allowed_subnets.clone(),
@@ -189,6 +213,29 @@ impl KeyRecord {
         let end = self.expires_at.map(|at| at.to_string());
         let entry = entry.change("limits", self.limits).change("expires_at", end);
         entry.change("allowed_subnets", subnets)
+    }
+
+    /// The key after a change, and what the audit log records of that.
+    pub(super) fn changed(&self, change: KeyChange) -> (Self, AuditEntry) {
+        let mut after = self.clone();
+        let mut entry = AuditEntry::new("key.update").target(self.id).workspace(&self.workspace);
+        if let Some(name) = change.name {
+            entry = entry.change("name", &name);
+            entry.replaces("name", &self.name);
+            after.name = name;
+        }
+        if let Some(limits) = change.limits {
+            entry = entry.change("limits", limits);
+            entry.replaces("limits", self.limits);
+            after.limits = limits;
+        }
+        if let Some(end) = change.expires_at {
+            let text = |end: Option<Timestamp>| end.map(|at| at.to_string());
+            entry = entry.change("expires_at", text(end));
+            entry.replaces("expires_at", text(self.expires_at));
+            after.expires_at = end;
+        }
+        (after, entry)
     }
 
     /// What the audit log records when it is revoked.

@@ -40,7 +40,7 @@ use address_buckets::Addresses;
 use admin_tokens::AdminTokens;
 pub use admin_tokens::{AdminTokenInfo, CreatedAdminToken, NewAdminToken};
 use key_buckets::{KeyBuckets, WINDOWS};
-pub use keys::{CreatedKey, KeyInfo, NewKey};
+pub use keys::{CreatedKey, KeyChange, KeyInfo, NewKey};
 use keys::{KeyHash, KeyRecord};
 use last_use::LastUse;
 pub(crate) use postrider_runtime::shared_bucket::BucketState;
@@ -79,7 +79,7 @@ pub struct Caller {
     pub workspace: Workspace,
     /// What it may do.
     pub scopes: Scopes,
-    record: KeyRecord,
+    record: ArcSwap<KeyRecord>,
     buckets: ArcSwap<KeyBuckets>,
     /// Whether it is among those whose buckets are looked at with the next checkpoint.
     is_used: AtomicBool,
@@ -92,19 +92,19 @@ impl Caller {
     /// Whether the key may be used from this address.
     #[must_use]
     pub fn allows(&self, address: IpAddr) -> bool {
-        self.record.allows(address)
+        self.record.load().allows(address)
     }
 
     /// The moment from which on the key does not work any more.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
-        self.record.expires_at
+        self.record.load().expires_at
     }
 
     /// What people call the key.
     #[must_use]
-    pub fn key_name(&self) -> &str {
-        &self.record.name
+    pub fn key_name(&self) -> String {
+        self.record.load().name.clone()
     }
 }
 
@@ -176,8 +176,8 @@ impl Access {
     pub fn authenticate(&self, token: &str) -> Option<Arc<Caller>> {
         let hash = KeyHash::of(token);
         let caller = self.inner.by_hash.get(&hash)?;
-        let works =
-            caller.record.hash.matches(&hash) && !caller.record.has_expired(self.clock().now());
+        let record = caller.record.load();
+        let works = record.hash.matches(&hash) && !record.has_expired(self.clock().now());
         works.then(|| Arc::clone(&caller))
     }
 
@@ -185,7 +185,7 @@ impl Access {
     #[must_use]
     pub fn still_works(&self, caller: &Caller) -> bool {
         let is_revoked = caller.is_revoked.load(Ordering::Acquire);
-        !is_revoked && !caller.record.has_expired(self.clock().now())
+        !is_revoked && !caller.record.load().has_expired(self.clock().now())
     }
 
     /// Takes one request from the key's buckets, or from none of them if one is empty.
@@ -215,15 +215,19 @@ impl Access {
     /// The buckets of a workspace's keys take their size from the limits in force.
     pub(crate) fn limits_changed(&self, workspace: &WorkspaceId, limits: Limits) {
         let of_workspace = |entry: &dashmap::mapref::multiple::RefMulti<'_, _, Arc<Caller>>| {
-            entry.value().record.workspace == *workspace
+            entry.value().workspace.id() == workspace
         };
         for caller in self.inner.by_hash.iter().filter(of_workspace) {
-            let limits = limits.with(caller.record.limits);
-            let old = caller.buckets.load();
-            let full_at_ns = |window_s| old.full_at_ns(window_s);
-            caller.buckets.store(Arc::new(KeyBuckets::new(limits, full_at_ns, self.clock())));
-            self.note_use(&caller);
+            self.resize_buckets(&caller, limits.with(caller.record.load().limits));
         }
+    }
+
+    /// The buckets of a caller take their size from these limits, and stay as full as they are.
+    fn resize_buckets(&self, caller: &Arc<Caller>, limits: Limits) {
+        let old = caller.buckets.load();
+        let full_at_ns = |window_s| old.full_at_ns(window_s);
+        caller.buckets.store(Arc::new(KeyBuckets::new(limits, full_at_ns, self.clock())));
+        self.note_use(caller);
     }
 
     /// Makes a key. It works when this returns.
@@ -234,7 +238,7 @@ impl Access {
         by: &AuditContext,
     ) -> Result<CreatedKey, CommitError> {
         let now = self.clock().now();
-        let (record, secret) = KeyRecord::create(workspace, new, now);
+        let (record, secret) = KeyRecord::create(workspace, new, now, &by.actor);
         let changes = vec![record.put(), record_of(now, by, record.created_entry())];
         self.inner.shared.writer.commit(changes).await?;
         let info = record.info(None);
@@ -249,8 +253,8 @@ impl Access {
             .inner
             .by_hash
             .iter()
-            .filter(|caller| caller.record.workspace == *workspace)
-            .map(|caller| caller.record.info(caller.last_use.at()))
+            .filter(|caller| caller.workspace.id() == workspace)
+            .map(|caller| caller.record.load().info(caller.last_use.at()))
             .collect();
         keys.sort_by_key(|key| key.id);
         keys
@@ -264,16 +268,38 @@ impl Access {
         key: KeyId,
         by: &AuditContext,
     ) -> Result<bool, CommitError> {
-        let record = self.inner.by_hash.iter().find_map(|caller| {
-            let record = &caller.record;
-            (record.id == key && record.workspace == *workspace).then(|| record.clone())
-        });
-        let Some(record) = record else { return Ok(false) };
+        let Some(caller) = self.caller_of(workspace, key) else { return Ok(false) };
+        let record = caller.record.load_full();
         let revoked = record_of(self.clock().now(), by, record.revoked_entry());
         let changes = vec![record.delete(), last_use::delete(key), revoked];
         self.inner.shared.writer.commit(changes).await?;
         self.forget(&record);
         Ok(true)
+    }
+
+    /// Changes a key; it is in force when this returns. `None` when the workspace has no such key.
+    pub(crate) async fn update_key(
+        &self,
+        workspace: &WorkspaceId,
+        key: KeyId,
+        change: KeyChange,
+        by: &AuditContext,
+    ) -> Result<Option<KeyInfo>, CommitError> {
+        let Some(caller) = self.caller_of(workspace, key) else { return Ok(None) };
+        let limits = self.limits_of(workspace).await.map_err(|_| CommitError::Closed)?;
+        let (record, entry) = caller.record.load().changed(change);
+        let changes = vec![record.put(), record_of(self.clock().now(), by, entry)];
+        self.inner.shared.writer.commit(changes).await?;
+        self.resize_buckets(&caller, limits.with(record.limits));
+        let info = record.info(caller.last_use.at());
+        caller.record.store(Arc::new(record));
+        Ok(Some(info))
+    }
+
+    fn caller_of(&self, workspace: &WorkspaceId, key: KeyId) -> Option<Arc<Caller>> {
+        let is_it = |caller: &Caller| caller.key_id == key && caller.workspace.id() == workspace;
+        let found = self.inner.by_hash.iter().find(|entry| is_it(entry.value()))?;
+        Some(Arc::clone(found.value()))
     }
 
     /// The changes that delete the keys of a workspace.
@@ -287,10 +313,10 @@ impl Access {
         self.records_of(workspace).iter().for_each(|record| self.forget(record));
     }
 
-    fn records_of(&self, workspace: &WorkspaceId) -> Vec<KeyRecord> {
-        let own = |caller: &Arc<Caller>| caller.record.workspace == *workspace;
+    fn records_of(&self, workspace: &WorkspaceId) -> Vec<Arc<KeyRecord>> {
+        let own = |caller: &Arc<Caller>| caller.workspace.id() == workspace;
         let callers = self.inner.by_hash.iter().filter(|entry| own(entry.value()));
-        callers.map(|caller| caller.record.clone()).collect()
+        callers.map(|caller| caller.record.load_full()).collect()
     }
 
     /// A key is deleted. The next checkpoint deletes what is saved of its buckets.
@@ -312,6 +338,7 @@ impl Access {
         let saved = |window_s| self.inner.saved.key(record.id, window_s);
         let is_saved = WINDOWS.iter().any(|window| saved(window.as_secs() as u32).is_some());
         let buckets = KeyBuckets::new(limits.with(record.limits), saved, self.clock());
+        let hash = record.hash;
         let caller = Caller {
             key_id: record.id,
             workspace: Workspace::new(Arc::clone(shared), slot),
@@ -320,14 +347,14 @@ impl Access {
             is_used: AtomicBool::new(false),
             is_revoked: AtomicBool::new(false),
             last_use,
-            record,
+            record: ArcSwap::from_pointee(record),
         };
         let caller = Arc::new(caller);
         if is_saved {
             // What is saved goes when they are full.
             self.note_use(&caller);
         }
-        self.inner.by_hash.insert(caller.record.hash, caller);
+        self.inner.by_hash.insert(hash, caller);
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! What the audit log records of administrative changes.
 
+use postrider_domain::event::chain::ChainStep;
+use postrider_domain::otp_text::OtpTexts;
 use postrider_domain::template::TemplateName;
 use postrider_domain::{AuditEntry, Destinations, LimitsOverride, NumberId, Prefix, WorkspaceId};
 use postrider_number::record::{NumberChange, NumberInfo};
@@ -24,6 +26,15 @@ pub(super) fn destinations_set(destinations: &Destinations) -> AuditEntry {
     AuditEntry::new("destinations.set")
         .change("allow", texts(&destinations.allow))
         .change("deny", texts(&destinations.deny))
+}
+
+pub(super) fn otp_channels_set(steps: &[ChainStep]) -> AuditEntry {
+    let names: Vec<_> = steps.iter().map(|step| step.channel.as_str()).collect();
+    AuditEntry::new("otp_channels.set").change("channels", names)
+}
+
+pub(super) fn otp_texts_set(texts: &OtpTexts) -> AuditEntry {
+    AuditEntry::new("otp_texts.set").change("languages", texts.0.keys().collect::<Vec<_>>())
 }
 
 pub(super) fn otp_template_set(template: &TemplateName) -> AuditEntry {

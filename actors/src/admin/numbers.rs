@@ -4,6 +4,8 @@ use postrider_store::view::codec;
 use std::sync::Arc;
 
 use postrider_channel::cloud_api::{CloudApiNumber, ListError, ListedTemplate, ProviderId};
+use postrider_domain::event::chain::ChainStep;
+use postrider_domain::otp_text::OtpTexts;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{AuditEntry, NumberId, WorkspaceId};
 use postrider_number::figures::NumberFigures;
@@ -50,6 +52,49 @@ impl Admin {
             Ok(())
         };
         detached(releasing).await
+    }
+
+    /// Sets over which channels one-time passwords of a workspace arrive whose request names none.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, or not now.
+    pub async fn set_otp_channels(
+        &self,
+        id: &WorkspaceId,
+        steps: Vec<ChainStep>,
+    ) -> Result<Vec<ChainStep>, AdminError> {
+        let entry = entries::otp_channels_set(&steps);
+        Ok(self.configure(id, Configure::OtpChannels(steps), entry).await?.otp_channels)
+    }
+
+    /// Sets what codes of a workspace are written in over SMS and mail.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, or not now.
+    pub async fn set_otp_texts(
+        &self,
+        id: &WorkspaceId,
+        texts: OtpTexts,
+    ) -> Result<OtpTexts, AdminError> {
+        let entry = entries::otp_texts_set(&texts);
+        Ok(self.configure(id, Configure::OtpTexts(texts), entry).await?.otp_texts)
+    }
+
+    /// What codes of a workspace are written in over SMS and mail, without what is built in.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, or not now.
+    pub async fn otp_texts(&self, id: &WorkspaceId) -> Result<OtpTexts, AdminError> {
+        Ok(self.settings(id).await?.otp_texts)
+    }
+
+    /// Over which channels one-time passwords of a workspace arrive whose request names none; empty
+    /// for the chat-app channel alone.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, or not now.
+    pub async fn otp_channels(&self, id: &WorkspaceId) -> Result<Vec<ChainStep>, AdminError> {
+        Ok(self.settings(id).await?.otp_channels)
     }
 
     /// Connects a number to a workspace. The templates of one that has a provider are brought up to

@@ -6,7 +6,6 @@ use std::time::Duration;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{AuditEntry, WorkspaceId};
 use postrider_runtime::supervise::Placement;
-use postrider_runtime::task::detached;
 use postrider_store::StoreError;
 use postrider_store::writer::CommitError;
 use postrider_workspace::core::records;
@@ -36,24 +35,12 @@ pub enum DeleteWorkspaceError {
     Unavailable(#[from] Unavailable),
 }
 
-impl Admin {
-    /// Deletes a workspace with everything in it; `name` repeats its name or id. Its traffic ends
-    /// before this returns. Its rows go in the background, and with the last one its id is free.
-    ///
-    /// # Errors
-    /// [`DeleteWorkspaceError`]: there is none, the name is another one, or not now.
-    pub async fn delete_workspace(
-        &self,
-        id: &WorkspaceId,
-        name: &str,
-    ) -> Result<(), DeleteWorkspaceError> {
-        let (admin, id, name) = (self.clone(), id.clone(), name.to_owned());
-        detached(async move { delete(&admin, &id, &name).await }).await
-    }
-}
-
 /// Deletes a workspace whose name or id is repeated in `name`.
-async fn delete(admin: &Admin, id: &WorkspaceId, name: &str) -> Result<(), DeleteWorkspaceError> {
+pub(super) async fn delete(
+    admin: &Admin,
+    id: &WorkspaceId,
+    name: &str,
+) -> Result<(), DeleteWorkspaceError> {
     let _no_creation = admin.creation.lock().await;
     let _no_keys = admin.bucket_changes.lock().await;
     let _no_numbers = admin.number_changes.lock().await;

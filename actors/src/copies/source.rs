@@ -6,17 +6,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use postrider_domain::Timestamp;
-use postrider_store::archive::{ArchiveError, ArchiveHeader, ArchiveWriter};
+use postrider_store::archive::{ArchiveError, ArchiveHeader, WriteArchiveError, write_archive};
 use postrider_store::copies::CopyError;
 use postrider_store::{
-    ArchiveCounts, LogId, LogStore, Mark, Position, SnapshotDir, StoreError, Table, ViewSnapshot,
-    directory, log, rebase, writer,
+    ArchiveCounts, CheckpointDir, Log as _, LogId, LogStore, Mark, Position, SnapshotDir,
+    StoreError, Table, ViewSnapshot, directory, log, rebase, writer,
 };
 use postrider_workspace::snapshots::Rebases;
 
 use crate::engine::hot_states::{self, States};
 use crate::engine::key_check;
 
+/// Bytes of a row of an archive beside its key and its value.
+const ROW_BYTES: usize = 7;
 /// How often reading is begun anew when the log was trimmed meanwhile.
 const ATTEMPTS: usize = 3;
 
@@ -25,11 +27,16 @@ const ATTEMPTS: usize = 3;
 pub struct DataSource {
     store: Arc<LogStore>,
     snapshots: Arc<SnapshotDir>,
+    checkpoints: CheckpointDir,
 }
 
 impl DataSource {
-    pub(crate) const fn new(store: Arc<LogStore>, snapshots: Arc<SnapshotDir>) -> Self {
-        Self { store, snapshots }
+    pub(crate) const fn new(
+        store: Arc<LogStore>,
+        snapshots: Arc<SnapshotDir>,
+        checkpoints: CheckpointDir,
+    ) -> Self {
+        Self { store, snapshots, checkpoints }
     }
 
     /// The data in a directory that no engine uses.
@@ -39,13 +46,76 @@ impl DataSource {
     pub fn stopped(dir: &Path) -> Result<Self, CopyError> {
         let store = directory::open_stopped_log(dir)?;
         let snapshots = directory::snapshots(dir)?;
-        Ok(Self::new(Arc::new(store), Arc::new(snapshots)))
+        let checkpoints = directory::checkpoints(dir);
+        Ok(Self::new(Arc::new(store), Arc::new(snapshots), checkpoints))
     }
 
     /// The identity of the log.
     #[must_use]
     pub fn log_id(&self) -> LogId {
         self.store.log_id()
+    }
+
+    /// The log and the records.
+    pub(crate) fn store(&self) -> &LogStore {
+        &self.store
+    }
+
+    /// The directory of the checkpoints.
+    pub(crate) const fn checkpoints(&self) -> &CheckpointDir {
+        &self.checkpoints
+    }
+
+    /// How many bytes an archive of the records has at the least. Reads all of them.
+    ///
+    /// # Errors
+    /// [`CopyError`]: the data cannot be read.
+    pub fn archive_bytes(&self) -> Result<u64, CopyError> {
+        let (view, mut bytes) = (self.store.snapshot()?, 0);
+        for &table in Table::ALL {
+            let mut after: Option<Vec<u8>> = None;
+            loop {
+                let page = view.page(table, after.as_deref())?;
+                let sizes = page.iter().map(|(key, value)| key.len() + value.len() + ROW_BYTES);
+                bytes += sizes.sum::<usize>() as u64;
+                match page.into_iter().next_back() {
+                    Some((key, _)) => after = Some(key),
+                    None => break,
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// How many bytes the log has after a position, about.
+    ///
+    /// # Errors
+    /// [`CopyError`]: the log cannot be read.
+    pub fn log_bytes(&self, after: Position) -> Result<u64, CopyError> {
+        Ok(self.store.bytes_after(after)?)
+    }
+
+    /// Writes an archive that the log leads on from: the newest checkpoint, if one is whole, or
+    /// else everything at the present position.
+    ///
+    /// # Errors
+    /// Those of [`write_archive`](Self::write_archive).
+    pub fn write_base(
+        &self,
+        time: Option<Timestamp>,
+        out: &mut dyn Write,
+    ) -> Result<(), CopyError> {
+        for checkpoint in self.checkpoints.all()? {
+            let is_whole = self.store.leads_on_from(&checkpoint).and_then(|_| checkpoint.verify());
+            if let Err(error) = is_whole {
+                tracing::warn!(%error, "a checkpoint is passed over");
+                continue;
+            }
+            if checkpoint.copy_to(out)? {
+                return Ok(());
+            }
+        }
+        self.write_archive(time, out).map(drop)
     }
 
     /// Writes everything at the present position as an archive.
@@ -77,10 +147,10 @@ impl DataSource {
             keys,
             program: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        write(&*view, &states, &header, out).map_err(|error| match error {
-            WriteError::Archive(ArchiveError::Io(error)) => error.into(),
-            WriteError::Archive(error) => CopyError::Io(error.to_string()),
-            WriteError::Store(error) => error.into(),
+        write_archive(&*view, &states, &header, out).map_err(|error| match error {
+            WriteArchiveError::Archive(ArchiveError::Io(error)) => error.into(),
+            WriteArchiveError::Archive(error) => CopyError::Io(error.to_string()),
+            WriteArchiveError::Store(error) => error.into(),
         })
     }
 
@@ -115,49 +185,4 @@ impl DataSource {
     pub fn write_log(&self, after: Position, out: &mut dyn Write) -> Result<Mark, CopyError> {
         Ok(self.store.write_piece(after, out)?)
     }
-}
-
-enum WriteError {
-    Archive(ArchiveError),
-    Store(StoreError),
-}
-
-impl From<ArchiveError> for WriteError {
-    fn from(error: ArchiveError) -> Self {
-        Self::Archive(error)
-    }
-}
-
-impl From<StoreError> for WriteError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-fn write(
-    view: &dyn ViewSnapshot,
-    states: &States,
-    header: &ArchiveHeader,
-    out: &mut dyn Write,
-) -> Result<ArchiveCounts, WriteError> {
-    let mut writer = ArchiveWriter::new(out, header)?;
-    let mut tables = Table::ALL.to_vec();
-    tables.sort_unstable_by_key(|table| table.number());
-    for table in tables {
-        let mut after: Option<Vec<u8>> = None;
-        loop {
-            let page = view.page(table, after.as_deref())?;
-            for (key, value) in &page {
-                writer.record(table, key, value)?;
-            }
-            match page.into_iter().next_back() {
-                Some((key, _)) => after = Some(key),
-                None => break,
-            }
-        }
-    }
-    for (workspace, state) in states {
-        writer.state(workspace.as_str(), state)?;
-    }
-    Ok(writer.finish()?)
 }

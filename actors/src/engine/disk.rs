@@ -7,7 +7,7 @@ use postrider_runtime::random;
 use postrider_store::directory::{self, DirectoryError, DirectoryOptions};
 use postrider_store::repair::{self, Plan, RepairError, Repaired};
 use postrider_store::snapshot::SnapshotDir;
-use postrider_store::{LogStore, Store, Writes, log, rebase};
+use postrider_store::{LogStore, Rebuilding, Store, Writes, log, rebase};
 use postrider_workspace::snapshots::Rebases;
 
 use super::hot_states;
@@ -16,12 +16,25 @@ use super::hot_states;
 pub(super) fn open(
     dir: &Path,
     segment_bytes: u64,
+    rebuilding: &Rebuilding,
 ) -> Result<(LogStore, SnapshotDir), DirectoryError> {
+    directory::open_telling(dir, &options(segment_bytes), &fold, rebuilding)
+}
+
+/// Builds the view anew if a record of it cannot be read. Returns whether it did.
+pub(super) fn rebuild_if_unreadable(
+    dir: &Path,
+    segment_bytes: u64,
+    rebuilding: &Rebuilding,
+) -> Result<bool, DirectoryError> {
+    directory::rebuild_if_unreadable(dir, &options(segment_bytes), rebuilding)
+}
+
+fn options(segment_bytes: u64) -> DirectoryOptions {
     let program = env!("CARGO_PKG_VERSION").to_owned();
     let writes = Writes { node: "local".into(), incarnation: random::bytes(), program };
     let log_id = random::bytes();
-    let options = DirectoryOptions { writes, log_id, segment_bytes, view: Default::default() };
-    directory::open(dir, &options, &fold)
+    DirectoryOptions { writes, log_id, segment_bytes, view: Default::default() }
 }
 
 /// Carries out a repair of a directory that no engine uses: the state that is kept becomes a

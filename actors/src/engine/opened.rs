@@ -8,17 +8,20 @@ use postrider_broadcast::recover;
 use postrider_domain::{Timestamp, WorkspaceId};
 use postrider_number::record::Stored;
 use postrider_store::snapshot::SnapshotDir;
-use postrider_store::{Change, LogStore, Position, Store, Writer};
+use postrider_store::{Change, Position, Store, Writer};
 use postrider_workspace::core::hot::HotState;
 use postrider_workspace::snapshots::Rebases;
 
 use crate::copies::DataSource;
+use crate::metrics::RecentCommits;
 
 /// What was read from the disk.
 pub(super) struct Opened {
     pub(super) store: Arc<dyn Store>,
-    /// The same store, if it is in a directory.
-    pub(super) on_disk: Option<Arc<LogStore>>,
+    /// The same, if it is in a directory.
+    pub(super) data: Option<DataSource>,
+    /// How long its last commits took, if it is in a directory.
+    pub(super) commits: Option<Arc<RecentCommits>>,
     /// The snapshots and where the newest stands.
     pub(super) snapshots: Option<(Arc<SnapshotDir>, Position)>,
     /// The rebases of the clock that the journal comes past.
@@ -45,9 +48,8 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// What copies are made of.
+    /// What copies and checkpoints are made of.
     pub(super) fn data(&self) -> Option<DataSource> {
-        let dir = self.snapshots.as_ref().map(|(dir, _)| Arc::clone(dir));
-        self.on_disk.clone().zip(dir).map(|(store, dir)| DataSource::new(store, dir))
+        self.data.clone()
     }
 }

@@ -8,7 +8,7 @@ use postrider_store::{Change, StoreError, Table, View};
 use postrider_webhook::records::{endpoints, endpoints_key};
 use postrider_workspace::core::records;
 use postrider_workspace::email;
-use postrider_workspace::otp::test_phones;
+use postrider_workspace::otp::{sms, test_phones};
 
 /// The changes of records that have secrets under earlier master keys. A secret that cannot be read
 /// stays as it is: whoever needs it says so.
@@ -37,6 +37,7 @@ pub(super) fn changes(
         }
         changes.extend(email::resealed(store, workspace, keys)?);
         changes.extend(test_phones::resealed(store, workspace, keys)?);
+        changes.extend(sms::resealed(store, workspace, keys)?);
     }
     Ok(changes)
 }

@@ -18,6 +18,13 @@ impl Space {
         Self { measure, measuring: Arc::default() }
     }
 
+    /// Measures before anything begins, where there is something to measure.
+    pub(super) async fn measure_first(space: Option<&Self>, shared: &Services) {
+        if let Some(space) = space {
+            space.measure(shared).await;
+        }
+    }
+
     /// Measures on a thread that may block. What cannot be measured stays as it was.
     pub(super) async fn measure(&self, shared: &Services) {
         let measure = Arc::clone(&self.measure);

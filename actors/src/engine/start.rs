@@ -1,6 +1,5 @@
 //! Starting: the store, the records that are held in memory, the hot states, the actors.
 
-use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
 use dashmap::DashMap;
@@ -8,8 +7,9 @@ use ractor::{Actor, ActorRef};
 
 use crate::access::Access;
 use crate::admin::Admin;
-use crate::audit::AuditLog;
-use crate::metrics::CommitTimes;
+use crate::audit::{AuditLog, AuditOptions};
+use crate::copies::DataSource;
+use crate::operations::{OnDisk, Operations};
 use postrider_broadcast::{Broadcasts, recover};
 use postrider_channel::sandbox::Sandbox;
 use postrider_domain::{AuditEntry, WorkspaceId};
@@ -19,19 +19,15 @@ use postrider_number::record::Stored;
 use postrider_people::{People, PeopleOptions};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::{Hold, ScanPool};
-use postrider_store::memory::MemoryStore;
-use postrider_store::rebase;
-use postrider_store::snapshot::{SnapshotDir, SnapshotError};
-use postrider_store::{Change, Log, Store, StoreError, View, Writer, WriterOptions};
+use postrider_store::directory::DirectoryError;
+use postrider_store::{Change, StoreError, View, Writer};
 use postrider_webhook::Webhooks;
-use postrider_workspace::snapshots;
-use postrider_workspace::snapshots::{Rebases, Replay};
+use postrider_workspace::courier_state::Courier;
 
 use postrider_workspace::actor::snapshots::Snapshots;
 use postrider_workspace::contacts;
 use postrider_workspace::core::otp::pumping_guard::Guard;
-use postrider_workspace::core::records;
-use postrider_workspace::inbox::deletion;
+use postrider_workspace::inbox::bulk;
 use postrider_workspace::mailbox::admission::Admission;
 use postrider_workspace::mailbox::release::Releaser;
 use postrider_workspace::mailbox::slot::WorkspaceEntry;
@@ -40,15 +36,16 @@ use postrider_workspace::recovered::Recovered;
 use postrider_workspace::removal;
 use postrider_workspace::templates::sync as template_sync;
 
+use super::checkpoints::Checkpoints;
 use super::opened::Opened;
+use super::opening::open;
 use super::root::{Root, RootMessage};
 use super::sandbox_reports;
 use super::space::Space;
-use super::stored_clock::latest_moment;
 use super::{
-    AdmissionOptions, Durability, Engine, EngineOptions, Inner, SharedRecorder, StartError,
+    AdmissionOptions, Durability, Engine, EngineOptions, Inner, SharedRecorder, StartError, disk,
+    hold,
 };
-use super::{clock_offset, disk, hold, key_check, reencrypt};
 use postrider_workspace::directory::Workspaces;
 use postrider_workspace::disk_space::DiskSpace;
 use postrider_workspace::see_to_counts;
@@ -57,7 +54,28 @@ use postrider_workspace::services::Services;
 /// Records that one commit of the start changes.
 const CHANGES_AT_ONCE: usize = 100;
 
+/// Starts. If that comes upon a record that cannot be read, the view is built anew, once.
 pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> {
+    let again = options.clone();
+    match (start_once(options).await, again.durability.clone()) {
+        (Err(StartError::Store(damaged @ StoreError::Damaged(_))), Durability::Disk(dir)) => {
+            let (bytes, rebuilding) = (again.segment_bytes, again.rebuilding.clone());
+            let rebuilt = tokio::task::spawn_blocking(move || {
+                disk::rebuild_if_unreadable(&dir, bytes, &rebuilding)
+            });
+            // What the start came upon says more than why nothing can be done about it, unless
+            // the view is what is damaged.
+            match rebuilt.await {
+                Ok(Ok(true)) => start_once(again).await,
+                Ok(Err(DirectoryError::Store(error @ StoreError::Damaged(_)))) => Err(error.into()),
+                _ => Err(damaged.into()),
+            }
+        }
+        (outcome, _) => outcome,
+    }
+}
+
+async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
     let opened = read(&options).await?;
     start_clock(&options.clock, &opened);
     let view: Arc<dyn View> = opened.store.clone();
@@ -69,7 +87,9 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let (admission, snapshots) = (admission(&options), snapshots(&options, &opened));
     let broadcasts = broadcasts(&options, &opened, &numbers);
     let space = options.measure().map(Space::new);
-    let (data, snapshot_dir) = (opened.data(), opened.snapshots.map(|(dir, _)| dir));
+    let (data, on_disk) = (opened.data(), on_disk(&options, &opened));
+    let checkpoints = Checkpoints::start(&options, data.as_ref())?;
+    let snapshot_dir = opened.snapshots.map(|(dir, _)| dir);
     let shared = Arc::new(Services {
         store: view,
         writer: opened.writer,
@@ -80,6 +100,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         prices: options.prices,
         messages: options.messages,
         guard: Guard::new(options.guard),
+        otp: options.otp,
         otps: Default::default(),
         callback_items: Default::default(),
         template_syncs: Default::default(),
@@ -89,6 +110,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         workspaces: workspaces(opened.workspaces, &opened.damaged),
         numbers,
         webhooks,
+        courier: Courier::new(Arc::clone(&sandbox)),
         mailer: Mailer::new(options.mail),
         sweep_turns: Default::default(),
         events: options.events,
@@ -96,37 +118,94 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         recovered: Recovered::new(opened.hot, opened.store, snapshot_dir, opened.rebases),
         opt_out: Arc::new(options.opt_out),
         hold,
+        traces: options.traces,
         creations: Arc::default(),
         counting: Arc::default(),
         disk: DiskSpace::new(options.free_bytes_min),
     });
-    if let Some(space) = &space {
-        space.measure(&shared).await;
+    let unfinished = Unfinished {
+        broadcasts: opened.broadcasts,
+        removed: opened.removed,
+        waiting: opened.damaged.into_iter().chain(opened.deleting).collect(),
+    };
+    let prepared = Prepared { shared, sandbox, snapshots, space, data, on_disk, checkpoints };
+    prepared.run((options.audit, options.people, options.recorder), unfinished).await
+}
+
+/// What a stop left to be gone on with.
+struct Unfinished {
+    broadcasts: recover::Found,
+    removed: Vec<WorkspaceId>,
+    /// Damaged ones, and such whose rows are being deleted.
+    waiting: Vec<WorkspaceId>,
+}
+
+/// What is made before anything runs.
+struct Prepared {
+    shared: Arc<Services>,
+    sandbox: Arc<Sandbox>,
+    snapshots: Option<Snapshots>,
+    space: Option<Space>,
+    data: Option<DataSource>,
+    on_disk: Option<OnDisk>,
+    checkpoints: Option<Arc<Checkpoints>>,
+}
+
+impl Prepared {
+    /// Starts everything, and goes on with what is not finished.
+    async fn run(
+        self,
+        (audit, people, recorder): (AuditOptions, PeopleOptions, Option<SharedRecorder>),
+        unfinished: Unfinished,
+    ) -> Result<Engine, StartError> {
+        let Self { shared, sandbox, snapshots, space, data, on_disk, checkpoints } = self;
+        Space::measure_first(space.as_ref(), &shared).await;
+        let access = Access::load(Arc::clone(&shared)).await?;
+        let audit = recorded_start(&shared, audit).await?;
+        let people = load_people(&shared, people).await?;
+        let admin = Admin::new(Arc::clone(&shared), access.clone(), people.clone());
+        let (access_of, audit_of, of_root) = (access.clone(), audit.clone(), Arc::clone(&shared));
+        let root = Root { shared: of_root, snapshots, access: access_of, audit: audit_of, space };
+        let root = begin(root, unfinished.removed, unfinished.waiting).await?;
+        show(recorder, &shared, checkpoints.as_deref());
+        go_on(unfinished.broadcasts, &shared, &sandbox).await;
+        let operations = Operations::new(Arc::clone(&shared), on_disk);
+        let inner = Inner {
+            shared,
+            access,
+            admin,
+            operations,
+            audit,
+            people,
+            sandbox,
+            data,
+            checkpoints,
+            root,
+        };
+        Ok(Engine { inner: Arc::new(inner) })
     }
-    let access = Access::load(Arc::clone(&shared)).await?;
-    let audit = AuditLog::new(Arc::clone(&shared), options.audit);
-    record_start(&audit).await?;
-    let people = people(&shared, options.people).await?;
-    let admin = Admin::new(Arc::clone(&shared), access.clone(), people.clone());
-    let (access_of, audit_of) = (access.clone(), audit.clone());
-    let root =
-        Root { shared: Arc::clone(&shared), snapshots, access: access_of, audit: audit_of, space };
-    let waiting = opened.damaged.into_iter().chain(opened.deleting);
-    let root = begin(root, options.recorder, opened.removed, waiting).await?;
-    go_on(opened.broadcasts, &shared, &sandbox).await;
-    let inner = Inner { shared, access, admin, audit, people, sandbox, data, root };
-    Ok(Engine { inner: Arc::new(inner) })
+}
+
+/// Samples the figures from now on.
+fn show(
+    recorder: Option<SharedRecorder>,
+    shared: &Arc<Services>,
+    checkpoints: Option<&Checkpoints>,
+) {
+    let figures = checkpoints.map(Checkpoints::figures).unwrap_or_default();
+    recorder.iter().for_each(|it| crate::metrics::start(shared, it, figures.clone()));
 }
 
 /// Goes on with what a stop ended, once everything runs.
 async fn go_on(broadcasts: recover::Found, shared: &Arc<Services>, sandbox: &Arc<Sandbox>) {
     broadcasts.resume(&shared.broadcasts).await;
     template_sync::resume(shared);
+    bulk::resume(shared);
     sandbox_reports::begin(sandbox, shared);
 }
 
 /// Everybody who may sign in.
-async fn people(shared: &Services, options: PeopleOptions) -> Result<People, StartError> {
+async fn load_people(shared: &Services, options: PeopleOptions) -> Result<People, StartError> {
     let (store, writer) = (Arc::clone(&shared.store), shared.writer.clone());
     let (clock, keys) = (shared.clock.clone(), shared.master_keys.clone());
     let loaded = People::load(store, writer, clock, keys, options).await;
@@ -136,25 +215,28 @@ async fn people(shared: &Services, options: PeopleOptions) -> Result<People, Sta
 /// Starts the supervisors, and what must go on by itself.
 async fn begin(
     root: Root,
-    recorder: Option<SharedRecorder>,
-    removed: impl IntoIterator<Item = WorkspaceId>,
-    waiting: impl Iterator<Item = WorkspaceId>,
+    removed: Vec<WorkspaceId>,
+    waiting: Vec<WorkspaceId>,
 ) -> Result<ActorRef<RootMessage>, StartError> {
     let shared = Arc::clone(&root.shared);
     let spawned = Actor::spawn(None, root, ()).await;
     let (root, _) = spawned.map_err(|error| StartError::Actor(error.to_string()))?;
-    recorder.iter().for_each(|recorder| crate::metrics::start(&shared, recorder));
     removed.into_iter().for_each(|id| removal::begin(&shared, id, None));
-    start_workspaces(&shared, waiting).await;
+    start_workspaces(&shared, waiting.into_iter()).await;
     follow_webhooks(&shared).await?;
     Ok(root)
 }
 
 /// Records the start, before anything else is changed by it.
-async fn record_start(audit: &AuditLog) -> Result<(), StartError> {
+async fn recorded_start(
+    shared: &Arc<Services>,
+    options: AuditOptions,
+) -> Result<AuditLog, StartError> {
+    let audit = AuditLog::new(Arc::clone(shared), options);
     let entry = AuditEntry::new("server.start").change("version", env!("CARGO_PKG_VERSION"));
     let failed = |error| StartError::Directory(format!("the start was not recorded: {error}"));
-    audit.record(entry).await.map_err(failed)
+    audit.record(entry).await.map_err(failed)?;
+    Ok(audit)
 }
 
 /// Brings records up to date that an earlier version kept otherwise, or not at all.
@@ -195,6 +277,15 @@ fn start_clock(clock: &Clock, opened: &Opened) {
     }
 }
 
+/// Where the data is, if it is in a directory.
+fn on_disk(options: &EngineOptions, opened: &Opened) -> Option<OnDisk> {
+    let Durability::Disk(dir) = &options.durability else { return None };
+    let commits = opened.commits.as_ref()?;
+    let (snapshots, _) = opened.snapshots.as_ref()?;
+    let (commits, snapshots) = (Arc::clone(commits), Arc::clone(snapshots));
+    Some(OnDisk { dir: dir.clone(), snapshots, commits })
+}
+
 /// What takes the snapshots, where there is a directory for them.
 fn snapshots(options: &EngineOptions, opened: &Opened) -> Option<Snapshots> {
     let (dir, newest) = opened.snapshots.as_ref()?;
@@ -209,7 +300,7 @@ fn webhooks(options: &EngineOptions, opened: &Opened, hold: &Hold) -> Arc<Webhoo
         options.webhooks.clone(),
         opened.store.clone(),
         opened.writer.clone(),
-        (options.clock.clone(), hold.clone()),
+        (options.clock.clone(), hold.clone(), options.traces.clone()),
         options.master_keys.clone(),
     ))
 }
@@ -270,66 +361,10 @@ fn numbers(
         pauses: DashMap::new(),
         client: OnceLock::new(),
     };
-    let numbers = Numbers::new(providers, options.clock.clone(), hold.clone());
+    let (clock, traces) = (options.clock.clone(), options.traces.clone());
+    let numbers = Numbers::new(providers, clock, hold.clone(), traces);
     stored.iter().for_each(|stored| numbers.connect(stored));
     numbers
-}
-
-fn open(options: &EngineOptions) -> Result<Opened, StartError> {
-    let (keys, clock) = (&options.master_keys, options.clock.clone());
-    let (store, on_disk, snapshots): (Arc<dyn Store>, _, _) = match &options.durability {
-        Durability::Memory => (Arc::new(MemoryStore::new()), None, None),
-        Durability::Custom(store) => (Arc::clone(&store.0), None, None),
-        Durability::Disk(dir) => {
-            let (store, snapshots) = disk::open(dir, options.segment_bytes)?;
-            let times = options.recorder.as_deref().map(|it| CommitTimes::register(it));
-            times.into_iter().for_each(|times| store.measure(times));
-            let store = Arc::new(store);
-            (store.clone(), Some(store), Some(snapshots))
-        }
-    };
-    let fingerprints = key_check::check(store.as_ref(), keys)?;
-    let moments = Box::new(move || clock.now());
-    let writing = WriterOptions { queued_bytes_max: options.queued_bytes_max };
-    let writer = Writer::start_dated(Arc::clone(&store), writing, moments)?;
-    let rebases = Rebases::from(rebase::all(store.as_ref())?);
-    let mut replay = newest_replay(snapshots.as_ref(), rebases.clone())?;
-    let newest = replay.position;
-    catch_up(store.as_ref(), &mut replay)?;
-    let (mut hot, mut damaged) = replay.into_states();
-    let removed = removal::all_marked(store.as_ref())?;
-    hot.retain(|id, _| !removed.contains(id));
-    damaged.retain(|id| !removed.contains(id));
-    let snapshots = snapshots.map(|dir| (Arc::new(dir), newest));
-    let durable = latest_moment(store.as_ref(), &hot)?;
-    let clock_offset = clock_offset::read(store.as_ref())?;
-    let mut workspaces = records::all_ids(store.as_ref())?;
-    workspaces.retain(|id| !removed.contains(id));
-    let mut numbers = records::all_numbers(store.as_ref())?;
-    numbers.retain(|(id, _)| !removed.contains(id));
-    let mut deleting = workspaces.clone();
-    // One whose records cannot be read is for whoever needs it to find.
-    deleting.retain(|id| deletion::any_gone(store.as_ref(), id).unwrap_or_default());
-    let broadcasts = recover::find(store.as_ref())?.without(&removed);
-    let resealed = reencrypt::changes(store.as_ref(), &workspaces, &numbers, keys)?;
-    Ok(Opened {
-        store,
-        on_disk,
-        snapshots,
-        rebases,
-        writer,
-        hot,
-        damaged,
-        workspaces,
-        removed,
-        deleting,
-        numbers,
-        clock_offset,
-        durable,
-        broadcasts,
-        fingerprints,
-        resealed,
-    })
 }
 
 /// Makes changes durable, some at a time.
@@ -338,34 +373,5 @@ async fn commit(writer: &Writer, changes: &[Change]) -> Result<(), StartError> {
         let failed = |error| StartError::Directory(format!("keys could not be changed: {error}"));
         writer.commit(some.to_vec()).await.map_err(failed)?;
     }
-    Ok(())
-}
-
-pub(super) fn snapshot_error(error: SnapshotError) -> StartError {
-    StartError::Directory(error.to_string())
-}
-
-/// A replay that stands at the newest snapshot.
-pub(super) fn newest_replay(
-    snapshots: Option<&SnapshotDir>,
-    rebases: Rebases,
-) -> Result<Replay, StartError> {
-    match snapshots {
-        Some(dir) => snapshots::load(dir, rebases).map_err(snapshot_error),
-        None => Ok(Replay::from_start(rebases)),
-    }
-}
-
-/// Replays the journal after a snapshot.
-pub(super) fn catch_up(store: &dyn Log, replay: &mut Replay) -> Result<(), StoreError> {
-    let mut frames = 0_u64;
-    let from = replay.position;
-    let end = postrider_store::log::replay(store, from, &mut |frame| {
-        frames += 1;
-        replay.apply(&frame);
-        ControlFlow::Continue(())
-    })?;
-    replay.reach(end);
-    tracing::debug!(frames, from = from.0, "the journal was replayed");
     Ok(())
 }

@@ -29,16 +29,22 @@ const CHANNEL_SHARE: u32 = 2;
 
 pub(super) async fn stop(inner: &Inner, grace: Duration) -> Result<(), ShutdownError> {
     let watch = Stopwatch::start();
+    // One that is being made is given up.
+    inner.checkpoints.iter().for_each(|it| it.end());
     let in_time = tokio::time::timeout(grace, finish(inner, grace)).await;
     let left = grace.saturating_sub(watch.elapsed()).max(Duration::from_secs(1));
-    let writer = inner.shared.writer.clone();
+    let (writer, checkpoints) = (inner.shared.writer.clone(), inner.checkpoints.clone());
     let stopped = async {
         inner.access.checkpoint().await;
         if let Err(error) = inner.audit.record_stop().await {
             tracing::warn!(%error, "the stop was not recorded in the audit log");
         }
         // It blocks until the last group is durable.
-        tokio::task::spawn_blocking(move || writer.stop()).await
+        let ended = move || {
+            writer.stop();
+            checkpoints.iter().for_each(|it| it.join());
+        };
+        tokio::task::spawn_blocking(ended).await
     };
     let stopped = tokio::time::timeout(left, stopped).await;
     // By now there is nothing that a child could lose.

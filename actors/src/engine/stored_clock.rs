@@ -14,7 +14,7 @@ use postrider_workspace::core::hot::HotState;
 use postrider_workspace::rebase as records;
 use postrider_workspace::snapshots::Rebases;
 
-use super::start::{catch_up, newest_replay, snapshot_error};
+use super::opening::{catch_up, newest_replay, snapshot_error};
 use super::{StartError, clock_offset};
 use crate::access;
 use crate::audit::record_of;

@@ -10,6 +10,7 @@ mod broadcast_pace;
 mod broadcasts;
 mod callbacks;
 mod channels;
+mod checkpoints;
 mod claims;
 mod contact_index;
 mod contacts;

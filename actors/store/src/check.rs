@@ -3,6 +3,7 @@
 //! Each problem has where it is and what it costs: whether a start needs what cannot be read, and
 //! what would be lost if it did without.
 
+mod checkpoints;
 mod deep;
 mod log;
 mod records;
@@ -14,6 +15,7 @@ use std::path::Path;
 
 use postrider_log::{LogId, Mark};
 
+pub use checkpoints::CheckedCheckpoint;
 pub use deep::Deep;
 
 use crate::directory::{self, DirectoryError};
@@ -30,6 +32,8 @@ pub struct DirectoryCheck {
     pub log: Option<CheckedLog>,
     /// The view; `None` when it cannot be opened.
     pub view: Option<CheckedView>,
+    /// The checkpoints, the newest one first.
+    pub checkpoints: Vec<CheckedCheckpoint>,
     /// The snapshots, the newest one first.
     pub snapshots: Vec<GenerationCheck>,
     /// The comparison with a view built anew, if it was asked for.
@@ -141,12 +145,17 @@ pub fn check(dir: &Path, deep: bool) -> Result<DirectoryCheck, DirectoryError> {
     let checked = view.as_ref().map(|view| records::read(view, &mut problems)).transpose()?;
     let snapshots = snapshot::check(&dir.join("snapshots"))?;
     let newest = snapshots.iter().find(|it| it.problem.is_none());
-    let newest = newest.map_or(Position::START, |it| it.position);
+    let mut checkpoints = checkpoints::read(dir)?;
+    let whole = checkpoints.iter().find(|it| it.problem.is_none());
+    // What the view would be built of, and what actors keep in memory if there is no snapshot.
+    let base = whole.map_or(Position::START, |it| it.position);
+    let newest = newest.map_or(base, |it| it.position);
     let applied = view.as_ref().map(FjallView::applied).transpose()?;
-    let synced = checked.map_or(Position::START, |view| view.synced);
+    let synced = checked.map_or(base, |view| view.synced);
     let needs = Needs { applied, after: newest.min(synced) };
     let of_view = view.as_ref().map(FjallView::log).transpose()?.flatten();
     let log = log::read(dir, &needs, of_view, &mut problems)?;
+    checkpoints::problems(&mut checkpoints, log.id, &mut problems);
     snapshot_problems(&snapshots, newest, &log, &mut problems);
     let deep = match (deep, &view) {
         (false, _) => None,
@@ -156,7 +165,8 @@ pub fn check(dir: &Path, deep: bool) -> Result<DirectoryCheck, DirectoryError> {
         }
         (true, Some(_)) => Some(Deep::NotPossible("there are problems already".into())),
     };
-    Ok(DirectoryCheck { format, log: Some(log), view: checked, snapshots, deep, problems })
+    let (log, view) = (Some(log), checked);
+    Ok(DirectoryCheck { format, log, view, checkpoints, snapshots, deep, problems })
 }
 
 /// A damaged snapshot costs time; that none is whole may cost more.
@@ -176,7 +186,8 @@ fn snapshot_problems(
     let begins_after = log.first.previous();
     if newest < begins_after {
         let what = format!(
-            "no whole snapshot, and the log begins at {}: positions {} to {begins_after} are gone",
+            "no whole snapshot or checkpoint, and the log begins at {}: positions {} to \
+             {begins_after} are gone",
             log.first,
             newest.next()
         );

@@ -5,6 +5,7 @@
 //! a file of that name, so that such a version fails and does not start with nothing.
 
 mod convert;
+pub(crate) mod rebuild;
 
 #[cfg(test)]
 mod tests;
@@ -14,10 +15,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use postrider_log::{FileLog, FileOptions, LogId, Start};
-
+use crate::checkpoints::{CheckpointDir, CheckpointError};
 use crate::fjall::FjallView;
 use crate::log_store::{LogStore, Writes};
+use crate::rebuilding::Rebuilding;
 use crate::snapshot::{SnapshotDir, SnapshotError};
 use crate::{FjallOptions, FjallStore, MarkedView, Store, StoreError};
 
@@ -28,6 +29,7 @@ pub(crate) const FORMAT_FILE: &str = "format";
 pub(crate) const LOG: &str = "log";
 pub(crate) const VIEW: &str = "view";
 pub(crate) const SNAPSHOTS: &str = "snapshots";
+pub(crate) const CHECKPOINTS: &str = "checkpoints";
 /// Where an import makes what it then moves. As long as there is no view, it is unfinished.
 pub(crate) const IMPORT: &str = "import.tmp";
 /// The file that asks a start to let nothing out.
@@ -61,6 +63,9 @@ pub enum DirectoryError {
     /// The snapshots.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// The checkpoints.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     /// A newer version wrote it.
     #[error("the data directory has format {found}; this version knows formats up to {FORMAT}")]
     NewerFormat {
@@ -112,20 +117,55 @@ pub fn open(
     options: &DirectoryOptions,
     fold: Fold<'_>,
 ) -> Result<(LogStore, SnapshotDir), DirectoryError> {
+    open_telling(dir, options, fold, &Rebuilding::default())
+}
+
+/// The same, and tells how far a view is that is built anew.
+///
+/// # Errors
+/// See [`DirectoryError`].
+pub fn open_telling(
+    dir: &Path,
+    options: &DirectoryOptions,
+    fold: Fold<'_>,
+    rebuilding: &Rebuilding,
+) -> Result<(LogStore, SnapshotDir), DirectoryError> {
     fs::create_dir_all(dir).map_err(|source| failed("the directory cannot be made", source))?;
     let found = find(dir)?;
     if found == Found::Store {
         convert::convert(dir, options, fold)?;
     }
     finish(dir)?;
-    let was_converted = found != Found::Nothing;
+    let path = dir.join(VIEW);
     let view = match found {
         // It was closed just now.
-        Found::Store => FjallView::open_again(&dir.join(VIEW), options.view)?,
-        Found::Nothing | Found::View => FjallView::open(&dir.join(VIEW), options.view)?,
+        Found::Store => FjallView::open_again(&path, options.view),
+        Found::Nothing => FjallView::open(&path, options.view),
+        Found::View if !FjallView::is_there(&path) => {
+            Err(StoreError::Damaged("the view is missing".into()))
+        }
+        Found::View => FjallView::open_existing(&path, options.view),
     };
-    let store = open_log_store(dir, view, options, was_converted)?;
+    if let Ok(view) = &view
+        && found != Found::Nothing
+    {
+        view.forget_frames()?;
+    }
+    let store = rebuild::open_or_rebuild(dir, options, view, rebuilding)?;
     Ok((store.syncing()?, SnapshotDir::open(dir.join(SNAPSHOTS))?))
+}
+
+/// Builds the view anew if one of its records cannot be read. Returns whether it did. For a start
+/// that came upon damage, and has closed everything.
+///
+/// # Errors
+/// See [`DirectoryError`]; [`StoreError::Damaged`] when nothing leads to a view.
+pub fn rebuild_if_unreadable(
+    dir: &Path,
+    options: &DirectoryOptions,
+    rebuilding: &Rebuilding,
+) -> Result<bool, DirectoryError> {
+    rebuild::rebuild_if_unreadable(dir, options, rebuilding)
 }
 
 /// Opens the directory while no server runs on it, and leaves its format as it is. Whoever commits
@@ -169,7 +209,8 @@ pub fn open_stopped_log(dir: &Path) -> Result<LogStore, DirectoryError> {
         view: FjallOptions::default(),
     };
     let view = FjallView::open_existing(&dir.join(VIEW), options.view)?;
-    open_log_store(dir, view, &options, false)
+    let log = rebuild::open_log(dir, &options, view.applied()?.position)?;
+    Ok(LogStore::open(Arc::new(log), Arc::new(view), options.writes)?)
 }
 
 /// The snapshots in a directory.
@@ -180,24 +221,10 @@ pub fn snapshots(dir: &Path) -> Result<SnapshotDir, DirectoryError> {
     Ok(SnapshotDir::open(dir.join(SNAPSHOTS))?)
 }
 
-fn open_log_store(
-    dir: &Path,
-    view: FjallView,
-    options: &DirectoryOptions,
-    forgets_frames: bool,
-) -> Result<LogStore, DirectoryError> {
-    if forgets_frames {
-        view.forget_frames()?;
-    }
-    let files = FileOptions {
-        segment_bytes: options.segment_bytes,
-        acknowledged: view.applied()?.position,
-        ..FileOptions::default()
-    };
-    let start = Start::new(LogId(options.log_id));
-    let log = FileLog::open(&dir.join(LOG), files, start).map_err(StoreError::from)?;
-    let store = LogStore::open(Arc::new(log), Arc::new(view), options.writes.clone())?;
-    Ok(store)
+/// The checkpoints in a directory.
+#[must_use]
+pub fn checkpoints(dir: &Path) -> CheckpointDir {
+    CheckpointDir::at(&dir.join(CHECKPOINTS))
 }
 
 /// Whether an import into the directory did not come to its end.

@@ -1,6 +1,7 @@
 //! The port to the free space of the disk that a store is on.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
@@ -30,6 +31,23 @@ impl DirectorySpace {
         let found = rustix::fs::statvfs(&self.0).map_err(failed)?;
         Ok(found.f_blocks.saturating_mul(found.f_frsize))
     }
+
+    /// The bytes of all files below the directory. What goes meanwhile, or cannot be read, counts
+    /// nothing. It blocks for as long as it takes to list them.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        used_bytes(&self.0)
+    }
+}
+
+fn used_bytes(path: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(path) else { return 0 };
+    let of = |entry: fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => used_bytes(&entry.path()),
+        Ok(kind) if kind.is_file() => entry.metadata().map_or(0, |file| file.len()),
+        _ => 0,
+    };
+    entries.filter_map(Result::ok).map(of).sum()
 }
 
 impl FreeSpace for DirectorySpace {
@@ -49,7 +67,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let space = DirectorySpace(dir.path().to_owned());
         assert!((1..=space.total_bytes().unwrap()).contains(&space.free_bytes().unwrap()));
+        std::fs::create_dir(dir.path().join("below")).unwrap();
+        for (name, bytes) in [("one", 10), ("below/two", 7)] {
+            std::fs::write(dir.path().join(name), vec![0; bytes]).unwrap();
+        }
+        assert_eq!(space.used_bytes(), 17);
         let missing = DirectorySpace(dir.path().join("missing"));
+        assert_eq!(missing.used_bytes(), 0);
         assert!(matches!(missing.free_bytes(), Err(StoreError::Failed(_))));
     }
 }

@@ -14,6 +14,7 @@
 
 pub mod archive;
 pub mod check;
+pub mod checkpoints;
 pub mod copies;
 pub mod crashing;
 pub mod directory;
@@ -24,10 +25,12 @@ pub mod log;
 pub mod log_store;
 pub mod memory;
 pub mod rebase;
+pub mod rebuilding;
 pub mod repair;
 pub mod snapshot;
 pub mod usage;
 pub mod view;
+mod whole_file;
 pub mod writer;
 
 #[cfg(test)]
@@ -38,6 +41,7 @@ mod golden;
 pub mod hooked;
 
 pub use archive::{ArchiveCounts, ArchiveError, ArchiveHeader, ArchiveReader, ArchiveWriter};
+pub use checkpoints::{Checkpoint, CheckpointDir, CheckpointError};
 pub use crashing::{CrashOutcome, CrashingStore, Keep};
 pub use error::StoreError;
 pub use fjall::{FjallOptions, FjallStore, FjallView};
@@ -48,6 +52,7 @@ pub use log_store::{LogStore, Writes};
 pub use memory::{MemoryStore, MemoryView};
 pub use postrider_log::{Commit, EntryHash, LogError, LogId, Mark, PieceError};
 pub use rebase::Rebase;
+pub use rebuilding::{Progress, Rebuilding};
 pub use snapshot::{LoadedSnapshot, SnapshotDir, SnapshotError};
 pub use usage::Usage;
 pub use view::event_log::EventEntry;

@@ -4,10 +4,12 @@
 //! The view is synced once a second, beside. What it lost in a crash is applied again at the start.
 
 pub(crate) mod decode;
+mod encode;
 mod failure;
 pub(crate) mod open;
 mod sync;
 pub mod timing;
+mod trimming;
 
 #[cfg(test)]
 mod tests;
@@ -18,20 +20,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
-use postrider_log::body::{ChangeRef, DATA_FORMAT, encode_group};
+use postrider_log::body::{DATA_FORMAT, encode_group};
 use postrider_log::{
     self as log, Claim, Kind, LogId, Mark, PieceError, Tail, encode_commit, parts_of, read_commits,
     write_piece,
 };
 
+use crate::checkpoints::{Checkpoint, CheckpointError};
 use crate::log::check_number;
 use crate::view::{MarkedView, ViewSnapshot};
 use crate::{
-    Change, Direction, Figures, Frame, Group, Log, Position, Store, StoreError, Table, View, Visit,
+    Direction, Figures, Frame, Group, Log, Position, Store, StoreError, Table, View, Visit,
 };
 use decode::frame_of;
+use encode::{changes, mark};
 use sync::Syncing;
 use timing::{Step, Timing};
+use trimming::Trimming;
 
 /// Who writes.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +68,7 @@ struct Inner {
     problem: Mutex<Option<String>>,
     /// Whether readers must not see the view, because it has failed or is behind.
     is_hidden: AtomicBool,
+    trimming: Trimming,
 }
 
 /// What a commit needs.
@@ -96,6 +102,7 @@ impl LogStore {
             timing: OnceLock::new(),
             problem: Mutex::default(),
             is_hidden: AtomicBool::new(false),
+            trimming: Trimming::default(),
         };
         Ok(Self { inner: Arc::new(inner), syncing: None })
     }
@@ -128,6 +135,23 @@ impl LogStore {
     /// [`StoreError`]: the view has failed.
     pub fn snapshot(&self) -> Result<Box<dyn ViewSnapshot>, StoreError> {
         self.inner.shown()?.snapshot()
+    }
+
+    /// Keeps what follows a position in the log for checkpoints, whoever trims it. What was kept
+    /// for them until now and was asked to be trimmed goes.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the store has failed.
+    pub fn keep_for_checkpoints(&self, after: Position) -> Result<(), StoreError> {
+        self.inner.trim(self.inner.trimming.keep_after(after))
+    }
+
+    /// Fails unless a checkpoint is of this log, which leads on from it.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]: why not.
+    pub fn leads_on_from(&self, checkpoint: &Checkpoint) -> Result<Mark, CheckpointError> {
+        checkpoint.must_lead_to(&*self.inner.log)
     }
 
     /// Writes what the log has after a position as a piece. Returns the mark of its end.
@@ -256,23 +280,16 @@ impl Inner {
         })
     }
 
+    fn trim(&self, through: Position) -> Result<(), StoreError> {
+        self.check()?;
+        // What the view would need after a power cut stays.
+        let synced = self.sync()?;
+        Ok(self.log.trim(through.min(synced))?)
+    }
+
     fn sync(&self) -> Result<Position, StoreError> {
         self.view.sync().map_err(|error| self.fail(error, true))
     }
-}
-
-/// The mark of a view that has applied all of the log.
-const fn mark(tail: &Tail) -> Mark {
-    Mark { position: tail.last, epoch: tail.epoch, hash: tail.hash }
-}
-
-/// The changes with the numbers of their tables.
-fn changes(all: &[Change]) -> impl ExactSizeIterator<Item = ChangeRef<'_>> + Clone {
-    all.iter().map(|Change { table, key, value }| ChangeRef {
-        table: table.number(),
-        key,
-        value: value.as_deref(),
-    })
 }
 
 impl Drop for LogStore {
@@ -361,10 +378,7 @@ impl Log for LogStore {
     }
 
     fn trim(&self, through: Position) -> Result<(), StoreError> {
-        self.inner.check()?;
-        // What the view would need after a power cut stays.
-        let synced = self.inner.sync()?;
-        Ok(self.inner.log.trim(through.min(synced))?)
+        self.inner.trim(self.inner.trimming.ask(through))
     }
 
     fn figures(&self) -> Option<Figures> {

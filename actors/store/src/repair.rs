@@ -19,7 +19,9 @@ use postrider_log::{EntryHash, FileLog, FileOptions, LogId, Mark, Start};
 pub use plan::{Plan, plan};
 use salvaged::{Salvaged, apply_between};
 
-use crate::directory::{self, DirectoryError, Fold, LOG, REPAIR, SNAPSHOTS, VIEW, failed};
+use crate::directory::{
+    self, CHECKPOINTS, DirectoryError, Fold, LOG, REPAIR, SNAPSHOTS, VIEW, failed,
+};
 use crate::fjall::FjallView;
 use crate::snapshot::SnapshotDir;
 use crate::{FjallOptions, MarkedView, Position, Store, StoreError};
@@ -167,6 +169,8 @@ fn finish(dir: &Path, begins: Begins) -> Result<Repaired, RepairError> {
     }
     drop(view);
     FjallView::wait_until_closed(&dir.join(VIEW))?;
+    // They are of the log that was there.
+    put_aside(dir, CHECKPOINTS)?;
     exchange(dir, LOG)?;
     let removed = fs::remove_file(dir.join(REPAIR)).and_then(|()| sync(dir));
     removed.map_err(|source| failed("the file `repair` cannot be removed", source))?;
@@ -179,14 +183,20 @@ fn exchange(dir: &Path, name: &str) -> Result<(), DirectoryError> {
     if !new.exists() {
         return Ok(());
     }
-    let old = dir.join(format!("{name}.{OLD}"));
-    if now.exists() {
-        remove(&old)?;
-        let renamed = fs::rename(&now, &old).and_then(|()| sync(dir));
-        renamed.map_err(|source| failed(&format!("`{name}` cannot be put aside"), source))?;
-    }
+    put_aside(dir, name)?;
     let renamed = fs::rename(&new, &now).and_then(|()| sync(dir));
     renamed.map_err(|source| failed(&format!("`{name}.{NEW}` cannot be renamed"), source))
+}
+
+/// Keeps what was there beside, if there is anything.
+fn put_aside(dir: &Path, name: &str) -> Result<(), DirectoryError> {
+    let (now, old) = (dir.join(name), dir.join(format!("{name}.{OLD}")));
+    if !now.exists() {
+        return Ok(());
+    }
+    remove(&old)?;
+    let renamed = fs::rename(&now, &old).and_then(|()| sync(dir));
+    renamed.map_err(|source| failed(&format!("`{name}` cannot be put aside"), source))
 }
 
 fn sync(dir: &Path) -> io::Result<()> {

@@ -17,12 +17,13 @@ mod tests;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use tracing::warn;
 
-use postrider_domain::WorkspaceId;
+use postrider_domain::{Timestamp, WorkspaceId};
 
 use crate::Position;
 
@@ -88,6 +89,18 @@ pub fn check(dir: &Path) -> Result<Vec<GenerationCheck>, SnapshotError> {
         checked.push(GenerationCheck { name, position, bytes, problem });
     }
     Ok(checked)
+}
+
+/// The position of the newest generation that has its name, whatever its state.
+///
+/// # Errors
+/// [`SnapshotError::Io`] when the directory cannot be read.
+pub(crate) fn newest_name(dir: &Path) -> Result<Option<Position>, SnapshotError> {
+    if !dir.is_dir() {
+        return Ok(None);
+    }
+    let snapshots = SnapshotDir { dir: dir.to_owned(), busy: Mutex::new(()) };
+    Ok(snapshots.generations()?.first().map(|(position, _)| *position))
 }
 
 /// The directory of the generations. Its methods block, for as long as it takes to write or read
@@ -204,6 +217,19 @@ impl SnapshotDir {
             }
         }
         Ok(LoadedSnapshot { position: Position::START, entries: Vec::new(), warnings })
+    }
+
+    /// When the newest generation was written, by the file system, and the bytes of its files;
+    /// `None` while there is none. Nothing of it is read.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Io`].
+    pub fn newest(&self) -> Result<Option<(Timestamp, u64)>, SnapshotError> {
+        let Some((_, path)) = self.generations()?.into_iter().next() else { return Ok(None) };
+        let written = fs::metadata(&path)?;
+        let millis = written.mtime().saturating_mul(1000) + written.mtime_nsec() / 1_000_000;
+        let at = Timestamp::from_millis(u64::try_from(millis).unwrap_or_default());
+        Ok(Some((at, files::bytes(&path))))
     }
 
     /// Reads a generation from a copy that sled may change.

@@ -10,6 +10,7 @@ mod audit;
 mod broadcast_records;
 mod clock;
 mod idempotency;
+mod operations;
 mod opt_outs;
 mod pace;
 mod panics;

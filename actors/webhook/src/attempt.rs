@@ -7,19 +7,22 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use postrider_domain::{EventId, WorkspaceId};
 use postrider_runtime::clock::Stopwatch;
+use postrider_runtime::trace::Span;
 use postrider_store::EventEntry;
 
 use crate::client::{Answer, NoAnswer};
 use crate::delivery::{Attempt, Failure};
 use crate::endpoint::Endpoint;
+use crate::exchanges::Exchange;
 use crate::lookups::on_behalf_of;
 use crate::request_pool::{Counted, Permit};
 use crate::services::Services;
-use crate::{body, log_reader};
+use crate::{body, log_reader, trace};
 
-const ID: HeaderName = HeaderName::from_static("webhook-id");
-const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
-const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+pub(super) const ID: HeaderName = HeaderName::from_static("webhook-id");
+pub(super) const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+pub(super) const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// An attempt that has ended, and how.
 #[derive(Debug)]
@@ -55,6 +58,8 @@ pub(super) struct Tried {
     pub(super) latency: Duration,
     /// How it failed, if it did.
     pub(super) failure: Option<Failure>,
+    /// What is remembered of it for a while.
+    pub(super) exchange: Exchange,
 }
 
 /// Makes an attempt: reads the events that are not in memory, signs and posts them.
@@ -113,18 +118,23 @@ async fn post(
     let (id_text, timestamp) = (id.to_string(), real_now.as_secs());
     let signatures: Vec<_> =
         secrets.iter().map(|secret| secret.sign(&id_text, timestamp, &body)).collect();
+    let exchange = Exchange { timestamp, signature: signatures.join(" "), answer: None };
     let mut headers = HeaderMap::with_capacity(4);
     // All of them are visible ASCII.
-    for (name, text) in [(ID, id_text), (SIGNATURE, signatures.join(" "))] {
+    for (name, text) in [(ID, id_text), (SIGNATURE, exchange.signature.clone())] {
         headers.extend(HeaderValue::from_str(&text).ok().map(|value| (name, value)));
     }
     headers.insert(TIMESTAMP, HeaderValue::from(timestamp));
+    let span = trace::begin(&services.traces, endpoint, events);
+    let parent = span.as_ref().map(|span| HeaderValue::from_str(&span.context().to_string()));
+    headers.extend(parent.and_then(Result::ok).map(|value| (TRACE_PARENT, value)));
     let watch = Stopwatch::start();
     let answer = client.post(&endpoint.settings.url, headers, body, real_now).await;
-    let mut tried = judged(id, kind, answer, watch.elapsed());
+    let mut tried = judged((id, kind), exchange, answer, watch.elapsed());
     if is_batch {
         tried.batch_ids = events.iter().map(|event| event.id).collect();
     }
+    end_span(span, &tried);
     let counted = match (&tried.failure, tried.status) {
         (None, _) => Counted::Delivered,
         (Some(_), Some(_)) => Counted::Refused,
@@ -134,7 +144,12 @@ async fn post(
     Outcome::Tried(tried)
 }
 
-fn judged(id: EventId, kind: &'static str, answer: Answer, latency: Duration) -> Tried {
+fn judged(
+    (id, kind): (EventId, &'static str),
+    exchange: Exchange,
+    answer: Answer,
+    latency: Duration,
+) -> Tried {
     let tried = Tried {
         id,
         batch_ids: Vec::new(),
@@ -144,9 +159,10 @@ fn judged(id: EventId, kind: &'static str, answer: Answer, latency: Duration) ->
         response: None,
         latency,
         failure: Some(Failure::default()),
+        exchange,
     };
     match answer {
-        Answer::Status { status, retry_after, excerpt } => {
+        Answer::Status { status, retry_after, excerpt, text } => {
             let error = match status {
                 200..=299 => None,
                 300..=399 => Some("redirect"),
@@ -159,12 +175,28 @@ fn judged(id: EventId, kind: &'static str, answer: Answer, latency: Duration) ->
                 timed_out: false,
             };
             let failure = error.map(|_| failure);
-            Tried { status: Some(status), error, response: excerpt, failure, ..tried }
+            let exchange = Exchange { answer: text, ..tried.exchange };
+            Tried { status: Some(status), error, response: excerpt, failure, exchange, ..tried }
         }
         Answer::None(why) => {
             let timed_out = why == NoAnswer::Timeout;
             let failure = Failure { timed_out, ..Failure::default() };
             Tried { error: Some(why.as_str()), failure: Some(failure), ..tried }
         }
+    }
+}
+
+/// Ends the span of an attempt with how it went.
+fn end_span(span: Option<Span>, tried: &Tried) {
+    let Some(mut span) = span else { return };
+    span.set("postrider.event", tried.kind);
+    if let Some(status) = tried.status {
+        span.set("http.response.status_code", i64::from(status));
+    }
+    if let Some(error) = tried.error {
+        span.set("error.type", error);
+    }
+    if tried.failure.is_some() {
+        span.fail();
     }
 }

@@ -34,12 +34,12 @@ impl From<&EventEntry> for EventBody {
 }
 
 /// The JSON of one event.
-pub(super) fn single(entry: &EventEntry) -> Vec<u8> {
+pub(crate) fn single(entry: &EventEntry) -> Vec<u8> {
     encode(&EventBody::from(entry))
 }
 
 /// The JSON of several, an array.
-pub(super) fn batch(entries: &[EventEntry]) -> Vec<u8> {
+pub(crate) fn batch(entries: &[EventEntry]) -> Vec<u8> {
     encode(&entries.iter().map(EventBody::from).collect::<Vec<_>>())
 }
 

@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
-use http::{Method, Request, Uri};
+use http::Uri;
+use http::header::{HeaderMap, RETRY_AFTER};
 use http_body_util::{BodyExt, Full};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
@@ -22,11 +22,12 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 use tower_service::Service;
 
-use postrider_domain::Timestamp;
-
+use crate::exchanges::{AnswerText, header_texts};
 use crate::interim::InterimAnswers;
 use crate::lookups::{Lookups, Resolver, SystemResolver, current_workspace};
+use crate::request::request;
 use crate::ssrf::{AddressRules, WebhookUrlError, is_public};
+use postrider_domain::Timestamp;
 
 /// Longest time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,6 +52,8 @@ pub enum Answer {
         /// The beginning of the body, at most 1,024 bytes; `None` if it is empty, or if the address
         /// is not public: what local services answer is not for who may set an endpoint.
         excerpt: Option<String>,
+        /// The headers and more of the body, for who asks soon; `None` where `excerpt` must be.
+        text: Option<Box<AnswerText>>,
     },
     /// The endpoint did not answer.
     None(NoAnswer),
@@ -121,9 +124,16 @@ pub(super) struct Client {
     http: legacy::Client<HttpsConnector<HttpConnector<Guarded>>, Full<Bytes>>,
     rules: Arc<AddressRules>,
     timeout: Duration,
+    /// What local services answer is given too.
+    reads_local: bool,
 }
 
 impl Client {
+    /// The same, that reads the answers of local services too.
+    pub(super) fn reading_local(self) -> Self {
+        Self { reads_local: true, ..self }
+    }
+
     pub(super) fn new(rules: AddressRules, timeout: Duration) -> Result<Self, rustls::Error> {
         Self::with_resolver(rules, timeout, SystemResolver)
     }
@@ -151,7 +161,7 @@ impl Client {
             .pool_idle_timeout(IDLE_TIMEOUT)
             .http1_max_buf_size(HEAD_BYTES_MAX)
             .build(connector);
-        Ok(Self { http, rules, timeout })
+        Ok(Self { http, rules, timeout, reads_local: false })
     }
 
     /// Posts a body, and gives up after the timeout.
@@ -201,8 +211,9 @@ impl Client {
         let retry_after = response.headers().get(RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| wait(value.to_str().ok()?, real_now));
         let remote = response.extensions().get::<HttpInfo>().map(HttpInfo::remote_addr);
-        let is_shown = remote.is_some_and(|remote| is_public(remote.ip()));
-        *known = Some(Answer::Status { status, retry_after, excerpt: None });
+        let is_shown = self.reads_local || remote.is_some_and(|it| is_public(it.ip()));
+        *known = Some(Answer::Status { status, retry_after, excerpt: None, text: None });
+        let headers = if is_shown { header_texts(response.headers()) } else { Vec::new() };
         let mut body = response.into_body();
         let mut text = Vec::new();
         let mut length = 0;
@@ -213,26 +224,15 @@ impl Client {
             let frame = frame.map_err(|_| NoAnswer::ConnectionLost)?;
             let Ok(chunk) = frame.into_data() else { continue };
             length += chunk.len();
-            let left = EXCERPT_BYTES_MAX.saturating_sub(text.len());
+            let left = BODY_BYTES_MAX.saturating_sub(text.len());
             text.extend_from_slice(&chunk[..left.min(chunk.len())]);
         }
-        let excerpt =
-            (is_shown && !text.is_empty()).then(|| String::from_utf8_lossy(&text).into_owned());
-        Ok(Answer::Status { status, retry_after, excerpt })
+        let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let start = &text[..text.len().min(EXCERPT_BYTES_MAX)];
+        let excerpt = (is_shown && !start.is_empty()).then(|| shown(start));
+        let text = is_shown.then(|| Box::new(AnswerText { headers, body: shown(&text) }));
+        Ok(Answer::Status { status, retry_after, excerpt, text })
     }
-}
-
-/// A `POST` of JSON with these headers.
-fn request(uri: Uri, headers: HeaderMap, body: Vec<u8>) -> Request<Full<Bytes>> {
-    const AGENT: &str = concat!("Postrider/", env!("CARGO_PKG_VERSION"));
-    let mut request = Request::new(Full::new(Bytes::from(body)));
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = uri;
-    *request.headers_mut() = headers;
-    for (name, text) in [(CONTENT_TYPE, "application/json"), (ACCEPT, "*/*"), (USER_AGENT, AGENT)] {
-        request.headers_mut().insert(name, HeaderValue::from_static(text));
-    }
-    request
 }
 
 /// The certificates to trust are those of the system. Without any, only `http` can be delivered to.

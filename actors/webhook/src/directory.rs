@@ -1,5 +1,6 @@
 //! The directory of all endpoints: which exist, where their actors are, and how one is started.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,17 +11,18 @@ use tokio::sync::oneshot;
 
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::{Timestamp, WebhookId, WorkspaceId};
-use postrider_runtime::Hold;
 use postrider_runtime::clock::Clock;
 use postrider_runtime::directory::Directory;
 use postrider_runtime::supervise::{ChildSpec, LoadedActor, Placement, SupervisorMessage};
-use postrider_store::{StoreError, Table, View, Writer};
+use postrider_runtime::{Hold, Traces};
+use postrider_store::{EventEntry, StoreError, Table, View, Writer};
 
 use crate::WebhookOptions;
 use crate::actor::EndpointActor;
 #[cfg(any(test, feature = "testing"))]
 use crate::client::Post;
 use crate::entry::{EndpointEntry, EndpointSlot};
+use crate::exchanges::ExchangeKey;
 use crate::health::EndpointHealth;
 use crate::message::EndpointMessage;
 use crate::ports::EndpointControl;
@@ -28,6 +30,7 @@ use crate::records::{self, KeptAttempt};
 use crate::replay::{Replay, ReplayError};
 use crate::request_pool::{Figures, Permit, RequestPool};
 use crate::services::Services;
+use crate::shown::ShownAttempt;
 use crate::subscribers::LogSubscribers;
 
 type Endpoints = Directory<WebhookId, EndpointMessage, EndpointEntry>;
@@ -50,7 +53,7 @@ impl Webhooks {
         options: WebhookOptions,
         store: Arc<dyn View>,
         writer: Writer,
-        (clock, hold): (Clock, Hold),
+        ambient: (Clock, Hold, Traces),
         master_keys: MasterKeys,
     ) -> Self {
         let directory = Arc::new(Endpoints::default());
@@ -64,7 +67,7 @@ impl Webhooks {
         };
         let pool = Arc::new(RequestPool::new(options.requests_max, grant));
         let keys = master_keys.clone();
-        let services = Services::new(options.clone(), store, writer, (clock, hold), keys, pool);
+        let services = Services::new(options.clone(), store, writer, ambient, keys, pool);
         Self {
             options,
             master_keys,
@@ -230,6 +233,32 @@ impl Webhooks {
         let slot = self.directory.slot(&id);
         let published = slot.map(|slot| slot.published()).unwrap_or_default();
         EndpointHealth::of(tries, published, self.services.clock.now())
+    }
+
+    /// How many endpoints of each workspace are left alone because they keep failing.
+    pub fn failing(&self) -> BTreeMap<WorkspaceId, usize> {
+        let mut failing: BTreeMap<WorkspaceId, usize> = BTreeMap::new();
+        self.directory.for_each(|_, slot| {
+            if slot.published().breaker_open && slot.endpoint.load().settings.enabled {
+                *failing.entry(slot.workspace.clone()).or_default() += 1;
+            }
+        });
+        failing
+    }
+
+    /// A try of an endpoint with what is known of its request and its answer. `events` are all
+    /// that it carried, or none where one is forgotten.
+    pub fn shown(
+        &self,
+        webhook: WebhookId,
+        kept: KeptAttempt,
+        events: &[EventEntry],
+    ) -> ShownAttempt {
+        let (attempt, at) = (kept.attempt.attempt, kept.at);
+        let exchange = kept.event_id.and_then(|event| {
+            self.services.exchanges.find(ExchangeKey { webhook, event, attempt, at })
+        });
+        ShownAttempt::of(kept, events, exchange)
     }
 
     /// Has `receiver` take the deliveries in place of the HTTP client. It must be called before the

@@ -12,7 +12,9 @@ pub mod delivery;
 mod directory;
 pub mod endpoint;
 mod entry;
+pub mod exchanges;
 mod fair_share;
+mod gateway;
 #[cfg(test)]
 mod golden;
 pub mod health;
@@ -26,17 +28,21 @@ pub mod ports;
 mod queue;
 pub mod records;
 pub mod replay;
+mod request;
 mod request_pool;
 mod schedule;
 mod services;
+pub mod shown;
 pub mod signature;
 pub mod ssrf;
 pub mod subscribers;
+mod trace;
 
 use std::time::Duration;
 
 pub use directory::{WebhookSpec, Webhooks};
 pub use entry::{EndpointEntry, EndpointSlot};
+pub use gateway::GatewayClient;
 pub use message::EndpointMessage;
 pub use ports::{DisableError, EndpointControl};
 pub use request_pool::Figures;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{ControlFlow, Deref};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -130,6 +131,26 @@ impl fmt::Display for AttemptId {
         write!(f, "dlv_{}_{}", self.record, self.place)
     }
 }
+
+impl FromStr for AttemptId {
+    type Err = NoSuchAttempt;
+
+    fn from_str(text: &str) -> Result<Self, NoSuchAttempt> {
+        let (record, place) =
+            text.strip_prefix("dlv_").and_then(|text| text.split_once('_')).ok_or(NoSuchAttempt)?;
+        let id = Self {
+            record: record.parse().map_err(|_| NoSuchAttempt)?,
+            place: place.parse().map_err(|_| NoSuchAttempt)?,
+        };
+        // A number can be written in several ways; an id has one.
+        if id.to_string() == text { Ok(id) } else { Err(NoSuchAttempt) }
+    }
+}
+
+/// A text that names no attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no such delivery")]
+pub struct NoSuchAttempt;
 
 /// An attempt that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -306,6 +327,24 @@ pub fn deliveries(
     all.truncate(kept.kept_max);
     all.retain(|delivery| delivery.at.plus(kept.kept_for) >= now);
     Ok(all)
+}
+
+/// One attempt of an endpoint; `None` when it is not kept, or not any more.
+///
+/// # Errors
+/// The store fails, or the record is damaged.
+pub fn delivery(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    (webhook, id): (WebhookId, AttemptId),
+    kept: DeliveriesKept,
+    now: Timestamp,
+) -> Result<Option<KeptAttempt>, StoreError> {
+    let key = tries_key(workspace, webhook, id.record);
+    let Some(value) = store.get(Table::Webhooks, &key)? else { return Ok(None) };
+    let found = decode::<Vec<DeliveryAttempt>>(&value)?.into_iter().nth(id.place);
+    let found = found.filter(|attempt| attempt.at.plus(kept.kept_for) >= now);
+    Ok(found.map(|attempt| KeptAttempt { id, attempt }))
 }
 
 /// The endpoints of whose deliveries something is stored.

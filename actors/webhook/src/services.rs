@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::{WebhookId, WorkspaceId};
-use postrider_runtime::Hold;
 use postrider_runtime::clock::Clock;
+use postrider_runtime::{Hold, Traces};
 use postrider_store::{View, Writer};
 
 use crate::WebhookOptions;
 use crate::client::{Client, Post};
+use crate::exchanges::Exchanges;
 use crate::ports::EndpointControl;
 use crate::records;
 use crate::request_pool::RequestPool;
@@ -22,8 +23,11 @@ pub(crate) struct Services {
     pub(crate) writer: Writer,
     pub(crate) clock: Clock,
     pub(crate) hold: Hold,
+    pub(crate) traces: Traces,
     pub(crate) master_keys: MasterKeys,
     pub(crate) pool: Arc<RequestPool>,
+    /// What the last tries were answered.
+    pub(crate) exchanges: Exchanges,
     /// `None` inside when no client could be made.
     client: OnceLock<Option<Box<dyn Post>>>,
     /// No new attempt is started.
@@ -37,7 +41,7 @@ impl Services {
         options: WebhookOptions,
         store: Arc<dyn View>,
         writer: Writer,
-        (clock, hold): (Clock, Hold),
+        (clock, hold, traces): (Clock, Hold, Traces),
         master_keys: MasterKeys,
         pool: Arc<RequestPool>,
     ) -> Self {
@@ -47,8 +51,10 @@ impl Services {
             writer,
             clock,
             hold,
+            traces,
             master_keys,
             pool,
+            exchanges: Exchanges::default(),
             client: OnceLock::new(),
             draining: AtomicBool::new(false),
             control: OnceLock::new(),

@@ -25,6 +25,13 @@ impl WebhookSecret {
         Self(bytes.into())
     }
 
+    /// The secret of a text as [`reveal`](Self::reveal) gives it, of 24 to 64 bytes.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
+        (SECRET_BYTES..=64).contains(&bytes.len()).then_some(Self(bytes))
+    }
+
     /// The bytes, to be encrypted for storage.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

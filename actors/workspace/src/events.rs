@@ -34,32 +34,36 @@ pub struct EventsBack {
 pub struct EventFilter {
     /// Those of these types.
     pub types: Option<Vec<String>>,
-    /// Those in whose data this text is a value: an id, or a phone.
-    pub about: Option<String>,
+    /// Those in whose data one of these texts is a value: an id, or a phone; empty is all.
+    pub about: Vec<String>,
 }
 
 /// A filter that is ready to be asked.
 struct Ready<'a> {
     types: Option<HashSet<&'a str>>,
-    about: Option<(&'a str, memchr::memmem::Finder<'a>)>,
+    about: Vec<(&'a str, memchr::memmem::Finder<'a>)>,
 }
 
 impl EventFilter {
     fn ready(&self) -> Ready<'_> {
         let types = self.types.as_ref().map(|types| types.iter().map(String::as_str).collect());
-        let about = self.about.as_deref().map(|it| (it, memchr::memmem::Finder::new(it)));
-        Ready { types, about }
+        let about = self.about.iter().map(|it| (it.as_str(), memchr::memmem::Finder::new(it)));
+        Ready { types, about: about.collect() }
     }
 }
 
 impl Ready<'_> {
     fn takes(&self, event: &PublicEvent) -> bool {
         self.types.as_ref().is_none_or(|types| types.contains(event.kind()))
-            && self.about.as_ref().is_none_or(|(text, finder)| match event {
-                // Most are recognized by their text, without a tree of values.
-                PublicEvent::Other { data, .. } if finder.find(data.as_bytes()).is_none() => false,
-                event => has_value(&event.data(), text),
-            })
+            && (self.about.is_empty() || self.is_about(event))
+    }
+
+    fn is_about(&self, event: &PublicEvent) -> bool {
+        self.about.iter().any(|(text, finder)| match event {
+            // Most are recognized by their text, without a tree of values.
+            PublicEvent::Other { data, .. } if finder.find(data.as_bytes()).is_none() => false,
+            event => has_value(&event.data(), text),
+        })
     }
 }
 

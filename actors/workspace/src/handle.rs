@@ -22,6 +22,7 @@ use crate::mailbox::errand::Asked;
 use crate::mailbox::message::Configure;
 use crate::mailbox::message::WorkspaceMessage;
 use crate::mailbox::slot::{ReplyTo, Slot, Undelivered, deliver};
+use crate::mailbox::trace::CommandTrace;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// How often a command that found no actor has one started before it gives up.
@@ -75,7 +76,8 @@ impl Workspace {
         limit: usize,
         kind: Option<&str>,
     ) -> Result<EventsPage, Unavailable> {
-        let filter = EventFilter { types: kind.map(|kind| vec![kind.to_owned()]), about: None };
+        let filter =
+            EventFilter { types: kind.map(|kind| vec![kind.to_owned()]), about: Vec::new() };
         self.events_that(after, limit, filter).await
     }
 
@@ -243,7 +245,8 @@ impl Workspace {
     ) -> Result<T, E> {
         let permit = self.slot.admit(&self.shared.admission)?;
         let (sender, answer) = oneshot::channel();
-        let mut undelivered = deliver(&self.slot, message(ReplyTo::new(sender, permit)));
+        let trace = CommandTrace::of_this_task(&self.shared.traces);
+        let mut undelivered = deliver(&self.slot, message(ReplyTo::new(sender, permit, trace)));
         for _ in 0..STARTS_MAX {
             match undelivered {
                 Ok(()) => break,

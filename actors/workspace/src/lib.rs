@@ -13,6 +13,7 @@ pub mod contacts;
 mod conversations;
 pub mod core;
 pub mod counts_under_way;
+pub mod courier_state;
 pub mod creation_limit;
 pub mod delivery_sink;
 pub mod directory;
@@ -28,6 +29,7 @@ pub mod mailer_state;
 pub mod messages;
 pub mod numbers;
 pub mod otp;
+pub mod otp_figures;
 pub mod rebase;
 pub mod recovered;
 pub mod removal;
@@ -44,14 +46,15 @@ pub use analytics::{AdDay, CampaignCounts, CampaignDays, CampaignGrouping, Campa
 #[cfg(any(test, feature = "testing"))]
 pub use contacts::whole as whole_contacts;
 pub use contacts::{
-    Contact, ContactChange, ContactFilter, ContactMade, ContactOrder, ContactRowMade, ContactSort,
-    ContactWritten, ContactsPage, ContactsWalk, CreateContactError, CreateSegmentError, NewContact,
-    NewContactRow, OnConflict, ReadContactError, SEGMENTS_MAX, SORTED_MAX, Segment, SegmentError,
-    SegmentsPage, SortContactsError,
+    ChosenContacts, Contact, ContactChange, ContactFilter, ContactMade, ContactOrder,
+    ContactRowMade, ContactSort, ContactWritten, ContactsPage, ContactsWalk, CreateContactError,
+    CreateSegmentError, NewContact, NewContactRow, OnConflict, ReadContactError, SEGMENTS_MAX,
+    SORTED_MAX, Segment, SegmentError, SegmentsPage, SortContactsError, TagCount,
 };
 pub use conversations::{
-    Conversation, ConversationChange, ConversationCounts, ConversationFilter, ConversationStatus,
-    ConversationView, ConversationsPage, CountError, Direction, ReadConversationError,
+    Conversation, ConversationChange, ConversationCounts, ConversationFilter, ConversationNote,
+    ConversationStatus, ConversationView, ConversationsPage, CountError, Direction, NOTES_MAX,
+    NoteError, NotesPage, QUICK_REPLIES_MAX, QuickReply, QuickReplyError, ReadConversationError,
     UpdateConversationError, see_to_counts,
 };
 pub use email::{EmailChannel, ReceiveMailError};
@@ -60,9 +63,11 @@ pub use events::{EventFilter, EventsBack, EventsPage};
 pub use handle::Workspace;
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use inbox::{
-    ConversationMessage, DeleteContactError, MessagesPage, ReplyWindow, UpdateContactError,
+    ChangeContactsError, ContactsChange, ConversationMessage, DeleteContactError, MessagesPage,
+    ReplyWindow, UpdateContactError,
 };
 pub use messages::ReplyError;
+pub use otp::sms::{SetSmsError, SmsInfo, SmsReceipt, SmsReceiptError, SmsRoute};
 pub use otp::test_phones::TestPhones;
 pub use otp::{OtpCursor, OtpDays, OtpFilter, OtpRow, OtpsPage};
 pub use suppressions::{ContactsCount, Suppression, SuppressionsPage, UnsuppressError};

@@ -9,13 +9,14 @@ use postrider_channel::cloud_api::items::ItemCounts;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{Limits, MasterKeys, OptOutWords, Prices, WorkspaceId};
 use postrider_number::Numbers;
-use postrider_runtime::{Clock, Hold, ScanPool};
+use postrider_runtime::{Clock, Hold, ScanPool, Traces};
 use postrider_store::{View, Writer};
 use postrider_webhook::Webhooks;
 
 use crate::core::otp::pumping_guard::Guard;
-use crate::core::settings::MessageOptions;
+use crate::core::settings::{MessageOptions, OtpOptions};
 use crate::counts_under_way::CountsUnderWay;
+use crate::courier_state::Courier;
 use crate::creation_limit::Creations;
 use crate::directory::Workspaces;
 use crate::disk_space::DiskSpace;
@@ -47,6 +48,8 @@ pub struct Services {
     pub messages: MessageOptions,
     /// Detects SMS pumping.
     pub guard: Guard,
+    /// How one-time passwords are sent and kept.
+    pub otp: OtpOptions,
     /// One-time passwords since the start: sent, verified.
     pub otps: [AtomicU64; 2],
     /// Items of callbacks since the start.
@@ -65,6 +68,8 @@ pub struct Services {
     pub numbers: Arc<Numbers>,
     /// The webhook endpoints.
     pub webhooks: Arc<Webhooks>,
+    /// What carries out the steps of chains.
+    pub courier: Courier,
     /// What sends mails.
     pub mailer: Mailer,
     /// What the sweeps of all workspaces wait for.
@@ -83,6 +88,8 @@ pub struct Services {
     pub disk: DiskSpace,
     /// Whether nothing may leave.
     pub hold: Hold,
+    /// What is followed of requests.
+    pub traces: Traces,
     /// What limits the making of contacts.
     pub creations: Arc<Creations>,
 }

@@ -36,6 +36,8 @@ pub(crate) struct Kept {
     pub(crate) broadcasts: Duration,
     /// Messages, and what was written in conversations.
     pub(crate) messages: MessageOptions,
+    /// One-time passwords, after their end.
+    pub(crate) otps: Duration,
 }
 
 /// What a slice is read from.

@@ -9,8 +9,6 @@ use tokio::sync::oneshot;
 
 use crate::Result;
 
-/// Bytes of one request, as many as the engine writes for a code.
-const RECORD_BYTES: usize = 190;
 /// Bytes of the file, which is filled with zeros before. Its end is followed by its beginning.
 const FILE_BYTES: usize = 64 << 20;
 /// Most requests that one write is for.
@@ -24,8 +22,8 @@ type Waiting = oneshot::Sender<()>;
 pub(crate) struct Durable(Sender<Waiting>);
 
 impl Durable {
-    /// Starts the thread with a file at `path`.
-    pub(crate) fn start(path: &Path) -> Result<Self> {
+    /// Starts the thread with a file at `path`, to write so many bytes for each request.
+    pub(crate) fn start(path: &Path, record_bytes: usize) -> Result<Self> {
         let file = OpenOptions::new().create_new(true).write(true).open(path)?;
         let zeros = vec![0; 1 << 20];
         for at in (0..FILE_BYTES).step_by(zeros.len()) {
@@ -35,7 +33,7 @@ impl Durable {
         let (sender, waiting) = channel();
         std::thread::Builder::new()
             .name("durable-echo".into())
-            .spawn(move || run(&file, &waiting))?;
+            .spawn(move || run(&file, record_bytes, &waiting))?;
         Ok(Self(sender))
     }
 
@@ -48,13 +46,13 @@ impl Durable {
     }
 }
 
-fn run(file: &File, waiting: &Receiver<Waiting>) {
-    let (bytes, mut at) = (vec![7; GROUP_MAX * RECORD_BYTES], 0);
+fn run(file: &File, record_bytes: usize, waiting: &Receiver<Waiting>) {
+    let (bytes, mut at) = (vec![7; GROUP_MAX * record_bytes], 0);
     let mut group = Vec::with_capacity(GROUP_MAX);
     while let Ok(first) = waiting.recv() {
         group.push(first);
         group.extend(waiting.try_iter().take(GROUP_MAX - 1));
-        let length = group.len() * RECORD_BYTES;
+        let length = group.len() * record_bytes;
         if at + length > FILE_BYTES {
             at = 0;
         }

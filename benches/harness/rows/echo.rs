@@ -44,6 +44,27 @@ struct Verified {
     message: &'static str,
 }
 
+#[derive(Deserialize)]
+struct Message {
+    to: String,
+    r#type: String,
+    template: Template,
+}
+
+#[derive(Deserialize)]
+struct Template {
+    name: String,
+    language: String,
+}
+
+/// As long as the answer to a message.
+#[derive(Serialize)]
+struct Queued {
+    message_id: String,
+    status: &'static str,
+    padding: &'static str,
+}
+
 /// What an answer waits for.
 type Wait = State<Option<Durable>>;
 
@@ -72,11 +93,22 @@ async fn verify(
     Ok(Json(Verified { verified, message: "the code is right" }))
 }
 
+async fn message(
+    State(durable): Wait,
+    Json(body): Json<Message>,
+) -> std::result::Result<Json<Queued>, StatusCode> {
+    wait(durable).await?;
+    let Template { name, language } = body.template;
+    let status = if name.len() > language.len() + body.r#type.len() { "sent" } else { "queued" };
+    Ok(Json(Queued { message_id: body.to, status, padding: "012" }))
+}
+
 /// Serves until the runtime ends. With `durable`, each answer waits for it.
 pub(crate) async fn start(durable: Option<Durable>) -> Result<SocketAddr> {
     let router = Router::new()
         .route("/v1/otp/send", post(send))
         .route("/v1/otp/verify", post(verify))
+        .route("/v1/messaging/send", post(message))
         .with_state(durable);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;

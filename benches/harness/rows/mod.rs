@@ -10,6 +10,7 @@ mod callbacks;
 pub(crate) mod child;
 mod cloud_api;
 mod contacts;
+pub(crate) mod curve;
 mod durable;
 mod echo;
 mod forget_keys;
@@ -20,6 +21,7 @@ mod pending;
 mod restart;
 mod served;
 mod store_commit;
+mod traced;
 mod webhooks;
 
 /// Rows that one measurement gives.
@@ -36,6 +38,8 @@ pub(crate) const GROUPS: &[Group] = &[
     otp_http::SEND_256,
     otp_http::SEND_ECHO,
     otp_http::VERIFY,
+    traced::GROUP,
+    otp_http::MESSAGE,
     in_process::GROUP,
     store_commit::GROUP,
     pending::GROUP,

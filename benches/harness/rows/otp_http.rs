@@ -1,7 +1,7 @@
 //! `otp_send_http` and `otp_verify_http`: the whole server, against an echo that is durable too.
 //!
 //! `otp_send_http_echo` is the same against an echo that makes nothing durable, `otp_send_http_256`
-//! the first with 256 connections.
+//! the first with 256 connections. `message_send_http` sends templates in the same way.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,23 +37,30 @@ pub(crate) const SEND_ECHO: Group = Group {
     rows: &["otp_send_http_echo"],
     run: |scale| run_send("otp_send_http_echo", scale, &BARE),
 };
+/// The row of messages.
+pub(crate) const MESSAGE: Group = Group { rows: &["message_send_http"], run: run_message };
 /// The row of verifications.
 pub(crate) const VERIFY: Group = Group { rows: &["otp_verify_http"], run: run_verify };
 
 /// An echo to compare with.
-struct Reference {
-    is_durable: bool,
+pub(super) struct Reference {
+    /// Bytes that it syncs for each request, if any.
+    durable_bytes: Option<usize>,
     name: &'static str,
     budget_and_goal: (f64, f64),
 }
 
 const DURABLE_NAME: &str = "requests/s of an axum JSON echo that syncs a record for each";
-const DURABLE: Reference =
-    Reference { is_durable: true, name: DURABLE_NAME, budget_and_goal: (0.85, 0.95) };
+/// As many bytes as the engine writes for a code.
+pub(super) const DURABLE: Reference =
+    Reference { durable_bytes: Some(190), name: DURABLE_NAME, budget_and_goal: (0.85, 0.95) };
 const DURABLE_256: Reference = Reference { budget_and_goal: (0.8, 0.95), ..DURABLE };
+/// As many as it writes for a message.
+const DURABLE_MESSAGE: Reference =
+    Reference { durable_bytes: Some(500), budget_and_goal: (0.6, 0.8), ..DURABLE };
 /// The disk alone bounds this ratio to about 0.66.
-const BARE: Reference = Reference {
-    is_durable: false,
+pub(super) const BARE: Reference = Reference {
+    durable_bytes: None,
     name: "requests/s of a bare axum JSON echo",
     budget_and_goal: (0.55, 0.62),
 };
@@ -68,7 +75,7 @@ const FIRST_GUESS: f64 = 50_000.0;
 const KEPT: usize = 1_000_000;
 
 /// The server and the echo, each on a runtime as the server's.
-struct Servers {
+pub(super) struct Servers {
     runtime: Runtime,
     server: RunningServer,
     key: String,
@@ -78,13 +85,23 @@ struct Servers {
 }
 
 impl Servers {
-    fn start(reference: &Reference) -> Result<Self> {
+    pub(super) fn start(reference: &Reference) -> Result<Self> {
+        Self::start_with(reference, |_| {})
+    }
+
+    /// With what `change` makes of the server's settings.
+    pub(super) fn start_with(
+        reference: &Reference,
+        change: impl FnOnce(&mut Settings),
+    ) -> Result<Self> {
         let data = setup::data_directory()?;
         let mut settings = Settings::default();
         settings.server.listen = "127.0.0.1:0".parse()?;
         settings.server.data_dir = data.path().join("server");
+        settings.server.max_connections_per_address = 0;
         settings.sandbox.messages_kept = KEPT;
         settings.limits = setup::high_limits();
+        change(&mut settings);
         let runtime = setup::runtime()?;
         let server = runtime.block_on(Server::start(settings))?;
         let key = server.demo_key().ok_or("a sandbox has a key")?.to_owned();
@@ -92,12 +109,29 @@ impl Servers {
         runtime.block_on(server.engine().admin().set_credits(&demo, u64::MAX / 2))?;
         let echo_runtime = setup::runtime()?;
         let file = data.path().join("echo");
-        let durable = reference.is_durable.then(|| Durable::start(&file)).transpose()?;
+        let durable =
+            reference.durable_bytes.map(|bytes| Durable::start(&file, bytes)).transpose()?;
         let echo = echo_runtime.block_on(echo::start(durable))?;
         Ok(Self { runtime, server, key, echo_runtime, echo, _data: data })
     }
 
-    fn stop(self) -> Result<()> {
+    /// Of the server.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Of the echo.
+    pub(super) const fn echo(&self) -> SocketAddr {
+        self.echo
+    }
+
+    /// A request for a code, with a place for the phone.
+    pub(super) fn send_request(&self) -> Result<Request> {
+        let body = format!(r#"{{"phone":"+{PHONE}"}}"#);
+        Request::post("/v1/otp/send", &self.key, &body, &[PHONE])
+    }
+
+    pub(super) fn stop(self) -> Result<()> {
         self.echo_runtime.shutdown_background();
         Ok(self.runtime.block_on(self.server.shutdown())?)
     }
@@ -115,11 +149,21 @@ fn row(name: &'static str, what: &str, scale: &Scale, reference: &Reference, pai
 }
 
 /// Sends to a phone of its own each time.
-struct Sends {
+pub(super) struct Sends {
     request: Request,
     phones: Arc<Phones>,
     /// What an answer starts with.
     expected: &'static [u8],
+}
+
+impl Sends {
+    /// What the answers of the server and of the echo start with.
+    pub(super) const ANSWER: &[u8] = br#"{"request_id":"otp_"#;
+    pub(super) const ECHO: &[u8] = br#"{"phone":"+4915"#;
+
+    pub(super) fn new(request: &Request, phones: &Arc<Phones>, expected: &'static [u8]) -> Self {
+        Self { request: request.clone(), phones: Arc::clone(phones), expected }
+    }
 }
 
 impl Script for Sends {
@@ -142,20 +186,40 @@ fn check(status: u16, body: &[u8], expected: &[u8]) -> Result<bool> {
 
 fn run_send(name: &'static str, scale: &Scale, reference: &Reference) -> Result<Vec<Row>> {
     let servers = Servers::start(reference)?;
-    let body = format!(r#"{{"phone":"+{PHONE}"}}"#);
-    let request = Request::post("/v1/otp/send", &servers.key, &body, &[PHONE])?;
-    let phones = Arc::new(Phones::new());
-    let drive = |server, expected, time| {
-        let script = || Sends { request: request.clone(), phones: Arc::clone(&phones), expected };
-        Client::connect(server, scale.connections)?.drive(time, script)
-    };
-    let pair = alternate(
-        scale,
-        |time| drive(servers.server.address(), br#"{"request_id":"otp_"#, time),
-        |time| drive(servers.echo, br#"{"phone":"+4915"#, time),
-    )?;
+    let request = servers.send_request()?;
+    let pair = sends(&servers, &request, scale, (Sends::ANSWER, Sends::ECHO))?;
     servers.stop()?;
     Ok(vec![row(name, "sends", scale, reference, pair)])
+}
+
+fn run_message(scale: &Scale) -> Result<Vec<Row>> {
+    let servers = Servers::start(&DURABLE_MESSAGE)?;
+    let template = r#"{"name":"spring_sale","language":"en"}"#;
+    let body = format!(r#"{{"to":"+{PHONE}","type":"template","template":{template}}}"#);
+    let request = Request::post("/v1/messaging/send", &servers.key, &body, &[PHONE])?;
+    let expected = (&br#"{"message_id":"msg_"#[..], &br#"{"message_id":"+4915"#[..]);
+    let pair = sends(&servers, &request, scale, expected)?;
+    servers.stop()?;
+    Ok(vec![row(MESSAGE.rows[0], "messages", scale, &DURABLE_MESSAGE, pair)])
+}
+
+/// Both sides, and what their answers start with.
+fn sends(
+    servers: &Servers,
+    request: &Request,
+    scale: &Scale,
+    (answer, echo): (&'static [u8], &'static [u8]),
+) -> Result<Pair> {
+    let phones = Arc::new(Phones::new());
+    let drive = |server, expected, time| {
+        let script = || Sends::new(request, &phones, expected);
+        Client::connect(server, scale.connections)?.drive(time, script)
+    };
+    alternate(
+        scale,
+        |time| drive(servers.address(), answer, time),
+        |time| drive(servers.echo(), echo, time),
+    )
 }
 
 /// A request and its code.

@@ -2,8 +2,9 @@
 //!
 //! `overload_p99`: a server admits as many commands at once as the row's connections; five times
 //! as many connections ask without a rest. What it admits must wait hardly longer than without the
-//! others, because the others are refused at once, with 503 and a `retry_after`. Anything else that
-//! is not an acknowledged code is an error of the row.
+//! others, because the others are refused with 503 and a `retry_after`, and who does not heed that
+//! is refused a little later the next time. Anything else that is not an acknowledged code is an
+//! error of the row.
 //!
 //! `neighbour_p99`: a quiet workspace sends a code now and then, alone and beside a loud one that
 //! imports contacts, searches them and broadcasts, all as fast as it can.

@@ -142,10 +142,14 @@ class Document:
 
     def answer(self, raw: Schema, query: set[str]) -> tuple[str, str | None]:
         """How an operation answers, and with what."""
-        [good] = [it for status, it in raw["responses"].items() if status.startswith("2")]
-        if "content" not in good:
+        answers = [it for status, it in raw["responses"].items() if status.startswith("2")]
+        if not any("content" in it for it in answers):
             return "nothing", None
-        [(media, content)] = good["content"].items()
+        [good] = answers
+        # What there is as JSON is read as JSON.
+        known = good["content"]
+        media = "application/json" if "application/json" in known else next(iter(known))
+        content = known[media]
         if media == "text/event-stream":
             return "events", None
         if media == "application/x-ndjson":

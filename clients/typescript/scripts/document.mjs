@@ -8,7 +8,9 @@ const LINES = { exportContacts: "Contact" };
 // Bodies whose `type` is the name of the field that is given beside it.
 const INFERRED = new Set(["SendMessage", "Reply"]);
 // Fields below which names are the user's own, so that they are not rewritten.
-export const FREE = ["changes", "components", "custom_fields", "metadata", "phones"];
+export const FREE = [
+  "changes", "channels", "components", "custom_fields", "headers", "metadata", "phones", "settings",
+];
 // `data` of an event is typed by the event.
 const TYPED_ELSEWHERE = new Set(["EventRow.data"]);
 

@@ -6,7 +6,8 @@ export const camel = (name: string): string =>
   name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 
 export const snake = (name: string): string =>
-  IRREGULAR[name] ?? name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  // A name that has an underscore already, such as that of a language, is nobody's of ours.
+  IRREGULAR[name] ?? (name.includes("_") ? name : name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`));
 
 function renamed(value: unknown, rename: (name: string) => string): unknown {
   if (Array.isArray(value)) return value.map((item) => renamed(item, rename));

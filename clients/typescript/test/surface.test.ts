@@ -63,6 +63,7 @@ test("a second path is the same operation", () => {
     const other = /^same as (\w+)$/.exec(names[operationId] ?? "")?.[1];
     if (other === undefined) continue;
     const same = operations.find((it) => it.operationId === other);
-    assert.equal(path, same?.path.replace("/v1/otp/", "/v1/messaging/otp/"));
+    const plain = (it?: string) => it?.replace("/v1/messaging/", "/v1/");
+    assert.equal(plain(path), plain(same?.path));
   }
 });

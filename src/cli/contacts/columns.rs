@@ -4,7 +4,7 @@ use csv::StringRecord;
 use postrider_actors::domain::CustomFields;
 use serde_json::{Map, Value, json};
 
-use super::cell;
+use postrider::csv_cell as cell;
 
 /// Prefix of the columns of custom fields.
 const CUSTOM: &str = "custom.";

@@ -10,7 +10,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::cell;
 use super::columns::tags_cell;
 use super::error::ImportError;
 use crate::cli::api::{Api, Attempt, RetryBudget, connection_fault};
@@ -18,6 +17,7 @@ use crate::cli::error::CliError;
 use crate::cli::files;
 use crate::cli::progress::Progress;
 use crate::cli::terminal::Escaping;
+use postrider::csv_cell as cell;
 
 const COLUMNS: [&str; 8] =
     ["id", "name", "phone", "email", "tags", "custom_fields", "created_at", "updated_at"];

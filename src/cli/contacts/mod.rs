@@ -1,6 +1,5 @@
 //! `postrider contacts`: imports contacts from CSV files and exports them.
 
-mod cell;
 mod columns;
 pub(super) mod error;
 mod export;

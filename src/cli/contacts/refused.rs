@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::cell;
 use super::columns::LineRefusal;
 use super::error::ImportError;
 use crate::cli::files;
+use postrider::csv_cell as cell;
 
 /// The report file, which only grows by whole batches.
 pub(super) struct RefusedFile {

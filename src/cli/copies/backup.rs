@@ -10,12 +10,15 @@ use super::report::Report;
 use super::source::{Source, SourceArgs};
 use crate::cli::error::CliError;
 
+/// A file in the directory of a backup.
+const MANIFEST: &str = "manifest.json";
+
 /// Adds to the backup what it lacks.
 pub(super) fn run(to: &Path, source: &SourceArgs) -> Result<Report, CliError> {
     let source = source.open()?;
     let mut backup = BackupDir::open(to)?;
     let has_followed = match backup.end() {
-        Some(_) => match follow(&mut backup, &source) {
+        Some(_) => match follow(&mut backup, &source, to) {
             Ok(()) => true,
             // What would follow is gone from the log: it begins anew, with a gap.
             Err(CopyError::Trimmed(_)) => false,
@@ -24,8 +27,9 @@ pub(super) fn run(to: &Path, source: &SourceArgs) -> Result<Report, CliError> {
         None => false,
     };
     if !has_followed {
-        backup.add_archive(|out: &mut dyn Write| source.write_archive(out))?;
-        follow(&mut backup, &source)?;
+        source.check_space_for_archive(&to.join(MANIFEST))?;
+        backup.add_archive(|out: &mut dyn Write| source.write_base(out))?;
+        follow(&mut backup, &source, to)?;
     }
     let position = backup.end().map(|(_, end)| end.position.0);
     let (files, copied) = (backup.files(), backup.copied_bytes());
@@ -39,9 +43,8 @@ pub(super) fn run(to: &Path, source: &SourceArgs) -> Result<Report, CliError> {
 }
 
 /// Adds what was committed after the end of the backup.
-fn follow(backup: &mut BackupDir, source: &Source) -> Result<(), CopyError> {
-    match backup.end() {
-        Some((log, end)) => backup.add_piece(|out| source.write_log(log, end.position, out)),
-        None => Ok(()),
-    }
+fn follow(backup: &mut BackupDir, source: &Source, to: &Path) -> Result<(), CopyError> {
+    let Some((log, end)) = backup.end() else { return Ok(()) };
+    source.check_space_for_log(&to.join(MANIFEST), end.position)?;
+    backup.add_piece(|out| source.write_log(log, end.position, out))
 }

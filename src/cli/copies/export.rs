@@ -12,6 +12,7 @@ use crate::cli::error::CliError;
 /// Makes the file. It is read back before it gets its name.
 pub(super) fn run(to: &Path, source: &SourceArgs) -> Result<Report, CliError> {
     let source = source.open()?;
+    source.check_space_for_archive(to)?;
     let write = |out: &mut dyn std::io::Write| source.write_archive(out);
     let ((), (header, counts, written)) =
         write_file(to, write, |part| read_archive(part, |_, _| Ok(())))?;

@@ -1,12 +1,13 @@
 //! Where a copy is made of: the directory of a stopped server, or a running server.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use postrider::StoppedData;
 use postrider_actors::copies::CopyError;
 use postrider_actors::store::{LogId, Position};
+use postrider_actors::{DirectorySpace, FreeSpace};
 use reqwest::Method;
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -77,6 +78,37 @@ impl SourceArgs {
 }
 
 impl Source {
+    /// Fails unless an archive has room beside `file`. How large that of a running server is, is
+    /// known only when it has come.
+    pub(super) fn check_space_for_archive(&self, file: &Path) -> Result<(), CopyError> {
+        match self {
+            Self::Stopped(data) => check_space(file, data.source().archive_bytes()?),
+            Self::Running(..) => Ok(()),
+        }
+    }
+
+    /// The same of what the log has after a position.
+    pub(super) fn check_space_for_log(
+        &self,
+        file: &Path,
+        after: Position,
+    ) -> Result<(), CopyError> {
+        match self {
+            Self::Stopped(data) => check_space(file, data.source().log_bytes(after)?),
+            Self::Running(..) => Ok(()),
+        }
+    }
+
+    /// Writes an archive that a backup goes on from: its newest checkpoint, if it has one.
+    pub(super) fn write_base(&self, out: &mut dyn Write) -> Result<(), CopyError> {
+        match self {
+            Self::Stopped(data) => data.source().write_base(None, out),
+            Self::Running(client, runtime) => {
+                runtime.block_on(fetch(client, "/archive?checkpoint=true", out))
+            }
+        }
+    }
+
     /// Writes an archive of it.
     pub(super) fn write_archive(&self, out: &mut dyn Write) -> Result<(), CopyError> {
         match self {
@@ -102,6 +134,22 @@ impl Source {
             }
         }
     }
+}
+
+/// Fails unless the disk of a file that is to be made has so many free bytes.
+fn check_space(file: &Path, needed: u64) -> Result<(), CopyError> {
+    let dir = match file.parent() {
+        Some(dir) if dir != Path::new("") => dir,
+        _ => Path::new("."),
+    };
+    let free = DirectorySpace(dir.to_owned()).free_bytes();
+    let free = free.map_err(|error| CopyError::Io(format!("{}: {error}", dir.display())))?;
+    if free >= needed {
+        return Ok(());
+    }
+    let dir = dir.display();
+    let what = format!("{dir}: {needed} bytes are needed on its disk, and {free} are free");
+    Err(CopyError::NoSpace(what))
 }
 
 fn other_log() -> CopyError {

@@ -36,13 +36,25 @@ pub(crate) fn routes() -> Routes {
     description = "An archive of everything at one position, which `postrider import` makes a data \
                    directory of. Commits go on meanwhile. One answer is made at a time. An answer \
                    that breaks off is no archive.",
+    params(("checkpoint" = Option<bool>, Query, description = "Whether the newest checkpoint will \
+        do, where there is one: it is older, and needs no reading of all records; what was \
+        committed since is in the log")),
     responses((status = 200, description = "The archive", body = String,
         content_type = "application/octet-stream"))
 )]
 async fn archive(call: Call<()>) -> Answer {
+    let takes_checkpoint = match call.query()?.text("checkpoint")? {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(ApiError::field("checkpoint", "must be `true` or `false`")),
+    };
     let source = source(&call)?;
-    let now = call.edge.engine.clock().now();
-    stream(call, move |out| source.write_archive(Some(now), out).map(drop)).await
+    let now = Some(call.edge.engine.clock().now());
+    stream(call, move |out| match takes_checkpoint {
+        true => source.write_base(now, out),
+        false => source.write_archive(now, out).map(drop),
+    })
+    .await
 }
 
 #[utoipa::path(

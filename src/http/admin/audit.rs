@@ -33,6 +33,12 @@ pub(crate) struct ActorAnswer {
     name: Option<Box<str>>,
 }
 
+impl From<AuditActor> for ActorAnswer {
+    fn from(AuditActor { kind, id, name }: AuditActor) -> Self {
+        Self { kind: kind.as_str(), id, name }
+    }
+}
+
 /// A record of the audit log.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AuditRecordRow {
@@ -80,12 +86,11 @@ pub(crate) struct AuditRecordRow {
 impl From<AuditRow> for AuditRecordRow {
     fn from(row: AuditRow) -> Self {
         let AuditRow { mark, previous, record } = row;
-        let AuditActor { kind, id, name } = record.actor;
         Self {
             id: Some(record.id.to_string()),
             sequence: mark.sequence,
             at: Some(mark.at.to_string()),
-            actor: Some(ActorAnswer { kind: kind.as_str(), id, name }),
+            actor: Some(record.actor.into()),
             action: record.action,
             target: record.target,
             workspace: record.workspace.map(|workspace| workspace.to_string()),

@@ -6,12 +6,14 @@ use std::net::IpAddr;
 use axum::http::StatusCode;
 use ipnet::IpNet;
 use postrider_actors::domain::{KeyId, LimitsOverride, Scope, Scopes, Timestamp};
-use postrider_actors::{CreatedKey, KeyInfo, NewKey, Permission};
+use postrider_actors::{CreatedKey, KeyChange, KeyInfo, NewKey, Permission};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::audit::ActorAnswer;
 use super::limits::{KEY_LIMITS, LimitsBody};
 use super::params::{check_name, expiry, workspace_id};
+use crate::http::pipeline::object::nullable;
 use crate::http::pipeline::{Answer, ApiError, Call, Manages, Page, Reply, Routes, route};
 
 /// Most subnets of a key.
@@ -21,6 +23,7 @@ pub(crate) fn routes() -> Routes {
     Routes::default()
         .routes(route!(create).guarded(Manages::recently(Permission::KeysManage)))
         .routes(route!(list).guarded(Manages::of(Permission::KeysManage)))
+        .routes(route!(update).guarded(Manages::recently(Permission::KeysManage)))
         .routes(route!(revoke).guarded(Manages::recently(Permission::KeysManage)))
 }
 
@@ -78,6 +81,8 @@ pub(crate) struct KeyRow {
     /// When it was made.
     #[schema(format = DateTime)]
     created_at: String,
+    /// Who made it; null for a key of an earlier version, which did not keep that.
+    created_by: Option<ActorAnswer>,
     /// From when on it does not work any more.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
@@ -98,6 +103,7 @@ impl From<KeyInfo> for KeyRow {
             limits: info.limits,
             prefix: info.prefix,
             created_at: info.created_at.to_string(),
+            created_by: info.created_by.map(ActorAnswer::from),
             expires_at: info.expires_at.map(|at| at.to_string()),
             last_used_at: info.last_used_at.map(|at| at.to_string()),
             allowed_subnets: info.allowed_subnets.iter().map(IpNet::to_string).collect(),
@@ -149,17 +155,49 @@ fn new_key(body: NewKeyBody<'_>, now: Timestamp) -> Result<NewKey, ApiError> {
         return Err(ApiError::field("scopes", "must have at least one scope"));
     }
     let scopes: Scopes = body.scopes.iter().enumerate().map(scope).collect::<Result<_, _>>()?;
-    let limits = body.limits.unwrap_or_default();
-    if let Some(name) = limits.names().find(|name| !name.starts_with(KEY_LIMITS)) {
-        let field = format!("limits.{name}");
-        return Err(ApiError::field(&field, "must not be given: it is a limit of the workspace"));
-    }
     Ok(NewKey {
-        limits: limits.check("limits.")?,
+        limits: key_limits(&body.limits.unwrap_or_default())?,
         expires_at: expiry(body.expires_at.as_deref(), now)?,
         allowed_subnets: subnets(&body.allowed_subnets.unwrap_or_default())?,
         ..NewKey::new(body.name, scopes)
     })
+}
+
+/// Checks the limits of a key, which has not all that a workspace has.
+fn key_limits(limits: &LimitsBody) -> Result<LimitsOverride, ApiError> {
+    if let Some(name) = limits.names().find(|name| !name.starts_with(KEY_LIMITS)) {
+        let field = format!("limits.{name}");
+        return Err(ApiError::field(&field, "must not be given: it is a limit of the workspace"));
+    }
+    limits.check("limits.")
+}
+
+/// What is to change of a key; what is left out stays.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct KeyUpdate<'a> {
+    /// Another name.
+    #[serde(borrow)]
+    #[schema(example = "backend", min_length = 1, max_length = 100)]
+    name: Option<Cow<'a, str>>,
+    /// In place of all request limits of its own: an empty object is none.
+    #[schema(value_type = Option<super::limits::KeyLimitsSchema>)]
+    limits: Option<LimitsBody>,
+    /// From when on it does not work any more; `null`: it works until it is revoked.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<String>, format = DateTime, example = "2099-01-31T00:00:00Z")]
+    expires_at: Option<Option<String>>,
+}
+
+impl KeyUpdate<'_> {
+    fn check(self, now: Timestamp) -> Result<KeyChange, ApiError> {
+        self.name.as_deref().map_or(Ok(()), check_name)?;
+        let end = self.expires_at.map(|text| expiry(text.as_deref(), now));
+        Ok(KeyChange {
+            name: self.name.map(Cow::into_owned),
+            limits: self.limits.as_ref().map(key_limits).transpose()?,
+            expires_at: end.transpose()?,
+        })
+    }
 }
 
 /// Reads `allowed_subnets`: addresses, and subnets in the notation of CIDR.
@@ -211,6 +249,28 @@ async fn list(mut call: Call<()>) -> Answer {
     let id = workspace_id(&mut call).await?;
     let all = call.edge.engine.admin().keys(&id).await?;
     Ok(Reply::ok(&page.cut(all, KeyRow::from)))
+}
+
+#[utoipa::path(
+    patch,
+    path = "/admin/v1/workspaces/{workspace}/keys/{key_id}",
+    operation_id = "updateKey",
+    tag = "Administration",
+    summary = "Change an API key",
+    description = "Its name, its limits and its end, from the next request on. One that has expired \
+                   works again with a later end. What it allows stays: make another key for that.",
+    params(
+        ("workspace" = String, Path, description = "The workspace's id"),
+        ("key_id" = String, Path, description = "The key's id"),
+    ),
+    request_body = KeyUpdate,
+    responses((status = 200, description = "Changed", body = KeyRow))
+)]
+async fn update(mut call: Call<()>) -> Answer {
+    let change = call.json::<KeyUpdate<'_>>()?.check(call.edge.engine.clock().now())?;
+    let id = workspace_id(&mut call).await?;
+    let key: KeyId = call.path("key_id", "no such key").await?;
+    Ok(Reply::ok(&KeyRow::from(call.admin().update_key(&id, key, change).await?)))
 }
 
 #[utoipa::path(

@@ -12,8 +12,12 @@ mod limits;
 mod members;
 mod number_figures;
 mod numbers;
+mod otp_channels;
+mod otp_texts;
 mod params;
 mod release;
+mod sms;
+mod system;
 mod templates;
 mod test_phones;
 mod tokens;
@@ -41,8 +45,12 @@ pub(crate) fn routes(with_people: bool) -> Routes {
         .merge(email::routes())
         .merge(destinations::routes())
         .merge(test_phones::routes())
+        .merge(sms::routes())
+        .merge(otp_channels::routes())
+        .merge(otp_texts::routes())
         .merge(numbers::routes())
         .merge(release::routes())
+        .merge(system::routes())
         .merge(templates::routes())
         .merge(webhooks::routes())
 }

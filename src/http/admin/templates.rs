@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 
 use axum::http::StatusCode;
+use postrider_actors::Permission;
 use postrider_actors::domain::template;
 use postrider_actors::domain::template::TemplateName;
-use postrider_actors::{NewTemplate, Permission};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::{workspace, workspace_id};
 use crate::http::pipeline::{Answer, ApiError, Call, Manages, Page, Reply, Routes, route};
-use crate::http::templates::{TemplateRow, TemplatesAnswer};
-
-const NO_SUCH_TEMPLATE: &str = "no such template";
+use crate::http::templates::{
+    NO_SUCH_TEMPLATE, NewTemplateBody, TemplateChange, TemplateRow, TemplatesAnswer,
+};
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
@@ -22,41 +22,6 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(sync).guarded(Manages::of(Permission::TemplatesWrite)))
         .routes(route!(change).guarded(Manages::of(Permission::TemplatesWrite)))
         .routes(route!(set_otp_template).guarded(Manages::of(Permission::SettingsWrite)))
-}
-
-/// A template to be made.
-#[derive(Debug, Deserialize, ToSchema)]
-pub(crate) struct NewTemplateBody<'a> {
-    /// Its name.
-    #[serde(borrow)]
-    #[schema(example = "order_update", pattern = "^[a-z0-9_]{1,512}$")]
-    name: Cow<'a, str>,
-    /// Its language as the channel writes it; `en` unless told.
-    #[serde(borrow)]
-    #[schema(example = "en", default = "en")]
-    language: Option<Cow<'a, str>>,
-    /// `utility`, `marketing` or `authentication`.
-    #[serde(borrow)]
-    #[schema(example = "utility")]
-    category: Cow<'a, str>,
-    /// `approved` unless told; otherwise `pending`, `rejected`, `paused`, `disabled`, `in_appeal`,
-    /// `pending_deletion`, `deleted` or `limit_exceeded`.
-    #[serde(borrow)]
-    #[schema(example = "approved", default = "approved")]
-    status: Option<Cow<'a, str>>,
-    /// What it is made of, in the channel's form: at least a `BODY`.
-    #[schema(value_type = Vec<Object>, example = json!([{"type": "BODY", "text": "Hello {{1}}"}]))]
-    components: Vec<serde_json::Value>,
-}
-
-/// A template's new status.
-#[derive(Debug, Deserialize, ToSchema)]
-pub(crate) struct TemplateChange<'a> {
-    /// `approved`, `pending`, `rejected`, `paused`, `disabled`, `in_appeal`, `pending_deletion`,
-    /// `deleted` or `limit_exceeded`.
-    #[serde(borrow)]
-    #[schema(example = "paused")]
-    status: Cow<'a, str>,
 }
 
 /// The template that carries one-time passwords.
@@ -72,19 +37,6 @@ pub(crate) struct OtpTemplateBody<'a> {
     language: Cow<'a, str>,
 }
 
-fn new_template(body: NewTemplateBody<'_>) -> Result<NewTemplate, ApiError> {
-    let category = body.category.parse().map_err(|error| ApiError::field("category", error))?;
-    let status = body.status.as_deref().unwrap_or("approved");
-    let status = status.parse().map_err(|error| ApiError::field("status", error))?;
-    Ok(NewTemplate {
-        name: body.name.into(),
-        language: body.language.unwrap_or(Cow::Borrowed("en")).into(),
-        category,
-        status,
-        components: body.components,
-    })
-}
-
 #[utoipa::path(
     post,
     path = "/admin/v1/workspaces/{workspace}/templates",
@@ -96,7 +48,7 @@ fn new_template(body: NewTemplateBody<'_>) -> Result<NewTemplate, ApiError> {
     responses((status = 201, description = "Added", body = TemplateRow))
 )]
 async fn create(mut call: Call<()>) -> Answer {
-    let new = new_template(call.json()?)?;
+    let new = call.json::<NewTemplateBody<'_>>()?.check()?;
     let made = workspace(&mut call).await?.create_template(new).await?;
     Ok(Reply::json(StatusCode::CREATED, &TemplateRow::from(made)))
 }
@@ -137,8 +89,7 @@ async fn list(mut call: Call<()>) -> Answer {
     responses((status = 200, description = "Changed", body = TemplateRow))
 )]
 async fn change(mut call: Call<()>) -> Answer {
-    let status = call.json::<TemplateChange<'_>>()?.status.parse();
-    let status = status.map_err(|error| ApiError::field("status", error))?;
+    let status = call.json::<TemplateChange<'_>>()?.check()?;
     let name: String = call.path("name", NO_SUCH_TEMPLATE).await?;
     let language: String = call.path("language", NO_SUCH_TEMPLATE).await?;
     let workspace = workspace(&mut call).await?;

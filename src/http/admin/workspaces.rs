@@ -16,6 +16,9 @@ use crate::http::pipeline::{
     route,
 };
 
+/// What the body of a deletion has to say.
+const REPEATED: &str = "must be the workspace's id or name, repeated";
+
 pub(crate) fn routes() -> Routes {
     Routes::default()
         .routes(route!(create).guarded(Administrator))
@@ -90,14 +93,19 @@ pub(crate) struct WorkspaceAnswer {
     parked_reason: Option<String>,
 }
 
+/// The word for a state, and why the workspace is parked, if it is.
+pub(super) fn state_words(state: WorkspaceState) -> (&'static str, Option<String>) {
+    match state {
+        WorkspaceState::Idle => ("idle", None),
+        WorkspaceState::Live => ("live", None),
+        WorkspaceState::Restarting => ("restarting", None),
+        WorkspaceState::Parked(reason) => ("parked", Some(reason)),
+    }
+}
+
 impl From<WorkspaceInfo> for WorkspaceAnswer {
     fn from(info: WorkspaceInfo) -> Self {
-        let (state, parked_reason) = match info.state {
-            WorkspaceState::Idle => ("idle", None),
-            WorkspaceState::Live => ("live", None),
-            WorkspaceState::Restarting => ("restarting", None),
-            WorkspaceState::Parked(reason) => ("parked", Some(reason)),
-        };
+        let (state, parked_reason) = state_words(info.state);
         Self {
             id: info.id.to_string(),
             name: info.name,
@@ -139,6 +147,8 @@ async fn create(call: Call<()>) -> Answer {
     let id: WorkspaceId = body.id.parse().map_err(|error| ApiError::field("id", error))?;
     check_name(&body.name)?;
     let info = call.admin().create_workspace(id, body.name.into_owned()).await?;
+    // Requests of an earlier one, that were under way as it was deleted.
+    call.edge.requests.forget(&info.id);
     Ok(Reply::json(StatusCode::CREATED, &WorkspaceAnswer::from(info)))
 }
 
@@ -181,10 +191,26 @@ async fn read(mut call: Call<()>) -> Answer {
 /// What confirms that a workspace is to be deleted.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct WorkspaceDeletion<'a> {
-    /// The workspace's name or its id, repeated.
+    /// The workspace's id or its name, repeated.
     #[serde(borrow)]
     #[schema(example = "acme")]
-    name: Cow<'a, str>,
+    confirm: Option<Cow<'a, str>>,
+    /// The same under its earlier name; it is answered 204.
+    #[serde(borrow)]
+    #[schema(example = json!(null))]
+    name: Option<Cow<'a, str>>,
+}
+
+impl WorkspaceDeletion<'_> {
+    /// The field that was given, what it repeats, and how it is answered.
+    fn check(self) -> Result<(&'static str, String, StatusCode), ApiError> {
+        match (self.confirm, self.name) {
+            (Some(text), None) => Ok(("confirm", text.into_owned(), StatusCode::ACCEPTED)),
+            (None, Some(text)) => Ok(("name", text.into_owned(), StatusCode::NO_CONTENT)),
+            (None, None) => Err(ApiError::field("confirm", REPEATED)),
+            (Some(_), Some(_)) => Err(ApiError::field("name", "must not be given with `confirm`")),
+        }
+    }
 }
 
 #[utoipa::path(
@@ -195,27 +221,26 @@ pub(crate) struct WorkspaceDeletion<'a> {
     summary = "Delete a workspace",
     description = "With everything in it, for good. At once its keys are answered 401 and callbacks of \
                    its numbers 404, and its broadcasts and webhooks stop. Its rows are deleted in the \
-                   background; until all are, a workspace of the same id is refused with 409. `name` \
-                   repeats its name or its id.",
+                   background; until all are, a workspace of the same id is refused with 409. \
+                   `confirm` repeats its id or its name.",
     params(("workspace" = String, Path, description = "The workspace's id")),
     request_body = WorkspaceDeletion,
-    responses((status = 204, description = "Deleted"))
+    responses(
+        (status = 202, description = "Deleted; its rows go in the background"),
+        (status = 204, description = "The same, where `name` was given"),
+    )
 )]
 async fn remove(mut call: Call<()>) -> Answer {
-    let name = call.json::<WorkspaceDeletion<'_>>()?.name.into_owned();
+    let (field, repeated, done) = call.json::<WorkspaceDeletion<'_>>()?.check()?;
     let id = workspace_id(&mut call).await?;
-    call.admin().delete_workspace(&id, &name).await?;
-    Ok(Reply::no_content())
-}
-
-impl From<DeleteWorkspaceError> for ApiError {
-    fn from(error: DeleteWorkspaceError) -> Self {
-        match error {
-            DeleteWorkspaceError::NoSuchWorkspace => Self::new(Code::NotFound, error.to_string()),
-            DeleteWorkspaceError::WrongName => Self::field("name", error),
-            DeleteWorkspaceError::Unavailable(error) => error.into(),
-        }
-    }
+    let refusal = |error| match error {
+        DeleteWorkspaceError::NoSuchWorkspace => ApiError::not_found("no such workspace"),
+        DeleteWorkspaceError::WrongName => ApiError::field(field, REPEATED),
+        DeleteWorkspaceError::Unavailable(error) => error.into(),
+    };
+    call.admin().delete_workspace(&id, &repeated).await.map_err(refusal)?;
+    call.edge.requests.forget(&id);
+    Ok(Reply::empty(done))
 }
 
 impl From<CreateWorkspaceError> for ApiError {

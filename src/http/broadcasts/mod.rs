@@ -5,6 +5,7 @@ mod create;
 mod preview;
 mod read;
 mod recipients;
+mod recipients_csv;
 mod trial;
 mod update;
 mod variables;

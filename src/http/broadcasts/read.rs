@@ -9,7 +9,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::broadcast_id;
+use super::recipients_csv::RecipientLines;
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Page, Principal, Reply, Routes, route};
+use crate::http::streamed::{CSV, CSV_UTF8, stream};
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
@@ -268,6 +270,11 @@ async fn recipients(mut call: Call<Principal>) -> Answer {
     };
     let id = broadcast_id(&mut call).await?;
     let workspace = call.caller.workspace();
+    if call.wants(CSV) {
+        workspace.broadcast(id).await?;
+        let lines = RecipientLines { broadcast: id, status, read: None };
+        return Ok(stream(&call, CSV_UTF8, lines));
+    }
     let found = workspace.broadcast_recipients(id, status, page.skip(), page.limit()).await?;
     let rows = found.rows.into_iter().map(RecipientAnswer::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))

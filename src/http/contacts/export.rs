@@ -1,31 +1,18 @@
 //! Streams every contact in one answer.
 
-use std::sync::Arc;
-
-use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
-use bytes::Bytes;
-use http_body_util::channel::{Channel, Sender};
 use postrider_actors::domain::ContactId;
-use postrider_actors::{Contact, ContactsWalk, Permission, Unavailable, UnavailableReason};
+use postrider_actors::{Contact, ContactsWalk, Permission, Unavailable, Workspace};
 
 use super::ContactRow;
-use crate::http::edge::Edge;
-use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Reply, Routes, route};
+use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Routes, route};
+use crate::http::streamed::{self, JSON_LINES, Parts};
 
 /// Contacts that are read at a time.
 const PAGE_CONTACTS: usize = 200;
-/// Pages that are buffered while the client does not read.
-const BUFFERED_PAGES_MAX: usize = 2;
 
 pub(crate) fn routes() -> Routes {
     Routes::default().routes(route!(stream).guarded(Key::recently(Permission::ContactsRead)))
 }
-
-/// Aborts a body, so that the client does not take a truncated export for a complete one.
-#[derive(Debug, thiserror::Error)]
-#[error("the contacts could not be read to the end")]
-struct Truncated;
 
 #[utoipa::path(
     get,
@@ -46,48 +33,15 @@ async fn stream(call: Call<Principal>) -> Answer {
     let after = query.text("after")?.map(str::parse::<ContactId>).transpose();
     let after = after.map_err(|_| ApiError::field("after", "must be a contact's id"))?;
     let walk = call.caller.workspace().walk_contacts(after).await?;
-    let (sender, body) = Channel::<Bytes, Truncated>::new(BUFFERED_PAGES_MAX);
-    let (edge, caller) = (Arc::clone(&call.edge), call.caller.clone());
-    drop(tokio::spawn(send(edge, caller, walk, sender)));
-    let mut reply = Reply::stream(StatusCode::OK, "application/x-ndjson", Body::new(body));
-    reply.header(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(reply)
+    Ok(streamed::stream(&call, JSON_LINES, ContactLines(walk)))
 }
 
-/// Sends contacts until all are sent, the client disconnects, or the server shuts down.
-async fn send(
-    edge: Arc<Edge>,
-    caller: Principal,
-    mut walk: ContactsWalk,
-    mut sender: Sender<Bytes, Truncated>,
-) {
-    let sending = async {
-        loop {
-            match caller.workspace().next_contacts(&mut walk, PAGE_CONTACTS).await {
-                Ok(part) if part.is_empty() => return true,
-                Ok(part) => {
-                    let lines: Vec<u8> = part.into_iter().flat_map(line).collect();
-                    if sender.send_data(Bytes::from(lines)).await.is_err() {
-                        return true;
-                    }
-                }
-                // What has begun waits for its turn.
-                Err(Unavailable { reason: UnavailableReason::Overloaded, retry_after }) => {
-                    tokio::time::sleep(retry_after).await;
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "an export of contacts ends early");
-                    return false;
-                }
-            }
-        }
-    };
-    let complete = tokio::select! {
-        complete = sending => complete,
-        () = edge.options.drain.begun() => false,
-    };
-    if !complete {
-        sender.abort(Truncated);
+struct ContactLines(ContactsWalk);
+
+impl Parts for ContactLines {
+    async fn next(&mut self, workspace: &Workspace) -> Result<Option<Vec<u8>>, Unavailable> {
+        let part = workspace.next_contacts(&mut self.0, PAGE_CONTACTS).await?;
+        Ok((!part.is_empty()).then(|| part.into_iter().flat_map(line).collect()))
     }
 }
 

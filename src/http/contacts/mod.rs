@@ -21,7 +21,7 @@ use body::{ContactInput, ContactUpdate};
 /// Longest search term, in characters.
 const SEARCH_CHARS_MAX: usize = 200;
 
-const NO_SUCH_CONTACT: &str = "no such contact";
+pub(crate) const NO_SUCH_CONTACT: &str = "no such contact";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()

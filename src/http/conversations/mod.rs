@@ -1,5 +1,7 @@
 //! Serves the inbox: conversations, their messages, and replies.
 
+mod notes;
+mod quick_replies;
 mod row;
 
 use postrider_actors::domain::{ConversationId, printable};
@@ -37,6 +39,8 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(list_messages).guarded(Key::of(Permission::InboxRead)))
         .routes(route!(update).guarded(Key::of(Permission::InboxWrite)))
         .routes(route!(reply).guarded(Key::REPLY))
+        .merge(notes::routes())
+        .merge(quick_replies::routes())
 }
 
 #[utoipa::path(

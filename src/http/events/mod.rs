@@ -1,6 +1,8 @@
 //! Reads the event log of a workspace.
 
+mod lines;
 mod progress;
+mod signs;
 mod stream;
 
 use base64::Engine as _;
@@ -10,15 +12,20 @@ use postrider_actors::{EventEntry, EventFilter, Permission};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use lines::EventLines;
+
 use super::pipeline::{
     Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Query, Reply, Routes, route,
 };
+use super::streamed::{JSON_LINES, stream};
 
 /// First byte of a cursor, which defines the format of the rest.
 const CURSOR_VERSION: u8 = 1;
 
 /// Longest text that events are to be about, in characters.
 const ABOUT_CHARS_MAX: usize = 200;
+
+pub(in crate::http) use stream::may_read;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
@@ -111,14 +118,25 @@ pub(crate) struct EventsAnswer {
 async fn list(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let limit = query.integer("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
-    let filter = EventFilter { types: types(&query)?, about: about(&query)? };
+    let filter = EventFilter { types: types(&query)?, about: about(&query)?.into_iter().collect() };
     let cursor = after_cursor(&query)?;
     match query.text("order")? {
         None | Some("asc") => {}
+        Some("desc") if call.wants(JSON_LINES) => {
+            let lines = EventLines::Descending { filter, before: cursor };
+            return Ok(stream(&call, JSON_LINES, lines));
+        }
         Some("desc") => return newest_first(&call, cursor, limit, filter).await,
         Some(_) => return Err(ApiError::field("order", "must be asc or desc")),
     }
     let after = cursor.unwrap_or(0);
+    if call.wants(JSON_LINES) {
+        let end = call.caller.workspace().last_event().await?;
+        if after > end {
+            return Err(ahead_of_the_log("cursor"));
+        }
+        return Ok(stream(&call, JSON_LINES, EventLines::Ascending { filter, after, end }));
+    }
     let page = call.caller.workspace().events_that(after, limit, filter).await?;
     if page.next_after == after && after > call.caller.workspace().last_event().await? {
         return Err(ahead_of_the_log("cursor"));
@@ -129,7 +147,8 @@ async fn list(call: Call<Principal>) -> Answer {
     }))
 }
 
-async fn newest_first(
+/// Events before a cursor, newest first.
+pub(in crate::http) async fn newest_first(
     call: &Call<Principal>,
     cursor: Option<u64>,
     limit: usize,

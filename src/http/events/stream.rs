@@ -13,6 +13,7 @@ use postrider_actors::{Permission, Unavailable, UnavailableReason, Workspace};
 use tokio::sync::watch;
 
 use super::progress::{self, ProgressFeed};
+use super::signs::{self, SignFeed};
 use super::{EventRow, after_cursor, ahead_of_the_log, kinds};
 use crate::http::edge::Edge;
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Query, Reply, Routes, route};
@@ -49,7 +50,9 @@ pub(crate) fn routes() -> Routes {
                    without an id tells where a broadcast under way stands, with the fields \
                    `broadcast_id`, `status`, `total_recipients`, `counts`, `rate_per_second` and \
                    `eta_seconds`: at most twice a second for a broadcast, and after each change \
-                   of its status. It is no entry of the log. It ends when the server stops, \
+                   of its status. Events `conversation.typing` and `conversation.noted` without an \
+                   id tell, with `conversation_id` and `user`, that a colleague is answering and \
+                   has added a note. These are no entries of the log. It ends when the server stops, \
                    and when the key is revoked or expires or the session ends; connect again with \
                    the last id.",
     params(
@@ -77,7 +80,7 @@ async fn stream(call: Call<Principal>) -> Answer {
         Some((field, id)) => Some((field, sequence(workspace, field, id).await?)),
         None => after_cursor(&query)?.map(|after| ("cursor", after)),
     };
-    let (types, with_progress) = wanted(&query)?;
+    let (types, passing) = wanted(&query)?;
     let growth = workspace.follow_events()?;
     let newest = workspace.last_event().await?;
     let after = match from {
@@ -88,14 +91,15 @@ async fn stream(call: Call<Principal>) -> Answer {
     // Who named a place keeps that name for it, such as an event's id.
     let place = if from.is_none() { format!("id: {after}\n") } else { String::new() };
     let (sender, body) = Channel::<Bytes, Infallible>::new(BUFFERED_PAGES_MAX);
+    let seen: Vec<_> = passing.into_iter().filter(|kind| may_see(&call.caller, kind)).collect();
     let stream = EventStream {
         edge: Arc::clone(&call.edge),
         caller: call.caller.clone(),
         opening: format!(": here\n{place}\n"),
         after,
         types,
-        progress: (with_progress && may_see(&call.caller, progress::KIND))
-            .then(|| ProgressFeed::of(workspace)),
+        progress: seen.contains(&progress::KIND).then(|| ProgressFeed::of(workspace)),
+        signs: SignFeed::of(workspace, seen),
         growth,
         clock_moves: call.edge.engine.clock().moves(),
         sender,
@@ -127,24 +131,32 @@ fn permission_of(kind: &str) -> Option<Permission> {
     }
 }
 
-fn may_see(caller: &Principal, kind: &str) -> bool {
-    match caller {
-        Principal::Key(_) => true,
-        Principal::Person(_) => {
-            permission_of(kind).is_none_or(|permission| caller.check(permission).is_ok())
-        }
-    }
+/// Whether somebody may read events of a type one by one.
+pub(in crate::http) fn may_read(caller: &Principal, kind: &str) -> bool {
+    permission_of(kind).is_none_or(|permission| caller.check(permission).is_ok())
 }
 
-/// The types of the log that are asked for, if any are, and whether progress is.
-fn wanted(query: &Query) -> Result<(Option<Vec<&'static str>>, bool), ApiError> {
-    let Some(names) = query.text("types")? else { return Ok((None, true)) };
+/// Whether the stream shows it to them.
+fn may_see(caller: &Principal, kind: &str) -> bool {
+    matches!(caller, Principal::Key(_)) || may_read(caller, kind)
+}
+
+/// The types of events that are in no log.
+const PASSING: [&str; 3] = [progress::KIND, signs::TYPING, signs::NOTED];
+
+/// The types of the log that are asked for, `None` being all, and those that are in no log.
+type Wanted = (Option<Vec<&'static str>>, Vec<&'static str>);
+
+fn wanted(query: &Query) -> Result<Wanted, ApiError> {
+    let Some(names) = query.text("types")? else { return Ok((None, PASSING.to_vec())) };
     let (passing, logged): (Vec<_>, Vec<_>) =
-        names.split(',').partition(|name| name.trim() == progress::KIND);
+        names.split(',').partition(|name| PASSING.contains(&name.trim()));
+    let is_named = |kind: &&&str| passing.iter().any(|name| name.trim() == **kind);
+    let passing = PASSING.iter().filter(is_named).copied().collect();
     if logged.is_empty() {
-        return Ok((Some(Vec::new()), true));
+        return Ok((Some(Vec::new()), passing));
     }
-    Ok((Some(kinds("types", &logged.join(","))?), !passing.is_empty()))
+    Ok((Some(kinds("types", &logged.join(","))?), passing))
 }
 
 /// Returns when there is something new to tell of broadcasts.
@@ -157,10 +169,15 @@ async fn news(progress: &mut Option<ProgressFeed>) {
 
 /// Returns when the key expires.
 async fn expiry(edge: &Edge, caller: &Principal) {
-    match caller.expires_at() {
-        Some(at) => edge.engine.clock().sleep_until(at).await,
-        None => std::future::pending().await,
+    let clock = edge.engine.clock();
+    while let Some(at) = caller.expires_at() {
+        clock.sleep_until(at).await;
+        // The key may have another end meanwhile.
+        if caller.expires_at().is_some_and(|end| end <= clock.now()) {
+            return;
+        }
     }
+    std::future::pending().await
 }
 
 /// A stream with a connected client.
@@ -174,6 +191,8 @@ struct EventStream {
     types: Option<Vec<&'static str>>,
     /// How broadcasts come along, if that is emitted.
     progress: Option<ProgressFeed>,
+    /// What agents do in conversations.
+    signs: SignFeed,
     growth: watch::Receiver<()>,
     clock_moves: watch::Receiver<()>,
     sender: Sender<Bytes, Infallible>,
@@ -186,7 +205,7 @@ impl EventStream {
         let edge = Arc::clone(&self.edge);
         let sending = async {
             let mut text = std::mem::take(&mut self.opening) + &self.ping();
-            text.push_str(&self.take_progress());
+            text.push_str(&self.take_passing());
             while self.sender.send_data(Bytes::from(text)).await.is_ok()
                 && self.caller.still_works(&edge)
             {
@@ -229,7 +248,8 @@ impl EventStream {
                 _ = self.growth.changed() => Ok(String::new()),
                 () = expiry(&self.edge, &self.caller) => Ok(String::new()),
                 Ok(()) = self.clock_moves.changed() => Ok(self.ping()),
-                () = news(&mut self.progress) => Ok(self.take_progress()),
+                () = news(&mut self.progress) => Ok(self.take_passing()),
+                sign = self.signs.next() => Ok(sign + &self.take_passing()),
                 () = tokio::time::sleep(HEARTBEAT) => Ok(self.ping()),
             };
         }
@@ -238,14 +258,16 @@ impl EventStream {
             named.for_each(|id| self.caller.workspace().hurry_progress(id));
         }
         // However fast the log grows.
-        let progress = self.take_progress();
+        let passing = self.take_passing();
         let shown = page.entries.into_iter().filter(|entry| self.shows(entry.event.kind()));
         let shown: String = shown.map(|entry| EventRow::from(entry).as_message()).collect();
-        Ok(shown + &progress)
+        Ok(shown + &passing)
     }
 
-    fn take_progress(&mut self) -> String {
-        self.progress.as_mut().map(ProgressFeed::take).unwrap_or_default()
+    /// What is in no log and is new.
+    fn take_passing(&mut self) -> String {
+        let progress = self.progress.as_mut().map(ProgressFeed::take).unwrap_or_default();
+        progress + &self.signs.take()
     }
 
     fn shows(&self, kind: &str) -> bool {

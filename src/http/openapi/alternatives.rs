@@ -68,6 +68,17 @@ const ALL: &[Alternatives] = &[
         ],
     },
     Alternatives {
+        schema: "BulkBody",
+        of: &[
+            one(&["ids", "delete"], &["filter", "add_tags", "remove_tags"]),
+            one(&["ids", "add_tags"], &["filter", "delete"]),
+            one(&["ids", "remove_tags"], &["filter", "add_tags", "delete"]),
+            one(&["filter", "delete"], &["ids", "add_tags", "remove_tags"]),
+            one(&["filter", "add_tags"], &["ids", "delete"]),
+            one(&["filter", "remove_tags"], &["ids", "add_tags", "delete"]),
+        ],
+    },
+    Alternatives {
         schema: "SignInBody",
         of: &[
             one(&["link"], &["email", "password", "totp", "admin_token"]),
@@ -78,6 +89,22 @@ const ALL: &[Alternatives] = &[
     Alternatives {
         schema: "ElevateBody",
         of: &[one(&["password"], &[]), one(&["totp"], &["password"])],
+    },
+    Alternatives {
+        schema: "WorkspaceDeletion",
+        of: &[one(&["confirm"], &["name"]), one(&["name"], &["confirm"])],
+    },
+    // Without a text it is of another type, which is rare.
+    Alternatives {
+        schema: "InboundBody",
+        of: &[one(&["from", "text"], &[]), one(&["user_id", "text"], &["from"])],
+    },
+    Alternatives {
+        schema: "SmsInput",
+        of: &[
+            Fields { tag: Some(("kind", &["sandbox"])), given: &[], left_out: &["url"] },
+            Fields { tag: Some(("kind", &["http"])), given: &["url"], left_out: &[] },
+        ],
     },
     Alternatives { schema: "SendMessage", of: SENT },
     Alternatives { schema: "Reply", of: MESSAGES },

@@ -5,9 +5,11 @@
 
 mod alternatives;
 mod events;
+mod files;
 mod idempotency;
 pub(super) mod pages;
 mod parts;
+mod reasons;
 mod strict;
 mod webhooks;
 
@@ -22,6 +24,7 @@ use utoipa::{Modify, OpenApi};
 use super::pipeline::{ErrorBody, PERMISSION};
 use alternatives::OneOfThem;
 use events::Events;
+use files::Files;
 use idempotency::Idempotency;
 use parts::{add_limit_headers, header, operations, refusal};
 use strict::Strict;
@@ -95,8 +98,8 @@ pub(crate) fn outline() -> Document {
 
 /// Adds to a document with every operation what all of them share, and the events.
 pub(crate) fn complete(mut document: Document) -> Document {
-    let modifiers: [&dyn Modify; 6] =
-        [&Idempotency, &Shared, &Events, &Deliveries, &Strict, &OneOfThem];
+    let modifiers: [&dyn Modify; 7] =
+        [&Idempotency, &Shared, &Events, &Deliveries, &Strict, &OneOfThem, &Files];
     modifiers.iter().for_each(|modifier| modifier.modify(&mut document));
     document
 }
@@ -236,14 +239,13 @@ impl Area {
             "/ui/api/join" | "/ui/api/totp" => refusals.extend([404, 409]),
             path if path.ends_with("/invites") && has_body => refusals.push(409),
             path if path.contains("/members/") => refusals.push(409),
-            "/v1/contacts" | "/v1/contacts/batch" => refusals.push(422),
+            "/v1/contacts" | "/v1/contacts/batch" | "/v1/contacts/bulk" => refusals.push(422),
             "/v1/segments" | "/v1/segments/{segment_id}" if has_body => refusals.push(422),
-            path if path.ends_with("/messages") && has_body => refusals.push(422),
+            path if has_body && MADE.iter().any(|end| path.ends_with(end)) => refusals.push(422),
             path if path.ends_with("/numbers") && has_body => refusals.extend([409, 422]),
             path if path.contains("/numbers") && has_body => refusals.push(409),
             "/v1/contacts/{contact_id}" if has_body => refusals.extend([409, 422]),
             path if path.ends_with("/templates") && has_body => refusals.extend([409, 422]),
-            path if path.ends_with("/webhooks") && has_body => refusals.push(422),
             path if path.ends_with("/test") => refusals.push(422),
             path if path.ends_with("/broadcasts/preview") => refusals.push(422),
             "/v1/messaging/broadcasts/{broadcast_id}" if has_body => refusals.push(409),
@@ -260,9 +262,16 @@ impl Area {
     }
 }
 
+/// Ends of the paths at which something is made that may be refused by what there is.
+const MADE: [&str; 4] = ["/messages", "/notes", "/quick-replies", "/webhooks"];
+
 /// Ends of the paths that take a query.
 const LISTS: &[&str] = &[
     "/v1/events",
+    "/v1/requests",
+    "/v1/quick-replies",
+    "/notes",
+    "/timeline",
     "/admin/v1/audit",
     "/admin/v1/audit/check",
     "/v1/analytics/campaigns",

@@ -10,11 +10,14 @@ use utoipa::openapi::schema::{Array, ArrayItems, Object, Schema, SchemaFormat, S
 use utoipa::openapi::{OpenApi, RefOr, Response, Type};
 
 use super::parts::operations;
+use super::reasons::REASONS;
 
 /// A name without control characters.
 const NAME: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 /// The same, and not only spaces.
 const FILLED_NAME: &str = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$";
+/// A text that has not only spaces.
+const FILLED: &str = r"[^\s]";
 const PHONE: &str = r"^\+[1-9][0-9]{6,14}$";
 const PHONE_OR_ALL: &str = r"^(\*|\+[1-9][0-9]{6,14})$";
 const PREFIX: &str = "^[1-9][0-9]{0,6}$";
@@ -25,6 +28,10 @@ const VISIBLE: &str = "^[!-~]{1,1024}$";
 const CONTACT_ID: &str = "^con_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const MESSAGE_ID: &str = "^msg_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const WORKSPACE: &str = "^[a-z0-9-]{1,40}$";
+const WEBHOOK_SECRET: &str = "^whsec_[A-Za-z0-9+/]{32,86}={0,2}$";
+/// Other braces than these are refused.
+const OTP_TEXT: &str = r"^(?:[^{}]|\{(?:code|minutes)\})*\{code\}(?:[^{}]|\{(?:code|minutes)\})*$";
+const OTP_SUBJECT: &str = r"^(?:[^{}\x00-\x1f\x7f-\x9f]|\{(?:code|minutes)\})+$";
 const CURSOR: &str = "^AQ[A-Za-z0-9_-]{10}$";
 const OTP_CURSOR: &str = "^A(Ww|XI)[A-Za-z0-9_-]{21}$";
 const MESSAGE_CURSOR: &str = "^A[Q-Za-f][A-Za-z0-9_-]{20}[AEIMQUYcgkosw048]$";
@@ -73,6 +80,17 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("ContactInput", "tags", &[TAG]),
     ("CallerContext", "ip", &[Format("ip")]),
     ("SendBody", "reference", &[Pattern(NAME), Chars(1, 128)]),
+    ("SendBody", "email", &[Format("email")]),
+    ("SendBody", "mode", &[Words(|| vec!["outbound", "inbound"])]),
+    ("ResendBody", "channel", &[Words(|| vec!["messaging", "sms", "email"])]),
+    ("OtpTextBody", "sms", &[Chars(1, 1_000), Pattern(OTP_TEXT)]),
+    ("OtpTextBody", "email_subject", &[Chars(1, 200), Pattern(OTP_SUBJECT)]),
+    ("OtpTextBody", "email_text", &[Chars(1, 10_000), Pattern(OTP_TEXT)]),
+    ("SmsInput", "kind", &[Words(|| vec!["http", "sandbox"])]),
+    ("SmsInput", "url", URL),
+    ("SmsInput", "secret", &[Pattern(WEBHOOK_SECRET)]),
+    ("SmsInput", "sender", &[Pattern(NAME), Chars(1, 64)]),
+    ("SmsReceipt", "status", &[Words(|| vec!["delivered", "failed"])]),
     ("SegmentBody", "name", &[Pattern(FILLED_NAME)]),
     ("SegmentUpdate", "name", &[Pattern(FILLED_NAME)]),
     ("ContactFilter", "tags_any", &[TAG]),
@@ -81,6 +99,12 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("ContactFilter", "custom_fields_exist", &[Items(&[Chars(0, 200)])]),
     ("ConversationUpdate", "status", &[Words(conversation_statuses)]),
     ("ConversationUpdate", "assigned_to", &[Pattern(FILLED_NAME)]),
+    ("BulkBody", "ids", &[Items(&[Pattern(CONTACT_ID)])]),
+    ("BulkBody", "add_tags", &[TAG]),
+    ("BulkBody", "remove_tags", &[TAG]),
+    ("QuickReplyBody", "name", &[Pattern(FILLED_NAME)]),
+    ("QuickReplyBody", "text", &[Pattern(FILLED)]),
+    ("NoteBody", "text", &[Pattern(FILLED)]),
     ("InboundBody", "name", &[Pattern(NAME)]),
     ("SandboxReferral", "source_type", &[Words(|| vec!["ad", "post"])]),
     ("BatchBody", "on_conflict", &[Words(|| vec!["refuse", "skip", "update"])]),
@@ -95,6 +119,7 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("MemberBody", "role", &[Words(roles)]),
     ("OutcomeBody", "to", &[Pattern(PHONE_OR_ALL)]),
     ("OutcomeBody", "outcome", &[Words(outcomes)]),
+    ("OutcomeBody", "channel", &[Words(|| vec!["messaging", "sms", "email"])]),
     ("NewBroadcastBody", "name", &[Pattern(NAME)]),
     ("NewBroadcastBody", "template_name", &[Chars(1, 512)]),
     ("NewBroadcastBody", "policy", &[Words(|| vec!["at_most_once", "at_least_once"])]),
@@ -140,6 +165,8 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("listBroadcastRecipients", "status", &[Words(recipient_statuses)]),
     ("listConversations", "status", &[Words(conversation_statuses)]),
     ("listConversations", "assigned_to", &[Chars(1, 100), Pattern(FILLED_NAME)]),
+    ("readContactTimeline", "cursor", &[Pattern(CURSOR)]),
+    ("listNotes", "cursor", &[Pattern(MESSAGE_CURSOR)]),
     ("exportContacts", "after", &[Pattern(CONTACT_ID)]),
     ("listEvents", "cursor", &[Pattern(CURSOR)]),
     ("listEvents", "type", &[Words(kinds)]),
@@ -148,6 +175,9 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("listContacts", "sort", &[Words(contact_sorts)]),
     ("listOtps", "phone", &[Pattern(PHONE)]),
     ("listOtps", "status", &[Words(otp_statuses)]),
+    ("listOtps", "channel", &[Words(|| vec!["messaging", "sms", "email"])]),
+    ("listOtps", "since", &[Format("date-time")]),
+    ("listOtps", "until", &[Format("date-time")]),
     ("listOtps", "from", &[Format("date-time")]),
     ("listOtps", "to", &[Format("date-time")]),
     ("listOtps", "cursor", &[Pattern(OTP_CURSOR)]),
@@ -159,6 +189,7 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("readLog", "log", &[Pattern(LOG_ID)]),
     ("listWebhookDeliveries", "status", &[Words(|| vec!["failed", "ok"])]),
     ("listWebhookDeliveries", "since", &[Format("date-time")]),
+    ("listRequests", "cursor", &[Pattern(CURSOR)]),
     ("listAudit", "cursor", &[Pattern(CURSOR)]),
     ("listAudit", "workspace", &[Pattern(WORKSPACE)]),
     ("listAudit", "actor", &[Chars(1, 200)]),
@@ -174,27 +205,6 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("listSandboxMessages", "to", &[Pattern(PHONE)]),
     ("readOtpAnalytics", "group_by", &[Words(|| vec!["day", "country"])]),
     ("readCampaignAnalytics", "group_by", &[Words(|| vec!["day", "broadcast"])]),
-];
-
-/// Operation, and the reasons of its 422.
-const REASONS: &[(&str, &[&str])] = &[
-    ("sendOtp", &["idempotency_mismatch", "destination_blocked"]),
-    ("sendOtpByMessagingPath", &["idempotency_mismatch", "destination_blocked"]),
-    ("verifyOtp", &["cancelled"]),
-    ("verifyOtpByMessagingPath", &["cancelled"]),
-    ("resendOtp", &["cancelled", "destination_blocked"]),
-    ("resendOtpByMessagingPath", &["cancelled", "destination_blocked"]),
-    ("sendMessage", &["idempotency_mismatch"]),
-    ("createBroadcast", &["idempotency_mismatch"]),
-    ("testBroadcast", &["idempotency_mismatch"]),
-    ("createContact", &["idempotency_mismatch"]),
-    ("createContacts", &["idempotency_mismatch"]),
-    ("replyInConversation", &["idempotency_mismatch", "email_not_configured"]),
-    ("createSegment", &["segment_limit"]),
-    ("createWebhook", &["webhook_limit"]),
-    ("testWebhook", &["webhook_disabled"]),
-    ("addCredits", &["credits_too_large"]),
-    ("connectNumber", &["not_a_sandbox"]),
 ];
 
 fn kinds() -> Vec<&'static str> {
@@ -240,7 +250,7 @@ fn recipient_statuses() -> Vec<&'static str> {
 }
 
 fn outcomes() -> Vec<&'static str> {
-    vec!["sent", "failed", "unavailable", "lost", "slow"]
+    vec!["sent", "failed", "unavailable", "lost", "slow", "silent"]
 }
 
 /// Adds the rules to the document.
@@ -378,7 +388,7 @@ mod tests {
         }
         for (operation, name, _) in PARAMETERS {
             let count = parameters(&mut document, operation, name).count();
-            assert!(count == 1 || *operation == "*" && count == 22, "{operation} {name}: {count}");
+            assert!(count == 1 || *operation == "*" && count == 25, "{operation} {name}: {count}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use postrider_actors::domain::destination::calling_code;
+use postrider_actors::domain::event::chain::OtpChannel;
 use postrider_actors::domain::{RequestId, Timestamp};
 use postrider_actors::{Delivery, OtpCursor, OtpFilter, OtpRow, OtpStatus, Permission};
 use serde::Serialize;
@@ -58,6 +59,12 @@ pub(crate) struct ListedOtpRow {
     /// When the right code was entered.
     #[schema(format = DateTime, example = "2026-01-31T09:26:00.000Z")]
     verified_at: Option<String>,
+    /// The channel that delivered it, or that of the step that began last.
+    #[schema(example = "messaging")]
+    channel: &'static str,
+    /// `outbound`, or `inbound`: its person sends the code.
+    #[schema(example = "outbound")]
+    mode: &'static str,
     /// What its caller calls it.
     #[schema(example = "order-1017")]
     reference: Option<String>,
@@ -79,6 +86,8 @@ impl From<OtpRow> for ListedOtpRow {
             created_at: row.request_id.timestamp().to_string(),
             expires_at: row.expires_at.to_string(),
             verified_at: row.verified_at.map(|at| at.to_string()),
+            channel: row.channel.as_str(),
+            mode: if row.is_inbound { "inbound" } else { "outbound" },
             reference: row.notes.reference,
             metadata: row.notes.metadata,
         }
@@ -101,17 +110,22 @@ pub(crate) struct OtpsAnswer {
     operation_id = "listOtps",
     tag = "OTP",
     summary = "List one-time passwords",
-    description = "Never with their codes. They are known as long as the event log keeps their \
-                   events. Of those that ended under an earlier version, which kept none, nothing \
+    description = "Never with their codes. Ended ones are kept for as long as `[otp] kept_days` \
+                   says, 30 days by default. Of those that ended under an earlier version, which kept none, nothing \
                    is told.",
     params(
         ("phone" = Option<String>, Query, description = "Only those to this phone, in E.164"),
         ("status" = Option<String>, Query, description = "Only `active`, `verified`, `expired` or \
          `invalidated` ones"),
-        ("from" = Option<String>, Query, format = DateTime, description = "Only those that were \
+        ("reference" = Option<String>, Query, description = "Only those that their sender calls so"),
+        ("channel" = Option<String>, Query, description = "Only those that `messaging`, `sms` or \
+         `email` delivered, or was the last to try"),
+        ("since" = Option<String>, Query, format = DateTime, description = "Only those that were \
          made at this moment or later"),
-        ("to" = Option<String>, Query, format = DateTime, description = "Only those that were \
+        ("until" = Option<String>, Query, format = DateTime, description = "Only those that were \
          made before this moment"),
+        ("from" = Option<String>, Query, format = DateTime, description = "The same as `since`"),
+        ("to" = Option<String>, Query, format = DateTime, description = "The same as `until`"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most rows, 50 \
          by default"),
@@ -121,11 +135,25 @@ pub(crate) struct OtpsAnswer {
 async fn list(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let limit = query.integer("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
+    let channel = query.text("channel")?.map(|name| {
+        let none = || ApiError::field("channel", "must be one of messaging, sms, email");
+        OtpChannel::of(name).ok_or_else(none)
+    });
+    let since = query.moment("since")?.max(query.moment("from")?);
+    let until = match (query.moment("until")?, query.moment("to")?) {
+        (Some(until), Some(to)) => Some(until.min(to)),
+        (until, to) => until.or(to),
+    };
+    if since.zip(until).is_some_and(|(since, until)| until < since) {
+        return Err(ApiError::field("until", "must not be before `since`"));
+    }
     let filter = OtpFilter {
         phone: query.phone("phone")?,
         status: query.text("status")?.map(status).transpose()?,
-        from: query.moment("from")?,
-        to: query.moment("to")?,
+        from: since,
+        to: until,
+        reference: query.text("reference")?.map(str::to_owned),
+        channel: channel.transpose()?,
     };
     let after = cursor(&query)?;
     let page = call.caller.workspace().otps(filter, after, limit).await?;

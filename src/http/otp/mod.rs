@@ -1,27 +1,30 @@
 //! Sends, verifies, resends and reads one-time passwords.
 
 mod cancel;
+mod chain;
+mod inbound;
 mod list;
 mod send_body;
+mod verify;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write;
 
 use postrider_actors::domain::code::{CodeLength, Expiry};
-use postrider_actors::domain::{Phone, RequestId};
+use postrider_actors::domain::event::chain::OtpChannel;
+use postrider_actors::domain::{Email, Phone, RequestId};
 use postrider_actors::{
-    Delivery, OtpSent, OtpStatus, Permission, Replayable, Route, SendOtp, Verification,
+    Delivery, OtpSent, OtpStatus, Permission, Replayable, Route, SendMore, SendOtp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use chain::TryRow;
+pub(crate) use chain::{StepBody, steps};
 use send_body::ContextBody;
 
 use super::pipeline::{Answer, ApiError, Call, Integer, Key, Principal, Reply, Routes, route};
-
-/// Longest submitted code, in characters.
-const OTP_CHARS_MAX: usize = 16;
 
 const NO_SUCH_REQUEST: &str = "no such one-time password request";
 
@@ -29,19 +32,14 @@ const NO_SUCH_REQUEST: &str = "no such one-time password request";
 pub(crate) fn routes() -> Routes {
     Routes::default()
         .routes(route!(send).guarded(Key::of(Permission::OtpSend)))
-        .routes(route!(verify).guarded(Key::of(Permission::OtpSend)))
         .routes(route!(resend).guarded(Key::of(Permission::OtpSend)))
         .routes(route!(read).guarded(Key::of(Permission::OtpRead)))
         .merge(list::routes())
         .merge(cancel::routes())
+        .merge(verify::routes())
         .routes(
             route!(send)
                 .at("/v1/messaging/otp/send", "sendOtpByMessagingPath")
-                .guarded(Key::of(Permission::OtpSend)),
-        )
-        .routes(
-            route!(verify)
-                .at("/v1/messaging/otp/verify", "verifyOtpByMessagingPath")
                 .guarded(Key::of(Permission::OtpSend)),
         )
         .routes(
@@ -81,11 +79,72 @@ pub(crate) struct SendOtpBody<'a> {
     /// values of at most 256.
     #[schema(example = json!({"flow": "sign-in"}))]
     metadata: Option<BTreeMap<String, String>>,
+    /// One to three steps over which the code is to arrive, each the name of a channel
+    /// (`messaging`, `sms`, `email`) or an object with its time; left out: the workspace's.
+    #[schema(
+        value_type = Option<Vec<Object>>, min_items = 1, max_items = 3,
+        example = json!([{"channel": "messaging"}])
+    )]
+    channels: Option<Vec<StepBody>>,
+    /// Where a step by `email` goes.
+    #[serde(borrow)]
+    #[schema(example = "ada@example.com")]
+    email: Option<Cow<'a, str>>,
+    /// In which language it is written, such as `en` or `pt_BR`. Where there is no template or text
+    /// in it, that of its base (`pt`) is used, else the workspace's own. The answer then has
+    /// `language`.
+    #[serde(borrow)]
+    #[schema(example = "pt_BR", pattern = r"^[a-z]{2,3}(_[A-Z]{2})?$")]
+    language: Option<Cow<'a, str>>,
+    /// `outbound`, or `inbound`: nothing is sent, and the person sends the code that is answered to
+    /// a number of the workspace. It has no `channels`.
+    #[serde(borrow)]
+    #[schema(example = "outbound", default = "outbound")]
+    mode: Option<Cow<'a, str>>,
 }
 
-/// A code was accepted for sending.
-#[derive(Debug, Serialize, ToSchema)]
-#[allow(dead_code, reason = "describes what `sent_reply` writes by hand")]
+impl SendOtpBody<'_> {
+    /// What few callers ask for, if this one does.
+    fn more(self) -> Result<Option<Box<SendMore>>, ApiError> {
+        let Self { context, reference, metadata, channels, email, language, mode, .. } = self;
+        let inbound = match mode.as_deref() {
+            None | Some("outbound") => false,
+            Some("inbound") => true,
+            Some(_) => return Err(ApiError::field("mode", "must be one of outbound, inbound")),
+        };
+        if inbound && channels.is_some() {
+            return Err(ApiError::field("channels", "must not be given with the mode inbound"));
+        }
+        let asks = context.is_some()
+            || reference.is_some()
+            || metadata.is_some()
+            || channels.is_some()
+            || email.is_some()
+            || language.is_some()
+            || inbound;
+        if !asks {
+            return Ok(None);
+        }
+        let mut more = send_body::notes(reference, metadata.unwrap_or_default())?;
+        if let Some(context) = &context {
+            more.context = context.read()?;
+        }
+        more.inbound = inbound;
+        more.channels = channels.as_deref().map(steps).transpose()?;
+        if let Some(email) = email {
+            Email::new(&email).map_err(|error| ApiError::field("email", error))?;
+            more.email = Some(email.into_owned());
+        }
+        if let Some(language) = language {
+            let parsed = language.parse().map_err(|error| ApiError::field("language", error))?;
+            more.language = Some(parsed);
+        }
+        Ok(Some(Box::new(more)))
+    }
+}
+
+/// A code was accepted for sending; without `Debug`, as it may have the code.
+#[derive(Serialize, ToSchema)]
 pub(crate) struct OtpSentAnswer {
     /// Names the request in every later call.
     #[schema(example = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y")]
@@ -93,6 +152,33 @@ pub(crate) struct OtpSentAnswer {
     /// When the code stops being valid.
     #[schema(format = DateTime, example = "2026-01-31T09:30:00.000Z")]
     expires_at: String,
+    /// The language that is used, where one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "pt")]
+    language: Option<String>,
+    /// With the mode `inbound`: that, and how its person sends the code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "inbound")]
+    mode: Option<&'static str>,
+    /// The code, with the mode `inbound`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "482913")]
+    code: Option<String>,
+    /// The phone of the number that it can be sent to; null for a number without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "+15550001111")]
+    number: Option<Option<String>>,
+    /// A message that has the code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "My code is 482913")]
+    text: Option<String>,
+    /// Opens the chat app with that message; null for a number without a phone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(
+        value_type = Option<String>,
+        example = "https://wa.me/15550001111?text=My%20code%20is%20482913"
+    )]
+    link: Option<Option<String>>,
 }
 
 #[utoipa::path(
@@ -119,23 +205,37 @@ async fn send(call: Call<Principal>) -> Answer {
             command.length = CodeLength::from_digits(digits)
                 .map_err(|error| ApiError::field("length", error))?;
         }
-        if body.context.is_some() || body.reference.is_some() || body.metadata.is_some() {
-            let mut more = send_body::notes(body.reference, body.metadata.unwrap_or_default())?;
-            if let Some(context) = &body.context {
-                more.context = context.read()?;
-            }
-            command.more = Some(Box::new(more));
-        }
+        command.more = body.more()?;
         command
     };
     let workspace = call.caller.workspace();
-    match call.idempotency_key(Route::SendOtp)? {
-        None => Ok(sent_reply(workspace.send_otp(command).await?)),
+    let more = command.more.as_ref();
+    let (language, inbound) =
+        more.map_or((false, false), |more| (more.language.is_some(), more.inbound));
+    let (sent, replayed) = match call.idempotency_key(Route::SendOtp)? {
+        None => (workspace.send_otp(command).await?, false),
         Some(key) => {
             let Replayable { answer, replayed } = workspace.send_otp_once(command, key).await?;
-            Ok(sent_reply(answer).replayed(replayed))
+            (answer, replayed)
         }
+    };
+    if !language && !inbound {
+        return Ok(sent_reply(sent).replayed(replayed));
     }
+    let OtpSent { request_id, expires_at } = sent;
+    let state = workspace.kept_otp(request_id).await?;
+    let told = if inbound { inbound::told(&call, &state).await? } else { None };
+    let answer = OtpSentAnswer {
+        request_id: request_id.to_string(),
+        expires_at: expires_at.to_string(),
+        mode: told.as_ref().map(|_| "inbound"),
+        number: told.as_ref().map(|told| told.number.clone()),
+        link: told.as_ref().map(|told| told.link.clone()),
+        text: told.as_ref().map(|told| told.text.clone()),
+        code: told.map(|told| told.code),
+        language: state.language.filter(|_| language),
+    };
+    Ok(Reply::ok(&answer).replayed(replayed))
 }
 
 /// Asks for the code of a request to be sent once more.
@@ -145,6 +245,11 @@ pub(crate) struct ResendBody<'a> {
     #[serde(borrow)]
     #[schema(example = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     request_id: Cow<'a, str>,
+    /// Over this channel only: `messaging`, `sms` or `email`. Left out: over all of the request's,
+    /// from the first on.
+    #[serde(borrow)]
+    #[schema(example = "sms")]
+    channel: Option<Cow<'a, str>>,
 }
 
 #[utoipa::path(
@@ -159,85 +264,13 @@ pub(crate) struct ResendBody<'a> {
     responses((status = 200, description = "Durable, and on its way again", body = OtpSentAnswer))
 )]
 async fn resend(call: Call<Principal>) -> Answer {
-    let request_id = request_id(&call.json::<ResendBody<'_>>()?.request_id)?;
-    Ok(sent_reply(call.caller.workspace().resend_otp(request_id).await?))
-}
-
-/// Submits a code; without `Debug`, as it has the code.
-#[derive(Deserialize, ToSchema)]
-pub(crate) struct VerifyBody<'a> {
-    /// What send answered.
-    #[serde(borrow)]
-    #[schema(example = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y")]
-    request_id: Cow<'a, str>,
-    /// What the user entered.
-    #[serde(borrow)]
-    #[schema(example = "123456", min_length = 1, max_length = 16)]
-    otp: Cow<'a, str>,
-}
-
-/// What became of a submitted code.
-#[derive(Debug, Serialize, ToSchema)]
-#[allow(dead_code, reason = "describes what `verify` writes by hand")]
-pub(crate) struct VerifyAnswer {
-    /// Whether it was the code.
-    verified: bool,
-    /// For a person.
-    message: String,
-    /// `OTP_INVALID` when it was not.
-    #[schema(example = "OTP_INVALID")]
-    code: Option<String>,
-    /// Wrong codes that are still allowed, when it was not.
-    #[schema(minimum = 1, maximum = 4)]
-    attempts_remaining: Option<u8>,
-}
-
-#[utoipa::path(
-    post,
-    path = "/v1/otp/verify",
-    operation_id = "verifyOtp",
-    tag = "OTP",
-    summary = "Verify a code",
-    description = "The right code is accepted once. A wrong one is answered 200 with `verified` \
-                   false; the fifth ends the request (422 `OTP_MAX_ATTEMPTS`).",
-    request_body = VerifyBody,
-    responses((
-        status = 200,
-        description = "Compared, and the attempt is durable",
-        body = VerifyAnswer,
-        examples(
-            ("right" = (value = json!({"verified": true, "message": "the code is right"}))),
-            ("wrong" = (value = json!({
-                "verified": false,
-                "message": "the code is wrong; 4 attempts remain",
-                "code": "OTP_INVALID",
-                "attempts_remaining": 4
-            })))
-        )
-    ))
-)]
-async fn verify(call: Call<Principal>) -> Answer {
-    let body: VerifyBody<'_> = call.json()?;
-    // A code has ASCII digits, so the byte length usually decides without counting characters.
-    let submitted = &*body.otp;
-    if submitted.is_empty()
-        || submitted.len() > OTP_CHARS_MAX && submitted.chars().count() > OTP_CHARS_MAX
-    {
-        return Err(ApiError::field("otp", "must have 1 to 16 characters"));
-    }
-    let request_id = request_id(&body.request_id)?;
-    Ok(match call.caller.workspace().verify_otp(request_id, submitted).await? {
-        Verification::Verified => {
-            Reply::json_text(br#"{"verified":true,"message":"the code is right"}"#.to_vec())
-        }
-        Verification::Wrong { attempts_remaining } => {
-            let remain =
-                if attempts_remaining == 1 { "attempt remains" } else { "attempts remain" };
-            Reply::json_text(written(format_args!(
-                r#"{{"verified":false,"message":"the code is wrong; {attempts_remaining} {remain}","code":"OTP_INVALID","attempts_remaining":{attempts_remaining}}}"#,
-            )))
-        }
-    })
+    let body = call.json::<ResendBody<'_>>()?;
+    let only = body.channel.as_deref().map(|name| {
+        let none = || ApiError::field("channel", "must be one of messaging, sms, email");
+        OtpChannel::of(name).ok_or_else(none)
+    });
+    let (request_id, only) = (request_id(&body.request_id)?, only.transpose()?);
+    Ok(sent_reply(call.caller.workspace().resend_otp_over(request_id, only).await?))
 }
 
 /// Where a request stands.
@@ -265,6 +298,24 @@ pub(crate) struct OtpAnswer {
     /// What its caller keeps with it.
     #[schema(value_type = Object, example = json!({"flow": "sign-in"}))]
     metadata: BTreeMap<String, String>,
+    /// The channel that delivered it, or that of the step that began last.
+    #[schema(example = "messaging")]
+    channel: &'static str,
+    /// `outbound`, or `inbound`: its person sends the code.
+    #[schema(example = "outbound")]
+    mode: &'static str,
+    /// Where the code went, or who is to send it.
+    #[schema(example = "+15550123456")]
+    phone: String,
+    /// Who sent the code, once it is verified by that.
+    contact_id: Option<String>,
+    /// The language that is used over that channel; from an hour after the end on only where one
+    /// was asked for.
+    #[schema(example = "en")]
+    language: Option<String>,
+    /// What became of each try to bring the code. Where it goes over the chat-app channel alone,
+    /// they are its sends: `started_at` is that of the request, and events tell error codes.
+    tries: Vec<TryRow>,
 }
 
 #[utoipa::path(
@@ -273,21 +324,28 @@ pub(crate) struct OtpAnswer {
     operation_id = "readOtp",
     tag = "OTP",
     summary = "Read where a request stands",
-    description = "A request is known for an hour after it would have expired.",
+    description = "A request can be read for as long as `[otp] kept_days` says, 30 days by default. \
+                   From an hour after it would have expired on, it is shown as it was at its end.",
     params(("request_id" = String, Path, description = "What send answered")),
     responses((status = 200, description = "Where it stands", body = OtpAnswer))
 )]
 async fn read(mut call: Call<Principal>) -> Answer {
     let request_id: RequestId = call.path("request_id", NO_SUCH_REQUEST).await?;
-    let state = call.caller.workspace().otp(request_id).await?;
+    let state = call.caller.workspace().kept_otp(request_id).await?;
     Ok(Reply::ok(&OtpAnswer {
         request_id: state.request_id.to_string(),
         status: state.status,
         attempts_remaining: state.attempts_remaining,
         expires_at: state.expires_at.to_string(),
         delivery_status: state.delivery,
+        mode: if state.is_inbound { "inbound" } else { "outbound" },
+        phone: state.phone.to_string(),
+        contact_id: state.notes.contact_id.map(|id| id.to_string()),
         reference: state.notes.reference,
         metadata: state.notes.metadata,
+        channel: state.channel.as_str(),
+        language: state.language,
+        tries: state.tries.into_iter().map(TryRow::from).collect(),
     }))
 }
 

@@ -1,6 +1,7 @@
 //! Admits whoever administers: with an admin token, as an operator, or by a role.
 
 use axum::http::request::Parts;
+use postrider_actors::domain::WorkspaceId;
 use postrider_actors::{Permission, Permissions, SignedIn};
 
 use super::auth::{Admitted, Guard, Key, bearer, reject};
@@ -202,6 +203,10 @@ impl Guard for ClockMover {
             SandboxClock::Any | SandboxClock::Admin => caller.map(Some),
         };
         Admitted { identity, bucket, caller }
+    }
+
+    fn workspace(&self, caller: &Self::Caller) -> Option<WorkspaceId> {
+        caller.as_ref().map(|caller| caller.workspace().id().clone())
     }
 
     fn holder(&self, _: &Edge, caller: &Self::Caller, _: &Parts) -> Holder {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use postrider_actors::domain::WorkspaceId;
 use postrider_actors::{Caller, Permissions, SignedIn};
 
 use super::administrator::administrator;
@@ -80,6 +81,14 @@ impl Guard for Anybody {
             Principal::Person(_) => Err(ApiError::internal()),
         });
         Admitted { identity, bucket, caller }
+    }
+
+    fn workspace(&self, caller: &Known) -> Option<WorkspaceId> {
+        match caller {
+            Known::Key(caller) => Some(caller.workspace.id().clone()),
+            Known::Person(_, Some(member)) => Some(member.workspace.id().clone()),
+            Known::Person(_, None) | Known::Administrator { .. } => None,
+        }
     }
 
     fn holder(&self, _: &Edge, caller: &Known, _: &Parts) -> Holder {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use postrider_actors::domain::Scope;
+use postrider_actors::domain::{Scope, WorkspaceId};
 use postrider_actors::{BucketState, Permission};
 
 use super::body_budget::Holder;
@@ -48,6 +48,11 @@ pub(crate) trait Guard: Clone + Send + Sync + 'static {
 
     /// What the document says that a caller needs, where anything is needed.
     fn needs(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The workspace that the caller calls in, if it is one.
+    fn workspace(&self, _caller: &Self::Caller) -> Option<WorkspaceId> {
         None
     }
 
@@ -154,6 +159,10 @@ impl Guard for Key {
             (None, ..) => Ok(Principal::Key(caller)),
         };
         Admitted { identity, bucket: admission.bucket, caller }
+    }
+
+    fn workspace(&self, caller: &Principal) -> Option<WorkspaceId> {
+        Some(caller.workspace().id().clone())
     }
 
     fn holder(&self, _: &Edge, caller: &Principal, _: &Parts) -> Holder {

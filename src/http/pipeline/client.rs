@@ -18,6 +18,10 @@ pub struct Peer(pub SocketAddr);
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionTimer(pub(crate) LazyTimer);
 
+/// Marks a response that refuses for overload and leaves the connection open.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Overloaded;
+
 /// Marks the requests of a connection that has a place of the reserve, which is for operators.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InReserve;

@@ -71,8 +71,8 @@ pub(crate) struct ErrorBody<'a> {
     #[schema(minimum = 1)]
     retry_after: Option<u64>,
     /// What is behind a code that has several causes. A 503 always has one: `storage_failed`,
-    /// `overloaded`, `draining`, `held`, `outcome_unknown`, `disk_full`, `workspace_stopped` or
-    /// `provider_failed`.
+    /// `overloaded`, `draining`, `held`, `rebuilding`, `outcome_unknown`, `disk_full`,
+    /// `workspace_stopped` or `provider_failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     /// What stands in the way, for an operator, one by one: of `/readyz` only.
@@ -143,6 +143,11 @@ impl ApiError {
     /// The server takes no more at present.
     pub(crate) fn overloaded(message: &'static str) -> Self {
         Self::new(Code::ServiceUnavailable, message).because("overloaded").closing()
+    }
+
+    /// Whether it says that more is asked for than can be taken, on a connection that stays.
+    pub(super) fn is_overload(&self) -> bool {
+        self.reason == Some("overloaded") && self.ending == Ending::Kept
     }
 
     /// Sets when to retry. The code must be retryable.

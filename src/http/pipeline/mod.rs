@@ -1,7 +1,9 @@
 //! Runs every request: authenticates it, reads its body, calls its handler, writes its headers.
 
+mod account;
 mod administrator;
 mod anybody;
+mod arrival;
 mod audited;
 mod auth;
 pub(crate) mod body;
@@ -21,10 +23,12 @@ mod principal;
 mod query;
 mod rate_limit_headers;
 mod reply;
-mod request_id;
+pub(crate) mod request_id;
 mod route;
+mod span;
 mod stage;
 mod unicode;
+mod unwind;
 
 pub(crate) use administrator::{
     Administrator, ClockMover, Manages, ManagesPeople, RecentAdministrator, administrator_of,

@@ -47,7 +47,8 @@ impl Identity {
         }
     }
 
-    fn actor(&self) -> AuditActor {
+    /// How the audit log names the caller.
+    pub(crate) fn actor(&self) -> AuditActor {
         match self {
             Self::Anonymous => AuditActor::of_kind(ActorKind::Anonymous),
             Self::Key(caller) => AuditActor {

@@ -1,35 +1,36 @@
 //! Runs one request through the guard, the body reader and the handler, and records it.
 
-use std::any::Any;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
+use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Response, StatusCode};
+use axum::http::{HeaderMap, HeaderName, Response};
 use bytes::Bytes;
 use hyper::body::Body as _;
 use postrider_actors::clock::Stopwatch;
+use postrider_actors::trace::{self, Span};
 use postrider_actors::{IdempotencyKey, Route};
 use serde::Deserialize;
 
-use super::auth::{Admitted, Guard, count_failure};
+use super::account::Account;
+use super::arrival::Arrival;
+use super::auth::{Guard, count_failure};
 use super::body::{self, ReadDeadline};
 use super::body_budget::BodyLease;
-use super::client::{ConnectionTimer, InReserve, counted, exact_address};
+use super::client::{ConnectionTimer, Overloaded};
 use super::error::{ApiError, Code, Ending};
-use super::framing;
-use super::origin::{Identity, Origin, named_workspace};
+use super::origin::Origin;
 use super::page_headers;
 use super::query::Query;
 use super::rate_limit_headers;
 use super::reply::Reply;
-use super::request_id::{self, RequestId};
+use super::request_id;
+use super::span;
+use super::unwind::catch_unwind;
 use crate::http::edge::Edge;
 use crate::metrics::RouteMeter;
 
@@ -117,6 +118,16 @@ impl<C> Call<C> {
         self.parts.headers.get(name)?.to_str().ok()
     }
 
+    /// Whether the client asks for an answer of this type, and not for JSON.
+    pub(crate) fn wants(&self, media: &str) -> bool {
+        let values = self.parts.headers.get_all(ACCEPT).iter();
+        let texts = values.filter_map(|value| value.to_str().ok());
+        let ranges = texts.flat_map(|text| text.split(','));
+        let named: Vec<_> = ranges.filter_map(named_type).collect();
+        let names = |it: &str| named.iter().any(|name| name.eq_ignore_ascii_case(it));
+        names(media) && !names("application/json")
+    }
+
     /// Parses the query.
     pub(crate) fn query(&self) -> Result<Query, ApiError> {
         Query::of(&self.parts.uri)
@@ -177,6 +188,14 @@ impl<C> Call<C> {
     }
 }
 
+/// The type that a part of `Accept` names, unless it is one that is not wanted.
+fn named_type(range: &str) -> Option<&str> {
+    let (name, parameters) = range.split_once(';').unwrap_or((range, ""));
+    let weight = parameters.split(';').find_map(|it| it.trim().strip_prefix("q="));
+    let is_refused = weight.is_some_and(|it| it.trim().parse() == Ok(0.0_f32));
+    (!is_refused).then(|| name.trim())
+}
+
 /// The settings of one route: its meter, its guard, and how it reads bodies.
 #[derive(Clone)]
 pub(crate) struct Stage<G> {
@@ -201,92 +220,47 @@ impl<G: Guard> Stage<G> {
         let Self { meter, guard, takes } = self;
         let (mut parts, mut body) = request.into_parts();
         let timer = parts.extensions.remove().map(|ConnectionTimer(timer)| timer);
-        let id = RequestId::of(&parts.headers, edge.engine.clock());
-        let address = exact_address(&parts, &edge.options.trusted_proxies);
-        let named = named_workspace(&parts);
-        let admitted = check(&edge, &parts, meter.route())
-            .and_then(|()| catch_panic(|| guard.admit(&edge, &parts)));
-        let Admitted { identity, bucket, caller } = admitted.unwrap_or_else(|error| Admitted {
-            identity: Identity::Anonymous,
-            bucket: None,
-            caller: Err(error),
-        });
-        let origin = Origin { identity, address, request_id: id };
-        let caller = caller.map(|caller| {
-            let holder = guard.holder(&edge, &caller, &parts);
-            (caller, origin.clone(), edge.body_budget.lease(holder))
-        });
+        let arrival = Arrival::of(&edge, &parts, &guard, meter.route());
+        let Arrival { origin, named, workspace, bucket, caller } = arrival;
+        let span = span::begin(&edge, &meter, &parts, &origin.identity);
+        let caller = caller.map(|(caller, lease)| (caller, origin.clone(), lease));
         let answer = match receive(&edge, caller, parts, &mut body, takes).await {
             Ok(call) => {
                 let wait = edge.options.handler_timeout;
                 let handling = catch_unwind(async { handler(call).await });
+                let handling = trace::within(span.as_ref().map(Span::context), handling);
                 let handled = timer.unwrap_or_default().within(wait, handling).await;
                 handled.unwrap_or_else(|| Err(timed_out()))
             }
             Err(error) => Err(error),
         };
+        let account = Account {
+            edge: &edge,
+            meter: &meter,
+            origin: &origin,
+            named: named.as_deref(),
+            workspace: workspace.as_ref(),
+        };
         if let Err(error) = &answer {
-            count_refusal(&edge, &origin, error);
+            account.count_refusal(error);
         }
+        let is_overload = answer.as_ref().is_err_and(ApiError::is_overload);
         let id = origin.request_id.as_str();
         let mut reply = answer.unwrap_or_else(|error| error.into_reply(id, &edge.help));
-        let took = watch.elapsed();
-        meter.record(&edge.options.metrics, reply.status(), took);
-        log(&meter, &origin, named.as_deref(), reply.status(), took);
+        span::end(span, &origin, reply.status());
         let now = edge.engine.clock().now();
+        account.record(reply.status(), watch.elapsed(), now);
         reply.header(request_id::HEADER, origin.request_id.into_header());
         let mut response = reply.into_response();
+        if is_overload {
+            response.extensions_mut().insert(Overloaded);
+        }
         page_headers::add(response.headers_mut(), meter.route(), &edge.options.dashboard);
         if let Some(bucket) = bucket {
             rate_limit_headers::add_headers(response.headers_mut(), bucket, now);
         }
         response
     }
-}
-
-/// Counts a caller without a good key for the audit log, and a key from where it may not be used.
-fn count_refusal(edge: &Edge, origin: &Origin, error: &ApiError) {
-    let (address, id) = (counted(origin.address), origin.request_id.as_str());
-    match origin.identity.key() {
-        _ if error.is_unauthenticated() => edge.engine.audit().authentication_failed(address, id),
-        Some(key) if !key.allows(origin.address) => {
-            edge.engine.audit().key_refused(key.key_id, key.workspace.id(), address, id);
-        }
-        _ => {}
-    }
-}
-
-/// Logs a request that was answered. `named` is the workspace that its path names.
-fn log(
-    meter: &RouteMeter,
-    origin: &Origin,
-    named: Option<&str>,
-    status: StatusCode,
-    took: Duration,
-) {
-    let key = origin.identity.key();
-    tracing::debug!(
-        request_id = origin.request_id.as_str(),
-        address = %origin.address,
-        key_id = key.map(|key| tracing::field::display(key.key_id)),
-        session = origin.identity.session().map(|it| tracing::field::display(it.id())),
-        workspace = key.map_or(named, |key| Some(key.workspace.id().as_str())),
-        method = meter.method(),
-        route = meter.route(),
-        status = status.as_u16(),
-        took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
-        "request"
-    );
-}
-
-/// Checks what every route demands of a request, before anybody is looked up.
-fn check(edge: &Edge, parts: &Parts, route: &str) -> Result<(), ApiError> {
-    let operators = ["/healthz", "/readyz", "/metrics"];
-    let is_for_operators = operators.contains(&route) || route.starts_with("/admin/v1");
-    if parts.extensions.get::<InReserve>().is_some() && !is_for_operators {
-        return Err(ApiError::overloaded("there are too many connections; nothing was done"));
-    }
-    framing::check(parts, &edge.options.hosts)
 }
 
 /// Reads the body. Refuses the request with what is left of it.
@@ -347,31 +321,6 @@ async fn refuse(
     error
 }
 
-/// Runs a handler and turns a panic into an error.
-async fn catch_unwind(handler: impl Future<Output = Answer>) -> Answer {
-    let mut handler = pin!(handler);
-    std::future::poll_fn(|context| {
-        catch_panic(|| handler.as_mut().poll(context))
-            .unwrap_or_else(|error| Poll::Ready(Err(error)))
-    })
-    .await
-}
-
-/// Runs `step` and turns a panic into an error.
-fn catch_panic<T>(step: impl FnOnce() -> T) -> Result<T, ApiError> {
-    // A handler that panicked is dropped, so its own state is never seen half-changed. The state
-    // that it shares belongs to the engine, which stays consistent by itself.
-    std::panic::catch_unwind(AssertUnwindSafe(step)).map_err(|panic| {
-        tracing::error!(panic = panic_text(&*panic), "a request's handling panicked");
-        ApiError::internal()
-    })
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
-}
-
 #[cold]
 fn timed_out() -> ApiError {
     let message = "the request took too long; its outcome is unknown";
@@ -380,15 +329,15 @@ fn timed_out() -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::named_type;
 
-    #[tokio::test]
-    async fn a_panic_becomes_an_answer() {
-        let answer = catch_unwind(async { panic!("no") }).await;
-        assert_eq!(answer.unwrap_err().code(), Code::ServerError);
-        let answer = catch_unwind(async { Ok(Reply::no_content()) }).await;
-        assert_eq!(answer.unwrap().status(), 204);
-        let admitted = catch_panic(|| -> Admitted<()> { panic!("no") });
-        assert_eq!(admitted.err().map(|error| error.code()), Some(Code::ServerError));
+    #[test]
+    fn a_part_of_accept_names_a_type() {
+        for good in ["text/csv", " text/csv ", "text/csv;q=0.5", "text/csv; charset=utf-8"] {
+            assert_eq!(named_type(good), Some("text/csv"), "{good}");
+        }
+        for bad in ["text/csv;q=0", "text/csv; q=0.000"] {
+            assert_eq!(named_type(bad), None, "{bad}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use postrider_actors::{Permission, SandboxStatus, ScriptedOutcome, ThreadMessage
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{ERROR_CODE_DEFAULT, OutcomeAnswer};
+use super::outcomes::{ERROR_CODE_DEFAULT, OutcomeAnswer};
 use crate::http::events::{after_cursor, encode_cursor};
 use crate::http::pipeline::{
     Answer, ApiError, Call, Integer, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Reply, Routes, route,
@@ -235,9 +235,11 @@ async fn outcomes(call: Call<Principal>) -> Answer {
             ScriptedOutcome::Unavailable => ("unavailable", None),
             ScriptedOutcome::Lost => ("lost", None),
             ScriptedOutcome::Slow => ("slow", None),
+            ScriptedOutcome::Silent => ("silent", None),
         };
         let to = to.map_or_else(|| "*".to_owned(), |to| to.to_string());
-        OutcomeAnswer { to, outcome: outcome.to_owned(), error_code, times }
+        let channel = "messaging";
+        OutcomeAnswer { to, outcome: outcome.to_owned(), error_code, times, channel }
     };
     Ok(Reply::ok(&OutcomesAnswer { data: scripts.into_iter().map(row).collect() }))
 }

@@ -1,8 +1,12 @@
-//! Lists delivery attempts of a webhook, replays events and sends test events.
+//! Lists and shows delivery attempts of a webhook, replays events and sends test events.
+
+use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
 use postrider_actors::domain::{Timestamp, WebhookId};
-use postrider_actors::{Permission, Replay, ReplayError, WebhookDelivery};
+use postrider_actors::{
+    AttemptId, ExchangeHalf, Permission, Replay, ReplayError, ShownAttempt, WebhookDelivery,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -11,11 +15,14 @@ use crate::http::pipeline::{
     Answer, ApiError, Call, Code, Key, Page, Principal, Query, Reply, Routes, route,
 };
 
+const NO_SUCH_DELIVERY: &str = "no such delivery";
+
 pub(crate) fn routes() -> Routes {
     Routes::default()
         .routes(route!(test).guarded(Key::of(Permission::WebhooksManage)))
         .routes(route!(replay).guarded(Key::of(Permission::WebhooksManage)))
         .routes(route!(list).guarded(Key::of(Permission::WebhooksManage)))
+        .routes(route!(read).guarded(Key::of(Permission::WebhooksManage)))
 }
 
 /// What is delivered again: exactly one of these.
@@ -55,7 +62,7 @@ pub(crate) struct TestAnswer {
 
 #[doc = " A try of a delivery, or what the event log forgot before it could be delivered, or delivered again."]
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct DeliveryRow {
+pub(crate) struct DeliveryTry {
     /// Names the row, among those of the endpoint.
     #[schema(example = "dlv_17_0")]
     id: String,
@@ -86,14 +93,59 @@ pub(crate) struct DeliveryRow {
     /// Milliseconds that it took.
     #[schema(example = 42)]
     latency_ms: u64,
-    /// The beginning of the answer's body; null for an address that is not public.
-    response: Option<String>,
     /// When it ended.
     #[schema(format = DateTime)]
     at: String,
     /// When the next try comes; null when none does.
     #[schema(format = DateTime)]
     next_retry_at: Option<String>,
+}
+
+/// A row of the list of tries.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DeliveryRow {
+    #[serde(flatten)]
+    tried: DeliveryTry,
+    /// The beginning of the answer's body; null for an address that is not public.
+    response: Option<String>,
+}
+
+/// Half of an exchange.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ExchangeHalf)]
+pub(crate) struct HalfAnswer {
+    /// The headers by name, as far as they are known.
+    #[schema(value_type = Object, example = json!({"content-type": "application/json"}))]
+    headers: BTreeMap<String, String>,
+    /// The first 16 KiB of the body; null: it has none, or it is not known.
+    #[schema(example = "{\"received\":true}")]
+    body: Option<String>,
+}
+
+impl From<ExchangeHalf> for HalfAnswer {
+    fn from(half: ExchangeHalf) -> Self {
+        let mut headers: BTreeMap<String, String> = BTreeMap::new();
+        for (name, value) in half.headers {
+            let known = headers.entry(name).or_default();
+            if !known.is_empty() {
+                known.push_str(", ");
+            }
+            known.push_str(&value);
+        }
+        Self { headers, body: half.body }
+    }
+}
+
+/// A try with its request and its answer.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DeliveryDetail {
+    #[serde(flatten)]
+    tried: DeliveryTry,
+    /// What was posted; null for what was forgotten.
+    request: Option<HalfAnswer>,
+    /// What was answered; null when there was no answer. Of an address that is not public neither
+    /// headers nor body are told.
+    response: Option<HalfAnswer>,
 }
 
 /// A page of tries.
@@ -109,6 +161,21 @@ pub(crate) struct DeliveriesAnswer {
 }
 
 impl From<WebhookDelivery> for DeliveryRow {
+    fn from(mut delivery: WebhookDelivery) -> Self {
+        let response = delivery.attempt.response.take();
+        Self { tried: delivery.into(), response }
+    }
+}
+
+impl From<ShownAttempt> for DeliveryDetail {
+    fn from(shown: ShownAttempt) -> Self {
+        let ShownAttempt { kept, request, answer } = shown;
+        let half = |half: Option<ExchangeHalf>| half.map(HalfAnswer::from);
+        Self { tried: kept.into(), request: half(request), response: half(answer) }
+    }
+}
+
+impl From<WebhookDelivery> for DeliveryTry {
     fn from(delivery: WebhookDelivery) -> Self {
         let WebhookDelivery { id, attempt: delivery } = delivery;
         let ids = match delivery.batch_event_ids.as_slice() {
@@ -125,7 +192,6 @@ impl From<WebhookDelivery> for DeliveryRow {
             status: delivery.status,
             error: delivery.error,
             latency_ms: delivery.latency_ms,
-            response: delivery.response,
             at: delivery.at.to_string(),
             next_retry_at: delivery.next_retry_at.map(|at| at.to_string()),
         }
@@ -277,4 +343,28 @@ async fn list(mut call: Call<Principal>) -> Answer {
     let mut all = call.caller.workspace().webhook_deliveries(id).await?;
     all.retain(|delivery| filter.takes(delivery));
     Ok(Reply::ok(&page.cut(all, DeliveryRow::from)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}",
+    operation_id = "readWebhookDelivery",
+    tag = "Webhooks",
+    summary = "Read a try of an endpoint, with its request and its answer",
+    description = "The request's body is made again of the events, while the event log has all of \
+        them. Of the newest tries of the whole server, as many as fit into 8 MiB of memory, the \
+        timestamp, the signature, and the answer's headers and 16 KiB of its body are known until \
+        the server stops; of the others the beginning of the answer's body.",
+    params(
+        ("webhook_id" = String, Path, description = "The endpoint's id"),
+        ("delivery_id" = String, Path, description = "The try's `id`"),
+    ),
+    responses((status = 200, description = "The try", body = DeliveryDetail))
+)]
+async fn read(mut call: Call<Principal>) -> Answer {
+    let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
+    let attempt: AttemptId = call.path("delivery_id", NO_SUCH_DELIVERY).await?;
+    let shown = call.caller.workspace().webhook_delivery(id, attempt).await?;
+    let shown = shown.ok_or_else(|| ApiError::not_found(NO_SUCH_DELIVERY))?;
+    Ok(Reply::ok(&DeliveryDetail::from(shown)))
 }

@@ -12,7 +12,7 @@ const AUDIT: &str = "/admin/v1/audit";
 const KEY_END: &str = "2099-01-31T00:00:00.000Z";
 
 /// Every administrative operation that changes something, and what is recorded of it.
-const OPERATIONS: [(&str, &str); 34] = [
+const OPERATIONS: [(&str, &str); 40] = [
     ("addCredits", "credits.add"),
     ("changeTemplate", "template.update"),
     ("closeEmail", "email.close"),
@@ -40,7 +40,13 @@ const OPERATIONS: [(&str, &str); 34] = [
     ("setLimits", "limits.set"),
     ("setOtpTemplate", "otp_template.set"),
     ("setTestPhones", "test_phones.set"),
+    ("setOtpChannels", "otp_channels.set"),
+    ("setOtpTexts", "otp_texts.set"),
+    ("setSms", "sms.set"),
+    ("deleteSms", "sms.delete"),
     ("syncTemplates", "template.sync"),
+    ("unparkWorkspace", "workspace.unpark"),
+    ("updateKey", "key.update"),
     ("updateMember", "member.set"),
     ("updateNumber", "number.update"),
     ("updateUser", "user.update"),
@@ -97,6 +103,18 @@ fn test_phones(code: &str) -> Value {
     json!({"phones": {"+15550100001": code}})
 }
 
+/// Sets and removes what brings codes, and returns the secret that was made.
+async fn change_ways_of_codes(admin: &Api, one: &str, code: &str) -> String {
+    admin.put(&format!("{one}/test-phones"), test_phones(code)).await.ok();
+    admin.put(&format!("{one}/otp-channels"), json!({"channels": ["messaging"]})).await.ok();
+    let text = json!({"sms": "{code}", "email_subject": "Code", "email_text": "{code}"});
+    admin.put(&format!("{one}/otp-texts"), json!({"pt": text})).await.ok();
+    let gateway = json!({"kind": "http", "url": "https://example.com/secret-path"});
+    let made = admin.put(&format!("{one}/sms"), gateway).await.ok();
+    admin.delete(&format!("{one}/sms")).await.ok();
+    made["secret"].as_str().unwrap().to_owned()
+}
+
 /// Makes every change there is, and returns the secrets that were in requests and answers.
 async fn change_everything(server: &TestServer, admin: &Api) -> Vec<String> {
     let secret = |answer: &Value, name: &str| answer[name].as_str().unwrap().to_owned();
@@ -104,11 +122,12 @@ async fn change_everything(server: &TestServer, admin: &Api) -> Vec<String> {
     let mut secrets = ["secret-token-1", "secret-path", "74936181"].map(str::to_owned).to_vec();
     admin.post(ROOT, json!({"id": "acme", "name": "Acme"})).await.ok();
     admin.post("/admin/v1/release", json!({})).await.ok();
+    admin.post(&format!("{one}/unpark"), json!({})).await.ok();
     admin.put(&format!("{one}/credits"), json!({"credits": 10})).await.ok();
     admin.post(&format!("{one}/credits"), json!({"add": 5})).await.ok();
     admin.put(&format!("{one}/limits"), json!({"otp_per_phone_hour": 9})).await.ok();
     admin.put(&format!("{one}/destinations"), json!({"allow": ["49"]})).await.ok();
-    admin.put(&format!("{one}/test-phones"), test_phones(&secrets[2])).await.ok();
+    secrets.push(change_ways_of_codes(admin, &one, &secrets[2]).await);
     let number = admin.post(&format!("{one}/numbers"), json!({"kind": "sandbox"})).await.ok();
     let number = format!("{one}/numbers/{}", number["id"].as_str().unwrap());
     admin.send_json("PATCH", &number, &json!({"messages_per_second": 3})).await.ok();
@@ -136,6 +155,8 @@ async fn change_everything(server: &TestServer, admin: &Api) -> Vec<String> {
         "expires_at": KEY_END, "allowed_subnets": ["127.0.0.1"]});
     let key = admin.post(&format!("{one}/keys"), key).await.ok();
     secrets.push(secret(&key, "key"));
+    let row = format!("{one}/keys/{}", key["id"].as_str().unwrap());
+    admin.send_json("PATCH", &row, &json!({"expires_at": KEY_END})).await.ok();
     let api = server.api(key["key"].as_str().unwrap());
     let own = api.post("/v1/webhooks", &hook).await.ok();
     secrets.push(secret(&own, "secret"));

@@ -5,5 +5,6 @@ mod audit_cli;
 mod numbers;
 mod quotas;
 mod removal;
+mod system;
 mod webhooks;
 mod workspaces;

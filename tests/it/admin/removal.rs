@@ -28,16 +28,20 @@ async fn a_deleted_workspace_is_gone_at_once_and_its_id_is_free_in_the_end() {
     );
     assert_eq!(server.stranger().get(&callback).await.status, 200);
     let path = format!("{ROOT}/acme");
-    for (body, status) in [(json!({}), 400), (json!({"name": "Other"}), 400)] {
-        let refused = admin.send_json("DELETE", &path, &body).await;
-        assert_eq!(refused.status, status);
-        refused.check_field("name");
+    for (body, field) in [
+        (json!({}), "confirm"),
+        (json!({"confirm": "Other"}), "confirm"),
+        (json!({"confirm": ""}), "confirm"),
+        (json!({"name": "Other"}), "name"),
+        (json!({"confirm": "acme", "name": "acme"}), "name"),
+    ] {
+        admin.send_json("DELETE", &path, &body).await.check_field(field);
     }
     admin.get(&path).await.ok();
-    let name = json!({"name": "acme"});
+    let name = json!({"confirm": "acme"});
     let nobody = format!("{ROOT}/nobody");
     admin.send_json("DELETE", &nobody, &name).await.check(404, "NOT_FOUND");
-    assert_eq!(admin.send_json("DELETE", &path, &name).await.status, 204);
+    assert_eq!(admin.send_json("DELETE", &path, &name).await.status, 202);
     acme.get("/v1/contacts").await.check(401, "UNAUTHORIZED");
     assert_eq!(server.stranger().get(&callback).await.status, 404);
     admin.get(&path).await.check(404, "NOT_FOUND");

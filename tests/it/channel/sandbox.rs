@@ -167,7 +167,9 @@ async fn a_script_must_make_sense() {
         demo.post(OUTCOMES, &body).await.check_field(field);
     }
     let told = demo.post(OUTCOMES, json!({"to": "*", "outcome": "failed"})).await.ok();
-    assert_eq!(told, json!({"to": "*", "outcome": "failed", "error_code": 131_026}));
+    let script =
+        json!({"to": "*", "outcome": "failed", "error_code": 131_026, "channel": "messaging"});
+    assert_eq!(told, script);
 }
 
 #[tokio::test]

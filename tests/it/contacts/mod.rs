@@ -1,6 +1,7 @@
 //! Contacts: one, many at a time, lists, saved filters, and the limits on making them.
 
 mod batch;
+mod bulk;
 mod import;
 mod lifecycle;
 mod limits;

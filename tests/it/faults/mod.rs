@@ -27,6 +27,7 @@ mod power;
 mod repair;
 mod stop;
 mod strangers;
+mod view;
 mod webhooks;
 
 pub use process::signal;

@@ -67,6 +67,84 @@ async fn a_template_is_made_listed_and_kept() {
 }
 
 #[tokio::test]
+async fn people_of_the_workspace_add_templates_and_keys_do_not() {
+    const OWN: &str = "/v1/templates";
+    let server = TestServer::start().await;
+    let (api, other) = (server.workspace("acme").await, server.workspace("other").await);
+    let person = async |role: &str| {
+        let email = format!("{role}@acme.com");
+        let body = json!({"email": email, "workspace": "acme", "role": role});
+        let link = server.admin().post("/admin/v1/users/link", body).await.ok();
+        let mut browser = server.browser();
+        browser.follow(link["url"].as_str().unwrap()).await.ok();
+        browser
+    };
+    let (marketer, agent) = (person("marketer").await, person("agent").await);
+    for none in [OWN.to_owned(), format!("{OWN}/sync")] {
+        api.post(&none, hello()).await.check(403, "FORBIDDEN");
+        agent.post(&none, hello()).await.check(403, "FORBIDDEN");
+    }
+    let made = marketer.post(OWN, hello()).await;
+    assert_eq!(made.status, 201);
+    let made = made.ok();
+    marketer.post(OWN, hello()).await.check(409, "CONFLICT");
+    marketer.post(OWN, json!({"name": "Hello"})).await.check(400, "VALIDATION_ERROR");
+    let listed = agent.get(OWN).await.ok();
+    assert_eq!(listed, json!({"data": [made], "total": 1, "page": 1}));
+    assert_eq!(api.get("/v1/messaging/templates").await.ok(), listed);
+    let one = format!("{OWN}/hello/en_US");
+    agent.patch(&one, json!({"status": "approved"})).await.check(403, "FORBIDDEN");
+    api.send_json("PATCH", &one, &json!({"status": "paused"})).await.check(403, "FORBIDDEN");
+    let changed = marketer.patch(&one, json!({"status": "approved"})).await.ok();
+    assert_eq!((&changed["status"], &changed["name"]), (&json!("approved"), &json!("hello")));
+    marketer.patch(&one, json!({"status": "good"})).await.check_field("status");
+    let none = format!("{OWN}/hello/de");
+    marketer.patch(&none, json!({"status": "paused"})).await.check(404, "NOT_FOUND");
+    let synced = marketer.post(&format!("{OWN}/sync"), json!({})).await.ok();
+    assert_eq!(synced["data"], json!([changed]));
+    assert_eq!(other.get(OWN).await.ok()["total"], 0);
+    let audit = server.admin().get("/admin/v1/audit?action=template&workspace=acme").await.ok();
+    let audit = audit["data"].as_array().unwrap();
+    let done: Vec<_> = audit.iter().map(|it| it["action"].as_str().unwrap()).collect();
+    assert_eq!(done, ["template.create", "template.update", "template.sync"]);
+    assert!(audit.iter().all(|it| it["actor"]["name"] == "marketer@acme.com"), "{audit:?}");
+}
+
+#[tokio::test]
+async fn a_template_is_read_and_filled_in() {
+    const TEMPLATES: &str = "/v1/messaging/templates";
+    let server = TestServer::start().await;
+    let (demo, other) = (server.demo(), server.workspace("other").await);
+    let listed = demo.get(TEMPLATES).await.ok();
+    let rows = listed["data"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["name"] == "order_update").unwrap();
+    let path = format!("{TEMPLATES}/order_update/en");
+    assert_eq!(demo.get(&path).await.ok(), *row);
+    other.get(&path).await.check(404, "NOT_FOUND");
+    let render = async |path: &str, values: &[&str]| {
+        let parameters: Vec<_> =
+            values.iter().map(|it| json!({"type": "text", "text": it})).collect();
+        let body = json!({"components": [{"type": "body", "parameters": parameters}]});
+        demo.post(&format!("{path}/render"), body).await
+    };
+    let asked = row["components"][0]["text"].as_str().unwrap();
+    let expected = asked.replace("{{1}}", "Ada").replace("{{2}}", "{{1}} مرحبا 🎉");
+    let answer = render(&path, &["Ada", "{{1}} مرحبا 🎉"]).await.ok();
+    assert_eq!(answer, json!({ "text": expected }), "what is filled in is not filled in again");
+    render(&path, &["Ada"]).await.check_field("components[0].parameters");
+    // One that may not be sent can be looked at.
+    let pending = format!("{TEMPLATES}/promo_pending/en/render");
+    assert!(demo.post(&pending, json!({})).await.ok()["text"].is_string());
+    for none in ["none/en", "order_update/de", "Bad/en"] {
+        demo.get(&format!("{TEMPLATES}/{none}")).await.check(404, "NOT_FOUND");
+        demo.post(&format!("{TEMPLATES}/{none}/render"), json!({})).await.check(404, "NOT_FOUND");
+    }
+    let (_, weak) = server.key("demo", &["contacts:read"], json!({})).await;
+    weak.get(&path).await.check(403, "FORBIDDEN");
+    weak.post(&format!("{path}/render"), json!({})).await.check(403, "FORBIDDEN");
+}
+
+#[tokio::test]
 async fn a_template_that_is_not_well_formed_is_refused() {
     let server = TestServer::start().await;
     let path = format!("{ROOT}/demo/templates");

@@ -5,7 +5,13 @@ use serde_json::{Map, Value, json};
 use crate::support::{Api, TestServer};
 
 /// Texts for the patterns of the document, by their beginning.
-const SAMPLES: [(&str, &[&str]); 22] = [
+const SAMPLES: [(&str, &[&str]); 28] = [
+    (r"[^\s]", &["a", " é\n"]),
+    ("^[a-z]{2,3}(_", &["en", "pt_BR"]),
+    ("^[a-z_]{1,40}$", &["text"]),
+    ("^(?:[^{}]|", &["{code}", "{minutes} {code}"]),
+    (r"^(?:[^{}\x00", &["Code", "{code}"]),
+    ("^whsec_", &["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]),
     (r"^[A-Z]{2}\.", &["US.1", "DE.ENT.A9"]),
     (r"^\+[1-9]", &["+1555012", "+155501234567890"]),
     (r"^(\*|", &["*", "+15550123456"]),

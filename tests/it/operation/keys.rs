@@ -51,6 +51,81 @@ async fn a_key_ends_at_its_moment_and_shows_its_last_use() {
 }
 
 #[tokio::test]
+async fn a_key_gets_another_name_other_limits_and_another_end() {
+    let mut server = TestServer::start().await;
+    let admin = server.admin();
+    let made = create(&server, json!({"limits": {"key_requests_per_minute": 7}})).await.ok();
+    let by = json!({"kind": "admin_token", "id": null, "name": null});
+    assert_eq!((&made["created_by"], &made["expires_at"]), (&by, &Value::Null));
+    let path = format!("{KEYS}/{}", made["id"].as_str().unwrap());
+    let patch = async |body: Value| admin.send_json("PATCH", &path, &body).await;
+    let api = server.api(made["key"].as_str().unwrap());
+    let limit = async || api.get("/v1/contacts").await.number("x-ratelimit-limit");
+    assert_eq!(limit().await, 7);
+    let changed = patch(json!({"name": "web", "limits": {"key_requests_per_hour": 5}})).await.ok();
+    assert_eq!((&changed["name"], &changed["prefix"]), (&json!("web"), &made["prefix"]));
+    assert_eq!(changed["limits"], json!({"key_requests_per_hour": 5}));
+    assert_eq!(limit().await, 5, "it is in force, in place of the one before");
+    assert_eq!(api.get("/v1/me").await.ok()["principal"]["name"], "web");
+    assert_eq!(row(&server, &made["id"]).await["name"], "web");
+    let now = server.demo().get(CLOCK).await.ok()["now"].as_str().unwrap().to_owned();
+    let end = jiff::Timestamp::from_millisecond(millis(&now) as i64 + 3_600_000).unwrap();
+    let end = json!({"expires_at": end.to_string()});
+    assert!(patch(end).await.ok()["expires_at"].is_string());
+    assert!(patch(json!({"limits": {}})).await.ok()["expires_at"].is_string(), "it stays");
+    server.advance(3_600).await;
+    api.get("/v1/contacts").await.check(401, "UNAUTHORIZED");
+    server.restart().await;
+    let admin = server.admin();
+    let patch = async |body: Value| admin.send_json("PATCH", &path, &body).await;
+    api.get("/v1/contacts").await.check(401, "UNAUTHORIZED");
+    assert_eq!(patch(json!({"expires_at": null})).await.ok()["expires_at"], Value::Null);
+    api.get("/v1/contacts").await.ok();
+    assert_eq!(
+        (row(&server, &made["id"]).await["limits"].clone(), patch(json!({})).await.status),
+        (json!({}), 200)
+    );
+    for (body, field) in [
+        (json!({"name": ""}), "name"),
+        (json!({"expires_at": now}), "expires_at"),
+        (json!({"expires_at": "soon"}), "expires_at"),
+        (json!({"limits": {"otp_per_phone_10m": 1}}), "limits.otp_per_phone_10m"),
+    ] {
+        patch(body).await.check_field(field);
+    }
+    admin.send_json("PATCH", &format!("{KEYS}/key_x"), &json!({})).await.check(404, "NOT_FOUND");
+    let other = path.replace("/demo/", "/none/");
+    admin.send_json("PATCH", &other, &json!({})).await.check(404, "NOT_FOUND");
+    admin.delete(&path).await;
+    patch(json!({"name": "back"})).await.check(404, "NOT_FOUND");
+    api.get("/v1/contacts").await.check(401, "UNAUTHORIZED");
+}
+
+#[tokio::test]
+async fn a_key_says_who_made_it_and_changes_for_those_who_manage_keys() {
+    let server = TestServer::start().await;
+    let link = json!({"email": "ada@acme.com", "workspace": "demo", "role": "developer"});
+    let link = server.admin().post("/admin/v1/users/link", link).await.ok();
+    let mut ada = server.browser();
+    ada.follow(link["url"].as_str().unwrap()).await.ok();
+    let body = json!({"name": "k", "scopes": ["contacts:read"]});
+    let made = ada.post(KEYS, body).await.ok();
+    let id = &link["user_id"];
+    let by = json!({"kind": "user", "id": id, "name": made["created_by"]["name"]});
+    assert_eq!(made["created_by"], by);
+    assert!(made["created_by"]["name"].is_string(), "{made}");
+    let path = format!("{KEYS}/{}", made["id"].as_str().unwrap());
+    ada.patch(&path, json!({"name": "mine"})).await.ok();
+    let me = server.api(made["key"].as_str().unwrap()).get("/v1/me").await.ok();
+    assert_eq!(me["principal"]["name"], "mine");
+    let mut agent = server.browser();
+    let link = json!({"email": "bob@acme.com", "workspace": "demo", "role": "agent"});
+    let link = server.admin().post("/admin/v1/users/link", link).await.ok();
+    agent.follow(link["url"].as_str().unwrap()).await.ok();
+    agent.patch(&path, json!({"name": "his"})).await.check(403, "FORBIDDEN");
+}
+
+#[tokio::test]
 async fn a_key_is_refused_from_addresses_that_it_does_not_allow() {
     let settings =
         [("SERVER__TRUSTED_PROXIES", "127.0.0.1/32"), ("LIMITS__UNAUTHENTICATED_PER_MINUTE", "3")];

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
+use crate::support::{TestServer, eventually};
 
 /// What Prometheus adds to the name of a histogram.
 const PARTS: [&str; 3] = ["_bucket", "_count", "_sum"];
@@ -28,7 +28,15 @@ async fn metrics() -> (BTreeSet<String>, BTreeSet<String>) {
     let server = TestServer::start().await;
     let demo = server.demo();
     demo.post("/v1/otp/send", json!({"phone": "+15550123456"})).await.ok();
-    let text = server.stranger().get("/metrics").await.text();
+    server.admin().put("/admin/v1/workspaces/demo/sms", json!({"kind": "sandbox"})).await.ok();
+    demo.post("/v1/sandbox/outcomes", json!({"to": "*", "outcome": "failed"})).await.ok();
+    let chain = json!({"phone": "+15550123456", "channels": ["messaging", "sms"]});
+    demo.post("/v1/otp/send", chain).await.ok();
+    let text = eventually("a step that followed another", async || {
+        let text = server.stranger().get("/metrics").await.text();
+        text.contains("postrider_otp_failover_seconds_count 1").then_some(text)
+    });
+    let text = text.await;
     let samples = text.lines().filter(|line| line.starts_with("postrider_"));
     let series = samples.filter_map(|line| line.split(['{', ' ']).next()).map(str::to_owned);
     let described = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());

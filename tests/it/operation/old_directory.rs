@@ -121,7 +121,14 @@ impl Old {
 }
 
 /// Fields that the server of then did not have.
-const NEW_FIELDS: [&str; 35] = [
+const NEW_FIELDS: [&str; 42] = [
+    "created_by",
+    "mode",
+    "phone",
+    "contact_id",
+    "channel",
+    "language",
+    "tries",
     "reference",
     "metadata",
     "otp_per_ip_10m",

@@ -1,9 +1,12 @@
 //! What cannot be taken now is answered 503 with when to try again, and costs nothing.
 
+use std::time::Duration;
+
+use postrider_actors::clock::Stopwatch;
 use serde_json::{Value, json};
 
 use crate::messages::{text, write};
-use crate::support::{Api, Reply, TestServer, eventually};
+use crate::support::{Api, Connection, Reply, TestServer, eventually};
 
 const SEND: &str = "/v1/otp/send";
 
@@ -39,6 +42,26 @@ async fn a_workspace_that_holds_all_it_may_takes_no_more_codes() {
     send(&api, 3).await.ok();
 }
 
+/// Only the lower bound of a time is checked: a slow machine cannot fail it.
+#[tokio::test]
+async fn who_asks_again_too_early_is_refused_later() {
+    let server = TestServer::with(&[("ADMISSION__OTPS_PER_WORKSPACE_MAX", "1")]).await;
+    let api = server.workspace("acme").await;
+    send(&api, 0).await.ok();
+    let request = |last| {
+        let body = json!({"phone": format!("+1555000000{last}")}).to_string();
+        api.request("POST", SEND, &[("Content-Type", "application/json")], body.as_bytes())
+    };
+    let mut connection = Connection::open(server.address()).await;
+    let watch = Stopwatch::start();
+    connection.send([request(1), request(2), request(3)].concat()).await;
+    for _ in 0..3 {
+        is_overload(&connection.reply().await.unwrap());
+    }
+    let elapsed = watch.elapsed();
+    assert!(elapsed >= Duration::from_millis(100), "two of three waited: {elapsed:?}");
+}
+
 #[tokio::test]
 async fn a_workspace_whose_messages_wait_takes_no_more_of_them() {
     let server = TestServer::with(&[("MESSAGES__UNSENT_PER_WORKSPACE_MAX", "2")]).await;
@@ -57,7 +80,7 @@ async fn a_workspace_whose_messages_wait_takes_no_more_of_them() {
 }
 
 #[tokio::test]
-async fn more_at_a_time_than_may_be_are_refused_at_once_and_change_nothing() {
+async fn more_at_a_time_than_may_be_are_refused_and_change_nothing() {
     let server = TestServer::with(&[("ADMISSION__IN_FLIGHT_PER_WORKSPACE", "1")]).await;
     let api = server.workspace("acme").await;
     let (mut sent, mut refused) = (0, 0);

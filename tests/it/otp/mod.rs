@@ -1,6 +1,8 @@
 //! One-time passwords: their life, what limits a send, and what stops SMS pumping.
 
 mod cancel;
+mod chain;
+mod inbound;
 mod lifecycle;
 mod limits;
 mod list;

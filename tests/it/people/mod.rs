@@ -4,6 +4,7 @@ mod authenticators;
 mod guards;
 mod members;
 mod pages;
+mod requests;
 mod roles;
 mod sandbox;
 mod sessions;
@@ -24,7 +25,7 @@ async fn owner(server: &TestServer) -> Browser {
 }
 
 /// Somebody with a role in a workspace.
-async fn member(server: &TestServer, workspace: &str, role: &str) -> Browser {
+pub async fn member(server: &TestServer, workspace: &str, role: &str) -> Browser {
     let mut browser = server.browser();
     browser.follow(&link(server, workspace, role).await).await.ok();
     browser

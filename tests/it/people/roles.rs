@@ -31,7 +31,7 @@ fn every_operation_names_what_it_needs() {
         let for_anybody = ["get /v1/me", "get /v1/workspace", "get /v1/events/stream"];
         assert!(permission != "any" || for_anybody.contains(&&*operation), "{operation}");
         let in_workspace = path.starts_with("/admin/v1/workspaces/{workspace}/");
-        let for_operators = ["credits", "limits"].iter().any(|end| path.ends_with(end));
+        let for_operators = ["credits", "limits", "unpark"].iter().any(|end| path.ends_with(end));
         let is_operators = permission == "operator";
         assert!(!in_workspace || is_operators == for_operators, "{operation}: {permission}");
     }

@@ -67,9 +67,10 @@ async fn a_report_changes_the_message_and_its_event_comes() {
 async fn scripts_are_listed_and_forgotten() {
     let server = TestServer::start().await;
     let owner = owner(&server).await;
-    let one = json!({"to": PHONE, "outcome": "failed", "error_code": 7, "times": 2});
+    let one = json!({"to": PHONE, "outcome": "failed", "error_code": 7, "times": 2,
+        "channel": "messaging"});
     owner.post("/v1/sandbox/outcomes", one.clone()).await.ok();
-    let all = json!({"to": "*", "outcome": "slow"});
+    let all = json!({"to": "*", "outcome": "slow", "channel": "messaging"});
     owner.post("/v1/sandbox/outcomes", all.clone()).await.ok();
     let listed = owner.get("/v1/sandbox/outcomes").await.ok();
     assert_eq!(listed["data"], json!([all, one]));

@@ -18,6 +18,7 @@ struct Row {
 const DOMAIN: &str = "postrider-domain";
 const RUNTIME: &str = "postrider-runtime";
 const LOG: &str = "postrider-log";
+const CLUSTER: &str = "postrider-cluster";
 const STORE: &str = "postrider-store";
 const CHANNEL: &str = "postrider-channel";
 const NUMBER: &str = "postrider-number";
@@ -28,7 +29,7 @@ const WORKSPACE: &str = "postrider-workspace";
 const FACE: &str = "postrider-actors";
 const SERVER: &str = "postrider";
 
-const CRATES: [Row; 12] = [
+const CRATES: [Row; 13] = [
     Row {
         name: DOMAIN,
         reason: "Only a dependency list can prove that rules are pure.",
@@ -47,6 +48,13 @@ const CRATES: [Row; 12] = [
         reason: "A commit's format and its files are proven without records, actors or a runtime.",
         may: &[],
         must_not: &["tokio", "ractor", "fjall", "sled", "reqwest", "axum"],
+    },
+    Row {
+        name: CLUSTER,
+        reason: "The rules of a cluster are proven in virtual time without an engine, and only it \
+                 knows NATS.",
+        may: &[LOG],
+        must_not: &["ractor", "fjall", "sled", "reqwest", "axum"],
     },
     Row {
         name: STORE,

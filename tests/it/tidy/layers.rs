@@ -19,6 +19,8 @@ const LAYERS: [&[&str]; 16] = [
         "recovered",
         "snapshots",
         "template_syncs",
+        "courier_state",
+        "otp_figures",
         "mailer_state",
         "creation_limit",
         "counts_under_way",

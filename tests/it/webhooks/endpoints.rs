@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
 use crate::otp::PHONE;
-use crate::support::{Api, Received, Sink, TestServer, eventually};
+use crate::support::{Answer, Api, Received, Sink, TestServer, eventually};
 
 pub const WEBHOOKS: &str = "/v1/webhooks";
 
@@ -268,6 +268,52 @@ async fn a_test_goes_to_its_endpoint_alone() {
     api.send_json("PATCH", &path, &json!({"enabled": false})).await.ok();
     let refused = api.post(&format!("{path}/test"), json!({})).await;
     assert_eq!(refused.check(422, "UNPROCESSABLE")["reason"], "webhook_disabled");
+}
+
+#[tokio::test]
+async fn a_try_is_read_with_its_request_and_its_answer() {
+    let mut server = server().await;
+    let (api, other) = (server.workspace("acme").await, server.workspace("other").await);
+    let sink = Sink::start();
+    sink.next("/", [Answer::Status(500, "x-trace: 7\r\n")]);
+    let only = json!({"events": ["otp.sent"], "batch": true});
+    let (id, secret) = register(&api, &sink.url("/"), only).await;
+    events(&api, 1).await;
+    let row = deliveries(&api, &id, 1).await.remove(0);
+    let received = sink.wait("/", 1).await.remove(0);
+    let path = format!("{WEBHOOKS}/{id}/deliveries/{}", row["id"].as_str().unwrap());
+    let reply = api.get(&path).await;
+    assert!(!reply.text().contains(&secret));
+    let detail = reply.ok();
+    for (name, value) in row.as_object().unwrap() {
+        assert!(name == "response" || detail[name] == *value, "{name}: {detail}");
+    }
+    let headers = detail["request"]["headers"].as_object().unwrap();
+    assert_eq!(headers.len(), 6, "{detail}");
+    for (name, value) in headers {
+        assert_eq!(received.header(name), value, "{name}");
+    }
+    assert_eq!(detail["request"]["body"].as_str().unwrap().as_bytes(), received.body);
+    // What services of this machine answer is nobody's business.
+    assert_eq!(detail["response"], json!({"headers": {}, "body": null}));
+    other.get(&path).await.check(404, "NOT_FOUND");
+    let one = |id: &str, delivery: &str| format!("{WEBHOOKS}/{id}/deliveries/{delivery}");
+    for bad in ["dlv_99_0", "dlv_0_99", "dlv_00_0", "dlv_x", "evt_1", "0"] {
+        api.get(&one(&id, bad)).await.check(404, "NOT_FOUND");
+    }
+    let nobody = one("whk_01jd3v0x5n8m7k2q4r6s8t0w2y", row["id"].as_str().unwrap());
+    api.get(&nobody).await.check(404, "NOT_FOUND");
+    sink.next("/", [Answer::Reset]);
+    events(&api, 1).await;
+    let rows = deliveries(&api, &id, 2).await;
+    let lost = rows.iter().find(|row| row["status"].is_null()).unwrap()["id"].as_str().unwrap();
+    let lost = api.get(&one(&id, lost)).await.ok();
+    assert_eq!((&lost["response"], lost["request"]["body"].is_string()), (&Value::Null, true));
+    server.restart().await;
+    let later = api.get(&path).await.ok();
+    assert_eq!(later["request"]["body"], detail["request"]["body"]);
+    assert_eq!(later["request"]["headers"]["webhook-signature"], Value::Null);
+    assert_eq!(later["request"]["headers"]["webhook-id"], received.id());
 }
 
 #[tokio::test]

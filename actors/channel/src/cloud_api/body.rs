@@ -195,6 +195,7 @@ mod tests {
             length: CodeLength::default(),
             code_key: Arc::new(key),
             template: Arc::new(name("otp_code", "en")),
+            chained: false,
         };
         let origin_of = |number| Origin::Otp { request_id: id, number };
         let message = message(origin_of(2), content);

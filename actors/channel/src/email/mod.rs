@@ -59,4 +59,6 @@ pub struct OutgoingMail {
     pub in_reply_to: Option<String>,
     /// The `Message-ID`s of the earlier mails of the thread, oldest first.
     pub references: Vec<String>,
+    /// Whether no person wrote it (RFC 3834).
+    pub is_automatic: bool,
 }

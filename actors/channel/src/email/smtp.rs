@@ -1,7 +1,7 @@
 //! Sends one mail through the mail server by SMTP.
 
 use lettre::address::Envelope;
-use lettre::message::header::ContentType;
+use lettre::message::header::{ContentType, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
 use lettre::transport::smtp::client::{AsyncSmtpConnection, Certificate, TlsParameters};
@@ -122,6 +122,10 @@ fn message(options: &MailOptions, mail: &OutgoingMail) -> Result<Message, String
         .message_id(Some(mail.message_id.clone()))
         .header(ContentType::TEXT_PLAIN)
         .envelope(envelope.map_err(|error| error.to_string())?);
+    if mail.is_automatic {
+        let name = HeaderName::new_from_ascii_str("Auto-Submitted");
+        builder = builder.raw_header(HeaderValue::new(name, "auto-generated".to_owned()));
+    }
     if let Some(in_reply_to) = &mail.in_reply_to {
         builder = builder.in_reply_to(in_reply_to.clone());
     }
@@ -156,6 +160,7 @@ mod tests {
             message_id: "<msg_1@example.com>".to_owned(),
             in_reply_to: Some("<b@x>".to_owned()),
             references: vec!["<a@x>".to_owned(), "<b@x>".to_owned()],
+            is_automatic: true,
         };
         let text = String::from_utf8(message(&options, &mail).unwrap().formatted()).unwrap();
         for line in [
@@ -163,6 +168,7 @@ mod tests {
             "To: ana@example.com",
             "Message-ID: <msg_1@example.com>",
             "In-Reply-To: <b@x>",
+            "Auto-Submitted: auto-generated",
             "References: <a@x> <b@x>",
         ] {
             assert!(text.lines().any(|it| it == line), "{line} is not in {text}");

@@ -2,6 +2,7 @@
 //!
 //! Codes can be read and every outcome can be tried, without an account and without cost.
 
+mod codes;
 mod reports;
 mod thread;
 
@@ -13,10 +14,12 @@ use dashmap::DashMap;
 use hashbrown::HashMap;
 use tokio::sync::Notify;
 
+use postrider_domain::event::chain::OtpChannel;
 use postrider_domain::{MessageId, OtpCode, PartyId, Phone, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 
 use super::{AttemptOutcome, Channel, Content, Failure, Outbound, RenderedContent, Sending};
+pub use codes::{SandboxCode, deliver_code, script_codes, take_code};
 pub use reports::{AutoDeliver, DueReports};
 pub use thread::{SandboxPhone, SandboxStatus, SentThrough, ThreadMessage};
 
@@ -41,6 +44,8 @@ pub enum ScriptedOutcome {
     Lost,
     /// Delivers it after five seconds of engine time.
     Slow,
+    /// Delivers it, and never reports that.
+    Silent,
 }
 
 /// A message that the sandbox delivered. Its `Debug` hides the text and the code.
@@ -58,6 +63,10 @@ pub struct SandboxMessage {
     pub code: Option<String>,
     /// When it was delivered.
     pub at: Timestamp,
+    /// The channel that it came over.
+    pub channel: OtpChannel,
+    /// The address of a mail.
+    pub email: Option<Box<str>>,
 }
 
 impl std::fmt::Debug for SandboxMessage {
@@ -83,6 +92,10 @@ struct Mailbox {
     delivered: VecDeque<Delivered>,
     /// By phone; the script for all phones is under `None`.
     scripts: HashMap<Option<Phone>, Script>,
+    /// The same of codes by SMS and mail, by channel and phone.
+    code_scripts: HashMap<(OtpChannel, Option<Phone>), Script>,
+    /// Codes of chains whose delivery is to be reported.
+    chained: Vec<(MessageId, SentThrough)>,
     /// The place of the next message.
     next_place: u64,
     /// What is reported of each message by itself.
@@ -107,6 +120,8 @@ struct Delivered {
 #[derive(Debug)]
 enum DeliveredContent {
     Otp(OtpCode),
+    /// A code over another channel, with its text and the address of a mail.
+    Code(OtpChannel, OtpCode, Box<str>, Option<Box<str>>),
     Message(Arc<RenderedContent>),
     /// What a customer wrote.
     Written(Box<str>),
@@ -173,18 +188,24 @@ impl Sandbox {
     fn take(&self, message: &Outbound) -> ScriptedOutcome {
         let next = |mailbox: &mut Mailbox| mailbox.next_outcome(message.to.phone());
         let outcome = self.with_mailbox(&message.workspace, next);
-        if let ScriptedOutcome::Sent | ScriptedOutcome::Lost = outcome {
-            self.deliver(message);
+        if let ScriptedOutcome::Sent | ScriptedOutcome::Lost | ScriptedOutcome::Silent = outcome {
+            self.deliver(message, outcome == ScriptedOutcome::Sent);
         }
         outcome
     }
 
-    fn deliver(&self, message: &Outbound) {
+    /// Delivers a message. `is_reported`: that is told of a code that another channel follows.
+    fn deliver(&self, message: &Outbound, is_reported: bool) {
+        let chained = matches!(message.content, Content::Otp { chained: true, .. }) && is_reported;
         let auto_deliver = self.with_mailbox(&message.workspace, |mailbox| {
             mailbox.deliver(message, self.messages_kept, self.clock.now());
+            if chained {
+                let through = SentThrough { number: message.number, origin: message.origin };
+                mailbox.chained.push((message.message_id, through));
+            }
             mailbox.auto_deliver
         });
-        if auto_deliver != AutoDeliver::None {
+        if chained || auto_deliver != AutoDeliver::None {
             self.due.notify_one();
         }
     }
@@ -238,6 +259,7 @@ impl Mailbox {
 
 impl Delivered {
     fn read(&self) -> SandboxMessage {
+        let (mut channel, mut email) = (OtpChannel::Messaging, None);
         let (kind, text, code) = match &self.content {
             DeliveredContent::Otp(code) => {
                 let code = code.reveal();
@@ -245,6 +267,10 @@ impl Delivered {
             }
             DeliveredContent::Message(content) => {
                 (content.kind().as_str(), content.text().to_owned(), None)
+            }
+            DeliveredContent::Code(over, code, text, address) => {
+                (channel, email) = (*over, address.clone());
+                ("otp", text.to_string(), Some(code.reveal()))
             }
             DeliveredContent::Written(text) => ("text", text.to_string(), None),
         };
@@ -255,6 +281,8 @@ impl Delivered {
             text,
             code,
             at: self.at,
+            channel,
+            email,
         }
     }
 }
@@ -267,7 +295,9 @@ impl Channel for SandboxChannel {
     fn send(&self, message: Outbound) -> Sending {
         let sandbox = &self.0;
         match sandbox.take(&message) {
-            ScriptedOutcome::Sent => Box::pin(std::future::ready(AttemptOutcome::Sent)),
+            ScriptedOutcome::Sent | ScriptedOutcome::Silent => {
+                Box::pin(std::future::ready(AttemptOutcome::Sent))
+            }
             ScriptedOutcome::Failed { error_code } => {
                 let failure = Failure::permanent(Some(error_code));
                 Box::pin(std::future::ready(AttemptOutcome::Failed(failure)))
@@ -281,7 +311,7 @@ impl Channel for SandboxChannel {
                 Box::pin(async move {
                     let due = sandbox.clock.now().plus(SLOW);
                     sandbox.clock.sleep_until(due).await;
-                    sandbox.deliver(&message);
+                    sandbox.deliver(&message, true);
                     AttemptOutcome::Sent
                 })
             }

@@ -111,6 +111,13 @@ impl Sandbox {
     pub fn take_due(&self, limit: usize) -> Vec<DueReports> {
         let mut all = Vec::new();
         for mut entry in self.mailboxes.iter_mut() {
+            let most = entry.chained.len().min(limit);
+            let chained: Vec<_> = entry.chained.drain(..most).collect();
+            if !chained.is_empty() {
+                let (status, progress) = (SandboxStatus::Delivered, Progress::Delivered);
+                let workspace = entry.key().clone();
+                all.push(DueReports { workspace, status, progress, messages: chained });
+            }
             if entry.auto_deliver == AutoDeliver::None {
                 continue;
             }

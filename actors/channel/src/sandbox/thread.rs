@@ -156,6 +156,9 @@ impl Sandbox {
 
     /// Forgets what is scripted.
     pub fn forget_scripts(&self, workspace: &WorkspaceId) {
-        self.with_mailbox(workspace, |mailbox| mailbox.scripts.clear());
+        self.with_mailbox(workspace, |mailbox| {
+            mailbox.scripts.clear();
+            mailbox.code_scripts.clear();
+        });
     }
 }

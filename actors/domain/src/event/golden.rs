@@ -38,6 +38,10 @@ fn journal_name(event: &Event) -> &'static str {
         Event::OtpTest { .. } => "OtpTest",
         Event::OtpNoted { .. } => "OtpNoted",
         Event::OtpCaller { .. } => "OtpCaller",
+        Event::OtpChain { .. } => "OtpChain",
+        Event::OtpTry { .. } => "OtpTry",
+        Event::OtpTryChanged { .. } => "OtpTryChanged",
+        Event::OtpInbound { .. } => "OtpInbound",
     }
 }
 
@@ -46,6 +50,13 @@ fn journal() -> Vec<Event> {
     let (id, message) = (request(), MessageId::from_parts(AT, UNIQUE));
     let expiry = Expiry::from_seconds(600).unwrap();
     let length = CodeLength::from_digits(8).unwrap();
+    let step = chain::ChainStep { channel: chain::OtpChannel::Sms, timeout_seconds: 30 };
+    let plan = chain::ChainPlan {
+        steps: vec![step],
+        email: Some("a@b.c".into()),
+        only: false,
+        adopts: Some(300),
+    };
     vec![
         Event::OtpSent { id, phone: phone(), expiry, length, key_version: 3 },
         Event::OtpResent { id, at: AT },
@@ -68,6 +79,17 @@ fn journal() -> Vec<Event> {
         Event::OtpTest { id, phone: phone(), expiry, key_version: 3 },
         Event::OtpNoted { id, notes: r#"{"reference":"é"}"#.into() },
         Event::OtpCaller { caller: [7; 16], at: AT },
+        Event::OtpChain { id, plan: Box::new(plan) },
+        Event::OtpTry { id, step, price: 300, skipped: false, at: AT },
+        Event::OtpTryChanged {
+            id,
+            number: 2,
+            status: chain::TryStatus::Failed,
+            error: Some(30007),
+            at: AT,
+            ended: true,
+        },
+        Event::OtpInbound { id, phone: phone(), expiry, length, key_version: 3 },
     ]
 }
 
@@ -105,6 +127,10 @@ fn journal_events_are_written_and_read_as_ever() {
         OtpTest: 1010018bcfe5687b0102030405060708090ac09bf0f639d80403
         OtpNoted: 1110018bcfe5687b0102030405060708090a127b227265666572656e6365223a22c3a9227d
         OtpCaller: 1207070707070707070707070707070707fbd095ffbc31
+        OtpChain: 1310018bcfe5687b0102030405060708090a01011e01056140622e630001ac02
+        OtpTry: 1410018bcfe5687b0102030405060708090a011eac0200fbd095ffbc31
+        OtpTryChanged: 1510018bcfe5687b0102030405060708090a020401b7ea01fbd095ffbc3101
+        OtpInbound: 1610018bcfe5687b0102030405060708090ac09bf0f639d8040803
     "#]]);
 }
 
@@ -202,6 +228,8 @@ fn the_kinds_of_the_event_log_keep_their_numbers_on_disk() {
         28: contact.merged
         29: channel.ignored
         30: otp.cancelled
+        31: otp.try_started
+        32: otp.try_ended
     "#]]);
 }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::code::{CallerHash, CodeLength, Expiry};
 use crate::{MessageId, Phone, RequestId, Timestamp};
 
+use super::chain::{ChainPlan, ChainStep, TryStatus};
 use super::{Delivery, EventDecodeError, decode_all, encode};
 
 /// A change of the state that a workspace keeps in memory. Replaying a workspace's events in order
@@ -142,6 +143,54 @@ pub enum Event {
         caller: CallerHash,
         /// When it was sent.
         at: Timestamp,
+    },
+    /// The request's code is to arrive over these steps, beginning with the first.
+    OtpChain {
+        /// The request.
+        id: RequestId,
+        /// The steps.
+        plan: Box<ChainPlan>,
+    },
+    /// The next step of the request is claimed and paid, or skipped.
+    OtpTry {
+        /// The request.
+        id: RequestId,
+        /// The step.
+        step: ChainStep,
+        /// What was paid.
+        price: u64,
+        /// It was not begun.
+        skipped: bool,
+        /// When.
+        at: Timestamp,
+    },
+    /// What is known of a try of the request changed.
+    OtpTryChanged {
+        /// The request.
+        id: RequestId,
+        /// The try's number within the request, from 1.
+        number: u8,
+        /// What became of it.
+        status: TryStatus,
+        /// The channel's error code, if it gave one.
+        error: Option<u32>,
+        /// When.
+        at: Timestamp,
+        /// The chain goes on from it, or is at its end.
+        ended: bool,
+    },
+    /// A one-time password was made that its person is to send to a number of the workspace.
+    OtpInbound {
+        /// The request; its ULID carries the moment.
+        id: RequestId,
+        /// Who is to send it.
+        phone: Phone,
+        /// How long it is valid.
+        expiry: Expiry,
+        /// How many digits it has.
+        length: CodeLength,
+        /// The version of the master key that derives it.
+        key_version: u8,
     },
 }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::chain::{OtpChannel, TryStatus};
 use super::fields;
-use crate::{Phone, RequestId, Timestamp};
+use crate::{ContactId, Phone, RequestId, Timestamp};
 
 /// What is known of a request beside its own fields. Every event and row about it shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -21,9 +22,66 @@ pub struct OtpNotes {
     /// What its sender keeps with it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
+    /// Who sent the code, of one that its person sends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub contact_id: Option<ContactId>,
+    /// What is not shown in events.
+    #[serde(rename = "_", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(ignore))]
+    pub own: Option<Box<OtpOwnNotes>>,
+}
+
+/// What Postrider itself notes of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OtpOwnNotes {
+    /// The languages that it uses, where its sender asked for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub languages: Option<OtpLanguages>,
+    /// Whether its person sends the code.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inbound: bool,
+    /// What became of its tries by its end, where it went over several channels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tries: Vec<OtpTry>,
+}
+
+/// One try to bring a code to its person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtpTry {
+    /// Which one, from 1.
+    pub step: u8,
+    /// Over which channel.
+    pub channel: OtpChannel,
+    /// What became of it.
+    pub status: TryStatus,
+    /// The channel's error code, if it gave one.
+    pub error: Option<u32>,
+    /// What it costs; 0 once that was given back.
+    pub price: u64,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When the chain went on from it, or came to its end.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// The languages of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtpLanguages {
+    /// That of the template of messages.
+    pub template: Box<str>,
+    /// That of SMS and mails.
+    pub text: Box<str>,
 }
 
 impl OtpNotes {
+    /// What is shown in events, as a JSON object; `None` when that is nothing.
+    #[must_use]
+    pub fn shown(&self) -> Option<Box<str>> {
+        Self { own: None, ..self.clone() }.to_json()
+    }
+
     /// As a JSON object; `None` when nothing is noted.
     #[must_use]
     pub fn to_json(&self) -> Option<Box<str>> {
@@ -77,6 +135,13 @@ pub struct OtpData {
     #[serde(serialize_with = "fields::text")]
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub phone: Phone,
+    /// The channel that delivered it, of a request with a chain: `messaging`, `sms` or `email`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<&'static str>,
+    /// Who sent the code, in `otp.verified` of one that its person sends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub contact_id: Option<ContactId>,
     /// True for a request to a test phone; left out of others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub test: Option<bool>,
@@ -92,7 +157,15 @@ impl OtpData {
     /// A request of which nothing else is noted.
     #[must_use]
     pub const fn of(request_id: RequestId, phone: Phone) -> Self {
-        Self { request_id, phone, test: None, reference: None, metadata: None }
+        Self {
+            request_id,
+            phone,
+            channel: None,
+            contact_id: None,
+            test: None,
+            reference: None,
+            metadata: None,
+        }
     }
 }
 
@@ -137,4 +210,63 @@ pub struct OtpPumpingData {
     pub hour: Timestamp,
     /// Whether more are refused.
     pub refused: bool,
+}
+
+/// A step of a request begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct OtpTryStartedData {
+    /// The request.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub request_id: RequestId,
+    /// Where the code goes, in E.164.
+    #[serde(serialize_with = "fields::text")]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub phone: Phone,
+    /// Which of the request's tries, from 1.
+    pub step: u8,
+    /// `messaging`, `sms` or `email`.
+    pub channel: &'static str,
+    /// True for a request to a test phone; left out of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub test: Option<bool>,
+    /// What its sender calls it; left out where that is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// What its sender keeps with it; left out where that is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
+}
+
+/// A step of a request is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct OtpTryEndedData {
+    /// The request.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub request_id: RequestId,
+    /// Where the code goes, in E.164.
+    #[serde(serialize_with = "fields::text")]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub phone: Phone,
+    /// Which of the request's tries, from 1.
+    pub step: u8,
+    /// `messaging`, `sms` or `email`.
+    pub channel: &'static str,
+    /// What is known of it: `queued`, `sent`, `delivered`, `read`, `failed`, `unknown` or
+    /// `skipped`.
+    pub status: &'static str,
+    /// The channel's own error code, where it gave one.
+    pub error_code: Option<u32>,
+    /// The channel of the step that begins now; null at the end.
+    pub next: Option<&'static str>,
+    /// True for a request to a test phone; left out of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub test: Option<bool>,
+    /// What its sender calls it; left out where that is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// What its sender keeps with it; left out where that is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
 }

@@ -12,7 +12,9 @@ use super::contact::{ContactData, ContactMergedData, OptedInData, OptedOutData};
 use super::conversation::ConversationData;
 use super::message::{MessageData, MessageReceivedData};
 use super::number::{ChannelErrorData, ChannelIgnoredData, NumberData, NumberStoppedData};
-use super::otp::{OtpData, OtpFailedData, OtpPumpingData, OtpSentData};
+use super::otp::{
+    OtpData, OtpFailedData, OtpPumpingData, OtpSentData, OtpTryEndedData, OtpTryStartedData,
+};
 use super::template::TemplateStatusData;
 use super::webhook::{WebhookData, WebhookDisabledData};
 
@@ -258,6 +260,10 @@ event_types! {
         "nothing was taken from items of callbacks; at most one a minute, number, field and reason";
     kind 30: OtpCancelled(OtpData) of [phone],
         "otp.cancelled", "its sender has cancelled the request; its code is of no use any more";
+    kind 31: OtpTryStarted(OtpTryStartedData) of [phone],
+        "otp.try_started", "a step of a request with several channels begins";
+    kind 32: OtpTryEnded(OtpTryEndedData) of [phone],
+        "otp.try_ended", "a step of a request with several channels is over";
 }
 
 #[cfg(test)]

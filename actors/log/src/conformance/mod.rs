@@ -1,5 +1,13 @@
 //! The contract of every log, as one suite that each of them runs.
 
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::panic,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "these are tests, also of logs in other crates"
+)]
+
 mod reading;
 mod writing;
 
@@ -7,15 +15,15 @@ use std::sync::Arc;
 
 use crate::Log;
 
-pub(crate) use reading::*;
-pub(crate) use writing::*;
+pub use reading::*;
+pub use writing::*;
 
 /// The entries' bound of the logs under test.
-pub(crate) const ENTRY_BYTES_MAX: usize = 2_000;
+pub const ENTRY_BYTES_MAX: usize = 2_000;
 
 /// What an append leaves behind that fails with an unknown outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     Lost,
     Kept,
     /// Its first bytes, which are whole entries.
@@ -25,7 +33,7 @@ pub(crate) enum Outcome {
 }
 
 /// A log under test, with entries of at most [`ENTRY_BYTES_MAX`].
-pub(crate) trait Subject {
+pub trait Subject {
     /// Opens the log as a new process does. The handles from before are dropped.
     fn open(&mut self) -> Arc<dyn Log>;
 
@@ -37,9 +45,10 @@ pub(crate) trait Subject {
 }
 
 /// Runs the suite: `log_contract!(name, subject)` makes a module of tests.
+#[macro_export]
 macro_rules! log_contract {
     ($name:ident, $subject:expr) => {
-        $crate::conformance::log_contract!(@tests $name, $subject;
+        $crate::log_contract!(@tests $name, $subject;
             a_new_log_is_empty
             what_was_appended_is_read_back
             entries_are_chained_without_gaps
@@ -74,4 +83,4 @@ macro_rules! log_contract {
         }
     };
 }
-pub(crate) use log_contract;
+pub use crate::log_contract;

@@ -6,7 +6,7 @@ use super::Subject;
 use crate::testing::*;
 use crate::*;
 
-pub(crate) fn a_new_log_is_empty(subject: &mut dyn Subject) {
+pub fn a_new_log_is_empty(subject: &mut dyn Subject) {
     let log = subject.open();
     let tail = log.tail().unwrap();
     assert_eq!((log.id(), tail.log), (ID, ID));
@@ -19,7 +19,7 @@ pub(crate) fn a_new_log_is_empty(subject: &mut dyn Subject) {
     assert_eq!(log.tail().unwrap().first, Position(1));
 }
 
-pub(crate) fn what_was_appended_is_read_back(subject: &mut dyn Subject) {
+pub fn what_was_appended_is_read_back(subject: &mut dyn Subject) {
     let log = subject.open();
     claimed(&*log);
     let written = [&b""[..], b"one", &[0; 700], &[0xff; 1500], b"gLRP\0\0PRLG"];
@@ -35,7 +35,7 @@ pub(crate) fn what_was_appended_is_read_back(subject: &mut dyn Subject) {
     assert_eq!(bodies(&*subject.open()), written);
 }
 
-pub(crate) fn entries_are_chained_without_gaps(subject: &mut dyn Subject) {
+pub fn entries_are_chained_without_gaps(subject: &mut dyn Subject) {
     for _ in 0..3 {
         let log = subject.open();
         claimed(&*log);
@@ -54,7 +54,7 @@ pub(crate) fn entries_are_chained_without_gaps(subject: &mut dyn Subject) {
     assert_eq!(tail.header, Some(last.header));
 }
 
-pub(crate) fn a_large_commit_is_split_and_joined(subject: &mut dyn Subject) {
+pub fn a_large_commit_is_split_and_joined(subject: &mut dyn Subject) {
     let log = subject.open();
     claimed(&*log);
     let large: Vec<u8> = (0..7_000_u32).map(|at| (at % 251) as u8).collect();
@@ -69,7 +69,7 @@ pub(crate) fn a_large_commit_is_split_and_joined(subject: &mut dyn Subject) {
     assert!(matches!(within, Err(LogError::Failed(_))), "{within:?}");
 }
 
-pub(crate) fn the_end_is_the_same_after_opening_again(subject: &mut dyn Subject) {
+pub fn the_end_is_the_same_after_opening_again(subject: &mut dyn Subject) {
     let mut log = subject.open();
     claimed(&*log);
     for index in 0..40_usize {
@@ -85,7 +85,7 @@ pub(crate) fn the_end_is_the_same_after_opening_again(subject: &mut dyn Subject)
     }
 }
 
-pub(crate) fn trimming_keeps_the_rest_and_the_numbers(subject: &mut dyn Subject) {
+pub fn trimming_keeps_the_rest_and_the_numbers(subject: &mut dyn Subject) {
     let log = subject.open();
     claimed(&*log);
     for _ in 0..60 {
@@ -122,7 +122,7 @@ pub(crate) fn trimming_keeps_the_rest_and_the_numbers(subject: &mut dyn Subject)
     assert_eq!(bodies(&*log).last().unwrap(), "behind");
 }
 
-pub(crate) fn reads_go_on_while_others_append(subject: &mut dyn Subject) {
+pub fn reads_go_on_while_others_append(subject: &mut dyn Subject) {
     let log = subject.open();
     claimed(&*log);
     std::thread::scope(|scope| {
@@ -147,7 +147,7 @@ pub(crate) fn reads_go_on_while_others_append(subject: &mut dyn Subject) {
     assert_eq!(log.tail().unwrap().last, Position(201));
 }
 
-pub(crate) fn bytes_are_counted_from_a_position(subject: &mut dyn Subject) {
+pub fn bytes_are_counted_from_a_position(subject: &mut dyn Subject) {
     let log = subject.open();
     claimed(&*log);
     for _ in 0..100 {
@@ -161,7 +161,7 @@ pub(crate) fn bytes_are_counted_from_a_position(subject: &mut dyn Subject) {
     assert!((1..=101).all(|after| count(after) <= count(after - 1)));
 }
 
-pub(crate) fn a_read_can_stop_and_begin_behind_the_end(subject: &mut dyn Subject) {
+pub fn a_read_can_stop_and_begin_behind_the_end(subject: &mut dyn Subject) {
     let log = subject.open();
     claimed(&*log);
     for _ in 0..30 {
@@ -180,7 +180,7 @@ pub(crate) fn a_read_can_stop_and_begin_behind_the_end(subject: &mut dyn Subject
     assert!(matches!(try_entries(&*log, Position::START), Err(LogError::Trimmed { .. })));
 }
 
-pub(crate) fn a_closed_log_refuses_and_opens_again(subject: &mut dyn Subject) {
+pub fn a_closed_log_refuses_and_opens_again(subject: &mut dyn Subject) {
     let log = subject.open();
     claimed(&*log);
     append(&*log, b"one");
@@ -198,7 +198,7 @@ pub(crate) fn a_closed_log_refuses_and_opens_again(subject: &mut dyn Subject) {
     assert_eq!(bodies(&*subject.open()), ["one", "two"]);
 }
 
-pub(crate) fn a_witness_finds_what_is_lost(subject: &mut dyn Subject) {
+pub fn a_witness_finds_what_is_lost(subject: &mut dyn Subject) {
     let log = subject.open();
     let none = Mark { position: Position::START, epoch: 0, hash: EntryHash::NONE };
     assert_eq!(check_witness(&*log, &none), Ok(Witness::Fits));

@@ -6,7 +6,7 @@ use super::{ENTRY_BYTES_MAX, Outcome, Subject};
 use crate::testing::*;
 use crate::*;
 
-pub(crate) fn a_position_that_is_taken_shows_who_has_it(subject: &mut dyn Subject) {
+pub fn a_position_that_is_taken_shows_who_has_it(subject: &mut dyn Subject) {
     let log = subject.open();
     claimed(&*log);
     let (at, first) = group(&*log, b"first");
@@ -23,7 +23,7 @@ pub(crate) fn a_position_that_is_taken_shows_who_has_it(subject: &mut dyn Subjec
     append(&*log, b"the log still works");
 }
 
-pub(crate) fn a_position_behind_the_next_is_refused(subject: &mut dyn Subject) {
+pub fn a_position_behind_the_next_is_refused(subject: &mut dyn Subject) {
     let log = subject.open();
     let tail = claimed(&*log);
     for (at, position) in [(4, 4), (3, 3), (2, 3), (3, 2)] {
@@ -35,7 +35,7 @@ pub(crate) fn a_position_behind_the_next_is_refused(subject: &mut dyn Subject) {
     assert_eq!(log.tail(), Ok(tail));
 }
 
-pub(crate) fn of_two_writers_one_wins_each_position(subject: &mut dyn Subject) {
+pub fn of_two_writers_one_wins_each_position(subject: &mut dyn Subject) {
     const ROUNDS: u64 = 1_000;
     let log = subject.open();
     claimed(&*log);
@@ -65,7 +65,7 @@ pub(crate) fn of_two_writers_one_wins_each_position(subject: &mut dyn Subject) {
     assert_eq!(written.iter().filter(|body| body[..] == [1]).count() as u64, one);
 }
 
-pub(crate) fn an_unknown_outcome_is_settled_by_the_entry(subject: &mut dyn Subject) {
+pub fn an_unknown_outcome_is_settled_by_the_entry(subject: &mut dyn Subject) {
     for outcome in [Outcome::Lost, Outcome::Kept] {
         let log = subject.open();
         claimed(&*log);
@@ -87,7 +87,7 @@ pub(crate) fn an_unknown_outcome_is_settled_by_the_entry(subject: &mut dyn Subje
     }
 }
 
-pub(crate) fn a_commit_without_its_last_part_is_void(subject: &mut dyn Subject) {
+pub fn a_commit_without_its_last_part_is_void(subject: &mut dyn Subject) {
     for kept in 1..=3 {
         let log = subject.open();
         claimed(&*log);
@@ -111,7 +111,7 @@ pub(crate) fn a_commit_without_its_last_part_is_void(subject: &mut dyn Subject) 
     }
 }
 
-pub(crate) fn what_is_too_large_is_refused(subject: &mut dyn Subject) {
+pub fn what_is_too_large_is_refused(subject: &mut dyn Subject) {
     let log = subject.open();
     let tail = claimed(&*log);
     assert_eq!(log.entry_bytes_max(), ENTRY_BYTES_MAX);
@@ -128,7 +128,7 @@ pub(crate) fn what_is_too_large_is_refused(subject: &mut dyn Subject) {
     assert_eq!(bodies(&*log), [exact]);
 }
 
-pub(crate) fn a_writer_must_claim_after_opening(subject: &mut dyn Subject) {
+pub fn a_writer_must_claim_after_opening(subject: &mut dyn Subject) {
     let log = subject.open();
     let (at, entries) = group(&*log, b"without a claim");
     assert!(matches!(log.append(at, &entries), Err(AppendError::Refused(_))));
@@ -143,7 +143,7 @@ pub(crate) fn a_writer_must_claim_after_opening(subject: &mut dyn Subject) {
     assert_eq!(bodies(&*log), ["with one", "with one"]);
 }
 
-pub(crate) fn a_writer_that_was_replaced_is_refused(subject: &mut dyn Subject) {
+pub fn a_writer_that_was_replaced_is_refused(subject: &mut dyn Subject) {
     let log = subject.open();
     claimed(&*log);
     append(&*log, b"one");
@@ -168,7 +168,7 @@ pub(crate) fn a_writer_that_was_replaced_is_refused(subject: &mut dyn Subject) {
     assert_eq!(log.tail(), Ok(new));
 }
 
-pub(crate) fn what_belongs_elsewhere_is_refused(subject: &mut dyn Subject) {
+pub fn what_belongs_elsewhere_is_refused(subject: &mut dyn Subject) {
     let log = subject.open();
     let tail = claimed(&*log);
     let next = tail.next(tail.epoch);
@@ -186,7 +186,7 @@ pub(crate) fn what_belongs_elsewhere_is_refused(subject: &mut dyn Subject) {
     assert_eq!(log.tail(), Ok(tail));
 }
 
-pub(crate) fn entries_of_two_commits_are_refused(subject: &mut dyn Subject) {
+pub fn entries_of_two_commits_are_refused(subject: &mut dyn Subject) {
     let log = subject.open();
     let tail = claimed(&*log);
     let (at, mut both) = group(&*log, b"one");
@@ -200,7 +200,7 @@ pub(crate) fn entries_of_two_commits_are_refused(subject: &mut dyn Subject) {
     assert_eq!(log.tail(), Ok(tail));
 }
 
-pub(crate) fn a_changed_byte_is_refused(subject: &mut dyn Subject) {
+pub fn a_changed_byte_is_refused(subject: &mut dyn Subject) {
     let log = subject.open();
     let tail = claimed(&*log);
     let (at, entries) = group(&*log, b"body");
@@ -214,7 +214,7 @@ pub(crate) fn a_changed_byte_is_refused(subject: &mut dyn Subject) {
     log.append(at, &entries).unwrap();
 }
 
-pub(crate) fn reopening_a_log_that_works_changes_nothing(subject: &mut dyn Subject) {
+pub fn reopening_a_log_that_works_changes_nothing(subject: &mut dyn Subject) {
     let log = subject.open();
     claimed(&*log);
     append(&*log, b"one");

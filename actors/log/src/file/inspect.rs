@@ -82,6 +82,19 @@ impl StoppedLog {
     /// # Errors
     /// [`LogError::Failed`] when a file cannot be read at all.
     pub fn inspect(&self, visit: VisitEntry<'_>) -> Result<Inspection, LogError> {
+        self.inspect_while(visit, &|| true)
+    }
+
+    /// The same, but no further segment is read once `goes_on` says so. What was found is then of
+    /// the segments before it.
+    ///
+    /// # Errors
+    /// [`LogError::Failed`] when a file cannot be read at all.
+    pub fn inspect_while(
+        &self,
+        visit: VisitEntry<'_>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Inspection, LogError> {
         let failed = |error: io::Error| LogError::Failed(format!("log/ cannot be read: {error}"));
         let mut found = Inspection::default();
         let (mut firsts, names) = (Vec::new(), self.disk.list().map_err(failed)?);
@@ -98,6 +111,9 @@ impl StoppedLog {
         let opened: Vec<_> = firsts.iter().map(|first| open_segment(&*self.disk, *first)).collect();
         let mut hash = None;
         for (index, &first) in firsts.iter().enumerate() {
+            if !goes_on() {
+                return Ok(found);
+            }
             let next = opened.get(index + 1).map(|next| match next {
                 // What is missing between them may have been the end of this one.
                 Ok(next) if next.header.segment_before != first => None,

@@ -4,6 +4,7 @@ mod claims;
 mod figures;
 mod rest;
 mod sending;
+mod span;
 mod state;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use postrider_domain::{BroadcastId, NumberId, RequestId, WorkspaceId};
 use postrider_runtime::clock::{Clock, Stopwatch};
 use postrider_runtime::flow::{Rate, TokenBucket};
 use postrider_runtime::hold::Hold;
+use postrider_runtime::trace::Traces;
 
 use crate::connections::Connections;
 use crate::entry::NumberSlot;
@@ -37,6 +39,7 @@ pub(crate) struct NumberActor {
     pub(crate) workspace: WorkspaceId,
     pub(crate) clock: Clock,
     pub(crate) hold: Hold,
+    pub(crate) traces: Traces,
     pub(crate) connections: Arc<Connections>,
     pub(crate) reporter: Arc<Reporter>,
     pub(crate) outcomes: Arc<OutcomeCounts>,

@@ -6,14 +6,14 @@ use std::time::Duration;
 use ractor::ActorRef;
 
 use postrider_channel::outcome::FinalOutcome;
-use postrider_channel::{AttemptOutcome, Failure, FailureClass, Lane, Throttle, Trouble};
+use postrider_channel::{AttemptOutcome, Failure, FailureClass, Lane, Origin, Throttle, Trouble};
 use postrider_domain::{PartyNames, Timestamp};
 use postrider_runtime::clock::Stopwatch;
 use postrider_runtime::flow::{Backoff, Passage, Trip, jittered};
 use postrider_runtime::random;
 
 use super::state::State;
-use super::{NumberActor, figures};
+use super::{NumberActor, figures, span};
 use crate::message::NumberMessage;
 use crate::notices::{NumberNotice, Recipient};
 use crate::panic_guard::GuardedCall;
@@ -131,14 +131,19 @@ impl NumberActor {
         state: &mut State,
     ) {
         attempt.connection = state.connection;
+        let span = span::begin(self, &attempt);
         match GuardedCall::start(state.connected.channel.as_ref(), attempt.message.clone()) {
-            Ok(outcome) => self.handle_outcome(attempt, outcome, state),
+            Ok(outcome) => {
+                span::end(span, &outcome);
+                self.handle_outcome(attempt, outcome, state);
+            }
             Err(sending) => {
                 let watch = Stopwatch::start();
                 state.in_flight.push(attempt.message.origin);
                 let myself = myself.clone();
                 drop(tokio::spawn(async move {
                     let outcome = sending.await;
+                    span::end(span, &outcome);
                     // If the actor has died, everything is dispatched again to its successor.
                     drop(myself.cast(NumberMessage::Done(Box::new(attempt), watch, outcome)));
                 }));
@@ -227,7 +232,11 @@ impl NumberActor {
         let shared = [&*state.connected.app_pause, &*state.connected.account_pause];
         shared.into_iter().chain([&state.pause]).for_each(Pause::accepted);
         self.channel_answered(trial, state);
-        state.ledger.sent(self.clock.now());
+        let now = self.clock.now();
+        state.ledger.sent(now);
+        if !matches!(attempt.message.origin, Origin::Otp { .. }) {
+            self.slot.accepted.note(now);
+        }
         self.finish(attempt, FinalOutcome::Sent, state);
     }
 
@@ -376,12 +385,6 @@ impl State {
         };
         let ready_at = self.rate_limit.ready_at_leaving(reserve);
         (ready_at > now).then_some(Some(ready_at))
-    }
-
-    /// Until when the provider asked for a pause of the number, its account or its app.
-    pub(super) fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
-        let pauses = [&*self.connected.app_pause, &*self.connected.account_pause, &self.pause];
-        pauses.iter().filter_map(|pause| pause.until(now)).max()
     }
 
     /// Keeps a message whose recipient is throttled, without a claim. Returns it if it may be sent.

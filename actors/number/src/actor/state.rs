@@ -116,6 +116,12 @@ impl State {
         self.reservations.extend(handed.place);
     }
 
+    /// Until when the provider asked for a pause of the number, its account or its app.
+    pub(super) fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let pauses = [&*self.connected.app_pause, &*self.connected.account_pause, &self.pause];
+        pauses.iter().filter_map(|pause| pause.until(now)).max()
+    }
+
     /// Queues a message again at its old place, without a claim.
     pub(super) fn requeue(&mut self, mut attempt: Attempt) {
         self.release(&mut attempt);

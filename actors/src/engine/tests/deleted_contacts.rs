@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::{MailOptions, MailTls, MessageContent, SendMessageError};
 use postrider_channel::callback::{Callback, Progress, StatusUpdate};
 use postrider_channel::email::inbound::InboundMail;
-use postrider_domain::{Email, MessageId, NumberId};
+use postrider_domain::{ActorKind, AuditActor, Email, MessageId, NumberId};
 use postrider_store::hooked::{Hook, Hooked};
 use postrider_store::{Direction, Keep, MemoryStore, Table};
 use postrider_workspace::email;
@@ -50,6 +50,12 @@ async fn begin(store: &CrashingStore) -> (Engine, Workspace, NumberId) {
     let message = send(&acme, phone(1)).await;
     acme.receive(number, known_as(message, Progress::Delivered)).await.unwrap();
     acme.receive(number, wrote(phone(2), "other name", START)).await.unwrap();
+    // Notes go with it, more of them than one slice takes.
+    let id = acme.conversations(Default::default(), 0, 9).await.unwrap().conversations[0].0.id;
+    for at in 0..300 {
+        let author = AuditActor::of_kind(ActorKind::User);
+        acme.add_note(id, format!("note {at}"), author).await.unwrap();
+    }
     (engine, acme, number)
 }
 
@@ -165,6 +171,10 @@ async fn what_was_deleted_is_not_looked_through_again() {
         let (of_messages, of_gone): (Vec<_>, Vec<_>) =
             scans[found..].iter().partition(is_of_messages);
         assert_eq!(of_messages.len(), 4, "three parts, and then none");
+        // For notes it looks once, and finds none.
+        let (of_notes, of_gone): (Vec<_>, Vec<_>) =
+            of_gone.into_iter().partition(|scan| scan.0.starts_with(b"acme\0t"));
+        assert_eq!(of_notes.len(), 1, "{of_notes:?}");
         assert!(of_gone.iter().all(|(_, from)| from.is_some()), "{of_gone:?}");
         assert!(of_messages[1..].iter().all(|(_, from)| from.is_some()), "{of_messages:?}");
     }

@@ -178,6 +178,9 @@ impl Model {
             SendOtpError::Template(_) => panic!("no template is needed"),
             SendOtpError::DestinationBlocked => panic!("every destination is allowed"),
             SendOtpError::CallerLimit { .. } => panic!("no caller is named"),
+            SendOtpError::ChannelNotConfigured(_)
+            | SendOtpError::EmailMissing
+            | SendOtpError::NoEmail => panic!("no channel is named"),
             SendOtpError::InsufficientCredits { available, .. } => assert_eq!(*available, 0),
             SendOtpError::Unavailable(_) => self.sent(now, phone, false),
         }
@@ -235,6 +238,7 @@ impl Model {
                 request.verified = Truth::Yes;
             }
             VerifyOtpError::Cancelled => panic!("nothing is cancelled"),
+            VerifyOtpError::InboundOnly => panic!("nobody writes a code to us"),
             VerifyOtpError::Unavailable(_) => {}
         }
     }

@@ -19,7 +19,7 @@ struct Receiver(Arc<AtomicUsize>);
 impl Post for Receiver {
     fn post<'a>(&'a self, _: &'a str, _: HeaderMap, _: Vec<u8>, _: Timestamp) -> Posting<'a> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        let answer = Answer::Status { status: 200, retry_after: None, excerpt: None };
+        let answer = Answer::Status { status: 200, retry_after: None, excerpt: None, text: None };
         Box::pin(async move { answer })
     }
 }

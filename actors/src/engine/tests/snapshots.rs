@@ -215,7 +215,8 @@ async fn goes_on_beside_it(dir: &TempDir, kept: usize, first: u64) {
 async fn the_journal_of_a_damaged_workspace_is_not_let_go() {
     let dir = tempfile::tempdir().unwrap();
     {
-        let (store, _) = crate::engine::disk::open(dir.path(), SEGMENT_BYTES).unwrap();
+        let (store, _) =
+            crate::engine::disk::open(dir.path(), SEGMENT_BYTES, &Default::default()).unwrap();
         store.begin_epoch().unwrap();
         break_a_workspace(&store);
     }
@@ -230,7 +231,8 @@ async fn a_damaged_workspace_of_an_earlier_format_is_kept_as_it_is() {
         let store = FjallStore::open(&dir.path().join("store"), Default::default()).unwrap();
         break_a_workspace(&store);
     }
-    let (store, snapshots) = crate::engine::disk::open(dir.path(), SEGMENT_BYTES).unwrap();
+    let (store, snapshots) =
+        crate::engine::disk::open(dir.path(), SEGMENT_BYTES, &Default::default()).unwrap();
     assert_eq!(snapshots.load().unwrap().entries, [(id("broken"), vec![0xff; 10])]);
     drop(store);
     goes_on_beside_it(&dir, 1, 2).await;

@@ -10,6 +10,7 @@ use super::*;
 use crate::{DisabledReason, WebhookChange, WebhookInfo, WebhookSettings};
 use postrider_store::{Change, Group, Table};
 use postrider_webhook::client::{Answer, Post, Posting};
+use postrider_webhook::exchanges::AnswerText;
 use postrider_webhook::records;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -21,6 +22,8 @@ struct Script {
     /// How long an answer takes.
     takes: Duration,
     ids: Mutex<Vec<String>>,
+    /// The signature of the newest request, and its body.
+    newest: Mutex<(String, Vec<u8>)>,
     under_way: AtomicUsize,
     most: AtomicUsize,
 }
@@ -42,18 +45,22 @@ impl Post for Receiver {
         &'a self,
         _url: &'a str,
         headers: HeaderMap,
-        _body: Vec<u8>,
+        body: Vec<u8>,
         _real_now: Timestamp,
     ) -> Posting<'a> {
         Box::pin(async move {
             let script = &self.0;
             script.ids.lock().push(headers["webhook-id"].to_str().unwrap().to_owned());
+            let signature = headers["webhook-signature"].to_str().unwrap().to_owned();
+            *script.newest.lock() = (signature, body);
             let now = script.under_way.fetch_add(1, Ordering::Relaxed) + 1;
             script.most.fetch_max(now, Ordering::Relaxed);
             tokio::time::sleep(script.takes).await;
             script.under_way.fetch_sub(1, Ordering::Relaxed);
             let status = script.status.load(Ordering::Relaxed);
-            Answer::Status { status, retry_after: None, excerpt: None }
+            let headers = vec![("x-trace".to_owned(), "7".to_owned())];
+            let text = Some(Box::new(AnswerText { headers, body: "noted".to_owned() }));
+            Answer::Status { status, retry_after: None, excerpt: Some("no".to_owned()), text }
         })
     }
 }
@@ -129,6 +136,38 @@ impl Rig {
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(self.script.tries(), count);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_is_shown_with_its_request_and_its_answer() {
+    let store = CrashingStore::new();
+    let (engine, script) = start(options(store.clone(), START), 500, Duration::ZERO).await;
+    let acme = workspace(&engine, "acme", 10).await;
+    let (webhook, _) = acme.create_webhook(settings()).await.unwrap();
+    acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
+    let rows = async |acme: &Workspace| acme.webhook_deliveries(webhook.id).await.unwrap();
+    until("the try is recorded", async || rows(&acme).await.len() == 1).await;
+    let (row, (signature, body)) = (rows(&acme).await.remove(0), script.newest.lock().clone());
+    let shown = acme.webhook_delivery(webhook.id, row.id).await.unwrap().unwrap();
+    let of = |half: &crate::ExchangeHalf, name: &str| {
+        half.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    };
+    let (request, answer) = (shown.request.unwrap(), shown.answer.unwrap());
+    assert_eq!(of(&request, "webhook-signature"), Some(signature));
+    assert_eq!(request.body.unwrap().as_bytes(), body);
+    assert_eq!(
+        (of(&answer, "x-trace").as_deref(), answer.body.as_deref()),
+        (Some("7"), Some("noted"))
+    );
+    engine.shutdown(LONG).await.unwrap();
+    let (engine, _script) = start(options(store, START), 200, Duration::ZERO).await;
+    let acme = engine.workspace(&id("acme")).unwrap();
+    let shown = acme.webhook_delivery(webhook.id, row.id).await.unwrap().unwrap();
+    let (request, answer) = (shown.request.unwrap(), shown.answer.unwrap());
+    assert_eq!(of(&request, "webhook-signature"), None, "it was in memory only");
+    assert_eq!(of(&request, "webhook-id"), row.event_id.map(|id| id.to_string()));
+    assert_eq!(request.body.unwrap().as_bytes(), body, "it is made of the event");
+    assert_eq!((answer.headers.len(), answer.body.as_deref()), (0, Some("no")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,6 +25,7 @@
 //! records, workspaces and states (u64 each), and the SHA-256 of all bytes before the block.
 
 mod reader;
+mod whole;
 mod writer;
 
 #[cfg(test)]
@@ -35,6 +36,7 @@ use std::io;
 use postrider_log::{LogId, Mark};
 
 pub use reader::{ArchiveReader, Row};
+pub use whole::{WriteArchiveError, write_archive};
 pub use writer::ArchiveWriter;
 
 const MAGIC: [u8; 4] = *b"PRAR";

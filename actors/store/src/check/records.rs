@@ -8,8 +8,8 @@ use crate::directory::{DirectoryError, STORE, VIEW};
 use crate::fjall::{FjallStore, FjallView};
 use crate::{Direction, Log, MarkedView, Position, StoreError, Table, View, snapshot};
 
-const COST: &str = "what needs it fails, and the server may not start; restore a backup, or, where \
-                    the log begins at 1, `postrider repair` builds the view anew";
+const COST: &str = "what needs it fails; a start builds the view anew where a whole checkpoint and \
+                    the log lead to it, or a log that begins at 1; otherwise restore a backup";
 
 /// Opens the view, if it can be opened.
 pub(super) fn open(
@@ -91,5 +91,6 @@ pub(super) fn of_format_1(dir: &Path) -> Result<DirectoryCheck, DirectoryError> 
         let position: Position = generation.position;
         problems.push(Problem { position: Some(position), ..problem });
     }
-    Ok(DirectoryCheck { format: 1, log: None, view, snapshots, deep: None, problems })
+    let checkpoints = Vec::new();
+    Ok(DirectoryCheck { format: 1, log: None, view, checkpoints, snapshots, deep: None, problems })
 }

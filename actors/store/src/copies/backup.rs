@@ -175,9 +175,32 @@ impl BackupDir {
 
     fn list(&mut self, manifest: Manifest) -> Result<(), CopyError> {
         manifest.write(&self.dir)?;
+        self.remove_unlisted(&manifest)?;
         self.manifest = Some(manifest);
         Ok(())
     }
+
+    /// Removes what runs that were interrupted left. The list that does not name it is durable.
+    fn remove_unlisted(&self, manifest: &Manifest) -> Result<(), CopyError> {
+        let io = |error: std::io::Error| CopyError::io(&self.dir, &error);
+        for entry in fs::read_dir(&self.dir).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let mut parts = manifest.archives.iter().chain(&manifest.log);
+            if is_made_by_a_run(&name) && parts.all(|part| part.file != name) {
+                fs::remove_file(entry.path()).map_err(io)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a run gives a file this name, with a position in 20 digits or until it has one.
+fn is_made_by_a_run(name: &str) -> bool {
+    let stem = name.strip_suffix(".archive").or_else(|| name.strip_suffix(".log"));
+    stem.is_some_and(|stem| stem.len() == 20 && stem.bytes().all(|byte| byte.is_ascii_digit()))
+        || ["new.archive", "new.log", "new.archive.part", "new.log.part"].contains(&name)
 }
 
 /// Fails unless a piece follows a mark.

@@ -6,6 +6,7 @@ use std::path::Path;
 use postrider_log::{LogError, PieceError};
 
 use crate::archive::ArchiveError;
+use crate::checkpoints::CheckpointError;
 use crate::directory::DirectoryError;
 use crate::{SnapshotError, StoreError};
 
@@ -145,12 +146,27 @@ impl From<SnapshotError> for CopyError {
     }
 }
 
+impl From<CheckpointError> for CopyError {
+    fn from(error: CheckpointError) -> Self {
+        let message = error.to_string();
+        match error {
+            CheckpointError::Io { .. } => failed(message),
+            CheckpointError::Archive { source: ArchiveError::Newer { .. }, .. } => {
+                Self::NewerFormat(message)
+            }
+            CheckpointError::Archive { .. } => Self::Damaged(message),
+            CheckpointError::Source(_) | CheckpointError::GivenUp(_) => Self::Io(message),
+        }
+    }
+}
+
 impl From<DirectoryError> for CopyError {
     fn from(error: DirectoryError) -> Self {
         let message = error.to_string();
         match error {
             DirectoryError::Store(error) => error.into(),
             DirectoryError::Snapshot(error) => error.into(),
+            DirectoryError::Checkpoint(error) => error.into(),
             DirectoryError::NewerFormat { .. } => Self::NewerFormat(message),
             DirectoryError::NoSpace { .. } => Self::NoSpace(message),
             DirectoryError::Unclear(_) => Self::Io(message),

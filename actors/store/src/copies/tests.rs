@@ -208,3 +208,25 @@ fn any_damage_of_a_backup_is_found() {
     }
     read(&from).unwrap();
 }
+
+#[test]
+fn what_the_list_does_not_name_goes_once_a_new_list_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = backup(dir.path());
+    let left = ["new.archive.part", "00000000000000000007.archive", "00000000000000000099.log"];
+    for name in left.iter().chain(&["notes.txt", "cron.log"]) {
+        std::fs::write(dir.path().join(name), b"x").unwrap();
+    }
+    let mut again = BackupDir::open(dir.path()).unwrap();
+    add_piece(&mut again, &store).unwrap();
+    assert!(left.iter().all(|name| dir.path().join(name).exists()), "there is no new list");
+    store.commit(Group::new(Some(&frame(6, b"e")), &[put(6)])).unwrap();
+    add_piece(&mut again, &store).unwrap();
+    assert!(left.iter().all(|name| !dir.path().join(name).exists()));
+    for other in ["notes.txt", "cron.log"] {
+        assert!(dir.path().join(other).exists(), "it is somebody else's");
+    }
+    assert_eq!(again.files(), 4);
+    let (_to, _, to) = made();
+    assert_eq!(restore(dir.path(), &to, 6).unwrap().position, Position(6));
+}

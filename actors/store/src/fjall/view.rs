@@ -8,6 +8,7 @@ mod snapshot;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ::fjall::{Keyspace, OwnedWriteBatch, PersistMode, UserValue};
 use parking_lot::Mutex;
@@ -30,6 +31,8 @@ const APPLIED_KEY: &[u8] = b"applied";
 const LOG_KEY: &[u8] = b"log";
 /// The first byte of the values of these keys.
 const VERSION: u8 = 1;
+/// Bytes of keys and values after which what was applied is much: a write of that many is short.
+const WRITE_OUT_BYTES: usize = 1 << 20;
 /// The keyspaces of frames, in a view that was a store before.
 const FRAMES: [&str; 2] = ["journal", "journal-state"];
 
@@ -47,6 +50,8 @@ struct Open {
     /// Held while anything is written. What is applied between a sync and the batch that records
     /// it would look as if it had been synced too.
     order: Mutex<()>,
+    /// Bytes of keys and values that were applied since the system was last told to write them.
+    unwritten: AtomicUsize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -88,6 +93,11 @@ impl FjallView {
         Ok(Self { dir: dir.to_owned(), options, slot })
     }
 
+    /// Whether there is one in `dir`, whatever its state.
+    pub(crate) fn is_there(dir: &Path) -> bool {
+        open::must_exist(dir).is_ok()
+    }
+
     /// Waits until a view that this process closed has ended.
     ///
     /// # Errors
@@ -126,7 +136,8 @@ impl Open {
         let base = Base::open(dir, options)?;
         let state = base.keyspace("state", options, SMALL_BLOCKS)?;
         let marks = Mutex::new(Marks::read(&state)?);
-        Ok(Self { base, state, marks, order: Mutex::default() })
+        let unwritten = AtomicUsize::new(0);
+        Ok(Self { base, state, marks, order: Mutex::default(), unwritten })
     }
 
     fn begin(&self, log: LogId, at: &Mark) -> Result<(), StoreError> {
@@ -147,12 +158,25 @@ impl Open {
         self.put_applied(&mut batch, at);
         batch.commit().map_err(failed)?;
         self.marks.lock().applied = *at;
+        let bytes = |it: &Change| it.key.len() + it.value.as_ref().map_or(0, Vec::len);
+        self.unwritten.fetch_add(changes.iter().map(bytes).sum(), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// A sync of much at once keeps the disk from the log's, for as long as that takes.
+    fn write_out(&self, dir: &Path) -> Result<(), StoreError> {
+        if self.unwritten.load(Ordering::Relaxed) < WRITE_OUT_BYTES {
+            return Ok(());
+        }
+        // Before the write: what comes meanwhile may have been too late for it.
+        self.unwritten.store(0, Ordering::Relaxed);
+        open::sync_newest_log(dir)
     }
 
     /// Nearly all goes to the disk before the lock is taken, so that those who apply wait for what
     /// came meanwhile only.
     fn sync(&self, dir: &Path) -> Result<Position, StoreError> {
+        self.unwritten.store(0, Ordering::Relaxed);
         open::sync_newest_log(dir)?;
         let _in_order = self.order.lock();
         let position = self.marks.lock().applied.position;
@@ -269,6 +293,10 @@ impl MarkedView for FjallView {
         self.handle()?.sync(&self.dir).map_err(|error| self.slot.fail(error))
     }
 
+    fn write_out(&self) -> Result<(), StoreError> {
+        self.handle()?.write_out(&self.dir).map_err(|error| self.slot.fail(error))
+    }
+
     fn synced(&self) -> Result<Position, StoreError> {
         Ok(self.handle()?.marks.lock().synced)
     }
@@ -279,5 +307,30 @@ impl MarkedView for FjallView {
 
     fn reopen(&self) -> Result<(), StoreError> {
         self.slot.reopen(|| Open::database(&self.dir, self.options, Attempts::Many))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::marked::conformance::{LOG, mark};
+
+    #[test]
+    fn much_that_was_applied_is_written_before_the_sync() {
+        let dir = tempfile::tempdir().unwrap();
+        let view = FjallView::open(dir.path(), FjallOptions::default()).unwrap();
+        view.begin(LOG, &Mark::default()).unwrap();
+        let unwritten = || view.handle().unwrap().unwritten.load(Ordering::Relaxed);
+        let half = Change::put(Table::Keys, [1], vec![7; WRITE_OUT_BYTES / 2]);
+        view.apply(&mark(1), std::slice::from_ref(&half)).unwrap();
+        view.write_out().unwrap();
+        assert!(unwritten() > 0, "that little waits for the sync");
+        view.apply(&mark(2), &[half]).unwrap();
+        view.write_out().unwrap();
+        assert_eq!(unwritten(), 0);
+        assert_eq!(view.synced(), Ok(Position::START), "only a sync says what is durable");
+        view.apply(&mark(3), &[Change::put(Table::Keys, [1], [7])]).unwrap();
+        view.sync().unwrap();
+        assert_eq!((unwritten(), view.synced()), (0, Ok(Position(3))));
     }
 }

@@ -1,4 +1,8 @@
 //! The thread that syncs the view.
+//!
+//! Between two syncs it has the view written to the disk in portions: a second's worth at once
+//! would keep the disk from the log for tens of milliseconds, and whoever sends a code waits for
+//! the log.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,6 +17,9 @@ use crate::StoreError;
 /// How often the view is synced. After a power cut so much of the log is replayed.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often it is looked whether there is a portion to be written.
+const STEP: Duration = Duration::from_millis(50);
+
 /// The thread, which runs until it is stopped.
 pub(super) struct Syncing {
     stopping: Arc<(Mutex<bool>, Condvar)>,
@@ -25,8 +32,15 @@ impl Syncing {
         let (inner, stop) = (Arc::clone(inner), Arc::clone(&stopping));
         let thread = std::thread::Builder::new().name("store-view-sync".into());
         let thread = thread.spawn(move || {
+            let mut since_sync = Duration::ZERO;
             while wait(&stop) {
-                inner.see_to_view();
+                since_sync += STEP;
+                if since_sync < INTERVAL {
+                    inner.write_out();
+                } else {
+                    inner.see_to_view();
+                    since_sync = Duration::ZERO;
+                }
             }
         });
         let failed = |error| StoreError::Failed(format!("starting the view's syncs: {error}"));
@@ -43,16 +57,26 @@ impl Syncing {
     }
 }
 
-/// Waits for the next turn. Returns `false` at the end.
+/// Waits for the next step. Returns `false` at the end.
 fn wait(stop: &(Mutex<bool>, Condvar)) -> bool {
     let mut stopping = stop.0.lock();
     if !*stopping {
-        stop.1.wait_for(&mut stopping, INTERVAL);
+        stop.1.wait_for(&mut stopping, STEP);
     }
     !*stopping
 }
 
 impl Inner {
+    /// Has the view written to the disk if it changed much.
+    pub(super) fn write_out(&self) {
+        if self.check().is_ok()
+            && let Err(error) = self.view.write_out()
+        {
+            let error = self.fail(error, true);
+            error!(%error, "the view was not written; it is opened again");
+        }
+    }
+
     /// Syncs the view if it changed, or opens it again after it failed. The writer does that too,
     /// but only once something is written.
     pub(super) fn see_to_view(&self) {

@@ -12,7 +12,7 @@ use postrider_log::{CrashingLog, Fault, FileOptions, Keep, LogId, MemoryFault, M
 
 use super::*;
 use crate::memory::Failing;
-use crate::{MemoryView, Section};
+use crate::{Change, MemoryView, Section};
 
 const ID: LogId = LogId([3; 16]);
 
@@ -174,7 +174,7 @@ fn an_unknown_commit_that_is_in_the_log_is_applied_when_it_is_open_again() {
 
 #[test]
 fn a_view_that_fails_is_hidden_until_it_has_caught_up() {
-    for failing in [Failing::Apply, Failing::Sync] {
+    for failing in [Failing::Apply, Failing::WriteOut, Failing::Sync] {
         let rig = Rig::new();
         rig.commit(1).unwrap();
         rig.view.sync().unwrap();
@@ -182,6 +182,7 @@ fn a_view_that_fails_is_hidden_until_it_has_caught_up() {
         rig.view.fail_next(failing);
         match failing {
             Failing::Apply => drop(rig.commit(3).unwrap_err()),
+            Failing::WriteOut => rig.store.inner.write_out(),
             Failing::Sync => rig.store.inner.see_to_view(),
         }
         assert!(rig.store.get(Table::Keys, &[1]).is_err());

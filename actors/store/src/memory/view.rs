@@ -30,6 +30,8 @@ struct State {
 pub enum Failing {
     /// Applying changes.
     Apply,
+    /// Writing out.
+    WriteOut,
     /// Syncing.
     Sync,
 }
@@ -155,6 +157,10 @@ impl MarkedView for MemoryView {
     fn applied(&self) -> Result<Mark, StoreError> {
         let state = self.0.lock();
         state.check().map(|()| state.shown.applied)
+    }
+
+    fn write_out(&self) -> Result<(), StoreError> {
+        self.0.lock().act(Failing::WriteOut)
     }
 
     fn sync(&self) -> Result<Position, StoreError> {

@@ -6,7 +6,7 @@ use postrider_log::{Inspection, LogError, LogGap, StoppedLog};
 
 use super::RepairError;
 use crate::check::{DirectoryCheck, check};
-use crate::directory::{DirectoryError, LOG};
+use crate::directory::{CHECKPOINTS, DirectoryError, LOG};
 use crate::{Position, StoreError};
 
 /// What a repair keeps, and what it gives up.
@@ -44,7 +44,8 @@ struct Reached {
 /// [`RepairError`]: nothing is wrong, no state can be reached, or it cannot be read.
 pub fn plan(dir: &Path) -> Result<Plan, RepairError> {
     let checked = check(dir, false)?;
-    if checked.problems.is_empty() {
+    // A start needs no checkpoint while the view can be read.
+    if checked.problems.iter().all(|it| it.file.starts_with(CHECKPOINTS)) {
         return Err(RepairError::NotNeeded);
     }
     if checked.format == 1 || !dir.join(LOG).is_dir() {

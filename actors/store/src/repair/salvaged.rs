@@ -1,5 +1,6 @@
 //! What can be read of a damaged directory, as a store that nobody writes.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -28,16 +29,28 @@ fn commits(
     visit: &mut dyn FnMut(&Commit) -> Result<ControlFlow<()>, StoreError>,
 ) -> Result<(), StoreError> {
     let log = StoppedLog::open(&dir.join(LOG))?;
-    let (mut joiner, mut outcome) = (Joiner::default(), Ok(ControlFlow::Continue(())));
-    log.inspect(&mut |entry: &Entry, _, _| {
+    let (mut joiner, mut outcome) = (Joiner::default(), Ok(()));
+    let is_done = Cell::new(false);
+    let mut one = |entry: &Entry, _: &str, _| {
+        if is_done.get() {
+            return;
+        }
+        is_done.set(entry.header.position >= last);
         // A part without its beginning is of a commit that is given up.
         let joined = joiner.push(entry).ok().flatten();
         let wanted = joined.filter(|it| it.position > after && it.position <= last);
-        if let (Some(commit), Ok(ControlFlow::Continue(()))) = (wanted, &outcome) {
-            outcome = visit(&commit);
+        let Some(commit) = wanted else { return };
+        match visit(&commit) {
+            Ok(ControlFlow::Continue(())) => {}
+            Ok(ControlFlow::Break(())) => is_done.set(true),
+            Err(error) => {
+                is_done.set(true);
+                outcome = Err(error);
+            }
         }
-    })?;
-    outcome.map(drop)
+    };
+    log.inspect_while(&mut one, &|| !is_done.get())?;
+    outcome
 }
 
 /// Has a view apply the commits behind `after`, up to `last`.

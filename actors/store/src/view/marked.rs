@@ -61,6 +61,13 @@ pub trait MarkedView: View {
     /// [`StoreError::Failed`] when the disk failed.
     fn sync(&self) -> Result<Position, StoreError>;
 
+    /// Has the system write to the disk what was applied, if that is much by now, so that the next
+    /// sync has little left to write. What is durable is told by the sync only.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when the disk failed.
+    fn write_out(&self) -> Result<(), StoreError>;
+
     /// A lower bound of what survives a power cut.
     ///
     /// # Errors

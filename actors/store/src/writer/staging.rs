@@ -26,9 +26,9 @@ const GROUP_BYTES_MAX: usize = 4 << 20;
 /// A batch of more bytes is bulk, such as an import or a window of a broadcast.
 const BULK_BATCH_BYTES: usize = 8 * 1024;
 /// A group takes more bulk of one subscriber only within this, and the next group takes the rest.
-/// So the commit that everybody waits for stays short, and bulk loses little: writing this much
-/// takes about as long as the fsync.
-const OWNER_BULK_BYTES_MAX: usize = 128 * 1024;
+/// So the commit that everybody waits for stays short, and bulk loses little: writing and applying
+/// this much takes about as long as the fsync.
+const OWNER_BULK_BYTES_MAX: usize = 32 * 1024;
 /// The same for the bulk of all.
 const GROUP_BULK_BYTES_MAX: usize = 4 * OWNER_BULK_BYTES_MAX;
 /// Bytes that each batch counts in addition to its own, so that a queue of empty batches is

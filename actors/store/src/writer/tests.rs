@@ -200,7 +200,7 @@ fn a_group_that_is_used_again_is_empty() {
     let (store, gate) = gated();
     let writer = gate.start(&store, WriterOptions::default());
     let (subscriber, _heard) = subscribe(&writer, "acme");
-    let bytes = vec![7; 60_000];
+    let bytes = vec![7; 16_000];
     subscriber.submit(events(b"0")).unwrap();
     for _ in 0..6 {
         gate.entered.recv().unwrap();
@@ -210,7 +210,7 @@ fn a_group_that_is_used_again_is_empty() {
     }
     drop(gate.permits);
     writer.stop();
-    assert_eq!(journal_of(&*store, "acme").len(), 720_001);
+    assert_eq!(journal_of(&*store, "acme").len(), 192_001);
 }
 
 #[test]

@@ -21,7 +21,6 @@ use crate::entry::{EndpointEntry, EndpointSlot};
 use crate::message::EndpointMessage;
 use crate::request_pool::Permit;
 use crate::services::Services;
-use persist::row;
 pub(crate) use state::EndpointState;
 
 /// Deliveries that are read ahead.
@@ -245,13 +244,13 @@ impl EndpointActor {
             Outcome::Tried(tried) => match tried.failure {
                 None => {
                     state.queue.succeeded(attempt.serial, tried.latency);
-                    state.new_attempts.push(row(&attempt, tried, now, None));
+                    state.new_attempts.push(self.record(&attempt, tried, now, None));
                 }
                 Some(failure) => {
                     let jitter = random::fraction();
                     let Aftermath { next_at, disable } =
                         state.queue.failed(attempt.serial, failure, now, jitter);
-                    state.new_attempts.push(row(&attempt, tried, now, next_at));
+                    state.new_attempts.push(self.record(&attempt, tried, now, next_at));
                     if let Some(reason) = disable {
                         self.disable(myself, reason, state);
                     }

@@ -9,6 +9,7 @@ use postrider_store::{Change, Table};
 use super::{EndpointActor, EndpointState};
 use crate::attempt::Tried;
 use crate::delivery::Attempt;
+use crate::exchanges::ExchangeKey;
 use crate::message::EndpointMessage;
 use crate::records::{self, DeliveryAttempt};
 
@@ -76,26 +77,32 @@ impl EndpointActor {
             drop(myself.cast(EndpointMessage::Flushed(written)));
         }));
     }
-}
 
-/// The record of an attempt; `next` is the moment of the retry, if there is one.
-pub(super) fn row(
-    attempt: &Attempt,
-    tried: Tried,
-    now: Timestamp,
-    next: Option<Timestamp>,
-) -> DeliveryAttempt {
-    DeliveryAttempt {
-        event_id: Some(tried.id),
-        batch_event_ids: tried.batch_ids,
-        forgotten: None,
-        kind: tried.kind.to_owned(),
-        attempt: attempt.failures + 1,
-        status: tried.status,
-        error: tried.error.map(str::to_owned),
-        latency_ms: u64::try_from(tried.latency.as_millis()).unwrap_or(u64::MAX),
-        response: tried.response,
-        at: now,
-        next_retry_at: next,
+    /// The record of an attempt; `next` is the moment of the retry, if there is one. What is only
+    /// remembered of it goes where it is looked up.
+    pub(super) fn record(
+        &self,
+        attempt: &Attempt,
+        tried: Tried,
+        now: Timestamp,
+        next: Option<Timestamp>,
+    ) -> DeliveryAttempt {
+        let webhook = self.slot.id;
+        let number = attempt.failures + 1;
+        let key = ExchangeKey { webhook, event: tried.id, attempt: number, at: now };
+        self.services.exchanges.keep(key, tried.exchange);
+        DeliveryAttempt {
+            event_id: Some(tried.id),
+            batch_event_ids: tried.batch_ids,
+            forgotten: None,
+            kind: tried.kind.to_owned(),
+            attempt: number,
+            status: tried.status,
+            error: tried.error.map(str::to_owned),
+            latency_ms: u64::try_from(tried.latency.as_millis()).unwrap_or(u64::MAX),
+            response: tried.response,
+            at: now,
+            next_retry_at: next,
+        }
     }
 }

@@ -10,6 +10,7 @@ use postrider_store::Table;
 use crate::actor::WorkspaceActor;
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::core::audit::AuditDraft;
+use crate::core::otp::chain_plan::chain_in_force;
 use crate::core::records;
 use crate::core::settings::WorkspaceSettings;
 use crate::mailbox::message::Configure;
@@ -88,6 +89,10 @@ impl WorkspaceActor {
                 state.profile.destinations = destinations;
                 Some(self.profile(state))
             }
+            configure @ (Configure::OtpChannels(_) | Configure::OtpTexts(_)) => {
+                set_ways_of_codes(configure, state);
+                Some(self.profile(state))
+            }
             Configure::Credits(change) => {
                 state.effects.replaces("credits", state.core.credits);
                 state.core.change_credits(change, &mut state.effects)?;
@@ -151,11 +156,29 @@ impl WorkspaceActor {
             prices: state.core.rules.prices,
             destinations: state.core.destinations.clone(),
             otp_template: state.profile.otp_template(),
+            otp_channels: chain_in_force(&state.core),
+            otp_texts: state.profile.otp_texts.clone(),
             numbers: state.numbers.clone(),
             otps: state.core.hot.otps.len(),
             otps_last_hour,
             otps_counted_until,
             contacts_last_minute: self.shared.creations.taken(&self.slot.id, now),
         }
+    }
+}
+
+/// Sets over which channels codes arrive, or what they are written in.
+fn set_ways_of_codes(configure: Configure, state: &mut WorkspaceState) {
+    if let Configure::OtpChannels(steps) = configure {
+        let before = state.profile.otp_channels.iter().map(|step| step.channel.as_str());
+        let before: Vec<_> = before.collect();
+        state.effects.replaces("channels", before);
+        state.core.channels.default.clone_from(&steps);
+        state.profile.otp_channels = steps;
+    } else if let Configure::OtpTexts(texts) = configure {
+        let before: Vec<_> = state.profile.otp_texts.0.keys().cloned().collect();
+        state.effects.replaces("languages", before);
+        state.core.channels.texts = Arc::new(texts.clone());
+        state.profile.otp_texts = texts;
     }
 }

@@ -28,10 +28,12 @@ use postrider_store::GroupNumber;
 
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::core::claims;
-use crate::mailbox::output_gate::{Gate, PendingReply, SharedHeld, refuse};
+use crate::core::otp::types::{OtpSent, SendOtp, SendOtpError};
+use crate::mailbox::output_gate::{Carry, Gate, PendingReply, SharedHeld, refuse};
 use crate::mailbox::release::{Notify, Release};
 use crate::mailbox::slot::{Slot, passivate};
 use crate::messages;
+use crate::otp::{courier, send};
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
@@ -67,7 +69,10 @@ impl LoadedActor for WorkspaceActor {
         };
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(committed));
         let numbers = Arc::clone(&self.shared.numbers);
-        let mut loaded = WorkspaceState::new(loaded, (subscriber, gate), numbers, &self.slot);
+        let (shared, id) = (Arc::downgrade(&self.shared), self.slot.id.clone());
+        let carry: Carry = Arc::new(move |call| courier::begin(shared.clone(), id.clone(), call));
+        let mut loaded =
+            WorkspaceState::new(loaded, (subscriber, gate), (numbers, carry), &self.slot);
         loaded.connect();
         // Of what a predecessor had written, nobody may have been told.
         self.slot.subscribers.log_has_grown(&self.shared.webhooks);
@@ -133,15 +138,14 @@ impl WorkspaceActor {
         let (core, effects) = (&mut state.core, &mut state.effects);
         let held = match message {
             WorkspaceMessage::SendOtp(command, reply) => {
-                let id = random::request_id(core.hot.now());
-                PendingReply::Send(reply, core.send_otp(command, id, down, effects))
+                PendingReply::Send(reply, self.send_otp(command, down, state))
             }
             WorkspaceMessage::VerifyOtp(id, code, reply) => {
                 PendingReply::Verify(reply, core.verify_otp(id, &code, effects))
             }
-            WorkspaceMessage::ResendOtp(id, reply) => {
+            WorkspaceMessage::ResendOtp(id, only, reply) => {
                 let message = MessageId::from_parts(core.hot.now(), random::unique());
-                PendingReply::Resend(reply, core.resend_otp(id, message, down, effects))
+                PendingReply::Resend(reply, core.resend_otp((id, only), message, down, effects))
             }
             WorkspaceMessage::ReadOtp(id, reply) => PendingReply::Read(reply, core.otp(id)),
             WorkspaceMessage::Configure(configure, audit, reply) => {
@@ -222,6 +226,16 @@ impl WorkspaceActor {
         Ok(())
     }
 
+    fn send_otp(
+        &self,
+        command: SendOtp,
+        down: Option<Duration>,
+        state: &mut WorkspaceState,
+    ) -> Result<OtpSent, SendOtpError> {
+        let id = random::request_id(state.core.now());
+        send(&mut state.context(self.shared.store.as_ref()), command, id, down)
+    }
+
     /// Hands over again what is not answered for.
     fn redispatch(&self, myself: &ActorRef<WorkspaceMessage>, state: &WorkspaceState) {
         let mut unsent = state.core.unsent();
@@ -233,7 +247,8 @@ impl WorkspaceActor {
 
     /// Counts one-time passwords, and reports to the operator many to one country that nobody
     /// submits.
-    fn note_figures(&self, state: &WorkspaceState) {
+    fn note_figures(&self, state: &mut WorkspaceState) {
+        self.shared.courier.figures.add(&mut state.effects.steps);
         for (all, new) in self.shared.otps.iter().zip(state.effects.otps) {
             if new > 0 {
                 all.fetch_add(u64::from(new), Ordering::Relaxed);

@@ -11,6 +11,7 @@ use postrider_store::StoreError;
 
 use crate::core::Core;
 use crate::core::hot::HotState;
+use crate::core::otp::chain_plan::ChannelSetup;
 use crate::core::records;
 use crate::core::records::WorkspaceRecords;
 use crate::core::settings::Rules;
@@ -70,6 +71,7 @@ fn read(
         otps_max: shared.otps_per_workspace_max,
         messages: shared.messages,
         guard: shared.guard.options,
+        otp: shared.otp,
     };
     let otp_template = records.profile.otp_template();
     // The journal may have seen a later moment.
@@ -87,6 +89,13 @@ fn read(
         otp_template: Arc::new(otp_template),
         needs_template: records::need_template(&records.numbers),
         otp_days: otp::counts_of_today(store, id, now).map_err(park_if_damaged)?,
+        channels: ChannelSetup {
+            sms: otp::sms::is_set(store, id).map_err(park_if_damaged)?,
+            mail: shared.mailer.from().is_some() || records::is_sandbox(&records.numbers),
+            mail_server: shared.mailer.from().is_some(),
+            default: records.profile.otp_channels.clone(),
+            texts: Arc::new(records.profile.otp_texts.clone()),
+        },
         test_phones: Arc::new(
             otp::test_phones::load(store, id, &shared.master_keys).map_err(park_if_damaged)?,
         ),

@@ -26,7 +26,7 @@ use crate::core::records;
 use crate::core::records::Profile;
 use crate::core::view::{Pending, Records};
 use crate::core::waiters::Waiters;
-use crate::mailbox::output_gate::{Gate, PendingReply};
+use crate::mailbox::output_gate::{Carry, Gate, PendingReply};
 use crate::mailbox::slot::Slot;
 use crate::messages;
 use postrider_channel::outcome::FinalOutcome;
@@ -48,6 +48,8 @@ pub struct WorkspaceState {
     pub(crate) numbers: Vec<NumberInfo>,
     /// The numbers of all workspaces, which take what goes out.
     all_numbers: Arc<Numbers>,
+    /// What carries out steps of chains.
+    carry: Carry,
     /// The entries of the same numbers: they know which are down.
     slots: Vec<(NumberId, Arc<NumberSlot>)>,
     /// Where the event log ends, with what is not durable yet.
@@ -91,7 +93,7 @@ impl WorkspaceState {
     pub(crate) fn new(
         (core, records, log_end): (Core, records::WorkspaceRecords, event_log::End),
         (subscriber, gate): (Subscriber, Gate),
-        all_numbers: Arc<Numbers>,
+        (all_numbers, carry): (Arc<Numbers>, Carry),
         slot: &Slot,
     ) -> Self {
         // Of one that died nothing is left here: its deletions may not be durable.
@@ -101,6 +103,7 @@ impl WorkspaceState {
             profile: records.profile,
             numbers: records.numbers,
             all_numbers,
+            carry,
             slots: Vec::new(),
             log_end,
             unannounced: Unannounced::default(),
@@ -155,8 +158,11 @@ impl WorkspaceState {
 
     /// Holds what may go out once `group` is durable: messages, the answer, and who waited for an
     /// outcome that it records. Takes up who waits for outcomes.
-    fn hold(&mut self, group: GroupNumber, held: Option<PendingReply>) {
-        let Effects { outbound, awaited, outcomes, withdrawn, .. } = &mut self.effects;
+    fn hold(&mut self, group: GroupNumber, mut held: Option<PendingReply>) {
+        if let Some(trace) = held.as_mut().and_then(PendingReply::trace) {
+            trace.submitted(self.effects.outbound.iter().map(|it| &it.message));
+        }
+        let Effects { outbound, awaited, outcomes, withdrawn, calls, .. } = &mut self.effects;
         for (id, waiter) in awaited.drain(..) {
             self.waiters.add(id, waiter);
         }
@@ -166,7 +172,9 @@ impl WorkspaceState {
         let withdrawn = withdrawn.drain(..).map(|(number, request)| {
             PendingReply::WithdrawCode(Arc::clone(&self.all_numbers), number, request)
         });
-        let replies = held.into_iter().chain(settled).chain(withdrawn);
+        let calls =
+            calls.drain(..).map(|call| PendingReply::Step(Arc::clone(&self.carry), Box::new(call)));
+        let replies = held.into_iter().chain(settled).chain(withdrawn).chain(calls);
         let dispatch = |messages| self.all_numbers.dispatch(messages);
         self.gate.hold(group, outbound.drain(..), replies, dispatch);
         if is_awaited {
@@ -292,6 +300,8 @@ impl WorkspaceState {
     pub(crate) fn connect(&mut self) {
         self.core.number = self.numbers.first().map(|number| number.id);
         self.core.needs_template = records::need_template(&self.numbers);
+        let channels = &mut self.core.channels;
+        channels.mail = channels.mail_server || records::is_sandbox(&self.numbers);
         let all = &self.all_numbers;
         self.slots = self.numbers.iter().map(|number| (number.id, all.slot(number.id))).collect();
     }

@@ -237,7 +237,8 @@ impl WorkspaceActor {
         drop(tokio::spawn(async move {
             let read = move || {
                 let broadcasts = shared.broadcasts.options.kept_for;
-                let kept = Kept { broadcasts, messages: shared.messages };
+                let kept =
+                    Kept { broadcasts, messages: shared.messages, otps: shared.otp.kept_for };
                 let store = shared.store.as_ref();
                 let age_rests = shared.clock.deletion_rests();
                 let look = Look { store, workspace: &slot.id, now, kept, age_rests };

@@ -4,6 +4,7 @@
 //! written in its own commit, so the two are never apart.
 
 mod change;
+pub(crate) mod chosen;
 mod chunk;
 mod create;
 pub(crate) mod created;
@@ -24,8 +25,10 @@ mod search_index;
 mod segment_index;
 mod segments;
 mod sort;
+mod tags;
 mod upsert;
 
+pub use chosen::ChosenContacts;
 pub use create::CreateContactError;
 pub use export::ContactsWalk;
 pub use filter::ContactFilter;
@@ -34,6 +37,7 @@ pub use rebuild::{RebuildError, see_to_index};
 pub use record::{Contact, ContactChange, NewContact};
 pub use segments::{CreateSegmentError, SEGMENTS_MAX, Segment, SegmentError, SegmentsPage};
 pub use sort::{ContactOrder, ContactSort, SORTED_MAX};
+pub use tags::TagCount;
 pub use upsert::{ContactMade, ContactRowMade, ContactWritten, NewContactRow, OnConflict};
 
 pub(crate) use change::{find as find_contact, put_changed};

@@ -116,6 +116,10 @@ impl<'a> Facet<'a> {
         })
     }
 
+    pub(crate) fn tags(&self) -> impl Iterator<Item = Hash> + use<'a> {
+        self.tags.as_chunks().0.iter().copied()
+    }
+
     pub(crate) fn has_tag(&self, tag: &Hash) -> bool {
         self.tags.chunks_exact(8).any(|told| told == tag)
     }

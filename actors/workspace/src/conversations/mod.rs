@@ -4,18 +4,22 @@
 //! `o ‖ place of the contact` its id (`e ‖ place` of the one by
 //! e-mail), `a ‖ moment ‖ id` its status and assignee in the order of
 //! activity, and `m ‖ id ‖ second ‖ count ‖ message` what was written, in the order of the seconds
-//! and, within one, of their coming.
+//! and, within one, of their coming. Notes and quick replies have kinds of their own.
 
 pub(crate) mod append;
 pub(crate) mod change;
 mod counts;
 pub(crate) mod list;
 mod merge;
+pub(crate) mod notes;
+mod quick_replies;
 pub(crate) mod record;
 
 pub use change::{ConversationChange, UpdateConversationError};
 pub use counts::{ConversationCounts, CountError, see_to_counts};
 pub use list::{ConversationFilter, ConversationView, ConversationsPage, ReadConversationError};
+pub use notes::{ConversationNote, NOTES_MAX, NoteError, NotesPage};
+pub use quick_replies::{QUICK_REPLIES_MAX, QuickReply, QuickReplyError};
 pub use record::{Conversation, ConversationStatus, Direction};
 
 pub(crate) use append::{Wrote, note, of_party, received, sent};

@@ -5,7 +5,9 @@ use postrider_number::capacity::HandedOver;
 use postrider_store::log::frame::FRAME_BYTES_MAX;
 
 use crate::core::message_status::MessageStatus;
+use crate::core::otp::chain_plan::StepCall;
 use crate::core::otp::day_counts::Row;
+use crate::core::otp::figures::OtpFiguresAdded;
 use crate::core::view::Changes;
 use crate::core::waiters::Waiter;
 
@@ -28,12 +30,16 @@ pub struct Effects {
     pub(crate) suspected: Option<u16>,
     /// One-time passwords that are sent, and such that are verified.
     pub(crate) otps: [u32; 2],
+    /// Steps of codes that ended, and such that followed others.
+    pub(crate) steps: OtpFiguresAdded,
     /// What was in the place of the values that it sets, for its audit record.
     pub(crate) replaced: Vec<(String, serde_json::Value)>,
     /// Nobody waits for them to be durable.
     pub(crate) deferrable: bool,
     /// Messages for the number, once all of this is durable.
     pub(crate) outbound: Vec<HandedOver>,
+    /// Steps that the courier is to carry out, once all of this is durable.
+    pub(crate) calls: Vec<StepCall>,
     /// Requests whose codes a number is to hand over no more, once all of this is durable.
     pub(crate) withdrawn: Vec<(NumberId, RequestId)>,
     /// Callers that wait for the outcome of a message that was accepted.
@@ -77,6 +83,7 @@ impl Effects {
         self.deferrable = false;
         self.outbound.clear();
         self.withdrawn.clear();
+        self.calls.clear();
         self.awaited.clear();
         self.outcomes.clear();
     }

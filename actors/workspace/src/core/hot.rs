@@ -6,22 +6,24 @@
 
 use std::time::Duration;
 
-use postrider_domain::code::CodeLength;
 use postrider_domain::destination::calling_code;
 use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus};
 use postrider_domain::{Event, MessageId, RequestId, Timestamp};
 
 use crate::core::otp::caller_log::CallerLog;
+use crate::core::otp::chain_state::Chains;
 use crate::core::otp::country_counts::PrefixCounts;
 use crate::core::otp::extras::Extras;
 use crate::core::otp::requests::{Otp, OtpTable, Slot};
-use crate::core::otp::resends::{EarlierMessages, Standing};
+use crate::core::otp::resends::EarlierMessages;
 use crate::core::otp::retries::Repeats;
 use crate::core::otp::rolling_window::SendLog;
 use crate::core::unsent::{Unsent, UnsentMessages};
 
 /// The state's first byte in a snapshot.
-const SNAPSHOT_VERSION: u8 = 6;
+const SNAPSHOT_VERSION: u8 = 7;
+/// The first byte of one that knows no chains.
+const WITHOUT_CHAINS: u8 = 6;
 /// The first byte of one that knows neither callers nor notes of requests.
 const WITHOUT_CALLERS: u8 = 5;
 /// The first byte of one that knows no rebase of the clock.
@@ -76,6 +78,11 @@ impl HotState {
         self.now
     }
 
+    /// Notes the moment of an event that is played.
+    pub(crate) fn note_played(&mut self, at: Timestamp) {
+        self.played = self.played.max(at);
+    }
+
     /// The latest moment that was seen, or that an event of the journal is of.
     pub fn latest(&self) -> Timestamp {
         self.now.max(self.played)
@@ -120,21 +127,20 @@ impl HotState {
                 self.played = self.played.max(at);
                 if let Some(slot) = self.otps.find(id) {
                     self.count_send(at, slot);
+                    if self.otps.chains.get(id).is_some() {
+                        return;
+                    }
                     self.otps.send_again(slot);
                     self.repeats.set(id, None);
                 }
             }
             Event::OtpVerified { id } => {
                 if let Some(otp) = self.otps.get(id)
-                    && !self.otps.extras.is_test(id)
+                    && !self.otps.extras.is_uncounted(id)
                 {
                     self.prefixes.verified(self.otps.sent_at(id), calling_code(otp.phone));
                 }
                 self.change(id, event);
-            }
-            Event::PumpingSuspected { calling_code, at } => {
-                self.advance(at);
-                self.prefixes.suspected(self.now, calling_code);
             }
             Event::WorkspaceDeleted => *self = Self::default(),
             Event::OtpMissed { id, .. }
@@ -148,45 +154,26 @@ impl HotState {
                 }
                 self.change(id, event);
             }
-            Event::OtpEarlier { id, number, delivery, unsettled } => {
-                self.otps.earlier.set(id, number, Standing { delivery, unsettled });
-            }
-            Event::MessageQueued { id, give_up_at } => {
-                self.advance(id.timestamp());
-                self.messages.insert(id, Unsent { give_up_at, claimed: false });
-            }
             Event::MessageSettled { id } => self.messages.remove(id),
             Event::MessageClaimed { id } => self.messages.set_claimed(id, true),
             Event::MessageReleased { id } => self.messages.set_claimed(id, false),
             Event::OtpRepeat { id, repeat } => self.repeats.set(id, repeat),
-            Event::OtpTest { .. } | Event::OtpNoted { .. } | Event::OtpCaller { .. } => {
+            Event::PumpingSuspected { .. }
+            | Event::OtpEarlier { .. }
+            | Event::MessageQueued { .. }
+            | Event::OtpTest { .. }
+            | Event::OtpNoted { .. }
+            | Event::OtpCaller { .. }
+            | Event::OtpChain { .. }
+            | Event::OtpTry { .. }
+            | Event::OtpTryChanged { .. }
+            | Event::OtpInbound { .. } => {
                 self.play_rare(event);
             }
         }
     }
 
-    /// Applies an event of requests of which more is known than of most.
-    fn play_rare(&mut self, event: &Event) {
-        match *event {
-            Event::OtpTest { id, phone, expiry, key_version } => {
-                self.played = self.played.max(id.timestamp());
-                let otp = Otp::new(id, phone, expiry, CodeLength::default(), key_version);
-                // Nothing of it is to be handed over.
-                self.otps.insert(Otp { delivery: Delivery::Sent, unsettled: 0, ..otp });
-                self.otps.extras.set_test(id);
-            }
-            Event::OtpNoted { id, ref notes } if self.otps.find(id).is_some() => {
-                self.otps.extras.set_notes(id, notes.clone());
-            }
-            Event::OtpCaller { caller, at } => {
-                self.advance(at);
-                self.callers.push(self.now, caller);
-            }
-            _ => {}
-        }
-    }
-
-    fn count_send(&mut self, at: Timestamp, slot: Slot) {
+    pub(crate) fn count_send(&mut self, at: Timestamp, slot: Slot) {
         self.advance(at);
         let otps = &self.otps;
         self.sends.push(self.now, slot, |slot| otps.at(slot).phone);
@@ -208,6 +195,10 @@ impl HotState {
             | Event::OtpTest { .. }
             | Event::OtpNoted { .. }
             | Event::OtpCaller { .. }
+            | Event::OtpChain { .. }
+            | Event::OtpTry { .. }
+            | Event::OtpTryChanged { .. }
+            | Event::OtpInbound { .. }
             | Event::PumpingSuspected { .. } => {}
             Event::OtpMissed { attempts, .. } => {
                 otp.attempts = attempts;
@@ -236,6 +227,7 @@ impl HotState {
         self.now = self.now.min(to);
         self.played = self.played.min(to);
         self.otps.rebase(to);
+        self.otps.chains.rebase(to);
         self.sends.rebase(to);
         self.callers.rebase(to);
         self.messages.rebase(to);
@@ -286,6 +278,8 @@ impl HotState {
         self.prefixes.encode_into(out);
         self.callers.encode_into(out);
         self.otps.extras.encode_into(out);
+        self.otps.chains.encode_into(out);
+        self.otps.extras.encode_inbound_into(out);
     }
 
     /// Reads what [`encode_into`](Self::encode_into) wrote.
@@ -342,6 +336,10 @@ impl HotState {
         if version > WITHOUT_CALLERS {
             state.callers = CallerLog::take_from(&mut rest)?;
             state.otps.extras = Extras::take_from(&mut rest)?;
+        }
+        if version > WITHOUT_CHAINS {
+            state.otps.chains = Chains::take_from(&mut rest)?;
+            state.otps.extras.take_inbound_from(&mut rest)?;
         }
         if rest.is_empty() { Ok(state) } else { Err(EventDecodeError) }
     }

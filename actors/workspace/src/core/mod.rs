@@ -37,11 +37,13 @@ use postrider_store::Table;
 
 use crate::core::effects::Effects;
 use crate::core::hot::HotState;
+use crate::core::otp::chain_plan::ChannelSetup;
 use crate::core::otp::day_counts::{Counted, DayCounts};
 use crate::core::otp::ended::{self, Ended};
 use crate::core::otp::extras::TestPhones;
 use crate::core::otp::requests::Otp;
 use crate::core::otp::retries;
+use crate::core::otp::{chain, chain_messages, chain_tries};
 use crate::core::settings::{ChangeError, CreditsChange, Rules};
 
 /// Most requests that one [`Core::tick`] handles, so that its events fit in a frame.
@@ -69,6 +71,8 @@ pub struct Core {
     pub(crate) needs_template: bool,
     /// What happened to one-time passwords today.
     pub(crate) otp_days: DayCounts,
+    /// What brings codes beside the number.
+    pub(crate) channels: ChannelSetup,
     /// The phones that nothing is sent to, with their codes.
     pub(crate) test_phones: Arc<TestPhones>,
     /// How people opt out of messages, and in again.
@@ -90,7 +94,7 @@ impl Core {
     /// Notes what has expired and forgets what is long over. Returns whether there is more to do,
     /// which another call does.
     pub fn tick(&mut self, effects: &mut Effects) -> bool {
-        if retries::send_due(self, effects) {
+        if retries::send_due(self, effects) || chain::drive(self, effects) {
             return true;
         }
         for _ in 0..TICK_MAX {
@@ -105,7 +109,7 @@ impl Core {
                 let event = PublicEvent::OtpExpired { request_id: otp.id, phone: otp.phone };
                 self.tell(otp.id, event, effects);
                 self.keep_ended(&otp, OtpStatus::Expired, effects);
-                if !self.hot.otps.extras.is_test(otp.id) {
+                if !self.hot.otps.extras.is_uncounted(otp.id) {
                     self.count(otp.phone, Counted::Expired, effects);
                 }
             }
@@ -129,6 +133,7 @@ impl Core {
             .filter(|otp| otp.is_unsent())
             .filter_map(|otp| self.outbound(otp, MessageId::from_bytes(*otp.id.as_bytes())))
             .chain(retries::under_way(self))
+            .chain(chain_messages::unsent(self))
             .collect()
     }
 
@@ -163,8 +168,8 @@ impl Core {
     /// Keeps what became of a request that ends now.
     pub(crate) fn keep_ended(&self, otp: &Otp, status: OtpStatus, effects: &mut Effects) {
         let sends = self.hot.otps.earlier.newest(otp.id);
-        let notes = self.hot.otps.extras.json(otp.id);
-        let ended = Ended::of(otp, sends, status, self.hot.now()).noted(notes);
+        let notes = chain_tries::notes_at_end(self, otp);
+        let ended = Ended::of(otp, sends, status, self.hot.now()).noted(notes.as_deref());
         effects.changes.set(Table::Otps, ended::key(&self.id, otp.id), Some(ended.encode()));
     }
 

@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use postrider_domain::event::chain::ChainStep;
+use postrider_domain::otp_text::OtpTexts;
 use postrider_domain::template::TemplateName;
 use postrider_domain::{Destinations, LimitsOverride, NumberId, Timestamp, WorkspaceId};
 use postrider_number::record::{NumberInfo, NumberKind, Stored};
@@ -27,6 +29,16 @@ pub struct Profile {
     /// Where one-time passwords may go.
     #[serde(default)]
     pub destinations: Destinations,
+    /// Over which channels codes arrive whose request names none; empty: the chat-app channel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub otp_channels: Vec<ChainStep>,
+    /// What codes are written in over SMS and mail.
+    #[serde(default, skip_serializing_if = "has_no_texts")]
+    pub otp_texts: OtpTexts,
+}
+
+fn has_no_texts(texts: &OtpTexts) -> bool {
+    texts.0.is_empty()
 }
 
 impl Profile {
@@ -38,6 +50,8 @@ impl Profile {
             limits: LimitsOverride::default(),
             otp_template: None,
             destinations: Destinations::default(),
+            otp_channels: Vec::new(),
+            otp_texts: OtpTexts::default(),
         }
     }
 
@@ -87,6 +101,11 @@ pub(crate) fn templates_wanted_key(workspace: &WorkspaceId) -> Vec<u8> {
     key(workspace, b"templates/wanted")
 }
 
+/// The key of a workspace's SMS gateway.
+pub(crate) fn sms_key(workspace: &WorkspaceId) -> Vec<u8> {
+    key(workspace, b"sms")
+}
+
 /// The key of a workspace's test phones.
 pub(crate) fn test_phones_key(workspace: &WorkspaceId) -> Vec<u8> {
     key(workspace, b"test-phones")
@@ -97,6 +116,20 @@ pub(crate) fn need_template(numbers: &[NumberInfo]) -> bool {
     numbers.first().is_some_and(|number| number.kind == NumberKind::CloudApi)
 }
 
+/// Reads the balance of a workspace; it costs one look-up.
+pub fn credits(store: &dyn View, workspace: &WorkspaceId) -> Result<u64, StoreError> {
+    let Some(bytes) = store.get(Table::Workspaces, &credits_key(workspace))? else { return Ok(0) };
+    let bytes = bytes.try_into().map_err(|_| {
+        StoreError::Damaged(format!("the balance of workspace {workspace} is not a number"))
+    })?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+/// Whether messages leave into the sandbox.
+pub(crate) fn is_sandbox(numbers: &[NumberInfo]) -> bool {
+    numbers.first().is_some_and(|number| number.kind == NumberKind::Sandbox)
+}
+
 /// Reads what the store keeps of a workspace; `None` when there is no such workspace.
 pub fn load(
     store: &dyn View,
@@ -105,12 +138,7 @@ pub fn load(
     let Some(profile) = store.get(Table::Workspaces, &profile_key(workspace))? else {
         return Ok(None);
     };
-    let credits = match store.get(Table::Workspaces, &credits_key(workspace))? {
-        None => 0,
-        Some(bytes) => u64::from_be_bytes(bytes.try_into().map_err(|_| {
-            StoreError::Damaged(format!("the balance of workspace {workspace} is not a number"))
-        })?),
-    };
+    let credits = credits(store, workspace)?;
     let mut numbers = Vec::new();
     let mut damage = None;
     let prefix = key(workspace, NUMBER);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use postrider_domain::event::chain::ChainStep;
+use postrider_domain::otp_text::OtpTexts;
 use postrider_domain::template::{Misfit, TemplateName, TemplateStatus};
 use postrider_domain::{Destinations, Limits, Prices, Timestamp, Unavailable};
 use postrider_number::record::NumberInfo;
@@ -19,6 +21,23 @@ pub struct Rules {
     pub messages: MessageOptions,
     /// What is done about codes that nobody submits.
     pub guard: GuardOptions,
+    /// How one-time passwords are sent and kept.
+    pub otp: OtpOptions,
+}
+
+/// How one-time passwords are sent, and kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtpOptions {
+    /// How long a step of a chain is waited for that names no time itself, in seconds.
+    pub step_timeout_seconds: u16,
+    /// How long an ended one can be read.
+    pub kept_for: Duration,
+}
+
+impl Default for OtpOptions {
+    fn default() -> Self {
+        Self { step_timeout_seconds: 30, kept_for: Duration::from_secs(30 * 24 * 3600) }
+    }
 }
 
 /// A change of the balance.
@@ -97,6 +116,10 @@ pub struct WorkspaceSettings {
     pub destinations: Destinations,
     /// The template that carries one-time passwords.
     pub otp_template: TemplateName,
+    /// Over which channels codes arrive whose request names none; empty: the chat-app channel.
+    pub otp_channels: Vec<ChainStep>,
+    /// What codes are written in over SMS and mail: the workspace's own texts.
+    pub otp_texts: OtpTexts,
     /// The connected numbers, oldest first.
     pub numbers: Vec<NumberInfo>,
     /// Requests for one-time passwords in memory.

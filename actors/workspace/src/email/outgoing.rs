@@ -99,7 +99,16 @@ impl Command for Claim {
         let key = queue_key(&context.core.id, id);
         context.put_json(Table::MailQueue, key, &Queued { handed: true, ..queued });
         let Record { to, subject, text, message_id, in_reply_to, references, .. } = record;
-        Ok(Some(OutgoingMail { to, subject, text, message_id, in_reply_to, references }))
+        let is_automatic = false;
+        Ok(Some(OutgoingMail {
+            to,
+            subject,
+            text,
+            message_id,
+            in_reply_to,
+            references,
+            is_automatic,
+        }))
     }
 }
 

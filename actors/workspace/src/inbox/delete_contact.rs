@@ -4,7 +4,7 @@ use postrider_domain::{ContactId, EventData, PartyId, Unavailable};
 use postrider_store::Table;
 
 use crate::Workspace;
-use crate::contacts::{emit, find_contact, forget_merged, index, merged_ids, record};
+use crate::contacts::{Contact, emit, find_contact, forget_merged, index, merged_ids, record};
 use crate::conversations::{all_of, forget_former, moved};
 use crate::core::command::{Command, Context, Footprint};
 use crate::inbox::deletion::forget;
@@ -46,32 +46,37 @@ impl Command for DeleteContact {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), DeleteContactError> {
         let contact = find_contact(context, self.id)?.ok_or(DeleteContactError::NotFound)?;
-        // What can fail comes first: a refusal's changes are carried out too.
-        let place = contact.place();
-        let conversations = all_of(context, place)?;
-        let conversations = Vec::from_iter(conversations.iter());
-        let merged = merged_ids(context, place)?;
-        let counted = moved(context, &conversations, &[])?;
-        let names = contact.phone.map(|phone| phone_aliases::of(context, phone)).transpose()?;
-        index::update(context, place, None)?;
-        for conversation in conversations {
-            forget(context, conversation);
-        }
-        counted.write(context);
-        forget_former(context, place);
-        forget_merged(context, place, &merged);
-        if let Some(names) = names {
-            phone_aliases::forget(context, &names);
-        }
-        context.delete(Table::Contacts, record::contact_key(&context.core.id, contact.place()));
-        if let Some(phone) = contact.phone {
-            context.delete(Table::Contacts, record::phone_key(&context.core.id, phone));
-        }
-        for id in contact.ids() {
-            context.delete(Table::Contacts, record::user_key(&context.core.id, id));
-            phone_aliases::forget_name(context, &PartyId::User(id.clone()));
-        }
-        emit(context, EventData::ContactDeleted, &contact);
-        Ok(())
+        Ok(remove(context, &contact)?)
     }
+}
+
+/// Deletes a contact, and what is kept of it.
+pub(super) fn remove(context: &mut Context<'_>, contact: &Contact) -> Result<(), Unavailable> {
+    // What can fail comes first: a refusal's changes are carried out too.
+    let place = contact.place();
+    let conversations = all_of(context, place)?;
+    let conversations = Vec::from_iter(conversations.iter());
+    let merged = merged_ids(context, place)?;
+    let counted = moved(context, &conversations, &[])?;
+    let names = contact.phone.map(|phone| phone_aliases::of(context, phone)).transpose()?;
+    index::update(context, place, None)?;
+    for conversation in conversations {
+        forget(context, conversation);
+    }
+    counted.write(context);
+    forget_former(context, place);
+    forget_merged(context, place, &merged);
+    if let Some(names) = names {
+        phone_aliases::forget(context, &names);
+    }
+    context.delete(Table::Contacts, record::contact_key(&context.core.id, contact.place()));
+    if let Some(phone) = contact.phone {
+        context.delete(Table::Contacts, record::phone_key(&context.core.id, phone));
+    }
+    for id in contact.ids() {
+        context.delete(Table::Contacts, record::user_key(&context.core.id, id));
+        phone_aliases::forget_name(context, &PartyId::User(id.clone()));
+    }
+    emit(context, EventData::ContactDeleted, contact);
+    Ok(())
 }

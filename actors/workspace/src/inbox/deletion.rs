@@ -12,6 +12,7 @@ use crate::sweep::{Look, NEVER, RecordKeys, SweepCursor, after};
 use postrider_domain::{ConversationId, Email, MessageId, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
+use crate::conversations::notes::notes_prefix;
 use crate::conversations::record::{Conversation, Written, delete, messages_prefix, prefix};
 
 /// Messages that one slice deletes at the most: one by e-mail has four records.
@@ -67,15 +68,14 @@ pub(crate) fn of_deleted(
         cursor.from.clone_from(&key);
         cursor.within.clear();
     }
-    let prefix = messages_prefix(look.workspace, id);
-    let mut rows = Vec::new();
-    look.scan(Table::Conversations, &prefix, &cursor.within, &mut |key, row| {
-        let message = key.last_chunk().map(|id| MessageId::from_bytes(*id));
-        rows.extend(message.map(|message| (key.to_vec(), message, row.to_vec())));
-        if rows.len() < SLICE_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
+    let rows = messages_of(look, id, &cursor.within)?;
     let mut keys = Vec::new();
     if rows.is_empty() {
+        let notes = notes_of(look, id, &cursor.within)?;
+        if let Some((_, last)) = notes.last() {
+            cursor.within = after(last);
+            return Ok(notes);
+        }
         let address = std::str::from_utf8(&address).ok().filter(|address| !address.is_empty());
         if let Some(address) = address.and_then(|address| Email::new(address).ok()) {
             keys.extend(email::address_of(look, id, &address)?);
@@ -89,6 +89,39 @@ pub(crate) fn of_deleted(
         cursor.within = after(&key);
         keys.push((Table::Conversations, key));
     }
+    Ok(keys)
+}
+
+/// A message's key, its id and its record.
+type MessageRow = (Vec<u8>, MessageId, Vec<u8>);
+
+/// Some messages of a conversation that is gone, from a key on; none once notes are come to.
+fn messages_of(
+    look: &Look<'_>,
+    id: ConversationId,
+    from: &[u8],
+) -> Result<Vec<MessageRow>, StoreError> {
+    let (mut rows, prefix) = (Vec::new(), messages_prefix(look.workspace, id));
+    if !from.is_empty() && !from.starts_with(&prefix) {
+        return Ok(rows);
+    }
+    look.scan(Table::Conversations, &prefix, from, &mut |key, row| {
+        let message = key.last_chunk().map(|id| MessageId::from_bytes(*id));
+        rows.extend(message.map(|message| (key.to_vec(), message, row.to_vec())));
+        if rows.len() < SLICE_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(rows)
+}
+
+/// Some notes beside a conversation that is gone.
+fn notes_of(look: &Look<'_>, id: ConversationId, from: &[u8]) -> Result<RecordKeys, StoreError> {
+    let mut keys = Vec::new();
+    let prefix = notes_prefix(look.workspace, id);
+    let from = if from.starts_with(&prefix) { from } else { &[] };
+    look.scan(Table::Conversations, &prefix, from, &mut |key, _| {
+        keys.push((Table::Conversations, key.to_vec()));
+        if keys.len() < SLICE_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
     Ok(keys)
 }
 

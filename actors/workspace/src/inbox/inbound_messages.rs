@@ -19,6 +19,7 @@ use crate::conversations;
 use crate::conversations::Conversation;
 use crate::conversations::append::Received;
 use crate::core::command::Context;
+use crate::core::otp::inbound;
 use crate::inbox::author::{self, Author};
 use crate::inbox::callback_reads::Replies;
 use crate::inbox::received::received_key;
@@ -80,6 +81,10 @@ fn received_first(
     }
     for party in parties.iter().chain(&others) {
         apply_opt_out(context, party, &inbound.text, at)?;
+    }
+    if let Some(phone) = phone {
+        let from = (phone, contact.id);
+        inbound::take(context.core, from, &inbound.text, context.effects);
     }
     if let Some(phone) = phone
         && let Some(found) = replies.and_then(|replies| replies.of(phone, inbound.at))

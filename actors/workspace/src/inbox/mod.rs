@@ -1,6 +1,7 @@
 //! What comes in from outside, and what reads or deletes across features.
 
 mod author;
+pub mod bulk;
 mod callback_items;
 mod callback_reads;
 pub mod callbacks;
@@ -17,6 +18,7 @@ mod reply;
 mod reply_window;
 mod transcript;
 
+pub use bulk::{ChangeContactsError, ContactsChange};
 pub use change_contact::UpdateContactError;
 pub use delete_contact::DeleteContactError;
 pub use reply_window::ReplyWindow;

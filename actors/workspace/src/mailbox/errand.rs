@@ -6,6 +6,7 @@ use crate::core::audit::AuditDraft;
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::quota;
 use crate::mailbox::slot::ReplyTo;
+use crate::mailbox::trace::CommandTrace;
 
 /// A command on its way to the actor, with the way back.
 pub trait Errand: Send {
@@ -23,6 +24,8 @@ pub trait Answering: Send {
     fn release(self: Box<Self>);
     /// Says that the outcome is unknown.
     fn fail(self: Box<Self>, why: Unavailable);
+    /// What is followed of the command, if it is.
+    fn trace(&mut self) -> Option<&mut CommandTrace>;
 }
 
 /// A command and where its answer goes.
@@ -72,5 +75,9 @@ impl<T: Send, E: From<Unavailable> + Send> Answering for Answered<T, E> {
 
     fn fail(self: Box<Self>, why: Unavailable) {
         self.reply.send(Err(why.into()));
+    }
+
+    fn trace(&mut self) -> Option<&mut CommandTrace> {
+        self.reply.trace()
     }
 }

@@ -1,6 +1,8 @@
 //! What a workspace's actor is asked, and what each message must have done.
 
 use postrider_channel::Outbound;
+use postrider_domain::event::chain::{ChainStep, OtpChannel};
+use postrider_domain::otp_text::OtpTexts;
 use postrider_domain::template::TemplateName;
 use postrider_domain::{Destinations, LimitsOverride, NumberId, RequestId};
 use postrider_number::record::NumberRecord;
@@ -27,7 +29,7 @@ pub enum WorkspaceMessage {
     /// Must compare a code. Replies when the attempt is durable.
     VerifyOtp(RequestId, Box<str>, ReplyTo<Verification, VerifyOtpError>),
     /// Must send a request's code again. Replies when that is durable.
-    ResendOtp(RequestId, ReplyTo<OtpSent, ResendOtpError>),
+    ResendOtp(RequestId, Option<OtpChannel>, ReplyTo<OtpSent, ResendOtpError>),
     /// Must read a request. Replies when what it shows is durable.
     ReadOtp(RequestId, ReplyTo<OtpState, ReadOtpError>),
     /// Must change the settings and record that. Replies when both are durable.
@@ -79,6 +81,10 @@ pub enum Configure {
     OtpTemplate(TemplateName),
     /// Sets where one-time passwords may go.
     Destinations(Destinations),
+    /// Sets over which channels codes arrive.
+    OtpChannels(Vec<ChainStep>),
+    /// Sets what codes are written in over SMS and mail.
+    OtpTexts(OtpTexts),
     /// Changes the balance.
     Credits(CreditsChange),
     /// Connects a number.

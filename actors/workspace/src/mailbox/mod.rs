@@ -7,4 +7,5 @@ pub mod message;
 pub(crate) mod output_gate;
 pub mod release;
 pub mod slot;
+pub mod trace;
 pub mod watching;

@@ -13,6 +13,7 @@ use postrider_number::{Granted, Numbers};
 use postrider_store::GroupNumber;
 
 use crate::core::message_status::MessageStatus;
+use crate::core::otp::chain_plan::StepCall;
 use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtpError, Verification, VerifyOtpError,
 };
@@ -22,7 +23,11 @@ use crate::core::waiters::OutcomeWaiter;
 use crate::mailbox::errand::Answering;
 use crate::mailbox::message::WorkspaceMessage;
 use crate::mailbox::slot::ReplyTo;
+use crate::mailbox::trace::CommandTrace;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+
+/// Begins to carry out a step.
+pub(crate) type Carry = Arc<dyn Fn(StepCall) + Send + Sync>;
 
 /// An answer that is not given yet, and where it goes.
 pub(crate) enum PendingReply {
@@ -39,6 +44,8 @@ pub(crate) enum PendingReply {
     Disconnect(Arc<Numbers>, NumberId),
     /// A number is not to hand over the code of this request any more.
     WithdrawCode(Arc<Numbers>, NumberId, RequestId),
+    /// The courier is to carry out a step.
+    Step(Carry, Box<StepCall>),
     /// The outcomes that a number reported under this ticket must be acknowledged.
     Ack(Arc<Numbers>, NumberId, u64),
     /// A number may hand these over.
@@ -61,12 +68,32 @@ impl PendingReply {
             Self::WithdrawCode(numbers, number, request) => {
                 numbers.withdraw_code(number, request);
             }
+            Self::Step(carry, call) => carry(*call),
             Self::Ack(numbers, number, ticket) => numbers.ack(number, ticket),
             Self::Claimed(numbers, number, granted) => numbers.grant(number, granted),
             // Nothing is sent if the caller has gone away.
             Self::Barrier(done) => {
                 done.send(()).ok();
             }
+        }
+    }
+
+    /// What is followed of the command that it answers, if it is.
+    pub(crate) fn trace(&mut self) -> Option<&mut CommandTrace> {
+        match self {
+            Self::Send(reply, _) => reply.trace(),
+            Self::Verify(reply, _) => reply.trace(),
+            Self::Resend(reply, _) => reply.trace(),
+            Self::Read(reply, _) => reply.trace(),
+            Self::Change(reply, _) => reply.trace(),
+            Self::Answer(answer) => answer.trace(),
+            Self::Settled(..)
+            | Self::Disconnect(..)
+            | Self::WithdrawCode(..)
+            | Self::Step(..)
+            | Self::Ack(..)
+            | Self::Claimed(..)
+            | Self::Barrier(_) => None,
         }
     }
 
@@ -86,6 +113,7 @@ impl PendingReply {
             Self::Barrier(_)
             | Self::Disconnect(..)
             | Self::WithdrawCode(..)
+            | Self::Step(..)
             | Self::Ack(..)
             | Self::Claimed(..)
             | Self::Settled(..) => {}
@@ -231,7 +259,7 @@ pub(crate) fn refuse(message: WorkspaceMessage, why: Unavailable) {
     match message {
         WorkspaceMessage::SendOtp(_, reply) => reply.send(Err(why.into())),
         WorkspaceMessage::VerifyOtp(_, _, reply) => reply.send(Err(why.into())),
-        WorkspaceMessage::ResendOtp(_, reply) => {
+        WorkspaceMessage::ResendOtp(_, _, reply) => {
             reply.send(Err(ResendOtpError::Refused(SendOtpError::Unavailable(why))));
         }
         WorkspaceMessage::ReadOtp(_, reply) => reply.send(Err(why.into())),

@@ -17,6 +17,7 @@ use crate::core::read_ahead::ReadingAhead;
 use crate::mailbox::admission::{Admission, Permit};
 use crate::mailbox::ignored_items::IgnoredLog;
 use crate::mailbox::message::WorkspaceMessage;
+use crate::mailbox::trace::CommandTrace;
 use crate::mailbox::watching::Watching;
 use crate::sweep::{SweepCursor, SweepCursors};
 
@@ -137,18 +138,29 @@ pub enum Undelivered {
 pub struct ReplyTo<T, E> {
     sender: oneshot::Sender<Result<T, E>>,
     permit: Permit,
+    /// What is followed of the command, if it is.
+    trace: Option<Box<CommandTrace>>,
 }
 
 impl<T, E> ReplyTo<T, E> {
     /// A way to reply that returns its permit when it has.
-    pub const fn new(sender: oneshot::Sender<Result<T, E>>, permit: Permit) -> Self {
-        Self { sender, permit }
+    pub const fn new(
+        sender: oneshot::Sender<Result<T, E>>,
+        permit: Permit,
+        trace: Option<Box<CommandTrace>>,
+    ) -> Self {
+        Self { sender, permit, trace }
+    }
+
+    /// What is followed of the command, if it is.
+    pub(crate) fn trace(&mut self) -> Option<&mut CommandTrace> {
+        self.trace.as_deref_mut()
     }
 
     /// Sends the answer. Nothing is sent if the caller has gone away: what was done stays done.
     pub fn send(self, answer: Result<T, E>) {
         // The permit first: who has the answer may count on its place being free.
-        drop(self.permit);
+        drop((self.permit, self.trace));
         drop(self.sender.send(answer));
     }
 }

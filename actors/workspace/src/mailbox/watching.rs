@@ -1,12 +1,12 @@
-//! Who watches how the broadcasts of a workspace come along, and what was published last.
+//! Who watches a workspace: how its broadcasts come along, and what people do in conversations.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use postrider_broadcast::record::BroadcastStatus;
-use postrider_domain::BroadcastId;
-use tokio::sync::{Notify, watch};
+use postrider_domain::{AuditActor, BroadcastId, ConversationId};
+use tokio::sync::{Notify, broadcast, watch};
 
 /// How a broadcast comes along.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +28,47 @@ pub struct Progress {
 /// The newest counts of all broadcasts that are watched.
 pub type Watched = Arc<BTreeMap<BroadcastId, Progress>>;
 
-/// Who watches the broadcasts of one workspace.
+/// Signs that wait for who reads slowly; older ones are lost to them.
+const SIGNS_MAX: usize = 32;
+
+/// What somebody does in a conversation, which passes and is in no log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConversationSign {
+    /// The conversation.
+    pub conversation: ConversationId,
+    /// What they do.
+    pub act: ConversationAct,
+    /// Who.
+    pub author: AuditActor,
+}
+
+/// What somebody does in a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConversationAct {
+    /// They write an answer.
+    Typing,
+    /// They have added a note.
+    Noted,
+}
+
+/// The signs of a workspace. Most are watched by nobody, and have no channel then.
+#[derive(Debug, Default)]
+pub(crate) struct Signs(OnceLock<broadcast::Sender<ConversationSign>>);
+
+impl Signs {
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<ConversationSign> {
+        self.0.get_or_init(|| broadcast::channel(SIGNS_MAX).0).subscribe()
+    }
+
+    /// Tells whoever watches now, if somebody does.
+    pub(crate) fn send(&self, sign: ConversationSign) {
+        if let Some(sender) = self.0.get() {
+            drop(sender.send(sign));
+        }
+    }
+}
+
+/// Who watches one workspace.
 #[derive(Debug)]
 pub(crate) struct Watching {
     pub(crate) newest: watch::Sender<Watched>,
@@ -38,12 +78,22 @@ pub(crate) struct Watching {
     pub(crate) changed: Mutex<BTreeSet<BroadcastId>>,
     /// There is one.
     pub(crate) hurry: Notify,
+    pub(crate) signs: Signs,
+    /// Held by the task that changes many contacts.
+    pub(crate) changes: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Default for Watching {
     fn default() -> Self {
         let (newest, _) = watch::channel(Watched::default());
         let (runs, changed) = (Mutex::new(false), Mutex::default());
-        Self { newest, runs, changed, hurry: Notify::new() }
+        Self {
+            newest,
+            runs,
+            changed,
+            hurry: Notify::new(),
+            signs: Signs::default(),
+            changes: Arc::default(),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Lists one-time passwords, newest first, as long as the event log keeps their events.
+//! Lists one-time passwords, newest first.
 //!
 //! Sending a code writes nothing for it; its end writes a record (`core/otp/ended.rs`). Those that
 //! the workspace may still have in memory are found in the event log, which is walked back from its
@@ -10,6 +10,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use postrider_domain::event::chain::OtpChannel;
 use postrider_domain::event::otp::OtpNotes;
 use postrider_domain::event::{Delivery, OtpStatus};
 use postrider_domain::unavailable::Unavailable;
@@ -19,9 +20,9 @@ use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::Workspace;
 use crate::core::command::{Command, Context};
+use crate::core::otp::chain_tries::channel_of;
 use crate::core::otp::ended::{self, Ended};
 use crate::core::otp::requests::KEPT_AFTER_EXPIRY;
-use crate::sweep::{self, Look, RecordKeys, SweepCursor};
 use postrider_domain::code::{ATTEMPTS_MAX, Expiry};
 
 /// Entries of the log, and records, that one page looks at.
@@ -30,11 +31,9 @@ const LOOKED_AT_MAX: usize = 50_000;
 const ASKED_AT_ONCE: usize = 200;
 /// What a request may be known for longer than its time, until a tick comes to it.
 const SLACK: Duration = Duration::from_secs(300);
-/// How often it is looked for records to forget.
-const ROUND: Duration = Duration::from_secs(3600);
 
 /// Which one-time passwords are asked for; the default is all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OtpFilter {
     /// Those to this phone.
     pub phone: Option<Phone>,
@@ -44,6 +43,10 @@ pub struct OtpFilter {
     pub from: Option<Timestamp>,
     /// Those that were sent before this moment.
     pub to: Option<Timestamp>,
+    /// Those that their sender calls so.
+    pub reference: Option<String>,
+    /// Those that this channel delivered, or was the last to try.
+    pub channel: Option<OtpChannel>,
 }
 
 impl OtpFilter {
@@ -51,6 +54,13 @@ impl OtpFilter {
         self.phone.is_none_or(|wanted| wanted == phone)
             && self.to.is_none_or(|to| sent_at < to)
             && !self.is_before(sent_at)
+    }
+
+    fn fits(&self, row: &OtpRow) -> bool {
+        let reference = row.notes.reference.as_deref();
+        self.status.is_none_or(|status| status == row.status)
+            && self.channel.is_none_or(|channel| channel == row.channel)
+            && self.reference.as_deref().is_none_or(|wanted| reference == Some(wanted))
     }
 
     fn is_before(&self, sent_at: Timestamp) -> bool {
@@ -79,6 +89,10 @@ pub struct OtpRow {
     pub verified_at: Option<Timestamp>,
     /// What is noted of it.
     pub notes: OtpNotes,
+    /// The channel that delivered it, or that of the step that began last.
+    pub channel: OtpChannel,
+    /// Whether its person sends the code.
+    pub is_inbound: bool,
 }
 
 /// Where a list goes on.
@@ -171,7 +185,7 @@ impl Workspace {
         before: u64,
         until: Timestamp,
     ) -> Result<Option<OtpCursor>, Unavailable> {
-        let (filter, left) = (page.filter, page.left);
+        let (filter, left) = (page.filter.clone(), page.left);
         let (sent, looked_at, next) =
             self.scan(move |store, of| sent(store, of, filter, (before, until), left)).await?;
         page.left -= looked_at.min(page.left);
@@ -183,7 +197,7 @@ impl Workspace {
             if page.rows.len() == page.limit {
                 break;
             }
-            if page.filter.status.is_none_or(|status| status == row.status) {
+            if page.filter.fits(&row) {
                 page.rows.push(row);
             }
             if page.rows.len() == page.limit {
@@ -271,8 +285,14 @@ fn rows(
 fn row_of(id: RequestId, ended: Ended) -> OtpRow {
     let Ended { phone, valid_seconds, status, delivery, attempts, sends, verified_at, notes } =
         ended;
+    let notes = notes.as_deref().map(OtpNotes::from_json).unwrap_or_default();
+    let own = notes.own.as_deref();
+    let (channel, is_inbound) =
+        own.map_or((OtpChannel::Messaging, false), |own| (channel_of(&own.tries), own.inbound));
     OtpRow {
         request_id: id,
+        channel,
+        is_inbound,
         phone,
         status,
         delivery,
@@ -280,7 +300,7 @@ fn row_of(id: RequestId, ended: Ended) -> OtpRow {
         sends,
         expires_at: id.timestamp().plus(Duration::from_secs(valid_seconds.into())),
         verified_at,
-        notes: notes.as_deref().map(OtpNotes::from_json).unwrap_or_default(),
+        notes,
     }
 }
 
@@ -310,9 +330,9 @@ fn recorded(
         }
         match Ended::decode(value) {
             Ok(record) => {
-                let fits = page.filter.takes(record.phone, id.timestamp())
-                    && page.filter.status.is_none_or(|status| status == record.status);
-                page.rows.extend(fits.then(|| row_of(id, record)));
+                let is_taken = page.filter.takes(record.phone, id.timestamp());
+                let row = is_taken.then(|| row_of(id, record));
+                page.rows.extend(row.filter(|row| page.filter.fits(row)));
             }
             Err(error) => damage = Some(error),
         }
@@ -348,31 +368,10 @@ impl Command for ReadAll {
                 expires_at: state.expires_at,
                 verified_at: None,
                 notes: state.notes,
+                channel: state.channel,
+                is_inbound: state.is_inbound,
             })
         };
         Ok(self.0.into_iter().map(known).collect())
     }
-}
-
-/// Reads which records are older than what the event log still has.
-pub(crate) fn long_ended(
-    look: &Look<'_>,
-    cursor: &mut SweepCursor,
-) -> Result<RecordKeys, StoreError> {
-    let mut oldest = look.now;
-    event_log::read(look.store, look.workspace, 0, &mut |_, entry| {
-        oldest = entry.at;
-        false
-    })?;
-    let first = RequestId::from_parts(oldest, 0);
-    let prefix = ended::prefix(look.workspace);
-    let is_over = |id: &[u8]| id < first.as_bytes().as_slice();
-    let (keys, more) = sweep::while_over(look, (Table::Otps, &prefix), &cursor.from, is_over)?;
-    if let Some((_, key)) = keys.last() {
-        cursor.pass(key);
-    }
-    if !more {
-        cursor.rest_until(look.now.plus(ROUND));
-    }
-    Ok(keys)
 }

@@ -1,16 +1,24 @@
 //! One-time passwords, as callers send and verify them.
 
+pub(crate) mod courier;
 mod days;
+mod found_language;
+mod kept;
 mod list;
+mod settle_step;
+pub mod sms;
 pub mod test_phones;
 
 pub use days::OtpDays;
 pub use list::{OtpCursor, OtpFilter, OtpRow, OtpsPage};
 
 pub(crate) use days::{counts_of_today, long_past};
-pub(crate) use list::long_ended;
+pub(crate) use kept::long_ended;
+
+use std::time::Duration;
 
 use postrider_domain::RequestId;
+use postrider_domain::event::chain::OtpChannel;
 use postrider_runtime::random;
 
 use crate::Workspace;
@@ -68,9 +76,21 @@ impl Workspace {
     /// # Errors
     /// [`ResendOtpError`]: the request has ended, or what [`send_otp`](Self::send_otp) refuses.
     pub async fn resend_otp(&self, request_id: RequestId) -> Result<OtpSent, ResendOtpError> {
+        self.resend_otp_over(request_id, None).await
+    }
+
+    /// The same, over this channel only.
+    ///
+    /// # Errors
+    /// [`ResendOtpError`]: the same, or the channel is not set up.
+    pub async fn resend_otp_over(
+        &self,
+        request_id: RequestId,
+        only: Option<OtpChannel>,
+    ) -> Result<OtpSent, ResendOtpError> {
         self.shared.may_send()?;
         self.shared.disk.admit(Footprint::Grows)?;
-        self.call(|reply| WorkspaceMessage::ResendOtp(request_id, reply)).await
+        self.call(|reply| WorkspaceMessage::ResendOtp(request_id, only, reply)).await
     }
 
     /// Cancels a request: its code verifies nothing from now on, and what no channel has of it is
@@ -89,6 +109,28 @@ impl Workspace {
     pub async fn otp(&self, request_id: RequestId) -> Result<OtpState, ReadOtpError> {
         self.call(|reply| WorkspaceMessage::ReadOtp(request_id, reply)).await
     }
+
+    /// The same, and of one that ended longer ago where it stood at its end.
+    ///
+    /// # Errors
+    /// [`ReadOtpError`]: the request is unknown, or no longer kept, or not now.
+    pub async fn kept_otp(&self, request_id: RequestId) -> Result<OtpState, ReadOtpError> {
+        match self.otp(request_id).await {
+            Err(ReadOtpError::NotFound) => self.ended_otp(request_id).await,
+            answer => answer,
+        }
+    }
+}
+
+/// Sends a one-time password under this id.
+pub(crate) fn send(
+    context: &mut Context<'_>,
+    mut command: SendOtp,
+    id: RequestId,
+    down: Option<Duration>,
+) -> Result<OtpSent, SendOtpError> {
+    found_language::resolve(command.more.as_deref_mut(), context)?;
+    context.core.send_otp(command, id, down, context.effects)
 }
 
 /// Sending a one-time password, beside the hot path.
@@ -109,8 +151,7 @@ impl Command for SendOtpCommand {
     fn carry_out(self, context: &mut Context<'_>) -> Result<OtpSent, SendOtpError> {
         let now = context.now();
         let down = context.core.number.and_then(|number| context.down_for(number));
-        let id = RequestId::from_parts(now, self.unique);
-        context.core.send_otp(self.command, id, down, context.effects)
+        send(context, self.command, RequestId::from_parts(now, self.unique), down)
     }
 }
 

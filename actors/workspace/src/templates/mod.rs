@@ -311,6 +311,19 @@ impl Workspace {
         .await
     }
 
+    /// The template of that name and language.
+    ///
+    /// # Errors
+    /// [`TemplateError`]: there is none, or not now.
+    pub async fn template(
+        &self,
+        name: String,
+        language: String,
+    ) -> Result<Template, TemplateError> {
+        let found = self.read(move |store, of| read(store, of, &name, &language)).await?;
+        found.ok_or(TemplateError::NoSuchTemplate)
+    }
+
     /// Makes a template.
     ///
     /// # Errors

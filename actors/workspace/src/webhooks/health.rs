@@ -1,8 +1,11 @@
-//! How an endpoint does.
+//! How an endpoint does, and one of its tries in full.
 
 use postrider_domain::WebhookId;
 use postrider_webhook::health::EndpointHealth;
+use postrider_webhook::records::{self, AttemptId};
+use postrider_webhook::shown::ShownAttempt;
 
+use crate::events;
 use crate::handle::Workspace;
 use crate::webhooks::WebhookError;
 
@@ -14,5 +17,35 @@ impl Workspace {
     pub async fn webhook_health(&self, id: WebhookId) -> Result<EndpointHealth, WebhookError> {
         let tries = self.webhook_deliveries(id).await?;
         Ok(self.shared.webhooks.health(id, &tries))
+    }
+
+    /// A try of an endpoint with its request and its answer, as far as they are known; `None`
+    /// when it is not kept, or not any more.
+    ///
+    /// # Errors
+    /// [`WebhookError`]: there is no such endpoint, or not now.
+    pub async fn webhook_delivery(
+        &self,
+        id: WebhookId,
+        attempt: AttemptId,
+    ) -> Result<Option<ShownAttempt>, WebhookError> {
+        self.webhook(id).await?;
+        let (kept, now) = (self.shared.webhooks.options.deliveries, self.shared.clock.now());
+        let read = self.scan(move |store, of| {
+            let Some(kept) = records::delivery(store, of, (id, attempt), kept, now)? else {
+                return Ok(None);
+            };
+            let ids = match kept.batch_event_ids.as_slice() {
+                [] => kept.event_id.as_slice(),
+                batch => batch,
+            };
+            let found: Result<Vec<_>, _> =
+                ids.iter().map(|event| events::one(store, of, *event)).collect();
+            // Without one of them it is not the body that was posted.
+            let all: Option<Vec<_>> = found?.into_iter().collect();
+            Ok(Some((kept, all.unwrap_or_default())))
+        });
+        let found = read.await?;
+        Ok(found.map(|(kept, events)| self.shared.webhooks.shown(id, kept, &events)))
     }
 }

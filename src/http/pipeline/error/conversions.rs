@@ -99,6 +99,13 @@ impl From<SendOtpError> for ApiError {
             SendOtpError::DestinationBlocked => {
                 Self::new(Code::Unprocessable, message).because("destination_blocked")
             }
+            SendOtpError::ChannelNotConfigured(_) => {
+                Self::new(Code::Unprocessable, message).because("channel_not_configured")
+            }
+            SendOtpError::EmailMissing => Self::field("email", message),
+            SendOtpError::NoEmail => {
+                Self::new(Code::Unprocessable, message).because("channel_not_configured")
+            }
             SendOtpError::InsufficientCredits { .. } => {
                 Self::new(Code::InsufficientCredits, message)
             }
@@ -136,6 +143,9 @@ impl From<VerifyOtpError> for ApiError {
             VerifyOtpError::AlreadyVerified => Self::new(Code::Unprocessable, message),
             VerifyOtpError::Cancelled => {
                 Self::new(Code::Unprocessable, message).because("cancelled")
+            }
+            VerifyOtpError::InboundOnly => {
+                Self::new(Code::Unprocessable, message).because("inbound_only")
             }
             VerifyOtpError::Unavailable(error) => error.into(),
         }

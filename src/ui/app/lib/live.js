@@ -16,7 +16,7 @@ const TYPES = `otp.sent otp.verified otp.expired otp.failed otp.delivered otp.pu
   message.delivered message.read message.failed message.received template.status_changed number.stopped
   number.recovered channel.error`.split(/\s+/);
 /** Said on the stream only, without an id: not in the log. */
-const PASSING = ['broadcast.progress', 'conversation.typing'];
+const PASSING = ['broadcast.progress', 'conversation.typing', 'conversation.noted'];
 export const EVENT_TYPES = TYPES;
 
 export const live = {

@@ -9,9 +9,9 @@
  * @typedef {Schemas['Segment']} Segment
  * @typedef {Schemas['TemplateRow']} Template
  * @typedef {Schemas['Message']} Message
- * @typedef {Schemas['KeyRow'] & {created_by?: {kind: string, id: string | null, name: string} | null}} Key
+ * @typedef {Schemas['KeyRow']} Key
  * @typedef {Schemas['WebhookRow'] & {health?: Health, previous_secret_ends_at?: string | null}} Webhook
- * @typedef {Schemas['DeliveryRow'] & {id?: string}} Delivery
+ * @typedef {Schemas['DeliveryRow']} Delivery
  * @typedef {Schemas['Conversation']} Conversation
  * @typedef {Schemas['ConversationMessage']} Written
  * @typedef {Schemas['Suppression']} Suppression

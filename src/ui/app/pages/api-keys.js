@@ -1,5 +1,5 @@
 import { part, remove } from '../lib/api.js';
-import { ago, dateTime, now, time } from '../lib/format.js';
+import { ago, dateTime, now, time, words } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
@@ -77,7 +77,7 @@ export default function page() {
                 name: t('Last used'),
                 cell: (k) => (k.last_used_at ? time(k.last_used_at, ago) : label('neutral', 'clock', t('Never'))),
               },
-              { name: t('Made'), cell: (k) => html`${time(k.created_at)}${k.created_by ? html` <span class="hint">${k.created_by.name}</span>` : ''}` },
+              { name: t('Made'), cell: (k) => html`${time(k.created_at)}${k.created_by ? html` <span class="hint">${k.created_by.name ?? words(k.created_by.kind)}</span>` : ''}` },
             ],
             actions: (k) =>
               html`${button(t('Edit'), () => keyDialog(k, load), { kind: 'quiet' })}${button(t('Revoke'), () => revoke(k), { kind: 'danger' })}`,

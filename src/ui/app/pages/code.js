@@ -9,8 +9,29 @@ import { shown } from '../parts/empty.js';
 import { button } from '../parts/form.js';
 import { idText } from '../parts/code.js';
 import { badge, facts } from '../parts/status.js';
+import { table } from '../parts/table.js';
 import { timeline } from '../parts/timeline.js';
 import { countdown } from '../parts/countdown.js';
+
+/** @param {string} channel */
+const way = (channel) => ({ messaging: t('Chat'), sms: t('SMS'), email: t('E-mail') })[channel] ?? words(channel);
+
+/** What became of each try to bring the code. @param {import('../lib/types.js').Schemas['OtpTry'][]} rows */
+const tries = (rows) =>
+  table({
+    label: t('Deliveries'),
+    rows,
+    key: (r) => String(r.step),
+    small: true,
+    columns: [
+      { name: t('Channel'), cell: (r) => way(r.channel) },
+      { name: t('Status'), cell: (r) => badge(r.status) },
+      { name: t('Error'), cell: (r) => (r.error ? html`<code>${r.error}</code>` : '') },
+      { name: t('Price'), kind: 'num', cell: (r) => number(r.price) },
+      { name: t('Started'), cell: (r) => time(r.started_at) },
+      { name: t('Ended'), cell: (r) => (r.ended_at ? time(r.ended_at) : '') },
+    ],
+  });
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
@@ -42,6 +63,8 @@ export default function page() {
         html`<section class="card">${facts([
           [t('Status'), badge(otp.data.status)],
           [t('Delivery'), words(otp.data.delivery_status)],
+          [t('Channel'), otp.data.mode === 'inbound' ? t('Sent by the person') : way(otp.data.channel)],
+          [t('Language'), otp.data.language],
           [t('Tries left'), number(otp.data.attempts_remaining)],
           [
             t('Valid'),
@@ -52,7 +75,8 @@ export default function page() {
                 : null,
           ],
           [t('Id'), idText(id)],
-        ])}</section>`,
+        ])}</section>
+        ${otp.data.tries.length ? html`<section class="section"><h2>${t('Deliveries')}</h2>${tries(otp.data.tries)}</section>` : ''}`,
     )}
     <section class="section"><h2>${t('Timeline')}</h2>${can('events:read') ? shown(events,
       () => timeline(events.data.data.filter((/** @type {any} */ e) => e.data.request_id === id ||

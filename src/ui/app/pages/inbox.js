@@ -148,6 +148,7 @@ export default function page() {
         typing = { name: d.user?.name ?? d.name ?? t('Somebody'), at: Date.now() };
       return;
     }
+    if (event.type === 'conversation.noted') return d.conversation_id === id ? written.load() : undefined;
     if (!/^(conversation|message|contact)\./.test(event.type)) return;
     if (event.type.startsWith('message.') && d.message_id && event.type !== 'message.received' && d.broadcast_id)
       return;

@@ -3,7 +3,7 @@ import { ago, time, words } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
-import { adminPath, can, session } from '../lib/session.js';
+import { can, session } from '../lib/session.js';
 import { Rows } from '../lib/store.js';
 import { places } from '../parts/bubble.js';
 import { attempt, notify } from '../parts/dialog.js';
@@ -12,7 +12,7 @@ import { choice } from '../parts/filter.js';
 import { button } from '../parts/form.js';
 import { badge } from '../parts/status.js';
 import { moreButton } from '../parts/table.js';
-import { newTemplate, onPhone, setStatus, tryTemplate } from '../parts/template-form.js';
+import { newTemplate, onPhone, own, setStatus, tryTemplate } from '../parts/template-form.js';
 
 /** @typedef {import('../lib/types.js').Template} Template */
 
@@ -45,7 +45,7 @@ export default function page() {
   const load = () => rows.load(signal);
   const sync = () =>
     attempt(async () => {
-      await post(adminPath('/templates/sync'));
+      await own((path) => post(path), '/sync');
       notify(t('The templates are as the channel has them'));
       await load();
     });

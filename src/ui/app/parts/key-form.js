@@ -43,7 +43,10 @@ export function keyDialog(key, after) {
     error: /** @type {any} */ (null),
   };
   const ends = () => (state.ends.trim() ? (parseLocal(state.ends)?.toISOString() ?? state.ends.trim()) : null);
-  const limits = () => (state.hourly.trim() ? { key_requests_per_hour: Number(state.hourly) } : {});
+  const limits = () => {
+    const { key_requests_per_hour: _, ...others } = /** @type {any} */ (key?.limits ?? {});
+    return state.hourly.trim() ? { ...others, key_requests_per_hour: Number(state.hourly) } : others;
+  };
   const create = async () => {
     const subnets = state.subnets.split(/[\s,]+/).filter(Boolean);
     const made = await post(adminPath('/keys'), {
@@ -57,7 +60,9 @@ export function keyDialog(key, after) {
     after(made);
   };
   const change = async () => {
-    const body = { name: state.name.trim(), limits: limits(), expires_at: ends() };
+    // An end that is past is not one that can be set.
+    const end = state.ends === typedTime(key?.expires_at) ? {} : { expires_at: ends() };
+    const body = { name: state.name.trim(), limits: limits(), ...end };
     after(await patch(adminPath(`/keys/${part(key?.id ?? '')}`), body));
     close();
   };

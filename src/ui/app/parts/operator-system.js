@@ -17,7 +17,7 @@ export function systemTab() {
         const s = all.data;
         return html`<div class="stack"><dl class="figures">
           ${figure(t('Ready'), s.ready ? label('good', 'check', t('Yes')) : label('bad', 'stop', t('No')))}
-            ${figure(t('Storage'), s.storage.state, t('commit p99 {n} ms', { n: s.storage.commit_p99_ms ?? 0 }))}
+            ${figure(t('Storage'), badge(s.storage.state), t('commit p99 {n} ms', { n: number(s.storage.commit_p99_ms) }))}
         ${figure(t('Data'), bytes(s.storage.data_bytes))}${figure(t('Disk free'), bytes(s.storage.disk_free_bytes))}
           ${figure(t('Last snapshot'), s.snapshots.last_at ? time(s.snapshots.last_at) : '–', bytes(s.snapshots.bytes))}
         ${figure(t('Workspaces'), number(s.workspaces.live), t('{n} parked', { n: s.workspaces.parked }))}</dl>

@@ -16,7 +16,7 @@ import { table } from './table.js';
  * @param {AbortSignal} [signal] @returns {Promise<any[]>} */
 async function overview(signal) {
   try {
-    return (await get('/admin/v1/overview', {}, signal)).data;
+    return (await get('/admin/v1/overview', { limit: 200 }, signal)).data;
   } catch (error) {
     if (!(/** @type {any} */ (error).missing)) throw error;
     const all = await get('/admin/v1/workspaces', { limit: 200 }, signal);

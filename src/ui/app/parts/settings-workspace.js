@@ -7,10 +7,11 @@ import { can, reload } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
 import { attempt, notify } from './dialog.js';
 import { shown } from './empty.js';
-import { checkbox, field } from './form.js';
+import { button, checkbox, field } from './form.js';
 import { facts, figure } from './status.js';
 import { table } from './table.js';
 import { idText } from './code.js';
+import { deleteWorkspace } from './workspace-delete.js';
 
 /** @returns {Record<string, string>} */
 const names = () => ({
@@ -99,7 +100,11 @@ export function workspaceTab() {
           { name: t('Used'), kind: 'num', cell: (l) => number(l.used) },
           { name: t('Most'), kind: 'num', cell: (l) => (l.limit ? number(l.limit) : t('No limit')) },
         ],
-      })}</div></div>`,
+      })}</div>${
+        can('workspace:delete')
+          ? html`<div class="row end">${button(t('Delete workspace'), () => deleteWorkspace(one.data.id), { kind: 'danger' })}</div>`
+          : ''
+      }</div>`,
       ),
   };
 }

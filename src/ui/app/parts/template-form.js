@@ -14,7 +14,7 @@ import { field, formError } from './form.js';
 
 /** By the workspace's own interface; an older server has the administration's only.
  * @param {(path: string) => Promise<any>} run @param {string} rest of the path */
-async function own(run, rest) {
+export async function own(run, rest) {
   try {
     return await run(`/v1/templates${rest}`);
   } catch (error) {

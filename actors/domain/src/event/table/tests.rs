@@ -102,6 +102,8 @@ fn payloads_are_stored_as_ever() {
         contact.merged: {"contact_id":"con_01hf7yat3v041061050r3gg28a","merged_contact_id":"con_01hf7yat3v041061050r3gg28b"}
         channel.ignored: {"count":3,"field":"messages","number_id":"num_01hf7yat3v041061050r3gg28a","reason":"no_sender"}
         otp.cancelled: {"phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
+        otp.try_started: {"channel":"sms","phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a","step":2}
+        otp.try_ended: {"channel":"sms","error_code":30007,"next":"email","phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a","status":"failed","step":2}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued"}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","recipient":"US.13491208","type":"text","status":"queued"}
         message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read","to":"+15550123456"}
@@ -137,6 +139,10 @@ fn data_is_the_payload_as_json() {
         otp.verified: {"metadata":{"flow":"sign-in"},"phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
         otp.expired: {"metadata":{"flow":"sign-in"},"phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
         otp.failed: {"error_code":131026,"metadata":{"flow":"sign-in"},"phone":"+15550123456","reason":"channel_refused","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
+        otp.delivered: {"channel":"sms","metadata":{"flow":"sign-in"},"phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
+        otp.try_started: {"channel":"sms","metadata":{"flow":"sign-in"},"phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","step":2,"test":true}
+        otp.try_ended: {"channel":"sms","error_code":30007,"metadata":{"flow":"sign-in"},"next":"email","phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","status":"failed","step":2,"test":true}
+        otp.verified: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
     "#]]);
 }
 

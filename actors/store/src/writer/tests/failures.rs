@@ -53,7 +53,7 @@ async fn a_failure_reaches_every_group_behind_it_once() {
     store.inner.commit(Group::new(Some(&frame), &[])).unwrap();
     let started = first.submit(events(b"0")).unwrap();
     gate.entered.recv().unwrap();
-    let bytes = vec![7; 60_000];
+    let bytes = vec![7; 16_000];
     let mut groups = Vec::new();
     for _ in 0..6 {
         groups.push(second.submit(events(&bytes)).unwrap());

@@ -7,7 +7,7 @@ use super::*;
 use crate::Change;
 
 /// Bytes of a batch that is bulk, and of one that is not.
-const BULK: usize = 50_000;
+const BULK: usize = 12_000;
 const SMALL: usize = 200;
 
 /// A writer that commits a group of another workspace until the gate opens.
@@ -45,7 +45,7 @@ fn bulk_of_one_puts_nobody_behind_it() {
 #[test]
 fn a_group_has_room_for_bulk_of_several() {
     let (_store, gate, writer, started) = busy();
-    let value = vec![7; 120_000];
+    let value = vec![7; 30_000];
     let changes = [ChangeRef { table: Table::Keys, key: b"k", value: Some(&value) }];
     let groups: Vec<_> = (0..9)
         .map(|n| {

@@ -2,7 +2,7 @@
 
 use postrider_domain::code::Expiry;
 use postrider_domain::event::OtpStatus;
-use postrider_domain::event::otp::{OtpData, OtpNotes};
+use postrider_domain::event::otp::{OtpData, OtpNotes, OtpOwnNotes};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{Event, EventData, Phone, PublicEvent, RequestId};
 
@@ -58,12 +58,24 @@ pub(super) fn note(
     test: bool,
     effects: &mut Effects,
 ) {
-    let (reference, metadata) = match more {
-        Some(more) => (more.reference.clone(), more.metadata.clone()),
+    let notes = match more {
+        Some(more) => OtpNotes {
+            test,
+            reference: more.reference.clone(),
+            metadata: more.metadata.clone(),
+            contact_id: None,
+            own: own_notes(more),
+        },
         None if !test => return,
-        None => Default::default(),
+        None => OtpNotes { test, ..OtpNotes::default() },
     };
-    if let Some(notes) = (OtpNotes { test, reference, metadata }).to_json() {
+    if let Some(notes) = notes.to_json() {
         core.perform(Event::OtpNoted { id, notes }, effects);
     }
+}
+
+fn own_notes(more: &SendMore) -> Option<Box<OtpOwnNotes>> {
+    let own =
+        OtpOwnNotes { languages: more.languages.clone(), inbound: more.inbound, tries: Vec::new() };
+    (own != OtpOwnNotes::default()).then(|| Box::new(own))
 }

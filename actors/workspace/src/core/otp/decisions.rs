@@ -1,17 +1,17 @@
 //! Pure: decides to send, resend and verify one-time passwords, by their limits.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_channel::{Content, Origin, Outbound};
 use postrider_domain::destination::calling_code;
+use postrider_domain::event::chain::{ChainPlan, OtpChannel};
 use postrider_domain::event::{OtpFailure, OtpStatus};
-use postrider_domain::template::TemplateStatus;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{Event, MessageId, OtpCode, Phone, PublicEvent, RequestId};
+use postrider_domain::{Event, MessageId, OtpCode, Phone, PublicEvent, RequestId, Timestamp};
 
 use super::caller_log::{Counting, counting};
-use super::cancel;
+use super::chain_plan::{plan_again, plan_of};
+use super::chain_tries::{channel_of, tries_of};
 use super::day_counts::Counted;
 use super::pumping_guard;
 use super::requests::Otp;
@@ -19,9 +19,10 @@ use super::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
 };
+use super::{cancel, chain, inbound, languages};
 use crate::core::Core;
 use crate::core::effects::Effects;
-use crate::core::settings::{Rules, UseTemplateError};
+use crate::core::settings::Rules;
 
 const TEN_MINUTES: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -38,14 +39,20 @@ impl Core {
     ) -> Result<OtpSent, SendOtpError> {
         let SendOtp { phone, expiry, length, more } = command;
         debug_assert!(id.timestamp() == self.hot.now());
+        if let Some(more) = more.as_deref().filter(|more| more.inbound) {
+            return inbound::begin(self, (id, phone), (expiry, length), more, effects);
+        }
         if self.test_phones.code(phone).is_some() {
             return cancel::send_test(self, phone, expiry, more.as_deref(), id, effects);
         }
+        let plan = plan_of(self, more.as_deref())?;
         let counting = match &more {
             Some(more) => counting(&self.keys, &self.rules.limits, &more.context),
             None => Vec::new(),
         };
-        if let Err(refused) = self.may_send(phone, &counting, down, effects) {
+        let found = languages::has_found_template(self, more.as_deref());
+        let asked = (phone, &*counting, plan.as_ref());
+        if let Err(refused) = self.may_send(asked, found, down, effects) {
             if !matches!(refused, SendOtpError::Unavailable(_) | SendOtpError::NotConnected) {
                 self.otp_days.note_refused(self.hot.now(), calling_code(phone));
             }
@@ -56,31 +63,56 @@ impl Core {
         }
         let key_version = self.keys.current_version();
         self.perform(Event::OtpSent { id, phone, expiry, length, key_version }, effects);
-        self.set_credits(self.credits - self.rules.prices.otp, effects);
         for Counting { hash: caller, .. } in counting {
             self.perform(Event::OtpCaller { caller, at: self.hot.now() }, effects);
         }
         cancel::note(self, id, more.as_deref(), false, effects);
         let otp = Otp::new(id, phone, expiry, length, key_version);
-        let message = MessageId::from_bytes(*id.as_bytes());
         self.count(phone, Counted::Sent, effects);
+        if let Some(plan) = plan {
+            let expires_at = self.tell_send(&otp, false, effects);
+            self.perform(Event::OtpChain { id, plan: Box::new(plan) }, effects);
+            chain::next_step(self, id, down.is_some(), effects);
+            return Ok(OtpSent { request_id: id, expires_at });
+        }
+        self.set_credits(self.credits - self.rules.prices.otp, effects);
+        let message = MessageId::from_bytes(*id.as_bytes());
         self.announce_send(&otp, message, effects).ok_or(SendOtpError::NotConnected)
     }
 
     /// Sends a request's code once more, as message `message`.
     pub fn resend_otp(
         &mut self,
-        id: RequestId,
+        (id, only): (RequestId, Option<OtpChannel>),
         message: MessageId,
         down: Option<Duration>,
         effects: &mut Effects,
     ) -> Result<OtpSent, ResendOtpError> {
-        let otp = self.active(id).map_err(ResendOtpError::Ended)?;
+        let otp = self.outbound_only(id).map_err(ResendOtpError::Ended)?;
         if self.hot.otps.extras.is_test(id) {
             return Ok(OtpSent { request_id: id, expires_at: self.hot.otps.expires_at(&otp) });
         }
-        self.may_send(otp.phone, &[], down, effects).map_err(ResendOtpError::Refused)?;
+        let plan = plan_again(self, id, only).map_err(ResendOtpError::Refused)?;
+        let chain = self.hot.otps.chains.get(id);
+        let tries = chain.map_or_else(|| self.hot.otps.earlier.newest(id), |chain| chain.newest());
+        if plan.is_some() && tries >= chain::TRIES_MAX {
+            let full = Unavailable::because(UnavailableReason::Overloaded);
+            return Err(ResendOtpError::Refused(full.into()));
+        }
+        let found = languages::template_of(self, id).language != self.otp_template.language;
+        let asked = (otp.phone, &[][..], plan.as_ref());
+        self.may_send(asked, found, down, effects).map_err(ResendOtpError::Refused)?;
+        let is_chain = plan.is_some();
+        if let Some(plan) = plan {
+            // Its messages so far become tries, so the send that follows is none of them.
+            self.perform(Event::OtpChain { id, plan: Box::new(plan) }, effects);
+        }
         self.perform(Event::OtpResent { id, at: self.hot.now() }, effects);
+        if is_chain {
+            let expires_at = self.tell_send(&otp, true, effects);
+            chain::next_step(self, id, down.is_some(), effects);
+            return Ok(OtpSent { request_id: id, expires_at });
+        }
         self.set_credits(self.credits - self.rules.prices.otp, effects);
         self.announce_send(&otp, message, effects)
             .ok_or(ResendOtpError::Refused(SendOtpError::NotConnected))
@@ -94,8 +126,7 @@ impl Core {
         submitted: &str,
         effects: &mut Effects,
     ) -> Result<Verification, VerifyOtpError> {
-        let otp = self.active(id)?;
-        let attempts = otp.attempts + 1;
+        let otp = self.outbound_only(id)?;
         let is_test = self.hot.otps.extras.is_test(id);
         if self.code_of(&otp).is_some_and(|code| code.matches(submitted)) {
             self.perform(Event::OtpVerified { id }, effects);
@@ -106,24 +137,40 @@ impl Core {
             self.tell(id, PublicEvent::OtpVerified { request_id: id, phone: otp.phone }, effects);
             return Ok(Verification::Verified);
         }
-        self.perform(Event::OtpMissed { id, attempts }, effects);
-        if !is_test {
-            self.count(otp.phone, Counted::Wrong, effects);
-        }
-        let otp = Otp { attempts, ..otp };
-        match otp.attempts_remaining() {
-            0 => {
-                self.keep_ended(&otp, OtpStatus::Invalidated, effects);
-                self.emit_failure(&otp, OtpFailure::MaxAttempts, effects);
-                Err(VerifyOtpError::MaxAttempts)
-            }
+        match self.miss(&otp, effects) {
+            0 => Err(VerifyOtpError::MaxAttempts),
             attempts_remaining => Ok(Verification::Wrong { attempts_remaining }),
         }
+    }
+
+    /// Counts a wrong code of an active request, which the fifth ends. Gives how many remain.
+    pub(super) fn miss(&mut self, otp: &Otp, effects: &mut Effects) -> u8 {
+        let (id, attempts) = (otp.id, otp.attempts + 1);
+        self.perform(Event::OtpMissed { id, attempts }, effects);
+        if !self.hot.otps.extras.is_uncounted(id) {
+            self.count(otp.phone, Counted::Wrong, effects);
+        }
+        let otp = Otp { attempts, ..*otp };
+        if otp.attempts_remaining() == 0 {
+            self.keep_ended(&otp, OtpStatus::Invalidated, effects);
+            self.emit_failure(&otp, OtpFailure::MaxAttempts, effects);
+        }
+        otp.attempts_remaining()
+    }
+
+    /// The request, if it can be verified by a submitted code.
+    fn outbound_only(&self, id: RequestId) -> Result<Otp, VerifyOtpError> {
+        if self.hot.otps.extras.is_inbound(id) && self.known(id).is_some() {
+            return Err(VerifyOtpError::InboundOnly);
+        }
+        self.active(id)
     }
 
     /// Where a request stands.
     pub fn otp(&self, id: RequestId) -> Result<OtpState, ReadOtpError> {
         let otp = self.known(id).ok_or(ReadOtpError::NotFound)?;
+        let tries = tries_of(self, &otp);
+        let channel = channel_of(&tries);
         Ok(OtpState {
             request_id: id,
             status: self.hot.otps.status(&otp, self.hot.now()),
@@ -131,6 +178,15 @@ impl Core {
             expires_at: self.hot.otps.expires_at(&otp),
             delivery: otp.delivery,
             notes: self.hot.otps.extras.notes(id),
+            tries,
+            channel,
+            language: Some(languages::language_over(self, id, channel)),
+            phone: otp.phone,
+            is_inbound: self.hot.otps.extras.is_inbound(id),
+            inbound_code: match self.hot.otps.extras.is_inbound(id) {
+                true => self.code_of(&otp),
+                false => None,
+            },
         })
     }
 
@@ -138,24 +194,43 @@ impl Core {
     /// that a suspicion may be emitted.
     fn may_send(
         &mut self,
-        phone: Phone,
-        counting: &[Counting],
+        (phone, counting, plan): (Phone, &[Counting], Option<&ChainPlan>),
+        found_template: bool,
         down: Option<Duration>,
         effects: &mut Effects,
     ) -> Result<(), SendOtpError> {
-        let Rules { limits, prices, otps_max, .. } = self.rules;
-        if self.number.is_none() {
+        let prices = self.rules.prices;
+        let first = plan.and_then(|plan| plan.steps.first());
+        let first = first.map_or(OtpChannel::Messaging, |step| step.channel);
+        let needs_number = plan
+            .is_none_or(|plan| plan.steps.iter().any(|step| step.channel == OtpChannel::Messaging));
+        if needs_number && self.number.is_none() {
             return Err(SendOtpError::NotConnected);
         }
-        match self.otp_template_status {
-            None if self.needs_template => return Err(UseTemplateError::NoSuchTemplate.into()),
-            None | Some(TemplateStatus::Approved) => {}
-            Some(status) => return Err(UseTemplateError::NotApproved(status).into()),
+        if first == OtpChannel::Messaging && !found_template {
+            languages::check_own_template(self)?;
         }
-        if self.credits < prices.otp {
-            let (needed, available) = (prices.otp, self.credits);
+        let price = prices.of_channel(first);
+        if self.credits < price {
+            let (needed, available) = (price, self.credits);
             return Err(SendOtpError::InsufficientCredits { needed, available });
         }
+        self.check_limits(phone, counting)?;
+        pumping_guard::check(self, phone, effects)?;
+        // A chain goes on with its next step.
+        if let Some(retry_after) = down.filter(|_| plan.is_none()) {
+            return Err(Unavailable { reason: UnavailableReason::ChannelDown, retry_after }.into());
+        }
+        Ok(())
+    }
+
+    /// Whether one more send to `phone` keeps the limits.
+    pub(super) fn check_limits(
+        &self,
+        phone: Phone,
+        counting: &[Counting],
+    ) -> Result<(), SendOtpError> {
+        let Rules { limits, otps_max, .. } = self.rules;
         let phone_wait = self
             .hot
             .phone_wait(phone, limits.otp_per_phone_10m, TEN_MINUTES)
@@ -173,13 +248,9 @@ impl Core {
         if let Some(retry_after) = wait.flatten() {
             return Err(SendOtpError::WorkspaceLimit { retry_after });
         }
-        pumping_guard::check(self, phone, effects)?;
         // Resends are counted too and could grow without end where the limits are off.
         if self.hot.sends.len() >= otps_max.saturating_mul(2) {
             return Err(Unavailable::because(UnavailableReason::Overloaded).into());
-        }
-        if let Some(retry_after) = down {
-            return Err(Unavailable { reason: UnavailableReason::ChannelDown, retry_after }.into());
         }
         Ok(())
     }
@@ -210,7 +281,7 @@ impl Core {
     }
 
     /// The request's code; `None` when the version of the master key that made it is gone.
-    fn code_of(&self, otp: &Otp) -> Option<OtpCode> {
+    pub(super) fn code_of(&self, otp: &Otp) -> Option<OtpCode> {
         if self.hot.otps.extras.is_test(otp.id) {
             return self.test_phones.code(otp.phone);
         }
@@ -224,12 +295,18 @@ impl Core {
         message: MessageId,
         effects: &mut Effects,
     ) -> Option<OtpSent> {
+        let resend = message.as_bytes() != otp.id.as_bytes();
+        let expires_at = self.tell_send(otp, resend, effects);
+        effects.outbound.push(self.outbound(otp, message)?.into());
+        Some(OtpSent { request_id: otp.id, expires_at })
+    }
+
+    /// Tells the log of a send; gives when the code ends.
+    fn tell_send(&self, otp: &Otp, resend: bool, effects: &mut Effects) -> Timestamp {
         let (id, expires_at) = (otp.id, self.hot.otps.expires_at(otp));
-        let resend = message.as_bytes() != id.as_bytes();
         let event = PublicEvent::OtpSent { request_id: id, phone: otp.phone, expires_at, resend };
         self.tell(id, event, effects);
-        effects.outbound.push(self.outbound(otp, message)?.into());
-        Some(OtpSent { request_id: id, expires_at })
+        expires_at
     }
 
     pub(crate) fn outbound(&self, otp: &Otp, message_id: MessageId) -> Option<Outbound> {
@@ -249,13 +326,14 @@ impl Core {
                 request_id: otp.id,
                 length: otp.length,
                 code_key,
-                template: Arc::clone(&self.otp_template),
+                template: languages::template_of(self, otp.id),
+                chained: false,
             },
         })
     }
 
     pub(crate) fn emit_failure(&mut self, otp: &Otp, reason: OtpFailure, effects: &mut Effects) {
-        if !self.hot.otps.extras.is_test(otp.id) {
+        if !self.hot.otps.extras.is_uncounted(otp.id) {
             self.count(otp.phone, Counted::Failed, effects);
         }
         let event = PublicEvent::OtpFailed { request_id: otp.id, phone: otp.phone, reason };

@@ -9,6 +9,7 @@ use postrider_domain::{Event, EventData, RequestId};
 
 use crate::core::Core;
 use crate::core::effects::Effects;
+use crate::core::otp::chain;
 use crate::core::otp::day_counts::Counted;
 use crate::core::otp::requests::Otp;
 use crate::core::otp::resends::{OtpMessage, Standing};
@@ -26,6 +27,9 @@ impl Core {
         effects: &mut Effects,
     ) {
         let Some(otp) = self.known(id) else { return };
+        if self.hot.otps.chains.get(id).is_some() {
+            return chain::settle(self, &otp, number, settled, effects);
+        }
         let message = self.hot.otps.earlier.message(&otp, number);
         if message.is.unsettled > 0 {
             self.settle_known(otp, message, settled, effects);
@@ -64,6 +68,9 @@ impl Core {
         if !self.hot.otps.owes(&otp) {
             return;
         }
+        if self.hot.otps.chains.get(otp.id).is_some() {
+            return chain::give_up_tries(self, &otp, effects);
+        }
         for number in 1..=self.hot.otps.earlier.newest(otp.id) {
             let message = self.hot.otps.earlier.message(&otp, number);
             for _ in 0..if message.is.is_unsent() { message.is.unsettled } else { 0 } {
@@ -84,6 +91,9 @@ impl Core {
         effects: &mut Effects,
     ) {
         let Some(otp) = self.known(id) else { return };
+        if self.hot.otps.chains.get(id).is_some() {
+            return chain::report(self, &otp, number, progress, effects);
+        }
         let message = self.hot.otps.earlier.message(&otp, number);
         // Who has entered the code has got it.
         let got = otp.noted == OtpStatus::Verified;

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use postrider_domain::event::otp::OtpNotes;
+use postrider_domain::event::otp::{OtpNotes, OtpOwnNotes};
 use postrider_domain::event::{EventDecodeError, encode};
 use postrider_domain::{OtpCode, Phone, PublicEvent, RequestId};
 
 use hashbrown::HashMap;
+
+/// What is in the notes of a request if Postrider itself has noted something.
+const OWN: &str = r#""_":"#;
 
 /// The phones of a workspace that nothing is sent to, with the codes that verify there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,12 +49,37 @@ impl TestPhones {
 pub(crate) struct Extras {
     notes: BTreeMap<RequestId, Box<str>>,
     tests: BTreeSet<RequestId>,
+    /// Requests whose code their person sends, with who that is.
+    inbound: BTreeMap<RequestId, Phone>,
+    /// The same by who sends it.
+    senders: BTreeSet<(Phone, RequestId)>,
 }
 
 impl Extras {
     /// Whether the request is to a test phone.
     pub(crate) fn is_test(&self, id: RequestId) -> bool {
         self.tests.contains(&id)
+    }
+
+    /// Whether the request's code is sent by its person.
+    pub(crate) fn is_inbound(&self, id: RequestId) -> bool {
+        self.inbound.contains_key(&id)
+    }
+
+    /// Whether the request is in no count of what was sent and verified.
+    pub(crate) fn is_uncounted(&self, id: RequestId) -> bool {
+        self.is_test(id) || self.is_inbound(id)
+    }
+
+    pub(crate) fn set_inbound(&mut self, id: RequestId, phone: Phone) {
+        self.inbound.insert(id, phone);
+        self.senders.insert((phone, id));
+    }
+
+    /// The requests whose code this phone is to send, newest first.
+    pub(crate) fn inbound_of(&self, phone: Phone) -> Vec<RequestId> {
+        let (first, last) = (RequestId::from_bytes([0; 16]), RequestId::from_bytes([255; 16]));
+        self.senders.range((phone, first)..=(phone, last)).rev().map(|(_, id)| *id).collect()
     }
 
     pub(crate) fn set_test(&mut self, id: RequestId) {
@@ -72,10 +100,21 @@ impl Extras {
         self.json(id).map(OtpNotes::from_json).unwrap_or_default()
     }
 
-    /// An event of a request, with what is noted of that.
+    /// What Postrider itself notes of a request.
+    pub(crate) fn own(&self, id: RequestId) -> Option<OtpOwnNotes> {
+        // Few have any.
+        let json = self.json(id).filter(|json| json.contains(OWN))?;
+        OtpNotes::from_json(json).own.map(|own| *own)
+    }
+
+    /// An event of a request, with what is shown of its notes.
     pub(crate) fn with_notes(&self, id: RequestId, event: PublicEvent) -> PublicEvent {
-        match self.notes.get(&id) {
-            Some(notes) => PublicEvent::Noted { event: Box::new(event), notes: notes.clone() },
+        let shown = match self.notes.get(&id) {
+            Some(notes) if notes.contains(OWN) => OtpNotes::from_json(notes).shown(),
+            shown => shown.cloned(),
+        };
+        match shown {
+            Some(notes) => PublicEvent::Noted { event: Box::new(event), notes },
             None => event,
         }
     }
@@ -84,6 +123,21 @@ impl Extras {
     pub(crate) fn forget(&mut self, id: RequestId) {
         self.notes.remove(&id);
         self.tests.remove(&id);
+        if let Some(phone) = self.inbound.remove(&id) {
+            self.senders.remove(&(phone, id));
+        }
+    }
+
+    pub(crate) fn encode_inbound_into(&self, out: &mut Vec<u8>) {
+        encode(&self.inbound.iter().collect::<Vec<_>>(), out);
+    }
+
+    pub(crate) fn take_inbound_from(&mut self, bytes: &mut &[u8]) -> Result<(), EventDecodeError> {
+        let (all, rest) = postcard::take_from_bytes::<Vec<(RequestId, Phone)>>(bytes)
+            .map_err(|_| EventDecodeError)?;
+        *bytes = rest;
+        all.into_iter().for_each(|(id, phone)| self.set_inbound(id, phone));
+        Ok(())
     }
 
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
@@ -95,6 +149,7 @@ impl Extras {
         let ((notes, tests), rest) =
             postcard::take_from_bytes::<Stored>(bytes).map_err(|_| EventDecodeError)?;
         *bytes = rest;
-        Ok(Self { notes: notes.into_iter().collect(), tests: tests.into_iter().collect() })
+        let (notes, tests) = (notes.into_iter().collect(), tests.into_iter().collect());
+        Ok(Self { notes, tests, ..Self::default() })
     }
 }

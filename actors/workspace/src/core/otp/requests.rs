@@ -9,6 +9,7 @@ use postrider_domain::code::{ATTEMPTS_MAX, CodeLength, Expiry};
 use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus, encode};
 use postrider_domain::{Phone, RequestId, Timestamp};
 
+use crate::core::otp::chain_state::Chains;
 use crate::core::otp::extras::Extras;
 use crate::core::otp::index::NumberIndex;
 use crate::core::otp::resends::{EarlierMessages, Standing};
@@ -100,6 +101,8 @@ pub(crate) struct OtpTable {
     pub(crate) earlier: EarlierMessages,
     /// What is held of few of them.
     pub(crate) extras: Extras,
+    /// The chains of those that go over several channels.
+    pub(crate) chains: Chains,
     /// When those count as sent whose ids are later than the clock was rebased to.
     rebased: BTreeMap<RequestId, Timestamp>,
     len: usize,
@@ -249,6 +252,7 @@ impl OtpTable {
         self.by_id.remove(&id, slot);
         self.earlier.forget(id);
         self.extras.forget(id);
+        self.chains.forget(id);
         self.rebased.remove(&id);
         self.len -= 1;
         if self.len == 0 {
@@ -262,7 +266,7 @@ impl OtpTable {
     /// Whether one of a request's messages was neither handed over nor given up.
     pub(crate) fn owes(&self, otp: &Otp) -> bool {
         let earlier = otp.is_of_use() && self.earlier.any_unsent(otp.id);
-        earlier || otp.is_unsent()
+        earlier || otp.is_unsent() || self.chains.owes(otp.id)
     }
 
     /// Forgets, for a replay, what its events have brought to an end an hour ago. What has still to

@@ -8,8 +8,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use postrider_domain::code::{CodeLength, Expiry};
-use postrider_domain::event::otp::OtpNotes;
-use postrider_domain::{Phone, RequestId, Timestamp};
+use postrider_domain::event::chain::{ChainStep, OtpChannel};
+use postrider_domain::event::otp::{OtpLanguages, OtpNotes};
+use postrider_domain::otp_text::Language;
+use postrider_domain::{OtpCode, Phone, RequestId, Timestamp};
 
 use crate::core::settings::UseTemplateError;
 use postrider_domain::unavailable::Unavailable;
@@ -36,6 +38,16 @@ pub struct SendMore {
     pub reference: Option<String>,
     /// What the caller keeps with it.
     pub metadata: BTreeMap<String, String>,
+    /// The steps that it goes over, in place of the workspace's.
+    pub channels: Option<Vec<ChainStep>>,
+    /// Where a step by mail goes.
+    pub email: Option<String>,
+    /// Nothing is sent: the person sends the code to a number of the workspace.
+    pub inbound: bool,
+    /// In which language it is to be written.
+    pub language: Option<Language>,
+    /// What serves that language; set when it is sent.
+    pub languages: Option<OtpLanguages>,
 }
 
 /// Who asked the caller for a one-time password. It is counted, and kept as a keyed hash only; so
@@ -119,8 +131,22 @@ pub struct OtpState {
     pub delivery: Delivery,
     /// What is noted of it.
     pub notes: OtpNotes,
+    /// What became of each try to bring its code.
+    pub tries: Vec<OtpTry>,
+    /// The channel that delivered it, or that of the step that began last.
+    pub channel: OtpChannel,
+    /// The language that is used over that channel; `None` of an ended one where it was the
+    /// workspace's own.
+    pub language: Option<String>,
+    /// Where it went, or who is to send it.
+    pub phone: Phone,
+    /// The code, of one that its person sends while it can be.
+    pub inbound_code: Option<OtpCode>,
+    /// Whether its person sends the code.
+    pub is_inbound: bool,
 }
 
+pub use postrider_domain::event::otp::OtpTry;
 pub use postrider_domain::event::{Delivery, OtpStatus};
 
 /// Why a one-time password was not sent. It consumed no quota, no credit and no message.
@@ -155,6 +181,15 @@ pub enum SendOtpError {
     /// One-time passwords are not sent there, or not in this hour.
     #[error("one-time passwords are not sent to this destination")]
     DestinationBlocked,
+    /// A channel that it is to go over is not set up.
+    #[error("the channel {} is not set up", .0.as_str())]
+    ChannelNotConfigured(OtpChannel),
+    /// A step goes by mail, and no address was given.
+    #[error("must be given for a step by email")]
+    EmailMissing,
+    /// It is to be sent again by mail, and its sender gave no address.
+    #[error("the request has no email address")]
+    NoEmail,
     /// The workspace cannot pay for it.
     #[error("not enough credits: {needed} needed, {available} available")]
     InsufficientCredits {
@@ -186,6 +221,9 @@ pub enum VerifyOtpError {
     /// It has been cancelled.
     #[error("the one-time password was cancelled")]
     Cancelled,
+    /// Its person sends the code to a number of the workspace.
+    #[error("the code of this request is verified by the message that its person sends")]
+    InboundOnly,
     /// It cannot be taken now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),

@@ -1,7 +1,9 @@
 //! The rules of a workspace, without a runtime: each test says what time it is.
 
 mod cancel;
+mod chain;
 mod claims;
+mod inbound;
 mod replay;
 mod resend;
 mod retries;
@@ -17,6 +19,7 @@ use postrider_channel::callback::Progress;
 use postrider_channel::{Failure, Outbound};
 use postrider_domain::Prices;
 use postrider_domain::event::Delivery;
+use postrider_domain::event::chain::OtpChannel;
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::template::TemplateName;
 use postrider_domain::{
@@ -34,7 +37,7 @@ use crate::core::otp::types::{
     OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
 };
-use crate::core::settings::{CreditsChange, GuardOptions, MessageOptions, Rules};
+use crate::core::settings::{CreditsChange, GuardOptions, MessageOptions, OtpOptions, Rules};
 use crate::core::unsent::Unsent;
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::event::Repeat;
@@ -95,7 +98,8 @@ impl Bench {
         let id = "acme".parse().unwrap();
         let (prices, messages) = (Prices::default(), MessageOptions::default());
         let guard = GuardOptions::default();
-        let rules = Rules { limits, prices, otps_max: 10_000, messages, guard };
+        let otp = OtpOptions::default();
+        let rules = Rules { limits, prices, otps_max: 10_000, messages, guard, otp };
         let core = Core {
             keys: MasterKeys::single([7; 32]).code_keys(&id),
             id,
@@ -108,6 +112,7 @@ impl Bench {
             otp_template_status: None,
             needs_template: false,
             otp_days: Default::default(),
+            channels: Default::default(),
             test_phones: Arc::default(),
             opt_out: Arc::default(),
         };
@@ -177,7 +182,18 @@ impl Bench {
     fn resend(&mut self, id: RequestId) -> Result<OtpSent, ResendOtpError> {
         self.unique += 1;
         let message = MessageId::from_parts(self.now, self.unique);
-        self.run(false, |core, effects| core.resend_otp(id, message, None, effects))
+        self.run(false, |core, effects| core.resend_otp((id, None), message, None, effects))
+    }
+
+    fn resend_over(
+        &mut self,
+        id: RequestId,
+        channel: OtpChannel,
+    ) -> Result<OtpSent, ResendOtpError> {
+        self.unique += 1;
+        let message = MessageId::from_parts(self.now, self.unique);
+        let over = (id, Some(channel));
+        self.run(false, |core, effects| core.resend_otp(over, message, None, effects))
     }
 
     fn verify(&mut self, id: RequestId, code: &str) -> Result<Verification, VerifyOtpError> {

@@ -17,6 +17,33 @@ fn phone() -> Phone {
     "+15550123456".parse().unwrap()
 }
 
+fn try_started() -> OtpTryStartedData {
+    OtpTryStartedData {
+        request_id: RequestId::from_parts(AT, UNIQUE),
+        phone: phone(),
+        step: 2,
+        channel: "sms",
+        test: None,
+        reference: None,
+        metadata: None,
+    }
+}
+
+fn try_ended() -> OtpTryEndedData {
+    OtpTryEndedData {
+        request_id: RequestId::from_parts(AT, UNIQUE),
+        phone: phone(),
+        step: 2,
+        channel: "sms",
+        status: "failed",
+        error_code: Some(30007),
+        next: Some("email"),
+        test: None,
+        reference: None,
+        metadata: None,
+    }
+}
+
 fn broadcast() -> BroadcastData {
     BroadcastData {
         broadcast_id: BroadcastId::from_parts(AT, UNIQUE),
@@ -202,6 +229,8 @@ pub(super) fn payloads() -> Vec<EventData> {
         Data::ContactMerged(merged()),
         Data::ChannelIgnored(channel_ignored()),
         Data::OtpCancelled(OtpData::of(request_id, its_phone)),
+        Data::OtpTryStarted(try_started()),
+        Data::OtpTryEnded(try_ended()),
     ]
 }
 
@@ -279,10 +308,24 @@ pub(super) fn noted() -> Vec<PublicEvent> {
         test: true,
         reference: Some("order 7".into()),
         metadata: [("flow".to_owned(), "sign-in".to_owned())].into(),
+        contact_id: None,
+        own: None,
     };
+    let contact_id = Some(ContactId::from_parts(AT, UNIQUE));
+    let sender = OtpNotes { contact_id, ..OtpNotes::default() }.to_json().unwrap();
+    let (request_id, phone) = (RequestId::from_parts(AT, UNIQUE), phone());
+    let verified = Box::new(PublicEvent::OtpVerified { request_id, phone });
+    let sent_by_its_person = PublicEvent::Noted { event: verified, notes: sender };
     let notes = notes.to_json().unwrap();
     let note = |event| PublicEvent::Noted { event: Box::new(event), notes: notes.clone() };
-    variants().into_iter().map(note).collect()
+    let delivered = OtpData { channel: Some("sms"), ..OtpData::of(request_id, phone) };
+    let others = [
+        EventData::OtpDelivered(delivered),
+        EventData::OtpTryStarted(try_started()),
+        EventData::OtpTryEnded(try_ended()),
+    ];
+    let noted = variants().into_iter().chain(others.map(PublicEvent::from)).map(note);
+    noted.chain([sent_by_its_person]).collect()
 }
 
 pub(super) fn events() -> Vec<PublicEvent> {

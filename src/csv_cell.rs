@@ -6,12 +6,14 @@ use std::borrow::Cow;
 const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
 /// Writes a text as a cell that is no formula: a `'` comes before one. [`parse`] takes it away.
-pub(super) fn text(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn text(text: &str) -> Cow<'_, str> {
     if looks_like_formula(text) { format!("'{text}").into() } else { text.into() }
 }
 
 /// The text of a cell that [`text`] wrote.
-pub(super) fn parse(cell: &str) -> &str {
+#[must_use]
+pub fn parse(cell: &str) -> &str {
     match cell.strip_prefix('\'') {
         Some(text) if looks_like_formula(text) => text,
         _ => cell,

@@ -1,0 +1,12 @@
+//! The log of a shard over a stream that several servers keep.
+
+mod fake;
+mod replicated;
+mod stream;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use fake::FakeStream;
+pub use replicated::{ReplicatedLog, ReplicatedOptions};
+pub use stream::{Ends, Published, Stream, StreamError};

@@ -1,0 +1,136 @@
+//! The bucket of a cluster in NATS: a stream with one message for each key, as its KV stores are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::stream::{
+    Config, DiscardPolicy, RawMessageErrorKind, StorageType, Stream as JetStream,
+};
+use bytes::Bytes;
+
+use super::stream::publish_outcome;
+use super::{Nats, NatsError};
+use crate::coordination::{Coordination, CoordinationError, KeyValue};
+use crate::log::Published;
+use crate::name::NodeName;
+
+/// The bucket, over the connection that the logs share.
+#[derive(Debug)]
+pub struct NatsBucket {
+    nats: Arc<Nats>,
+    stream: JetStream<()>,
+    /// What the subjects of its keys begin with.
+    prefix: String,
+}
+
+impl NatsBucket {
+    /// Makes the bucket of a cluster, unless it is there already.
+    ///
+    /// # Errors
+    /// Those of making a stream.
+    pub fn create(nats: &Arc<Nats>, cluster: &NodeName, replicas: usize) -> Result<(), NatsError> {
+        nats.create_stream(Config {
+            name: format!("KV_PR_{cluster}"),
+            subjects: vec![format!("$KV.PR_{cluster}.>")],
+            storage: StorageType::File,
+            discard: DiscardPolicy::New,
+            num_replicas: replicas,
+            max_bytes: -1,
+            max_messages: -1,
+            max_messages_per_subject: 1,
+            max_consumers: -1,
+            max_message_size: -1,
+            // A key with its own time to live; without markers, so that one that is gone is gone.
+            allow_message_ttl: true,
+            allow_rollup: true,
+            deny_delete: true,
+            allow_direct: false,
+            ..Config::default()
+        })
+    }
+
+    /// Opens a bucket that is there.
+    ///
+    /// # Errors
+    /// [`NatsError::Missing`] when it is not there.
+    pub fn open(nats: &Arc<Nats>, cluster: &NodeName) -> Result<Self, NatsError> {
+        let name = format!("KV_PR_{cluster}");
+        let stream = nats.open_stream(&name)?;
+        nats.stream_info(&stream, &name)?;
+        Ok(Self { nats: nats.clone(), stream, prefix: format!("$KV.PR_{cluster}.") })
+    }
+
+    fn silent(what: impl std::fmt::Display) -> CoordinationError {
+        CoordinationError::Silent(what.to_string())
+    }
+}
+
+impl Coordination for NatsBucket {
+    fn write(
+        &self,
+        key: &str,
+        value: Bytes,
+        expected: u64,
+        ttl_seconds: Option<u64>,
+    ) -> Result<Option<u64>, CoordinationError> {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Expected-Last-Subject-Sequence", expected.to_string());
+        if let Some(ttl) = ttl_seconds {
+            headers.insert("Nats-TTL", format!("{ttl}s"));
+        }
+        let subject = format!("{}{key}", self.prefix);
+        let context = self.nats.context();
+        let written = self.nats.wait(async move {
+            context.publish_with_headers(subject, headers, value).await?.await
+        });
+        match written {
+            Some(Ok(ack)) => Ok(Some(ack.sequence)),
+            Some(Err(error)) => match publish_outcome(&error) {
+                Published::Refused(_) => Ok(None),
+                Published::Declined(what) | Published::Silent(what) => Err(Self::silent(what)),
+                Published::Acknowledged => Err(Self::silent("an error without a cause")),
+            },
+            None => Err(Self::silent("no answer in time")),
+        }
+    }
+
+    fn read(&self, key: &str) -> Result<Option<KeyValue>, CoordinationError> {
+        let (stream, subject) = (self.stream.clone(), format!("{}{key}", self.prefix));
+        let read = self.nats.wait(async move {
+            match stream.get_last_raw_message_by_subject(&subject).await {
+                Ok(it) => Ok(Some(KeyValue { revision: it.sequence, value: it.payload })),
+                Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => {
+                    Ok(None)
+                }
+                Err(error) => Err(Self::silent(error)),
+            }
+        });
+        read.unwrap_or_else(|| Err(Self::silent("no answer in time")))
+    }
+
+    fn keys(&self, prefix: &str) -> Result<BTreeMap<String, KeyValue>, CoordinationError> {
+        let (stream, own) = (self.stream.clone(), self.prefix.clone());
+        // Keys end a part with a dot, so all that begin with one are below it.
+        let filter = format!("{own}{prefix}>");
+        let read = self.nats.wait(async move {
+            let mut found = BTreeMap::new();
+            let mut from = 1;
+            loop {
+                match stream.get_first_raw_message_by_subject(&filter, from).await {
+                    Ok(it) => {
+                        from = it.sequence + 1;
+                        let key = it.subject.strip_prefix(&own).unwrap_or_default().to_owned();
+                        let kept = KeyValue { revision: it.sequence, value: it.payload };
+                        found.insert(key, kept);
+                    }
+                    Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => {
+                        return Ok(found);
+                    }
+                    Err(error) => return Err(Self::silent(error)),
+                }
+            }
+        });
+        read.unwrap_or_else(|| Err(Self::silent("no answer in time")))
+    }
+}

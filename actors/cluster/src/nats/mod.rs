@@ -1,0 +1,266 @@
+//! The connection to NATS that all shards of a node share.
+//!
+//! It owns the connection, its runtime, and the choice of the server.
+//! It promises that no call blocks for much longer than a second, and that after a silence another
+//! server is asked.
+
+mod bucket;
+pub mod preflight;
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use async_nats::jetstream::context::CreateStreamErrorKind;
+use async_nats::jetstream::stream::{Config, Info, Stream as JetStream};
+use async_nats::jetstream::{self, Context, ErrorCode};
+use async_nats::{Client, ConnectOptions, ReconnectToServer, ServerInfo};
+use parking_lot::Mutex;
+use tokio::runtime::Runtime;
+
+use crate::log::StreamError;
+pub use bucket::NatsBucket;
+pub use stream::{NatsStream, StreamSpec};
+
+/// How long an answer is waited for.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+/// How long making a stream may take: its servers elect a leader first.
+const CREATED_WITHIN: Duration = Duration::from_secs(10);
+/// Between two tries to connect.
+const RECONNECT_AFTER: Duration = Duration::from_millis(100);
+
+/// Where NATS is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatsOptions {
+    /// The addresses of the servers, `nats://host:port`.
+    pub servers: Vec<String>,
+    /// A file of credentials.
+    pub credentials: Option<std::path::PathBuf>,
+    /// What the servers call the connection.
+    pub name: String,
+    /// How long the first connection may take.
+    pub connect_within: Duration,
+}
+
+/// Why NATS cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NatsError {
+    /// No server answers.
+    #[error("NATS_UNREACHABLE: no NATS server of the setting cluster.nats answers: {0}")]
+    Unreachable(String),
+    /// There are fewer servers than replicas.
+    #[error(
+        "NATS_UNREPLICATED: NATS cannot keep {replicas} replicas ({what}); three servers are \
+         needed, or cluster.allow_unreplicated = true for trying it"
+    )]
+    Unreplicated {
+        /// How many replicas were asked for.
+        replicas: usize,
+        /// What NATS says.
+        what: String,
+    },
+    /// A stream is not there.
+    #[error("CLUSTER_MISSING: there is no stream {0}; `postrider cluster init` makes it")]
+    Missing(String),
+    /// A stream is there, but not as it must be.
+    #[error("CLUSTER_MISMATCH: the stream {stream} is not as it must be: {what}")]
+    Stream {
+        /// The stream.
+        stream: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The threads of the connection could not be started.
+    #[error("the connection to NATS cannot be started: {0}")]
+    Runtime(String),
+}
+
+/// A connection to NATS.
+#[derive(Debug)]
+pub struct Nats {
+    /// It is taken when the connection is dropped, also inside of another runtime.
+    runtime: Option<Runtime>,
+    handle: tokio::runtime::Handle,
+    client: Client,
+    context: Context,
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Nats {
+    /// Connects to one of the servers.
+    ///
+    /// # Errors
+    /// [`NatsError::Unreachable`] when none answers in time.
+    pub fn connect(options: &NatsOptions) -> Result<Arc<Self>, NatsError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("nats")
+            .enable_all()
+            .build()
+            .map_err(|error| NatsError::Runtime(error.to_string()))?;
+        let handle = runtime.handle().clone();
+        let wanted = options.clone();
+        let connected = wait(&handle, options.connect_within, async move {
+            let mut connect = connect_options(&wanted);
+            if let Some(file) = &wanted.credentials {
+                connect = connect.credentials_file(file).await.map_err(|it| it.to_string())?;
+            }
+            connect.connect(wanted.servers).await.map_err(|error| error.to_string())
+        });
+        let silent = || Err("no answer in time".to_owned());
+        let client = connected.unwrap_or_else(silent).map_err(NatsError::Unreachable)?;
+        let context = {
+            let _inside = handle.enter();
+            let mut context = jetstream::new(client.clone());
+            context.set_timeout(ANSWER_WITHIN);
+            context
+        };
+        Ok(Arc::new(Self { runtime: Some(runtime), handle, client, context }))
+    }
+
+    /// What the server says of itself.
+    #[must_use]
+    pub fn server(&self) -> ServerInfo {
+        self.client.server_info()
+    }
+
+    /// Goes to another server, if there is one.
+    pub fn switch_server(&self) {
+        let client = self.client.clone();
+        self.handle.spawn(async move {
+            if let Err(error) = client.force_reconnect().await {
+                tracing::warn!(%error, "the connection to NATS is closed");
+            }
+        });
+    }
+
+    pub(crate) fn context(&self) -> Context {
+        self.context.clone()
+    }
+
+    /// Runs a call to its end, or for about a second.
+    pub(crate) fn wait<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        wait(&self.handle, ANSWER_WITHIN, call)
+    }
+
+    /// Runs a call whose silence is an error.
+    pub(crate) fn answer<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<T, StreamError>> + Send + 'static,
+    ) -> Result<T, StreamError> {
+        let silent = || Err(StreamError("NATS did not answer in time".to_owned()));
+        self.wait(call).unwrap_or_else(silent)
+    }
+
+    /// Makes a stream, unless it is there with the same settings.
+    pub(crate) fn create_stream(&self, config: Config) -> Result<(), NatsError> {
+        let (name, replicas) = (config.name.clone(), config.num_replicas);
+        let mut context = self.context.clone();
+        context.set_timeout(CREATED_WITHIN);
+        let created = wait(&self.handle, CREATED_WITHIN, async move {
+            context.create_stream(config).await.map(|_| ())
+        });
+        let Some(created) = created else {
+            return Err(NatsError::Unreachable(format!("{name} was not made in time")));
+        };
+        created.map_err(|error| {
+            let what = error.to_string();
+            let code = match error.kind() {
+                CreateStreamErrorKind::JetStream(error) => Some(error.error_code()),
+                _ => None,
+            };
+            let too_few = [
+                ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED,
+                ErrorCode::CLUSTER_NO_PEERS,
+                ErrorCode::CLUSTER_NOT_AVAILABLE,
+            ];
+            match code {
+                Some(code) if too_few.contains(&code) => NatsError::Unreplicated { replicas, what },
+                Some(_) => NatsError::Stream { stream: name.clone(), what },
+                None => NatsError::Unreachable(what),
+            }
+        })
+    }
+
+    pub(crate) fn open_stream(&self, name: &str) -> Result<JetStream<()>, NatsError> {
+        let (context, asked) = (self.context.clone(), name.to_owned());
+        let opened = self.wait(async move { context.get_stream_no_info(asked).await });
+        let silent = || NatsError::Unreachable("no answer in time".to_owned());
+        opened.ok_or_else(silent)?.map_err(|error| NatsError::Unreachable(error.to_string()))
+    }
+
+    pub(crate) fn stream_info(
+        &self,
+        stream: &JetStream<()>,
+        name: &str,
+    ) -> Result<Info, NatsError> {
+        let (asked, stream_name) = (stream.clone(), name.to_owned());
+        let info = self.wait(async move { asked.get_info().await });
+        let silent = || NatsError::Unreachable("no answer in time".to_owned());
+        info.ok_or_else(silent)?.map_err(|error| match of_server(&error) {
+            Some(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                NatsError::Missing(stream_name)
+            }
+            _ => NatsError::Unreachable(error.to_string()),
+        })
+    }
+}
+
+/// What the server said, if an error is of a server.
+pub(crate) fn of_server<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a jetstream::Error> {
+    error.source().and_then(|source| source.downcast_ref())
+}
+
+/// Runs a future on the runtime and blocks this thread, whatever that belongs to.
+fn wait<T: Send + 'static>(
+    handle: &tokio::runtime::Handle,
+    within: Duration,
+    call: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    handle.spawn(async move {
+        let outcome = tokio::time::timeout(within, call).await.ok();
+        // Nobody may wait any more.
+        drop(sender.send(outcome));
+    });
+    receiver.recv().ok().flatten()
+}
+
+fn connect_options(options: &NatsOptions) -> ConnectOptions {
+    let last: Arc<Mutex<Option<String>>> = Arc::default();
+    ConnectOptions::new()
+        .name(&options.name)
+        .ping_interval(Duration::from_secs(1))
+        .connection_timeout(Duration::from_secs(2))
+        .request_timeout(Some(ANSWER_WITHIN))
+        .reconnect_to_server_callback(move |servers, _| {
+            // Each in turn: the one that was silent is the last to be asked again.
+            let mut addresses: Vec<_> = servers.into_iter().map(|server| server.addr).collect();
+            addresses.sort_by_key(|it| it.as_url_str().to_owned());
+            let mut last = last.lock();
+            let texts: Vec<_> = addresses.iter().map(|it| it.as_url_str().to_owned()).collect();
+            let at = last.as_ref().and_then(|last| texts.iter().position(|it| it == last));
+            let next: usize = at.map_or(0, |at| at + 1);
+            let next = next.checked_rem(texts.len()).unwrap_or(0);
+            *last = texts.get(next).cloned();
+            let addr = addresses.into_iter().nth(next);
+            let delay = Some(RECONNECT_AFTER);
+            std::future::ready(addr.map(|addr| ReconnectToServer { addr, delay }))
+        })
+}

@@ -1,0 +1,221 @@
+//! One stream of NATS JetStream, read from its leader only.
+
+use std::sync::Arc;
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::stream::{
+    Config, DiscardPolicy, Info, RawMessageErrorKind, RetentionPolicy, StorageType,
+    Stream as JetStream,
+};
+use async_nats::jetstream::{self, ErrorCode};
+use bytes::Bytes;
+use postrider_log::LogId;
+use tokio::task::JoinSet;
+
+use super::{Nats, NatsError, of_server};
+use crate::log::{Ends, Published, Stream, StreamError};
+use crate::name::NodeName;
+
+/// What the stream's metadata calls the identity of its log.
+const LOG_ID: &str = "postrider-log-id";
+/// Most bytes of a message: a mebibyte, as the servers take by default.
+const MESSAGE_BYTES_MAX: i32 = 1_048_576;
+
+/// The stream of one shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamSpec {
+    /// The cluster's name.
+    pub cluster: NodeName,
+    /// The shard.
+    pub shard: u16,
+    /// How many servers keep it.
+    pub replicas: usize,
+    /// Most bytes that it keeps; more are refused.
+    pub bytes_max: i64,
+}
+
+impl StreamSpec {
+    fn name(&self) -> String {
+        format!("PR_{}_{}", self.cluster, self.shard)
+    }
+
+    fn subject(&self) -> String {
+        format!("pr.{}.{}", self.cluster, self.shard)
+    }
+
+    fn config(&self, id: LogId) -> Config {
+        let id = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        Config {
+            name: self.name(),
+            subjects: vec![self.subject()],
+            retention: RetentionPolicy::Limits,
+            storage: StorageType::File,
+            discard: DiscardPolicy::New,
+            num_replicas: self.replicas,
+            max_bytes: self.bytes_max,
+            max_messages: -1,
+            max_messages_per_subject: -1,
+            max_consumers: -1,
+            max_message_size: MESSAGE_BYTES_MAX,
+            deny_delete: true,
+            allow_direct: false,
+            metadata: [(LOG_ID.to_owned(), id)].into(),
+            ..Config::default()
+        }
+    }
+}
+
+/// One stream, over a connection that all streams share.
+#[derive(Debug)]
+pub struct NatsStream {
+    nats: Arc<Nats>,
+    stream: JetStream<()>,
+    name: String,
+    subject: String,
+    id: LogId,
+}
+
+impl NatsStream {
+    /// Makes the stream with this identity of its log, unless it is there already.
+    ///
+    /// # Errors
+    /// [`NatsError::Unreplicated`] when there are too few servers; [`NatsError::Stream`] when it is
+    /// there with other settings.
+    pub fn create(nats: &Arc<Nats>, spec: &StreamSpec, id: LogId) -> Result<(), NatsError> {
+        nats.create_stream(spec.config(id))
+    }
+
+    /// Opens a stream that is there.
+    ///
+    /// # Errors
+    /// [`NatsError::Missing`] when it is not there; [`NatsError::Stream`] when it is not a log's.
+    pub fn open(nats: &Arc<Nats>, spec: &StreamSpec) -> Result<Self, NatsError> {
+        let (name, subject) = (spec.name(), spec.subject());
+        let stream = nats.open_stream(&name)?;
+        let config = nats.stream_info(&stream, &name)?.config;
+        let wrong = |what: &str| NatsError::Stream { stream: name.clone(), what: what.to_owned() };
+        if config.allow_direct || config.discard != DiscardPolicy::New || !config.deny_delete {
+            return Err(wrong("it takes what a log must refuse"));
+        }
+        let id = config.metadata.get(LOG_ID).and_then(|text| parse_id(text));
+        let id = id.ok_or_else(|| wrong("its metadata names no log"))?;
+        Ok(Self { nats: nats.clone(), stream, name, subject, id })
+    }
+
+    /// The identity of the log.
+    #[must_use]
+    pub const fn id(&self) -> LogId {
+        self.id
+    }
+
+    /// What the servers say of the stream.
+    ///
+    /// # Errors
+    /// Those of asking them.
+    pub fn info(&self) -> Result<Info, NatsError> {
+        self.nats.stream_info(&self.stream, &self.name)
+    }
+}
+
+fn parse_id(text: &str) -> Option<LogId> {
+    let byte = |at: usize| u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok();
+    let bytes = (0..16).map(byte).collect::<Option<Vec<_>>>()?;
+    Some(LogId(bytes.try_into().ok().filter(|_| text.len() == 32)?))
+}
+
+/// What the error of a publish says of its outcome.
+pub(crate) fn publish_outcome(error: &jetstream::context::PublishError) -> Published {
+    let text = error.to_string();
+    let of_server = of_server(error);
+    let code = of_server.map(jetstream::Error::error_code);
+    let text = of_server.map_or_else(|| text.clone(), |error| format!("{text}: {error}"));
+    let is_declined = code == Some(ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM)
+        || code == Some(ErrorCode::STREAM_STORE_FAILED);
+    match error.kind() {
+        PublishErrorKind::MaxPayloadExceeded => Published::Declined(text),
+        PublishErrorKind::Other if is_declined => Published::Declined(text),
+        PublishErrorKind::WrongLastSequence | PublishErrorKind::WrongLastMessageId => {
+            Published::Refused(text)
+        }
+        PublishErrorKind::Other if of_server.is_some() => Published::Refused(text),
+        _ => Published::Silent(text),
+    }
+}
+
+async fn message(stream: &JetStream<()>, sequence: u64) -> Result<Option<Bytes>, StreamError> {
+    match stream.get_raw_message(sequence).await {
+        Ok(message) => Ok(Some(message.payload)),
+        Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
+        Err(error) => Err(StreamError(error.to_string())),
+    }
+}
+
+impl Stream for NatsStream {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn publish(&self, expected: u64, bytes: &Bytes) -> Published {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Expected-Last-Sequence", expected.to_string());
+        let (subject, bytes) = (self.subject.clone(), bytes.clone());
+        let context = self.nats.context();
+        let published = self.nats.wait(async move {
+            context.publish_with_headers(subject, headers, bytes).await?.await
+        });
+        match published {
+            Some(Ok(ack)) if ack.sequence == expected + 1 && !ack.duplicate => {
+                Published::Acknowledged
+            }
+            Some(Ok(ack)) => Published::Refused(format!("it has the sequence {}", ack.sequence)),
+            Some(Err(error)) => publish_outcome(&error),
+            None => Published::Silent("no answer in time".to_owned()),
+        }
+    }
+
+    fn message(&self, sequence: u64) -> Result<Option<Bytes>, StreamError> {
+        let stream = self.stream.clone();
+        self.nats.answer(async move { message(&stream, sequence).await })
+    }
+
+    fn messages(&self, from: u64, count: u64) -> Result<Vec<(u64, Bytes)>, StreamError> {
+        let stream = self.stream.clone();
+        self.nats.answer(async move {
+            let mut asked = JoinSet::new();
+            for sequence in from..from.saturating_add(count) {
+                let stream = stream.clone();
+                asked.spawn(async move { (sequence, message(&stream, sequence).await) });
+            }
+            let mut found = Vec::new();
+            while let Some(joined) = asked.join_next().await {
+                let (sequence, bytes) = joined.map_err(|error| StreamError(error.to_string()))?;
+                found.extend(bytes?.map(|bytes| (sequence, bytes)));
+            }
+            found.sort_unstable_by_key(|(sequence, _)| *sequence);
+            Ok(found)
+        })
+    }
+
+    fn ends(&self) -> Result<Ends, StreamError> {
+        let stream = self.stream.clone();
+        self.nats.answer(async move {
+            let info = stream.get_info().await.map_err(|error| StreamError(error.to_string()))?;
+            let state = info.state;
+            let (first, last, bytes) = (state.first_sequence, state.last_sequence, state.bytes);
+            Ok(Ends { first, last, bytes })
+        })
+    }
+
+    fn purge_before(&self, sequence: u64) -> Result<(), StreamError> {
+        let stream = self.stream.clone();
+        self.nats.answer(async move {
+            let purged = stream.purge().sequence(sequence).await;
+            purged.map(|_| ()).map_err(|error| StreamError(error.to_string()))
+        })
+    }
+
+    fn switch_server(&self) {
+        self.nats.switch_server();
+    }
+}

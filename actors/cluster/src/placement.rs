@@ -1,0 +1,170 @@
+//! Pure: which node shall own which shard, and which nodes stand by.
+//!
+//! It owns the choice: rendezvous hashing, bounds on the load, and staying where a shard is.
+//! It promises that equal inputs give equal assignments, that a shard moves only when its node is
+//! gone, drains or has more than its share, and that living owners lose few shards at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::name::NodeName;
+
+#[cfg(test)]
+mod tests;
+
+/// A node that can be given shards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its name.
+    pub node: NodeName,
+    /// What fails together with it; empty when nothing is said.
+    pub zone: String,
+    /// It shall own nothing, and stand by for nothing.
+    pub is_draining: bool,
+}
+
+/// The nodes of one shard.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Placed {
+    /// The owner; none when there is no node.
+    pub owner: Option<NodeName>,
+    /// The nodes that stand by, by rank.
+    pub standbys: Vec<NodeName>,
+}
+
+/// The nodes of every shard, by the shard's number.
+pub type Assignment = Vec<Placed>;
+
+/// What an assignment must keep to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// How many shards there are.
+    pub shards: u16,
+    /// How many nodes stand by for each.
+    pub standbys: usize,
+    /// How many shards are taken from living owners at a time.
+    pub moves: usize,
+}
+
+/// How well a node suits a shard: the highest one has it.
+fn weight(shard: u16, node: &NodeName) -> u64 {
+    let mut bytes = shard.to_be_bytes().to_vec();
+    bytes.extend_from_slice(node.as_str().as_bytes());
+    xxh3_64(&bytes)
+}
+
+/// The nodes in the order in which they suit a shard.
+fn ranked<'a>(shard: u16, nodes: &[&'a Candidate]) -> Vec<&'a Candidate> {
+    let mut ranked = nodes.to_vec();
+    ranked.sort_by_key(|it| (std::cmp::Reverse(weight(shard, &it.node)), it.node.clone()));
+    ranked
+}
+
+/// The next assignment.
+#[must_use]
+pub fn place(candidates: &[Candidate], current: &[Placed], bounds: Bounds) -> Assignment {
+    let alive: BTreeSet<&NodeName> = candidates.iter().map(|it| &it.node).collect();
+    let usable: Vec<_> = candidates.iter().filter(|it| !it.is_draining).collect();
+    if usable.is_empty() {
+        // Who drains goes on owning until somebody else can.
+        let mut kept = current.to_vec();
+        kept.resize(bounds.shards.into(), Placed::default());
+        return kept;
+    }
+    let most = usize::from(bounds.shards).div_ceil(usable.len());
+    let owners = owners(&alive, &usable, current, most, bounds);
+    let standbys = |shard: u16, owner: &NodeName| {
+        let zone = candidates.iter().find(|it| it.node == *owner).map(|it| it.zone.as_str());
+        let kept = current.get(usize::from(shard)).map_or(&[][..], |it| &it.standbys);
+        let mut rest = ranked(shard, &usable);
+        rest.retain(|it| it.node != *owner);
+        // Other zones first, then who stands by already.
+        rest.sort_by_key(|it| {
+            let is_near = zone.is_some_and(|zone| !zone.is_empty() && zone == it.zone);
+            (is_near, !kept.contains(&it.node))
+        });
+        rest.into_iter().take(bounds.standbys).map(|it| it.node.clone()).collect()
+    };
+    let placed = (0..bounds.shards).zip(owners).map(|(shard, owner)| {
+        let standbys = owner.as_ref().map_or_else(Vec::new, |owner| standbys(shard, owner));
+        Placed { owner, standbys }
+    });
+    placed.collect()
+}
+
+fn owners(
+    alive: &BTreeSet<&NodeName>,
+    usable: &[&Candidate],
+    current: &[Placed],
+    most: usize,
+    bounds: Bounds,
+) -> Vec<Option<NodeName>> {
+    let can: BTreeSet<&NodeName> = usable.iter().map(|it| &it.node).collect();
+    let owner = |shard: u16| current.get(usize::from(shard)).and_then(|it| it.owner.as_ref());
+    let mut load: BTreeMap<&NodeName, usize> = can.iter().map(|node| (*node, 0)).collect();
+    let mut owners: Vec<Option<NodeName>> = vec![None; bounds.shards.into()];
+    let mut moves = bounds.moves;
+    // A node keeps those of its shards that it suits best.
+    let mut kept: Vec<(u16, &NodeName)> = Vec::new();
+    for shard in 0..bounds.shards {
+        let living = owner(shard).filter(|owner| alive.contains(*owner));
+        kept.extend(living.map(|owner| (shard, owner)));
+    }
+    kept.sort_by_key(|(shard, owner)| std::cmp::Reverse((weight(*shard, owner), *shard)));
+    let total = usize::from(bounds.shards);
+    let least = total / usable.len();
+    for (shard, owner) in kept {
+        let held = load.entry(owner).or_default();
+        let allowed = if can.contains(owner) { most } else { 0 };
+        if *held >= allowed && moves > 0 {
+            moves -= 1;
+            continue;
+        }
+        *held += 1;
+        owners[usize::from(shard)] = Some(owner.clone());
+    }
+    for shard in
+        (0..bounds.shards).filter(|shard| owners[usize::from(*shard)].is_none()).collect::<Vec<_>>()
+    {
+        let standbys = current.get(usize::from(shard)).map_or(&[][..], |it| &it.standbys);
+        let ranked = ranked(shard, usable);
+        let fits = |node: &NodeName| load.get(node).is_some_and(|held| *held < most);
+        // Who stands by has the shard's records; then who suits it best, then who has least.
+        let ready = standbys.iter().filter(|node| can.contains(*node));
+        let suited = ranked.iter().map(|it| &it.node);
+        let poor = ranked.iter().map(|it| &it.node).min_by_key(|node| load.get(*node));
+        let chosen = ready.chain(suited).find(|node| fits(node)).or(poor).cloned();
+        if let Some(held) = chosen.as_ref().and_then(|node| load.get_mut(node)) {
+            *held += 1;
+        }
+        owners[usize::from(shard)] = chosen;
+    }
+    level(&mut owners, &can, least, moves);
+    owners
+}
+
+/// Gives nodes with less than their share some of what others have more than theirs.
+fn level(
+    owners: &mut [Option<NodeName>],
+    can: &BTreeSet<&NodeName>,
+    least: usize,
+    mut moves: usize,
+) {
+    while moves > 0 {
+        let count =
+            |node: &NodeName| owners.iter().filter(|owner| owner.as_ref() == Some(node)).count();
+        let poorest = can.iter().map(|node| (count(node), *node)).min();
+        let richest = can.iter().map(|node| (count(node), *node)).max();
+        let (Some((few, poor)), Some((many, rich))) = (poorest, richest) else { return };
+        if few >= least || many <= least {
+            return;
+        }
+        let of_rich = |shard: &usize| owners[*shard].as_ref() == Some(rich);
+        // A shard's number is below the count of shards, which is a u16.
+        let suits = |shard: &usize| weight(*shard as u16, poor);
+        let Some(shard) = (0..owners.len()).filter(of_rich).max_by_key(suits) else { return };
+        owners[shard] = Some(poor.clone());
+        moves -= 1;
+    }
+}

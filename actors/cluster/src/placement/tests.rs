@@ -1,0 +1,97 @@
+//! Assignments are complete, even, and change no more than they must.
+
+use super::*;
+
+fn node(number: usize) -> Candidate {
+    let node = NodeName::new(&format!("pr-{number}")).unwrap();
+    Candidate { node, zone: String::new(), is_draining: false }
+}
+
+fn nodes(count: usize) -> Vec<Candidate> {
+    (0..count).map(node).collect()
+}
+
+const BOUNDS: Bounds = Bounds { shards: 32, standbys: 1, moves: 2 };
+
+fn load(assignment: &[Placed], candidate: &Candidate) -> usize {
+    assignment.iter().filter(|it| it.owner.as_ref() == Some(&candidate.node)).count()
+}
+
+/// Repeats until nothing changes; each round takes at most the allowed moves.
+fn settled(candidates: &[Candidate], mut current: Assignment) -> Assignment {
+    for _ in 0..100 {
+        let next = place(candidates, &current, BOUNDS);
+        if next == current {
+            return current;
+        }
+        current = next;
+    }
+    panic!("it never settles");
+}
+
+#[test]
+fn shards_are_spread_evenly_and_stay_where_they_are() {
+    for count in 1..=9 {
+        let candidates = nodes(count);
+        let assignment = settled(&candidates, Vec::new());
+        assert_eq!(assignment.len(), 32);
+        for candidate in &candidates {
+            let held = load(&assignment, candidate);
+            assert!((32 / count..=32_usize.div_ceil(count)).contains(&held), "{count}: {held}");
+        }
+        for placed in &assignment {
+            assert_eq!(placed.standbys.len(), 1.min(count - 1));
+            assert!(!placed.standbys.contains(placed.owner.as_ref().unwrap()));
+        }
+        assert_eq!(place(&candidates, &assignment, BOUNDS), assignment);
+    }
+}
+
+#[test]
+fn a_dead_nodes_shards_go_to_their_standbys_and_no_other_moves() {
+    let before = settled(&nodes(4), Vec::new());
+    let left = &nodes(4)[1..];
+    let after = place(left, &before, BOUNDS);
+    let gone = node(0).node;
+    let mut taken_over = 0;
+    for (old, new) in before.iter().zip(&after) {
+        if old.owner.as_ref() == Some(&gone) {
+            taken_over += usize::from(old.standbys.first() == new.owner.as_ref());
+        } else {
+            assert_eq!(old.owner, new.owner);
+        }
+    }
+    assert!(taken_over >= 5, "{taken_over} of 8");
+}
+
+#[test]
+fn a_new_or_a_draining_node_moves_few_shards_at_a_time() {
+    let before = settled(&nodes(3), Vec::new());
+    let moved = |a: &[Placed], b: &[Placed]| {
+        a.iter().zip(b).filter(|(old, new)| old.owner != new.owner).count()
+    };
+    let step = place(&nodes(4), &before, BOUNDS);
+    assert_eq!(moved(&before, &step), 2);
+    let all = settled(&nodes(4), before.clone());
+    assert!(moved(&before, &all) <= 9, "{}", moved(&before, &all));
+    let mut drained = nodes(3);
+    drained[1].is_draining = true;
+    let step = place(&drained, &before, BOUNDS);
+    assert_eq!(moved(&before, &step), 2);
+    assert_eq!(load(&settled(&drained, before.clone()), &drained[1]), 0);
+    // The last one goes on although it drains.
+    let alone = [Candidate { is_draining: true, ..node(0) }];
+    assert_eq!(place(&alone, &before, BOUNDS), before);
+}
+
+#[test]
+fn standbys_are_in_other_zones_where_there_are_some() {
+    let mut candidates = nodes(6);
+    for (at, candidate) in candidates.iter_mut().enumerate() {
+        candidate.zone = format!("zone-{}", at % 2);
+    }
+    let zone = |node: &NodeName| candidates.iter().find(|it| it.node == *node).map(|it| &it.zone);
+    for placed in settled(&candidates, Vec::new()) {
+        assert_ne!(zone(placed.owner.as_ref().unwrap()), zone(&placed.standbys[0]));
+    }
+}

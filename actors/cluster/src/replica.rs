@@ -1,0 +1,120 @@
+//! Pure: what a node knows of a shard from the entries that it has applied.
+//!
+//! It owns the end of the replica's chain, and who the log says owns the shard.
+//! It promises that an entry which does not follow the one before it is never taken.
+
+use bytes::Bytes;
+use postrider_log::{
+    BodyError, Chain, ChainFault, Claim, Entry, EntryFault, EntryHash, Handoff, Kind, LogId, Mark,
+    Position,
+};
+
+use crate::name::{NameError, NodeName};
+#[cfg(test)]
+use crate::planted::Planted;
+
+/// Who claimed a shard last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// The node.
+    pub node: NodeName,
+    /// Its process.
+    pub incarnation: [u8; 16],
+}
+
+/// Why an entry cannot be applied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplicaFault {
+    /// The bytes are no entry.
+    #[error("{0}")]
+    Entry(#[from] EntryFault),
+    /// The entry does not follow the one before it.
+    #[error("{0}")]
+    Chain(#[from] ChainFault),
+    /// Its body is not one of its kind.
+    #[error("{0}")]
+    Body(#[from] BodyError),
+    /// A claim or a handoff has a name that no node has.
+    #[error("{0}")]
+    Name(#[from] NameError),
+}
+
+/// What is applied of one shard.
+#[derive(Debug, Clone)]
+pub struct Replica {
+    chain: Chain,
+    owner: Option<Owner>,
+    handed_to: Option<NodeName>,
+    #[cfg(test)]
+    pub(crate) planted: Option<Planted>,
+}
+
+impl Replica {
+    /// A replica before the first entry of a log.
+    #[must_use]
+    pub const fn empty(log: LogId, shard: u16) -> Self {
+        Self {
+            chain: Chain::new(log, shard, Position::START, 0, EntryHash::NONE),
+            owner: None,
+            handed_to: None,
+            #[cfg(test)]
+            planted: None,
+        }
+    }
+
+    /// The end of what is applied.
+    #[must_use]
+    pub const fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// The position, epoch and hash of what is applied.
+    #[must_use]
+    pub const fn mark(&self) -> Mark {
+        Mark { position: self.chain.last(), epoch: self.chain.epoch(), hash: self.chain.hash() }
+    }
+
+    /// Who claimed the shard last.
+    #[must_use]
+    pub const fn owner(&self) -> Option<&Owner> {
+        self.owner.as_ref()
+    }
+
+    /// Whom the owner has handed the shard to; it answers for the shard no more.
+    #[must_use]
+    pub const fn handed_to(&self) -> Option<&NodeName> {
+        self.handed_to.as_ref()
+    }
+
+    /// Checks and takes the next entry.
+    ///
+    /// # Errors
+    /// See [`ReplicaFault`]; the replica is then as it was.
+    pub fn take(&mut self, bytes: Bytes) -> Result<Entry, ReplicaFault> {
+        let entry = Entry::decode(bytes)?;
+        let checked = self.chain.check(&entry.header);
+        #[cfg(test)]
+        let checked = if self.planted == Some(Planted::NoChainCheck) { Ok(()) } else { checked };
+        checked?;
+        match entry.header.kind {
+            Kind::Claim => {
+                let claim = Claim::decode(entry.body())?;
+                let node = NodeName::new(&claim.node)?;
+                self.owner = Some(Owner { node, incarnation: claim.incarnation });
+                self.handed_to = None;
+            }
+            Kind::Handoff => {
+                self.handed_to = Some(NodeName::new(&Handoff::decode(entry.body())?.node)?);
+            }
+            Kind::Group | Kind::Checkpoint => {}
+        }
+        self.chain.push(&entry);
+        Ok(entry)
+    }
+
+    /// Pretends that the chain ends here: what a program does that ignores what it lost.
+    #[cfg(test)]
+    pub(crate) const fn pretend(&mut self, last: Position, epoch: u64, hash: EntryHash) {
+        self.chain = Chain::new(self.chain.log(), self.chain.shard(), last, epoch, hash);
+    }
+}

@@ -1,0 +1,78 @@
+//! Every order of what may be heard ends with what the stream has.
+
+use postrider_log::{Claim, EntryHash, Kind, LogId, Next, encode_commit};
+
+use super::*;
+
+fn entry(epoch: u64) -> Bytes {
+    let claim = Claim {
+        node: "a".to_owned(),
+        incarnation: [0; 16],
+        program: String::new(),
+        readable_from: 1,
+    };
+    let next =
+        Next { log: LogId([1; 16]), shard: 3, position: Position(5), epoch, prev: EntryHash::NONE };
+    let body = claim.encode().unwrap();
+    encode_commit(&next, Kind::Claim, 0, &body, 10_000).unwrap().remove(0)
+}
+
+fn settlement() -> Settlement {
+    Settlement::new(Position(5), entry(1))
+}
+
+#[test]
+fn an_acknowledgement_is_durable() {
+    let mut settlement = settlement();
+    assert_eq!(settlement.step(0, Heard::Acknowledged), Act::Done(Settled::Durable));
+}
+
+#[test]
+fn neither_a_refusal_nor_a_silence_is_an_outcome() {
+    for first in [Heard::Refused, Heard::Nothing] {
+        let mut mine = settlement();
+        assert_eq!(mine.step(0, first.clone()), Act::LookUp);
+        assert_eq!(mine.step(1, Heard::Nothing), Act::LookUp);
+        assert_eq!(mine.step(2, Heard::Found(entry(1))), Act::Done(Settled::Durable));
+
+        let mut other = settlement();
+        other.step(0, first.clone());
+        let Act::Done(Settled::Taken(header)) = other.step(1, Heard::Found(entry(2))) else {
+            panic!("it is not taken");
+        };
+        assert_eq!(header.epoch, 2);
+
+        let mut none = settlement();
+        none.step(0, first);
+        assert_eq!(none.step(1, Heard::Absent { last: Position(4) }), Act::Publish);
+        assert_eq!(none.step(2, Heard::Acknowledged), Act::Done(Settled::Durable));
+    }
+}
+
+#[test]
+fn a_stream_is_too_short_only_when_it_stays_so() {
+    let mut settlement = settlement();
+    let short = Heard::Absent { last: Position(3) };
+    assert_eq!(settlement.step(0, short.clone()), Act::WaitUntil(1_000));
+    assert_eq!(settlement.step(1_000, Heard::Woken), Act::LookUp);
+    // A stale answer is forgotten when the right one comes.
+    assert_eq!(settlement.step(11_000, Heard::Absent { last: Position(4) }), Act::Publish);
+    assert_eq!(settlement.step(11_500, Heard::Refused), Act::LookUp);
+    assert_eq!(settlement.step(12_000, short.clone()), Act::WaitUntil(13_000));
+    assert_eq!(settlement.step(23_999, Heard::Woken), Act::LookUp);
+    // It is heard late, but was given before.
+    assert_eq!(settlement.step(30_000, short.clone()), Act::WaitUntil(31_000));
+    assert_eq!(settlement.step(31_000, Heard::Woken), Act::LookUp);
+    let lost = Act::Done(Settled::Lost { last: Position(3) });
+    assert_eq!(settlement.step(31_000, short), lost);
+}
+
+#[test]
+fn an_entry_that_is_none_is_damage() {
+    let mut settlement = settlement();
+    settlement.step(0, Heard::Refused);
+    let found = Heard::Found(Bytes::from_static(b"PRLG and nothing else"));
+    assert!(matches!(settlement.step(0, found), Act::Done(Settled::Damaged(_))));
+    let beyond = Heard::Absent { last: Position(9) };
+    assert_eq!(settlement.step(5, beyond), Act::WaitUntil(1_005));
+}

@@ -1,0 +1,174 @@
+//! Pure: how a shard is claimed: the owner before can answer no more, then catch up, then append.
+
+use postrider_log::{Claim, EntryHash, Kind, Position};
+
+#[cfg(test)]
+use crate::planted::Planted;
+
+use super::{Moment, Outputs, Question, ReleaseAnswer, Role, Shard, State, StopReason};
+
+/// How long a handoff is waited for before the owner's key is looked at again, in milliseconds.
+const HANDOFF_WITHIN_MS: u64 = 10_000;
+/// How long a node that did not release the shard is left alone, in milliseconds.
+const ASK_RELEASE_AGAIN_MS: u64 = 1_000;
+
+/// How far a claim is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Claiming {
+    /// The epoch whose owner is known to answer no more.
+    cleared: Option<u64>,
+    /// Until when a handoff is waited for.
+    handoff_until: Option<u64>,
+    /// The end of the log, up to which the replica must be applied.
+    tail: Option<Position>,
+    /// The term in which the claim was appended. In a later one others may have seen the claim and
+    /// no key, and own the shard already.
+    pub(super) term: Option<u64>,
+}
+
+impl Claiming {
+    /// The claim's position was taken, by an entry of the owner before or by another claim. What
+    /// was cleared counts for its epoch only.
+    pub(super) const fn again(self) -> Self {
+        Self { tail: None, ..self }
+    }
+}
+
+impl Shard {
+    /// The next step of a claim. No question is outstanding.
+    pub(super) fn claim(&mut self, moment: Moment, outputs: &mut Outputs) {
+        let State::Claiming(claiming) = self.state else { return };
+        if moment.term.is_none() || self.role == Role::Nothing {
+            self.state = State::Following;
+            return;
+        }
+        let chain = self.replica.chain();
+        let (applied, epoch) = (chain.last(), chain.epoch());
+        if !self.is_cleared(claiming, epoch) {
+            self.clear(moment, claiming, outputs);
+            return;
+        }
+        match claiming.tail {
+            None => self.ask(moment, Question::Tail, outputs),
+            Some(tail) if applied < tail => self.follow(moment, outputs),
+            Some(_) => self.append_claim(moment, epoch + 1, outputs),
+        }
+    }
+
+    fn is_cleared(&self, claiming: Claiming, epoch: u64) -> bool {
+        #[cfg(test)]
+        if self.planted == Some(Planted::OwnerNotAskedAgain) {
+            return claiming.cleared.is_some();
+        }
+        claiming.cleared == Some(epoch)
+    }
+
+    /// Finds out whether the owner of the present epoch can still answer.
+    fn clear(&mut self, moment: Moment, claiming: Claiming, outputs: &mut Outputs) {
+        let epoch = self.replica.chain().epoch();
+        let owner = self.replica.owner().filter(|owner| owner.node != self.me);
+        let is_free = self.replica.handed_to().is_some();
+        let Some(owner) = owner.filter(|_| !is_free) else {
+            let cleared = Claiming { cleared: Some(epoch), ..Claiming::default() };
+            self.state = State::Claiming(cleared);
+            self.claim(moment, outputs);
+            return;
+        };
+        if claiming.handoff_until.is_some_and(|until| moment.now < until) {
+            if moment.now >= self.follow_at {
+                self.follow(moment, outputs);
+            }
+            return;
+        }
+        let node = owner.node.clone();
+        self.ask(moment, Question::Lease { node }, outputs);
+    }
+
+    pub(super) fn lease_known(
+        &mut self,
+        moment: Moment,
+        holder: Option<[u8; 16]>,
+        outputs: &mut Outputs,
+    ) {
+        let State::Claiming(claiming) = &mut self.state else { return };
+        let Some(owner) = self.replica.owner() else { return };
+        // A process that replaced the owner's holds no right of the one before.
+        if holder != Some(owner.incarnation) {
+            claiming.cleared = Some(self.replica.chain().epoch());
+            claiming.handoff_until = None;
+        } else if self.role == Role::Owner {
+            let node = owner.node.clone();
+            self.ask(moment, Question::Release { node }, outputs);
+        } else {
+            self.vacant_since = None;
+            self.state = State::Following;
+        }
+    }
+
+    pub(super) const fn release_answered(&mut self, moment: Moment, answer: ReleaseAnswer) {
+        let State::Claiming(claiming) = &mut self.state else { return };
+        match answer {
+            ReleaseAnswer::Accepted => {
+                claiming.handoff_until = Some(moment.now + HANDOFF_WITHIN_MS);
+            }
+            ReleaseAnswer::Busy => {
+                claiming.handoff_until = Some(moment.now + ASK_RELEASE_AGAIN_MS);
+            }
+            ReleaseAnswer::NotOwner => claiming.cleared = Some(self.replica.chain().epoch()),
+        }
+    }
+
+    pub(super) fn tail_known(
+        &mut self,
+        moment: Moment,
+        last: Position,
+        hash: EntryHash,
+        outputs: &mut Outputs,
+    ) {
+        #[cfg(test)]
+        self.plant_at_tail(last, hash);
+        if !self.compare(moment, last, outputs) {
+            // Looked at again after a pause.
+            if let State::Claiming(_) = self.state {
+                self.claim_at = moment.now + ASK_RELEASE_AGAIN_MS;
+                self.state = State::Following;
+            }
+            return;
+        }
+        let chain = self.replica.chain();
+        if last == chain.last() && hash != chain.hash() {
+            let what = "the last entry is another than the one that was applied".to_owned();
+            self.stop(StopReason::Broken { applied: last, what }, outputs);
+            return;
+        }
+        if let State::Claiming(claiming) = &mut self.state {
+            claiming.tail = Some(last);
+        }
+    }
+
+    fn append_claim(&mut self, moment: Moment, epoch: u64, outputs: &mut Outputs) {
+        if let State::Claiming(claiming) = &mut self.state {
+            claiming.term = moment.term;
+        }
+        let claim = Claim {
+            node: self.me.as_str().to_owned(),
+            incarnation: self.identity.incarnation,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            readable_from: 1,
+        };
+        // Name and version are short texts, so this cannot fail.
+        if let Ok(body) = claim.encode() {
+            self.append_note(moment, Kind::Claim, epoch, &body, outputs);
+        }
+    }
+
+    #[cfg(test)]
+    fn plant_at_tail(&mut self, last: Position, hash: EntryHash) {
+        let (applied, epoch) = (self.chain().last(), self.chain().epoch());
+        let skips = self.planted == Some(Planted::ClaimWithoutCatchingUp) && applied < last;
+        let ignores = self.planted == Some(Planted::LogLostIgnored) && applied > last;
+        if skips || ignores {
+            self.replica.pretend(last, epoch, hash);
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Pure: the life of one shard on one node, from no replica to an engine and back.
+//!
+//! It owns the replica's place in the log, the claim, and whether an engine may run.
+//! It promises that an engine runs only over everything before its own claim, only after the owner
+//! before can answer no more, and that a log which lost something is never gone on with.
+
+mod claim;
+mod port;
+mod release;
+
+#[cfg(test)]
+mod tests;
+
+use std::mem;
+
+use bytes::Bytes;
+use postrider_log::{Kind, LogId, Next, Position, encode_commit};
+
+use crate::name::{Identity, NodeName};
+#[cfg(test)]
+use crate::planted::Planted;
+use crate::replica::Replica;
+use crate::settle::{SHORT_FOR_MS, Settled};
+use claim::Claiming;
+pub use port::{
+    Answer, Moment, Question, ReleaseAnswer, Role, ShardInput, ShardOutput, ShardState, StopReason,
+};
+
+/// How long an answer is waited for before the question is put again, in milliseconds.
+const ANSWER_WITHIN_MS: u64 = 2_000;
+/// How often a replica asks for what is new, in milliseconds.
+const FOLLOW_EVERY_MS: u64 = 500;
+/// How much later each further standby claims, in milliseconds.
+const RANK_STEP_MS: u64 = 500;
+/// How long a node that handed a shard over leaves it to the other, in milliseconds.
+const LEAVE_FOR_MS: u64 = 5_000;
+/// More than any claim or handoff has.
+const NOTE_BYTES_MAX: usize = 4_096;
+
+/// One shard on one node.
+#[derive(Debug)]
+pub struct Shard {
+    me: NodeName,
+    identity: Identity,
+    replica: Replica,
+    state: State,
+    role: Role,
+    /// The outstanding question, with when it was asked.
+    asked: Option<(u64, u64, Question)>,
+    tickets: u64,
+    follow_at: u64,
+    claim_at: u64,
+    /// Since when the log has looked shorter than the replica.
+    short_since: Option<u64>,
+    /// When the question was put that was answered last: an answer may wait for a paused node.
+    answered_of: u64,
+    /// Since when the owner's key is gone.
+    vacant_since: Option<u64>,
+    #[cfg(test)]
+    planted: Option<Planted>,
+}
+
+#[derive(Debug)]
+enum State {
+    Absent,
+    Restoring,
+    Following,
+    Claiming(Claiming),
+    Owning { term: u64 },
+    HandingOff { term: u64, to: NodeName },
+    Abandoned,
+    Stopped(StopReason),
+}
+
+type Outputs = Vec<ShardOutput>;
+
+impl Shard {
+    /// A shard of which the node has nothing yet.
+    #[must_use]
+    pub const fn new(me: NodeName, identity: Identity, log: LogId, shard: u16) -> Self {
+        Self {
+            me,
+            identity,
+            replica: Replica::empty(log, shard),
+            state: State::Absent,
+            role: Role::Nothing,
+            asked: None,
+            tickets: 0,
+            follow_at: 0,
+            claim_at: 0,
+            short_since: None,
+            answered_of: 0,
+            vacant_since: None,
+            #[cfg(test)]
+            planted: None,
+        }
+    }
+
+    /// Where the shard's life is.
+    #[must_use]
+    pub const fn state(&self) -> ShardState {
+        match self.state {
+            State::Absent => ShardState::Absent,
+            State::Restoring => ShardState::Restoring,
+            State::Following => ShardState::Following,
+            State::Claiming(_) => ShardState::Claiming,
+            State::Owning { .. } => ShardState::Owning,
+            State::HandingOff { .. } => ShardState::HandingOff,
+            State::Abandoned => ShardState::Abandoned,
+            State::Stopped(_) => ShardState::Stopped,
+        }
+    }
+
+    /// Why the shard has stopped, if it has.
+    #[must_use]
+    pub const fn stop_reason(&self) -> Option<&StopReason> {
+        if let State::Stopped(reason) = &self.state { Some(reason) } else { None }
+    }
+
+    /// What is applied.
+    #[must_use]
+    pub const fn replica(&self) -> &Replica {
+        &self.replica
+    }
+
+    /// The term in which the shard is owned and answers; none while it does not.
+    #[must_use]
+    pub const fn owned_in(&self) -> Option<u64> {
+        if let State::Owning { term } = self.state { Some(term) } else { None }
+    }
+
+    /// Takes what has happened, and says what shall be done.
+    pub fn step(&mut self, moment: Moment, input: ShardInput) -> Outputs {
+        let mut outputs = Vec::new();
+        match input {
+            ShardInput::Tick => self.tick(moment, &mut outputs),
+            ShardInput::Role(role) => self.role = role,
+            ShardInput::OwnerKey(true) => self.vacant_since = None,
+            ShardInput::OwnerKey(false) => {
+                self.vacant_since.get_or_insert(moment.now);
+            }
+            ShardInput::Answered(ticket, answer) => {
+                if let Some((_, at, question)) = self.asked.take_if(|asked| asked.0 == ticket) {
+                    self.answered_of = at;
+                    self.answered(moment, question, answer, &mut outputs);
+                }
+            }
+            ShardInput::ReleaseAsked { by } => {
+                let answer = self.release_asked(by, &mut outputs);
+                outputs.push(ShardOutput::AnswerRelease(answer));
+            }
+            ShardInput::Drained => self.drained(moment, &mut outputs),
+            ShardInput::EngineStopped => {
+                if matches!(self.state, State::Abandoned) {
+                    self.state = State::Following;
+                }
+            }
+            ShardInput::Appended(bytes) => self.take(bytes, &mut outputs),
+            ShardInput::NotAppended(settled) => self.not_appended(settled, &mut outputs),
+        }
+        outputs
+    }
+
+    fn tick(&mut self, moment: Moment, outputs: &mut Outputs) {
+        let term = match self.state {
+            State::Owning { term } | State::HandingOff { term, .. } => Some(term),
+            _ => None,
+        };
+        if term.is_some() && term != moment.term {
+            self.abandon(outputs);
+        }
+        if let Some((_, at, question)) = &self.asked {
+            // Those two always end, and must not be begun twice.
+            let ends = matches!(question, Question::Append { .. } | Question::Restore);
+            if ends || moment.now < at + ANSWER_WITHIN_MS {
+                return;
+            }
+            self.asked = None;
+        }
+        match self.state {
+            State::Absent | State::Restoring if self.role != Role::Nothing => {
+                self.state = State::Restoring;
+                self.ask(moment, Question::Restore, outputs);
+            }
+            State::Following if self.wants_to_own(moment) => {
+                self.state = State::Claiming(Claiming::default());
+                self.claim(moment, outputs);
+            }
+            State::Following if moment.now >= self.follow_at => self.follow(moment, outputs),
+            State::Claiming(_) => self.claim(moment, outputs),
+            _ => {}
+        }
+    }
+
+    fn wants_to_own(&self, moment: Moment) -> bool {
+        if moment.term.is_none() || moment.now < self.claim_at {
+            return false;
+        }
+        match self.role {
+            Role::Owner => true,
+            Role::Standby(rank) => {
+                let wait = u64::from(rank) * RANK_STEP_MS;
+                self.vacant_since.is_some_and(|since| moment.now >= since + wait)
+                    && self.replica.owner().is_some()
+            }
+            Role::Nothing => false,
+        }
+    }
+
+    fn ask(&mut self, moment: Moment, question: Question, outputs: &mut Outputs) {
+        self.tickets += 1;
+        self.asked = Some((self.tickets, moment.now, question.clone()));
+        outputs.push(ShardOutput::Ask(self.tickets, question));
+    }
+
+    fn follow(&mut self, moment: Moment, outputs: &mut Outputs) {
+        self.follow_at = moment.now + FOLLOW_EVERY_MS;
+        let from = self.replica.chain().last().next();
+        self.ask(moment, Question::Entries { from }, outputs);
+    }
+
+    fn answered(
+        &mut self,
+        moment: Moment,
+        question: Question,
+        answer: Answer,
+        outputs: &mut Outputs,
+    ) {
+        match (answer, question) {
+            (Answer::Restored(replica), _) => {
+                self.replica = *replica;
+                self.state = State::Following;
+            }
+            (Answer::Entries { entries, last }, _) => {
+                for bytes in entries {
+                    self.take(bytes, outputs);
+                    if matches!(self.state, State::Stopped(_)) {
+                        return;
+                    }
+                }
+                self.compare(moment, last, outputs);
+            }
+            (Answer::Tail { last, hash }, _) => self.tail_known(moment, last, hash, outputs),
+            (Answer::Lease(holder), _) => self.lease_known(moment, holder, outputs),
+            (Answer::Release(answer), _) => self.release_answered(moment, answer),
+            (Answer::Settled(settled), Question::Append { bytes, .. }) => {
+                self.note_settled(moment, settled, bytes, outputs);
+            }
+            // It is asked again with the next tick.
+            (Answer::Settled(_) | Answer::Nothing, _) => return,
+        }
+        if matches!(self.state, State::Claiming(_)) && self.asked.is_none() {
+            self.claim(moment, outputs);
+        }
+    }
+
+    /// Compares the end of the log with the replica's, and returns whether the log is whole.
+    fn compare(&mut self, moment: Moment, last: Position, outputs: &mut Outputs) -> bool {
+        let applied = self.replica.chain().last();
+        if last >= applied {
+            self.short_since = None;
+            return true;
+        }
+        // A server that no longer leads may have answered: it is believed when it stays so.
+        let since = *self.short_since.get_or_insert(moment.now);
+        if self.answered_of >= since + SHORT_FOR_MS {
+            self.stop(StopReason::Short { last, applied }, outputs);
+        }
+        false
+    }
+
+    fn take(&mut self, bytes: Bytes, outputs: &mut Outputs) {
+        let owner = self.replica.owner().cloned();
+        match self.replica.take(bytes) {
+            Ok(entry) => outputs.push(ShardOutput::Apply(entry)),
+            Err(fault) => {
+                let applied = self.replica.chain().last();
+                self.stop(StopReason::Broken { applied, what: fault.to_string() }, outputs);
+            }
+        }
+        if self.replica.owner() != owner.as_ref() {
+            self.vacant_since = None;
+        }
+    }
+
+    /// Appends a claim or a handoff behind what is applied.
+    fn append_note(
+        &mut self,
+        moment: Moment,
+        kind: Kind,
+        epoch: u64,
+        body: &[u8],
+        outputs: &mut Outputs,
+    ) {
+        let next = Next::after(self.replica.chain(), epoch);
+        let entries = encode_commit(&next, kind, moment.engine_ms, body, NOTE_BYTES_MAX);
+        // Names and versions are short, so it is one entry.
+        if let Ok([bytes]) = entries.as_deref() {
+            let question = Question::Append { at: next.position, bytes: bytes.clone() };
+            self.ask(moment, question, outputs);
+        }
+    }
+
+    fn note_settled(
+        &mut self,
+        moment: Moment,
+        settled: Settled,
+        bytes: Bytes,
+        outputs: &mut Outputs,
+    ) {
+        match (settled, mem::replace(&mut self.state, State::Following)) {
+            (Settled::Durable, State::Claiming(claiming)) => {
+                self.take(bytes, outputs);
+                let term = moment.term.filter(|_| moment.term == claiming.term);
+                if let (State::Following, Some(term)) = (&self.state, term) {
+                    self.state = State::Owning { term };
+                    let epoch = self.replica.chain().epoch();
+                    outputs.push(ShardOutput::StartEngine { epoch });
+                }
+            }
+            (Settled::Durable, State::HandingOff { .. }) => {
+                self.take(bytes, outputs);
+                self.claim_at = moment.now + LEAVE_FOR_MS;
+                self.abandon(outputs);
+            }
+            (Settled::Taken(_), State::Claiming(claiming)) => {
+                self.state = State::Claiming(claiming.again());
+            }
+            (Settled::Taken(_), State::HandingOff { .. }) => self.abandon(outputs),
+            (settled @ (Settled::Lost { .. } | Settled::Damaged(_)), state) => {
+                self.state = state;
+                self.not_appended(settled, outputs);
+            }
+            // It was abandoned meanwhile; following shows what became of it.
+            (Settled::Durable | Settled::Taken(_), state) => self.state = state,
+        }
+    }
+
+    fn not_appended(&mut self, settled: Settled, outputs: &mut Outputs) {
+        let applied = self.replica.chain().last();
+        match settled {
+            Settled::Durable => {}
+            Settled::Taken(_) => self.abandon(outputs),
+            Settled::Damaged(what) => self.stop(StopReason::Broken { applied, what }, outputs),
+            Settled::Lost { last } => self.stop(StopReason::Short { last, applied }, outputs),
+        }
+    }
+
+    /// Stops the engine; the replica is followed again when it has stopped.
+    fn abandon(&mut self, outputs: &mut Outputs) {
+        if matches!(self.state, State::Stopped(_) | State::Abandoned) {
+            return;
+        }
+        self.state = State::Abandoned;
+        outputs.push(ShardOutput::StopEngine);
+    }
+
+    fn stop(&mut self, reason: StopReason, outputs: &mut Outputs) {
+        if matches!(self.state, State::Owning { .. } | State::HandingOff { .. }) {
+            outputs.push(ShardOutput::StopEngine);
+        }
+        self.asked = None;
+        outputs.push(ShardOutput::Stopped(reason.clone()));
+        self.state = State::Stopped(reason);
+    }
+}
+
+#[cfg(test)]
+impl Shard {
+    /// Plants a fault.
+    pub(crate) const fn plant(&mut self, planted: Option<Planted>) {
+        self.planted = planted;
+        self.replica.planted = planted;
+    }
+
+    /// Whether the log has looked shorter than the replica, and is watched.
+    pub(crate) const fn is_suspicious(&self) -> bool {
+        self.short_since.is_some()
+    }
+
+    /// The end of the replica's chain.
+    pub(crate) const fn chain(&self) -> &postrider_log::Chain {
+        self.replica.chain()
+    }
+}

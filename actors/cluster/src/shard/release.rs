@@ -1,0 +1,50 @@
+//! Pure: how a shard is handed to the node that asks for it.
+
+use postrider_log::{Handoff, Kind};
+
+use crate::name::NodeName;
+#[cfg(test)]
+use crate::planted::Planted;
+
+use super::{Moment, Outputs, Question, ReleaseAnswer, Shard, ShardOutput, State};
+
+impl Shard {
+    pub(super) fn release_asked(&mut self, by: NodeName, outputs: &mut Outputs) -> ReleaseAnswer {
+        match self.state {
+            State::Owning { term } => {
+                self.state = State::HandingOff { term, to: by };
+                outputs.push(ShardOutput::CloseAdmission);
+                ReleaseAnswer::Accepted
+            }
+            State::HandingOff { .. } => ReleaseAnswer::Accepted,
+            State::Claiming(_) | State::Abandoned if !self.says_released_early() => {
+                ReleaseAnswer::Busy
+            }
+            _ => ReleaseAnswer::NotOwner,
+        }
+    }
+
+    fn says_released_early(&self) -> bool {
+        #[cfg(test)]
+        if self.planted == Some(Planted::ReleasedWhileClaiming) {
+            return true;
+        }
+        // A claim that is not under way yet will find whoever comes first.
+        matches!(self.state, State::Claiming(_)) && !self.is_appending()
+    }
+
+    fn is_appending(&self) -> bool {
+        matches!(self.asked, Some((_, _, Question::Append { .. })))
+    }
+
+    pub(super) fn drained(&mut self, moment: Moment, outputs: &mut Outputs) {
+        let State::HandingOff { to, .. } = &self.state else { return };
+        let handoff = Handoff { node: to.as_str().to_owned() };
+        let epoch = self.replica.chain().epoch();
+        match handoff.encode() {
+            Ok(body) => self.append_note(moment, Kind::Handoff, epoch, &body, outputs),
+            // A name is far shorter than a text may be.
+            Err(_) => self.abandon(outputs),
+        }
+    }
+}

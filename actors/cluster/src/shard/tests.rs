@@ -1,0 +1,147 @@
+//! A shard's life step by step, where the simulation would not tell what is wrong.
+
+use postrider_log::{EntryHash, LogId, Position};
+
+use super::*;
+
+const LOG: LogId = LogId([1; 16]);
+
+fn name(name: &str) -> NodeName {
+    NodeName::new(name).unwrap()
+}
+
+const fn moment(now: u64) -> Moment {
+    Moment { now, term: Some(1), engine_ms: now }
+}
+
+fn shard(node: &str) -> Shard {
+    let number = node.as_bytes()[0];
+    let identity = Identity { directory: [number; 16], incarnation: [number; 16] };
+    Shard::new(name(node), identity, LOG, 0)
+}
+
+/// The only question among the outputs.
+fn question(outputs: &[ShardOutput]) -> (u64, Question) {
+    let mut asked = outputs.iter().filter_map(|output| match output {
+        ShardOutput::Ask(ticket, question) => Some((*ticket, question.clone())),
+        _ => None,
+    });
+    let question = asked.next().unwrap_or_else(|| panic!("nothing is asked: {outputs:?}"));
+    assert!(asked.next().is_none(), "{outputs:?}");
+    question
+}
+
+fn answer(shard: &mut Shard, now: u64, ticket: u64, answer: Answer) -> Vec<ShardOutput> {
+    shard.step(moment(now), ShardInput::Answered(ticket, answer))
+}
+
+/// Brings a shard to where it follows, with these entries applied.
+fn following(node: &str, entries: &[Bytes]) -> Shard {
+    let mut shard = shard(node);
+    shard.step(moment(0), ShardInput::Role(Role::Standby(0)));
+    let (ticket, asked) = question(&shard.step(moment(0), ShardInput::Tick));
+    assert_eq!(asked, Question::Restore);
+    let mut replica = Replica::empty(LOG, 0);
+    for entry in entries {
+        replica.take(entry.clone()).unwrap();
+    }
+    answer(&mut shard, 1, ticket, Answer::Restored(Box::new(replica)));
+    assert_eq!(shard.state(), ShardState::Following);
+    shard
+}
+
+/// Claims an empty log, and returns the claim.
+fn owning(node: &str) -> (Shard, Bytes) {
+    let mut shard = following(node, &[]);
+    shard.step(moment(2), ShardInput::Role(Role::Owner));
+    let (ticket, asked) = question(&shard.step(moment(2), ShardInput::Tick));
+    assert_eq!(asked, Question::Tail);
+    let tail = Answer::Tail { last: Position(0), hash: EntryHash::NONE };
+    let (ticket, asked) = question(&answer(&mut shard, 3, ticket, tail));
+    let Question::Append { at: Position(1), bytes } = asked else { panic!("{asked:?}") };
+    let outputs = answer(&mut shard, 4, ticket, Answer::Settled(Settled::Durable));
+    assert!(matches!(outputs[1], ShardOutput::StartEngine { epoch: 1 }), "{outputs:?}");
+    assert_eq!(shard.owned_in(), Some(1));
+    (shard, bytes)
+}
+
+#[test]
+fn a_standby_waits_for_the_owners_key_and_asks_for_it_anew() {
+    let (_, claim) = owning("a");
+    let mut shard = following("b", &[claim]);
+    shard.step(moment(10), ShardInput::OwnerKey(false));
+    // The hint was wrong: the key is there.
+    let (ticket, asked) = question(&shard.step(moment(20), ShardInput::Tick));
+    assert_eq!(asked, Question::Lease { node: name("a") });
+    answer(&mut shard, 30, ticket, Answer::Lease(Some([b'a'; 16])));
+    assert_eq!(shard.state(), ShardState::Following);
+    shard.step(moment(40), ShardInput::OwnerKey(false));
+    let (ticket, _) = question(&shard.step(moment(50), ShardInput::Tick));
+    let (_, asked) = question(&answer(&mut shard, 60, ticket, Answer::Lease(None)));
+    assert_eq!(asked, Question::Tail);
+}
+
+#[test]
+fn an_owner_hands_over_when_it_is_asked_and_not_in_the_middle_of_a_claim() {
+    let (mut a, claim) = owning("a");
+    let outputs = a.step(moment(10), ShardInput::ReleaseAsked { by: name("b") });
+    assert!(matches!(outputs[0], ShardOutput::CloseAdmission), "{outputs:?}");
+    assert!(matches!(outputs[1], ShardOutput::AnswerRelease(ReleaseAnswer::Accepted)));
+    assert_eq!(a.owned_in(), None);
+    let (ticket, asked) = question(&a.step(moment(11), ShardInput::Drained));
+    let Question::Append { bytes: handoff, .. } = asked else { panic!("{asked:?}") };
+    let outputs = answer(&mut a, 12, ticket, Answer::Settled(Settled::Durable));
+    assert!(matches!(outputs[1], ShardOutput::StopEngine), "{outputs:?}");
+    a.step(moment(13), ShardInput::EngineStopped);
+    assert_eq!(a.state(), ShardState::Following);
+
+    let mut b = following("b", &[claim, handoff]);
+    b.step(moment(20), ShardInput::Role(Role::Owner));
+    let (ticket, asked) = question(&b.step(moment(20), ShardInput::Tick));
+    assert_eq!(asked, Question::Tail);
+    let tail = Answer::Tail { last: Position(2), hash: b.replica().chain().hash() };
+    question(&answer(&mut b, 21, ticket, tail));
+    let outputs = b.step(moment(22), ShardInput::ReleaseAsked { by: name("a") });
+    assert!(matches!(outputs[0], ShardOutput::AnswerRelease(ReleaseAnswer::Busy)), "{outputs:?}");
+}
+
+#[test]
+fn a_claim_of_a_term_that_is_over_owns_nothing() {
+    let mut shard = following("a", &[]);
+    shard.step(moment(2), ShardInput::Role(Role::Owner));
+    let (ticket, _) = question(&shard.step(moment(2), ShardInput::Tick));
+    let tail = Answer::Tail { last: Position(0), hash: EntryHash::NONE };
+    let (ticket, _) = question(&answer(&mut shard, 3, ticket, tail));
+    let later = Moment { now: 30_000, term: Some(2), engine_ms: 30_000 };
+    let settled = ShardInput::Answered(ticket, Answer::Settled(Settled::Durable));
+    let outputs = shard.step(later, settled);
+    assert_eq!(outputs.len(), 1, "{outputs:?}");
+    assert_eq!((shard.state(), shard.owned_in()), (ShardState::Following, None));
+}
+
+#[test]
+fn an_owner_whose_tenure_is_over_stops_its_engine() {
+    let (mut shard, _) = owning("a");
+    let over = Moment { now: 20_000, term: None, engine_ms: 20_000 };
+    let outputs = shard.step(over, ShardInput::Tick);
+    assert!(matches!(outputs[..], [ShardOutput::StopEngine]), "{outputs:?}");
+    assert_eq!(shard.state(), ShardState::Abandoned);
+}
+
+#[test]
+fn a_log_that_stays_short_stops_the_shard_and_a_stale_answer_does_not() {
+    let (_, claim) = owning("a");
+    let mut shard = following("b", &[claim]);
+    let ask = |shard: &mut Shard, now: u64, last: u64| {
+        let (ticket, _) = question(&shard.step(moment(now), ShardInput::Tick));
+        answer(shard, now, ticket, Answer::Entries { entries: vec![], last: Position(last) });
+        shard.state()
+    };
+    assert_eq!(ask(&mut shard, 1_000, 0), ShardState::Following);
+    assert_eq!(ask(&mut shard, 9_000, 1), ShardState::Following);
+    assert_eq!(ask(&mut shard, 10_000, 0), ShardState::Following);
+    assert_eq!(ask(&mut shard, 21_000, 0), ShardState::Following);
+    assert_eq!(ask(&mut shard, 22_000, 0), ShardState::Stopped);
+    let short = StopReason::Short { last: Position(0), applied: Position(1) };
+    assert_eq!(shard.stop_reason(), Some(&short));
+}

@@ -1,0 +1,54 @@
+//! Seeded runs of a cluster in virtual time, with faults of everything that can fail.
+//!
+//! The nodes run the rules that ship. The network, the log, the bucket, the clocks and the clients
+//! are made up here, and each is drawn from the seed. What clients were told is judged against the
+//! log at the end. `POSTRIDER_SIM_SEED` runs one seed alone and tells what happened.
+
+mod append;
+mod call;
+mod judge;
+mod node;
+mod script;
+mod server;
+mod shell;
+mod tests;
+mod world;
+
+use crate::planted::Planted;
+pub(crate) use judge::Violation;
+pub(crate) use world::World;
+
+/// How a run differs from others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Options {
+    /// What everything is drawn from.
+    pub(crate) seed: u64,
+    /// The fault that is planted.
+    pub(crate) planted: Option<Planted>,
+    /// Whether each step is printed.
+    pub(crate) is_told: bool,
+}
+
+/// What a run did.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Summary {
+    /// Writes that were acknowledged.
+    pub(crate) acknowledged: usize,
+    /// Reads that were answered.
+    pub(crate) reads: usize,
+    /// Claims in all logs.
+    pub(crate) claims: usize,
+    /// Handoffs in all logs.
+    pub(crate) handoffs: usize,
+    /// Shards that stopped for a log that lost something.
+    pub(crate) stopped: usize,
+    /// Appends that were settled by looking.
+    pub(crate) settled: usize,
+}
+
+/// Runs one seed to its end.
+pub(crate) fn run(options: Options) -> Result<Summary, Violation> {
+    let mut world = World::new(options);
+    world.run()?;
+    world.judge()
+}

@@ -1,0 +1,294 @@
+//! Makes checkpoints on a thread of its own, beside the writer and outside of all actors.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use postrider_domain::Timestamp;
+use postrider_runtime::clock::Clock;
+use postrider_runtime::priority::lower_priority;
+use postrider_store::{
+    CheckpointDir, CheckpointError, FreeSpace, LoadedSnapshot, Log as _, Position, StoreError,
+    archive::Row,
+};
+
+use super::{EngineOptions, StartError};
+use crate::copies::DataSource;
+use crate::metrics::{CheckpointFigures, NewestCheckpoint};
+
+/// How often it is seen whether one is due.
+const BEAT: Duration = Duration::from_secs(1);
+/// Most beats that are passed over after failures: about a quarter of an hour.
+const PASSED_OVER_MAX: u32 = 1024;
+/// Bytes after which it is seen whether to go on.
+const LOOKED_EVERY: u64 = 4 << 20;
+
+/// How seeing whether one is due has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Considered {
+    NotDue,
+    Made,
+    Failed,
+}
+
+/// Makes checkpoints while it lives.
+pub(super) struct Checkpoints {
+    maker: Arc<Maker>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Maker {
+    data: DataSource,
+    dir: CheckpointDir,
+    log_bytes_min: u64,
+    clock: Clock,
+    space: Option<Arc<dyn FreeSpace>>,
+    free_bytes_min: u64,
+    figures: CheckpointFigures,
+    /// One is made at a time.
+    making: Mutex<()>,
+    stopping: (Mutex<bool>, Condvar),
+}
+
+impl Checkpoints {
+    /// Begins to make them, if the options want any of data that is in a directory.
+    pub(super) fn start(
+        options: &EngineOptions,
+        data: Option<&DataSource>,
+    ) -> Result<Option<Arc<Self>>, StartError> {
+        let (Some(log_bytes_min), Some(data)) = (options.checkpoint_log_bytes, data) else {
+            return Ok(None);
+        };
+        let dir = data.checkpoints().clone();
+        dir.prepare().map_err(failed)?;
+        let maker = Arc::new(Maker {
+            data: data.clone(),
+            log_bytes_min,
+            clock: options.clock.clone(),
+            space: options.measure(),
+            free_bytes_min: options.free_bytes_min,
+            figures: CheckpointFigures::default(),
+            dir,
+            making: Mutex::default(),
+            stopping: Default::default(),
+        });
+        maker.figures.tell(newest(&maker.dir)?);
+        let needed_after = maker.dir.log_needed_after().map_err(failed)?;
+        data.store().keep_for_checkpoints(needed_after)?;
+        let of_thread = Arc::clone(&maker);
+        let thread = std::thread::Builder::new().name("checkpoints".to_owned());
+        let thread = thread.spawn(move || {
+            lower_priority();
+            of_thread.run();
+        });
+        let thread = thread.map_err(|error| StartError::Directory(error.to_string()))?;
+        Ok(Some(Arc::new(Self { maker, thread: Mutex::new(Some(thread)) })))
+    }
+
+    pub(super) fn figures(&self) -> CheckpointFigures {
+        self.maker.figures.clone()
+    }
+
+    /// Has the thread end, and gives up what it makes.
+    pub(super) fn end(&self) {
+        *self.maker.stopping.0.lock() = true;
+        self.maker.stopping.1.notify_all();
+    }
+
+    /// Waits for the end of the thread. Blocks.
+    pub(super) fn join(&self) {
+        let thread = self.thread.lock().take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that made checkpoints panicked");
+        }
+    }
+
+    /// Makes one if it is due. Blocks.
+    #[cfg(test)]
+    pub(super) fn consider(&self) -> Considered {
+        self.maker.consider()
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Maker {
+    fn run(&self) {
+        let (mut patience, mut passed_over) = (0, 0);
+        while self.wait() {
+            if passed_over > 0 {
+                passed_over -= 1;
+                continue;
+            }
+            if self.consider() == Considered::Failed {
+                patience = (patience * 2).clamp(1, PASSED_OVER_MAX);
+                passed_over = patience;
+            } else {
+                patience = 0;
+            }
+        }
+    }
+
+    /// Waits for the next beat. Returns `false` at the end.
+    fn wait(&self) -> bool {
+        let mut stopping = self.stopping.0.lock();
+        if !*stopping {
+            self.stopping.1.wait_for(&mut stopping, BEAT);
+        }
+        !*stopping
+    }
+
+    fn consider(&self) -> Considered {
+        let _making = self.making.lock();
+        let made = self.is_due().and_then(|due| if due { self.make().map(Some) } else { Ok(None) });
+        match made {
+            Ok(None) => Considered::NotDue,
+            Ok(Some(newest)) => {
+                self.figures.tell(Some(newest));
+                let NewestCheckpoint { position, bytes, .. } = newest;
+                tracing::info!(position = position.0, bytes, "a checkpoint was made");
+                Considered::Made
+            }
+            Err(CheckpointError::GivenUp(why)) if *self.stopping.0.lock() => {
+                tracing::debug!(why, "a checkpoint was given up");
+                Considered::Failed
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a checkpoint was not made; the log grows");
+                Considered::Failed
+            }
+        }
+    }
+
+    /// Whether the log has outgrown the last one. Where there is none and the log was trimmed, the
+    /// view is the only copy of what is before it.
+    fn is_due(&self) -> Result<bool, CheckpointError> {
+        let (newest, store) = (self.figures.newest(), self.data.store());
+        let after = newest.map_or(Position::START, |newest| newest.position);
+        let bytes = store.bytes_after(after).map_err(source)?;
+        let bytes_min = self.log_bytes_min.max(newest.map_or(0, |newest| newest.bytes / 2));
+        let begins_after = store.begins_after().map_err(source)?;
+        Ok(bytes > bytes_min || newest.is_none() && begins_after > Position::START)
+    }
+
+    fn make(&self) -> Result<NewestCheckpoint, CheckpointError> {
+        let expected = self.figures.newest().map_or(0, |newest| newest.bytes);
+        self.has_space(self.free_bytes_min.saturating_add(expected))?;
+        let made = self.dir.write(|out| {
+            let mut out = Looking { maker: self, out, written: 0, looked: 0, why: None };
+            let written = self.data.write_archive(Some(self.clock.now()), &mut out);
+            match (written, out.why) {
+                (Ok(_), _) => Ok(()),
+                (Err(_), Some(why)) => Err(why),
+                (Err(error), None) => Err(CheckpointError::Source(error.to_string())),
+            }
+        })?;
+        // Whatever becomes of the trimming, which the next one repeats.
+        if let Err(error) = self.data.store().keep_for_checkpoints(made.log_needed_after) {
+            tracing::warn!(%error, "the log was not trimmed");
+        }
+        let made_at = Timestamp::from_millis(made.header.time_ms);
+        let (position, bytes) = (made.checkpoint.position, made.checkpoint.bytes);
+        Ok(NewestCheckpoint { position, bytes, made: made_at })
+    }
+
+    fn has_space(&self, needed: u64) -> Result<(), CheckpointError> {
+        let Some(space) = &self.space else { return Ok(()) };
+        let free = space.free_bytes().map_err(source)?;
+        if free >= needed {
+            return Ok(());
+        }
+        let what = format!("{needed} bytes must be free on the disk, and {free} are");
+        Err(CheckpointError::GivenUp(what))
+    }
+
+    /// Whether to go on with one.
+    fn look(&self) -> Result<(), CheckpointError> {
+        if *self.stopping.0.lock() {
+            return Err(CheckpointError::GivenUp("the engine stops".to_owned()));
+        }
+        self.has_space(self.free_bytes_min / 2)
+    }
+}
+
+/// Writes, and looks now and then whether to go on.
+struct Looking<'a> {
+    maker: &'a Maker,
+    out: &'a mut dyn Write,
+    written: u64,
+    looked: u64,
+    why: Option<CheckpointError>,
+}
+
+impl Write for Looking<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.written >= self.looked {
+            self.looked = self.written + LOOKED_EVERY;
+            if let Err(why) = self.maker.look() {
+                self.why = Some(why);
+                return Err(io::Error::other("it was given up"));
+            }
+        }
+        let written = self.out.write(bytes)?;
+        self.written += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn newest(dir: &CheckpointDir) -> Result<Option<NewestCheckpoint>, StartError> {
+    for checkpoint in dir.all().map_err(failed)? {
+        match checkpoint.header() {
+            Ok(header) => {
+                let made = Timestamp::from_millis(header.time_ms);
+                let (position, bytes) = (checkpoint.position, checkpoint.bytes);
+                return Ok(Some(NewestCheckpoint { position, bytes, made }));
+            }
+            Err(error) => tracing::warn!(%error, "a checkpoint is damaged"),
+        }
+    }
+    Ok(None)
+}
+
+/// The hot states of the newest whole checkpoint that the log leads on from.
+pub(super) fn hot_states(data: &DataSource) -> Result<Option<LoadedSnapshot>, StartError> {
+    for checkpoint in data.checkpoints().all().map_err(failed)? {
+        let mut entries = Vec::new();
+        let read = data.store().leads_on_from(&checkpoint).and_then(|at| {
+            checkpoint.read::<CheckpointError>(&mut |_, rows, _| {
+                for row in rows {
+                    let Row::State(workspace, state) = row else { continue };
+                    let id = std::str::from_utf8(&workspace).ok().and_then(|id| id.parse().ok());
+                    let named = || CheckpointError::Source("it names no workspace".to_owned());
+                    entries.push((id.ok_or_else(named)?, state.to_vec()));
+                }
+                Ok(())
+            })?;
+            Ok(at.position)
+        });
+        match read {
+            Ok(position) => {
+                return Ok(Some(LoadedSnapshot { position, entries, warnings: Vec::new() }));
+            }
+            Err(error) => tracing::warn!(%error, "a checkpoint is passed over"),
+        }
+    }
+    Ok(None)
+}
+
+fn source(error: StoreError) -> CheckpointError {
+    CheckpointError::Source(error.to_string())
+}
+
+fn failed(error: CheckpointError) -> StartError {
+    StartError::Directory(error.to_string())
+}

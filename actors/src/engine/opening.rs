@@ -1,0 +1,156 @@
+//! Opening what is durable: the store, the hot states, and what a start reads of the records.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use postrider_broadcast::recover;
+use postrider_store::directory;
+use postrider_store::memory::MemoryStore;
+use postrider_store::rebase;
+use postrider_store::snapshot::{SnapshotDir, SnapshotError};
+use postrider_store::{Log, Position, Store, StoreError, Writer, WriterOptions};
+use postrider_workspace::core::records;
+use postrider_workspace::inbox::deletion;
+use postrider_workspace::removal;
+use postrider_workspace::snapshots::{self, Rebases, Replay};
+
+use super::opened::Opened;
+use super::stored_clock::latest_moment;
+use super::{Durability, EngineOptions, StartError};
+use super::{checkpoints, clock_offset, disk, key_check, reencrypt};
+use crate::copies::DataSource;
+use crate::metrics::{CommitTimes, RecentCommits};
+
+/// Where what is durable is.
+struct Kept {
+    store: Arc<dyn Store>,
+    /// The same, if it is in a directory, and how long its last commits took.
+    data: Option<DataSource>,
+    commits: Option<Arc<RecentCommits>>,
+    snapshots: Option<Arc<SnapshotDir>>,
+}
+
+impl Kept {
+    /// A store that is in no directory.
+    fn elsewhere(store: Arc<dyn Store>) -> Self {
+        Self { store, data: None, commits: None, snapshots: None }
+    }
+}
+
+/// Opens and reads everything that a start needs. Blocks.
+pub(super) fn open(options: &EngineOptions) -> Result<Opened, StartError> {
+    let (keys, clock) = (&options.master_keys, options.clock.clone());
+    let Kept { store, data, commits, snapshots } = kept(options)?;
+    let fingerprints = key_check::check(store.as_ref(), keys)?;
+    let moments = Box::new(move || clock.now());
+    let writing = WriterOptions { queued_bytes_max: options.queued_bytes_max };
+    let writer = Writer::start_dated(Arc::clone(&store), writing, moments)?;
+    let rebases = Rebases::from(rebase::all(store.as_ref())?);
+    let begins_after = store.begins_after()?;
+    let mut replay = first_replay(snapshots.as_deref(), data.as_ref(), begins_after, &rebases)?;
+    let newest = replay.position;
+    catch_up(store.as_ref(), &mut replay)?;
+    let (mut hot, mut damaged) = replay.into_states();
+    let removed = removal::all_marked(store.as_ref())?;
+    hot.retain(|id, _| !removed.contains(id));
+    damaged.retain(|id| !removed.contains(id));
+    let snapshots = snapshots.map(|dir| (dir, newest));
+    let durable = latest_moment(store.as_ref(), &hot)?;
+    let clock_offset = clock_offset::read(store.as_ref())?;
+    let mut workspaces = records::all_ids(store.as_ref())?;
+    workspaces.retain(|id| !removed.contains(id));
+    let mut numbers = records::all_numbers(store.as_ref())?;
+    numbers.retain(|(id, _)| !removed.contains(id));
+    let mut deleting = workspaces.clone();
+    // One whose records cannot be read is for whoever needs it to find.
+    deleting.retain(|id| deletion::any_gone(store.as_ref(), id).unwrap_or_default());
+    let broadcasts = recover::find(store.as_ref())?.without(&removed);
+    let resealed = reencrypt::changes(store.as_ref(), &workspaces, &numbers, keys)?;
+    Ok(Opened {
+        store,
+        data,
+        commits,
+        snapshots,
+        rebases,
+        writer,
+        hot,
+        damaged,
+        workspaces,
+        removed,
+        deleting,
+        numbers,
+        clock_offset,
+        durable,
+        broadcasts,
+        fingerprints,
+        resealed,
+    })
+}
+
+fn kept(options: &EngineOptions) -> Result<Kept, StartError> {
+    let dir = match &options.durability {
+        Durability::Memory => {
+            return Ok(Kept::elsewhere(Arc::new(MemoryStore::new())));
+        }
+        Durability::Custom(store) => {
+            return Ok(Kept::elsewhere(Arc::clone(&store.0)));
+        }
+        Durability::Disk(dir) => dir,
+    };
+    let (store, snapshots) = disk::open(dir, options.segment_bytes, &options.rebuilding)?;
+    let (times, commits) = CommitTimes::register(options.recorder.as_deref().map(|it| it as _));
+    store.measure(times);
+    let (store, snapshots) = (Arc::new(store), Arc::new(snapshots));
+    let checkpoints = directory::checkpoints(dir);
+    let data = DataSource::new(Arc::clone(&store), Arc::clone(&snapshots), checkpoints);
+    Ok(Kept { store, data: Some(data), commits: Some(commits), snapshots: Some(snapshots) })
+}
+
+/// A replay that stands at the newest snapshot, or at a checkpoint if no snapshot is whole that the
+/// log leads on from.
+fn first_replay(
+    snapshots: Option<&SnapshotDir>,
+    data: Option<&DataSource>,
+    log_begins_after: Position,
+    rebases: &Rebases,
+) -> Result<Replay, StartError> {
+    let replay = newest_replay(snapshots, rebases.clone())?;
+    let (Some(snapshots), Some(data)) = (snapshots, data) else { return Ok(replay) };
+    if replay.position >= log_begins_after {
+        return Ok(replay);
+    }
+    let Some(loaded) = checkpoints::hot_states(data)? else { return Ok(replay) };
+    // It is one from now on, for this start and for the rebuild of one workspace.
+    let entries = loaded.entries.iter().cloned();
+    snapshots.write(loaded.position, entries).map_err(snapshot_error)?;
+    Ok(snapshots::replay_of(&loaded, rebases.clone()))
+}
+
+pub(super) fn snapshot_error(error: SnapshotError) -> StartError {
+    StartError::Directory(error.to_string())
+}
+
+/// A replay that stands at the newest snapshot.
+pub(super) fn newest_replay(
+    snapshots: Option<&SnapshotDir>,
+    rebases: Rebases,
+) -> Result<Replay, StartError> {
+    match snapshots {
+        Some(dir) => snapshots::load(dir, rebases).map_err(snapshot_error),
+        None => Ok(Replay::from_start(rebases)),
+    }
+}
+
+/// Replays the journal after a snapshot.
+pub(super) fn catch_up(store: &dyn Log, replay: &mut Replay) -> Result<(), StoreError> {
+    let mut frames = 0_u64;
+    let from = replay.position;
+    let end = postrider_store::log::replay(store, from, &mut |frame| {
+        frames += 1;
+        replay.apply(&frame);
+        ControlFlow::Continue(())
+    })?;
+    replay.reach(end);
+    tracing::debug!(frames, from = from.0, "the journal was replayed");
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! With checkpoints the view can be deleted at any time, and so can the snapshots.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::engine::checkpoints::Considered;
+use crate::{OtpState, StartError};
+use postrider_store::FreeSpace;
+
+use super::snapshots::{generations, position};
+use super::*;
+
+/// So few that what is trimmed goes at once: a segment has a header of 4 KiB.
+const SEGMENT_BYTES: u64 = 5 * 1024;
+
+fn options(dir: &Path) -> EngineOptions {
+    EngineOptions {
+        clock: Clock::manual(START),
+        snapshot_journal_bytes: 1,
+        segment_bytes: SEGMENT_BYTES,
+        checkpoint_log_bytes: Some(1),
+        ..EngineOptions::on_disk(dir, MasterKeys::single([7; 32]))
+    }
+}
+
+/// Starts on a directory, which an engine that was just dropped may still hold for a moment.
+async fn try_start(dir: &Path) -> Result<Engine, StartError> {
+    let watch = Stopwatch::start();
+    loop {
+        match Engine::start(options(dir)).await {
+            Err(StartError::Locked) if watch.elapsed() < Duration::from_secs(10) => {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            ended => return ended,
+        }
+    }
+}
+
+async fn start(dir: &Path) -> Engine {
+    try_start(dir).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+async fn consider(engine: &Engine) -> Considered {
+    let checkpoints = engine.inner.checkpoints.clone().unwrap();
+    tokio::task::spawn_blocking(move || checkpoints.consider()).await.unwrap()
+}
+
+/// The positions of the checkpoints, oldest first.
+fn made(dir: &TempDir) -> Vec<u64> {
+    let all = postrider_store::directory::checkpoints(dir.path()).all().unwrap();
+    all.iter().rev().map(|checkpoint| checkpoint.position.0).collect()
+}
+
+fn first_entry(engine: &Engine) -> u64 {
+    engine.shared().recovered.log().begins_after().unwrap().next().0
+}
+
+/// Sends to phones, with a checkpoint behind each.
+async fn some(
+    engine: &Engine,
+    workspace: &Workspace,
+    phones: std::ops::Range<u32>,
+) -> Vec<RequestId> {
+    let mut requests = Vec::new();
+    for number in phones {
+        let to = phone(number);
+        let request = workspace.send_otp(SendOtp::to(to)).await.unwrap().request_id;
+        workspace.verify_otp(request, "wrong").await.unwrap();
+        until("it is sent", async || {
+            workspace.otp(request).await.is_ok_and(|otp| otp.delivery == crate::Delivery::Sent)
+        })
+        .await;
+        requests.push(request);
+        // The thread may have been first.
+        consider(engine).await;
+    }
+    requests
+}
+
+async fn states(engine: &Engine, requests: &[RequestId]) -> Vec<OtpState> {
+    let workspace = engine.workspace(&id("acme")).unwrap();
+    let mut states = Vec::new();
+    for request in requests {
+        states.push(workspace.otp(*request).await.unwrap());
+    }
+    states
+}
+
+/// A directory whose log was trimmed, the requests and where they stand.
+async fn stopped(dir: &TempDir) -> (Vec<RequestId>, Vec<OtpState>) {
+    let engine = start(dir.path()).await;
+    let acme = workspace(&engine, "acme", 100).await;
+    let mut requests = some(&engine, &acme, 1..6).await;
+    for number in 6..80 {
+        let two = generations(dir).len() == 2 && made(dir).len() == 2;
+        if two && first_entry(&engine) > 1 {
+            break;
+        }
+        requests.extend(some(&engine, &acme, number..number + 1).await);
+    }
+    assert!(first_entry(&engine) > 1, "the log is not trimmed");
+    assert!(first_entry(&engine) <= made(dir)[0] + 1, "what the older one needs is there");
+    requests.extend(some(&engine, &acme, 90..91).await);
+    let before = states(&engine, &requests).await;
+    engine.shutdown(LONG).await.unwrap();
+    // Its files are the test's own once nothing has it open any more.
+    let store = Arc::downgrade(&engine.inner.shared.store);
+    drop((engine, acme));
+    until("the store is closed", async || store.strong_count() == 0).await;
+    (requests, before)
+}
+
+async fn is_whole(dir: &TempDir, requests: &[RequestId], before: &[OtpState]) {
+    let engine = start(dir.path()).await;
+    assert_eq!(states(&engine, requests).await, before);
+    assert_eq!(credits(&engine, "acme").await, 100 - requests.len() as u64);
+    let acme = engine.workspace(&id("acme")).unwrap();
+    assert_eq!(log(&acme).await.len(), requests.len());
+    let last = *requests.last().unwrap();
+    let right = code(acme.id(), last, phone(90));
+    assert_eq!(acme.verify_otp(last, &right).await, Ok(Verification::Verified));
+    engine.shutdown(LONG).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_view_and_deleted_snapshots_cost_nothing_but_time() {
+    for deleted in [&["view"][..], &["snapshots"], &["view", "snapshots"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let (requests, before) = stopped(&dir).await;
+        for name in deleted {
+            std::fs::remove_dir_all(dir.path().join(name)).unwrap();
+        }
+        is_whole(&dir, &requests, &before).await;
+        let snapshots = generations(&dir);
+        assert!(!snapshots.is_empty() && position(&snapshots[0]) > 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_whole_checkpoint_a_start_without_its_view_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    stopped(&dir).await;
+    for checkpoint in postrider_store::directory::checkpoints(dir.path()).all().unwrap() {
+        let mut bytes = std::fs::read(&checkpoint.path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 4;
+        std::fs::write(&checkpoint.path, bytes).unwrap();
+    }
+    std::fs::remove_dir_all(dir.path().join("view")).unwrap();
+    let refused = try_start(dir.path()).await.unwrap_err().to_string();
+    assert!(refused.contains("no whole checkpoint"), "{refused}");
+    assert!(refused.contains("postrider restore"), "{refused}");
+}
+
+/// A disk with this many free bytes.
+#[derive(Debug)]
+struct Free(u64);
+
+impl FreeSpace for Free {
+    fn free_bytes(&self) -> Result<u64, postrider_store::StoreError> {
+        Ok(self.0)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn none_is_made_that_the_disk_has_no_room_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let free_space: Option<Arc<dyn FreeSpace>> = Some(Arc::new(Free(999)));
+    let few = EngineOptions { free_bytes_min: 1_000, free_space, ..options(dir.path()) };
+    let engine = Engine::start(few).await.unwrap();
+    assert_eq!(consider(&engine).await, Considered::Failed);
+    assert_eq!(std::fs::read_dir(dir.path().join("checkpoints")).unwrap().count(), 0);
+    engine.shutdown(LONG).await.unwrap();
+    drop(engine);
+    let engine = start(dir.path()).await;
+    until("there is one", async || {
+        consider(&engine).await;
+        !made(&dir).is_empty()
+    })
+    .await;
+    let figures = engine.inner.checkpoints.as_ref().unwrap().figures();
+    let (age, bytes) = figures.read(engine.clock().now()).unwrap();
+    assert!(age < Duration::from_secs(60) && bytes > 0, "{age:?} {bytes}");
+    engine.shutdown(LONG).await.unwrap();
+}

@@ -1,0 +1,36 @@
+//! The newest checkpoint, for the figures.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use postrider_domain::Timestamp;
+use postrider_store::Position;
+
+/// The newest checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NewestCheckpoint {
+    pub(crate) position: Position,
+    pub(crate) bytes: u64,
+    /// Engine time when it was made.
+    pub(crate) made: Timestamp,
+}
+
+/// Tells of the newest checkpoint, where there is one. Clones tell of the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CheckpointFigures(Arc<Mutex<Option<NewestCheckpoint>>>);
+
+impl CheckpointFigures {
+    pub(crate) fn tell(&self, newest: Option<NewestCheckpoint>) {
+        *self.0.lock() = newest;
+    }
+
+    pub(crate) fn newest(&self) -> Option<NewestCheckpoint> {
+        *self.0.lock()
+    }
+
+    /// How old the newest is, and how large.
+    pub(crate) fn read(&self, now: Timestamp) -> Option<(Duration, u64)> {
+        self.newest().map(|newest| (now.since(newest.made), newest.bytes))
+    }
+}

@@ -1,0 +1,230 @@
+//! What an operator asks of a whole server: how it does, and each workspace at a glance.
+//!
+//! Nothing here scans records: an overview costs a question to each actor that runs, and a look-up
+//! for each workspace that has none.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{AuditContext, AuditEntry, Timestamp, WorkspaceId};
+use postrider_number::figures::WorkspaceNumbers;
+use postrider_runtime::supervise::Placement;
+use postrider_runtime::task::detached;
+use postrider_store::DirectorySpace;
+use postrider_store::snapshot::SnapshotDir;
+use postrider_workspace::Workspace;
+use postrider_workspace::core::records;
+use postrider_workspace::mailbox::slot::Slot;
+use postrider_workspace::services::Services;
+use tokio::task::JoinSet;
+
+use crate::admin::{AdminError, WorkspaceState};
+use crate::audit::record_of;
+use crate::metrics::RecentCommits;
+
+/// How long an overview waits for the actors that it asks.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// Where the data of an engine is.
+pub(crate) struct OnDisk {
+    pub(crate) dir: PathBuf,
+    pub(crate) snapshots: Arc<SnapshotDir>,
+    pub(crate) commits: Arc<RecentCommits>,
+}
+
+/// What an operator asks of a whole server. Cheap to clone.
+#[derive(Clone)]
+pub struct Operations {
+    shared: Arc<Services>,
+    /// `None`: the data is not in a directory.
+    disk: Option<Arc<OnDisk>>,
+    started_at: Timestamp,
+}
+
+impl std::fmt::Debug for Operations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Operations")
+    }
+}
+
+/// How an engine does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SystemFigures {
+    /// The engine time at which it started.
+    pub started_at: Timestamp,
+    /// Whether what is written becomes durable.
+    pub storage_works: bool,
+    /// Within how long 99 of 100 of the last commits were durable; `None`: there was none.
+    pub commit_p99: Option<Duration>,
+    /// Free bytes of the disk with the data, where they are measured.
+    pub disk_free_bytes: Option<u64>,
+    /// Bytes of all files in the data directory, if there is one.
+    pub data_bytes: Option<u64>,
+    /// When the newest snapshot was written, in real time, and its bytes.
+    pub snapshot: Option<(Timestamp, u64)>,
+    /// Workspaces whose actor runs.
+    pub workspaces_live: usize,
+    /// Workspaces that cannot start.
+    pub workspaces_parked: usize,
+}
+
+/// A workspace at a glance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkspaceGlance {
+    /// Its id.
+    pub id: WorkspaceId,
+    /// Whether its actor runs.
+    pub state: WorkspaceState,
+    /// Its balance; `None`: it cannot be read.
+    pub credits: Option<u64>,
+    /// Codes that it sent within an hour; `None`: its actor does not tell.
+    pub codes_last_hour: Option<usize>,
+    /// How its numbers do.
+    pub numbers: WorkspaceNumbers,
+    /// Endpoints that are left alone because they keep failing.
+    pub webhooks_failing: usize,
+}
+
+impl Operations {
+    pub(crate) fn new(shared: Arc<Services>, disk: Option<OnDisk>) -> Self {
+        let started_at = shared.clock.now();
+        Self { shared, disk: disk.map(Arc::new), started_at }
+    }
+
+    /// How the engine does.
+    pub async fn system(&self) -> SystemFigures {
+        let (mut live, mut parked) = (0, 0);
+        self.shared.workspaces.for_each(|_, slot| match slot.placement() {
+            Placement::Live(_) => live += 1,
+            Placement::Parked(_) => parked += 1,
+            Placement::Idle | Placement::Down { .. } => {}
+        });
+        let (data_bytes, snapshot) = match &self.disk {
+            None => (None, None),
+            Some(disk) => measured(Arc::clone(disk)).await,
+        };
+        SystemFigures {
+            started_at: self.started_at,
+            storage_works: self.shared.writer.is_healthy(),
+            commit_p99: self.disk.as_ref().and_then(|disk| disk.commits.p99()),
+            disk_free_bytes: self.shared.disk.free(),
+            data_bytes,
+            snapshot,
+            workspaces_live: live,
+            workspaces_parked: parked,
+        }
+    }
+
+    /// At most `limit` workspaces after the first `skip`, by id, and how many there are. Actors are
+    /// asked if they run, and not started if they do not.
+    pub async fn overview(&self, skip: usize, limit: usize) -> (Vec<WorkspaceGlance>, usize) {
+        let mut slots = self.shared.workspaces.slots();
+        slots.sort_by(|one, other| one.id.cmp(&other.id));
+        let total = slots.len();
+        let mut numbers = self.shared.numbers.by_workspace();
+        let mut failing = self.shared.webhooks.failing();
+        let mut rows: Vec<_> = slots.into_iter().skip(skip).take(limit).collect();
+        let told = self.told(&rows).await;
+        let rows = rows.drain(..).zip(told).map(|(slot, (credits, codes_last_hour))| {
+            let numbers = numbers.remove(&slot.id).unwrap_or_default();
+            let webhooks_failing = failing.remove(&slot.id).unwrap_or_default();
+            let (id, state) = (slot.id.clone(), slot.placement().into());
+            WorkspaceGlance { id, state, credits, codes_last_hour, numbers, webhooks_failing }
+        });
+        (rows.collect(), total)
+    }
+
+    /// The balance and the codes of the last hour of each of these workspaces.
+    async fn told(&self, slots: &[Arc<Slot>]) -> Vec<(Option<u64>, Option<usize>)> {
+        let mut told = vec![(None, None); slots.len()];
+        let mut asked = JoinSet::new();
+        for (place, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.is_live()) {
+            let workspace = Workspace::new(Arc::clone(&self.shared), Arc::clone(slot));
+            asked.spawn(async move {
+                let settings = tokio::time::timeout(ANSWER_WITHIN, workspace.settings()).await;
+                let told = settings.ok()?.ok()?;
+                Some((place, told.credits, told.otps_last_hour))
+            });
+        }
+        while let Some(answer) = asked.join_next().await {
+            if let Ok(Some((place, credits, codes))) = answer {
+                told[place] = (Some(credits), Some(codes));
+            }
+        }
+        let silent = slots.iter().enumerate().filter(|(place, _)| told[*place].0.is_none());
+        let silent: Vec<_> =
+            silent.map(|(place, slot)| (place, slot.id.clone(), slot.is_idle())).collect();
+        let store = Arc::clone(&self.shared.store);
+        let read = tokio::task::spawn_blocking(move || {
+            let read = silent.into_iter().map(|(place, id, is_idle)| {
+                let credits = records::credits(store.as_ref(), &id).ok();
+                // One that rests has sent none: those of an hour keep it awake.
+                (place, credits, is_idle.then_some(0))
+            });
+            read.collect::<Vec<_>>()
+        });
+        for (place, credits, codes) in read.await.unwrap_or_default() {
+            told[place] = (credits, codes);
+        }
+        told
+    }
+
+    /// Tries to start a parked workspace again. It is recorded as the caller's; nothing else
+    /// happens to one that is not parked.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, or not now.
+    pub async fn unpark(
+        &self,
+        id: &WorkspaceId,
+        caller: Arc<AuditContext>,
+    ) -> Result<(), AdminError> {
+        let (operations, id) = (self.clone(), id.clone());
+        detached(async move { operations.unpark_attached(&id, &caller).await }).await
+    }
+
+    async fn unpark_attached(
+        &self,
+        id: &WorkspaceId,
+        caller: &AuditContext,
+    ) -> Result<(), AdminError> {
+        let shared = &self.shared;
+        let slot = shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
+        let entry = AuditEntry::new("workspace.unpark").target(id).workspace(id);
+        let change = record_of(shared.clock.now(), caller, entry);
+        shared.writer.commit(vec![change]).await.map_err(Unavailable::from)?;
+        // It may have been deleted meanwhile: then its slot is parked for good.
+        if shared.workspaces.contains(id) && slot.unpark() {
+            shared.workspaces.start_and_wait(id.clone()).await;
+            // It reads its data before it answers; what it says is not what was asked.
+            let workspace = Workspace::new(Arc::clone(shared), slot);
+            drop(tokio::time::timeout(ANSWER_WITHIN, workspace.settings()).await);
+        }
+        Ok(())
+    }
+}
+
+impl<M> From<Placement<M>> for WorkspaceState {
+    fn from(placement: Placement<M>) -> Self {
+        match placement {
+            Placement::Idle => Self::Idle,
+            Placement::Live(_) => Self::Live,
+            Placement::Down { .. } => Self::Restarting,
+            Placement::Parked(reason) => Self::Parked(reason.to_string()),
+        }
+    }
+}
+
+/// The bytes of the data directory, and the newest snapshot, where they can be read.
+async fn measured(disk: Arc<OnDisk>) -> (Option<u64>, Option<(Timestamp, u64)>) {
+    let measuring = tokio::task::spawn_blocking(move || {
+        let snapshot = disk.snapshots.newest().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the newest snapshot is not known");
+            None
+        });
+        (Some(DirectorySpace(disk.dir.clone()).used_bytes()), snapshot)
+    });
+    measuring.await.unwrap_or_default()
+}

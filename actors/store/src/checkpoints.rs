@@ -1,0 +1,313 @@
+//! Checkpoints: archives of the whole state, from which and from the log the view is built anew.
+//!
+//! A checkpoint gets its name only after it was synced and read back. The newest is kept and the
+//! newest whole one before it, so that one damaged checkpoint costs a longer replay of the log.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use postrider_log::{Log, LogId, Mark, Witness, check_witness};
+
+use crate::Position;
+use crate::archive::{ArchiveError, ArchiveHeader, ArchiveReader, Row};
+use crate::whole_file::{self, PART, sync_dir};
+
+/// The suffix of a checkpoint, after its position in 20 digits.
+const SUFFIX: &str = ".ckpt";
+/// Where one is written.
+const NEW: &str = "new.ckpt.part";
+/// How many are kept.
+const KEPT: usize = 2;
+
+/// Where a crash in the midst of making one is tried.
+#[cfg(test)]
+pub(crate) const STEPS: [&str; 4] = ["begin", "written", "verified", "renamed"];
+
+/// Why a checkpoint could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// A file cannot be read or written.
+    #[error("{file}: {source}")]
+    Io {
+        /// The file or directory.
+        file: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is not what was written.
+    #[error("{file} is {source}")]
+    Archive {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        source: ArchiveError,
+    },
+    /// What it shall be made of cannot be read.
+    #[error("{0}")]
+    Source(String),
+    /// It was made to end, by a stop or because the disk is nearly full.
+    #[error("it was given up: {0}")]
+    GivenUp(String),
+}
+
+impl CheckpointError {
+    fn io(path: &Path, source: io::Error) -> Self {
+        Self::Io { file: path.display().to_string(), source }
+    }
+
+    fn archive(path: &Path, source: ArchiveError) -> Self {
+        match source {
+            ArchiveError::Io(source) => Self::io(path, source),
+            source => Self::Archive { file: path.display().to_string(), source },
+        }
+    }
+}
+
+/// Called with the rows of each block, and with how many bytes were read by then.
+pub type VisitRows<'a, E> = &'a mut dyn FnMut(&ArchiveHeader, Vec<Row>, u64) -> Result<(), E>;
+
+/// A checkpoint's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The position that its name says.
+    pub position: Position,
+    /// Its length.
+    pub bytes: u64,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+impl Checkpoint {
+    /// What it is of. Nothing behind its header is checked.
+    ///
+    /// # Errors
+    /// [`CheckpointError`].
+    pub fn header(&self) -> Result<ArchiveHeader, CheckpointError> {
+        Ok(self.reader()?.header().clone())
+    }
+
+    fn reader(&self) -> Result<ArchiveReader<BufReader<File>>, CheckpointError> {
+        let file =
+            File::open(&self.path).map_err(|error| CheckpointError::io(&self.path, error))?;
+        let reader = ArchiveReader::new(BufReader::with_capacity(1 << 20, file));
+        let reader = reader.map_err(|error| CheckpointError::archive(&self.path, error))?;
+        let at = reader.header().at.position;
+        if at == self.position {
+            return Ok(reader);
+        }
+        let what = "it is of another position than its name says";
+        let wrong = ArchiveError::Damaged { offset: 0, what };
+        Err(CheckpointError::archive(&self.path, wrong))
+    }
+
+    /// Reads all of it. What was visited is right only if this succeeds.
+    ///
+    /// # Errors
+    /// [`CheckpointError`], and those of `visit`.
+    pub fn read<E: From<CheckpointError>>(
+        &self,
+        visit: VisitRows<'_, E>,
+    ) -> Result<ArchiveHeader, E> {
+        let damaged = |error| CheckpointError::archive(&self.path, error);
+        let mut reader = self.reader()?;
+        let header = reader.header().clone();
+        while let Some(rows) = reader.next_rows().map_err(damaged)? {
+            visit(&header, rows, reader.offset())?;
+        }
+        Ok(header)
+    }
+
+    /// Writes its bytes as they are. Returns `false` where a newer one has taken its place.
+    ///
+    /// # Errors
+    /// It cannot be read, or `out` failed.
+    pub fn copy_to(&self, out: &mut dyn Write) -> io::Result<bool> {
+        match File::open(&self.path) {
+            Ok(mut file) => io::copy(&mut file, out).map(|_| true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Fails unless it is of this log, which leads on from it.
+    ///
+    /// # Errors
+    /// [`CheckpointError`].
+    pub fn must_lead_to(&self, log: &dyn Log) -> Result<Mark, CheckpointError> {
+        let (file, header) = (self.path.display(), self.header()?);
+        let wrong = |what: String| CheckpointError::Source(format!("{file}: {what}"));
+        if header.log != log.id() {
+            return Err(wrong("it is of another log".into()));
+        }
+        match check_witness(log, &header.at) {
+            Ok(Witness::Fits) => Ok(header.at),
+            Ok(Witness::OtherHistory) => Err(wrong("the log has another entry there".into())),
+            Err(error) => Err(wrong(error.to_string())),
+        }
+    }
+
+    /// Reads all of it, and says what it is of.
+    ///
+    /// # Errors
+    /// [`CheckpointError`].
+    pub fn verify(&self) -> Result<ArchiveHeader, CheckpointError> {
+        self.read(&mut |_, _, _| Ok(()))
+    }
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// The file.
+    pub checkpoint: Checkpoint,
+    /// What it is of.
+    pub header: ArchiveHeader,
+    /// What follows this position must stay in the log.
+    pub log_needed_after: Position,
+}
+
+/// The directory of the checkpoints. One thread at a time writes to it.
+#[derive(Debug, Clone)]
+pub struct CheckpointDir {
+    dir: PathBuf,
+}
+
+impl CheckpointDir {
+    /// The directory, which need not be there as long as nothing is written.
+    #[must_use]
+    pub fn at(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    /// Makes the directory if it is missing, and removes what a crash left half written.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Io`].
+    pub fn prepare(&self) -> Result<(), CheckpointError> {
+        let failed = |error| CheckpointError::io(&self.dir, error);
+        if !self.dir.is_dir() {
+            fs::create_dir_all(&self.dir).map_err(failed)?;
+            sync_dir(self.dir.parent().unwrap_or(Path::new("."))).map_err(failed)?;
+        }
+        for entry in fs::read_dir(&self.dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if entry.file_name().to_string_lossy().ends_with(PART) {
+                fs::remove_file(entry.path()).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The checkpoints that have their names, the newest one first.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Io`].
+    pub fn all(&self) -> Result<Vec<Checkpoint>, CheckpointError> {
+        let failed = |error| CheckpointError::io(&self.dir, error);
+        let entries = match fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let digits = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
+            let digits = digits.filter(|digits| digits.len() == 20);
+            if let Some(position) = digits.and_then(|digits| digits.parse().ok()) {
+                let bytes = entry.metadata().map_err(failed)?.len();
+                found.push(Checkpoint { position: Position(position), bytes, path: entry.path() });
+            }
+        }
+        found.sort_unstable_by_key(|checkpoint| std::cmp::Reverse(checkpoint.position));
+        Ok(found)
+    }
+
+    /// What follows this position must stay in the log for the checkpoints that are kept: that of
+    /// the older one. One alone may be damaged, so the log stays whole until there are two.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Io`].
+    pub fn log_needed_after(&self) -> Result<Position, CheckpointError> {
+        let older = self.all()?.into_iter().nth(KEPT - 1);
+        Ok(older.map_or(Position::START, |older| older.position))
+    }
+
+    /// Writes a checkpoint, which `write` writes as an archive, and removes what is not kept.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]; what was there before stays, and no part of a file does.
+    pub fn write(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> Result<(), CheckpointError>,
+    ) -> Result<Made, CheckpointError> {
+        self.prepare()?;
+        step("begin")?;
+        let check = |part: &Path| {
+            step("written")?;
+            let (header, bytes) = verify(part)?;
+            step("verified")?;
+            let path = self.dir.join(format!("{:020}{SUFFIX}", header.at.position.0));
+            let checkpoint = Checkpoint { position: header.at.position, bytes, path: path.clone() };
+            Ok(((checkpoint, header), path))
+        };
+        let failed = |path: &Path, error: &io::Error| {
+            CheckpointError::io(path, io::Error::new(error.kind(), error.to_string()))
+        };
+        let part = self.dir.join(NEW);
+        let ((), (checkpoint, header)) = whole_file::write(&part, failed, write, check)?;
+        step("renamed")?;
+        let log_needed_after = self.keep_one_before(checkpoint.position, header.log)?;
+        Ok(Made { checkpoint, header, log_needed_after })
+    }
+
+    /// Removes all but the newest and the first whole one before it, of which it returns the
+    /// position.
+    fn keep_one_before(&self, newest: Position, log: LogId) -> Result<Position, CheckpointError> {
+        let mut kept = None;
+        for other in self.all()? {
+            if other.position == newest {
+                continue;
+            }
+            if other.position < newest && kept.is_none() {
+                match other.verify() {
+                    Ok(header) if header.log == log => {
+                        kept = Some(other.position);
+                        continue;
+                    }
+                    Ok(_) => tracing::warn!(path = %other.path.display(), "it is of another log"),
+                    Err(error @ CheckpointError::Io { .. }) => return Err(error),
+                    Err(error) => tracing::warn!(%error, "an old checkpoint is damaged"),
+                }
+            }
+            let removed = fs::remove_file(&other.path);
+            removed.map_err(|error| CheckpointError::io(&other.path, error))?;
+        }
+        sync_dir(&self.dir).map_err(|error| CheckpointError::io(&self.dir, error))?;
+        Ok(kept.unwrap_or(Position::START))
+    }
+}
+
+/// Reads all of an archive that has no name yet.
+fn verify(part: &Path) -> Result<(ArchiveHeader, u64), CheckpointError> {
+    let file = File::open(part).map_err(|error| CheckpointError::io(part, error))?;
+    let damaged = |error| CheckpointError::archive(part, error);
+    let reader = ArchiveReader::new(BufReader::with_capacity(1 << 20, file));
+    let mut reader = reader.map_err(damaged)?;
+    while reader.next_rows().map_err(damaged)?.is_some() {}
+    Ok((reader.header().clone(), reader.offset()))
+}
+
+/// A step is done. Tests end the making of a checkpoint here.
+#[cfg(not(test))]
+#[expect(clippy::unnecessary_wraps, reason = "a test has it fail")]
+const fn step(_name: &'static str) -> Result<(), CheckpointError> {
+    Ok(())
+}
+
+#[cfg(test)]
+use tests::step;

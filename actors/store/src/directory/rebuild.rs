@@ -1,0 +1,344 @@
+//! A view that is missing, damaged, or not of the log is built anew.
+//!
+//! It is built of the newest whole checkpoint and the log behind it, or of a log that begins at 1,
+//! in a directory beside. Then the old one is put aside as `view.bad`, the new one takes its name,
+//! and `view.bad` goes. A start after a crash begins anew, or finds it done.
+
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use postrider_log::{
+    FileLog, FileOptions, Log, LogError, LogId, Mark, Start, Witness, check_witness, read_commits,
+};
+
+use super::{CHECKPOINTS, DirectoryError, DirectoryOptions, LOG, SNAPSHOTS, VIEW, failed};
+use crate::archive::Row;
+use crate::checkpoints::{Checkpoint, CheckpointDir, CheckpointError};
+use crate::fjall::FjallView;
+use crate::log_store::LogStore;
+use crate::log_store::open::apply;
+use crate::rebuilding::{Progress, Rebuilding};
+use crate::view::MarkedView;
+use crate::whole_file::sync_dir;
+use crate::{Change, Direction, FjallOptions, Position, StoreError, Table, View, snapshot};
+
+/// Where a view is built.
+const BUILT: &str = "view.rebuild";
+/// What could not be used, until the new one has its name.
+const BAD: &str = "view.bad";
+/// Bytes after which it is told how far it is.
+const TOLD_EVERY: u64 = 1 << 20;
+
+/// Where a crash in the midst of it is tried.
+#[cfg(test)]
+pub(super) const STEPS: [&str; 4] = ["built", "aside", "named", "removed"];
+
+/// Opens the store with what was opened of the view, or builds that anew.
+pub(super) fn open_or_rebuild(
+    dir: &Path,
+    options: &DirectoryOptions,
+    view: Result<FjallView, StoreError>,
+    rebuilding: &Rebuilding,
+) -> Result<LogStore, DirectoryError> {
+    forget_attempt(dir)?;
+    let acknowledged = match &view {
+        Ok(view) => view.applied()?.position,
+        Err(StoreError::Damaged(_)) => witnessed(dir)?,
+        Err(error) => return Err(error.clone().into()),
+    };
+    let log = open_log(dir, options, acknowledged)?;
+    let why = match &view {
+        Ok(view) => misfit(&log, view)?,
+        Err(error) => Some(error.to_string()),
+    };
+    let view = match (view, why) {
+        (Ok(view), None) => view,
+        (view, why) => {
+            if view.is_ok() {
+                drop(view);
+                FjallView::wait_until_closed(&dir.join(VIEW))?;
+            }
+            let why = why.unwrap_or_default();
+            rebuild(dir, &log, options.view, rebuilding, &why)?;
+            FjallView::open_again(&dir.join(VIEW), options.view)?
+        }
+    };
+    Ok(LogStore::open(Arc::new(log), Arc::new(view), options.writes.clone())?)
+}
+
+/// Reads every record of the view, and builds it anew if one cannot be read. Returns whether it
+/// did. Nobody may use the directory.
+pub(super) fn rebuild_if_unreadable(
+    dir: &Path,
+    options: &DirectoryOptions,
+    rebuilding: &Rebuilding,
+) -> Result<bool, DirectoryError> {
+    let opened = FjallView::open_again(&dir.join(VIEW), options.view);
+    let (why, acknowledged) = match opened {
+        Ok(view) => (unreadable(&view)?, view.applied()?.position),
+        Err(error @ StoreError::Damaged(_)) => (Some(error.to_string()), witnessed(dir)?),
+        Err(error) => return Err(error.into()),
+    };
+    FjallView::wait_until_closed(&dir.join(VIEW))?;
+    let Some(why) = why else { return Ok(false) };
+    let log = open_log(dir, options, acknowledged)?;
+    rebuild(dir, &log, options.view, rebuilding, &why)?;
+    Ok(true)
+}
+
+/// Why a record of a view cannot be read, if one cannot.
+fn unreadable(view: &FjallView) -> Result<Option<String>, StoreError> {
+    for &table in Table::ALL {
+        let read =
+            view.scan(table, &[], None, Direction::Forward, &mut |_, _| ControlFlow::Continue(()));
+        match read {
+            Ok(()) => {}
+            Err(error @ StoreError::Damaged(_)) => return Ok(Some(error.to_string())),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Opens the log of a directory.
+pub(super) fn open_log(
+    dir: &Path,
+    options: &DirectoryOptions,
+    acknowledged: Position,
+) -> Result<FileLog, StoreError> {
+    let files = FileOptions {
+        segment_bytes: options.segment_bytes,
+        acknowledged,
+        ..FileOptions::default()
+    };
+    let start = Start::new(LogId(options.log_id));
+    Ok(FileLog::open(&dir.join(LOG), files, start)?)
+}
+
+/// The last position that is known without the view to have been acknowledged.
+fn witnessed(dir: &Path) -> Result<Position, DirectoryError> {
+    let checkpoints = CheckpointDir::at(&dir.join(CHECKPOINTS)).all()?;
+    let checkpoint = checkpoints.first().map(|newest| newest.position);
+    let snapshot = snapshot::newest_name(&dir.join(SNAPSHOTS))?;
+    Ok(checkpoint.max(snapshot).unwrap_or(Position::START))
+}
+
+/// Why a view is not one of this log that the log leads on from.
+fn misfit(log: &FileLog, view: &FjallView) -> Result<Option<String>, StoreError> {
+    if view.log()?.is_some_and(|of| of != log.id()) {
+        return Ok(Some("the view is of another log".into()));
+    }
+    let at = view.applied()?;
+    match check_witness(log, &at) {
+        Ok(Witness::Fits) => {}
+        Ok(Witness::OtherHistory) => {
+            let at = at.position;
+            let what = format!("the log has another entry at {at} than the view was made of");
+            return Ok(Some(what));
+        }
+        Err(LogError::Trimmed { first, .. }) => return Ok(Some(behind(at.position, first))),
+        Err(error) => return Err(error.into()),
+    }
+    let (synced, first) = (view.synced()?, log.tail()?.first);
+    Ok((synced.next() < first).then(|| behind(synced, first)))
+}
+
+fn behind(at: Position, first: Position) -> String {
+    format!("the view ends at {at}, and the log begins at {first}")
+}
+
+/// Builds it of the first checkpoint that is whole, the newest one first.
+fn rebuild(
+    dir: &Path,
+    log: &FileLog,
+    options: FjallOptions,
+    rebuilding: &Rebuilding,
+    why: &str,
+) -> Result<(), DirectoryError> {
+    let mut told = Told { rebuilding, progress: Progress::default(), last: 0 };
+    told.begin(log.bytes_after(Position::START).map_err(StoreError::from)?);
+    let rebuilt = rebuild_from_any(dir, log, options, &mut told, why);
+    rebuilding.tell(None);
+    rebuilt
+}
+
+fn rebuild_from_any(
+    dir: &Path,
+    log: &FileLog,
+    options: FjallOptions,
+    told: &mut Told<'_>,
+    why: &str,
+) -> Result<(), DirectoryError> {
+    tracing::warn!(why, "the view cannot be used and is built anew");
+    let mut passed = Vec::new();
+    for checkpoint in CheckpointDir::at(&dir.join(CHECKPOINTS)).all()? {
+        match build(dir, log, options, Some(&checkpoint), told) {
+            Ok(()) => return exchange(dir),
+            Err(DirectoryError::Checkpoint(error @ CheckpointError::Io { .. })) => {
+                return Err(error.into());
+            }
+            Err(DirectoryError::Checkpoint(error)) => {
+                tracing::warn!(%error, "a checkpoint cannot be used and is passed over");
+                passed.push(error.to_string());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let first = log.tail().map_err(StoreError::from)?.first;
+    if first == Position::START.next() {
+        build(dir, log, options, None, told)?;
+        return exchange(dir);
+    }
+    clear(&dir.join(BUILT))?;
+    let passed =
+        if passed.is_empty() { String::new() } else { format!(" ({})", passed.join("; ")) };
+    let what = format!(
+        "{why}; it cannot be built anew: there is no whole checkpoint{passed}, and the log begins \
+         at {first}, so what positions 1 to {} left is gone; `postrider restore` makes a directory \
+         of a backup",
+        first.previous()
+    );
+    Err(StoreError::Damaged(what).into())
+}
+
+/// Builds a view of a checkpoint and of the log behind it, and closes it.
+fn build(
+    dir: &Path,
+    log: &FileLog,
+    options: FjallOptions,
+    from: Option<&Checkpoint>,
+    told: &mut Told<'_>,
+) -> Result<(), DirectoryError> {
+    let built = dir.join(BUILT);
+    clear(&built)?;
+    let view = FjallView::open(&built, options)?;
+    let loaded = fill(log, &view, from, told);
+    drop(view);
+    FjallView::wait_until_closed(&built)?;
+    loaded?;
+    step("built")
+}
+
+fn fill(
+    log: &FileLog,
+    view: &FjallView,
+    from: Option<&Checkpoint>,
+    told: &mut Told<'_>,
+) -> Result<(), DirectoryError> {
+    let at = match from {
+        None => Mark::default(),
+        Some(checkpoint) => load(log, view, checkpoint, told)?,
+    };
+    view.begin(log.id(), &at)?;
+    let mut failed = None;
+    let read = read_commits(log, at.position.next(), &mut |commit| match apply(view, &commit) {
+        Ok(()) => {
+            told.add(commit.body.len() as u64);
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    });
+    read.map_err(StoreError::from)?;
+    failed.map_or(Ok(()), Err)?;
+    let synced = view.sync()?;
+    tracing::info!(from = at.position.0, to = synced.0, "the view was built anew");
+    Ok(())
+}
+
+/// Puts the records of a checkpoint into a view, if the log leads on from it.
+fn load(
+    log: &FileLog,
+    view: &FjallView,
+    checkpoint: &Checkpoint,
+    told: &mut Told<'_>,
+) -> Result<Mark, DirectoryError> {
+    let at = checkpoint.must_lead_to(log)?;
+    told.begin(checkpoint.bytes + log.bytes_after(at.position).map_err(StoreError::from)?);
+    checkpoint.read::<DirectoryError>(&mut |header, rows, read| {
+        let records = rows.into_iter().filter_map(|row| match row {
+            Row::Record(table, key, value) => Some(Change::put(table, key, value)),
+            Row::State(..) => None,
+        });
+        view.apply(&header.at, &records.collect::<Vec<_>>())?;
+        told.reach(read);
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// Gives the view that was built its name.
+fn exchange(dir: &Path) -> Result<(), DirectoryError> {
+    let (view, bad) = (dir.join(VIEW), dir.join(BAD));
+    clear(&bad)?;
+    if view.exists() {
+        let renamed = fs::rename(&view, &bad).and_then(|()| sync_dir(dir));
+        renamed.map_err(|source| failed("the damaged view cannot be put aside", source))?;
+    }
+    step("aside")?;
+    let renamed = fs::rename(dir.join(BUILT), &view).and_then(|()| sync_dir(dir));
+    renamed.map_err(|source| failed("the view that was built cannot be renamed", source))?;
+    step("named")?;
+    clear(&bad)?;
+    step("removed")
+}
+
+/// Removes what a crash left of one that was built. What was put aside stays until there is a view.
+fn forget_attempt(dir: &Path) -> Result<(), DirectoryError> {
+    clear(&dir.join(BUILT))?;
+    if dir.join(VIEW).is_dir() { clear(&dir.join(BAD)) } else { Ok(()) }
+}
+
+fn clear(path: &Path) -> Result<(), DirectoryError> {
+    match fs::remove_dir_all(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(failed(&format!("{} cannot be removed", path.display()), source))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Tells how far it is, now and then.
+struct Told<'a> {
+    rebuilding: &'a Rebuilding,
+    progress: Progress,
+    last: u64,
+}
+
+impl Told<'_> {
+    fn begin(&mut self, total: u64) {
+        self.progress = Progress { done: 0, total };
+        self.last = 0;
+        self.rebuilding.tell(Some(self.progress));
+    }
+
+    fn add(&mut self, bytes: u64) {
+        self.reach(self.progress.done + bytes);
+    }
+
+    fn reach(&mut self, done: u64) {
+        // What is left of an entry beside its body is not counted.
+        self.progress.done = done.min(self.progress.total);
+        if done >= self.last + TOLD_EVERY {
+            self.last = done;
+            self.rebuilding.tell(Some(self.progress));
+        }
+    }
+}
+
+/// A step is done. Tests end it here.
+#[cfg(not(test))]
+#[expect(clippy::unnecessary_wraps, reason = "a test has it fail")]
+const fn step(_name: &'static str) -> Result<(), DirectoryError> {
+    Ok(())
+}
+
+#[cfg(test)]
+use super::convert::step;

@@ -1,0 +1,307 @@
+//! Pure: brings a code over one channel after the other, until one has delivered it.
+//!
+//! A step is claimed and paid in the commit before its call. It ends when its channel refuses it or
+//! its time is over; then the next one begins, in the same commit. All steps carry the same code.
+
+use std::time::Duration;
+
+use postrider_channel::callback::Progress;
+use postrider_channel::outcome::FinalOutcome;
+use postrider_domain::event::chain::{ChainStep, OtpChannel, TryStatus};
+use postrider_domain::event::otp::{OtpData, OtpTryEndedData, OtpTryStartedData};
+use postrider_domain::event::{OtpFailure, OtpStatus};
+use postrider_domain::{Event, EventData, RequestId};
+
+use super::chain_messages::chained;
+use super::chain_plan::StepCall;
+use super::chain_state::Try;
+use super::day_counts::Counted;
+use super::languages;
+use super::requests::Otp;
+use crate::core::Core;
+use crate::core::effects::Effects;
+
+/// No step begins with less time left than this.
+const LEFT_MIN: Duration = Duration::from_secs(5);
+/// Most chains that one tick drives.
+const TICK_MAX: usize = 250;
+/// Most tries of a request.
+pub(super) const TRIES_MAX: u8 = 100;
+
+/// Begins the next step that can be begun, if the code has still to arrive.
+pub(super) fn next_step(core: &mut Core, id: RequestId, is_down: bool, effects: &mut Effects) {
+    loop {
+        let Some(otp) = core.known(id) else { return };
+        let Some(chain) = core.hot.otps.chains.get(id) else { return };
+        let is_active = core.hot.otps.status(&otp, core.now()) == OtpStatus::Active;
+        if !is_active || chain.has_arrived() {
+            return;
+        }
+        let Some(step) = step_after(core, &otp) else {
+            return give_up(core, &otp, effects);
+        };
+        let price = core.rules.prices.of_channel(step.channel);
+        let is_up = match step.channel {
+            OtpChannel::Messaging => {
+                !is_down && core.number.is_some() && may_use_template(core, id)
+            }
+            OtpChannel::Sms => core.channels.sms,
+            OtpChannel::Email => core.channels.mail && chain.plan.email.is_some(),
+        };
+        let begins = is_up && core.credits >= price;
+        let (status, price) =
+            if begins { (TryStatus::Queued, price) } else { (TryStatus::Skipped, 0) };
+        let at = core.now();
+        if begins && chain.begun > 0 {
+            let before = chain.tries.iter().rev().find(|it| it.status != TryStatus::Skipped);
+            effects.steps.failovers.extend(before.map(|before| at.since(before.started_at)));
+        }
+        core.perform(Event::OtpTry { id, step, price, skipped: !begins, at }, effects);
+        if begins {
+            core.set_credits(core.credits - price, effects);
+            return hand_over(core, &otp, step, effects);
+        }
+        tell_ended(core, &otp, step.channel, status, None, effects);
+    }
+}
+
+fn may_use_template(core: &Core, id: RequestId) -> bool {
+    languages::template_of(core, id).language != core.otp_template.language
+        || languages::check_own_template(core).is_ok()
+}
+
+/// The step that would begin now.
+fn step_after(core: &Core, otp: &Otp) -> Option<ChainStep> {
+    let left = core.hot.otps.expires_at(otp).since(core.now());
+    core.hot.otps.chains.get(otp.id)?.next().filter(|_| left >= LEFT_MIN)
+}
+
+/// Nothing is left to be tried.
+fn give_up(core: &mut Core, otp: &Otp, effects: &mut Effects) {
+    let Some(chain) = core.hot.otps.chains.get(otp.id) else { return };
+    let last = chain.tries.last();
+    let failed = chain.tries.iter().rev().find(|it| it.status == TryStatus::Failed);
+    let error_code = failed.and_then(|it| it.error);
+    let has_failed =
+        last.is_some_and(|last| matches!(last.status, TryStatus::Failed | TryStatus::Skipped));
+    if has_failed {
+        core.emit_failure(otp, OtpFailure::Channel { error_code }, effects);
+    }
+}
+
+/// Hands the newest try to what carries it out.
+fn hand_over(core: &mut Core, otp: &Otp, step: ChainStep, effects: &mut Effects) {
+    let Some(chain) = core.hot.otps.chains.get(otp.id) else { return };
+    let (number, email) = (chain.newest(), chain.plan.email.clone());
+    let data = OtpTryStartedData {
+        request_id: otp.id,
+        phone: otp.phone,
+        step: number,
+        channel: step.channel.as_str(),
+        test: None,
+        reference: None,
+        metadata: None,
+    };
+    core.tell(otp.id, EventData::OtpTryStarted(data).into(), effects);
+    if step.channel == OtpChannel::Messaging {
+        effects.outbound.extend(chained(core, otp, number).map(Into::into));
+        return;
+    }
+    let Some(code) = core.code_of(otp) else { return };
+    let until = core.now().plus(Duration::from_secs(step.timeout_seconds.into()));
+    let expires_at = core.hot.otps.expires_at(otp);
+    let language = languages::language_over(core, otp.id, step.channel);
+    let text = core.channels.texts.text(&language);
+    core.hot.otps.chains.hand(otp.id, number);
+    effects.calls.push(StepCall {
+        request: otp.id,
+        number,
+        channel: step.channel,
+        phone: otp.phone,
+        email,
+        code,
+        language,
+        text,
+        expires_at,
+        until: until.min(expires_at),
+    });
+}
+
+/// Takes what a number says of a request's message.
+pub(super) fn settle(
+    core: &mut Core,
+    otp: &Otp,
+    number: u8,
+    settled: &FinalOutcome,
+    effects: &mut Effects,
+) {
+    let (status, error) = match settled {
+        FinalOutcome::Sent => (TryStatus::Sent, None),
+        FinalOutcome::Unknown => (TryStatus::Unknown, None),
+        FinalOutcome::Failed(failure) => (TryStatus::Failed, failure.code),
+        FinalOutcome::NotSentInTime => (TryStatus::Failed, None),
+    };
+    let number = message_try(core, otp.id, number);
+    change_try(core, otp, number, status, error, effects);
+}
+
+/// Takes what a provider reports of a request's message.
+pub(super) fn report(
+    core: &mut Core,
+    otp: &Otp,
+    number: u8,
+    progress: &Progress,
+    effects: &mut Effects,
+) {
+    let (status, error) = match progress {
+        Progress::Sent => (TryStatus::Sent, None),
+        Progress::Delivered => (TryStatus::Delivered, None),
+        Progress::Read => (TryStatus::Read, None),
+        // Who has entered the code has got it.
+        Progress::Failed(_) if otp.noted == OtpStatus::Verified => return,
+        Progress::Failed(failure) => (TryStatus::Failed, failure.code),
+    };
+    let number = message_try(core, otp.id, number);
+    change_try(core, otp, number, status, error, effects);
+}
+
+/// The number itself, or, for 0, that of the newest try over the chat-app channel.
+fn message_try(core: &Core, id: RequestId, number: u8) -> u8 {
+    if number > 0 {
+        return number;
+    }
+    let tries = core.hot.otps.chains.get(id).map_or(&[][..], |chain| &chain.tries);
+    let is_message = |it: &Try| it.step.channel == OtpChannel::Messaging;
+    tries.iter().rposition(is_message).map_or(0, |place| place as u8 + 1)
+}
+
+/// Takes what became of a step by SMS or mail. What a number carries out it tells itself.
+pub(crate) fn settle_step(
+    core: &mut Core,
+    id: RequestId,
+    number: u8,
+    (status, error): (TryStatus, Option<u32>),
+    effects: &mut Effects,
+) {
+    let tried = core.hot.otps.chains.get(id).and_then(|chain| chain.at(number));
+    if tried.is_none_or(|it| it.step.channel == OtpChannel::Messaging) {
+        return;
+    }
+    if let Some(otp) = core.known(id) {
+        change_try(core, &otp, number, status, error, effects);
+    }
+}
+
+/// Whether a step that was not taken is to be tried again.
+pub(crate) fn is_step_wanted(core: &Core, id: RequestId, number: u8) -> bool {
+    let chain = core.hot.otps.chains.get(id).filter(|chain| !chain.has_arrived());
+    let tried = chain.and_then(|chain| chain.at(number));
+    let waits = tried.is_some_and(|it| it.status == TryStatus::Queued && it.ended_at.is_none());
+    let status = core.known(id).map(|otp| core.hot.otps.status(&otp, core.now()));
+    waits && status == Some(OtpStatus::Active)
+}
+
+fn change_try(
+    core: &mut Core,
+    otp: &Otp,
+    number: u8,
+    status: TryStatus,
+    error: Option<u32>,
+    effects: &mut Effects,
+) {
+    let Some(chain) = core.hot.otps.chains.get(otp.id) else { return };
+    let Some(before) = chain.at(number).cloned() else { return };
+    if !before.status.may_become(status) {
+        return;
+    }
+    let (is_newest, had_arrived) = (number == chain.newest(), chain.has_arrived());
+    let is_under_way = is_newest && before.ended_at.is_none();
+    let was_last = is_newest && chain.next().is_none();
+    let channel = before.step.channel;
+    // Mail has no receipt.
+    let is_last_mail = channel == OtpChannel::Email && chain.next().is_none();
+    let ended = is_under_way
+        && (status.has_arrived()
+            || status == TryStatus::Failed
+            || status == TryStatus::Sent && is_last_mail);
+    let (id, at) = (otp.id, core.now());
+    core.perform(Event::OtpTryChanged { id, number, status, error, at, ended }, effects);
+    if status == TryStatus::Failed && before.price > 0 {
+        core.set_credits(core.credits.saturating_add(before.price), effects);
+    }
+    if status.has_arrived() && !before.status.has_arrived() && !had_arrived {
+        core.count(otp.phone, Counted::Delivered, effects);
+        let data = OtpData { channel: Some(channel.as_str()), ..OtpData::of(id, otp.phone) };
+        core.tell(id, EventData::OtpDelivered(data).into(), effects);
+    }
+    if ended {
+        tell_ended(core, otp, channel, status, error, effects);
+    }
+    if status == TryStatus::Failed && (ended || was_last) {
+        next_step(core, id, false, effects);
+    }
+}
+
+fn tell_ended(
+    core: &Core,
+    otp: &Otp,
+    channel: OtpChannel,
+    status: TryStatus,
+    error_code: Option<u32>,
+    effects: &mut Effects,
+) {
+    effects.steps.tries.push((channel, status));
+    let chain = core.hot.otps.chains.get(otp.id);
+    let is_active = core.hot.otps.status(otp, core.now()) == OtpStatus::Active;
+    let goes_on = is_active && chain.is_some_and(|chain| !chain.has_arrived());
+    let next = step_after(core, otp).filter(|_| goes_on);
+    let data = OtpTryEndedData {
+        request_id: otp.id,
+        phone: otp.phone,
+        step: chain.map_or(0, |chain| chain.newest()),
+        channel: channel.as_str(),
+        status: status.as_str(),
+        error_code,
+        next: next.map(|step| step.channel.as_str()),
+        test: None,
+        reference: None,
+        metadata: None,
+    };
+    core.tell(otp.id, EventData::OtpTryEnded(data).into(), effects);
+}
+
+/// Goes on from steps whose time is over, or whose outcome nobody will tell. Returns whether
+/// there may be more.
+pub(crate) fn drive(core: &mut Core, effects: &mut Effects) -> bool {
+    let interrupted = core.hot.otps.chains.interrupted(TICK_MAX);
+    let due = core.hot.otps.chains.due(core.now(), TICK_MAX);
+    let more = interrupted.len() == TICK_MAX || due.len() == TICK_MAX;
+    for (id, number) in interrupted {
+        if let Some(otp) = core.hot.otps.get(id).copied() {
+            change_try(core, &otp, number, TryStatus::Unknown, None, effects);
+        }
+    }
+    for id in due {
+        let Some(otp) = core.hot.otps.get(id).copied() else { continue };
+        let Some(chain) = core.hot.otps.chains.get(id) else { continue };
+        let number = chain.newest();
+        let Some(Try { status, step, .. }) = chain.at(number).cloned() else { continue };
+        let changed =
+            Event::OtpTryChanged { id, number, status, error: None, at: core.now(), ended: true };
+        core.perform(changed, effects);
+        tell_ended(core, &otp, step.channel, status, None, effects);
+        next_step(core, id, false, effects);
+    }
+    more
+}
+
+/// A request is forgotten: what its number was to hand over of it surely was not.
+pub(super) fn give_up_tries(core: &mut Core, otp: &Otp, effects: &mut Effects) {
+    while core.hot.otps.chains.owes(otp.id) {
+        let tries = core.hot.otps.chains.get(otp.id).map_or(&[][..], |chain| &chain.tries);
+        let waits =
+            |it: &Try| it.status == TryStatus::Queued && it.step.channel == OtpChannel::Messaging;
+        let Some(place) = tries.iter().position(waits) else { return };
+        change_try(core, otp, place as u8 + 1, TryStatus::Failed, None, effects);
+    }
+}

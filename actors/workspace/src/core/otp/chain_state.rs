@@ -1,0 +1,253 @@
+//! Pure: how far the chains of requests have come, as the journal tells.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use postrider_domain::event::chain::{ChainPlan, ChainStep, OtpChannel, TryStatus};
+use postrider_domain::event::{EventDecodeError, encode};
+use postrider_domain::{RequestId, Timestamp};
+
+/// One try to bring a code to its person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Try {
+    pub(crate) step: ChainStep,
+    pub(crate) status: TryStatus,
+    /// The channel's error code, if it gave one.
+    pub(crate) error: Option<u32>,
+    /// What was paid for it; 0 once that was given back.
+    pub(crate) price: u64,
+    pub(crate) started_at: Timestamp,
+    /// When the chain went on from it, or was at its end.
+    pub(crate) ended_at: Option<Timestamp>,
+}
+
+/// A request's plan, and how far it has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Chain {
+    pub(crate) plan: ChainPlan,
+    /// The request's own steps, which a resend goes over unless it names a channel.
+    pub(crate) steps: Vec<ChainStep>,
+    /// Steps of the plan that were begun or skipped.
+    pub(crate) begun: u8,
+    /// Those of all plans that the request has had, in order.
+    pub(crate) tries: Vec<Try>,
+    /// When the step under way has had its time.
+    pub(crate) due: Option<Timestamp>,
+    /// A try was reported to have arrived since the plan was set.
+    arrived: bool,
+}
+
+impl Chain {
+    /// The step that comes next.
+    pub(crate) fn next(&self) -> Option<ChainStep> {
+        self.plan.steps.get(usize::from(self.begun)).copied()
+    }
+
+    /// The best that became of a try; queued while none was begun.
+    pub(crate) fn best(&self) -> TryStatus {
+        let statuses = self.tries.iter().map(|it| it.status);
+        statuses.reduce(TryStatus::best).unwrap_or(TryStatus::Queued)
+    }
+
+    /// Whether the code is known to have arrived since it was sent, or sent again.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.arrived
+    }
+
+    /// The number of its newest try.
+    pub(crate) fn newest(&self) -> u8 {
+        u8::try_from(self.tries.len()).unwrap_or(u8::MAX)
+    }
+
+    /// The try of this number, from 1.
+    pub(crate) fn at(&self, number: u8) -> Option<&Try> {
+        self.tries.get(usize::from(number).checked_sub(1)?)
+    }
+}
+
+/// A change of one try.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TryChange {
+    pub(crate) number: u8,
+    pub(crate) status: TryStatus,
+    pub(crate) error: Option<u32>,
+    pub(crate) at: Timestamp,
+    /// The chain goes on from it, or is at its end.
+    pub(crate) ended: bool,
+}
+
+/// The chains of all requests that have one.
+#[derive(Debug, Default)]
+pub(crate) struct Chains {
+    by_id: BTreeMap<RequestId, Chain>,
+    due: BTreeSet<(Timestamp, RequestId)>,
+    /// Tries by SMS and mail that were claimed and have no outcome.
+    open: BTreeSet<(RequestId, u8)>,
+    /// Those of them that were handed to the courier since the workspace was loaded.
+    handed: BTreeSet<(RequestId, u8)>,
+}
+
+impl Chains {
+    pub(crate) fn get(&self, id: RequestId) -> Option<&Chain> {
+        self.by_id.get(&id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (RequestId, &Chain)> {
+        self.by_id.iter().map(|(id, chain)| (*id, chain))
+    }
+
+    /// Sets what the request's code goes over from now on.
+    pub(crate) fn plan(&mut self, id: RequestId, plan: ChainPlan) {
+        self.set_due(id, None);
+        let steps = plan.steps.clone();
+        let fresh = || Chain {
+            plan: plan.clone(),
+            steps: steps.clone(),
+            begun: 0,
+            tries: Vec::new(),
+            due: None,
+            arrived: false,
+        };
+        let chain = self.by_id.entry(id).or_insert_with(fresh);
+        if !plan.only {
+            chain.steps = steps;
+        }
+        (chain.plan, chain.begun, chain.arrived) = (plan, 0, false);
+    }
+
+    /// Sets what became of the request's messages before it had a chain, and its own steps.
+    pub(crate) fn adopt(&mut self, id: RequestId, steps: Vec<ChainStep>, tries: Vec<Try>) {
+        if let Some(chain) = self.by_id.get_mut(&id) {
+            (chain.steps, chain.tries) = (steps, tries);
+        }
+    }
+
+    /// Adds a try that is begun, or skipped. Returns the best that became of any.
+    pub(crate) fn begin(&mut self, id: RequestId, tried: Try) -> Option<TryStatus> {
+        let chain = self.by_id.get_mut(&id)?;
+        chain.begun = chain.begun.saturating_add(1);
+        chain.tries.push(tried.clone());
+        let (number, best) = (chain.newest(), chain.best());
+        if tried.status == TryStatus::Queued {
+            self.set_due(id, Some(tried.started_at.plus(time_of(tried.step))));
+            if tried.step.channel != OtpChannel::Messaging {
+                self.open.insert((id, number));
+            }
+        }
+        Some(best)
+    }
+
+    /// Changes a try. Returns the best that became of any.
+    pub(crate) fn change(&mut self, id: RequestId, change: TryChange) -> Option<TryStatus> {
+        let TryChange { number, status, error, at, ended } = change;
+        let chain = self.by_id.get_mut(&id)?;
+        let is_newest = number == chain.newest();
+        let tried = chain.tries.get_mut(usize::from(number).checked_sub(1)?)?;
+        let was_queued = tried.status == TryStatus::Queued;
+        (tried.status, tried.error) = (status, error.or(tried.error));
+        if status == TryStatus::Failed {
+            tried.price = 0;
+        }
+        if ended {
+            tried.ended_at = tried.ended_at.or(Some(at));
+        }
+        let (step, is_over) = (tried.step, tried.ended_at.is_some());
+        chain.arrived |= status.has_arrived();
+        let (best, has_arrived) = (chain.best(), chain.arrived);
+        if has_arrived {
+            self.set_due(id, None);
+        } else if is_newest {
+            let due = match status {
+                // Its time runs from when it was handed over.
+                TryStatus::Sent if was_queued && !is_over => Some(at.plus(time_of(step))),
+                TryStatus::Sent | TryStatus::Unknown if !is_over => chain.due,
+                _ => None,
+            };
+            self.set_due(id, due);
+        }
+        if status != TryStatus::Queued {
+            self.open.remove(&(id, number));
+            self.handed.remove(&(id, number));
+        }
+        Some(best)
+    }
+
+    fn set_due(&mut self, id: RequestId, due: Option<Timestamp>) {
+        let Some(chain) = self.by_id.get_mut(&id) else { return };
+        if let Some(before) = std::mem::replace(&mut chain.due, due) {
+            self.due.remove(&(before, id));
+        }
+        self.due.extend(due.map(|due| (due, id)));
+    }
+
+    /// A try is with the courier.
+    pub(crate) fn hand(&mut self, id: RequestId, number: u8) {
+        self.handed.insert((id, number));
+    }
+
+    /// Tries whose outcome nobody will tell: they were claimed before the workspace was loaded.
+    pub(crate) fn interrupted(&self, most: usize) -> Vec<(RequestId, u8)> {
+        if self.open.len() == self.handed.len() {
+            return Vec::new();
+        }
+        self.open.difference(&self.handed).take(most).copied().collect()
+    }
+
+    /// Requests whose step has had its time.
+    pub(crate) fn due(&self, now: Timestamp, most: usize) -> Vec<RequestId> {
+        let due = self.due.iter().take_while(|(at, _)| *at <= now);
+        due.take(most).map(|(_, id)| *id).collect()
+    }
+
+    /// Whether something of the request is with its number that was neither handed over nor given
+    /// up.
+    pub(crate) fn owes(&self, id: RequestId) -> bool {
+        let unsent =
+            |it: &Try| it.status == TryStatus::Queued && it.step.channel == OtpChannel::Messaging;
+        self.get(id).is_some_and(|chain| chain.tries.iter().any(unsent))
+    }
+
+    /// Forgets the request's.
+    pub(crate) fn forget(&mut self, id: RequestId) {
+        self.set_due(id, None);
+        if let Some(chain) = self.by_id.remove(&id) {
+            for number in 1..=chain.newest() {
+                self.open.remove(&(id, number));
+                self.handed.remove(&(id, number));
+            }
+        }
+    }
+
+    /// What is due after `to` is due then.
+    pub(crate) fn rebase(&mut self, to: Timestamp) {
+        let later: Vec<_> = self.due.iter().filter(|(at, _)| *at > to).map(|(_, id)| *id).collect();
+        later.into_iter().for_each(|id| self.set_due(id, Some(to)));
+    }
+
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
+        encode(&self.by_id.iter().collect::<Vec<_>>(), out);
+    }
+
+    pub(crate) fn take_from(bytes: &mut &[u8]) -> Result<Self, EventDecodeError> {
+        let (all, rest) = postcard::take_from_bytes::<Vec<(RequestId, Chain)>>(bytes)
+            .map_err(|_| EventDecodeError)?;
+        *bytes = rest;
+        let mut chains = Self::default();
+        for (id, chain) in all {
+            chains.due.extend(chain.due.map(|due| (due, id)));
+            let is_open = |it: &Try| {
+                it.status == TryStatus::Queued && it.step.channel != OtpChannel::Messaging
+            };
+            let open = (1..).zip(&chain.tries).filter(|(_, it)| is_open(it));
+            chains.open.extend(open.map(|(number, _)| (id, number)));
+            chains.by_id.insert(id, chain);
+        }
+        Ok(chains)
+    }
+}
+
+fn time_of(step: ChainStep) -> Duration {
+    Duration::from_secs(step.timeout_seconds.into())
+}

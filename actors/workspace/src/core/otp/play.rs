@@ -1,0 +1,109 @@
+//! Pure: applies the events that are about few requests, and those beside requests.
+
+use postrider_domain::code::CodeLength;
+use postrider_domain::event::Delivery;
+use postrider_domain::event::chain::{ChainPlan, ChainStep, OtpChannel, TryStatus};
+use postrider_domain::{Event, RequestId};
+
+use crate::core::hot::HotState;
+use crate::core::otp::chain_state::{Try, TryChange};
+use crate::core::otp::requests::Otp;
+use crate::core::otp::resends::Standing;
+use crate::core::unsent::Unsent;
+
+impl HotState {
+    /// Applies an event that changes more than one request of its own, or one of few.
+    pub(crate) fn play_rare(&mut self, event: &Event) {
+        match *event {
+            Event::PumpingSuspected { calling_code, at } => {
+                self.advance(at);
+                self.prefixes.suspected(self.now(), calling_code);
+            }
+            Event::OtpEarlier { id, number, delivery, unsettled } => {
+                self.otps.earlier.set(id, number, Standing { delivery, unsettled });
+            }
+            Event::MessageQueued { id, give_up_at } => {
+                self.advance(id.timestamp());
+                self.messages.insert(id, Unsent { give_up_at, claimed: false });
+            }
+            Event::OtpTest { id, phone, expiry, key_version } => {
+                self.note_played(id.timestamp());
+                let otp = Otp::new(id, phone, expiry, CodeLength::default(), key_version);
+                // Nothing of it is to be handed over.
+                self.otps.insert(Otp { delivery: Delivery::Sent, unsettled: 0, ..otp });
+                self.otps.extras.set_test(id);
+            }
+            Event::OtpInbound { id, phone, expiry, length, key_version } => {
+                self.note_played(id.timestamp());
+                let otp = Otp::new(id, phone, expiry, length, key_version);
+                // Nothing of it is to be handed over.
+                let otp = Otp { delivery: Delivery::Sent, unsettled: 0, ..otp };
+                let slot = self.otps.insert(otp);
+                self.count_send(id.timestamp(), slot);
+                self.otps.extras.set_inbound(id, phone);
+            }
+            Event::OtpNoted { id, ref notes } if self.otps.find(id).is_some() => {
+                self.otps.extras.set_notes(id, notes.clone());
+            }
+            Event::OtpChain { id, ref plan } => self.plan_chain(id, plan),
+            Event::OtpTry { id, step, price, skipped, at } => {
+                let status = if skipped { TryStatus::Skipped } else { TryStatus::Queued };
+                let ended_at = skipped.then_some(at);
+                let tried = Try { step, status, error: None, price, started_at: at, ended_at };
+                let best = self.otps.chains.begin(id, tried);
+                self.note_best(id, best);
+            }
+            Event::OtpTryChanged { id, number, status, error, at, ended } => {
+                let change = TryChange { number, status, error, at, ended };
+                let best = self.otps.chains.change(id, change);
+                self.note_best(id, best);
+            }
+            Event::OtpCaller { caller, at } => {
+                self.advance(at);
+                self.callers.push(self.now(), caller);
+            }
+            _ => {}
+        }
+    }
+
+    /// A request goes over several channels: what becomes of its tries is in its chain.
+    fn plan_chain(&mut self, id: RequestId, plan: &ChainPlan) {
+        let Some(&otp) = self.otps.get(id) else { return };
+        let adopted = plan.adopts.map(|price| self.messages_so_far(&otp, price));
+        if let Some(otp) = self.otps.get_mut(id) {
+            otp.unsettled = 0;
+        }
+        self.otps.chains.plan(id, plan.clone());
+        if let Some(tries) = adopted {
+            self.otps.earlier.forget(id);
+            self.repeats.set(id, None);
+            let steps = vec![ChainStep { channel: OtpChannel::Messaging, timeout_seconds: 0 }];
+            self.otps.chains.adopt(id, steps, tries);
+        }
+    }
+
+    /// The messages of a request that has had no chain so far, as tries.
+    fn messages_so_far(&self, otp: &Otp, price: u64) -> Vec<Try> {
+        let started_at = self.otps.sent_at(otp.id);
+        let tried = |number| {
+            let Standing { delivery, unsettled } = self.otps.earlier.message(otp, number).is;
+            let status = TryStatus::of(delivery);
+            let paid = price.saturating_mul(unsettled.max(1).into());
+            Try {
+                step: ChainStep { channel: OtpChannel::Messaging, timeout_seconds: 0 },
+                status,
+                error: None,
+                price: if status == TryStatus::Failed { 0 } else { paid },
+                started_at,
+                ended_at: Some(started_at),
+            }
+        };
+        (1..=self.otps.earlier.newest(otp.id)).map(tried).collect()
+    }
+
+    fn note_best(&mut self, id: RequestId, best: Option<TryStatus>) {
+        if let Some((otp, best)) = self.otps.get_mut(id).zip(best) {
+            otp.delivery = best.delivery();
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Changes many contacts at once, beside the workspace's actor.
+//!
+//! Which ones is settled when it is asked for. It is kept in [`Table::Contacts`] under
+//! `workspace ‖ 0 ‖ b ‖ moment ‖ random ‖ part` as JSON, in parts whose records go when all of them
+//! is done. What is begun anew after a restart changes nothing that was done.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{Tags, WorkspaceId};
+use postrider_runtime::random;
+use postrider_store::view::codec;
+use postrider_store::{Direction, StoreError, Table, View};
+use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
+
+use crate::Workspace;
+use crate::contacts::chosen::{Chosen, ChosenContacts, chosen, count, places_of};
+use crate::contacts::{Contact, put_changed, record};
+use crate::core::command::{Command, Context, Footprint};
+use crate::core::{quota, records};
+use crate::inbox::delete_contact::remove;
+use crate::services::Services;
+
+/// Chunks of 64 contacts in a part.
+const PART_CHUNKS: usize = 256;
+/// Parts of a workspace that wait at a time: a change of a million contacts has 62.
+const PARTS_MAX: usize = 500;
+/// Contacts that are changed at a time.
+const AT_ONCE: usize = 16;
+/// How often one contact is tried whose record cannot be read or written.
+const TRIES_MAX: u32 = 50;
+/// Shortest time between two tries.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What becomes of each of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContactsChange {
+    /// Tags that it gets. One that would have more than 50 then stays as it is.
+    pub add_tags: Tags,
+    /// Tags that it loses.
+    pub remove_tags: Tags,
+    /// It is deleted.
+    pub delete: bool,
+}
+
+/// Why contacts are not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeContactsError {
+    /// Too much waits already.
+    #[error("earlier changes of contacts are still under way")]
+    TooMany,
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// A part of what is to be done.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Part {
+    change: ContactsChange,
+    chosen: Chosen,
+}
+
+impl Workspace {
+    /// Changes contacts, soon and however often the engine is started meanwhile. Gives how many
+    /// were chosen.
+    ///
+    /// # Errors
+    /// [`ChangeContactsError`]: too much waits already, or not now.
+    pub async fn change_contacts(
+        &self,
+        whom: ChosenContacts,
+        change: ContactsChange,
+    ) -> Result<usize, ChangeContactsError> {
+        let chosen = self.scan(move |store, workspace| chosen(store, workspace, &whom)).await?;
+        let contacts = count(&chosen);
+        if contacts > 0 {
+            self.perform(Begin { chosen, change, unique: random::unique() }).await?;
+            self.go_on_with_changes();
+        }
+        Ok(contacts)
+    }
+
+    /// Does what waits, one part after the other.
+    fn go_on_with_changes(&self) {
+        let turn = Arc::clone(&self.slot.watching.changes);
+        let shared = Arc::downgrade(&self.shared);
+        let background = Background { shared, id: self.slot.id.clone() };
+        drop(tokio::spawn(async move {
+            // Whoever comes to its turn does all that waits, in the order in which it came.
+            let _turn = turn.lock().await;
+            background.run().await;
+        }));
+    }
+}
+
+fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    record::prefix(workspace, b'b')
+}
+
+struct Begin {
+    chosen: Chosen,
+    change: ContactsChange,
+    unique: u128,
+}
+
+impl Command for Begin {
+    type Answer = ();
+    type Error = ChangeContactsError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), ChangeContactsError> {
+        let Self { chosen, change, unique } = self;
+        if !change.delete && change.add_tags.iter().len() > 0 {
+            quota::check_bytes(context)?;
+        }
+        let prefix = prefix(&context.core.id);
+        let mut waiting = 0;
+        context.scan(Table::Contacts, &prefix, &mut |_, _| {
+            waiting += 1;
+            ControlFlow::Continue(())
+        })?;
+        let parts = chosen.chunks(PART_CHUNKS);
+        // What is large is taken if nothing waits.
+        if waiting > 0 && waiting + parts.len() > PARTS_MAX {
+            return Err(ChangeContactsError::TooMany);
+        }
+        let moment = context.now().as_millis().to_be_bytes();
+        for (number, chosen) in parts.enumerate() {
+            let key = [&*prefix, &moment, &unique.to_be_bytes(), &(number as u64).to_be_bytes()];
+            let part = Part { change: change.clone(), chosen: chosen.to_vec() };
+            context.put_json(Table::Contacts, key.concat(), &part);
+        }
+        Ok(())
+    }
+}
+
+/// A part is done.
+struct End(Vec<u8>);
+
+impl Command for End {
+    type Answer = ();
+    type Error = Unavailable;
+
+    const FOOTPRINT: Footprint = Footprint::Ends;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        context.delete(Table::Contacts, self.0);
+        Ok(())
+    }
+}
+
+/// The contact at a place gets and loses tags.
+struct Retag {
+    place: u64,
+    change: Arc<ContactsChange>,
+}
+
+impl Command for Retag {
+    type Answer = ();
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        let Some(old) = at_place(context, self.place)? else { return Ok(()) };
+        let kept =
+            old.tags.iter().filter(|tag| !self.change.remove_tags.iter().any(|it| it == *tag));
+        let tags: Vec<_> = kept.chain(self.change.add_tags.iter()).collect();
+        // The same tag twice counts once.
+        let mut tags_once: Vec<&str> = Vec::new();
+        tags.into_iter().for_each(|tag| {
+            if !tags_once.contains(&tag) {
+                tags_once.push(tag);
+            }
+        });
+        match Tags::new(tags_once.iter()) {
+            Ok(tags) if tags != old.tags => {
+                let new = Contact { tags, updated_at: context.now(), ..old.clone() };
+                put_changed(context, &old, &new)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The contact at a place is deleted.
+struct DeleteAt(u64);
+
+impl Command for DeleteAt {
+    type Answer = ();
+    type Error = Unavailable;
+
+    const FOOTPRINT: Footprint = Footprint::Ends;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        at_place(context, self.0)?.map_or(Ok(()), |contact| remove(context, &contact))
+    }
+}
+
+fn at_place(context: &Context<'_>, place: u64) -> Result<Option<Contact>, Unavailable> {
+    context.get_json(Table::Contacts, &record::contact_key(&context.core.id, place))
+}
+
+/// What is done in the background. It does not keep the engine from going.
+#[derive(Clone)]
+struct Background {
+    shared: Weak<Services>,
+    id: WorkspaceId,
+}
+
+/// The engine or the workspace is gone, or going.
+struct Gone;
+
+impl Background {
+    async fn run(&self) {
+        while let Ok(Some((key, part))) = self.first().await {
+            let change = Arc::new(part.change);
+            let mut under_way = JoinSet::new();
+            for place in places_of(&part.chosen) {
+                if under_way.len() == AT_ONCE && !goes_on(under_way.join_next().await) {
+                    return;
+                }
+                let (background, change) = (self.clone(), Arc::clone(&change));
+                under_way.spawn(async move { background.change(place, change).await });
+            }
+            while let Some(ended) = under_way.join_next().await {
+                if !goes_on(Some(ended)) {
+                    return;
+                }
+            }
+            let end = |workspace: Workspace| {
+                let key = key.clone();
+                async move { workspace.perform(End(key)).await }
+            };
+            if self.insist("a part", end).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn first(&self) -> Result<Option<(Vec<u8>, Part)>, Gone> {
+        let read = |workspace: Workspace| async move { workspace.read(first).await };
+        Ok(self.insist("what is to be changed", read).await?.flatten())
+    }
+
+    async fn change(&self, place: u64, change: Arc<ContactsChange>) -> Result<(), Gone> {
+        let step = |workspace: Workspace| {
+            let change = Arc::clone(&change);
+            async move {
+                match change.delete {
+                    true => workspace.perform(DeleteAt(place)).await,
+                    false => workspace.perform(Retag { place, change }).await,
+                }
+            }
+        };
+        self.insist("a contact", step).await.map(drop)
+    }
+
+    /// Takes a step, again where it cannot be taken now. `None`: it never could.
+    async fn insist<T, F>(
+        &self,
+        what: &str,
+        step: impl Fn(Workspace) -> F,
+    ) -> Result<Option<T>, Gone>
+    where
+        F: Future<Output = Result<T, Unavailable>>,
+    {
+        let mut tries = 0;
+        loop {
+            let why = match step(self.workspace()?).await {
+                Ok(done) => return Ok(Some(done)),
+                Err(why) => why,
+            };
+            if why.reason == UnavailableReason::Draining {
+                return Err(Gone);
+            }
+            // Only what lies with the records themselves may never go away.
+            tries += u32::from(why.reason == UnavailableReason::Storage);
+            if tries == TRIES_MAX {
+                let workspace = &self.id;
+                tracing::error!(%workspace, what, %why, "left out of a change of many contacts");
+                return Ok(None);
+            }
+            tokio::time::sleep(why.retry_after.max(PAUSE)).await;
+        }
+    }
+
+    fn workspace(&self) -> Result<Workspace, Gone> {
+        let shared = self.shared.upgrade().ok_or(Gone)?;
+        let slot = shared.workspaces.slot(&self.id).ok_or(Gone)?;
+        Ok(Workspace::new(shared, slot))
+    }
+}
+
+/// Whether what has ended is no reason to stop.
+fn goes_on(ended: Option<Result<Result<(), Gone>, tokio::task::JoinError>>) -> bool {
+    !matches!(ended, Some(Ok(Err(Gone)) | Err(_)))
+}
+
+/// The part that comes first.
+fn first(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<(Vec<u8>, Part)>, StoreError> {
+    let mut found = None;
+    let (prefix, way) = (prefix(workspace), Direction::Forward);
+    store.scan(Table::Contacts, &prefix, None, way, &mut |key, value| {
+        found = Some(codec::decode(value).map(|part| (key.to_vec(), part)));
+        ControlFlow::Break(())
+    })?;
+    found.transpose()
+}
+
+/// Goes on with what the process before this one has not done.
+pub fn resume(shared: &Arc<Services>) {
+    let shared = Arc::downgrade(shared);
+    drop(tokio::spawn(async move {
+        let Some(store) = shared.upgrade().map(|shared| Arc::clone(&shared.store)) else { return };
+        let waiting = tokio::task::spawn_blocking(move || {
+            let mut ids = records::all_ids(store.as_ref())?;
+            // One whose records cannot be read is for whoever needs it to find.
+            ids.retain(|id| first(store.as_ref(), id).is_ok_and(|part| part.is_some()));
+            Ok::<_, StoreError>(ids)
+        });
+        match waiting.await {
+            Ok(Ok(ids)) => {
+                for id in ids {
+                    if let Ok(workspace) =
+                        (Background { shared: Weak::clone(&shared), id }).workspace()
+                    {
+                        workspace.go_on_with_changes();
+                    }
+                }
+            }
+            Ok(Err(error)) => tracing::warn!(%error, "changes of contacts do not go on"),
+            Err(_) => {}
+        }
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use postrider_domain::golden::Sheet;
+
+    use super::*;
+
+    #[test]
+    fn a_part_is_stored_as_ever() {
+        let tags = |texts: &[&str]| Tags::new(texts.iter()).unwrap();
+        let change =
+            ContactsChange { add_tags: tags(&["vip"]), remove_tags: tags(&[]), delete: false };
+        let part = Part { change, chosen: vec![(0, 5), (7, u64::MAX)] };
+        let mut sheet = Sheet::default();
+        sheet.text("prefix", &prefix(&"acme".parse().unwrap()));
+        sheet.json("part", &part);
+        sheet.is(expect![[r#"
+            prefix: acme\x00b
+            part: {"change":{"add_tags":["vip"],"remove_tags":[],"delete":false},"chosen":[[0,5],[7,18446744073709551615]]}
+        "#]]);
+    }
+}

@@ -1,0 +1,252 @@
+//! The SMS gateway of a workspace: where it is, what signs requests to it and its receipts.
+//!
+//! [`Table::Workspaces`] has it under `workspace ‖ 0 ‖ sms`, with its secret encrypted.
+
+use serde::{Deserialize, Serialize};
+
+use postrider_domain::event::chain::TryStatus;
+use postrider_domain::keys::MasterKeys;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{AuditEntry, RequestId, Timestamp, WorkspaceId};
+use postrider_runtime::random;
+use postrider_runtime::sealed::Sealed;
+use postrider_store::view::codec;
+use postrider_store::{Change, StoreError, Table, View};
+use postrider_webhook::signature::{SECRET_BYTES, WebhookSecret};
+use postrider_webhook::ssrf::WebhookUrlError;
+
+use crate::Workspace;
+use crate::core::command::{Command, Context};
+use crate::core::records::sms_key;
+use crate::otp::settle_step::SettleStep;
+
+/// Receipts whose moment is further from now than this are refused, in seconds.
+const TOLERANCE: u64 = 300;
+
+/// How SMS leave a workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SmsRoute {
+    /// Into the sandbox's messages.
+    Sandbox,
+    /// By signed HTTP requests.
+    Http {
+        /// Where to.
+        url: String,
+    },
+}
+
+/// The SMS gateway of a workspace, without its secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SmsInfo {
+    /// How SMS leave.
+    pub route: SmsRoute,
+    /// Whom they come from.
+    pub sender: Option<String>,
+    /// Since when it is so.
+    pub created_at: Timestamp,
+}
+
+/// A gateway that can be called.
+pub(crate) struct SmsGateway {
+    pub(crate) route: SmsRoute,
+    pub(crate) sender: Option<String>,
+    pub(crate) secret: WebhookSecret,
+}
+
+/// What is told of a message by a receipt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SmsReceipt {
+    /// The request.
+    pub request_id: RequestId,
+    /// Which of its tries.
+    pub step: u8,
+    /// Whether it arrived; else it failed.
+    pub delivered: bool,
+    /// The gateway's error code, if it gave one.
+    pub error_code: Option<u32>,
+}
+
+/// Why a gateway was not set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetSmsError {
+    /// Requests may not go there.
+    #[error(transparent)]
+    Url(#[from] WebhookUrlError),
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Why a receipt was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SmsReceiptError {
+    /// The workspace has no gateway that posts receipts.
+    #[error("there is no such SMS channel")]
+    NotFound,
+    /// It was not signed with the secret in the last five minutes.
+    #[error("the signature is wrong or too old")]
+    BadSignature,
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    route: SmsRoute,
+    sender: Option<String>,
+    secret: Sealed,
+    created_at: Timestamp,
+}
+
+fn place(workspace: &WorkspaceId) -> Vec<u8> {
+    [b"sms/", workspace.as_str().as_bytes()].concat()
+}
+
+impl Workspace {
+    /// Sets the SMS gateway, in place of one before. Returns the secret if it was made here.
+    ///
+    /// # Errors
+    /// [`SetSmsError`]: requests may not go there, or not now.
+    pub async fn set_sms(
+        &self,
+        route: SmsRoute,
+        sender: Option<String>,
+        secret: Option<WebhookSecret>,
+    ) -> Result<(SmsInfo, Option<WebhookSecret>), SetSmsError> {
+        if let SmsRoute::Http { url } = &route {
+            self.shared.webhooks.options.addresses.check_url(url)?;
+        }
+        let made = match (&secret, &route) {
+            (None, SmsRoute::Http { .. }) => {
+                Some(WebhookSecret::new(random::bytes::<SECRET_BYTES>()))
+            }
+            _ => None,
+        };
+        let of = secret.or_else(|| made.clone());
+        let of = of.unwrap_or_else(|| WebhookSecret::new(random::bytes::<SECRET_BYTES>()));
+        let secret = Sealed::seal(&self.shared.master_keys, &place(self.id()), of.as_bytes());
+        let kind = match route {
+            SmsRoute::Sandbox => "sandbox",
+            SmsRoute::Http { .. } => "http",
+        };
+        let entry = AuditEntry::new("sms.set")
+            .change("kind", kind)
+            .change_concealed("url", kind == "http")
+            .change_concealed("secret", true);
+        let set = SetSms(Some((route.clone(), sender.clone(), secret)));
+        let created_at = self.perform_audited(set, entry).await?;
+        Ok((SmsInfo { route, sender, created_at }, made))
+    }
+
+    /// Removes the SMS gateway: no step by SMS begins any more.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when it cannot be taken now.
+    pub async fn delete_sms(&self) -> Result<(), Unavailable> {
+        self.perform_audited(SetSms(None), AuditEntry::new("sms.delete")).await.map(drop)
+    }
+
+    /// The SMS gateway, if there is one.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn sms(&self) -> Result<Option<SmsInfo>, Unavailable> {
+        let found = self.read(read).await?;
+        Ok(found.map(|Record { route, sender, created_at, .. }| SmsInfo {
+            route,
+            sender,
+            created_at,
+        }))
+    }
+
+    /// The gateway with its secret, if there is one.
+    pub(crate) async fn sms_gateway(&self) -> Result<Option<SmsGateway>, Unavailable> {
+        let keys = self.shared.master_keys.clone();
+        self.read(move |store, workspace| {
+            let Some(Record { route, sender, secret, .. }) = read(store, workspace)? else {
+                return Ok(None);
+            };
+            let opened = secret.open(&keys, &place(workspace));
+            let secret = opened.map_err(|error| StoreError::Damaged(error.to_string()))?;
+            Ok(Some(SmsGateway { route, sender, secret: WebhookSecret::new(secret) }))
+        })
+        .await
+    }
+
+    /// Checks the signature of a receipt.
+    ///
+    /// # Errors
+    /// [`SmsReceiptError`]: there is no gateway, the signature is wrong, or not now.
+    pub async fn check_sms_signature(
+        &self,
+        id: &str,
+        timestamp: &str,
+        signatures: &str,
+        body: &[u8],
+    ) -> Result<(), SmsReceiptError> {
+        let gateway = self.sms_gateway().await?.ok_or(SmsReceiptError::NotFound)?;
+        let at: u64 = timestamp.parse().map_err(|_| SmsReceiptError::BadSignature)?;
+        let is_fresh = at.abs_diff(self.shared.clock.real().as_secs()) <= TOLERANCE;
+        if is_fresh && gateway.secret.has_signed(id, at, body, signatures) {
+            Ok(())
+        } else {
+            Err(SmsReceiptError::BadSignature)
+        }
+    }
+
+    /// Takes a receipt. One of a request that is not known changes nothing.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: it should be posted again.
+    pub async fn receive_sms_receipt(&self, receipt: SmsReceipt) -> Result<(), Unavailable> {
+        let SmsReceipt { request_id, step, delivered, error_code } = receipt;
+        let status = if delivered { TryStatus::Delivered } else { TryStatus::Failed };
+        self.perform(SettleStep(request_id, step, status, error_code)).await
+    }
+}
+
+/// Whether a workspace has an SMS gateway.
+pub(crate) fn is_set(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError> {
+    Ok(read(store, workspace)?.is_some())
+}
+
+fn read(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<Record>, StoreError> {
+    let found = store.get(Table::Workspaces, &sms_key(workspace))?;
+    found.map(|json| codec::decode(&json)).transpose()
+}
+
+/// The change that puts the secret under the current master key, if it is under an earlier one.
+pub fn resealed(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    keys: &MasterKeys,
+) -> Result<Option<Change>, StoreError> {
+    let Some(record) = read(store, workspace)? else { return Ok(None) };
+    Ok(record.secret.resealed(keys, &place(workspace)).map(|secret| {
+        let record = codec::encode(&Record { secret, ..record });
+        Change::put(Table::Workspaces, sms_key(workspace), record)
+    }))
+}
+
+/// Sets the gateway, or takes it away; answers when.
+struct SetSms(Option<(SmsRoute, Option<String>, Sealed)>);
+
+impl Command for SetSms {
+    type Answer = Timestamp;
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Timestamp, Unavailable> {
+        let (key, created_at) = (sms_key(&context.core.id), context.now());
+        context.core.channels.sms = self.0.is_some();
+        match self.0 {
+            Some((route, sender, secret)) => {
+                let record = Record { route, sender, secret, created_at };
+                context.put_json(Table::Workspaces, key, &record);
+            }
+            None => context.delete(Table::Workspaces, key),
+        }
+        Ok(created_at)
+    }
+}

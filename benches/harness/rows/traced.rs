@@ -1,0 +1,57 @@
+//! `otp_send_http_traced`: what it costs to follow one request of a hundred.
+//!
+//! One server sends its spans to a collector in this process, another follows nobody; both get the
+//! same sends in turn. The collector takes all and keeps nothing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::post;
+use tokio::net::TcpListener;
+
+use super::Group;
+use super::otp_http::{BARE, Sends, Servers};
+use crate::client::Client;
+use crate::measure::{Phones, alternate};
+use crate::report::Row;
+use crate::scale::Scale;
+use crate::{Result, setup};
+
+/// The row.
+pub(crate) const GROUP: Group = Group { rows: &["otp_send_http_traced"], run };
+
+/// The most that it may cost is 3 %; the goal is nothing that can be told from noise.
+const BUDGET_AND_GOAL: (f64, f64) = (0.97, 1.0);
+const ONE_IN: u32 = 100;
+
+fn run(scale: &Scale) -> Result<Vec<Row>> {
+    let runtime = setup::runtime()?;
+    let collector = runtime.block_on(collector())?;
+    let followed = Servers::start_with(&BARE, |settings| {
+        settings.traces.endpoint = Some(format!("http://{collector}/v1/traces"));
+        settings.traces.sample_one_in = ONE_IN;
+    })?;
+    let plain = Servers::start(&BARE)?;
+    let phones = Arc::new(Phones::new());
+    let drive = |servers: &Servers, time| {
+        let request = servers.send_request()?;
+        let script = || Sends::new(&request, &phones, Sends::ANSWER);
+        Client::connect(servers.address(), scale.connections)?.drive(time, script)
+    };
+    let pair = alternate(scale, |time| drive(&followed, time), |time| drive(&plain, time))?;
+    followed.stop()?;
+    plain.stop()?;
+    runtime.shutdown_background();
+    let unit = format!("sends/s of {} connections, one in {ONE_IN} followed", scale.connections);
+    let reference = "sends/s of a server that follows nobody";
+    Ok(vec![Row::of_rates(GROUP.rows[0], unit, reference, pair, BUDGET_AND_GOAL)])
+}
+
+async fn collector() -> Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    let router = Router::new().route("/v1/traces", post(async |_: axum::body::Bytes| ()));
+    tokio::spawn(async { axum::serve(listener, router).await });
+    Ok(address)
+}

@@ -1,0 +1,175 @@
+//! The options of the engine that the settings give.
+
+use std::time::Duration;
+
+use postrider_actors::clock::{Clock, ClockOptions};
+use postrider_actors::domain::OptOutWords;
+use postrider_actors::{
+    AddressRules, AdmissionOptions, AuditOptions, BroadcastOptions, CloudApiOptions,
+    DeliveriesKept, DirectorySpace, EngineOptions, EventOptions, GuardOptions, MailOptions,
+    MessageOptions, OtpOptions, PeopleOptions, Prices, SandboxOptions, WebhookOptions,
+};
+
+use crate::boot::{self, BootError, DataDir};
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+
+/// The free bytes below which nothing more is made. A tenth of a small disk is enough where nobody
+/// has set them.
+fn free_bytes_min(settings: &Settings, directory: &DataDir) -> u64 {
+    const AUTO: u64 = 1 << 30;
+    settings.storage.free_bytes_min.unwrap_or_else(|| {
+        let space = DirectorySpace(directory.path().to_owned());
+        // Where the file system does not say how large it is, the engine logs it when it measures.
+        space.total_bytes().map_or(AUTO, |total| AUTO.min(total / 10))
+    })
+}
+
+/// The log between two checkpoints, if there are any.
+fn checkpoint_log_bytes(settings: &Settings) -> Option<u64> {
+    settings.storage.checkpoints.then_some(settings.storage.checkpoint_log_bytes)
+}
+
+fn broadcast_options(settings: &Settings) -> BroadcastOptions {
+    BroadcastOptions {
+        recipients_max: settings.broadcasts.max_recipients,
+        max_lateness: Duration::from_secs(settings.broadcasts.max_lateness_seconds),
+        kept_for: settings.broadcasts.kept_days,
+        pause_failure_percent: settings.broadcasts.pause_failure_percent,
+        pause_failure_min: settings.broadcasts.pause_failure_min,
+    }
+}
+
+pub(crate) fn engine_options(
+    settings: &Settings,
+    directory: &DataDir,
+    metrics: &Metrics,
+) -> Result<EngineOptions, BootError> {
+    let master_keys = boot::master_keys(directory, &settings.secrets)?;
+    let defaults = EngineOptions::on_disk(directory.path(), master_keys);
+    Ok(EngineOptions {
+        limits: settings.limits,
+        clock: Clock::with_options(ClockOptions {
+            step: settings.clock.step_seconds,
+            ahead_max: settings.clock.ahead_max_seconds,
+            rest: settings.clock.rest_seconds,
+        }),
+        allow_moved_clock: settings.sandbox.enabled,
+        number_messages_per_second: settings.number_messages_per_second,
+        prices: prices(settings),
+        opt_out: OptOutWords::new(&settings.opt_out.stop_words, &settings.opt_out.start_words),
+        messages: message_options(settings),
+        broadcasts: broadcast_options(settings),
+        guard: GuardOptions {
+            unverified_per_prefix_hour: settings.guard.unverified_per_prefix_hour,
+            mode: settings.guard.mode,
+        },
+        otp: otp_options(settings),
+        admission: AdmissionOptions {
+            in_flight_per_workspace: settings.admission.in_flight_per_workspace,
+            in_flight_total: settings.admission.in_flight_total,
+        },
+        otps_per_workspace_max: settings.admission.otps_per_workspace_max,
+        queued_bytes_max: settings.storage.queued_bytes_max,
+        snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
+        segment_bytes: settings.storage.segment_bytes,
+        checkpoint_log_bytes: checkpoint_log_bytes(settings),
+        free_bytes_min: free_bytes_min(settings, directory),
+        sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
+        events: event_options(settings),
+        audit: AuditOptions { kept_for: settings.audit.kept_days },
+        webhooks: webhook_options(settings),
+        cloud_api: CloudApiOptions {
+            base_url: settings.cloud_api.base_url.clone(),
+            version: settings.cloud_api.version.clone(),
+            extra_roots: boot::certificates(settings.cloud_api.ca_file.as_deref())?,
+            connect_timeout: settings.cloud_api.connect_timeout_seconds,
+            timeout: settings.cloud_api.timeout_seconds,
+        },
+        mail: mail_options(settings)?,
+        people: people_options(settings),
+        recorder: Some(metrics.recorder()),
+        ..defaults
+    })
+}
+
+/// The outgoing mail server, when one is configured.
+fn mail_options(settings: &Settings) -> Result<Option<MailOptions>, BootError> {
+    let email = &settings.email;
+    let Some(from) = email.from.clone().filter(|_| !email.host.is_empty()) else {
+        return Ok(None);
+    };
+    let given = |text: &String| (!text.is_empty()).then(|| text.clone());
+    Ok(Some(MailOptions {
+        host: email.host.clone(),
+        port: email.port,
+        tls: email.tls,
+        extra_roots: boot::certificates(email.ca_file.as_deref())?,
+        login: given(&email.user).map(|user| (user, email.password.clone())),
+        from,
+        from_name: given(&email.from_name),
+        timeout: email.timeout_seconds,
+    }))
+}
+
+fn people_options(settings: &Settings) -> PeopleOptions {
+    PeopleOptions {
+        session_idle: settings.dashboard.session_idle_seconds,
+        session_max: settings.dashboard.session_max_seconds,
+        session_requests_per_minute: settings.session_requests_per_minute,
+        password_sign_in: settings.dashboard.password_sign_in,
+    }
+}
+
+fn event_options(settings: &Settings) -> EventOptions {
+    EventOptions {
+        kept_for: settings.events.kept_days,
+        kept_max: settings.events.kept_events_max,
+        kept_bytes_max: settings.events.kept_bytes_max,
+    }
+}
+
+fn webhook_options(settings: &Settings) -> WebhookOptions {
+    WebhookOptions {
+        addresses: AddressRules {
+            allow_http: settings.webhooks.allow_http,
+            allowed_subnets: settings.webhook_subnets(),
+        },
+        requests_max: settings.webhooks.requests_max,
+        timeout: settings.webhooks.timeout_seconds,
+        deliveries: DeliveriesKept {
+            kept_max: settings.webhooks.deliveries_kept_max,
+            kept_for: settings.webhooks.deliveries_kept_days,
+        },
+    }
+}
+
+const fn prices(settings: &Settings) -> Prices {
+    let prices = &settings.prices;
+    Prices {
+        otp: prices.otp,
+        otp_sms: prices.otp_sms,
+        otp_email: prices.otp_email,
+        text: prices.text,
+        template_utility: prices.template_utility,
+        template_marketing: prices.template_marketing,
+        template_authentication: prices.template_authentication,
+    }
+}
+
+fn message_options(settings: &Settings) -> MessageOptions {
+    MessageOptions {
+        give_up: settings.messages.give_up_seconds,
+        unknown_after: settings.messages.unknown_after_seconds,
+        unsent_max: settings.messages.unsent_per_workspace_max,
+        kept_for: settings.messages.kept_days,
+        written_kept_for: settings.conversations.kept_days,
+    }
+}
+
+const fn otp_options(settings: &Settings) -> OtpOptions {
+    OtpOptions {
+        step_timeout_seconds: settings.otp.step_timeout_seconds,
+        kept_for: settings.otp.kept_days,
+    }
+}

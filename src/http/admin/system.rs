@@ -1,0 +1,239 @@
+//! Tells an operator how the server does, and each workspace at a glance.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use postrider_actors::{SystemFigures, WorkspaceGlance};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::params::workspace_id;
+use super::workspaces::state_words;
+use crate::http::edge::Edge;
+use crate::http::pipeline::{Administrator, Answer, Call, Page, Reply, Routes, route};
+use crate::settings::InForce;
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(read).guarded(Administrator))
+        .routes(route!(overview).guarded(Administrator))
+        .routes(route!(unpark).guarded(Administrator))
+}
+
+/// How what is durable does.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SystemStorage)]
+pub(crate) struct StorageAnswer {
+    /// `ok`, or `failing`: nothing more becomes durable.
+    #[schema(example = "ok")]
+    state: &'static str,
+    /// Within how many milliseconds 99 of 100 of the last thousand commits were durable; null while
+    /// there was none since the start.
+    #[schema(example = 3.2)]
+    commit_p99_ms: Option<f64>,
+    /// Free bytes of the disk with the data; null where they are not measured.
+    disk_free_bytes: Option<u64>,
+    /// Bytes of all files in the data directory; null without one.
+    data_bytes: Option<u64>,
+}
+
+/// The newest snapshot, which shortens the next start.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SystemSnapshots)]
+pub(crate) struct SnapshotsAnswer {
+    /// When it was written, in real time; null while there is none.
+    #[schema(format = DateTime)]
+    last_at: Option<String>,
+    /// Its bytes.
+    bytes: Option<u64>,
+}
+
+/// How many workspaces are in which state.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SystemWorkspaces)]
+pub(crate) struct WorkspaceCounts {
+    /// Those that are held in memory.
+    live: usize,
+    /// Those that cannot start.
+    parked: usize,
+}
+
+/// How the server does.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SystemAnswer<'a> {
+    /// The server's version.
+    #[schema(example = "0.1.0")]
+    version: &'static str,
+    /// When it started, in engine time.
+    #[schema(format = DateTime)]
+    started_at: String,
+    /// Engine time.
+    #[schema(format = DateTime)]
+    now: String,
+    /// How far it is ahead of real time.
+    #[schema(minimum = 0, example = 0)]
+    offset_seconds: u64,
+    /// Whether it takes work; `GET /readyz` says why not.
+    ready: bool,
+    /// What is durable.
+    storage: StorageAnswer,
+    /// The newest snapshot.
+    snapshots: SnapshotsAnswer,
+    /// The workspaces.
+    workspaces: WorkspaceCounts,
+    /// Every setting in force by `section.key`, as it was given; of a secret only that it is `set`.
+    #[schema(value_type = Object, example = json!({"server.docs": true, "admin.token": "set"}))]
+    settings: &'a InForce,
+}
+
+impl<'a> SystemAnswer<'a> {
+    fn of(edge: &'a Edge, figures: SystemFigures) -> Self {
+        let clock = edge.engine.clock();
+        let (last_at, bytes) = figures.snapshot.unzip();
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            started_at: figures.started_at.to_string(),
+            now: clock.now().to_string(),
+            offset_seconds: clock.offset().as_secs(),
+            ready: edge.engine.health().ready,
+            storage: StorageAnswer {
+                state: if figures.storage_works { "ok" } else { "failing" },
+                commit_p99_ms: figures.commit_p99.map(tenths_of_ms),
+                disk_free_bytes: figures.disk_free_bytes,
+                data_bytes: figures.data_bytes,
+            },
+            snapshots: SnapshotsAnswer { last_at: last_at.map(|at| at.to_string()), bytes },
+            workspaces: WorkspaceCounts {
+                live: figures.workspaces_live,
+                parked: figures.workspaces_parked,
+            },
+            settings: &edge.options.settings,
+        }
+    }
+}
+
+/// Milliseconds with one decimal, rounded up: a commit takes time.
+fn tenths_of_ms(took: Duration) -> f64 {
+    (took.as_secs_f64() * 10_000.0).ceil() / 10.0
+}
+
+#[utoipa::path(
+    get,
+    path = "/admin/v1/system",
+    operation_id = "readSystem",
+    tag = "Administration",
+    summary = "How the server does",
+    description = "Its storage, clock and workspaces, and the settings in force.",
+    responses((status = 200, description = "The server", body = SystemAnswer<'_>))
+)]
+async fn read(call: Call<()>) -> Answer {
+    let figures = call.edge.engine.operations().system().await;
+    Ok(Reply::ok(&SystemAnswer::of(&call.edge, figures)))
+}
+
+/// A workspace at a glance.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WorkspaceGlance)]
+pub(crate) struct GlanceRow {
+    /// Its id.
+    #[schema(example = "acme")]
+    workspace: String,
+    /// `idle`: nothing in memory; `live`; `restarting`; `parked`: stopped for good.
+    #[schema(example = "live")]
+    state: &'static str,
+    /// Why it is parked; null while it is not.
+    parked_reason: Option<String>,
+    /// Its balance; null where it cannot be read.
+    #[schema(example = 1200)]
+    credits: Option<u64>,
+    /// Codes that it sent in the last hour; null while it cannot tell.
+    #[schema(example = 7)]
+    otp_last_hour: Option<usize>,
+    /// Messages of the last hour that the channel accepted, codes aside, as far back as the server
+    /// runs.
+    #[schema(example = 9)]
+    messages_last_hour: u64,
+    /// Numbers that are left alone because their channel or account fails.
+    #[schema(example = 0)]
+    numbers_stopped: usize,
+    /// Webhook endpoints that are left alone because they keep failing.
+    #[schema(example = 0)]
+    webhooks_failing: usize,
+}
+
+impl From<WorkspaceGlance> for GlanceRow {
+    fn from(glance: WorkspaceGlance) -> Self {
+        let (state, parked_reason) = state_words(glance.state);
+        Self {
+            workspace: glance.id.to_string(),
+            state,
+            parked_reason,
+            credits: glance.credits,
+            otp_last_hour: glance.codes_last_hour,
+            messages_last_hour: glance.numbers.accepted_last_hour,
+            numbers_stopped: glance.numbers.stopped,
+            webhooks_failing: glance.webhooks_failing,
+        }
+    }
+}
+
+/// A page of workspaces at a glance.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what a page of them is")]
+pub(crate) struct OverviewAnswer {
+    /// The rows of the page, by id.
+    data: Vec<GlanceRow>,
+    /// Rows of all pages.
+    total: usize,
+    /// Which page this is.
+    page: usize,
+}
+
+#[utoipa::path(
+    get,
+    path = "/admin/v1/overview",
+    operation_id = "readOverview",
+    tag = "Administration",
+    summary = "The workspaces at a glance",
+    description = "From memory, and cheap: no workspace is started for it, and none is searched.",
+    params(
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
+         50 unless told"),
+    ),
+    responses((status = 200, description = "A page of workspaces", body = OverviewAnswer))
+)]
+async fn overview(call: Call<()>) -> Answer {
+    let page = Page::of(&call.query()?)?;
+    let operations = call.edge.engine.operations();
+    let (rows, total) = operations.overview(page.skip(), page.limit()).await;
+    Ok(Reply::ok(&page.of_rows(rows.into_iter().map(GlanceRow::from).collect(), total)))
+}
+
+#[utoipa::path(
+    post,
+    path = "/admin/v1/workspaces/{workspace}/unpark",
+    operation_id = "unparkWorkspace",
+    tag = "Administration",
+    summary = "Try to start a parked workspace again",
+    description = "Once what kept its data from being read is mended. One that still cannot be read \
+                   is parked again. It changes nothing of a workspace that is not parked.",
+    params(("workspace" = String, Path, description = "The workspace's id")),
+    responses((status = 202, description = "It is tried; the overview shows what becomes of it"))
+)]
+async fn unpark(mut call: Call<()>) -> Answer {
+    let id = workspace_id(&mut call).await?;
+    call.edge.engine.operations().unpark(&id, call.audit_context()).await?;
+    Ok(Reply::empty(StatusCode::ACCEPTED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_one_decimal() {
+        let of = |micros| tenths_of_ms(Duration::from_micros(micros));
+        assert_eq!((of(0), of(1), of(3_100), of(3_101)), (0.0, 0.1, 3.1, 3.2));
+    }
+}

@@ -1,0 +1,31 @@
+//! Lists the reasons that a refusal of an operation may have.
+
+/// Operation, and the reasons of its 422.
+pub(super) const REASONS: &[(&str, &[&str])] = &[
+    ("sendOtp", &["idempotency_mismatch", "destination_blocked", "channel_not_configured"]),
+    (
+        "sendOtpByMessagingPath",
+        &["idempotency_mismatch", "destination_blocked", "channel_not_configured"],
+    ),
+    ("verifyOtp", &["cancelled", "inbound_only"]),
+    ("verifyOtpByMessagingPath", &["cancelled", "inbound_only"]),
+    ("resendOtp", &["cancelled", "destination_blocked", "channel_not_configured", "inbound_only"]),
+    (
+        "resendOtpByMessagingPath",
+        &["cancelled", "destination_blocked", "channel_not_configured", "inbound_only"],
+    ),
+    ("sendMessage", &["idempotency_mismatch"]),
+    ("createBroadcast", &["idempotency_mismatch"]),
+    ("testBroadcast", &["idempotency_mismatch"]),
+    ("createContact", &["idempotency_mismatch"]),
+    ("createContacts", &["idempotency_mismatch"]),
+    ("replyInConversation", &["idempotency_mismatch", "email_not_configured"]),
+    ("createSegment", &["segment_limit"]),
+    ("addNote", &["note_limit"]),
+    ("changeContacts", &["bulk_limit"]),
+    ("createQuickReply", &["quick_reply_limit"]),
+    ("createWebhook", &["webhook_limit"]),
+    ("testWebhook", &["webhook_disabled"]),
+    ("addCredits", &["credits_too_large"]),
+    ("connectNumber", &["not_a_sandbox"]),
+];

@@ -1,0 +1,34 @@
+//! Shows how a person sends a code to a number of the workspace.
+
+use postrider_actors::OtpState;
+
+use crate::http::pipeline::{ApiError, Call, Principal};
+
+/// How a person sends a code; without `Debug`, as it has the code.
+pub(super) struct InboundCode {
+    pub(super) code: String,
+    /// The phone of the number that it can be sent to.
+    pub(super) number: Option<String>,
+    /// A message that has the code.
+    pub(super) text: String,
+    /// Opens the chat app with that message.
+    pub(super) link: Option<String>,
+}
+
+/// What is told of a code that its person sends, while it can be sent.
+pub(super) async fn told(
+    call: &Call<Principal>,
+    state: &OtpState,
+) -> Result<Option<InboundCode>, ApiError> {
+    let Some(code) = state.inbound_code else { return Ok(None) };
+    let numbers = call.edge.engine.admin().numbers(call.caller.workspace().id()).await?;
+    let account = numbers.first().and_then(|number| number.account.as_ref());
+    let phone = account.map(|account| account.phone);
+    let code = code.reveal();
+    let text = format!("My code is {code}");
+    // Digits and letters: only the blanks are to be encoded.
+    let encoded = text.replace(' ', "%20");
+    let link = phone.map(|phone| format!("https://wa.me/{}?text={encoded}", phone.as_u64()));
+    let number = phone.map(|phone| phone.to_string());
+    Ok(Some(InboundCode { code, number, text, link }))
+}

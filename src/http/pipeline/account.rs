@@ -1,0 +1,71 @@
+//! Accounts for a request that was answered: counts, logs, and the list of the newest ones.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use postrider_actors::domain::{Timestamp, WorkspaceId};
+
+use super::client::counted;
+use super::error::ApiError;
+use super::origin::Origin;
+use crate::http::edge::Edge;
+use crate::http::request_log::Answered;
+use crate::metrics::RouteMeter;
+
+/// What is told of a request beside its answer.
+pub(super) struct Account<'a> {
+    pub(super) edge: &'a Edge,
+    pub(super) meter: &'a RouteMeter,
+    pub(super) origin: &'a Origin,
+    /// The workspace that an administrative path names.
+    pub(super) named: Option<&'a str>,
+    /// The workspace that the caller calls in.
+    pub(super) workspace: Option<&'a WorkspaceId>,
+}
+
+impl Account<'_> {
+    /// Records an answer.
+    pub(super) fn record(&self, status: StatusCode, took: Duration, now: Timestamp) {
+        let Self { edge, meter, origin, .. } = *self;
+        meter.record(&edge.options.metrics, status, took);
+        self.log(status, took);
+        if let Some(workspace) = self.workspace {
+            let (request_id, identity) = (origin.request_id.as_str(), &origin.identity);
+            let answered = Answered { request_id, identity, meter, status, took };
+            edge.requests.record(workspace, now, answered);
+        }
+    }
+
+    /// Counts a caller without a good key for the audit log, and a key from where it may not be
+    /// used.
+    pub(super) fn count_refusal(&self, error: &ApiError) {
+        let Self { edge, origin, .. } = *self;
+        let (address, id) = (counted(origin.address), origin.request_id.as_str());
+        match origin.identity.key() {
+            _ if error.is_unauthenticated() => {
+                edge.engine.audit().authentication_failed(address, id);
+            }
+            Some(key) if !key.allows(origin.address) => {
+                edge.engine.audit().key_refused(key.key_id, key.workspace.id(), address, id);
+            }
+            _ => {}
+        }
+    }
+
+    fn log(&self, status: StatusCode, took: Duration) {
+        let Self { meter, origin, named, .. } = *self;
+        let key = origin.identity.key();
+        tracing::debug!(
+            request_id = origin.request_id.as_str(),
+            address = %origin.address,
+            key_id = key.map(|key| tracing::field::display(key.key_id)),
+            session = origin.identity.session().map(|it| tracing::field::display(it.id())),
+            workspace = key.map_or(named, |key| Some(key.workspace.id().as_str())),
+            method = meter.method(),
+            route = meter.route(),
+            status = status.as_u16(),
+            took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            "request"
+        );
+    }
+}

@@ -1,0 +1,321 @@
+//! Keeps the newest requests of each workspace, in memory.
+//!
+//! The hot path takes no lock that workspaces share: it looks its workspace's ring up in a map that
+//! is replaced as a whole, and writes over the oldest of the ring's slots, whose texts keep their
+//! memory.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use axum::http::StatusCode;
+use postrider_actors::domain::{ActorKind, KeyId, Timestamp, WorkspaceId};
+
+use super::pipeline::Identity;
+use crate::metrics::RouteMeter;
+
+/// Requests that are kept of a workspace.
+pub(crate) const REQUESTS_MAX: usize = 1_000;
+/// Workspaces of which requests are kept. It bounds the memory: a full ring takes about 170 KiB.
+const WORKSPACES_MAX: usize = 256;
+/// A ring that was not written for this long goes to a workspace that has none.
+const SILENT_MS: u64 = 60_000;
+
+/// The newest requests of the workspaces that call.
+#[derive(Default)]
+pub(crate) struct RequestLog {
+    rings: ArcSwap<HashMap<WorkspaceId, Arc<Ring>>>,
+    /// Held by whoever replaces the map.
+    changes: Mutex<()>,
+    /// In milliseconds of engine time: before it no ring is given away.
+    full_until: AtomicU64,
+}
+
+/// What is recorded of a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Answered<'a> {
+    pub(crate) request_id: &'a str,
+    pub(crate) identity: &'a Identity,
+    pub(crate) meter: &'a RouteMeter,
+    pub(crate) status: StatusCode,
+    pub(crate) took: Duration,
+}
+
+/// A request that was answered.
+#[derive(Clone)]
+pub(crate) struct LoggedRequest {
+    pub(crate) request_id: String,
+    pub(crate) at: Timestamp,
+    pub(crate) meter: RouteMeter,
+    pub(crate) status: StatusCode,
+    pub(crate) took: Duration,
+    pub(crate) caller: LoggedCaller,
+}
+
+/// Who made a request.
+#[derive(Clone)]
+pub(crate) struct LoggedCaller {
+    pub(crate) kind: ActorKind,
+    id: CallerId,
+    /// Empty if there is none.
+    pub(crate) name: String,
+}
+
+#[derive(Clone)]
+enum CallerId {
+    /// Most requests are a key's, and its id needs no memory of its own.
+    Key(KeyId),
+    Text(Option<Box<str>>),
+}
+
+impl LoggedCaller {
+    /// The caller's id, if it has one.
+    pub(crate) fn id(&self) -> Option<String> {
+        match &self.id {
+            CallerId::Key(id) => Some(id.to_string()),
+            CallerId::Text(id) => id.as_deref().map(str::to_owned),
+        }
+    }
+
+    fn set(&mut self, identity: &Identity) {
+        self.name.clear();
+        if let Identity::Key(caller) = identity {
+            (self.kind, self.id) = (ActorKind::Key, CallerId::Key(caller.key_id));
+            self.name.push_str(&caller.key_name());
+            return;
+        }
+        let actor = identity.actor();
+        (self.kind, self.id) = (actor.kind, CallerId::Text(actor.id));
+        match identity {
+            // The audit log names people by their address, which may outlive the name.
+            Identity::Person(signed_in) if let Some(person) = &signed_in.person => {
+                self.name.push_str(&person.name);
+            }
+            _ => self.name.push_str(actor.name.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+impl LoggedRequest {
+    fn new(at: Timestamp, answered: Answered<'_>) -> Self {
+        let id = CallerId::Text(None);
+        let caller = LoggedCaller { kind: ActorKind::Anonymous, id, name: String::new() };
+        let Answered { meter, status, took, .. } = answered;
+        let mut new =
+            Self { request_id: String::new(), at, meter: meter.clone(), status, took, caller };
+        new.set(at, answered);
+        new
+    }
+
+    fn set(&mut self, at: Timestamp, answered: Answered<'_>) {
+        self.request_id.clear();
+        self.request_id.push_str(answered.request_id);
+        if !self.meter.is(answered.meter) {
+            self.meter = answered.meter.clone();
+        }
+        (self.at, self.status, self.took) = (at, answered.status, answered.took);
+        self.caller.set(answered.identity);
+    }
+}
+
+/// The requests of one workspace.
+struct Ring {
+    slots: Mutex<Slots>,
+    /// When the newest was answered, in milliseconds.
+    newest_at: AtomicU64,
+}
+
+struct Slots {
+    /// Requests that were ever recorded; the next one has this number.
+    recorded: u64,
+    /// A request's slot is its number modulo their greatest count.
+    slots: Vec<LoggedRequest>,
+}
+
+impl Ring {
+    fn new(at: Timestamp) -> Self {
+        let slots = Slots { recorded: 0, slots: Vec::with_capacity(REQUESTS_MAX) };
+        Self { slots: Mutex::new(slots), newest_at: AtomicU64::new(at.as_millis()) }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        // A slot that is half written is of a request whose record panicked; the next is right.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self, at: Timestamp, answered: Answered<'_>) {
+        self.newest_at.store(at.as_millis(), Ordering::Relaxed);
+        let mut slots = self.slots();
+        let place = slot_of(slots.recorded);
+        slots.recorded += 1;
+        match slots.slots.get_mut(place) {
+            Some(slot) => slot.set(at, answered),
+            None => slots.slots.push(LoggedRequest::new(at, answered)),
+        }
+    }
+}
+
+fn slot_of(number: u64) -> usize {
+    // The remainder is less than a `usize`.
+    (number % REQUESTS_MAX as u64) as usize
+}
+
+impl RequestLog {
+    /// Records a request of a workspace, if the workspace has a ring or one is free.
+    pub(crate) fn record(&self, workspace: &WorkspaceId, at: Timestamp, answered: Answered<'_>) {
+        if let Some(ring) = self.rings.load().get(workspace) {
+            return ring.record(at, answered);
+        }
+        if let Some(ring) = self.ring_for(workspace, at) {
+            ring.record(at, answered);
+        }
+    }
+
+    /// The requests before the one of this number, newest first, that have this status if one is
+    /// given. At most `limit`, and the number to go on before, if there may be more.
+    pub(crate) fn before(
+        &self,
+        workspace: &WorkspaceId,
+        before: Option<u64>,
+        status: Option<StatusCode>,
+        limit: usize,
+    ) -> (Vec<LoggedRequest>, Option<u64>) {
+        let rings = self.rings.load();
+        let Some(ring) = rings.get(workspace) else { return (Vec::new(), None) };
+        let slots = ring.slots();
+        let oldest = slots.recorded - slots.slots.len() as u64;
+        let mut number = before.map_or(slots.recorded, |before| before.min(slots.recorded));
+        let mut found = Vec::new();
+        while number > oldest && found.len() < limit {
+            number -= 1;
+            let slot = slots.slots.get(slot_of(number));
+            found.extend(slot.filter(|it| status.is_none_or(|is| it.status == is)).cloned());
+        }
+        (found, (number > oldest).then_some(number))
+    }
+
+    /// Forgets a workspace. Another one of the same id begins without requests.
+    pub(crate) fn forget(&self, workspace: &WorkspaceId) {
+        let _changes = self.changes();
+        if self.rings.load().contains_key(workspace) {
+            let mut rings = HashMap::clone(&self.rings.load());
+            rings.remove(workspace);
+            self.rings.store(Arc::new(rings));
+            self.full_until.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn changes(&self) -> MutexGuard<'_, ()> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A ring for a workspace that has none. It may be that of a workspace that has been silent.
+    #[cold]
+    fn ring_for(&self, workspace: &WorkspaceId, at: Timestamp) -> Option<Arc<Ring>> {
+        if at.as_millis() < self.full_until.load(Ordering::Relaxed) {
+            return None;
+        }
+        let _changes = self.changes();
+        let known = self.rings.load();
+        if let Some(ring) = known.get(workspace) {
+            return Some(Arc::clone(ring));
+        }
+        let mut rings = HashMap::clone(&known);
+        if rings.len() >= WORKSPACES_MAX {
+            let newest_at = |ring: &Ring| ring.newest_at.load(Ordering::Relaxed);
+            let (silent, newest) = rings
+                .iter()
+                .map(|(id, ring)| (id.clone(), newest_at(ring)))
+                .min_by_key(|(_, newest)| *newest)?;
+            if at.as_millis() < newest.saturating_add(SILENT_MS) {
+                self.full_until.store(newest.saturating_add(SILENT_MS), Ordering::Relaxed);
+                return None;
+            }
+            rings.remove(&silent);
+        }
+        let ring = Arc::new(Ring::new(at));
+        rings.insert(workspace.clone(), Arc::clone(&ring));
+        self.rings.store(Arc::new(rings));
+        Some(ring)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(log: &RequestLog, workspace: &str, at: u64, id: &str, status: u16) {
+        let meter = RouteMeter::new("/v1/otp/send", "POST");
+        let status = StatusCode::from_u16(status).unwrap();
+        let answered = Answered {
+            request_id: id,
+            identity: &Identity::Anonymous,
+            meter: &meter,
+            status,
+            took: Duration::from_millis(1),
+        };
+        log.record(&workspace.parse().unwrap(), Timestamp::from_millis(at), answered);
+    }
+
+    fn ids(found: &[LoggedRequest]) -> Vec<&str> {
+        found.iter().map(|it| it.request_id.as_str()).collect()
+    }
+
+    #[test]
+    fn the_newest_requests_are_read_in_parts() {
+        let log = RequestLog::default();
+        let acme = "acme".parse().unwrap();
+        for number in 0..2_500 {
+            record(&log, "acme", number, &format!("r{number}"), 200);
+        }
+        let (first, next) = log.before(&acme, None, None, 2);
+        assert_eq!(ids(&first), ["r2499", "r2498"]);
+        // What comes meanwhile moves nothing.
+        record(&log, "acme", 2_500, "late", 200);
+        let (second, _) = log.before(&acme, next, None, 2);
+        assert_eq!(ids(&second), ["r2497", "r2496"]);
+        let (all, end) = log.before(&acme, None, None, 5_000);
+        assert_eq!((all.len(), end), (REQUESTS_MAX, None));
+        assert_eq!(all.last().unwrap().request_id, "r1501");
+        // The number of a request that is not kept any more, and of one that never was.
+        assert_eq!(log.before(&acme, Some(7), None, 5).0.len(), 0);
+        assert_eq!(log.before(&acme, Some(9_999), None, 1).0[0].request_id, "late");
+        assert!(log.before(&"other".parse().unwrap(), None, None, 5).0.is_empty());
+    }
+
+    #[test]
+    fn a_status_is_searched_through_all_that_is_kept() {
+        let log = RequestLog::default();
+        let acme = "acme".parse().unwrap();
+        for number in 0..900 {
+            let status = if number % 300 == 0 { 503 } else { 200 };
+            record(&log, "acme", number, &format!("r{number}"), status);
+        }
+        let status = Some(StatusCode::SERVICE_UNAVAILABLE);
+        let (first, next) = log.before(&acme, None, status, 2);
+        assert_eq!(ids(&first), ["r600", "r300"]);
+        assert_eq!(ids(&log.before(&acme, next, status, 2).0), ["r0"]);
+    }
+
+    #[test]
+    fn only_so_many_workspaces_are_kept() {
+        let log = RequestLog::default();
+        let kept = |name: &str| !log.before(&name.parse().unwrap(), None, None, 1).0.is_empty();
+        for number in 0..WORKSPACES_MAX as u64 {
+            record(&log, &format!("w{number}"), 1_000 + number, "a", 200);
+        }
+        // Nobody has been silent for long enough.
+        record(&log, "late", 60_000, "a", 200);
+        assert!(kept("w0") && !kept("late"));
+        record(&log, "w0", 60_500, "a", 200);
+        record(&log, "late", 61_001, "a", 200);
+        assert!(kept("w0") && !kept("w1") && kept("w2") && kept("late"));
+        assert_eq!(log.rings.load().len(), WORKSPACES_MAX);
+        log.forget(&"w0".parse().unwrap());
+        assert!(!kept("w0"));
+        record(&log, "new", 61_002, "a", 200);
+        assert!(kept("new"));
+    }
+}

@@ -1,0 +1,194 @@
+//! Has customers write to a workspace of the sandbox.
+
+use std::borrow::Cow;
+
+use postrider_actors::channel::callback::{Callback, Inbound, Referral};
+use postrider_actors::domain::text::MessageText;
+use postrider_actors::domain::{Phone, UserId, printable};
+use postrider_actors::{Permission, random};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::http::pipeline::{Answer, ApiError, Call, Code, Key, Principal, Reply, Routes, route};
+
+/// Longest name of a customer, in characters.
+const NAME_CHARS_MAX: usize = 100;
+/// Longest field of a referral, in characters.
+const REFERRAL_CHARS_MAX: usize = 200;
+/// Longest type of a message.
+const TYPE_CHARS_MAX: usize = 40;
+
+pub(super) fn routes() -> Routes {
+    Routes::default().routes(route!(receive).guarded(Key::of(Permission::SandboxUse)))
+}
+
+/// A customer writes; without `Debug`, as it has the text.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct InboundBody<'a> {
+    /// Who writes, in E.164. Left out of somebody who hides their number; `user_id` is there then.
+    #[serde(borrow)]
+    #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
+    from: Option<Cow<'a, str>>,
+    /// The channel's id of who writes, beside or instead of `from`.
+    #[serde(borrow)]
+    #[schema(
+        example = "US.13491208655302741918",
+        pattern = r"^[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128}$"
+    )]
+    user_id: Option<Cow<'a, str>>,
+    /// What they write. May be left out where `type` is another than `text`.
+    #[serde(borrow)]
+    #[schema(example = "Hello", min_length = 1, max_length = 4096)]
+    text: Option<Cow<'a, str>>,
+    /// The channel's word for the type of the message.
+    #[serde(borrow)]
+    #[schema(example = "text", default = "text", pattern = "^[a-z_]{1,40}$")]
+    r#type: Option<Cow<'a, str>>,
+    /// The name in their profile.
+    #[serde(borrow)]
+    #[schema(example = "Ada", min_length = 1, max_length = 100)]
+    name: Option<Cow<'a, str>>,
+    /// The advertisement that led them to write.
+    #[serde(borrow)]
+    referral: Option<ReferralBody<'a>>,
+}
+
+impl InboundBody<'_> {
+    fn author(&self) -> Result<(Option<Phone>, Option<UserId>), ApiError> {
+        if self.from.is_none() && self.user_id.is_none() {
+            return Err(ApiError::field("from", "must be given, or `user_id`"));
+        }
+        let from = self.from.as_deref().map(str::parse).transpose();
+        let user_id = self.user_id.as_deref().map(str::parse).transpose();
+        Ok((
+            from.map_err(|error| ApiError::field("from", error))?,
+            user_id.map_err(|error| ApiError::field("user_id", error))?,
+        ))
+    }
+
+    fn content(&self) -> Result<(Box<str>, Box<str>), ApiError> {
+        let kind = self.r#type.as_deref().unwrap_or("text");
+        let is_word = |it: u8| it.is_ascii_lowercase() || it == b'_';
+        if !(1..=TYPE_CHARS_MAX).contains(&kind.len()) || !kind.bytes().all(is_word) {
+            let rule = format_args!("must be 1 to {TYPE_CHARS_MAX} lower-case letters or _");
+            return Err(ApiError::field("type", rule));
+        }
+        let text = match self.text.as_deref() {
+            None if kind == "text" => return Err(ApiError::field("text", "must be given")),
+            None => "".into(),
+            Some(text) => {
+                let text: MessageText =
+                    text.parse().map_err(|error| ApiError::field("text", error))?;
+                (**text.as_str()).into()
+            }
+        };
+        Ok((kind.into(), text))
+    }
+}
+
+/// An advertisement that leads to a conversation.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = SandboxReferral)]
+pub(crate) struct ReferralBody<'a> {
+    /// `ad` or `post`; `ad` unless told.
+    #[serde(borrow)]
+    #[schema(example = "ad", default = "ad")]
+    source_type: Option<Cow<'a, str>>,
+    /// The channel's id of it.
+    #[serde(borrow)]
+    #[schema(example = "120208999", min_length = 1, max_length = 200)]
+    source_id: Cow<'a, str>,
+    /// Its headline.
+    #[serde(borrow)]
+    #[schema(example = "Spring sale", min_length = 1, max_length = 200)]
+    headline: Option<Cow<'a, str>>,
+}
+
+impl ReferralBody<'_> {
+    fn read(self) -> Result<Referral, ApiError> {
+        let source_type = self.source_type.unwrap_or(Cow::Borrowed("ad"));
+        if !["ad", "post"].contains(&&*source_type) {
+            return Err(ApiError::field("referral.source_type", "must be ad or post"));
+        }
+        let texts = [
+            Some(("source_id", &self.source_id)),
+            self.headline.as_ref().map(|it| ("headline", it)),
+        ];
+        for (name, text) in texts.into_iter().flatten() {
+            if !(1..=REFERRAL_CHARS_MAX).contains(&text.chars().count()) {
+                let rule = format_args!("must have 1 to {REFERRAL_CHARS_MAX} characters");
+                return Err(ApiError::field(&format!("referral.{name}"), rule));
+            }
+        }
+        Ok(Referral {
+            source_type: source_type.into(),
+            source_id: self.source_id.into(),
+            headline: self.headline.map(Into::into),
+        })
+    }
+}
+
+/// What was received.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct InboundAnswer {
+    /// What the message is called from now on.
+    #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    message_id: String,
+    /// When it was written.
+    #[schema(format = DateTime)]
+    at: String,
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/sandbox/inbound",
+    operation_id = "receiveSandboxMessage",
+    tag = "Sandbox",
+    summary = "Have a customer write",
+    description = "As if a customer had written to the workspace's number: opens the 24-hour \
+                   window in which free text may be sent to them.",
+    request_body = InboundBody,
+    responses((status = 200, description = "Received", body = InboundAnswer))
+)]
+async fn receive(call: Call<Principal>) -> Answer {
+    let inbound = {
+        let body: InboundBody<'_> = call.json()?;
+        let (from, user_id) = body.author()?;
+        let (kind, text) = body.content()?;
+        let name = body.name.as_deref();
+        let fits = |name: &str| {
+            (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && !printable::has_control(name)
+        };
+        if name.is_some_and(|name| !fits(name)) {
+            let rule =
+                format_args!("must have 1 to {NAME_CHARS_MAX} characters, none of them control");
+            return Err(ApiError::field("name", rule));
+        }
+        Inbound {
+            provider_id: format!("sandbox.{:020x}", random::unique()).into(),
+            from,
+            user_id,
+            username: None,
+            name: name.map(|name| printable::without_turns(name).into()),
+            kind,
+            text,
+            at: call.edge.engine.clock().now(),
+            referral: body.referral.map(ReferralBody::read).transpose()?,
+        }
+    };
+    let workspace = call.caller.workspace();
+    let numbers = call.edge.engine.admin().numbers(workspace.id()).await?;
+    let number = numbers.first().ok_or_else(|| {
+        let message = "the workspace has no active messaging number";
+        ApiError::new(Code::MessagingNotConnected, message)
+    })?;
+    let (id, from, text) =
+        (inbound.message_id(number.id), inbound.from, Box::<str>::clone(&inbound.text));
+    let answer = InboundAnswer { message_id: id.to_string(), at: inbound.at.to_string() };
+    let callback = Callback { inbound: vec![inbound], ..Callback::default() };
+    workspace.receive(number.id, callback).await?;
+    if let Some(from) = from {
+        call.edge.engine.sandbox().note_written(workspace.id(), id, from, &text);
+    }
+    Ok(Reply::ok(&answer))
+}

@@ -1,0 +1,73 @@
+//! Codes that people send to a number of the workspace.
+
+use serde_json::{Value, json};
+
+use crate::otp::{PHONE, verify};
+use crate::support::{Api, TestServer};
+
+async fn begin(api: &Api) -> Value {
+    api.post("/v1/otp/send", json!({"phone": PHONE, "mode": "inbound"})).await.ok()
+}
+
+async fn write(api: &Api, from: &str, text: &str) {
+    api.post("/v1/sandbox/inbound", json!({"from": from, "text": text})).await.ok();
+}
+
+#[tokio::test]
+async fn a_message_of_its_person_verifies_a_code() {
+    let mut server = TestServer::start().await;
+    let (api, admin) = (server.workspace("acme").await, server.admin());
+    let credits = admin.get("/admin/v1/workspaces/acme").await.ok()["credits"].clone();
+    let made = begin(&api).await;
+    let (id, code) = (made["request_id"].as_str().unwrap(), made["code"].as_str().unwrap());
+    assert_eq!((&made["mode"], &made["link"]), (&json!("inbound"), &Value::Null));
+    assert!(made["text"].as_str().unwrap().contains(code));
+    let path = format!("/v1/otp/{id}");
+    let refused = verify(&api, id, code).await.check(422, "UNPROCESSABLE");
+    assert_eq!(refused["reason"], "inbound_only");
+    server.crash().await;
+    write(&api, "+15550009999", code).await;
+    let row = api.get(&path).await.ok();
+    assert_eq!((&row["status"], &row["mode"]), (&json!("active"), &json!("inbound")));
+    write(&api, PHONE, &format!("Hello, {code}!")).await;
+    let row = api.get(&path).await.ok();
+    assert_eq!((&row["status"], &row["attempts_remaining"]), (&json!("verified"), &json!(5)));
+    let events = api.get("/v1/events?type=otp.verified").await.ok();
+    let told = events["data"][0]["data"].clone();
+    assert_eq!((&told["phone"], &told["contact_id"]), (&json!(PHONE), &row["contact_id"]));
+    let contact = api.get(&format!("/v1/contacts/{}", row["contact_id"].as_str().unwrap())).await;
+    assert_eq!(contact.ok()["phone"], PHONE);
+    assert_eq!(admin.get("/admin/v1/workspaces/acme").await.ok()["credits"], credits);
+    assert!(api.get("/v1/sandbox/messages").await.ok()["data"].as_array().unwrap().is_empty());
+
+    let body = json!({"phone": PHONE, "mode": "inbound", "channels": ["messaging"]});
+    let wrong = api.post("/v1/otp/send", body).await.check(400, "VALIDATION_ERROR");
+    assert!(wrong["message"].to_string().contains("channels"), "{wrong}");
+    let body = json!({"phone": PHONE, "mode": "reverse"});
+    let wrong = api.post("/v1/otp/send", body).await.check(400, "VALIDATION_ERROR");
+    assert!(wrong["message"].to_string().contains("mode"), "{wrong}");
+}
+
+#[tokio::test]
+async fn somebody_without_a_phone_writes_in_the_sandbox() {
+    let server = TestServer::start().await;
+    let api = server.workspace("acme").await;
+    let body = json!({"user_id": "US.1", "type": "image"});
+    api.post("/v1/sandbox/inbound", body).await.ok();
+    let told = api.get("/v1/events?type=message.received").await.ok()["data"][0]["data"].clone();
+    assert_eq!((&told["user_id"], &told["from"]), (&json!("US.1"), &Value::Null));
+    assert_eq!((&told["type"], &told["text"]), (&json!("image"), &json!("")));
+    let body = json!({"user_id": "US.1", "from": PHONE, "text": "Hello"});
+    api.post("/v1/sandbox/inbound", body).await.ok();
+    let contacts = api.get("/v1/contacts").await.ok();
+    assert_eq!(contacts["total"], 1, "one person: {contacts}");
+    for (body, field) in [
+        (json!({"text": "Hello"}), "from"),
+        (json!({"from": PHONE}), "text"),
+        (json!({"user_id": "1", "text": "Hello"}), "user_id"),
+        (json!({"from": PHONE, "type": "a b"}), "type"),
+    ] {
+        let refused = api.post("/v1/sandbox/inbound", body).await.check(400, "VALIDATION_ERROR");
+        assert!(refused["message"].to_string().contains(field), "{refused}");
+    }
+}
