@@ -26,7 +26,7 @@ pub(crate) fn routes() -> Routes {
 pub(crate) struct SmsBody<'a> {
     /// `http`: requests to `url`; `sandbox`: SMS stand in `GET /v1/sandbox/messages`.
     #[serde(borrow)]
-    #[schema(example = "sandbox")]
+    #[schema(example = "http")]
     kind: Cow<'a, str>,
     /// Where SMS are posted, of the kind `http`.
     #[serde(borrow)]
