@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use axum::http::StatusCode;
-use postrider_actors::domain::template::TemplateStatus;
+use postrider_actors::domain::template::{TemplateCategory, TemplateQuality, TemplateStatus};
 use postrider_actors::{NewTemplate, Permission, Template, TemplateError, UseTemplateError};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -100,7 +100,19 @@ pub(crate) struct TemplateRow {
     #[schema(value_type = Vec<Object>,
         example = json!([{"type": "BODY", "text": "Hello {{1}}, order {{2}} is on its way."}]))]
     components: Vec<serde_json::Value>,
-    /// When it was made, or when its status last changed.
+    /// How the channel rates it: `green`, `yellow`, `red` or `unknown`; null if it never has.
+    #[schema(example = "green")]
+    quality: Option<&'static str>,
+    /// For how long the channel tries to deliver a message of it, in seconds.
+    #[schema(example = 600)]
+    ttl_seconds: Option<u32>,
+    /// How parameters are given: `positional` or `named`.
+    #[schema(example = "positional")]
+    parameter_format: Option<Box<str>>,
+    /// The category that the channel holds to be right, and has announced to give it.
+    #[schema(example = "marketing")]
+    correct_category: Option<&'static str>,
+    /// When it was made or last changed.
     #[schema(format = DateTime)]
     updated_at: String,
 }
@@ -113,6 +125,10 @@ impl From<Template> for TemplateRow {
             category: template.category.as_str(),
             status: template.status.as_str(),
             components: template.components,
+            quality: template.facts.quality.map(TemplateQuality::as_str),
+            ttl_seconds: template.facts.ttl_seconds,
+            parameter_format: template.facts.parameter_format,
+            correct_category: template.facts.correct_category.map(TemplateCategory::as_str),
             updated_at: template.updated_at.to_string(),
         }
     }

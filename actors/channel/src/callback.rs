@@ -6,7 +6,7 @@ use postrider_domain::contact::NAME_CHARS_MAX;
 use postrider_domain::{MessageId, NumberId, PartyId, PartyNames, Phone, Timestamp, UserId};
 
 use super::{Failure, Origin};
-use postrider_domain::template::TemplateName;
+use postrider_domain::template::{TemplateCategory, TemplateName, TemplateQuality};
 
 /// Most characters of an inbound message that are kept: as many as an outbound one may have.
 pub const TEXT_CHARS_MAX: usize = 4096;
@@ -22,7 +22,7 @@ pub struct Callback {
     pub statuses: Vec<StatusUpdate>,
     /// Messages that recipients wrote.
     pub inbound: Vec<Inbound>,
-    /// Changes of templates' statuses.
+    /// What the provider says of templates.
     pub templates: Vec<TemplateUpdate>,
     /// Choices about marketing that recipients made in the provider's app.
     pub choices: Vec<MarketingChoice>,
@@ -195,13 +195,31 @@ pub struct Referral {
     pub headline: Option<Box<str>>,
 }
 
-/// A new status of a template.
+/// What the provider says of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateUpdate {
     /// The template's name and language.
     pub template: TemplateName,
+    /// What is new of it.
+    pub news: TemplateNews,
+}
+
+/// What is new of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TemplateNews {
     /// The provider's word for its status, such as `APPROVED`.
-    pub status: Box<str>,
+    Status(Box<str>),
+    /// Its category; at least one of the two is there.
+    Category {
+        /// The category that it has now.
+        new: Option<TemplateCategory>,
+        /// The category that the provider holds to be right, and will give it later.
+        correct: Option<TemplateCategory>,
+    },
+    /// How the provider rates it.
+    Quality(TemplateQuality),
+    /// It is made of something else, which must be listed to be known whole.
+    Components,
 }
 
 /// A choice about marketing that a recipient made in the provider's app.

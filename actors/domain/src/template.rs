@@ -75,6 +75,29 @@ words! {
     }
 }
 
+words! {
+    /// How the channel rates a template, from what its recipients do with it.
+    TemplateQuality {
+        /// Nothing speaks against it.
+        Green = "green",
+        /// Some recipients object to it.
+        Yellow = "yellow",
+        /// Many recipients object to it: it may be paused soon.
+        Red = "red",
+        /// The channel has not rated it.
+        Unknown = "unknown",
+    }
+}
+
+impl TemplateQuality {
+    /// The quality for the channel's own word, such as `GREEN`; a word that is not known rates
+    /// nothing.
+    #[must_use]
+    pub fn from_channel(word: &str) -> Self {
+        word.to_ascii_lowercase().parse().unwrap_or(Self::Unknown)
+    }
+}
+
 impl TemplateStatus {
     /// The status for the channel's own word, such as `APPROVED`. `None` for words that do not say
     /// whether the template may be sent.
@@ -149,6 +172,15 @@ mod tests {
         }
         for word in TemplateStatus::WORDS {
             assert_eq!(word.parse::<TemplateStatus>().map(TemplateStatus::as_str), Ok(*word));
+        }
+        for (word, quality) in [
+            ("GREEN", TemplateQuality::Green),
+            ("yellow", TemplateQuality::Yellow),
+            ("RED", TemplateQuality::Red),
+            ("UNKNOWN", TemplateQuality::Unknown),
+            ("MAUVE", TemplateQuality::Unknown),
+        ] {
+            assert_eq!(TemplateQuality::from_channel(word), quality, "{word}");
         }
         let error = "sale".parse::<TemplateCategory>().unwrap_err();
         assert_eq!(error.to_string(), "must be one of utility, marketing, authentication");

@@ -33,6 +33,13 @@ pub(crate) struct BroadcastRow {
     template_name: Box<str>,
     /// The template's language.
     language: Box<str>,
+    /// The template's category when the broadcast was made: `utility` or `marketing`. A category
+    /// that the channel changes later changes neither it nor the price.
+    #[schema(example = "marketing")]
+    category: &'static str,
+    /// Credits for each recipient, reserved when it was made.
+    #[schema(example = 1)]
+    price: u64,
     /// `at_most_once` or `at_least_once`.
     policy: &'static str,
     /// `scheduled`, `queued`, `sending`, `paused`, `completed`, `cancelled` or `failed`.
@@ -163,6 +170,8 @@ impl From<Broadcast> for BroadcastRow {
             name: found.name,
             template_name: found.template.name,
             language: found.template.language,
+            category: found.category.as_str(),
+            price: found.price,
             policy: match found.policy {
                 BroadcastPolicy::AtMostOnce => "at_most_once",
                 BroadcastPolicy::AtLeastOnce => "at_least_once",

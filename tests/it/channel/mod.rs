@@ -14,4 +14,5 @@ mod rare_codes;
 mod sandbox;
 mod second_number;
 mod shared_opt_outs;
+mod template_news;
 mod template_sync;

@@ -9,11 +9,11 @@ use subtle::ConstantTimeEq;
 use crate::Failure;
 use crate::callback::{
     ChannelFault, IdentityChange, IgnoredReason, Inbound, MarketingChoice, Progress, Referral,
-    StatusUpdate, TEXT_CHARS_MAX, TemplateUpdate, WORD_CHARS_MAX,
+    StatusUpdate, TEXT_CHARS_MAX, TemplateNews, TemplateUpdate, WORD_CHARS_MAX,
 };
 use postrider_domain::contact::NAME_CHARS_MAX;
 use postrider_domain::printable;
-use postrider_domain::template::TemplateName;
+use postrider_domain::template::{TemplateName, TemplateQuality};
 use postrider_domain::{PartyId, PartyNames, Phone, Timestamp, UserId};
 
 use super::answer::{ErrorBody, failure};
@@ -274,15 +274,38 @@ fn text_of_message(message: &Value) -> Option<Box<str>> {
     }
 }
 
-/// Parses a new status of a template.
-pub(super) fn template(value: &Value) -> Option<TemplateUpdate> {
+/// The fields of callbacks that say something of a template.
+pub(super) const TEMPLATE_FIELDS: [&str; 4] = [
+    "message_template_status_update",
+    "template_category_update",
+    "message_template_quality_update",
+    "message_template_components_update",
+];
+
+/// Parses what a change of one of [`TEMPLATE_FIELDS`] says of a template.
+pub(super) fn template(field: &str, value: &Value) -> Option<TemplateUpdate> {
+    let news = match field {
+        "template_category_update" => category(value)?,
+        "message_template_quality_update" => TemplateNews::Quality(TemplateQuality::from_channel(
+            value["new_quality_score"].as_str()?,
+        )),
+        "message_template_components_update" => TemplateNews::Components,
+        _ => TemplateNews::Status(text(&value["event"], WORD_CHARS_MAX)?),
+    };
     Some(TemplateUpdate {
         template: TemplateName {
             name: id(&value["message_template_name"])?,
             language: id(&value["message_template_language"])?,
         },
-        status: text(&value["event"], WORD_CHARS_MAX)?,
+        news,
     })
+}
+
+/// The category that a template has or will have; `None` if neither is one that is known.
+fn category(value: &Value) -> Option<TemplateNews> {
+    let word = |name: &str| value[name].as_str()?.to_ascii_lowercase().parse().ok();
+    let (new, correct) = (word("new_category"), word("correct_category"));
+    (new.is_some() || correct.is_some()).then_some(TemplateNews::Category { new, correct })
 }
 
 #[cfg(test)]

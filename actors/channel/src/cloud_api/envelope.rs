@@ -88,8 +88,8 @@ pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
                 field @ ("messages" | "user_preferences") => {
                     parts.push(messages(field, parsed(value), counts));
                 }
-                field @ "message_template_status_update" => {
-                    let template = callback::template(&parsed(value));
+                field if callback::TEMPLATE_FIELDS.contains(&field) => {
+                    let template = callback::template(field, &parsed(value));
                     let template = template.ok_or(Some(IgnoredReason::Unreadable));
                     let mut tally = counts.tally(field);
                     let templates = tally.take(template).into_iter().collect();

@@ -11,6 +11,9 @@ use super::answer::{Refusal, failure};
 use super::http::{Answer, NoAnswer};
 use super::{ANSWER_BYTES_MAX, CloudApiNumber};
 
+/// What is requested of each template.
+const FIELDS: &str = "name,status,language,category,components,quality_score,parameter_format,\
+                      correct_category,message_send_ttl_seconds";
 /// How many templates are requested at a time.
 const PAGE: usize = 100;
 /// Most pages that are requested.
@@ -31,6 +34,14 @@ pub struct ListedTemplate {
     pub status: Box<str>,
     /// Its components: a JSON array.
     pub components: Box<str>,
+    /// The provider's word for its quality, such as `GREEN`.
+    pub quality: Option<Box<str>>,
+    /// For how long the provider tries to deliver a message of it, in seconds.
+    pub ttl_seconds: Option<u32>,
+    /// The provider's word for how its parameters are given: `POSITIONAL` or `NAMED`.
+    pub parameter_format: Option<Box<str>>,
+    /// The provider's word for the category that it holds to be right.
+    pub correct_category: Option<Box<str>>,
 }
 
 /// Why a query of the provider failed.
@@ -105,10 +116,7 @@ impl CloudApiNumber {
     }
 
     async fn page(&self, after: Option<&str>) -> Result<Page, ListError> {
-        let mut address = format!(
-            "{}?fields=name,status,language,category,components&limit={PAGE}",
-            self.templates
-        );
+        let mut address = format!("{}?fields={FIELDS}&limit={PAGE}", self.templates);
         if let Some(after) = after {
             address.push_str("&after=");
             push_escaped(&mut address, after);
@@ -148,6 +156,10 @@ fn listed(value: &Value) -> Option<ListedTemplate> {
         category: text("category")?,
         status: text("status")?,
         components,
+        quality: value["quality_score"]["score"].as_str().map(Box::from),
+        ttl_seconds: value["message_send_ttl_seconds"].as_u64().and_then(|it| it.try_into().ok()),
+        parameter_format: text("parameter_format"),
+        correct_category: text("correct_category"),
     })
 }
 
@@ -181,6 +193,16 @@ mod tests {
         });
         let template = listed(&whole).unwrap();
         assert_eq!(&*template.components, r#"[{"text":"Hi","type":"BODY"}]"#);
+        let rated = serde_json::json!({
+            "name": "n", "language": "en", "category": "UTILITY", "status": "APPROVED",
+            "quality_score": {"score": "RED", "date": 1}, "message_send_ttl_seconds": 600,
+            "parameter_format": "NAMED", "correct_category": "MARKETING"
+        });
+        let ListedTemplate { quality, ttl_seconds, parameter_format, correct_category, .. } =
+            listed(&rated).unwrap();
+        assert_eq!((quality.as_deref(), ttl_seconds), (Some("RED"), Some(600)));
+        assert_eq!(parameter_format.as_deref(), Some("NAMED"));
+        assert_eq!(correct_category.as_deref(), Some("MARKETING"));
         assert_eq!(listed(&serde_json::json!({"name": "n"})), None);
         assert_eq!(listed(&Value::Null), None);
     }

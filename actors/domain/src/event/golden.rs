@@ -230,6 +230,8 @@ fn the_kinds_of_the_event_log_keep_their_numbers_on_disk() {
         30: otp.cancelled
         31: otp.try_started
         32: otp.try_ended
+        33: template.category_changed
+        34: template.quality_changed
     "#]]);
 }
 

@@ -15,7 +15,7 @@ use super::number::{ChannelErrorData, ChannelIgnoredData, NumberData, NumberStop
 use super::otp::{
     OtpData, OtpFailedData, OtpPumpingData, OtpSentData, OtpTryEndedData, OtpTryStartedData,
 };
-use super::template::TemplateStatusData;
+use super::template::{TemplateCategoryData, TemplateQualityData, TemplateStatusData};
 use super::webhook::{WebhookData, WebhookDisabledData};
 
 /// Schemas of an OpenAPI document with their names.
@@ -264,6 +264,11 @@ event_types! {
         "otp.try_started", "a step of a request with several channels begins";
     kind 32: OtpTryEnded(OtpTryEndedData) of [phone],
         "otp.try_ended", "a step of a request with several channels is over";
+    kind 33: TemplateCategoryChanged(TemplateCategoryData) of [],
+        "template.category_changed",
+        "the channel has put a template into another category; new messages follow it";
+    kind 34: TemplateQualityChanged(TemplateQualityData) of [],
+        "template.quality_changed", "the channel rates a template differently";
 }
 
 #[cfg(test)]

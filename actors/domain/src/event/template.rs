@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::template::{TemplateCategory, TemplateStatus};
+use crate::template::{TemplateCategory, TemplateQuality, TemplateStatus};
 
 /// A template whose status has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,4 +21,36 @@ pub struct TemplateStatusData {
     /// Its status before.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub previous_status: TemplateStatus,
+}
+
+/// A template that the channel has put into another category.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TemplateCategoryData {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its language.
+    pub language: Box<str>,
+    /// Its category before.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub previous: TemplateCategory,
+    /// Its category now, which the price and the opt-out rule of new messages follow.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub category: TemplateCategory,
+}
+
+/// A template that the channel rates differently.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TemplateQualityData {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its language.
+    pub language: Box<str>,
+    /// Its quality before: `green`, `yellow`, `red` or `unknown`.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub previous: TemplateQuality,
+    /// Its quality now.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub quality: TemplateQuality,
 }

@@ -4,7 +4,7 @@ use postrider_store::View;
 use std::collections::BTreeMap;
 
 use crate::{Delivery, MessageStatus, ScriptedOutcome, SendMessageError};
-use postrider_channel::callback::{Callback, Progress, StatusUpdate, TemplateUpdate};
+use postrider_channel::callback::{Callback, Progress, StatusUpdate, TemplateNews, TemplateUpdate};
 use postrider_channel::{Failure, Origin};
 use postrider_domain::template::TemplateName;
 use postrider_domain::template::{TemplateCategory, TemplateStatus};
@@ -296,7 +296,7 @@ async fn what_became_of_a_template_is_taken_up() {
     };
     acme.create_template(new).await.unwrap();
     let template = TemplateName { name: "sale".into(), language: "en".into() };
-    let update = TemplateUpdate { template, status: "APPROVED".into() };
+    let update = TemplateUpdate { template, news: TemplateNews::Status("APPROVED".into()) };
     let callback = Callback { templates: vec![update], ..Callback::default() };
     acme.receive(number, callback.clone()).await.unwrap();
     acme.receive(number, callback).await.unwrap();

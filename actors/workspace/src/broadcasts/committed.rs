@@ -166,6 +166,8 @@ impl<'a> Committed<'a> {
             id: record.id,
             name: record.name,
             template: record.template,
+            category: record.category,
+            price: record.price,
             policy: record.policy,
             status: record.status,
             reason: record.reason,

@@ -88,7 +88,7 @@ pub(crate) fn report(
     }
     emit(context, (id, index), *to, report);
     if let Some((template, status)) = template {
-        templates::set_status(context, template, status);
+        templates::update::set_status(context, template, status);
     }
     let stopped = failure.and_then(|failure| stop(context, record, failure));
     Ok(NewFailure { is_new: failure.is_some(), stopped })

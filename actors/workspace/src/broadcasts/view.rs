@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use postrider_broadcast::outcomes::{Failed, Mark};
 use postrider_broadcast::record::{BroadcastPolicy, BroadcastStatus, Record};
 use postrider_broadcast::reports::Report;
-use postrider_domain::template::TemplateName;
+use postrider_domain::template::{TemplateCategory, TemplateName};
 use postrider_domain::{BroadcastId, MessageId, Phone, Timestamp};
 
 /// A broadcast.
@@ -17,6 +17,10 @@ pub struct Broadcast {
     pub name: Box<str>,
     /// The template that it sends.
     pub template: TemplateName,
+    /// The template's category when it was made.
+    pub category: TemplateCategory,
+    /// Credits for each recipient, reserved when it was made.
+    pub price: u64,
     /// What becomes of messages whose outcome a crash has swallowed.
     pub policy: BroadcastPolicy,
     /// Where it stands.

@@ -24,8 +24,7 @@ use crate::inbox::identity_change;
 use crate::inbox::inbound_messages;
 use crate::inbox::phone_aliases;
 use crate::suppressions::{Choice, chose};
-use crate::templates::apply_template_update;
-use crate::templates::sync as template_sync;
+use crate::templates::{sync as template_sync, update as template_update};
 use crate::{Workspace, broadcasts, messages};
 use postrider_domain::unavailable::Unavailable;
 
@@ -107,7 +106,7 @@ impl Workspace {
         }
         shared.broadcasts.reported_failed(news.failed);
         news.stopped.iter().for_each(|record| self.follow(record));
-        if news.unknown_template {
+        if news.templates_outdated {
             self.sync_templates_soon();
         }
     }
@@ -142,8 +141,8 @@ struct News {
     failed: Vec<(BroadcastId, u32)>,
     /// Broadcasts that were paused or ended.
     stopped: Vec<Record>,
-    /// It told of a template that is not known.
-    unknown_template: bool,
+    /// It told of a template that is not known, or not as it is now.
+    templates_outdated: bool,
 }
 
 impl Command for Take {
@@ -175,7 +174,7 @@ impl Command for Take {
             let Some(item) = items.pop_front() else { break };
             take_item(context, item, (&counting, replies.as_ref()), &mut news)?;
         }
-        if news.unknown_template {
+        if news.templates_outdated {
             template_sync::want(context)?;
         }
         Ok(Taken { rest: items, wanted, news })
@@ -206,7 +205,7 @@ fn take_item(
         Item::Ignored(number, it) => ignored(context, number, it),
         Item::Choice(it) => choose(context, &it)?,
         Item::Template(update) => {
-            news.unknown_template |= !apply_template_update(context, &update)?;
+            news.templates_outdated |= template_update::apply(context, &update)?;
         }
     }
     Ok(())

@@ -15,10 +15,21 @@ fn a_template_is_stored_as_ever() {
         status: TemplateStatus::InAppeal,
         components: vec![json!({"type": "BODY", "text": "Hi {{1}}", "example": {"a": [1]}})],
         updated_at: AT,
+        facts: ChannelFacts::default(),
     };
+    let facts = ChannelFacts {
+        quality: Some(TemplateQuality::Yellow),
+        ttl_seconds: Some(600),
+        parameter_format: Some("named".into()),
+        correct_category: Some(TemplateCategory::Marketing),
+    };
+    let rated = Template { facts, components: Vec::new(), ..template.clone() };
     let mut sheet = Sheet::default();
     sheet.text("key", &key(&"acme".parse().unwrap(), &template.name, &template.language));
     sheet.json("template", &template);
+    sheet.json("rated", &rated);
+    let read: Template = serde_json::from_value(serde_json::to_value(&rated).unwrap()).unwrap();
+    assert_eq!(read, rated);
     let statuses: Vec<_> = TemplateStatus::WORDS.iter().map(|word| word.parse()).collect();
     let statuses: Vec<TemplateStatus> = statuses.into_iter().map(Result::unwrap).collect();
     sheet.json("statuses", &statuses);

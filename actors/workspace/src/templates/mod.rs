@@ -3,6 +3,7 @@
 //! Their keys are `workspace ‖ 0 ‖ name ‖ 0 ‖ language`.
 
 pub mod sync;
+pub(crate) mod update;
 
 pub use crate::core::settings::UseTemplateError;
 use postrider_store::view::codec;
@@ -11,14 +12,12 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use postrider_channel::callback::TemplateUpdate;
 use postrider_channel::cloud_api::ListError;
 use postrider_domain::content::{TemplateContent, TemplateMessage};
-use postrider_domain::event::template::TemplateStatusData;
 use postrider_domain::template::TemplateName;
 use postrider_domain::template::parameters::{self, Filled};
-use postrider_domain::template::{self, Misfit, TemplateCategory, TemplateStatus};
-use postrider_domain::{AuditEntry, EventData, Timestamp, WorkspaceId};
+use postrider_domain::template::{self, Misfit, TemplateCategory, TemplateQuality, TemplateStatus};
+use postrider_domain::{AuditEntry, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::core::command::{Command, Context, Footprint};
@@ -38,8 +37,28 @@ pub struct Template {
     pub status: TemplateStatus,
     /// What it is made of, in the channel's JSON.
     pub components: Vec<Value>,
-    /// When it was made or its status last changed.
+    /// When it was made or last changed.
     pub updated_at: Timestamp,
+    /// What else the channel says of it.
+    #[serde(flatten)]
+    pub facts: ChannelFacts,
+}
+
+/// What a channel says of a template beside its status. The channel sets it, nobody else.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelFacts {
+    /// How it rates the template; `None` if it never has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<TemplateQuality>,
+    /// For how long it tries to deliver a message of it, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<u32>,
+    /// How parameters are given: `positional` or `named`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameter_format: Option<Box<str>>,
+    /// The category that it holds to be right, and will give the template later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correct_category: Option<TemplateCategory>,
 }
 
 /// A template to be made.
@@ -158,25 +177,6 @@ pub fn use_template(
     Ok((template, content))
 }
 
-/// Takes what the channel says of a template, and says whether it is known. One that is not, or a
-/// word that says nothing of its status, changes nothing.
-///
-/// # Errors
-/// [`Unavailable`]: the store cannot be read.
-pub fn apply_template_update(
-    context: &mut Context<'_>,
-    update: &TemplateUpdate,
-) -> Result<bool, Unavailable> {
-    let TemplateName { name, language } = &update.template;
-    let template = find_template(context, name, language)?;
-    let is_known = template.is_some();
-    if let (Some(template), Some(status)) = (template, TemplateStatus::from_channel(&update.status))
-    {
-        set_status(context, template, status);
-    }
-    Ok(is_known)
-}
-
 /// Writes a template; the one that carries one-time passwords is told to those who send them.
 fn save(context: &mut Context<'_>, template: &Template) {
     let key = key(&context.core.id, &template.name, &template.language);
@@ -202,56 +202,6 @@ pub(crate) fn status(
     Ok(bytes.map(read).transpose()?.map(|template| template.status))
 }
 
-/// Gives a template another status, and tells of it if it is another.
-pub(crate) fn set_status(
-    context: &mut Context<'_>,
-    template: Template,
-    status: TemplateStatus,
-) -> Template {
-    if template.status == status {
-        return template;
-    }
-    let (now, previous) = (context.now(), template.status);
-    let template = Template { status, updated_at: now, ..template };
-    save(context, &template);
-    let data = TemplateStatusData {
-        name: template.name.clone(),
-        language: template.language.clone(),
-        category: template.category,
-        status,
-        previous_status: previous,
-    };
-    context.effects.emit(now, EventData::TemplateStatusChanged(data));
-    template
-}
-
-/// Takes a template as the provider lists it, whether or not it is there.
-///
-/// # Errors
-/// [`Unavailable`]: the store cannot be read.
-pub(crate) fn put_listed(
-    context: &mut Context<'_>,
-    listed: NewTemplate,
-) -> Result<(), Unavailable> {
-    let NewTemplate { name, language, category, status, components } = listed;
-    let known = find_template(context, &name, &language)?;
-    // A new one has its status from the beginning.
-    let before = known.as_ref().map_or(status, |template| template.status);
-    let same =
-        |template: &Template| template.category == category && template.components == components;
-    if known.as_ref().is_some_and(same) {
-        if let Some(template) = known {
-            set_status(context, template, status);
-        }
-        return Ok(());
-    }
-    let updated_at = context.now();
-    let template = Template { name, language, category, status: before, components, updated_at };
-    save(context, &template);
-    set_status(context, template, status);
-    Ok(())
-}
-
 struct CreateTemplate(NewTemplate);
 
 impl Command for CreateTemplate {
@@ -266,7 +216,8 @@ impl Command for CreateTemplate {
             return Err(TemplateError::Exists);
         }
         let updated_at = context.now();
-        let template = Template { name, language, category, status, components, updated_at };
+        let facts = ChannelFacts::default();
+        let template = Template { name, language, category, status, components, updated_at, facts };
         save(context, &template);
         Ok(template)
     }
@@ -286,7 +237,7 @@ impl Command for SetTemplateStatus {
         let found = find_template(context, &self.name, &self.language)?;
         let template = found.ok_or(TemplateError::NoSuchTemplate)?;
         context.effects.replaces("status", template.status.as_str());
-        Ok(set_status(context, template, self.status))
+        Ok(update::set_status(context, template, self.status))
     }
 }
 

@@ -20,9 +20,12 @@ use crate::core::records;
 use crate::core::settings::ChangeError;
 use crate::core::view::unreadable;
 use crate::handle::Workspace;
-use crate::templates::{NewTemplate, Template, TemplateError, put_listed};
+use crate::templates::update::put_listed;
+use crate::templates::{ChannelFacts, NewTemplate, Template, TemplateError};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
+/// How the provider says that parameters are given.
+const PARAMETER_FORMATS: [&str; 2] = ["positional", "named"];
 /// Templates that one command takes, so that its changes fit in a commit.
 const TAKEN_AT_ONCE: usize = 50;
 /// The provider lists so many in one call, and allows 200 calls an hour: half of that is used.
@@ -156,19 +159,29 @@ impl Background {
 }
 
 /// A template of the provider's as one of ours; nothing if it cannot be one.
-fn read(listed: ListedTemplate) -> Option<NewTemplate> {
-    let ListedTemplate { name, language, category, status, components } = listed;
+fn read(listed: ListedTemplate) -> Option<(NewTemplate, ChannelFacts)> {
+    let ListedTemplate { name, language, category, status, components, .. } = listed;
     template::check_name(&name).and_then(|()| template::check_language(&language)).ok()?;
-    Some(NewTemplate {
+    let category = category.to_ascii_lowercase().parse().ok()?;
+    let correct = listed.correct_category.and_then(|it| it.to_ascii_lowercase().parse().ok());
+    let format = listed.parameter_format.map(|it| it.to_ascii_lowercase());
+    let facts = ChannelFacts {
+        quality: listed.quality.map(|word| template::TemplateQuality::from_channel(&word)),
+        ttl_seconds: listed.ttl_seconds,
+        parameter_format: format.filter(|it| PARAMETER_FORMATS.contains(&&**it)).map(Into::into),
+        correct_category: correct.filter(|it| *it != category),
+    };
+    let new = NewTemplate {
         name,
         language,
-        category: category.to_ascii_lowercase().parse().ok()?,
+        category,
         status: template::TemplateStatus::from_channel(&status)?,
         components: serde_json::from_str(&components).ok()?,
-    })
+    };
+    Some((new, facts))
 }
 
-struct TakeListed(Vec<NewTemplate>);
+struct TakeListed(Vec<(NewTemplate, ChannelFacts)>);
 
 impl Command for TakeListed {
     type Answer = ();

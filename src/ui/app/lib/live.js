@@ -13,8 +13,9 @@ const TYPES = `otp.sent otp.verified otp.expired otp.failed otp.delivered otp.pu
   broadcast.created broadcast.started broadcast.paused broadcast.resumed broadcast.completed broadcast.cancelled
   broadcast.failed contact.created contact.updated contact.deleted contact.merged contact.opted_out contact.opted_in
   conversation.opened conversation.updated webhook.disabled webhook.test message.queued message.sent
-  message.delivered message.read message.failed message.received template.status_changed number.stopped
-  number.recovered channel.error`.split(/\s+/);
+  message.delivered message.read message.failed message.received template.status_changed
+  template.category_changed template.quality_changed number.stopped number.recovered channel.error channel.ignored
+  otp.cancelled otp.try_started otp.try_ended`.split(/\s+/);
 /** Said on the stream only, without an id: not in the log. */
 const PASSING = ['broadcast.progress', 'conversation.typing', 'conversation.noted'];
 export const EVENT_TYPES = TYPES;

@@ -29,6 +29,12 @@ const reasons = () => ({
   deleted: t('It is deleted.'),
 });
 
+/** What the channel says of its quality, where it finds fault with it. @returns {Record<string, string>} */
+const faults = () => ({
+  yellow: t('Some recipients object to it.'),
+  red: t('Many recipients object to it: it may be paused soon.'),
+});
+
 /** In the sandbox people say what the channel would. @param {string} now @returns {[string, string][]} */
 const statuses = (now) =>
   [...new Set([now, 'approved', 'pending', 'rejected', 'paused', 'disabled'])].map((s) => [s, words(s)]);
@@ -62,6 +68,9 @@ export default function page() {
     <p class="hint">${words(x.category)} · ${x.language} · ${time(x.updated_at, ago)}</p>
     ${onPhone(x.components)}
     <p class="hint">${reasons()[x.status] ?? ''}</p>
+    ${faults()[x.quality ?? ''] ? html`<p class="hint">${faults()[x.quality ?? '']}</p>` : ''}
+    ${x.correct_category ? html`<p class="hint">${t('The channel will change its category to {category}.',
+      { category: words(x.correct_category) })}</p>` : ''}
     <div class="row">${places(x) ? button(t('Fill in'), () => tryTemplate(x), { kind: 'quiet' }) : ''}<span class="grow"></span>
       ${session.sandbox && can('templates:write') ? choice(t('Status'), x.status,
         statuses(x.status), (v) => change(x, v)) : ''}</div></li>`;
@@ -71,7 +80,7 @@ export default function page() {
       signal = s;
       return load();
     },
-    onEvent: (event) => (event.type === 'template.status_changed' ? rows.refetch() : undefined),
+    onEvent: (event) => (event.type.startsWith('template.') ? rows.refetch() : undefined),
     resync: load,
     actions: () =>
       can('templates:write')

@@ -8,6 +8,7 @@ use crate::cloud_api::envelope::{self, About};
 use crate::cloud_api::items::ItemCounts;
 use crate::cloud_api::{CloudApi, CloudApiAccount, CloudApiOptions, CloudApiSecrets};
 use crate::{FailureClass, Origin};
+use postrider_domain::template::TemplateCategory;
 use postrider_runtime::Secret;
 
 const OTP: &str = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y";
@@ -149,7 +150,32 @@ fn a_templates_status_is_parsed() {
     );
     let [update] = &callback.templates[..] else { panic!("one") };
     assert_eq!((&*update.template.name, &*update.template.language), ("spring_sale", "en_US"));
-    assert_eq!(&*update.status, "PAUSED");
+    assert_eq!(update.news, TemplateNews::Status("PAUSED".into()));
+}
+
+#[test]
+fn what_else_is_said_of_a_template_is_parsed() {
+    let of = |field, mut value: Value| {
+        value["message_template_name"] = json!("sale");
+        value["message_template_language"] = json!("en");
+        read(field, value).templates.pop().map(|update| update.news)
+    };
+    let category = |value| of("template_category_update", value);
+    let (new, correct) = (Some(TemplateCategory::Marketing), Some(TemplateCategory::Utility));
+    assert_eq!(
+        category(json!({"previous_category": "UTILITY", "new_category": "MARKETING"})),
+        Some(TemplateNews::Category { new, correct: None })
+    );
+    assert_eq!(
+        category(json!({"new_category": "MARKETING", "correct_category": "UTILITY"})),
+        Some(TemplateNews::Category { new, correct })
+    );
+    assert_eq!(category(json!({"new_category": "SERVICE"})), None, "a category of nobody's");
+    let quality = |word| of("message_template_quality_update", json!({"new_quality_score": word}));
+    assert_eq!(quality(json!("RED")), Some(TemplateNews::Quality(TemplateQuality::Red)));
+    assert_eq!(quality(json!(7)), None);
+    let components = of("message_template_components_update", json!({"message_template_body": 1}));
+    assert_eq!(components, Some(TemplateNews::Components));
 }
 
 fn named(phone: &str, id: &str) -> PartyNames {

@@ -7,7 +7,7 @@ use crate::event::otp::OtpNotes;
 use crate::event::table::*;
 use crate::event::{OtpFailure, broadcast::CompletedCounts};
 use crate::golden::{AT, UNIQUE};
-use crate::template::{TemplateCategory, TemplateStatus};
+use crate::template::{TemplateCategory, TemplateQuality, TemplateStatus};
 use crate::{
     BroadcastId, ContactId, ContactName, ConversationId, Email, MessageId, NumberId, OptOutSource,
     Phone, RequestId, Tags, WebhookId,
@@ -231,6 +231,18 @@ pub(super) fn payloads() -> Vec<EventData> {
         Data::OtpCancelled(OtpData::of(request_id, its_phone)),
         Data::OtpTryStarted(try_started()),
         Data::OtpTryEnded(try_ended()),
+        Data::TemplateCategoryChanged(TemplateCategoryData {
+            name: "offer".into(),
+            language: "en_US".into(),
+            previous: TemplateCategory::Utility,
+            category: TemplateCategory::Marketing,
+        }),
+        Data::TemplateQualityChanged(TemplateQualityData {
+            name: "offer".into(),
+            language: "en_US".into(),
+            previous: TemplateQuality::Unknown,
+            quality: TemplateQuality::Red,
+        }),
     ]
 }
 

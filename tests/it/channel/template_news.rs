@@ -1,0 +1,116 @@
+//! What the channel says of a template beside its status: category, quality and components.
+
+use serde_json::{Value, json};
+
+use crate::channel::callbacks::post;
+use crate::channel::cloud_api::{Rig, number};
+use crate::fake::{FakeCloudApi, template};
+use crate::support::eventually;
+
+const TEMPLATES: &str = "/admin/v1/workspaces/acme/templates";
+const PHONE: &str = "+16505551234";
+
+/// The callback that says something of the template `offer`.
+fn said(field: &str, mut value: Value) -> Value {
+    value["message_template_name"] = json!("offer");
+    value["message_template_language"] = json!("en");
+    json!({"entry": [{"id": "107", "changes": [{"field": field, "value": value}]}]})
+}
+
+/// A workspace where a message of the category utility costs 1 credit, and of marketing 5.
+async fn rig() -> Rig {
+    let fake = FakeCloudApi::start();
+    let mut offer = template("offer", "en", "UTILITY", "APPROVED", "Hello");
+    offer["quality_score"] = json!({"score": "GREEN"});
+    offer["message_send_ttl_seconds"] = json!(600);
+    offer["parameter_format"] = json!("POSITIONAL");
+    fake.set_templates(vec![offer]);
+    let prices = [("PRICES__TEMPLATE_MARKETING", "5"), ("PRICES__TEMPLATE_UTILITY", "1")];
+    let rig = Rig::before(fake, &prices, number()).await;
+    eventually("the template", async || (row(&rig).await != Value::Null).then_some(())).await;
+    rig
+}
+
+async fn row(rig: &Rig) -> Value {
+    rig.server.admin().get(TEMPLATES).await.ok()["data"][0].clone()
+}
+
+/// Posts a callback twice, as the channel may.
+async fn tell(rig: &Rig, field: &str, value: Value) {
+    for _ in 0..2 {
+        assert_eq!(post(rig, &said(field, value.clone())).await.status, 200);
+    }
+}
+
+/// The payloads of the events of one type.
+async fn told(rig: &Rig, kind: &str) -> Vec<Value> {
+    let told = rig.api.get(&format!("/v1/events?type={kind}")).await.ok();
+    told["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()
+}
+
+/// What one message of the template costs now.
+async fn cost(rig: &Rig) -> i64 {
+    let before = rig.credits().await.as_i64().unwrap();
+    let body = json!({"to": PHONE, "type": "template",
+        "template": {"name": "offer", "language": "en"}});
+    rig.api.post("/v1/messaging/send", body).await.ok();
+    before - rig.credits().await.as_i64().unwrap()
+}
+
+#[tokio::test]
+async fn the_list_of_the_channel_says_more_than_a_status() {
+    let rig = rig().await;
+    let row = row(&rig).await;
+    assert_eq!(
+        [&row["quality"], &row["ttl_seconds"], &row["parameter_format"], &row["correct_category"]],
+        [&json!("green"), &json!(600), &json!("positional"), &Value::Null],
+        "{row}"
+    );
+}
+
+#[tokio::test]
+async fn price_and_opt_out_rule_follow_a_changed_category() {
+    let mut rig = rig().await;
+    assert_eq!(cost(&rig).await, 1);
+    let announced = json!({"correct_category": "MARKETING", "new_category": null});
+    tell(&rig, "template_category_update", announced).await;
+    assert_eq!(row(&rig).await["correct_category"], "marketing");
+    assert_eq!((cost(&rig).await, told(&rig, "template.category_changed").await), (1, vec![]));
+    let changed = json!({"previous_category": "UTILITY", "new_category": "MARKETING"});
+    tell(&rig, "template_category_update", changed).await;
+    let expected =
+        json!({"name": "offer", "language": "en", "previous": "utility", "category": "marketing"});
+    assert_eq!(told(&rig, "template.category_changed").await, [expected]);
+    assert_eq!(cost(&rig).await, 5);
+    rig.server.crash().await;
+    let row = row(&rig).await;
+    assert_eq!((&row["category"], &row["correct_category"]), (&json!("marketing"), &Value::Null));
+    let opted_out = json!({"phone": "+16505551235", "reason": "asked to"});
+    let (_, contacts) = rig.server.key("acme", &["contacts:write"], json!({})).await;
+    contacts.post("/v1/suppressions", opted_out).await.ok();
+    let body = json!({"to": "+16505551235", "type": "template",
+        "template": {"name": "offer", "language": "en"}});
+    let refused = rig.api.post("/v1/messaging/send", body).await;
+    assert_eq!((refused.status, &refused.json()["reason"]), (422, &json!("opted_out")));
+}
+
+#[tokio::test]
+async fn quality_is_shown_and_told_once() {
+    let rig = rig().await;
+    let worse = json!({"previous_quality_score": "GREEN", "new_quality_score": "RED"});
+    tell(&rig, "message_template_quality_update", worse).await;
+    assert_eq!(row(&rig).await["quality"], "red");
+    let expected =
+        json!({"name": "offer", "language": "en", "previous": "green", "quality": "red"});
+    assert_eq!(told(&rig, "template.quality_changed").await, [expected]);
+}
+
+#[tokio::test]
+async fn changed_components_are_listed_again() {
+    let rig = rig().await;
+    rig.fake.set_templates(vec![template("offer", "en", "UTILITY", "APPROVED", "Goodbye")]);
+    rig.server.advance(40).await;
+    tell(&rig, "message_template_components_update", json!({"message_template_body": "x"})).await;
+    let listed = async || (row(&rig).await["components"][0]["text"] == "Goodbye").then_some(());
+    eventually("the new text", listed).await;
+}
