@@ -224,13 +224,17 @@ pub(super) fn find_entry(
 /// The bytes from `from` up to the last one that is not zero.
 pub(super) fn bytes_before_zeros(file: &dyn DiskFile, from: u64, length: u64) -> io::Result<u64> {
     let mut chunk = vec![0; CHUNK_BYTES];
+    let no_bytes = vec![0; CHUNK_BYTES];
     let (mut at, mut used) = (from, 0);
     while at < length {
         let read = file.read_at(at, &mut chunk)?;
         if read == 0 {
             break;
         }
-        if let Some(last) = chunk[..read].iter().rposition(|byte| *byte != 0) {
+        // Most is zeros, which one comparison of memory tells.
+        if chunk[..read] != no_bytes[..read]
+            && let Some(last) = chunk[..read].iter().rposition(|byte| *byte != 0)
+        {
             used = at + last as u64 + 1 - from;
         }
         at += read as u64;

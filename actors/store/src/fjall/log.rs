@@ -125,10 +125,12 @@ fn read_item<R: Read>(log: &mut Counted<'_, R>) -> io::Result<bool> {
     }
 }
 
-/// Reads the rest, without the zeros at its end. fjall preallocates a log with zeros.
+/// Reads the rest, without the zeros at its end. fjall preallocates a log with zeros, mostly some
+/// 64 MiB at each start. So whole blocks of zeros are told by one comparison of memory.
 fn without_zeros(log: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut rest = Vec::new();
     let mut block = vec![0; 128 * 1024];
+    let no_bytes = vec![0; block.len()];
     // Zeros that were read and not added yet. They are added once something else follows.
     let mut zeros = 0;
     loop {
@@ -136,6 +138,10 @@ fn without_zeros(log: &mut impl Read) -> io::Result<Vec<u8>> {
         let block = &block[..read];
         if read == 0 {
             return Ok(rest);
+        }
+        if *block == no_bytes[..read] {
+            zeros += read;
+            continue;
         }
         match block.iter().rposition(|&byte| byte != 0) {
             Some(last) => {
