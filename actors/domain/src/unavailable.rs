@@ -55,6 +55,9 @@ pub enum UnavailableReason {
     /// Nothing may leave the engine, because what it knows is older than the world.
     #[error("the server is held: nothing is sent until an operator releases it")]
     Held,
+    /// What is asked for is still being counted, because an earlier version kept no counts.
+    #[error("the conversations are still being counted after an upgrade")]
+    Counting,
     /// The disk has too little free space for this command.
     #[error("the server's disk is almost full")]
     DiskFull,

@@ -48,8 +48,8 @@ use super::{
 };
 use postrider_workspace::directory::Workspaces;
 use postrider_workspace::disk_space::DiskSpace;
-use postrider_workspace::see_to_counts;
 use postrider_workspace::services::Services;
+use postrider_workspace::{count_beside, see_to_counts};
 
 /// Records that one commit of the start changes.
 const CHANGES_AT_ONCE: usize = 100;
@@ -82,7 +82,7 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
     let hold = hold::at_start(&options, view.as_ref(), &opened.writer).await?;
     let webhooks = webhooks(&options, &opened, &hold);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
-    see_to_records(&view, &opened).await?;
+    let uncounted = see_to_records(&view, &opened).await?;
     let numbers = Arc::new(numbers(&options, &sandbox, &opened.numbers, &hold));
     let (admission, snapshots) = (admission(&options), snapshots(&options, &opened));
     let broadcasts = broadcasts(&options, &opened, &numbers);
@@ -127,6 +127,7 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
         broadcasts: opened.broadcasts,
         removed: opened.removed,
         waiting: opened.damaged.into_iter().chain(opened.deleting).collect(),
+        uncounted,
     };
     let prepared = Prepared { shared, sandbox, snapshots, space, data, on_disk, checkpoints };
     prepared.run((options.audit, options.people, options.recorder), unfinished).await
@@ -138,6 +139,8 @@ struct Unfinished {
     removed: Vec<WorkspaceId>,
     /// Damaged ones, and such whose rows are being deleted.
     waiting: Vec<WorkspaceId>,
+    /// Those whose conversations an earlier version has not counted.
+    uncounted: Vec<WorkspaceId>,
 }
 
 /// What is made before anything runs.
@@ -169,6 +172,7 @@ impl Prepared {
         let root = begin(root, unfinished.removed, unfinished.waiting).await?;
         show(recorder, &shared, checkpoints.as_deref());
         go_on(unfinished.broadcasts, &shared, &sandbox).await;
+        count_beside(&shared, unfinished.uncounted);
         let operations = Operations::new(Arc::clone(&shared), on_disk);
         let inner = Inner {
             shared,
@@ -239,14 +243,17 @@ async fn recorded_start(
     Ok(audit)
 }
 
-/// Brings records up to date that an earlier version kept otherwise, or not at all.
-async fn see_to_records(view: &Arc<dyn View>, opened: &Opened) -> Result<(), StartError> {
+/// Brings records up to date that an earlier version kept otherwise, or not at all. Returns the
+/// workspaces whose conversations are yet to be counted.
+async fn see_to_records(
+    view: &Arc<dyn View>,
+    opened: &Opened,
+) -> Result<Vec<WorkspaceId>, StartError> {
     // First, before anything is written under a new master key.
     commit(&opened.writer, &opened.fingerprints).await?;
     commit(&opened.writer, &opened.resealed).await?;
     contacts::see_to_index(view, &opened.writer, &opened.workspaces).await?;
-    see_to_counts(view, &opened.writer, &opened.workspaces).await?;
-    Ok(())
+    Ok(see_to_counts(view, &opened.writer, &opened.workspaces).await?)
 }
 
 /// Starts the workspaces that hold what must go on by itself: unsent messages, expiries, deletions.

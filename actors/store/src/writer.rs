@@ -16,9 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::oneshot;
-
 use postrider_domain::{Timestamp, Unavailable, UnavailableReason, WorkspaceId};
+use tokio::sync::oneshot;
 
 use crate::{Change, Position, Store, StoreError};
 pub(crate) use moment::last_moment_change;
@@ -28,12 +27,11 @@ use staging::{Need, Owner, Queue};
 /// Bounds of the writer's queue.
 #[derive(Debug, Clone, Copy)]
 pub struct WriterOptions {
-    /// Most bytes that may be queued. A batch that would exceed it is refused.
+    /// Most bytes that may be queued, 64 MiB unless set. A batch that would exceed it is refused.
     pub queued_bytes_max: usize,
 }
 
 impl Default for WriterOptions {
-    /// 64 MiB.
     fn default() -> Self {
         Self { queued_bytes_max: 64 << 20 }
     }
@@ -151,6 +149,7 @@ struct Shared {
     groups: AtomicU64,
     batches: AtomicU64,
     bytes: AtomicU64,
+    counts: AtomicBool,
 }
 
 impl Shared {
@@ -283,6 +282,12 @@ impl Writer {
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.0.shared.healthy.load(Ordering::Acquire)
+    }
+
+    /// Whether [`Usage`](crate::Usage) is too low, as an earlier version's data is being counted.
+    #[must_use]
+    pub fn is_counting(&self) -> bool {
+        self.0.shared.counts.load(Ordering::Acquire)
     }
 
     /// Whether new work may be begun. Without room an actor must refuse a command before it has

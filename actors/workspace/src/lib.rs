@@ -55,7 +55,7 @@ pub use conversations::{
     Conversation, ConversationChange, ConversationCounts, ConversationFilter, ConversationNote,
     ConversationStatus, ConversationView, ConversationsPage, CountError, Direction, NOTES_MAX,
     NoteError, NotesPage, QUICK_REPLIES_MAX, QuickReply, QuickReplyError, ReadConversationError,
-    UpdateConversationError, see_to_counts,
+    UpdateConversationError, count_beside, see_to_counts,
 };
 pub use email::{EmailChannel, ReceiveMailError};
 pub use event_options::EventOptions;

@@ -1,31 +1,32 @@
 //! Counts the conversations of each status and of each agent, and those with something unread.
 //!
 //! The counts change in the commit that changes a conversation. Where an earlier version kept none,
-//! or fewer, the start counts, so that no command has to.
+//! or fewer, they are made beside the actor, in slices (`uncounted.rs`), and until then nobody is
+//! told any.
 //!
 //! [`Table::Conversations`] has, under `workspace ‖ 0`, `n` with the version once they are kept,
 //! `n ‖ status` for all of a status, `n ‖ status ‖ agent` for those of one agent, `u ‖ status` for
 //! those of nobody, and `r` for those with something unread. Version 1 had neither of the last two,
-//! and no conversation of its time has anything unread.
+//! and no conversation of its time has anything unread. `p` says which are not counted yet: a byte
+//! with the version, the last id before them, and the id of the last of them.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-use std::sync::Arc;
+mod uncounted;
 
 use crate::Workspace;
 use crate::core::command::Context;
 use crate::core::view::unreadable;
 use postrider_domain::WorkspaceId;
-use postrider_domain::unavailable::Unavailable;
-use postrider_store::{Change, CommitError, Direction, StoreError, Table, View, Writer};
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_store::{CommitError, StoreError, Table, View};
+
+use uncounted::Uncounted;
+pub use uncounted::{count_beside, see_to_counts};
 
 use crate::conversations::record::{Conversation, ConversationStatus, Counted, prefix};
 
 const TABLE: Table = Table::Conversations;
 /// The version of the counts, as a number like theirs.
 const VERSION: u64 = 2;
-/// Counts that one commit writes.
-const COUNTS_AT_ONCE: usize = 1000;
 
 /// Why the conversations could not be counted at the start.
 #[derive(Debug, thiserror::Error)]
@@ -33,46 +34,12 @@ pub enum CountError {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The counts cannot be written.
+    /// It cannot be written that there is something to count.
     #[error("the conversations could not be counted: {0}")]
     Commit(#[from] CommitError),
-    /// The thread that counts has died.
+    /// The thread that looks has died.
     #[error("the conversations could not be counted")]
     Interrupted,
-}
-
-/// Counts the conversations of the workspaces where no counts are kept yet. It must come before
-/// their actors. What a crash interrupts is done again, as the mark that they are kept comes last.
-///
-/// # Errors
-/// [`CountError`]: the store cannot be used.
-pub async fn see_to_counts(
-    store: &Arc<dyn View>,
-    writer: &Writer,
-    workspaces: &[WorkspaceId],
-) -> Result<(), CountError> {
-    for workspace in workspaces {
-        if number(store.get(TABLE, &kept_key(workspace))?)? == VERSION {
-            continue;
-        }
-        let (view, of) = (Arc::clone(store), workspace.clone());
-        // It reads a short record of each conversation, which takes a second or two of a million.
-        let counting = tokio::task::spawn_blocking(move || count_all(view.as_ref(), &of));
-        let counts = counting.await.map_err(|_| CountError::Interrupted)??;
-        if counts.is_empty() {
-            continue;
-        }
-        let mark = (kept_key(workspace), VERSION);
-        let all: Vec<_> = counts.into_iter().chain([mark]).collect();
-        for some in all.chunks(COUNTS_AT_ONCE) {
-            let change = |(key, count): &(Vec<u8>, u64)| {
-                Change::put(TABLE, key.clone(), count.to_be_bytes())
-            };
-            writer.commit(some.iter().map(change).collect()).await?;
-        }
-        tracing::info!(%workspace, "its conversations were counted");
-    }
-    Ok(())
 }
 
 fn kept_key(workspace: &WorkspaceId) -> Vec<u8> {
@@ -83,8 +50,12 @@ fn key(workspace: &WorkspaceId, status: u8, agent: &[u8]) -> Vec<u8> {
     [kept_key(workspace).as_slice(), &[status], agent].concat()
 }
 
+fn nobodys_prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    prefix(workspace, b'u')
+}
+
 fn nobodys_key(workspace: &WorkspaceId, status: u8) -> Vec<u8> {
-    [prefix(workspace, b'u').as_slice(), &[status]].concat()
+    [nobodys_prefix(workspace).as_slice(), &[status]].concat()
 }
 
 fn unread_key(workspace: &WorkspaceId) -> Vec<u8> {
@@ -101,7 +72,7 @@ fn keys(workspace: &WorkspaceId, status: u8, agent: &[u8]) -> [Vec<u8>; 2] {
 }
 
 /// The counts once these conversations are not what they were but what they are to be. Where none
-/// are kept there has been no conversation: the start has counted what an earlier version left.
+/// are kept there has been no conversation, or some are not counted yet, which have none here.
 pub(crate) fn moved(
     context: &Context<'_>,
     from: &[&Conversation],
@@ -111,43 +82,42 @@ pub(crate) fn moved(
     if from.iter().map(standing).eq(to.iter().map(standing)) {
         return Ok(Counted::default());
     }
-    let workspace = &context.core.id;
-    let mut counts = match context.get(TABLE, &kept_key(workspace))? {
-        Some(_) => BTreeMap::new(),
-        None => BTreeMap::from([(kept_key(workspace), VERSION)]),
-    };
-    let changes = from.iter().map(|it| (it, -1)).chain(to.iter().map(|it| (it, 1)));
-    for (conversation, change) in changes {
-        let agent = conversation.assigned_to.as_deref().unwrap_or_default().as_bytes();
-        let unread = (conversation.unread > 0).then(|| unread_key(workspace));
-        let of = keys(workspace, conversation.status.as_byte(), agent);
-        for key in of.into_iter().chain(unread) {
-            let count = match counts.get(&key) {
-                Some(count) => *count,
-                None => number(context.get(TABLE, &key)?).map_err(unreadable)?,
-            };
-            counts.insert(key, count.saturating_add_signed(change));
+    let (mut counts, mut uncounted) = (Counted::default(), None);
+    let kept = kept_key(&context.core.id);
+    if context.get(TABLE, &kept)?.is_none() {
+        uncounted = Uncounted::of(context)?;
+        if uncounted.is_none() {
+            counts.0.insert(kept, VERSION);
         }
     }
-    Ok(Counted(counts))
+    let changes = from.iter().map(|it| (it, -1)).chain(to.iter().map(|it| (it, 1)));
+    for (conversation, change) in changes {
+        if !uncounted.is_some_and(|uncounted| uncounted.has(conversation.id)) {
+            add(context, &mut counts, conversation, change)?;
+        }
+    }
+    Ok(counts)
 }
 
-/// All counts, by key; none where there is no conversation.
-fn count_all(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-) -> Result<BTreeMap<Vec<u8>, u64>, StoreError> {
-    let mut counts = BTreeMap::new();
-    let all = prefix(workspace, b'a');
-    store.scan(TABLE, &all, None, Direction::Forward, &mut |_, value| {
-        if let Some((status, agent)) = value.split_first() {
-            for key in keys(workspace, *status, agent) {
-                *counts.entry(key).or_default() += 1;
-            }
-        }
-        ControlFlow::Continue(())
-    })?;
-    Ok(counts)
+/// Adds a conversation to what is counted, or takes it away.
+fn add(
+    context: &Context<'_>,
+    Counted(counts): &mut Counted,
+    conversation: &Conversation,
+    change: i64,
+) -> Result<(), Unavailable> {
+    let workspace = &context.core.id;
+    let agent = conversation.assigned_to.as_deref().unwrap_or_default().as_bytes();
+    let unread = (conversation.unread > 0).then(|| unread_key(workspace));
+    let of = keys(workspace, conversation.status.as_byte(), agent);
+    for key in of.into_iter().chain(unread) {
+        let count = match counts.get(&key) {
+            Some(count) => *count,
+            None => number(context.get(TABLE, &key)?).map_err(unreadable)?,
+        };
+        counts.insert(key, count.saturating_add_signed(change));
+    }
+    Ok(())
 }
 
 /// How many conversations have a status and an agent; without an agent those of all agents count.
@@ -171,19 +141,23 @@ pub(crate) fn total(
     Ok(Some(total as usize))
 }
 
-/// How many conversations are nobody's and stand so; without a status of all.
+/// How many conversations are nobody's and stand so; without a status of all. `None` where the
+/// counts are not kept yet.
 pub(crate) fn unassigned(
     store: &dyn View,
     workspace: &WorkspaceId,
     wanted: Option<ConversationStatus>,
-) -> Result<usize, StoreError> {
+) -> Result<Option<usize>, StoreError> {
+    if store.get(TABLE, &kept_key(workspace))?.is_none() {
+        return Ok(None);
+    }
     let mut total = 0;
     for status in ConversationStatus::ALL {
         if wanted.is_none_or(|wanted| wanted == status) {
             total += number(store.get(TABLE, &nobodys_key(workspace, status.as_byte()))?)?;
         }
     }
-    Ok(total as usize)
+    Ok(Some(total as usize))
 }
 
 /// How many conversations there are.
@@ -207,12 +181,14 @@ impl Workspace {
     /// How many conversations there are, and how many of them are this agent's.
     ///
     /// # Errors
-    /// [`Unavailable`] when the store cannot be read.
+    /// [`Unavailable`] when the store cannot be read, or while those of an earlier version are
+    /// still being counted.
     pub async fn conversation_counts(
         &self,
         agent: Option<String>,
     ) -> Result<ConversationCounts, Unavailable> {
-        self.read(move |store, workspace| count(store, workspace, agent.as_deref())).await
+        let counts = self.read(move |store, workspace| count(store, workspace, agent.as_deref()));
+        counts.await?.ok_or_else(|| Unavailable::because(UnavailableReason::Counting))
     }
 }
 
@@ -220,8 +196,11 @@ fn count(
     store: &dyn View,
     workspace: &WorkspaceId,
     agent: Option<&str>,
-) -> Result<ConversationCounts, StoreError> {
+) -> Result<Option<ConversationCounts>, StoreError> {
     use ConversationStatus::{Open, Pending, Resolved};
+    if Uncounted::read(store, workspace)?.is_some() {
+        return Ok(None);
+    }
     let of = |status, agent| {
         Ok::<_, StoreError>(total(store, workspace, Some(status), agent)?.unwrap_or(0))
     };
@@ -229,15 +208,16 @@ fn count(
         Some(_) => of(Open, agent)? + of(Pending, agent)?,
         None => 0,
     };
-    let nobodys = |status| unassigned(store, workspace, Some(status));
-    Ok(ConversationCounts {
+    let nobodys =
+        |status| Ok::<_, StoreError>(unassigned(store, workspace, Some(status))?.unwrap_or(0));
+    Ok(Some(ConversationCounts {
         open: of(Open, None)?,
         pending: of(Pending, None)?,
         resolved: of(Resolved, None)?,
         mine,
         unassigned: nobodys(Open)? + nobodys(Pending)?,
         unread: number(store.get(TABLE, &unread_key(workspace))?)? as usize,
-    })
+    }))
 }
 
 fn number(value: Option<Vec<u8>>) -> Result<u64, StoreError> {

@@ -116,7 +116,7 @@ fn find(
         Some("") => return Ok((ids, seen)),
         // An agent and nobody at once.
         Some(_) if filter.unassigned => return Ok((ids, seen)),
-        None if filter.unassigned => Some(counts::unassigned(store, workspace, filter.status)?),
+        None if filter.unassigned => counts::unassigned(store, workspace, filter.status)?,
         agent => counts::total(store, workspace, filter.status, agent)?,
     };
     walk(store, workspace, filter, &mut |id| {

@@ -16,7 +16,7 @@ mod quick_replies;
 pub(crate) mod record;
 
 pub use change::{ConversationChange, UpdateConversationError};
-pub use counts::{ConversationCounts, CountError, see_to_counts};
+pub use counts::{ConversationCounts, CountError, count_beside, see_to_counts};
 pub use list::{ConversationFilter, ConversationView, ConversationsPage, ReadConversationError};
 pub use notes::{ConversationNote, NOTES_MAX, NoteError, NotesPage};
 pub use quick_replies::{QUICK_REPLIES_MAX, QuickReply, QuickReplyError};

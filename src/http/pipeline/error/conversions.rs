@@ -30,6 +30,7 @@ impl From<Unavailable> for ApiError {
                     UnavailableReason::DiskFull => "disk_full",
                     UnavailableReason::Draining => "draining",
                     UnavailableReason::Held => "held",
+                    UnavailableReason::Counting => "rebuilding",
                     UnavailableReason::Parked(_) => "workspace_stopped",
                     UnavailableReason::ChannelDown => "provider_failed",
                     UnavailableReason::Restarting => "outcome_unknown",
