@@ -16,8 +16,10 @@ use postrider_domain::WorkspaceId;
 use super::{Batch, ChangeRef, CommitError, GroupNumber, Notify};
 
 mod changes;
+mod lone;
 mod section;
 pub(super) use changes::Changes;
+use lone::Lone;
 use section::StagedSection;
 
 /// A group of more bytes takes no further batch, because writing it should not take much longer
@@ -29,6 +31,8 @@ const BULK_BATCH_BYTES: usize = 8 * 1024;
 /// So the commit that everybody waits for stays short, and bulk loses little: writing and applying
 /// this much takes about as long as the fsync.
 const OWNER_BULK_BYTES_MAX: usize = 32 * 1024;
+/// The same for one that is alone of late.
+const LONE_BULK_BYTES_MAX: usize = 256 * 1024;
 /// The same for the bulk of all.
 const GROUP_BULK_BYTES_MAX: usize = 4 * OWNER_BULK_BYTES_MAX;
 /// Bytes that each batch counts in addition to its own, so that a queue of empty batches is
@@ -93,7 +97,7 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    fn fits(&self, section: Option<usize>, batch: &Batch<'_>, need: Need) -> bool {
+    fn fits(&self, section: Option<usize>, batch: &Batch<'_>, need: Need, is_alone: bool) -> bool {
         let section = section.map(|at| &self.sections[at]);
         let mut frame_bytes = self.frame_bytes + batch.events.len();
         if section.is_none_or(StagedSection::has_no_events) {
@@ -105,8 +109,13 @@ impl Staged {
         let bulk_fits = |before: usize, most| bulk == 0 || before == 0 || before + bulk <= most;
         (batch.events.is_empty() || frame_bytes <= FRAME_BYTES_MAX - HEADER_BYTES)
             && (self.bytes == 0 || self.bytes + need.bytes <= GROUP_BYTES_MAX)
-            && bulk_fits(owners_bulk, OWNER_BULK_BYTES_MAX)
-            && bulk_fits(self.bulk_bytes, GROUP_BULK_BYTES_MAX)
+            && match is_alone {
+                true => bulk_fits(self.bulk_bytes, LONE_BULK_BYTES_MAX),
+                false => {
+                    bulk_fits(owners_bulk, OWNER_BULK_BYTES_MAX)
+                        && bulk_fits(self.bulk_bytes, GROUP_BULK_BYTES_MAX)
+                }
+            }
     }
 
     /// Adds a batch to a section, or to a new one. Returns the section's index.
@@ -210,6 +219,7 @@ pub(super) struct Queue {
     last_group: GroupNumber,
     /// The last group that has changes of no subscriber. Such changes keep their order.
     last_changes: GroupNumber,
+    lone: Lone,
     spare: Vec<Staged>,
 }
 
@@ -225,6 +235,7 @@ impl Queue {
             queued_bytes_max,
             last_group: 0,
             last_changes: 0,
+            lone: Lone::default(),
             spare: Vec::new(),
         }
     }
@@ -265,6 +276,9 @@ impl Queue {
         }
         let group = self.groups.pop_front();
         self.urgent &= !self.groups.is_empty();
+        if let Some(group) = &group {
+            self.lone.note(&group.sections);
+        }
         group
     }
 
@@ -307,7 +321,8 @@ impl Queue {
     ) -> Result<(GroupNumber, usize), CommitError> {
         self.count(need.bytes)?;
         let in_last = |open: &Staged| last.1.filter(|_| open.number == last.0);
-        let open = self.first_open(last.0, |open| open.fits(in_last(open), batch, need));
+        let is_alone = need.bulk_bytes() > 0 && self.lone.is(owner, &self.groups);
+        let open = self.first_open(last.0, |open| open.fits(in_last(open), batch, need, is_alone));
         let open = &mut self.groups[open];
         let section = in_last(open);
         Ok((open.number, open.push(owner, section, batch, need)))

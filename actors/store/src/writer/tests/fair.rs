@@ -62,6 +62,37 @@ fn a_group_has_room_for_bulk_of_several() {
     writer.stop();
 }
 
+#[test]
+fn who_is_alone_fills_groups_until_somebody_comes() {
+    let (_store, gate, writer, started) = busy();
+    let [(importer, _a), (other, _b)] = ["importer", "other"].map(|name| subscribe(&writer, name));
+    let put = |of: &Subscriber, bytes: usize| {
+        let value = vec![7; bytes];
+        let changes = [ChangeRef { table: Table::Keys, key: b"k", value: Some(&value) }];
+        of.submit(Batch { changes: &changes, ..Batch::default() }).unwrap() - started
+    };
+    // Each of its groups is taken before the next one is filled.
+    let commit = || {
+        gate.permits.send(Permit::Go).unwrap();
+        gate.entered.recv().unwrap();
+    };
+    for group in 1..8 {
+        assert_eq!(put(&importer, BULK), group);
+        commit();
+    }
+    let groups: Vec<_> = (0..3).map(|_| put(&importer, BULK)).collect();
+    assert_eq!(groups, [8, 8, 9], "somebody was there of late");
+    commit();
+    let groups: Vec<_> = (0..30).map(|_| put(&importer, BULK)).collect();
+    assert_eq!(groups, [[9; 20].as_slice(), &[10; 10]].concat());
+    // Whoever comes shares the first group, and bulk is held back from then on.
+    assert_eq!(put(&other, SMALL), 9);
+    let groups: Vec<_> = (0..3).map(|_| put(&importer, BULK)).collect();
+    assert_eq!(groups, [11, 11, 12]);
+    drop(gate.permits);
+    writer.stop();
+}
+
 /// What is staged in a random history.
 #[derive(Debug, Clone)]
 enum Step {
