@@ -23,6 +23,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 KEY = "the-key-of-the-comparison"
 CONNECTIONS = 64
+# Those of `cargo bench -- curve`.
+CURVE = (1, 16, 64, 256, 1024)
 REDIS = ["redis-server", "--port", "16379", "--appendonly", "yes", "--appendfsync", "always",
          "--save", "", "--dir"]
 REDIS_URL = "redis://127.0.0.1:16379"
@@ -66,8 +68,8 @@ def api(method: str, url: str, key: str, body: object = None) -> dict:
         return json.loads(answer.read() or "null")
 
 
-def wrk(url: str, seconds: float, **environment: str) -> dict:
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "10s", "-s",
+def wrk(url: str, seconds: float, connections: int, **environment: str) -> dict:
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s", "-s",
                str(HERE / "load.lua"), url]
     said = subprocess.run(command, env=dict(os.environ, **environment), check=True,
                           stdout=subprocess.PIPE, text=True).stdout
@@ -124,8 +126,9 @@ def send_kannel(started: Started, options) -> dict:
 
 
 def drive(url: str, options, **environment: str) -> dict:
-    wrk(url, options.warm_up, FIRST="0", **environment)
-    return wrk(url, options.seconds, FIRST="50000000", **environment)
+    connections = options.connections
+    wrk(url, options.warm_up, connections, FIRST="0", **environment)
+    return wrk(url, options.seconds, connections, FIRST="50000000", **environment)
 
 
 def arrived(count: int) -> dict:
@@ -149,7 +152,7 @@ def hooks_postrider(started: Started, options) -> dict:
                {"url": "http://127.0.0.1:18083/", "events": ["otp.sent"]})["id"]
     # What it misses while it is disabled, it gets when it is enabled.
     api("PATCH", f"{base}/webhooks/{hook}", key, {"enabled": False})
-    sent = wrk("http://127.0.0.1:18080", options.seconds, FIRST="0", KEY=key)
+    sent = wrk("http://127.0.0.1:18080", options.seconds, CONNECTIONS, FIRST="0", KEY=key)
     count = int(sent["rate"] * options.seconds * 0.9)
     api("PATCH", f"{base}/webhooks/{hook}", key, {"enabled": True})
     return {**arrived(count), "errors": 0}
@@ -186,6 +189,44 @@ ROWS = {
 }
 
 
+# What `curve` drives with each number of connections.
+ON_CURVE = {"Postrider": send_postrider, "axum over Redis": send_axum}
+
+
+def measured(run, options) -> dict:
+    """One round of one system, in a new directory."""
+    folder = Path(tempfile.mkdtemp(dir=options.rivals.parent, prefix="round-"))
+    started = Started(folder)
+    try:
+        return run(started, options)
+    finally:
+        started.end()
+        shutil.rmtree(folder)
+
+
+def middle(rounds: list) -> dict:
+    return sorted(rounds, key=lambda one: one["rate"])[len(rounds) // 2]
+
+
+def curve(options) -> None:
+    """Prints how rate and times go with the connections, for docs/performance.md."""
+    ours, theirs = ON_CURVE
+    print(f"| connections | {ours}/s | p50 ms | p99 ms | {theirs}/s | p50 ms | p99 ms | ratio |")
+    print("|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for options.connections in (1, 4) if options.quick else CURVE:
+        results = {system: [] for system in ON_CURVE}
+        for _ in range(options.rounds):
+            for system, run in ON_CURVE.items():
+                results[system].append(measured(run, options))
+        refused = {system: sum(one["errors"] for one in rounds) for system, rounds in results.items()}
+        if any(refused.values()):
+            sys.exit(f"with {options.connections} connections, refused or failed: {refused}")
+        sides = [middle(rounds) for rounds in results.values()]
+        cells = " | ".join(f"{it['rate']:.0f} | {it['p50']:.2f} | {it['p99']:.2f}" for it in sides)
+        ratio = sides[0]["rate"] / sides[1]["rate"]
+        print(f"| {options.connections} | {cells} | {ratio:.2f} |", flush=True)
+
+
 def said(*command: str) -> str:
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
 
@@ -214,33 +255,33 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    options.warm_up, options.events = 3, 100_000
+    options.warm_up, options.events, options.connections = 3, 100_000, CONNECTIONS
     if options.quick:
         options.rounds, options.seconds, options.warm_up, options.events = 1, 2, 1, 2_000
     options.binary, options.rivals, options.venv = (
         path.absolute() for path in (options.binary, options.rivals, options.venv))
-    unknown = set(options.only.split(",")) - set(ROWS)
+    names = options.only.split(",")
+    unknown = set(names) - {*ROWS, "curve"}
     if unknown:
         parser.error(f"no such rows: {', '.join(sorted(unknown))}")
     print(versions(options), end="\n\n")
+    if "curve" in names:
+        curve(options)
+        names.remove("curve")
+    if not names:
+        return
     print("| what | with | a second | all rounds | p50 / p99 ms | refused or failed |")
     print("|---|---|--:|---|--:|--:|")
-    for name in options.only.split(","):
+    for name in names:
         what, systems = ROWS[name]
         results = {system: [] for system in systems}
         for _ in range(options.rounds):
             for system, run in systems.items():
-                folder = Path(tempfile.mkdtemp(dir=options.rivals.parent, prefix="round-"))
-                started = Started(folder)
-                try:
-                    results[system].append(run(started, options))
-                finally:
-                    started.end()
-                    shutil.rmtree(folder)
+                results[system].append(measured(run, options))
         for system, rounds in results.items():
             rates = [one["rate"] for one in rounds]
-            middle = sorted(rounds, key=lambda one: one["rate"])[len(rounds) // 2]
-            times = f"{middle['p50']:.2f} / {middle['p99']:.2f}" if "p50" in middle else "–"
+            one = middle(rounds)
+            times = f"{one['p50']:.2f} / {one['p99']:.2f}" if "p50" in one else "–"
             print(f"| {what} | {system} | {statistics.median(rates):.0f} "
                   f"| {', '.join(f'{rate:.0f}' for rate in rates)} | {times} "
                   f"| {sum(one['errors'] for one in rounds)} |", flush=True)
