@@ -13,7 +13,7 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     directory: Directory,
     /// Build the records anew from the log, beside them, and compare; it needs a log that begins at
-    /// position 1, and room for a second view
+    /// position 1, or a whole checkpoint, and room for a second view
     #[arg(long)]
     deep: bool,
 }
@@ -116,7 +116,7 @@ fn shown(check: &DirectoryCheck) -> String {
     match &check.deep {
         None => {}
         Some(Deep::Compared { records, different }) => lines.push(format!(
-            "compared   {records} records of the log with those of the view; {different} differ"
+            "compared   {records} records built anew with those of the view; {different} differ"
         )),
         Some(Deep::NotPossible(why)) => lines.push(format!("compared   not possible: {why}")),
     }

@@ -54,7 +54,8 @@ fn shown(plan: Option<&Plan>, repaired: Option<Repaired>) -> String {
             Some((from, to)) => format!("given up   positions {from} to {to}"),
         });
         if plan.rebuilds_view {
-            lines.push("records    built anew from the log".to_owned());
+            let from = plan.from_checkpoint.map(|at| format!("the checkpoint of {at} and "));
+            lines.push(format!("records    built anew from {}the log", from.unwrap_or_default()));
         }
     }
     if let Some(Repaired { last, log }) = repaired {

@@ -11,7 +11,6 @@ use postrider_runtime::clock::Clock;
 use postrider_runtime::priority::lower_priority;
 use postrider_store::{
     CheckpointDir, CheckpointError, FreeSpace, LoadedSnapshot, Log as _, Position, StoreError,
-    archive::Row,
 };
 
 use super::{EngineOptions, StartError};
@@ -262,21 +261,9 @@ fn newest(dir: &CheckpointDir) -> Result<Option<NewestCheckpoint>, StartError> {
 /// The hot states of the newest whole checkpoint that the log leads on from.
 pub(super) fn hot_states(data: &DataSource) -> Result<Option<LoadedSnapshot>, StartError> {
     for checkpoint in data.checkpoints().all().map_err(failed)? {
-        let mut entries = Vec::new();
-        let read = data.store().leads_on_from(&checkpoint).and_then(|at| {
-            checkpoint.read::<CheckpointError>(&mut |_, rows, _| {
-                for row in rows {
-                    let Row::State(workspace, state) = row else { continue };
-                    let id = std::str::from_utf8(&workspace).ok().and_then(|id| id.parse().ok());
-                    let named = || CheckpointError::Source("it names no workspace".to_owned());
-                    entries.push((id.ok_or_else(named)?, state.to_vec()));
-                }
-                Ok(())
-            })?;
-            Ok(at.position)
-        });
-        match read {
-            Ok(position) => {
+        let at = data.store().leads_on_from(&checkpoint);
+        match at.and_then(|at| Ok((at.position, checkpoint.states()?))) {
+            Ok((position, entries)) => {
                 return Ok(Some(LoadedSnapshot { position, entries, warnings: Vec::new() }));
             }
             Err(error) => tracing::warn!(%error, "a checkpoint is passed over"),

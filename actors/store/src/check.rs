@@ -146,22 +146,24 @@ pub fn check(dir: &Path, deep: bool) -> Result<DirectoryCheck, DirectoryError> {
     let snapshots = snapshot::check(&dir.join("snapshots"))?;
     let newest = snapshots.iter().find(|it| it.problem.is_none());
     let mut checkpoints = checkpoints::read(dir)?;
-    let whole = checkpoints.iter().find(|it| it.problem.is_none());
+    let of_view = view.as_ref().map(FjallView::log).transpose()?.flatten();
+    let is_whole = |it: &&CheckedCheckpoint| it.problem.is_none() && it.may_be_of(of_view);
+    let whole = checkpoints.iter().find(is_whole);
     // What the view would be built of, and what actors keep in memory if there is no snapshot.
     let base = whole.map_or(Position::START, |it| it.position);
     let newest = newest.map_or(base, |it| it.position);
     let applied = view.as_ref().map(FjallView::applied).transpose()?;
     let synced = checked.map_or(base, |view| view.synced);
     let needs = Needs { applied, after: newest.min(synced) };
-    let of_view = view.as_ref().map(FjallView::log).transpose()?.flatten();
-    let log = log::read(dir, &needs, of_view, &mut problems)?;
-    checkpoints::problems(&mut checkpoints, log.id, &mut problems);
+    let marks: Vec<_> = checkpoints.iter().filter_map(|it| Some(it.of?.1)).collect();
+    let (log, other_history) = log::read(dir, &needs, of_view, &marks, &mut problems)?;
+    checkpoints::problems(&mut checkpoints, log.id, &other_history, &mut problems);
     snapshot_problems(&snapshots, newest, &log, &mut problems);
     let deep = match (deep, &view) {
         (false, _) => None,
         (true, None) => Some(Deep::NotPossible("the view cannot be read".into())),
         (true, Some(view)) if problems.is_empty() => {
-            Some(deep::compare(dir, view, &log, &mut problems)?)
+            Some(deep::compare(dir, view, &log, &mut checkpoints, &mut problems)?)
         }
         (true, Some(_)) => Some(Deep::NotPossible("there are problems already".into())),
     };

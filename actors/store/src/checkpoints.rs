@@ -10,11 +10,12 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 
+use postrider_domain::WorkspaceId;
 use postrider_log::{Log, LogId, Mark, Witness, check_witness};
 
-use crate::Position;
 use crate::archive::{ArchiveError, ArchiveHeader, ArchiveReader, Row};
 use crate::whole_file::{self, PART, sync_dir};
+use crate::{Change, MarkedView, Position, StoreError};
 
 /// The suffix of a checkpoint, after its position in 20 digits.
 const SUFFIX: &str = ".ckpt";
@@ -119,6 +120,46 @@ impl Checkpoint {
             visit(&header, rows, reader.offset())?;
         }
         Ok(header)
+    }
+
+    /// Puts its records into a view, and returns the mark that they stand at.
+    ///
+    /// # Errors
+    /// [`CheckpointError`], and those of the view. What was put there is right only if this
+    /// succeeds.
+    pub(crate) fn load_into<E: From<CheckpointError> + From<StoreError>>(
+        &self,
+        view: &dyn MarkedView,
+        told: &mut dyn FnMut(u64),
+    ) -> Result<Mark, E> {
+        let header = self.read::<E>(&mut |header, rows, read| {
+            let records = rows.into_iter().filter_map(|row| match row {
+                Row::Record(table, key, value) => Some(Change::put(table, key, value)),
+                Row::State(..) => None,
+            });
+            view.apply(&header.at, &records.collect::<Vec<_>>())?;
+            told(read);
+            Ok(())
+        })?;
+        Ok(header.at)
+    }
+
+    /// What actors keep in memory, by workspace.
+    ///
+    /// # Errors
+    /// [`CheckpointError`].
+    pub fn states(&self) -> Result<Vec<(WorkspaceId, Vec<u8>)>, CheckpointError> {
+        let mut states = Vec::new();
+        self.read::<CheckpointError>(&mut |_, rows, _| {
+            for row in rows {
+                let Row::State(workspace, state) = row else { continue };
+                let id = std::str::from_utf8(&workspace).ok().and_then(|id| id.parse().ok());
+                let named = || CheckpointError::Source("it names no workspace".to_owned());
+                states.push((id.ok_or_else(named)?, state.to_vec()));
+            }
+            Ok(())
+        })?;
+        Ok(states)
     }
 
     /// Writes its bytes as they are. Returns `false` where a newer one has taken its place.

@@ -1,8 +1,9 @@
 //! Makes a directory whose log is damaged, or ends too early, one that can be started again.
 //!
-//! The state at the last position that can be reached becomes a snapshot and a view, and a new log
-//! begins behind it, with an identity of its own: nothing of the old history fits to it. Positions
-//! behind that one are given up. What was there is kept beside, under names that end in `.damaged`.
+//! The state at the last position that can be reached, from the view, from a checkpoint or from a
+//! log that begins at 1, becomes a snapshot and a view, and a new log begins behind it, with an
+//! identity of its own: nothing of the old history fits to it. Positions behind that one are given
+//! up. What was there is kept beside, under names that end in `.damaged`.
 
 mod plan;
 mod salvaged;
@@ -16,6 +17,7 @@ use std::path::Path;
 
 use postrider_log::{EntryHash, FileLog, FileOptions, LogId, Mark, Start};
 
+use plan::States;
 pub use plan::{Plan, plan};
 use salvaged::{Salvaged, apply_between};
 
@@ -123,6 +125,9 @@ pub fn carry_out(
     let begins = Begins { after: plan.last, epoch: plan.epoch, log: LogId(log) };
     let view_dir = if plan.rebuilds_view { format!("{VIEW}.{NEW}") } else { VIEW.to_owned() };
     let view = FjallView::open(&dir.join(&view_dir), FjallOptions::default())?;
+    if let Some(checkpoint) = &plan.records {
+        checkpoint.load_into::<DirectoryError>(&view, &mut |_| ())?;
+    }
     apply_between(dir, &view, plan.view_after, plan.last)?;
     view.sync()?;
     let salvaged =
@@ -140,7 +145,7 @@ pub fn carry_out(
     finish(dir, begins)
 }
 
-/// Writes the snapshot of the state that is kept, from the newest one that is whole.
+/// Writes the snapshot of the state that is kept, from a snapshot or a checkpoint that is whole.
 fn snapshot(
     dir: &Path,
     plan: &Plan,
@@ -149,9 +154,17 @@ fn snapshot(
 ) -> Result<(), RepairError> {
     let new = dir.join(format!("{SNAPSHOTS}.{NEW}"));
     let snapshots = SnapshotDir::open(&new).map_err(DirectoryError::from)?;
-    if let Some(name) = &plan.snapshot {
-        let copied = copy(&dir.join(SNAPSHOTS).join(name), &new.join(name));
-        copied.map_err(|source| failed("a snapshot cannot be copied", source))?;
+    match &plan.states {
+        States::None => {}
+        States::Snapshot(name) => {
+            let copied = copy(&dir.join(SNAPSHOTS).join(name), &new.join(name));
+            copied.map_err(|source| failed("a snapshot cannot be copied", source))?;
+        }
+        States::Checkpoint(checkpoint) => {
+            let states = checkpoint.states().map_err(DirectoryError::from)?;
+            let written = snapshots.write(checkpoint.position, states.into_iter());
+            written.map_err(DirectoryError::from)?;
+        }
     }
     if plan.last > Position::START {
         fold(&snapshots, salvaged)?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use postrider_log::LogId;
+use postrider_log::{LogId, Mark};
 
 use super::{Problem, ProblemKind};
 use crate::Position;
@@ -18,8 +18,20 @@ pub struct CheckedCheckpoint {
     pub bytes: u64,
     /// What is wrong with it.
     pub problem: Option<String>,
-    /// The log that it is of, if it can be read.
-    pub(super) log: Option<LogId>,
+    /// The log that it is of and its mark, if it can be read.
+    pub(crate) of: Option<(LogId, Mark)>,
+}
+
+impl CheckedCheckpoint {
+    /// Its file, from the data directory on.
+    pub(super) fn file(&self) -> String {
+        format!("{}/{:020}.ckpt", directory::CHECKPOINTS, self.position.0)
+    }
+
+    /// Whether nothing says that it is of another log.
+    pub(super) fn may_be_of(&self, log: Option<LogId>) -> bool {
+        log.is_none_or(|log| self.of.is_some_and(|(of, _)| of == log))
+    }
 }
 
 /// Reads all checkpoints, the newest one first.
@@ -27,13 +39,13 @@ pub(super) fn read(dir: &Path) -> Result<Vec<CheckedCheckpoint>, DirectoryError>
     let mut checked = Vec::new();
     for checkpoint in directory::checkpoints(dir).all()? {
         let (position, bytes) = (checkpoint.position, checkpoint.bytes);
-        let (log, problem) = match checkpoint.verify() {
-            Ok(header) => (Some(header.log), None),
+        let (of, problem) = match checkpoint.verify() {
+            Ok(header) => (Some((header.log, header.at)), None),
             Err(error @ CheckpointError::Io { .. }) => return Err(error.into()),
             Err(CheckpointError::Archive { source, .. }) => (None, Some(source.to_string())),
             Err(error) => (None, Some(error.to_string())),
         };
-        checked.push(CheckedCheckpoint { position, bytes, problem, log });
+        checked.push(CheckedCheckpoint { position, bytes, problem, of });
     }
     Ok(checked)
 }
@@ -41,17 +53,20 @@ pub(super) fn read(dir: &Path) -> Result<Vec<CheckedCheckpoint>, DirectoryError>
 /// A damaged checkpoint costs time, or nothing.
 pub(super) fn problems(
     checkpoints: &mut [CheckedCheckpoint],
-    of: Option<LogId>,
+    log: Option<LogId>,
+    other_history: &[Position],
     problems: &mut Vec<Problem>,
 ) {
     for checkpoint in checkpoints {
-        if of.is_some() && checkpoint.log.is_some_and(|log| Some(log) != of) {
+        if log.is_some() && checkpoint.of.is_some_and(|(of, _)| Some(of) != log) {
             checkpoint.problem = Some("it is of another log".to_owned());
+        } else if other_history.contains(&checkpoint.position) {
+            checkpoint.problem = Some("the log has another entry at its position".to_owned());
         }
         let Some(what) = &checkpoint.problem else { continue };
         let cost = "nothing is lost while the view can be read; without it a start takes the \
                     checkpoint before this one, and more of the log";
-        let file = format!("{}/{:020}.ckpt", directory::CHECKPOINTS, checkpoint.position.0);
+        let file = checkpoint.file();
         let problem = Problem::of(ProblemKind::Damaged, &file, what.clone(), cost);
         problems.push(Problem { position: Some(checkpoint.position), ..problem });
     }

@@ -1,4 +1,7 @@
-//! A view is built anew from the whole log, and compared with the one that is there.
+//! A view is built anew, and compared with the one that is there.
+//!
+//! It is built of a log that begins at 1, or of the oldest checkpoint and the log behind it. A
+//! checkpoint that the log comes past must have the records that were built by then.
 
 use std::fs;
 use std::io;
@@ -8,8 +11,10 @@ use std::path::Path;
 use hashbrown::HashSet;
 use postrider_log::{Entry, Joiner, Mark, StoppedLog};
 
-use super::{CheckedLog, Problem, ProblemKind, options};
-use crate::directory::{DirectoryError, LOG, VIEW, failed};
+use super::{CheckedCheckpoint, CheckedLog, Problem, ProblemKind, options};
+use crate::archive::Row;
+use crate::checkpoints::Checkpoint;
+use crate::directory::{self, DirectoryError, LOG, VIEW, failed};
 use crate::fjall::FjallView;
 use crate::log_store::decode;
 use crate::{Direction, MarkedView, Position, StoreError, Table, View};
@@ -40,21 +45,34 @@ struct Built {
     open: HashSet<(Table, Vec<u8>)>,
 }
 
-/// Builds a view of the log and compares it with `view`.
+/// Builds a view of the log, or of a checkpoint and the log behind it, and compares it with `view`.
+/// All checkpoints are whole and of the log.
 pub(super) fn compare(
     dir: &Path,
     view: &FjallView,
     log: &CheckedLog,
+    checked: &mut [CheckedCheckpoint],
     problems: &mut Vec<Problem>,
 ) -> Result<Deep, DirectoryError> {
+    let mut checkpoints = directory::checkpoints(dir).all()?;
+    let mut base = None;
     if log.first != Position::START.next() {
-        let why =
-            format!("the log begins at {}: what was before it is only in the view", log.first);
-        return Ok(Deep::NotPossible(why));
+        // The oldest one tells most about the log.
+        base = checkpoints.pop_if(|oldest| oldest.position.next() >= log.first);
+        if base.is_none() {
+            let why = format!(
+                "the log begins at {}, and no checkpoint has what was before it: that is only in \
+                 the view",
+                log.first
+            );
+            return Ok(Deep::NotPossible(why));
+        }
     }
     let beside = dir.join(BUILT);
     remove(&beside)?;
-    let compared = build(dir, &beside, view.synced()?).and_then(|built| {
+    let building = Building { dir, checkpoints, checked, synced: view.synced()? };
+    let compared = building.all(&beside, base.as_ref()).and_then(|built| {
+        problems.extend(checked.iter().filter_map(other_records));
         let different = differences(&built, view, problems)?;
         let mut records = 0;
         each(&built.view, &mut |_, _, _| {
@@ -65,7 +83,7 @@ pub(super) fn compare(
     });
     FjallView::wait_until_closed(&beside)?;
     remove(&beside)?;
-    Ok(compared?)
+    compared
 }
 
 fn remove(beside: &Path) -> Result<(), DirectoryError> {
@@ -77,28 +95,93 @@ fn remove(beside: &Path) -> Result<(), DirectoryError> {
     }
 }
 
-/// Applies the whole log.
-fn build(dir: &Path, beside: &Path, synced: Position) -> Result<Built, StoreError> {
-    let view = FjallView::open(beside, options())?;
-    let stopped = StoppedLog::open(&dir.join(LOG))?;
-    let (mut joiner, mut open, mut outcome) = (Joiner::default(), HashSet::new(), Ok(()));
-    let mut apply = |entry: &Entry| {
+struct Building<'a> {
+    dir: &'a Path,
+    /// Those that it comes past, the newest one first.
+    checkpoints: Vec<Checkpoint>,
+    /// Where it is noted what is wrong with them.
+    checked: &'a mut [CheckedCheckpoint],
+    /// The mark that the view surely has.
+    synced: Position,
+}
+
+impl Building<'_> {
+    /// Takes the records of the checkpoint, if there is one, and applies the log behind it.
+    fn all(mut self, beside: &Path, base: Option<&Checkpoint>) -> Result<Built, DirectoryError> {
+        let mut built = Built { view: FjallView::open(beside, options())?, open: HashSet::new() };
+        let load = |base: &Checkpoint| base.load_into::<DirectoryError>(&built.view, &mut |_| ());
+        let from = base.map(load).transpose()?.unwrap_or_default();
+        let stopped = StoppedLog::open(&self.dir.join(LOG)).map_err(StoreError::from)?;
+        let (mut joiner, mut outcome) = (Joiner::default(), Ok(()));
+        let read = stopped.inspect(&mut |entry, _, _| {
+            // An entry that the checkpoint has may be a part of a commit whose beginning is gone.
+            if outcome.is_ok() && entry.header.position > from.position {
+                outcome = self.apply(&mut joiner, entry, &mut built);
+            }
+        });
+        read.map_err(StoreError::from)?;
+        outcome?;
+        Ok(built)
+    }
+
+    fn apply(
+        &mut self,
+        joiner: &mut Joiner,
+        entry: &Entry,
+        built: &mut Built,
+    ) -> Result<(), DirectoryError> {
         let joined = joiner.push(entry).map_err(|error| StoreError::Damaged(error.to_string()))?;
         let Some(commit) = joined else { return Ok(()) };
         let changes = decode::changes_of(&commit)?;
-        if commit.position > synced {
-            open.extend(changes.iter().map(|it| (it.table, it.key.clone())));
+        if commit.position > self.synced {
+            built.open.extend(changes.iter().map(|it| (it.table, it.key.clone())));
         }
         let at = Mark { position: commit.position, epoch: commit.epoch, hash: commit.hash };
-        view.apply(&at, &changes)
-    };
-    stopped.inspect(&mut |entry, _, _| {
-        if outcome.is_ok() {
-            outcome = apply(entry);
+        built.view.apply(&at, &changes)?;
+        if let Some(here) = self.checkpoints.pop_if(|next| next.position == at.position) {
+            let found = compare_checkpoint(&here, &built.view)?;
+            let mut checked = self.checked.iter_mut();
+            if let Some(noted) = checked.find(|it| it.position == here.position) {
+                noted.problem = found;
+            }
         }
+        Ok(())
+    }
+}
+
+/// Says how a checkpoint differs from what was built up to its position.
+fn compare_checkpoint(
+    checkpoint: &Checkpoint,
+    built: &FjallView,
+) -> Result<Option<String>, DirectoryError> {
+    let (mut records, mut different) = (0_u64, 0_u64);
+    checkpoint.read::<DirectoryError>(&mut |_, rows, _| {
+        for row in rows {
+            let Row::Record(table, key, value) = row else { continue };
+            records += 1;
+            different += u64::from(built.get(table, &key)?.as_deref() != Some(&value[..]));
+        }
+        Ok(())
     })?;
-    outcome?;
-    Ok(Built { view, open })
+    let mut expected = 0_u64;
+    each(built, &mut |_, _, _| {
+        expected += 1;
+        Ok(())
+    })?;
+    let missing = expected.saturating_sub(records - different);
+    let what = format!(
+        "{different} of its {records} records are not what the log says, and {missing} that the \
+         log says are not among the others"
+    );
+    Ok((different + missing > 0).then_some(what))
+}
+
+/// The problem of a checkpoint that differs. All were whole before.
+fn other_records(checkpoint: &CheckedCheckpoint) -> Option<Problem> {
+    let cost = "a view that is built of it is wrong: remove it while the view can be read";
+    let (file, what) = (checkpoint.file(), checkpoint.problem.clone()?);
+    let problem = Problem::of(ProblemKind::Damaged, &file, what, cost);
+    Some(Problem { position: Some(checkpoint.position), ..problem })
 }
 
 /// Compares in both directions. Returns how many records differ.

@@ -14,21 +14,24 @@ use crate::{Position, StoreError};
 /// What stands in the way of a start that reads what cannot be read.
 const START_REFUSED: &str = "the server does not start";
 
-/// Reads the log.
+/// Reads the log. `of_checkpoints` are the marks of what a view would be built of. Returns those
+/// of them too that stand at another entry than the log has there.
 pub(super) fn read(
     dir: &Path,
     needs: &Needs,
     of_view: Option<LogId>,
+    of_checkpoints: &[Mark],
     problems: &mut Vec<Problem>,
-) -> Result<CheckedLog, DirectoryError> {
+) -> Result<(CheckedLog, Vec<Position>), DirectoryError> {
     let path = dir.join(LOG);
     if !path.is_dir() {
         let cost = "the server does not start; restore a backup";
         problems.push(Problem::of(ProblemKind::Lost, LOG, "it is missing", cost));
-        return Ok(figures(&Inspection::default()));
+        return Ok((figures(&Inspection::default()), Vec::new()));
     }
     let stopped = StoppedLog::open(&path).map_err(StoreError::from)?;
-    let mut bodies = Bodies { applied: needs.applied, ..Bodies::default() };
+    let marks = needs.applied.into_iter().chain(of_checkpoints.iter().copied());
+    let mut bodies = Bodies { marks: marks.collect(), ..Bodies::default() };
     let mut visit = |entry: &Entry, file: &str, offset| bodies.visit(entry, file, offset);
     let found = stopped.inspect(&mut visit).map_err(StoreError::from)?;
     if let Some(newer) = found.gaps.iter().find(|gap| matches!(gap.error, LogError::Newer { .. })) {
@@ -40,8 +43,11 @@ pub(super) fn read(
     let last = found.last.max(needs.applied.map_or(Position::START, |mark| mark.position));
     problems.extend(found.gaps.iter().map(|gap| problem(gap, &found, needs, last)));
     problems.extend(bodies.problems);
-    witness(&found, needs, of_view, bodies.other_history, problems);
-    Ok(figures(&found))
+    let other = |mark: &Mark| bodies.other_history.contains(mark);
+    let of_view_is_other = needs.applied.filter(other).map(|mark| mark.position);
+    witness(&found, needs, of_view, of_view_is_other, problems);
+    let of_checkpoints = of_checkpoints.iter().filter(|mark| other(mark));
+    Ok((figures(&found), of_checkpoints.map(|mark| mark.position).collect()))
 }
 
 const fn figures(found: &Inspection) -> CheckedLog {
@@ -125,24 +131,25 @@ fn witness(
 #[derive(Default)]
 struct Bodies {
     joiner: Joiner,
-    applied: Option<Mark>,
-    /// The position at which the view was made of another entry.
-    other_history: Option<Position>,
+    /// What the view and the checkpoints stand at.
+    marks: Vec<Mark>,
+    /// Those at which the log has another entry.
+    other_history: Vec<Mark>,
     problems: Vec<Problem>,
     newer: Option<StoreError>,
 }
 
 impl Bodies {
     fn visit(&mut self, entry: &Entry, file: &str, offset: u64) {
-        if let Some(mark) = self.applied {
-            let at = entry.header.position;
+        let at = entry.header.position;
+        for mark in &self.marks {
             let hash = match () {
                 () if at == mark.position => Some(entry.hash()),
                 () if at == mark.position.next() => Some(entry.header.prev),
                 () => None,
             };
             if hash.is_some_and(|hash| hash != mark.hash) {
-                self.other_history = Some(mark.position);
+                self.other_history.push(*mark);
             }
         }
         let decoded = match self.joiner.push(entry) {

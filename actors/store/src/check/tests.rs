@@ -1,5 +1,7 @@
 //! A directory is checked that is whole, and one with each kind of damage.
 
+mod checkpoints;
+
 use std::path::PathBuf;
 
 use postrider_log::{LogId, Mark};

@@ -7,7 +7,7 @@ use postrider_log::{FileLog, FileOptions, Start};
 use tempfile::TempDir;
 
 use super::*;
-use crate::archive::write_archive;
+use crate::archive::{ArchiveWriter, write_archive};
 use crate::{Change, Group, Log as _, LogStore, MemoryView, Store, Table, Writes};
 
 thread_local! {
@@ -38,6 +38,31 @@ pub(crate) fn write_of(store: &LogStore, out: &mut dyn Write) -> Result<(), Chec
     let states = [("acme".parse().unwrap(), b"hot".to_vec())];
     let written = write_archive(&*view, &states, &header, out);
     written.map(drop).map_err(|error| CheckpointError::Source(error.to_string()))
+}
+
+/// Writes a checkpoint anew, whole, with something else in it.
+pub(crate) fn rewrite(checkpoint: &Checkpoint, change: impl Fn(&mut ArchiveHeader, &mut Vec<Row>)) {
+    let mut header = checkpoint.header().unwrap();
+    let mut all = Vec::new();
+    checkpoint
+        .read::<CheckpointError>(&mut |_, rows, _| {
+            all.extend(rows);
+            Ok(())
+        })
+        .unwrap();
+    change(&mut header, &mut all);
+    let mut out = Vec::new();
+    let mut writer = ArchiveWriter::new(&mut out, &header).unwrap();
+    for row in &all {
+        match row {
+            Row::Record(table, key, value) => writer.record(*table, key, value).unwrap(),
+            Row::State(workspace, state) => {
+                writer.state(std::str::from_utf8(workspace).unwrap(), state).unwrap();
+            }
+        }
+    }
+    writer.finish().unwrap();
+    fs::write(&checkpoint.path, out).unwrap();
 }
 
 /// A log in small files, and checkpoints beside it.

@@ -17,7 +17,6 @@ use postrider_log::{
 };
 
 use super::{CHECKPOINTS, DirectoryError, DirectoryOptions, LOG, SNAPSHOTS, VIEW, failed};
-use crate::archive::Row;
 use crate::checkpoints::{Checkpoint, CheckpointDir, CheckpointError};
 use crate::fjall::FjallView;
 use crate::log_store::LogStore;
@@ -25,7 +24,7 @@ use crate::log_store::open::apply;
 use crate::rebuilding::{Progress, Rebuilding};
 use crate::view::MarkedView;
 use crate::whole_file::sync_dir;
-use crate::{Change, Direction, FjallOptions, Position, StoreError, Table, View, snapshot};
+use crate::{Direction, FjallOptions, Position, StoreError, Table, View, snapshot};
 
 /// Where a view is built.
 const BUILT: &str = "view.rebuild";
@@ -262,16 +261,7 @@ fn load(
 ) -> Result<Mark, DirectoryError> {
     let at = checkpoint.must_lead_to(log)?;
     told.begin(checkpoint.bytes + log.bytes_after(at.position).map_err(StoreError::from)?);
-    checkpoint.read::<DirectoryError>(&mut |header, rows, read| {
-        let records = rows.into_iter().filter_map(|row| match row {
-            Row::Record(table, key, value) => Some(Change::put(table, key, value)),
-            Row::State(..) => None,
-        });
-        view.apply(&header.at, &records.collect::<Vec<_>>())?;
-        told.reach(read);
-        Ok(())
-    })?;
-    Ok(at)
+    checkpoint.load_into(view, &mut |read| told.reach(read))
 }
 
 /// Gives the view that was built its name.

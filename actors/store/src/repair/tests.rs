@@ -1,5 +1,7 @@
 //! Damaged directories are repaired, and what is kept is all of it up to a position.
 
+mod checkpoints;
+
 use std::path::PathBuf;
 
 use proptest::prelude::*;
@@ -80,7 +82,11 @@ impl Data {
     }
 
     fn repair(&self, plan: &Plan) -> Repaired {
-        let repaired = carry_out(self.path(), plan, [9; 16], &fold).unwrap();
+        self.repair_folding(plan, &fold)
+    }
+
+    fn repair_folding(&self, plan: &Plan, fold: Fold<'_>) -> Repaired {
+        let repaired = carry_out(self.path(), plan, [9; 16], fold).unwrap();
         assert_eq!(repaired, Repaired { last: plan.last, log: LogId([9; 16]) });
         repaired
     }

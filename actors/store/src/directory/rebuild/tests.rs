@@ -9,7 +9,7 @@ use super::super::{open_telling, rebuild_if_unreadable};
 use super::*;
 use crate::checkpoints::tests::write_of;
 use crate::view::Records;
-use crate::{Group, Log as _, Store, Writes};
+use crate::{Change, Group, Log as _, Store, Writes};
 
 fn options() -> DirectoryOptions {
     DirectoryOptions {
