@@ -35,7 +35,6 @@ pub(crate) mod clock_offset;
 mod disk;
 mod health;
 pub(crate) mod hold;
-pub(crate) mod hot_states;
 pub(crate) mod key_check;
 mod opened;
 mod opening;

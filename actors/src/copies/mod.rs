@@ -2,9 +2,11 @@
 
 mod restore;
 mod source;
+mod space;
 
 pub use postrider_store::copies::{
     BackupDir, CopyError, Import, Written, read_archive, write_file,
 };
 pub use restore::{Made, Target, import_archive, restore_backup};
 pub use source::DataSource;
+pub use space::check_space;

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use postrider_domain::MasterKeys;
 use postrider_runtime::random;
-use postrider_store::copies::{CopyError, Import, Loaded, RestorePlan, frame_of};
+use postrider_store::copies::{CopyError, Import, Loaded, RestorePlan, archive_bytes, frame_of};
 use postrider_store::{ArchiveCounts, LoadedSnapshot, LogId, Mark, Position, rebase};
-use postrider_workspace::snapshots::Rebases;
+use postrider_workspace::snapshots::{self, Rebases, States};
 
-use crate::engine::{StartError, hot_states, key_check};
+use super::space::check_space;
+use crate::engine::{StartError, key_check};
 
 /// Where a copy becomes data.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +40,7 @@ pub struct Made {
 /// # Errors
 /// [`CopyError`]; nothing is made then.
 pub fn import_archive(archive: &Path, target: Target<'_>) -> Result<Made, CopyError> {
+    check_room(archive_bytes(archive)?, &target)?;
     let import = Import::begin(target.dir)?;
     let Loaded { header, counts, states, .. } = import.load(archive)?;
     finish(import, header.at, counts, states, target)
@@ -54,6 +56,7 @@ pub fn restore_backup(
     target: Target<'_>,
 ) -> Result<Made, CopyError> {
     let plan = RestorePlan::new(from, position)?;
+    check_room(plan.bytes(), &target)?;
     let import = Import::begin(target.dir)?;
     let Loaded { header, written, states, .. } = import.load(&plan.archive())?;
     plan.check_archive(&header, &written)?;
@@ -62,7 +65,7 @@ pub fn restore_backup(
         LoadedSnapshot { position: header.at.position, entries: states, warnings: Vec::new() };
     // Those of the whole time, which the records have by now.
     let rebases = Rebases::from(rebase::all(import.view()?)?);
-    let (_, states) = hot_states::fold::<CopyError>(&base, rebases, &|visit| {
+    let folded = snapshots::fold::<CopyError>(&base, rebases, &|visit| {
         plan.commits(header.at, &mut |commit| {
             frame_of(&commit)?.iter().for_each(&mut *visit);
             Ok(())
@@ -70,14 +73,19 @@ pub fn restore_backup(
         Ok(at.position)
     })?;
     let counts = import.counts()?;
-    finish(import, at, counts, states, target)
+    finish(import, at, counts, folded.encode(), target)
+}
+
+/// Fails unless there is room for so many bytes of copies and for the log's first file.
+fn check_room(bytes: u64, target: &Target<'_>) -> Result<(), CopyError> {
+    check_space(target.dir, bytes.saturating_add(target.segment_bytes))
 }
 
 fn finish(
     import: Import,
     at: Mark,
     counts: ArchiveCounts,
-    states: hot_states::States,
+    states: States,
     target: Target<'_>,
 ) -> Result<Made, CopyError> {
     if let Some(keys) = target.keys {

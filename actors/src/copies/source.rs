@@ -12,9 +12,8 @@ use postrider_store::{
     ArchiveCounts, CheckpointDir, Log as _, LogId, LogStore, Mark, Position, SnapshotDir,
     StoreError, Table, ViewSnapshot, directory, log, rebase, writer,
 };
-use postrider_workspace::snapshots::Rebases;
+use postrider_workspace::snapshots::{self, Rebases, States};
 
-use crate::engine::hot_states::{self, States};
 use crate::engine::key_check;
 
 /// Bytes of a row of an archive beside its key and its value.
@@ -164,7 +163,7 @@ impl DataSource {
         // Afterwards, so that it is not behind the snapshot.
         let view = self.store.snapshot()?;
         let at = view.mark().position;
-        let (_, states) = hot_states::fold::<StoreError>(&base, rebases, &|visit| {
+        let folded = snapshots::fold::<StoreError>(&base, rebases, &|visit| {
             log::replay(&*self.store, base.position, &mut |frame| {
                 if frame.number > at {
                     return ControlFlow::Break(());
@@ -174,7 +173,7 @@ impl DataSource {
             })?;
             Ok(at)
         })?;
-        Ok((view, states))
+        Ok((view, folded.encode()))
     }
 
     /// Writes what was committed after a position as a piece of the log. Returns where it ends.

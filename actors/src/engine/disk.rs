@@ -8,9 +8,7 @@ use postrider_store::directory::{self, DirectoryError, DirectoryOptions};
 use postrider_store::repair::{self, Plan, RepairError, Repaired};
 use postrider_store::snapshot::SnapshotDir;
 use postrider_store::{LogStore, Rebuilding, Store, Writes, log, rebase};
-use postrider_workspace::snapshots::Rebases;
-
-use super::hot_states;
+use postrider_workspace::snapshots::{self, Rebases};
 
 /// Opens the directory, and converts it if an earlier version wrote it.
 pub(super) fn open(
@@ -50,12 +48,13 @@ pub fn repair_directory(dir: &Path, plan: &Plan) -> Result<Repaired, RepairError
 fn fold(dir: &SnapshotDir, journal: &dyn Store) -> Result<(), DirectoryError> {
     let base = dir.load()?;
     let rebases = Rebases::from(rebase::all(journal)?);
-    let (position, states) = hot_states::fold(&base, rebases, &|visit| {
+    let folded = snapshots::fold(&base, rebases, &|visit| {
         log::replay(journal, base.position, &mut |frame| {
             visit(&frame);
             ControlFlow::Continue(())
         })
     })?;
-    dir.write(position, states.into_iter())?;
+    let position = folded.position;
+    dir.write(position, folded.encode().into_iter())?;
     Ok(())
 }

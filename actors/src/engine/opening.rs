@@ -1,6 +1,5 @@
 //! Opening what is durable: the store, the hot states, and what a start reads of the records.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use postrider_broadcast::recover;
@@ -143,14 +142,8 @@ pub(super) fn newest_replay(
 
 /// Replays the journal after a snapshot.
 pub(super) fn catch_up(store: &dyn Log, replay: &mut Replay) -> Result<(), StoreError> {
-    let mut frames = 0_u64;
     let from = replay.position;
-    let end = postrider_store::log::replay(store, from, &mut |frame| {
-        frames += 1;
-        replay.apply(&frame);
-        ControlFlow::Continue(())
-    })?;
-    replay.reach(end);
+    let frames = replay.catch_up(store)?;
     tracing::debug!(frames, from = from.0, "the journal was replayed");
     Ok(())
 }

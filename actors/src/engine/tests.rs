@@ -32,6 +32,7 @@ mod places;
 mod races;
 mod reads;
 mod rebase;
+mod rebuilds;
 mod redispatch;
 mod removal;
 mod scans;

@@ -1,4 +1,4 @@
-//! A store in memory that calls a hook before each commit, read or scan, for tests.
+//! A store that calls a hook before each commit, read or scan, for tests.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -19,25 +19,33 @@ pub trait Hook: std::fmt::Debug + Send + Sync + 'static {
 
     /// Called before each scan, with its table and range.
     fn before_scan(&self, _table: Table, _prefix: &[u8], _from: Option<&[u8]>) {}
+
+    /// Called before each reading of the journal.
+    fn before_replay(&self, _after: Position) {}
 }
 
-/// A [`MemoryStore`] with a hook.
+/// A store with a hook.
 #[derive(Debug, Clone, Default)]
-pub struct Hooked<H> {
+pub struct Hooked<H, S = MemoryStore> {
     /// The store that keeps the data.
-    pub inner: MemoryStore,
+    pub inner: S,
     /// The hook, which is called first.
     pub hook: H,
 }
 
-impl<H: Hook> Store for Hooked<H> {
+impl<H: Hook, S: Store> Store for Hooked<H, S> {
     fn commit(&self, group: Group<'_>) -> Result<Position, StoreError> {
         self.hook.before_commit();
         self.inner.commit(group)
     }
+
+    fn begin_epoch(&self) -> Result<(u64, Position), StoreError> {
+        self.hook.before_commit();
+        self.inner.begin_epoch()
+    }
 }
 
-impl<H: Hook> View for Hooked<H> {
+impl<H: Hook, S: Store> View for Hooked<H, S> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         self.hook.before_get(table, key);
         self.inner.get(table, key)
@@ -60,12 +68,13 @@ impl<H: Hook> View for Hooked<H> {
     }
 }
 
-impl<H: Hook> Log for Hooked<H> {
+impl<H: Hook, S: Store> Log for Hooked<H, S> {
     fn read(
         &self,
         after: Position,
         visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
     ) -> Result<Position, StoreError> {
+        self.hook.before_replay(after);
         self.inner.read(after, visit)
     }
 

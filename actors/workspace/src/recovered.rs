@@ -1,25 +1,24 @@
 //! What a workspace's hot state is rebuilt from.
 
+mod rebuilds;
+
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use postrider_domain::WorkspaceId;
-use postrider_store::{Log, Position, SnapshotDir};
+use postrider_store::{Log, SnapshotDir};
 
 use crate::core::hot::HotState;
-use crate::snapshots::{self, BaseError, Rebases};
+use crate::snapshots::Rebases;
+
+pub(crate) use rebuilds::RebuildError;
+use rebuilds::Rebuilds;
 
 /// The hot states that the start of the engine read from the journal, until their actors take
 /// them, and what a later rebuild starts from.
 pub struct Recovered {
-    pub(crate) states: parking_lot::Mutex<HashMap<WorkspaceId, HotState>>,
-    /// The log that follows them.
-    pub(crate) log: Arc<dyn Log>,
-    /// Where the newest snapshots are, for rebuilding one workspace.
-    pub(crate) snapshots: Option<Arc<SnapshotDir>>,
-    pub(crate) rebases: Rebases,
-    /// Held while one workspace is rebuilt.
-    pub(crate) rebuilding: parking_lot::Mutex<()>,
+    states: parking_lot::Mutex<HashMap<WorkspaceId, HotState>>,
+    rebuilds: Arc<Rebuilds>,
 }
 
 impl Recovered {
@@ -33,16 +32,13 @@ impl Recovered {
     ) -> Self {
         Self {
             states: parking_lot::Mutex::new(states),
-            log,
-            snapshots,
-            rebases,
-            rebuilding: parking_lot::Mutex::default(),
+            rebuilds: Arc::new(Rebuilds::new(log, snapshots, rebases)),
         }
     }
 
     /// The log that a rebuild reads.
     pub fn log(&self) -> &dyn Log {
-        self.log.as_ref()
+        self.rebuilds.log()
     }
 
     /// The workspaces that wait for their actors.
@@ -54,13 +50,9 @@ impl Recovered {
         self.states.lock().remove(id)
     }
 
-    /// The workspace's state in the newest good snapshot, and the position it stands at.
-    pub(crate) fn base(&self, id: &WorkspaceId) -> Result<(Position, HotState), BaseError> {
-        let Some(snapshots) = &self.snapshots else {
-            return Ok((Position::START, HotState::default()));
-        };
-        let (position, mut state) = snapshots::base_of(snapshots, id)?;
-        self.rebases.apply(position.previous(), position, &mut state);
-        Ok((position, state))
+    /// Rebuilds the state of one workspace, together with all others that are waited for. What it
+    /// has queued must be settled.
+    pub(crate) async fn rebuild(&self, id: &WorkspaceId) -> Result<HotState, RebuildError> {
+        Rebuilds::rebuild(&self.rebuilds, id).await
     }
 }

@@ -4,16 +4,23 @@
 //! asked for its state, so none stalls, and a defect in an actor's memory cannot get into a
 //! snapshot.
 
+mod fold;
+#[cfg(test)]
+mod tests;
+mod unreadable;
+
 use std::ops::ControlFlow;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use std::sync::Arc;
 
-use crate::core::hot::{HotState, StateDecodeError};
+use crate::core::hot::HotState;
 use postrider_domain::{Event, WorkspaceId};
 use postrider_store::snapshot::{LoadedSnapshot, SnapshotDir, SnapshotError};
-use postrider_store::{Frame, Log, Position, Rebase};
+use postrider_store::{Frame, Log, Position, Rebase, StoreError};
+
+pub use fold::{Folded, Frames, States, fold};
 
 /// Hot states as of a position of the journal.
 #[derive(Debug, Default)]
@@ -24,6 +31,8 @@ pub struct Replay {
     /// Workspaces whose events or snapshot cannot be read.
     damaged: HashMap<WorkspaceId, String>,
     rebases: Rebases,
+    /// Those that it is for; `None` for all.
+    only: Option<HashSet<WorkspaceId>>,
 }
 
 /// The rebases of the clock, which a replay comes past.
@@ -56,11 +65,40 @@ impl Replay {
         Self { rebases, ..Self::default() }
     }
 
+    /// Leaves all workspaces out but these.
+    pub(crate) fn only(mut self, of: HashSet<WorkspaceId>) -> Self {
+        self.only = Some(of);
+        self
+    }
+
+    fn is_for(&self, id: &WorkspaceId) -> bool {
+        self.only.as_ref().is_none_or(|of| of.contains(id))
+    }
+
+    /// Applies what a log has after it. Returns how many frames.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the log cannot be read, or what must follow is gone from it.
+    pub fn catch_up(&mut self, log: &dyn Log) -> Result<u64, StoreError> {
+        let (from, mut frames) = (self.position, 0);
+        let end = postrider_store::log::replay(log, from, &mut |frame| {
+            frames += 1;
+            self.apply(&frame);
+            ControlFlow::Continue(())
+        })?;
+        // Commits without a frame are read too: they need not be read again.
+        self.reach(end);
+        Ok(frames)
+    }
+
     /// Applies the next frame.
     pub fn apply(&mut self, frame: &Frame) {
         self.reach(frame.number.previous());
         for section in &frame.sections {
             let id = &section.workspace;
+            if !self.is_for(id) {
+                continue;
+            }
             if is_end(&section.events) {
                 self.states.remove(id);
                 self.damaged.remove(id);
@@ -94,11 +132,12 @@ impl Replay {
         (self.states, self.damaged.into_keys().collect())
     }
 
-    /// Forgets what every workspace would have forgotten by the latest moment in the journal.
-    fn settle(&mut self) {
-        let latest = self.states.values().map(HotState::now).max().unwrap_or_default();
-        self.states.values_mut().for_each(|state| state.forget_until(latest));
-        self.states.retain(|_, state| !state.is_empty());
+    /// The state of one, or why it cannot be read.
+    pub(crate) fn take(&mut self, id: &WorkspaceId) -> Result<HotState, String> {
+        match self.damaged.get(id) {
+            Some(damage) => Err(damage.clone()),
+            None => Ok(self.states.remove(id).unwrap_or_default()),
+        }
     }
 }
 
@@ -117,36 +156,32 @@ pub fn load(dir: &SnapshotDir, rebases: Rebases) -> Result<Replay, SnapshotError
 
 /// A replay that stands at a snapshot.
 pub fn replay_of(loaded: &LoadedSnapshot, rebases: Rebases) -> Replay {
+    begin(loaded, Replay::from_start(rebases))
+}
+
+/// The same, for some workspaces only.
+pub(crate) fn replay_of_some(
+    loaded: &LoadedSnapshot,
+    rebases: Rebases,
+    of: HashSet<WorkspaceId>,
+) -> Replay {
+    begin(loaded, Replay::from_start(rebases).only(of))
+}
+
+fn begin(loaded: &LoadedSnapshot, mut replay: Replay) -> Replay {
     // A snapshot may have been taken right before the clock was rebased.
-    let before = loaded.position.previous();
-    let mut replay = Replay { position: before, ..Replay::from_start(rebases) };
+    replay.position = loaded.position.previous();
     for (id, bytes) in &loaded.entries {
-        match HotState::decode(bytes) {
+        if !replay.is_for(id) {
+            continue;
+        }
+        match unreadable::state_of(bytes, replay.position, &replay.rebases) {
             Ok(state) => drop(replay.states.insert(id.clone(), state)),
-            Err(error) => drop(replay.damaged.insert(id.clone(), format!("its snapshot: {error}"))),
+            Err(damage) => drop(replay.damaged.insert(id.clone(), damage)),
         }
     }
     replay.reach(loaded.position);
     replay
-}
-
-/// Why a workspace's part of a snapshot cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum BaseError {
-    /// The snapshots cannot be read now.
-    #[error(transparent)]
-    Snapshot(#[from] SnapshotError),
-    /// Its part cannot be read, now or ever.
-    #[error("its snapshot: {0}")]
-    Damaged(#[from] StateDecodeError),
-}
-
-/// One workspace in the newest good snapshot.
-pub fn base_of(dir: &SnapshotDir, id: &WorkspaceId) -> Result<(Position, HotState), BaseError> {
-    let loaded = dir.load()?;
-    let own = loaded.entries.iter().find(|(of, _)| of == id);
-    let state = own.map(|(_, bytes)| HotState::decode(bytes)).transpose()?;
-    Ok((loaded.position, state.unwrap_or_default()))
 }
 
 /// A snapshot: where it stands, and how large it is.
@@ -164,27 +199,19 @@ pub(crate) fn take(
     log: &dyn Log,
     rebases: Rebases,
 ) -> Result<Taken, Box<dyn std::error::Error + Send + Sync>> {
-    let mut replay = load(dir, rebases)?;
-    let end = postrider_store::log::replay(log, replay.position, &mut |frame| {
-        replay.apply(&frame);
-        ControlFlow::Continue(())
+    let base = dir.load()?;
+    let mut folded = fold::<StoreError>(&base, rebases, &|visit| {
+        postrider_store::log::replay(log, base.position, &mut |frame| {
+            visit(&frame);
+            ControlFlow::Continue(())
+        })
     })?;
-    // Commits without a frame are read too: they need not be read again.
-    replay.reach(end);
-    if let Some((id, damage)) = replay.damaged.iter().next() {
-        // Its journal is all there is of it: it must not be trimmed.
-        return Err(format!("workspace {id} cannot be read: {damage}").into());
-    }
-    replay.settle();
-    let position = replay.position;
-    let mut bytes = 0;
-    let entries = replay.states.into_iter().map(|(id, state)| {
-        let mut entry = Vec::new();
-        state.encode_into(&mut entry);
-        bytes += entry.len() as u64;
-        (id, entry)
-    });
-    let trim_through = dir.write(position, entries)?;
+    drop(base);
+    folded.settle();
+    let position = folded.position;
+    let entries = folded.encode();
+    let bytes = entries.iter().map(|(_, entry)| entry.len() as u64).sum();
+    let trim_through = dir.write(position, entries.into_iter())?;
     log.trim(trim_through)?;
     tracing::info!(position = position.0, bytes, "a snapshot was taken");
     Ok(Taken { position, bytes })

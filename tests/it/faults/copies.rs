@@ -20,7 +20,7 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 /// Runs a command that must succeed, and reads its report.
-fn done(arguments: &[&str]) -> Value {
+pub(super) fn done(arguments: &[&str]) -> Value {
     let output = run(&[arguments, &["--json"]].concat());
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {output:?}");
@@ -29,7 +29,7 @@ fn done(arguments: &[&str]) -> Value {
 }
 
 /// Runs a command that must be refused with a code, in both forms. Returns the message.
-fn refused(arguments: &[&str], code: &str) -> String {
+pub(super) fn refused(arguments: &[&str], code: &str) -> String {
     let message = refused_as_json(arguments, code);
     let output = run(arguments);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{output:?}");
@@ -46,24 +46,24 @@ fn refused_as_json(arguments: &[&str], code: &str) -> String {
     answer["message"].as_str().unwrap().to_owned()
 }
 
-fn text(path: &Path) -> &str {
+pub(super) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
 /// Directories and files below one that goes with the test.
-struct Place(tempfile::TempDir);
+pub(super) struct Place(tempfile::TempDir);
 
 impl Place {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub(super) fn at(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
     /// A directory with the keys of another one.
-    fn with_keys_of(&self, name: &str, other: &Path) -> PathBuf {
+    pub(super) fn with_keys_of(&self, name: &str, other: &Path) -> PathBuf {
         let dir = self.at(name);
         std::fs::create_dir(&dir).unwrap();
         for key in ["master.key", "admin.token", "demo.key"] {

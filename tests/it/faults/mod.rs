@@ -24,6 +24,7 @@ mod mails;
 mod messages;
 mod modes;
 mod power;
+mod refusals;
 mod repair;
 mod stop;
 mod strangers;

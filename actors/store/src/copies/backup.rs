@@ -231,6 +231,10 @@ impl RestorePlan {
     /// # Errors
     /// [`CopyError::NoSuchPosition`], and others of [`CopyError`].
     pub fn new(dir: &Path, position: Option<Position>) -> Result<Self, CopyError> {
+        if dir.is_file() {
+            let what = format!("{} is a file: `postrider import` takes an archive", dir.display());
+            return Err(CopyError::Io(what));
+        }
         let none = || CopyError::Io(format!("{} has no {MANIFEST}", dir.display()));
         let manifest = Manifest::read(dir)?.ok_or_else(none)?;
         let end = manifest.end().ok_or_else(none)?.position;
@@ -252,6 +256,12 @@ impl RestorePlan {
         }
         let log = manifest.log_id();
         Ok(Self { dir: dir.to_owned(), log, archive, pieces, through })
+    }
+
+    /// The bytes of the files that it reads.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|part| part.bytes).fold(self.archive.bytes, u64::saturating_add)
     }
 
     /// The archive that it begins with.

@@ -34,6 +34,20 @@ pub struct Import {
     view: Option<FjallView>,
 }
 
+/// The length of an archive's file.
+///
+/// # Errors
+/// [`CopyError::Io`]: it cannot be read, or is no file.
+pub fn archive_bytes(path: &Path) -> Result<u64, CopyError> {
+    let found = fs::metadata(path).map_err(|error| CopyError::io(path, &error))?;
+    if found.is_dir() {
+        let path = path.display();
+        let what = format!("{path} is a directory: `postrider restore` takes a backup");
+        return Err(CopyError::Io(what));
+    }
+    Ok(found.len())
+}
+
 /// Reads a whole archive in a file and checks it.
 ///
 /// # Errors

@@ -12,4 +12,4 @@ mod tests;
 pub use backup::{BackupDir, RestorePlan};
 pub use error::CopyError;
 pub use hashing::{Written, write_file};
-pub use import::{Import, Loaded, frame_of, read_archive};
+pub use import::{Import, Loaded, archive_bytes, frame_of, read_archive};

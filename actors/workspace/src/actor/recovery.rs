@@ -1,10 +1,8 @@
 //! Rebuilding a workspace from what is durable.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::services::Services;
-use crate::snapshots::{self, BaseError};
 use postrider_domain::WorkspaceId;
 use postrider_runtime::supervise::Damaged;
 use postrider_store::StoreError;
@@ -17,6 +15,7 @@ use crate::core::records::WorkspaceRecords;
 use crate::core::settings::Rules;
 use crate::mailbox::slot::Slot;
 use crate::otp;
+use crate::recovered::RebuildError;
 use crate::templates;
 use postrider_store::view::event_log::{self, End};
 
@@ -44,15 +43,21 @@ pub async fn load(
     shared.writer.barrier().await.map_err(|error| {
         StoreError::Failed(format!("the writer did not settle what was queued: {error}"))
     })?;
+    let in_journal = slot.enter();
+    let hot = match shared.recovered.take(&slot.id) {
+        Some(hot) => hot,
+        None if in_journal => shared.recovered.rebuild(&slot.id).await?,
+        None => HotState::default(),
+    };
     let (shared, slot) = (Arc::clone(shared), Arc::clone(slot));
-    let read = tokio::task::spawn_blocking(move || read(&shared, &slot.id, slot.enter()));
+    let read = tokio::task::spawn_blocking(move || read(&shared, &slot.id, hot));
     read.await.map_err(|_| LoadError::Interrupted)?
 }
 
 fn read(
     shared: &Services,
     id: &WorkspaceId,
-    in_journal: bool,
+    hot: HotState,
 ) -> Result<(Core, WorkspaceRecords, End), LoadError> {
     let store = shared.store.as_ref();
     let records = records::load(store, id)
@@ -60,11 +65,6 @@ fn read(
             found.ok_or_else(|| StoreError::Damaged(format!("workspace {id} has no profile")))
         })
         .map_err(park_if_damaged)?;
-    let hot = match shared.recovered.take(id) {
-        Some(hot) => hot,
-        None if in_journal => replay_one(shared, id)?,
-        None => HotState::default(),
-    };
     let rules = Rules {
         limits: shared.limits.with(records.profile.limits),
         prices: shared.prices,
@@ -105,11 +105,12 @@ fn read(
     Ok((core, records, log_end))
 }
 
-impl From<BaseError> for LoadError {
-    fn from(error: BaseError) -> Self {
+impl From<RebuildError> for LoadError {
+    fn from(error: RebuildError) -> Self {
         match error {
-            BaseError::Snapshot(error) => Self::Store(StoreError::Failed(error.to_string())),
-            error @ BaseError::Damaged(_) => Self::Damaged(Damaged(error.to_string())),
+            RebuildError::Store(error) => park_if_damaged(error),
+            RebuildError::Damaged(what) => Self::Damaged(Damaged(what)),
+            RebuildError::Interrupted => Self::Interrupted,
         }
     }
 }
@@ -118,35 +119,5 @@ fn park_if_damaged(error: StoreError) -> LoadError {
     match error {
         StoreError::Damaged(what) => LoadError::Damaged(Damaged(what)),
         error => LoadError::Store(error),
-    }
-}
-
-/// Replays the journal, from the newest snapshot on, for one workspace.
-fn replay_one(shared: &Services, id: &WorkspaceId) -> Result<HotState, LoadError> {
-    // One at a time: each holds a whole snapshot in memory for a moment.
-    let _one_at_a_time = shared.recovered.rebuilding.lock();
-    let (mut position, mut hot) = shared.recovered.base(id)?;
-    let rebases = &shared.recovered.rebases;
-    let mut damage = None;
-    let replayed =
-        postrider_store::log::replay(shared.recovered.log.as_ref(), position, &mut |frame| {
-            rebases.apply(position, frame.number.previous(), &mut hot);
-            let mut own = frame.sections.iter().filter(|section| section.workspace == *id);
-            if own.clone().any(|section| snapshots::is_end(&section.events)) {
-                (hot, damage) = (HotState::default(), None);
-            } else if damage.is_none()
-                && let Err(error) = own.try_for_each(|section| hot.replay(&section.events))
-            {
-                damage = Some(Damaged(format!("frame {}: {error}", frame.number.0)));
-            }
-            rebases.apply(frame.number.previous(), frame.number, &mut hot);
-            position = frame.number;
-            ControlFlow::Continue(())
-        });
-    let end = replayed.map_err(park_if_damaged)?;
-    rebases.apply(position, end, &mut hot);
-    match damage {
-        Some(damaged) => Err(damaged.into()),
-        None => Ok(hot),
     }
 }

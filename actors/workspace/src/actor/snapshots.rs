@@ -53,7 +53,7 @@ pub struct Schedule {
     /// The last snapshot: the journal must outgrow it before the next one.
     last: Taken,
     /// Beats to pass over after the next failure. An attempt reads all there is, so one that
-    /// fails, as it does while a workspace is damaged, is not repeated at every beat.
+    /// fails, as it does on a full disk, is not repeated at every beat.
     patience: u32,
     passed_over: u32,
 }

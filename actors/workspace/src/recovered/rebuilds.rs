@@ -1,0 +1,142 @@
+//! Rebuilds of hot states: one pass over snapshot and journal is for all workspaces that wait.
+//!
+//! A failed commit has many workspaces rebuilt at once. The first that asks starts a thread, which
+//! makes passes as long as somebody waits. Who asks during a pass waits for the next one, for the
+//! pass may have gone by what it needs. No thread of a pool waits meanwhile.
+
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+use parking_lot::Mutex;
+use postrider_domain::WorkspaceId;
+use postrider_store::{Log, SnapshotDir, StoreError};
+use tokio::sync::oneshot;
+
+use crate::core::hot::HotState;
+use crate::snapshots::{self, Rebases, Replay};
+
+/// Why a hot state could not be rebuilt.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum RebuildError {
+    /// Log or snapshots cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What they have of this workspace cannot be read, now or ever.
+    #[error("{0}")]
+    Damaged(String),
+    /// The pass ended before its end.
+    #[error("the rebuild stopped half-way")]
+    Interrupted,
+}
+
+type Answer = oneshot::Sender<Result<HotState, RebuildError>>;
+
+/// What rebuilds read, and who waits for one.
+pub(super) struct Rebuilds {
+    log: Arc<dyn Log>,
+    snapshots: Option<Arc<SnapshotDir>>,
+    rebases: Rebases,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    all: Vec<(WorkspaceId, Answer)>,
+    is_running: bool,
+}
+
+impl Rebuilds {
+    pub(super) fn new(
+        log: Arc<dyn Log>,
+        snapshots: Option<Arc<SnapshotDir>>,
+        rebases: Rebases,
+    ) -> Self {
+        Self { log, snapshots, rebases, waiting: Mutex::default() }
+    }
+
+    pub(super) fn log(&self) -> &dyn Log {
+        self.log.as_ref()
+    }
+
+    /// Waits for the next pass.
+    pub(super) async fn rebuild(
+        this: &Arc<Self>,
+        id: &WorkspaceId,
+    ) -> Result<HotState, RebuildError> {
+        let (answer, rebuilt) = oneshot::channel();
+        let begins = {
+            let mut waiting = this.waiting.lock();
+            waiting.all.push((id.clone(), answer));
+            !std::mem::replace(&mut waiting.is_running, true)
+        };
+        if begins {
+            let running = Running { rebuilds: Arc::clone(this), has_ended: false };
+            let thread = std::thread::Builder::new().name("rebuild".to_owned());
+            let started = thread.spawn(move || running.run());
+            started
+                .map_err(|error| StoreError::Failed(format!("no thread to rebuild: {error}")))?;
+        }
+        rebuilt.await.unwrap_or(Err(RebuildError::Interrupted))
+    }
+
+    /// Those who wait for the next pass; `None` at the end, which another one may follow.
+    fn next(&self) -> Option<Vec<(WorkspaceId, Answer)>> {
+        let mut waiting = self.waiting.lock();
+        if waiting.all.is_empty() {
+            waiting.is_running = false;
+            return None;
+        }
+        Some(std::mem::take(&mut waiting.all))
+    }
+
+    /// Reads snapshot and journal once, for these workspaces.
+    fn pass(&self, of: HashSet<WorkspaceId>) -> Result<Replay, StoreError> {
+        let rebases = self.rebases.clone();
+        let mut replay = match &self.snapshots {
+            None => Replay::from_start(rebases).only(of),
+            Some(dir) => {
+                let loaded = dir.load();
+                let loaded = loaded.map_err(|error| StoreError::Failed(error.to_string()))?;
+                snapshots::replay_of_some(&loaded, rebases, of)
+            }
+        };
+        replay.catch_up(self.log())?;
+        Ok(replay)
+    }
+}
+
+/// The thread's part. An end before the last pass, or that it did not begin, has everybody who
+/// waits ask again.
+struct Running {
+    rebuilds: Arc<Rebuilds>,
+    has_ended: bool,
+}
+
+impl Running {
+    fn run(mut self) {
+        while let Some(waiting) = self.rebuilds.next() {
+            let ids = waiting.iter().map(|(id, _)| id.clone()).collect();
+            match self.rebuilds.pass(ids) {
+                Ok(mut replay) => waiting.into_iter().for_each(|(id, answer)| {
+                    let state = replay.take(&id).map_err(RebuildError::Damaged);
+                    // Who waited may have been stopped.
+                    drop(answer.send(state));
+                }),
+                Err(error) => waiting.into_iter().for_each(|(_, answer)| {
+                    drop(answer.send(Err(error.clone().into())));
+                }),
+            }
+        }
+        self.has_ended = true;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            let mut waiting = self.rebuilds.waiting.lock();
+            waiting.is_running = false;
+            waiting.all.clear();
+        }
+    }
+}
