@@ -50,6 +50,7 @@ pub use log::{Figures, Frame, Group, Log, Position, Section};
 pub use log_store::timing::{Step, Timing};
 pub use log_store::{LogStore, Writes};
 pub use memory::{MemoryStore, MemoryView};
+pub use postrider_log;
 pub use postrider_log::{Commit, EntryHash, LogError, LogId, Mark, PieceError};
 pub use rebase::Rebase;
 pub use rebuilding::{Progress, Rebuilding};

@@ -36,7 +36,7 @@ use crate::{Error, Result, setup};
 pub(crate) const GROUP: Group =
     Group { rows: &["otp_p99_beside_broadcast", "otp_answer_p99_beside_broadcast"], run };
 
-const BUDGET_AND_GOAL: (f64, f64) = (3.0, 1.5);
+const BUDGET_AND_GOAL: (f64, f64) = (1.2, 1.05);
 /// Messages in a second of the number.
 const RATE: u32 = 80;
 /// What the channel takes for each.

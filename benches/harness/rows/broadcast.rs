@@ -24,7 +24,7 @@ use crate::{Result, setup};
 pub(crate) const GROUP: Group = Group { rows: &["broadcast_fan_out"], run };
 
 /// Messages per second and core.
-const BUDGET_AND_GOAL: (f64, f64) = (500_000.0, 2_000_000.0);
+const BUDGET_AND_GOAL: (f64, f64) = (600_000.0, 1_500_000.0);
 /// How often it is looked whether a broadcast is over.
 const LOOK: Duration = Duration::from_millis(20);
 

@@ -4,7 +4,7 @@
 //! provider sends them when it is busy. Its reference is the messages sent through that channel.
 //!
 //! The provider reports three times on a message: sent, delivered, read. So a server that sends as
-//! fast as it can is called back three times as often, and the budget is that ratio. Each round
+//! fast as it can is called back three times as often: that ratio is the goal. Each round
 //! sends messages as `cloud_api_send` does, through the server's own engine, and then has all of
 //! them reported on: first every `sent`, then every `delivered`, then every `read`. A report is
 //! answered when what it changes is durable.
@@ -36,7 +36,7 @@ pub(crate) const GROUP: Group =
     Group { rows: &["callback_intake", "callback_intake_batched"], run };
 
 /// Statuses for each message.
-const BUDGET_AND_GOAL: (f64, f64) = (3.0, 3.0);
+const BUDGET_AND_GOAL: (f64, f64) = (2.0, 3.0);
 const STATUSES: [&str; 3] = ["sent", "delivered", "read"];
 /// Statuses in one callback of each row.
 const STATUSES_IN_ONE: [usize; 2] = [1, 50];

@@ -34,7 +34,7 @@ pub(crate) const SEND: Group = Group { rows: &["cloud_api_send"], run: run_send 
 pub(crate) const BROADCAST: Group =
     Group { rows: &["broadcast_through_cloud_api"], run: run_broadcast };
 
-const BUDGET_AND_GOAL: (f64, f64) = (0.5, 0.8);
+const BUDGET_AND_GOAL: (f64, f64) = (0.55, 0.75);
 /// Callers of single messages, and requests that the reference has under way.
 pub(super) const CONCURRENT: usize = 1024;
 /// Messages per second that the first round expects.

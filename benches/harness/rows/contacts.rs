@@ -44,8 +44,9 @@ pub(crate) const GROUP: Group = Group {
 };
 
 /// Milliseconds that a first page may take, and a search: a few, and tens.
-const PAGE_BUDGET_AND_GOAL: (f64, f64) = (10.0, 5.0);
-const SEARCH_BUDGET_AND_GOAL: (f64, f64) = (100.0, 50.0);
+const PAGE_BUDGET_AND_GOAL: (f64, f64) = (3.0, 1.0);
+const FEW_BUDGET_AND_GOAL: (f64, f64) = (30.0, 10.0);
+const MANY_BUDGET_AND_GOAL: (f64, f64) = (100.0, 50.0);
 /// Contacts of a batch.
 const BATCH: usize = 1000;
 /// Batches under way at once.
@@ -103,8 +104,8 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
         Row::of_value(create, unit, rate, None),
         reading(page_1, "the first page", first, Some(PAGE_BUDGET_AND_GOAL)),
         reading(page_10000, &format!("page {page}"), deep, None),
-        reading(search_few, "a search that finds one", few, Some(SEARCH_BUDGET_AND_GOAL)),
-        reading(search_many, "a search that finds all", many, Some(SEARCH_BUDGET_AND_GOAL)),
+        reading(search_few, "a search that finds one", few, Some(FEW_BUDGET_AND_GOAL)),
+        reading(search_many, "a search that finds all", many, Some(MANY_BUDGET_AND_GOAL)),
         Row::of_value(
             memory,
             format!("bytes allocated per contact, after a restart and a search, at {contacts}"),

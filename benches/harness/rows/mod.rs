@@ -15,6 +15,7 @@ mod durable;
 mod echo;
 mod forget_keys;
 mod in_process;
+mod log;
 mod otp_http;
 mod overload;
 mod pending;
@@ -41,7 +42,9 @@ pub(crate) const GROUPS: &[Group] = &[
     traced::GROUP,
     otp_http::MESSAGE,
     in_process::GROUP,
+    log::APPEND,
     store_commit::GROUP,
+    log::REBUILD,
     pending::GROUP,
     broadcast::GROUP,
     served::GROUP,

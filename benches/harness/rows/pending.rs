@@ -34,8 +34,8 @@ pub(crate) const GROUP: Group = Group {
     run,
 };
 
-const MEMORY_BUDGET_AND_GOAL: (f64, f64) = (160.0, 80.0);
-const RESTART_BUDGET_AND_GOAL: (f64, f64) = (5.0, 1.0);
+const MEMORY_BUDGET_AND_GOAL: (f64, f64) = (130.0, 80.0);
+const RESTART_BUDGET_AND_GOAL: (f64, f64) = (1.0, 0.5);
 /// Messages that the sandbox keeps: its memory is not what is measured.
 const KEPT: usize = 1000;
 /// Concurrent callers while the directory is made.

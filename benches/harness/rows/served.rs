@@ -43,7 +43,7 @@ pub(crate) const GROUP: Group = Group {
     run,
 };
 
-const MEMORY_BUDGET_AND_GOAL: (f64, f64) = (64.0, 24.0);
+const MEMORY_BUDGET_AND_GOAL: (f64, f64) = (36.0, 24.0);
 /// How often the memory is looked at.
 const SAMPLE: Duration = Duration::from_millis(1);
 /// How often it is asked how far a broadcast is.

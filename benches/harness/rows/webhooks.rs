@@ -34,7 +34,7 @@ pub(crate) const BESIDE_HANGING: Group =
 pub(crate) const PUBLISH_TO_ARRIVAL: Group =
     Group { rows: &["webhook_publish_to_arrival"], run: run_publish_to_arrival };
 
-const DELIVERY_BUDGET_AND_GOAL: (f64, f64) = (0.5, 0.8);
+const DELIVERY_BUDGET_AND_GOAL: (f64, f64) = (0.55, 0.75);
 const BESIDE_BUDGET_AND_GOAL: (f64, f64) = (1.1, 1.05);
 /// Most requests that one endpoint has under way.
 const CONCURRENT: usize = 64;
