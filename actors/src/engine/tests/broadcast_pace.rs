@@ -3,7 +3,7 @@
 use super::support::broadcasts::{becomes, broadcast_to, create, with_template};
 use super::*;
 use crate::{BroadcastStatus, EngineOptions, ScriptedOutcome};
-use postrider_store::Keep;
+use postrider_store::{Change, Group, Keep, Table};
 
 /// Engine time is passed in steps of this.
 const STEP: Duration = Duration::from_millis(100);
@@ -113,4 +113,38 @@ async fn a_slow_channel_is_kept_busy() {
     }
     let late = counted[799] - counted[599];
     assert!(late >= 80 * 20 * 9 / 10, "{late} in twenty seconds");
+}
+
+/// What a held engine claims would be unknown after a crash, and nothing of it would be sent.
+#[tokio::test(start_paused = true)]
+async fn a_held_engine_claims_nothing_of_a_broadcast_that_runs() {
+    let store = CrashingStore::new();
+    let engine = with_pace(store.clone(), 100).await;
+    let acme = with_template(&engine).await;
+    let sale = create(&acme, broadcast_to(1_000)).await;
+    becomes(&acme, sale, BroadcastStatus::Sending).await;
+    until("some are sent", async || sent(&engine) >= 50).await;
+    let mut store = store.crash(Keep::Nothing);
+    engine.inner.root.kill();
+    // What a restored copy becomes that shall be held.
+    store.begin_epoch().unwrap();
+    let held = Change::put(Table::Meta, *b"held", [1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    store.commit(Group::new(None, &[held])).unwrap();
+    let mut counts = Vec::new();
+    for _ in 0..3 {
+        let engine = with_pace(store.clone(), 100).await;
+        assert!(engine.health().held);
+        for _ in 0..20 {
+            engine.pass(Duration::from_secs(1)).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(sent(&engine), 0);
+        let acme = engine.workspace(&id("acme")).unwrap();
+        let found = acme.broadcast(sale).await.unwrap();
+        assert_eq!(found.status, BroadcastStatus::Sending);
+        counts.push(found.counts);
+        store = store.crash(Keep::Nothing);
+        engine.inner.root.kill();
+    }
+    assert!(counts.windows(2).all(|pair| pair[0] == pair[1]), "{counts:?}");
 }

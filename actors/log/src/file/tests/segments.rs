@@ -3,6 +3,7 @@
 use super::segment::SegmentHeader;
 use super::*;
 use crate::check_witness;
+use crate::file::inspect::{Inspection, StoppedLog};
 
 /// A disk with a log of several segments, and their names.
 fn several() -> (SimDisk, Vec<String>) {
@@ -109,6 +110,50 @@ fn a_segment_of_another_history_is_found_when_it_is_read() {
         let error = try_entries(&open_sim(&disk).unwrap(), Position(1)).unwrap_err();
         assert!(matches!(&error, LogError::Damaged { file, .. } if file == name), "{error}");
     }
+}
+
+fn inspected(disk: &SimDisk) -> Inspection {
+    StoppedLog::open_on(disk.clone()).inspect(&mut |_, _, _| ()).unwrap()
+}
+
+/// The position in a segment's name.
+fn first_of(name: &str) -> Position {
+    Position(name.trim_end_matches(".log").parse().unwrap())
+}
+
+#[test]
+fn who_inspects_is_told_of_segments_that_are_missing_or_do_not_follow() {
+    let (disk, names) = several();
+    assert_eq!(inspected(&disk).gaps, []);
+    let at_place = |found: &Inspection, file: &str, says: &str| {
+        let LogError::Damaged { file: told, what, .. } = &found.gaps[0].error else {
+            panic!("{found:?}")
+        };
+        assert!(told == file && what.contains(says), "{told}: {what}");
+    };
+    for index in 1..names.len() - 1 {
+        let missing = disk.fork();
+        missing.remove(&names[index]).unwrap();
+        let found = inspected(&missing);
+        at_place(&found, &names[index + 1], "the segment before it is missing");
+        let gone = (first_of(&names[index]), first_of(&names[index + 1]).previous());
+        assert_eq!((found.gaps.len(), found.gaps[0].positions), (1, Some(gone)));
+    }
+    // One whose header was made for another entry before it.
+    for name in &names[1..] {
+        let other = disk.fork();
+        let prev = crate::EntryHash([1; 16]);
+        let header = SegmentHeader { prev, ..header_of(&disk, name) };
+        other.damage(name, |bytes| bytes[..4096].copy_from_slice(&header.encode()));
+        at_place(&inspected(&other), name, "another entry than the last one before it");
+    }
+    open_sim(&disk).unwrap().close().unwrap();
+    let last = inspected(&disk).last;
+    disk.remove(names.last().unwrap()).unwrap();
+    let found = inspected(&disk);
+    let lost = (first_of(names.last().unwrap()), last);
+    assert!(matches!(found.gaps[0].error, LogError::Lost { applied, .. } if applied == last));
+    assert_eq!((found.gaps.len(), found.gaps[0].positions), (1, Some(lost)));
 }
 
 #[test]
