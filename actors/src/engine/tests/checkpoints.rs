@@ -184,3 +184,21 @@ async fn none_is_made_that_the_disk_has_no_room_for() {
     assert!(age < Duration::from_secs(60) && bytes > 0, "{age:?} {bytes}");
     engine.shutdown(LONG).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_the_older_checkpoint_needs_stays_whatever_snapshots_cover() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = start(dir.path()).await;
+    let acme = workspace(&engine, "acme", 100).await;
+    for number in 1..9 {
+        some(&engine, &acme, number..number + 1).await;
+        // Snapshots are taken meanwhile, and have the log trimmed.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let first = first_entry(&engine);
+        if let [.., older, _] = made(&dir)[..] {
+            assert!(first <= older + 1, "{first} is behind {older}");
+        }
+    }
+    assert!(first_entry(&engine) > 1, "nothing is trimmed");
+    engine.shutdown(LONG * 1_000).await.unwrap();
+}
