@@ -122,6 +122,26 @@ fn a_restore_stands_where_it_was_asked_to() {
     }
 }
 
+/// A piece that a run adds has as many commits as came since.
+#[test]
+fn a_restore_ends_in_the_midst_of_a_piece_and_is_held_if_it_was_asked_to() {
+    let (_dir, from, to) = made();
+    let store = backup(&from);
+    for number in 6..=8 {
+        store.commit(Group::new(Some(&frame(number, b"e")), &[put(number)])).unwrap();
+    }
+    add_piece(&mut BackupDir::open(&from).unwrap(), &store).unwrap();
+    let plan = RestorePlan::new(&from, Some(Position(7))).unwrap();
+    let import = Import::begin(&to).unwrap();
+    let loaded = import.load(&plan.archive()).unwrap();
+    let at = plan.commits(loaded.header.at, &mut |commit| import.apply(&commit)).unwrap();
+    assert_eq!(at.position, Position(7));
+    import.finish(&at, loaded.states, LogId([4; 16]), 1 << 20, true).unwrap();
+    assert!(directory::asks_to_hold(&to).unwrap());
+    let store = open(&to).unwrap();
+    assert_eq!(store.get(Table::Keys, b"k").unwrap(), Some(7_u64.to_be_bytes().to_vec()));
+}
+
 #[test]
 fn an_import_that_ends_early_leaves_nothing_or_what_is_refused() {
     let (_dir, from, to) = made();
