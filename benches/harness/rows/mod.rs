@@ -23,6 +23,7 @@ mod restart;
 mod served;
 mod store_commit;
 mod traced;
+mod watched;
 mod webhooks;
 
 /// Rows that one measurement gives.
@@ -40,6 +41,7 @@ pub(crate) const GROUPS: &[Group] = &[
     otp_http::SEND_ECHO,
     otp_http::VERIFY,
     traced::GROUP,
+    watched::GROUP,
     otp_http::MESSAGE,
     in_process::GROUP,
     log::APPEND,

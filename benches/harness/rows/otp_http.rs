@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use postrider::settings::Settings;
 use postrider::{RunningServer, Server};
+use postrider_actors::domain::AuditContext;
+use postrider_actors::{Login, Role, Secret};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -66,6 +68,7 @@ pub(super) const BARE: Reference = Reference {
 };
 /// The p99 of the goal, in p99s of the echo.
 const GOAL_P99_RATIO: f64 = 1.5;
+const OWNER: &str = "watcher@example.com";
 const PHONE: &str = "491500000000";
 const REQUEST_ID: &str = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y";
 const CODE: &str = "123456";
@@ -118,6 +121,14 @@ impl Servers {
     /// Of the server.
     pub(super) fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// Signs an owner of the workspace in, once. The link before does not work any more.
+    pub(super) fn link(&self) -> Result<Secret> {
+        let people = self.server.engine().people();
+        let (member, by) = ((demo()?, Role::Owner), Arc::new(AuditContext::system()));
+        let made = people.create_link(Login::new(OWNER)?, false, Some(member), by);
+        Ok(self.runtime.block_on(made)?.token)
     }
 
     /// Of the echo.
