@@ -26,6 +26,16 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Events that are read at a time.
 const PAGE_EVENTS: usize = 100;
+/// Between two parts of what a person sees: nobody looks faster. It bounds what pages cost.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Full pages after each other after which it is looked how far behind a person's stream is.
+const FULL_PAGES_MAX: u32 = 20;
+/// Events that it may be behind. With more it skips to the newest ones.
+const BEHIND_MAX: u64 = 10_000;
+/// How long it rests after it has skipped.
+const REST: Duration = Duration::from_secs(1);
+/// What tells that it has.
+const SKIPPED: &str = "event: skipped\ndata: {}\n\n";
 /// Pages that are buffered while the client does not read.
 const BUFFERED_PAGES_MAX: usize = 4;
 
@@ -52,7 +62,9 @@ pub(crate) fn routes() -> Routes {
                    `eta_seconds`: at most twice a second for a broadcast, and after each change \
                    of its status. Events `conversation.typing` and `conversation.noted` without an \
                    id tell, with `conversation_id` and `user`, that a colleague is answering and \
-                   has added a note. These are no entries of the log. It ends when the server stops, \
+                   has added a note. These are no entries of the log. With a session it shows at \
+                   most 2,000 events a second; once 10,000 wait it goes on with the newest ones, \
+                   and an event `skipped` says so. It ends when the server stops, \
                    and when the key is revoked or expires or the session ends; connect again with \
                    the last id.",
     params(
@@ -102,6 +114,9 @@ async fn stream(call: Call<Principal>) -> Answer {
         signs: SignFeed::of(workspace, seen),
         growth,
         clock_moves: call.edge.engine.clock().moves(),
+        is_watched: matches!(call.caller, Principal::Person(_)),
+        pause: Duration::ZERO,
+        full_pages: FULL_PAGES_MAX,
         sender,
     };
     drop(tokio::spawn(stream.run()));
@@ -195,6 +210,12 @@ struct EventStream {
     signs: SignFeed,
     growth: watch::Receiver<()>,
     clock_moves: watch::Receiver<()>,
+    /// By a person in front of a page.
+    is_watched: bool,
+    /// What it waits before it reads on.
+    pause: Duration,
+    /// Full pages since it was looked how far behind it is.
+    full_pages: u32,
     sender: Sender<Bytes, Infallible>,
 }
 
@@ -238,6 +259,7 @@ impl EventStream {
 
     /// The next page, or a ping. Waits until the key expires at the longest.
     async fn next(&mut self) -> Result<String, Unavailable> {
+        let skipped = if self.is_watched { self.keep_up().await? } else { "" };
         // Marks the current length as seen, so that growth during the read wakes the next wait.
         self.growth.borrow_and_update();
         let page = self.caller.workspace().events(self.after, PAGE_EVENTS, None).await?;
@@ -257,11 +279,35 @@ impl EventStream {
             let named = page.entries.iter().filter_map(|entry| progress::about(&entry.event));
             named.for_each(|id| self.caller.workspace().hurry_progress(id));
         }
+        let is_full = page.entries.len() == PAGE_EVENTS;
+        self.pause = self.pause.max(PAUSE);
+        self.full_pages = if is_full { self.full_pages.saturating_add(1) } else { 0 };
         // However fast the log grows.
         let passing = self.take_passing();
         let shown = page.entries.into_iter().filter(|entry| self.shows(entry.event.kind()));
         let shown: String = shown.map(|entry| EventRow::from(entry).as_message()).collect();
-        Ok(shown + &passing)
+        Ok(skipped.to_owned() + &shown + &passing)
+    }
+
+    /// Waits for the next part of a stream that a person looks at, and skips to the newest events
+    /// where more wait than anybody can see: fifty pages must not take the machine from codes.
+    async fn keep_up(&mut self) -> Result<&'static str, Unavailable> {
+        let pause = std::mem::take(&mut self.pause);
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        if self.full_pages < FULL_PAGES_MAX {
+            return Ok("");
+        }
+        let newest = self.caller.workspace().last_event().await?;
+        if newest.saturating_sub(self.after) <= BEHIND_MAX {
+            self.full_pages = 0;
+            return Ok("");
+        }
+        // It looks again at once after the rest.
+        self.after = newest - PAGE_EVENTS as u64;
+        self.pause = REST;
+        Ok(SKIPPED)
     }
 
     /// What is in no log and is new.

@@ -1,9 +1,11 @@
 //! People: signing in, what a role may do, and what pages of other origins may not.
 
 mod authenticators;
+mod boundaries;
 mod guards;
 mod members;
 mod pages;
+mod permissions;
 mod requests;
 mod roles;
 mod sandbox;

@@ -112,6 +112,33 @@ async fn a_stream_tells_the_clock_and_what_the_role_may_read() {
 }
 
 #[tokio::test]
+async fn a_page_that_is_far_behind_goes_on_with_the_newest_events() {
+    let server = TestServer::start().await;
+    let owner = owner(&server).await;
+    let demo = server.demo();
+    for batch in 0..11 {
+        let contact = |i| json!({"name": format!("{batch}.{i}")});
+        let contacts: Vec<_> = (0..1000).map(contact).collect();
+        demo.post("/v1/contacts/batch", json!({ "contacts": contacts })).await.ok();
+    }
+    let newest = demo.get("/v1/events?order=desc&limit=1").await.ok()["data"][0].clone();
+    let last = format!("\"sequence\":{}", newest["sequence"]);
+    let path = "/v1/events/stream?workspace=demo&last_event_id=1";
+    let request = owner.request("GET", path, &[super::OWN], None);
+    let mut page = Connection::open(server.address()).await;
+    page.send(request).await;
+    let seen = page.read_until(&last).await;
+    assert_eq!(seen.matches("event: skipped").count(), 1);
+    assert_eq!(seen.matches("event: contact.created").count(), 100);
+    // What goes on after a day is read by a program to the last event.
+    let mut program = server.connect().await;
+    program.send(demo.request("GET", path, &[], b"")).await;
+    let seen = program.read_until(&last).await;
+    assert!(!seen.contains("skipped"));
+    assert_eq!(seen.matches("event: contact.created").count(), 11_000);
+}
+
+#[tokio::test]
 async fn phones_that_are_on_report_by_themselves() {
     let server = TestServer::start().await;
     let demo = server.demo();

@@ -182,5 +182,7 @@ function open(signal) {
     channel?.postMessage({ ping });
     tick(ping);
   });
+  // Who reads every type sees the gap.
+  made.addEventListener('skipped', () => filtered && resync());
   for (const type of [...TYPES, ...PASSING]) made.addEventListener(type, took);
 }
