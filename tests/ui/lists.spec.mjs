@@ -1,23 +1,46 @@
 /** Lists of very many rows: only what is seen is in the document, and a place is found again. */
-import { expect, heading, test, visit } from './world.mjs';
+import { expect, heading, size, test, visit } from './world.mjs';
 
-const MANY = 5000;
+const MANY = size(5000, 100_000);
+const name = (n) => `Person ${String(n).padStart(6, '0')}`;
+const NEWEST = name(MANY - 1);
+
+/** How long it takes from now until a link of this name is there, in ms, as the page measures it. */
+const shown = (page, wanted) => page.evaluate((text) => new Promise((done) => {
+  const started = performance.now();
+  const look = () => ([...document.querySelectorAll('main a')].some((it) => it.textContent === text)
+    ? done(performance.now() - started) : requestAnimationFrame(look));
+  look();
+}), wanted);
+
+/** The times of frames, in order of length, while the table is scrolled evenly. */
+const scrolled = (table) => table.evaluate((node) => new Promise((done) => {
+  const times = [];
+  let before = performance.now();
+  const step = (now) => {
+    times.push(now - before);
+    before = now;
+    node.scrollBy(0, 60);
+    if (times.length < 200) requestAnimationFrame(step);
+    else done(times.sort((a, b) => a - b));
+  };
+  requestAnimationFrame(step);
+}));
 
 test(`${MANY} contacts are scrolled, opened and come back to`, async ({ signed: page, world }) => {
-  test.setTimeout(120_000);
+  test.setTimeout(size(120_000, 600_000));
   for (let from = 0; from < MANY; from += 1000) {
     const contacts = [...Array(1000).keys()].map((i) => ({
-      name: `Person ${String(from + i).padStart(6, '0')}`, phone: `+1555${2_000_000 + from + i}`, tags: i % 5 ? [] : ['fifth'],
+      name: name(from + i), phone: `+1555${2_000_000 + from + i}`, tags: i % 5 ? [] : ['fifth'],
     }));
     await world.api('POST', '/v1/contacts/batch', { contacts });
   }
-  const started = Date.now();
+  const first = shown(page, NEWEST);
   await visit(page, '/contacts');
   const table = page.getByRole('table', { name: 'Contacts' });
-  await expect(table.getByRole('link', { name: 'Person 004999' })).toBeVisible();
-  console.log(`first rows of ${MANY} after ${Date.now() - started} ms`);
+  await expect(table.getByRole('link', { name: NEWEST })).toBeVisible();
   await expect(table).toHaveAttribute('aria-rowcount', String(MANY + 1));
-  await expect(page.getByRole('status', { name: 'Contacts found' })).toHaveText('5,000 contacts');
+  await expect(page.getByRole('status', { name: 'Contacts found' })).toHaveText(`${MANY.toLocaleString('en')} contacts`);
   expect(await table.getByRole('row').count()).toBeLessThanOrEqual(61);
 
   await table.focus();
@@ -27,7 +50,24 @@ test(`${MANY} contacts are scrolled, opened and come back to`, async ({ signed: 
   const last = table.getByRole('row').last();
   await expect(last).toHaveAttribute('aria-rowindex', String(MANY + 1));
   await page.keyboard.press('Home');
-  await expect(table.getByRole('link', { name: 'Person 004999' })).toBeVisible();
+  await expect(table.getByRole('link', { name: NEWEST })).toBeVisible();
+
+  const jumps = [];
+  for (const share of [0.5, 0.2, 0.9, 0.4, 0.7]) {
+    const there = Math.round((MANY - 1) * share);
+    const shows = shown(page, name(MANY - 1 - there));
+    await table.evaluate((node, at) => node.scrollTo(0, at * (node.scrollHeight - node.clientHeight)), there / (MANY - 1));
+    jumps.push(Math.round(await shows));
+  }
+  const frames = await scrolled(table);
+  const p99 = Math.round(frames[Math.floor(frames.length * 0.99)]);
+  console.log(`${MANY} contacts: first rows after ${Math.round(await first)} ms, jumps ${jumps.join(', ')} ms, frames of scrolling p99 ${p99} ms`);
+  // Ten times what was promised for a machine that does nothing else.
+  expect(await first).toBeLessThan(5000);
+  expect(Math.max(...jumps)).toBeLessThan(3000);
+  expect(p99).toBeLessThan(330);
+  await page.keyboard.press('Home');
+  await expect(table.getByRole('link', { name: NEWEST })).toBeVisible();
 
   await page.getByRole('searchbox', { name: 'Search contacts' }).fill('Person 0012');
   await expect(page.getByRole('status', { name: 'Contacts found' })).toHaveText('100 contacts');

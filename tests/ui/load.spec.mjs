@@ -1,12 +1,10 @@
 /** What many events in a short time do to the tabs that share one stream. */
-import { expect, test } from './world.mjs';
+import { expect, size, test } from './world.mjs';
 
-/** POSTRIDER_UI_EVENTS=10000 is the size that is promised. */
-const EVENTS = Number(process.env.POSTRIDER_UI_EVENTS ?? 1000);
-/** POSTRIDER_UI_LOAD_SECONDS=60 is how long it is promised for. */
-const SECONDS = Number(process.env.POSTRIDER_UI_LOAD_SECONDS ?? 5);
+const EVENTS = size(1000, 10_000);
+const SECONDS = size(5, 60);
 
-test.use({ env: { POSTRIDER_LIMITS__CONTACTS_PER_MINUTE: '0', POSTRIDER_LIMITS__KEY_REQUESTS_PER_HOUR: '0' } });
+test.use({ env: { POSTRIDER__LIMITS__CONTACTS_PER_MINUTE: '0', POSTRIDER__LIMITS__KEY_REQUESTS_PER_HOUR: '0' } });
 
 /** Each contact that is made is an event. */
 const make = (world, count) =>
@@ -67,9 +65,18 @@ test(`1,000 events a second for ${SECONDS} s leave the page moving`, async ({ si
     };
     requestAnimationFrame(tick);
   });
-  const heap = () => page.evaluate(() => performance.memory?.usedJSHeapSize ?? 0);
-  const heapBefore = await heap();
+  const devtools = await page.context().newCDPSession(page);
+  /** What is in use once all garbage is gone, in MB. */
+  const heap = async () => {
+    await devtools.send('HeapProfiler.collectGarbage');
+    return (await devtools.send('Runtime.getHeapUsage')).usedSize / 1e6;
+  };
+  // The page keeps 2,000 events: from then on what is in use stays.
+  for (let i = 0; i < 20; i++) await make(world, 100);
   const before = await newest(world);
+  await expect.poll(async () => (await heard(page)).at(-1), { timeout: 60_000 }).toBe(before);
+  const heapBefore = await heap();
+  await page.evaluate(() => (globalThis.frames.length = 0));
   const started = Date.now();
   let made = 0;
   while (made < SECONDS * 1000) {
@@ -83,7 +90,28 @@ test(`1,000 events a second for ${SECONDS} s leave the page moving`, async ({ si
   await expect.poll(async () => (await heard(page)).at(-1), { timeout: 60_000 }).toBe(last);
   const frames = (await page.evaluate(() => globalThis.frames)).sort((a, b) => a - b);
   const at = (share) => Math.round(frames[Math.min(frames.length - 1, Math.floor(frames.length * share))]);
-  const grown = Math.round(((await heap()) - heapBefore) / 1e6);
-  console.log(`${made} events in ${took.toFixed(1)} s: ${frames.length} frames, p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms, heap grown by ${grown} MB`);
-  expect((await heard(page)).length).toBe(last - before);
+  const grown = (await heap()) - heapBefore;
+  console.log(`${made} events in ${took.toFixed(1)} s: ${frames.length} frames, p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms, heap ${heapBefore.toFixed(1)} MB, grown by ${grown.toFixed(1)} MB`);
+  expect((await heard(page)).filter((it) => it > before)).toHaveLength(last - before);
+  // Ten times what was promised for a machine that does nothing else.
+  expect(at(1)).toBeLessThan(1000);
+  expect(grown).toBeLessThan(10);
+});
+
+test('an event is on the screen soon after it happened', async ({ signed: page, world }) => {
+  await page.goto(`${world.origin}/ui/events`);
+  await expect(page.getByRole('status', { name: 'Connection' })).toHaveText('Live');
+  const times = [];
+  for (let i = 0; i < 20; i++) {
+    const name = `Soon ${i}.`;
+    const shown = page.evaluate((text) => new Promise((done) => {
+      const look = () => (document.querySelector('main').textContent.includes(text) ? done(Date.now()) : requestAnimationFrame(look));
+      look();
+    }), name);
+    const { created_at: at } = await world.api('POST', '/v1/contacts', { name });
+    times.push((await shown) - Date.parse(at));
+  }
+  times.sort((a, b) => a - b);
+  console.log(`from an event to the screen: p50 ${times[10]} ms, p95 ${times[18]} ms`);
+  expect(times[18]).toBeLessThan(3000);
 });

@@ -69,15 +69,34 @@ for (const [name, list] of [['of messages and people', MESSAGING], ['of develope
 test('pages with hostile, long and right-to-left texts', async ({ signed: page, world }) => {
   test.setTimeout(240_000);
   const { contact, segment, hook, broadcast, conversation } = await fill(world);
+  const [code] = (await world.api('GET', '/v1/otp')).data;
+  const [message] = (await world.api('GET', '/v1/messaging/messages')).data;
   expect(await faultsOf(page, [
     ['/inbox', 'Inbox'], [`/inbox/${conversation.id}`, 'Inbox'],
     ['/broadcasts', 'Broadcasts'], [`/broadcasts/${broadcast.broadcast_id}`, broadcast.name],
     ['/segments', 'Segments'], [`/segments/${segment.id}`, segment.name],
     ['/contacts', 'Contacts'], [`/contacts/${contact.id}`, contact.name],
     [`/webhooks/${hook.id}`, 'http://127.0.0.1:9/hooks'], ['/events', 'Events'], ['/codes', 'Codes'],
-    ['/messages', 'Messages'], ['/phone?phone=%2B15550100002', 'Phone'],
+    ['/messages', 'Messages'], [`/messages/${message.message_id}`, `Message to ${message.to}`],
+    [`/codes/${code.request_id}`, `Code to ${code.phone}`], ['/templates', 'Templates'], ['/', 'Home'],
+    ['/phone?phone=%2B15550100002', 'Phone'],
   ])).toEqual([]);
   await expect(page.getByRole('log', { name: 'Messages on this phone' })).toContainText(HOSTILE);
+});
+
+test('pages of developers and operators with all that they may have', async ({ signed: page, world }) => {
+  test.setTimeout(240_000);
+  const { hook } = await fill(world);
+  await world.api('POST', '/admin/v1/workspaces', { id: 'other', name: `Other ${HOSTILE}` });
+  await world.api('POST', '/admin/v1/workspaces/demo/keys', { name: HOSTILE, scopes: ['contacts:read'] });
+  await world.api('POST', '/admin/v1/workspaces/demo/invites', { email: 'eve@example.com', role: 'agent' });
+  await world.api('POST', '/v1/suppressions', { phone: '+15550100321' });
+  const [number] = (await world.api('GET', '/admin/v1/workspaces/demo/numbers')).data;
+  expect(await faultsOf(page, [
+    ...MANAGING, ['/analytics/codes', 'Analytics'], ['/analytics/ads', 'Analytics'], ['/analytics/inbox', 'Analytics'],
+    ['/webhooks', 'Webhooks'], [`/webhooks/${hook.id}`, 'http://127.0.0.1:9/hooks'], ['/operator/workspaces', 'Operator'],
+    [`/operator/numbers/${number.id}`, number.phone ?? `Number of ${number.kind}`],
+  ])).toEqual([]);
 });
 
 test('in Arabic a page runs from the right, in no language is it wider than a phone', async ({ signed: page }) => {

@@ -1,4 +1,4 @@
-/** Pages with what the server itself answers, where other specs answer in its place. */
+/** Lists that others change or take along: requests, notes, contacts, files. */
 import { readFileSync } from 'node:fs';
 import { expect, heading, signIn, test, visit } from './world.mjs';
 
@@ -58,16 +58,24 @@ test('recipients, statistics and events are taken along as the server writes the
   const { broadcast_id: id } = await world.api('POST', '/v1/messaging/broadcasts', { name: 'Few', template_name: 'spring_sale', recipients: ['+15550100603'] });
   const taken = async (name) => {
     const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name }).click()]);
-    return readFileSync(await file.path(), 'utf8');
+    return [file.suggestedFilename(), readFileSync(await file.path(), 'utf8')];
   };
   await visit(page, `/broadcasts/${id}`);
   await expect(page.getByRole('status', { name: 'Broadcast status' })).toHaveText('Completed');
-  const recipients = await taken('Download CSV');
+  await page.getByRole('combobox', { name: 'Outcome', exact: true }).selectOption('failed');
+  expect((await taken('Download CSV'))[1]).not.toContain('+15550100603');
+  await page.getByRole('combobox', { name: 'Outcome', exact: true }).selectOption('sent');
+  const [name, recipients] = await taken('Download CSV');
+  expect(name).toBe(`${id}.csv`);
   expect(recipients.split('\r\n')[0]).toBe('to,message_id,status,error_reason,error_code,error_details');
   expect(recipients).toMatch(/\r\n'\+15550100603,msg_\w+,sent,,,\r\n$/);
   await visit(page, '/events');
-  const lines = (await taken('Download JSON')).trimEnd().split('\n').map((line) => JSON.parse(line));
+  const [file, text] = await taken('Download JSON');
+  expect(file).toBe('events.jsonl');
+  const lines = text.trimEnd().split('\n').map((line) => JSON.parse(line));
   expect(lines.map((it) => it.type)).toContain('broadcast.created');
   await visit(page, '/analytics/codes');
-  expect(await taken('Download CSV')).toMatch(/^day,sent,delivered,verified,wrong,expired,failed,refused\r\n/);
+  const [days, counts] = await taken('Download CSV');
+  expect(days).toMatch(/^codes-\d{4}-.*\.csv$/);
+  expect(counts).toMatch(/^day,sent,delivered,verified,wrong,expired,failed,refused\r\n/);
 });

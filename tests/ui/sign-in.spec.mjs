@@ -29,6 +29,15 @@ test('a link works once, leaves no trace in the address or the log', async ({ pa
   expect(wrong).toEqual([]);
 });
 
+test('a link that is opened where the page is open already signs in as whom it is for', async ({ signed: page, world }) => {
+  const link = await world.person('agent');
+  await page.goto(link.split('#')[0]);
+  await expect(page.getByRole('status', { name: 'Connection' })).toHaveText('Live');
+  await page.goto(link);
+  await expect(page.getByRole('button', { name: 'Account' })).toContainText('agent@example.com');
+  expect(page.url()).not.toContain('#in=');
+});
+
 const SEES = {
   agent: { menu: ['Inbox', 'Contacts', 'Templates'], not: ['API keys', 'Webhooks', 'Codes', 'Import', 'Analytics', 'Operator'] },
   marketer: { menu: ['Broadcasts', 'Segments', 'Templates', 'Analytics'], not: ['API keys', 'Codes', 'Messages', 'Operator'] },

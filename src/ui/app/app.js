@@ -167,6 +167,8 @@ async function start() {
     },
     () => state.page?.resync?.(),
   );
+  // A link that is followed where the page is open already changes the fragment only.
+  addEventListener('hashchange', () => /^#(in|invite)=/.test(location.hash) && location.reload());
   startRouter(navigate);
   startKeys();
   if (session.refused) go('/sign-in', true);

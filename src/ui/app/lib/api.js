@@ -2,7 +2,6 @@
  * Calls of the interface. Every page's calls are kept for the dialog "API calls"; a call that needs a
  * confirmed sign-in asks for it and is repeated; a session that is gone leads to "Sign in".
  */
-import { t } from './i18n.js';
 import { refresh } from './render.js';
 
 /** @import { Call, Options } from './types.js' */
@@ -11,11 +10,7 @@ import { refresh } from './render.js';
 export class ApiError extends Error {
   /** @param {number} status @param {any} body @param {number} wait seconds */
   constructor(status, body, wait) {
-    // What an older server does not have; pages go on without it.
-    const missing = status === 405 || (status === 404 && /no such route/.test(body?.message ?? ''));
-    const text = body?.message ?? `the server answered ${status}`;
-    super(missing ? t('This server has no such interface yet.') : text);
-    this.missing = missing;
+    super(body?.message ?? `the server answered ${status}`);
     this.status = status;
     this.code = String(body?.code ?? '');
     this.reason = String(body?.reason ?? '');

@@ -93,16 +93,8 @@ export default function page() {
     return [...all.values()];
   };
   const csv = () => {
-    const { path, series } = /** @type {any} */ (tabs()[tab]);
-    return downloadLink({
-      path,
-      query: asked,
-      name: `${tab}-${from()}-${to()}.csv`,
-      rows: () => [
-        ['day', ...series.map((/** @type {Series} */ s) => s.key)],
-        ...days().map((d) => [d.day, ...series.map((/** @type {Series} */ s) => d[s.key])]),
-      ],
-    });
+    const { path } = /** @type {any} */ (tabs()[tab]);
+    return downloadLink({ path, query: asked, name: `${tab}-${from()}-${to()}.csv` });
   };
   const short = (/** @type {any} */ d) => d.day.slice(5);
   const totals = () => {

@@ -19,19 +19,7 @@ export default function page() {
   let signal;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let soon;
-  /** One number; where the server shows none alone, its row of the list. @param {AbortSignal} [s] */
-  const read = async (s) => {
-    try {
-      return await get(path, {}, s);
-    } catch (error) {
-      if (!(/** @type {any} */ (error).missing)) throw error;
-      const all = await get(path.slice(0, path.lastIndexOf('/')), { limit: 100 }, s);
-      const row = all.data.find((/** @type {any} */ n) => path.endsWith(`/${n.id}`));
-      if (!row) throw error;
-      return row;
-    }
-  };
-  const one = new Resource(read);
+  const one = new Resource((s) => get(path, {}, s));
   /** While something waits or a try is due, the state is read again; else an event says it. */
   const load = async () => {
     await one.load(signal);

@@ -12,7 +12,7 @@ import { choice } from '../parts/filter.js';
 import { button } from '../parts/form.js';
 import { badge } from '../parts/status.js';
 import { moreButton } from '../parts/table.js';
-import { newTemplate, onPhone, own, setStatus, tryTemplate } from '../parts/template-form.js';
+import { newTemplate, onPhone, setStatus, tryTemplate } from '../parts/template-form.js';
 
 /** @typedef {import('../lib/types.js').Template} Template */
 
@@ -51,7 +51,7 @@ export default function page() {
   const load = () => rows.load(signal);
   const sync = () =>
     attempt(async () => {
-      await own((path) => post(path), '/sync');
+      await post('/v1/templates/sync');
       notify(t('The templates are as the channel has them'));
       await load();
     });

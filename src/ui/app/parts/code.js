@@ -39,6 +39,9 @@ const quote = (text) =>
     ? text
     : `'${text.replaceAll("'", `'\\''`)}'`;
 
+/** What no scope of a key allows: people do it, with their session. */
+const PEOPLE_ONLY = /^(GET \/v1\/requests|(POST|PATCH) \/v1\/templates|PATCH \/v1\/workspace)\b/;
+
 /** A call as curl that works as pasted, the key from the environment.
  * @param {{method: string, path: string, body?: unknown, headers?: Record<string, string>}} call */
 export function curlText(call) {
@@ -51,7 +54,8 @@ export function curlText(call) {
     if (name !== 'Content-Type') lines.push(`-H ${quote(`${name}: ${value}`)}`);
   if (call.body !== undefined)
     lines.push(`-H 'Content-Type: application/json' \\\n  -d ${quote(JSON.stringify(call.body))}`);
-  return lines.join(' \\\n  ');
+  const note = PEOPLE_ONLY.test(`${call.method} ${call.path}`) ? '# Needs a session: no scope of a key allows it.\n' : '';
+  return note + lines.join(' \\\n  ');
 }
 
 /** @param {string} text @param {string} label */

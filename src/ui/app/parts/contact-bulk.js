@@ -1,5 +1,5 @@
-/** What is done to many contacts at once; one by one, where the server cannot do it at once. */
-import { part, patch, post, remove } from '../lib/api.js';
+/** What is done to many contacts at once. */
+import { post } from '../lib/api.js';
 import { submit } from '../lib/dom.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
@@ -17,17 +17,11 @@ export function bulk({ selected, total, tags, done }) {
   /** All that were found, also those that were never scrolled to. */
   let all = false;
   const count = () => (all ? total() : selected.size);
-  /** @param {object} change @param {(c: Contact) => Promise<unknown>} each */
-  const run = async (change, each) => {
+  /** @param {object} change */
+  const run = async (change) => {
     const whom = all ? { filter: asFilter() } : { ids: [...selected.keys()] };
-    let n = count();
-    try {
-      n = (await post('/v1/contacts/bulk', { ...whom, ...change }))?.contacts ?? n;
-    } catch (error) {
-      if (all || !(/** @type {any} */ (error).missing)) throw error;
-      for (const contact of selected.values()) await each(contact);
-    }
-    notify(t('Changed: {n} contacts', { n }));
+    const { contacts } = await post('/v1/contacts/bulk', { ...whom, ...change });
+    notify(t('Changed: {n} contacts', { n: contacts }));
     clear();
     await done();
   };
@@ -41,10 +35,7 @@ export function bulk({ selected, total, tags, done }) {
     const save = () =>
       sending(state, async () => {
         const tag = state.tag.trim();
-        await run({ [adds ? 'add_tags' : 'remove_tags']: [tag] }, (c) => {
-          const rest = c.tags.filter((x) => x !== tag);
-          return patch(`/v1/contacts/${part(c.id)}`, { name: c.name, tags: adds ? [...rest, tag] : rest });
-        });
+        await run({ [adds ? 'add_tags' : 'remove_tags']: [tag] });
         close();
       });
     const close = overlay(() =>
@@ -63,7 +54,7 @@ export function bulk({ selected, total, tags, done }) {
       text: html`<p>${all ? t('All that were found.') : `${[...selected.values()].slice(0, 5).map((c) => c.name || c.phone).join(', ')}${selected.size > 5 ? '…' : ''}`}</p>
         <p>${t('They are gone from segments too. Their conversations stay.')}</p>`,
       action: t('Delete'),
-      run: () => attempt(() => run({ delete: true }, (c) => remove(`/v1/contacts/${part(c.id)}`))),
+      run: () => attempt(() => run({ delete: true })),
     });
   return {
     clear,

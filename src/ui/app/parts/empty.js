@@ -25,7 +25,7 @@ export function problem(error, again) {
   return html`<div class="problem" role="alert">${icon('warning')}
     <div><p>${String(error.message)}</p>
       ${left ? html`<p class="muted">${t('Try again in {seconds} s', { seconds: left })}</p>` : ''}
-      ${error.requestId && !error.missing ? html`<p class="muted id"><code>${error.requestId}</code>${copyButton(error.requestId, t('Copy id'), true)}</p>` : ''}</div>
+      ${error.requestId ? html`<p class="muted id"><code>${error.requestId}</code>${copyButton(error.requestId, t('Copy id'), true)}</p>` : ''}</div>
     ${again ? html`<button type="button" ?disabled=${left > 0} onclick=${again}>${t('Try again')}</button>` : ''}
   </div>`;
 }

@@ -32,9 +32,9 @@ export function notes() {
       Object.assign(state, { note: '', error: null });
       return rows.load(signal);
     },
-    load: () => (rows.error?.missing ? undefined : rows.load()),
+    load: () => rows.load(),
     view: () =>
-      rows.error?.missing || (!rows.loaded && !rows.error)
+      !rows.loaded && !rows.error
         ? ''
         : html`<section class="notes stack tight" aria-label=${t('Notes')}><h3>${t('Notes')}</h3>
         ${rows.error ? problem(rows.error, () => rows.load()) : ''}

@@ -12,17 +12,8 @@ import { button, formError } from './form.js';
 import { badge, label } from './status.js';
 import { table } from './table.js';
 
-/** All at a glance; where the server has no overview, the list with what it knows.
- * @param {AbortSignal} [signal] @returns {Promise<any[]>} */
-async function overview(signal) {
-  try {
-    return (await get('/admin/v1/overview', { limit: 200 }, signal)).data;
-  } catch (error) {
-    if (!(/** @type {any} */ (error).missing)) throw error;
-    const all = await get('/admin/v1/workspaces', { limit: 200 }, signal);
-    return all.data.map((/** @type {any} */ w) => ({ ...w, workspace: w.id }));
-  }
-}
+/** All at a glance. @param {AbortSignal} [signal] @returns {Promise<any[]>} */
+const overview = async (signal) => (await get('/admin/v1/overview', { limit: 200 }, signal)).data;
 
 /** A small form in a dialog. @param {string} title @param {any} state @param {() => unknown} fields @param {string} action
  * @param {() => Promise<unknown>} run */
@@ -76,6 +67,8 @@ export function workspacesTab() {
       await post(`/admin/v1/workspaces/${part(w.workspace)}/unpark`);
       notify(t('{name} is being started again', { name: w.workspace }));
       await all.load(signal);
+      // No event tells what has become of it.
+      setTimeout(() => signal.aborted || all.load(signal), 2000);
     });
   /** @param {number | undefined} n @param {string} tone @param {string} sign */
   const marked = (n, tone, sign) => (n ? label(tone, sign, number(n)) : number(n));
