@@ -47,9 +47,6 @@ async fn things(api: &Api) -> Things {
     let segment = json!({"name": "All", "filter": {"tags_any": ["vip"]}});
     let broadcast =
         json!({"name": "Spring", "template_name": "welcome", "recipients": ["+15550100001"]});
-    let template = json!({"name": "welcome", "language": "en", "category": "utility",
-        "status": "approved", "components": [{"type": "BODY", "text": "Welcome"}]});
-    api.post("/v1/templates", template).await;
     let contact = id(&some("/v1/contacts".to_owned()).await);
     let tags = json!({"ids": [contact], "add_tags": ["vip"]});
     api.post("/v1/contacts/bulk", tags).await.ok();
@@ -116,7 +113,6 @@ async fn nothing_of_a_workspace_is_there_for_the_key_of_another_one() {
         ("GET", format!("/v1/webhooks/{own}/deliveries/{delivery}"), json!({})),
         ("POST", format!("/v1/webhooks/{webhook}/rotate-secret"), json!({})),
         ("GET", format!("/v1/events/{event}"), json!({})),
-        ("PATCH", "/v1/templates/welcome/en".to_owned(), json!({"status": "paused"})),
         ("GET", "/v1/messaging/templates/welcome/en".to_owned(), json!({})),
     ] {
         missing(&other, method, &path, body).await;

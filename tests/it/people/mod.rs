@@ -2,6 +2,7 @@
 
 mod authenticators;
 mod boundaries;
+mod confirmations;
 mod guards;
 mod members;
 mod pages;

@@ -13,7 +13,6 @@ const REPLY: (&str, &str) = ("POST", "/v1/conversations/{conversation_id}/messag
 
 /// What reading and what changing need, by how paths begin; the first that fits counts.
 const ABOUT: &[(&str, &str, &str)] = &[
-    ("/v1/me", "any", "any"),
     ("/v1/workspace", "any", "settings:write"),
     ("/v1/events/stream", "any", "any"),
     ("/v1/events", "events:read", "events:read"),
@@ -22,6 +21,7 @@ const ABOUT: &[(&str, &str, &str)] = &[
     ("/v1/messaging/broadcasts", "broadcasts:read", "broadcasts:write"),
     ("/v1/messaging/templates", "templates:read", "templates:read"),
     ("/v1/messaging/", "messages:read", "messages:send"),
+    ("/v1/me", "any", "any"),
     ("/v1/templates", "templates:read", "templates:write"),
     ("/v1/contacts", "contacts:read", "contacts:write"),
     ("/v1/segments/count", "contacts:read", "contacts:read"),
@@ -47,14 +47,14 @@ const ABOUT: &[(&str, &str, &str)] = &[
     ("/admin/", "operator", "operator"),
 ];
 
-struct Operation {
-    method: String,
-    path: String,
+pub(super) struct Operation {
+    pub(super) method: String,
+    pub(super) path: String,
     permission: String,
 }
 
 /// The operations that ask for a permission.
-fn operations() -> Vec<Operation> {
+pub(super) fn operations() -> Vec<Operation> {
     let document: Value = serde_json::to_value(postrider::openapi_document()).unwrap();
     let mut found = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -78,7 +78,7 @@ fn filled(path: &str) -> String {
     path.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
-async fn ask(who: &Browser, operation: &Operation) -> Reply {
+pub(super) async fn ask(who: &Browser, operation: &Operation) -> Reply {
     let (method, path) = (operation.method.as_str(), filled(&operation.path));
     let body = (method != "GET").then(|| json!({}));
     who.send(method, &path, &[super::OWN], body.as_ref()).await
