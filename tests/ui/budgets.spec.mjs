@@ -76,7 +76,7 @@ const PAGES = [
   '/', '/phone', '/codes', '/messages', '/inbox', '/broadcasts', '/broadcasts/new', '/templates', '/contacts', '/segments',
   '/events', '/webhooks', '/keys', '/requests', '/analytics/codes', '/analytics/broadcasts', '/analytics/ads',
   '/analytics/inbox', '/settings', '/settings/people', '/settings/opt-outs', '/settings/channels', '/operator', '/operator/numbers',
-  '/operator/system', '/operator/audit', '/me',
+  '/operator/system', '/operator/audit',
 ];
 /** What is another at each moment: clocks, figures of a moment, what this very call adds. */
 const MOVES = /^(now|.*_seconds|seen_at|last_used_at|.*_ms|.*_bytes|bytes|sent_last_minute)$/;

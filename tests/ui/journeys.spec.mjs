@@ -164,7 +164,7 @@ test('3: a broadcast that is to start later waits and starts by itself', async (
   const start = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}`;
   await page.getByRole('textbox', { name: 'Start' }).fill(start);
   await page.getByRole('button', { name: 'Send broadcast' }).click();
-  await page.getByRole('dialog', { name: 'Send broadcast?' }).getByRole('button', { name: 'Send now' }).click();
+  await page.getByRole('dialog', { name: 'Send broadcast?' }).getByRole('button', { name: 'Schedule' }).click();
   await expect(heading(page, 'Tomorrow')).toBeVisible();
   const status = page.getByRole('status', { name: 'Broadcast status' });
   await expect(status).toHaveText('Scheduled');

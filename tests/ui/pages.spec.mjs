@@ -95,7 +95,7 @@ test('pages of developers and operators with all that they may have', async ({ s
   expect(await faultsOf(page, [
     ...MANAGING, ['/analytics/codes', 'Analytics'], ['/analytics/ads', 'Analytics'], ['/analytics/inbox', 'Analytics'],
     ['/webhooks', 'Webhooks'], [`/webhooks/${hook.id}`, 'http://127.0.0.1:9/hooks'], ['/operator/workspaces', 'Operator'],
-    [`/operator/numbers/${number.id}`, number.phone ?? `Number of ${number.kind}`],
+    [`/operator/numbers/demo/${number.id}`, number.phone ?? `Number of ${number.kind}`],
   ])).toEqual([]);
 });
 
