@@ -19,10 +19,10 @@ export const conversationList = (rows, id, more) => html`<ul class="conversation
     const left = secondsTo(c.reply_window?.closes_at ?? null);
     return html`<li key=${c.id} class=${c.unread ? 'unread' : null}>
       <span class="avatar" aria-hidden="true">${initials(name)}</span>
-      <div><p class="row between nowrap"><a class="row-link one-line" href=${`/ui/inbox/${c.id}${location.search}`}
-        aria-current=${c.id === id ? 'true' : null}><bdi>${name}</bdi>${c.unread ? html`<span class="sr">, ${t('{n} unread', { n: c.unread })}</span>` : ''}</a>
+      <div><p class="row between nowrap"><a class="row-link one-line" dir="auto" href=${`/ui/inbox/${c.id}${location.search}`}
+        aria-current=${c.id === id ? 'true' : null}>${name}${c.unread ? html`<span class="sr">, ${t('{n} unread', { n: c.unread })}</span>` : ''}</a>
         <span class="muted when">${time(c.last_message_at, ago)}</span></p>
-      <p class="row between nowrap"><span class="muted one-line"><bdi>${c.last_message}</bdi></span>
+      <p class="row between nowrap"><span class="muted one-line" dir="auto">${c.last_message}</span>
         ${left > 0 && left < 3600 ? label('warning', 'clock', t('{n} min', { n: Math.floor(left / 60) })) : ''}
         ${c.unread ? html`<span class="count" aria-hidden="true">${c.unread}</span>` : ''}</p></div></li>`;
   })}</ul>
