@@ -1,4 +1,4 @@
-/** Damages the journal of one workspace, as a fault of the program that wrote it would: all checksums are right. */
+/** Damages the journal of one workspace as a faulty program would: all checksums are right. */
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { crc32 } from 'node:zlib';

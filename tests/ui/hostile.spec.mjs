@@ -1,4 +1,4 @@
-/** What strangers wrote, in every field that one of them fills in: the page shows it as text and nothing else. */
+/** What strangers wrote, in every field that one of them fills in, is text and nothing else. */
 import { createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
