@@ -166,8 +166,8 @@ pub use postrider_workspace::mailbox::watching::{
     ConversationAct, ConversationSign, Progress, Watched,
 };
 pub use postrider_workspace::messages::{
-    MessageContent, MessageError, MessageFilter, MessageKind, MessageSent, MessageState,
-    MessageStatus, MessagesListed, SendMessage, SendMessageError, TemplateMessage,
+    MessageContent, MessageError, MessageKind, MessageSent, MessageState, MessageStatus,
+    SendMessage, SendMessageError, TemplateMessage,
 };
 pub use postrider_workspace::{
     AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,
@@ -193,3 +193,4 @@ pub use postrider_workspace::{
     SmsReceiptError, SmsRoute, Template, TemplateError, TestPhones, UseTemplateError,
     WebhookChange, WebhookError, Workspace,
 };
+pub use postrider_workspace::{MessageFilter, MessagesListed};

@@ -5,13 +5,15 @@
 //! its field.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use postrider_actors::domain::{MessageKind, PartyId, Phone, UserId};
+use postrider_actors::domain::{MessageKind, PartyId, Phone, SenderNotes, UserId};
 use postrider_actors::{MessageContent, SendMessage, TemplateMessage};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::pipeline::ApiError;
+use super::sender_notes::sender_notes;
 
 /// Language of a template when the body gives none.
 const LANGUAGE_DEFAULT: &str = "en";
@@ -42,6 +44,14 @@ pub(crate) struct SendMessageBody<'a> {
     #[serde(borrow)]
     #[schema(example = "Your table is ready.", min_length = 1, max_length = 4096)]
     text: Option<Cow<'a, str>>,
+    /// What the caller calls the message: 1 to 128 printable characters. Shown in rows and events.
+    #[serde(borrow)]
+    #[schema(example = "order-1017", min_length = 1, max_length = 128)]
+    reference: Option<Cow<'a, str>>,
+    /// At most 16 strings that are kept with the message, with keys of at most 40 characters and
+    /// values of at most 256.
+    #[schema(example = json!({"shop": "north"}))]
+    metadata: Option<BTreeMap<String, String>>,
 }
 
 /// A reply; without `Debug`, as it has the text.
@@ -59,6 +69,14 @@ pub(crate) struct ReplyBody<'a> {
     #[serde(borrow)]
     #[schema(example = "It is on its way.", min_length = 1, max_length = 4096)]
     text: Option<Cow<'a, str>>,
+    /// What the caller calls the message: 1 to 128 printable characters. Shown in rows and events.
+    #[serde(borrow)]
+    #[schema(example = "order-1017", min_length = 1, max_length = 128)]
+    reference: Option<Cow<'a, str>>,
+    /// At most 16 strings that are kept with the message, with keys of at most 40 characters and
+    /// values of at most 256.
+    #[schema(example = json!({"shop": "north"}))]
+    metadata: Option<BTreeMap<String, String>>,
 }
 
 /// A template and the parameters for its places.
@@ -88,8 +106,8 @@ struct Fields<'a> {
 
 impl SendMessageBody<'_> {
     /// Checks the body.
-    pub(crate) fn message(&self) -> Result<SendMessage, ApiError> {
-        let Self { to, recipient, kind, template, text } = self;
+    pub(crate) fn message(self) -> Result<SendMessage, ApiError> {
+        let Self { to, recipient, kind, template, text, reference, metadata } = self;
         let to = match (to, recipient) {
             (Some(to), None) => {
                 let phone: Phone = to.parse().map_err(|error| ApiError::field("to", error))?;
@@ -101,16 +119,18 @@ impl SendMessageBody<'_> {
             }
             _ => return Err(ApiError::field("to", "must be given, or `recipient`, and not both")),
         };
-        let fields = Fields { kind, template: template.as_ref(), text: text.as_deref() };
-        Ok(SendMessage { to, content: fields.content()? })
+        let fields = Fields { kind: &kind, template: template.as_ref(), text: text.as_deref() };
+        let content = fields.content()?;
+        Ok(SendMessage { to, content, notes: sender_notes(reference, metadata)? })
     }
 }
 
 impl ReplyBody<'_> {
     /// Checks the body.
-    pub(crate) fn content(&self) -> Result<MessageContent, ApiError> {
-        let Self { kind, template, text } = self;
-        Fields { kind, template: template.as_ref(), text: text.as_deref() }.content()
+    pub(crate) fn content(self) -> Result<(MessageContent, SenderNotes), ApiError> {
+        let Self { kind, template, text, reference, metadata } = self;
+        let fields = Fields { kind: &kind, template: template.as_ref(), text: text.as_deref() };
+        Ok((fields.content()?, sender_notes(reference, metadata)?))
     }
 }
 
@@ -188,7 +208,7 @@ mod tests {
         };
         let reply = |fields: &str| {
             let body = format!(r#"{{"x": 1{fields}}}"#);
-            body::parse::<ReplyBody<'_>>(body.as_bytes())?.content()
+            body::parse::<ReplyBody<'_>>(body.as_bytes())?.content().map(|(content, _)| content)
         };
         for (fields, expected) in [
             ("", "missing field `type`"),

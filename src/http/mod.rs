@@ -24,6 +24,7 @@ mod request_log;
 mod requests;
 mod sandbox;
 mod segments;
+mod sender_notes;
 mod sms;
 mod starting;
 mod streamed;

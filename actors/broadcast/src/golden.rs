@@ -13,7 +13,7 @@ use postrider_domain::day::Day;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::template::TemplateCategory;
 use postrider_domain::template::TemplateName;
-use postrider_domain::{BroadcastId, NumberId, Phone, WorkspaceId};
+use postrider_domain::{BroadcastId, NumberId, Phone, SenderNotes, WorkspaceId};
 use postrider_store::{Change, Group, MemoryStore, Store};
 
 fn workspace() -> WorkspaceId {
@@ -48,6 +48,7 @@ fn record() -> Record {
         retried_by: Some(BroadcastId::from_parts(AT, UNIQUE + 3)),
         settled: true,
         recipients_dropped: false,
+        notes: SenderNotes::default(),
     }
 }
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use postrider_domain::template::TemplateCategory;
 use postrider_domain::template::TemplateName;
-use postrider_domain::{BroadcastId, MessageId, NumberId, Timestamp, WorkspaceId};
+use postrider_domain::{BroadcastId, MessageId, NumberId, SenderNotes, Timestamp, WorkspaceId};
 
 /// Recipients of one segment of the audience.
 pub const SEGMENT: u32 = 8000;
@@ -128,6 +128,9 @@ pub struct Record {
     /// Whether its recipients are deleted, because nothing was sent to any of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recipients_dropped: bool,
+    /// What its sender notes of it.
+    #[serde(default, skip_serializing_if = "SenderNotes::is_empty")]
+    pub notes: SenderNotes,
 }
 
 /// The id of a broadcast's message to the recipient at `index`: the first 12 bytes of the

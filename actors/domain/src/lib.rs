@@ -19,6 +19,7 @@ pub mod golden;
 pub mod id;
 pub mod keys;
 pub mod limits;
+pub mod notes;
 pub mod opt_out;
 pub mod otp_text;
 pub mod party;
@@ -48,6 +49,7 @@ pub use id::{
 };
 pub use keys::{CodeKeys, MasterKeys};
 pub use limits::{Limits, LimitsOverride};
+pub use notes::SenderNotes;
 pub use opt_out::{OptOutSource, OptOutWords};
 pub use party::{PartyId, PartyIdError, PartyNames, UserId, UserIdError};
 pub use phone::{Phone, PhoneError};

@@ -30,6 +30,7 @@ pub const NUMBERS: &[(u8, &str)] = &[
     (25, "mail_queue"),
     (26, "audit"),
     (27, "otps"),
+    (28, "message_index"),
     // 255 stands for hot states in an archive.
 ];
 

@@ -4,6 +4,7 @@ use super::*;
 use postrider_actors::{
     Audience, BroadcastPolicy, NewBroadcast, NewNumber, NewProvider, NewTemplate,
 };
+use postrider_domain::SenderNotes;
 use postrider_domain::template::{TemplateCategory, TemplateStatus};
 
 const RATE: u32 = 20;
@@ -40,6 +41,7 @@ async fn a_one_time_password_waits_for_no_broadcast() {
         audience,
         schedule_at: None,
         policy: BroadcastPolicy::AtMostOnce,
+        notes: SenderNotes::default(),
     };
     acme.create_broadcast(new, None).await.unwrap();
     let sent = || engine.sandbox().messages(&id("acme"), None, usize::MAX);

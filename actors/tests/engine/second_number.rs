@@ -3,7 +3,7 @@
 use postrider_actors::{
     ConversationStatus, IdempotentError, MessageContent, ReplyError, SendMessageError,
 };
-use postrider_domain::NumberId;
+use postrider_domain::{NumberId, SenderNotes};
 
 use super::support::messages::{read, send, text, wrote};
 use super::*;
@@ -25,7 +25,8 @@ async fn reply(workspace: &Workspace) -> Result<NumberId, IdempotentError<ReplyE
     let found = workspace.conversations(Default::default(), 0, 1).await.unwrap();
     let (conversation, _) = &found.conversations[0];
     let content = MessageContent::Text("At eight.".parse().unwrap());
-    let sent = workspace.reply(conversation.id, content, None).await?.answer;
+    let sent =
+        workspace.reply(conversation.id, content, SenderNotes::default(), None).await?.answer;
     Ok(read(workspace, sent.message_id).await.number)
 }
 

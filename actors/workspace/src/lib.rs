@@ -63,8 +63,8 @@ pub use events::{EventFilter, EventsBack, EventsPage};
 pub use handle::Workspace;
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use inbox::{
-    ChangeContactsError, ContactsChange, ConversationMessage, DeleteContactError, MessagesPage,
-    ReplyWindow, UpdateContactError,
+    ChangeContactsError, ContactsChange, ConversationMessage, DeleteContactError, MessageFilter,
+    MessagesListed, MessagesPage, ReplyWindow, UpdateContactError,
 };
 pub use messages::ReplyError;
 pub use otp::sms::{SetSmsError, SmsInfo, SmsReceipt, SmsReceiptError, SmsRoute};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use postrider_actors::channel::{Channel, Outbound, Outcome, Sending};
-use postrider_actors::domain::BroadcastId;
+use postrider_actors::domain::{BroadcastId, SenderNotes};
 use postrider_actors::{
     Audience, BroadcastPolicy, BroadcastStatus, CustomChannel, Engine, NewBroadcast, NewNumber,
     NewProvider, Workspace,
@@ -90,6 +90,7 @@ pub(super) fn to_phones(phones: &Phones, recipients: usize) -> Result<NewBroadca
         audience,
         schedule_at: None,
         policy: BroadcastPolicy::AtMostOnce,
+        notes: SenderNotes::default(),
     })
 }
 

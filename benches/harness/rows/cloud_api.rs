@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use postrider_actors::domain::{MessageId, Phone};
+use postrider_actors::domain::{MessageId, Phone, SenderNotes};
 use postrider_actors::{
     CloudApiAccount, CloudApiSecrets, Engine, MessageContent, MessageStatus, NewNumber,
     NewProvider, Secret, SendMessage, TemplateMessage, Workspace,
@@ -105,7 +105,7 @@ pub(super) async fn send_one(workspace: &Workspace) -> Result<(MessageId, Phone)
     };
     let content = MessageContent::Template(template);
     let to = PHONES.next_phone()?;
-    let message = SendMessage { to: to.into(), content };
+    let message = SendMessage { to: to.into(), content, notes: SenderNotes::default() };
     // The channel answers in time, or its own patience ends.
     let sent = workspace.send_message_and_wait(message, None, std::future::pending()).await?;
     match sent.answer.status {

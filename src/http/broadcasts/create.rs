@@ -1,6 +1,7 @@
 //! Serves the route that creates broadcasts.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use postrider_actors::domain::{SegmentId, Timestamp};
@@ -18,6 +19,7 @@ use crate::http::pipeline::{
     Answer, ApiError, BodySize, Call, Key, Principal, Reply, Routes, Takes, route,
 };
 use crate::http::segments::NO_SUCH_SEGMENT;
+use crate::http::sender_notes::sender_notes;
 
 /// Longest name of a broadcast, in characters.
 const NAME_CHARS_MAX: usize = 200;
@@ -73,6 +75,15 @@ pub(crate) struct NewBroadcastBody<'a> {
     #[serde(borrow)]
     #[schema(example = "at_most_once", default = "at_most_once")]
     policy: Option<Cow<'a, str>>,
+    /// What the caller calls the broadcast: 1 to 128 printable characters. Shown in rows and
+    /// events, those of its messages too.
+    #[serde(borrow)]
+    #[schema(example = "spring-2026", min_length = 1, max_length = 128)]
+    reference: Option<Cow<'a, str>>,
+    /// At most 16 strings that are kept with the broadcast, with keys of at most 40 characters and
+    /// values of at most 256.
+    #[schema(example = json!({"shop": "north"}))]
+    metadata: Option<BTreeMap<String, String>>,
 }
 
 /// A broadcast was made.
@@ -230,6 +241,7 @@ pub(super) fn new_broadcast(
         audience,
         schedule_at,
         policy,
+        notes: sender_notes(body.reference, body.metadata)?,
     };
     Ok((new, segment))
 }

@@ -1,5 +1,7 @@
 //! Lists and reads broadcasts and their recipients.
 
+use std::collections::BTreeMap;
+
 use postrider_actors::domain::{BroadcastId, Timestamp};
 use postrider_actors::{
     Broadcast, BroadcastCounts, BroadcastPolicy, Permission, RecipientError, RecipientRow,
@@ -67,6 +69,12 @@ pub(crate) struct BroadcastRow {
     reason: Option<Box<str>>,
     /// The broadcast whose failed recipients it sends to again; null for others.
     retry_of: Option<String>,
+    /// What its sender calls it; null where that is nothing.
+    #[schema(example = "order-1017")]
+    reference: Option<String>,
+    /// What its sender keeps with it.
+    #[schema(value_type = Object, example = json!({"shop": "north"}))]
+    metadata: BTreeMap<String, String>,
 }
 
 /// Recipients by what became of them.
@@ -186,6 +194,8 @@ impl From<Broadcast> for BroadcastRow {
             finished_at: time(found.finished_at),
             reason: found.reason,
             retry_of: found.retry_of.map(|id| id.to_string()),
+            reference: found.notes.reference,
+            metadata: found.notes.metadata,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Sends the message of a broadcast to one phone, as a test.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use postrider_actors::domain::{PartyId, Phone};
+use postrider_actors::domain::{PartyId, Phone, SenderNotes};
 use postrider_actors::{
     MessageContent, NewBroadcast, Permission, Replayable, Route, SendMessage, TemplateMessage,
     Variables, with_variables,
@@ -18,6 +19,9 @@ use crate::http::messages::{SentAnswer, sent_reply};
 use crate::http::pipeline::{
     Answer, ApiError, BodySize, Call, Key, Principal, Routes, Takes, route,
 };
+
+/// What the reference of a test begins with.
+const TEST_MARK: &str = "[test]";
 
 pub(super) fn routes() -> Routes {
     Routes::default().routes(
@@ -63,6 +67,12 @@ pub(crate) struct BroadcastTestBody<'a> {
     /// As of a broadcast.
     #[schema(example = "at_most_once", default = "at_most_once")]
     policy: Option<Cow<'a, str>>,
+    /// As of a broadcast; that of the message has `[test]` before it.
+    #[schema(example = "spring-2026", min_length = 1, max_length = 128)]
+    reference: Option<Cow<'a, str>>,
+    /// As of a broadcast.
+    #[schema(example = json!({"shop": "north"}))]
+    metadata: Option<BTreeMap<String, String>>,
 }
 
 /// The part of the body that a broadcast does not have.
@@ -102,10 +112,20 @@ async fn test(call: Call<Principal>) -> Answer {
     let components = with_variables(&new.components, &variables);
     let (name, language) = (new.template, new.language);
     let content = MessageContent::Template(TemplateMessage { name, language, components });
-    let message = SendMessage { to: PartyId::from(to), content };
+    let message = SendMessage { to: PartyId::from(to), content, notes: of_test(new.notes) };
     let Replayable { answer, replayed } = caller.workspace().send_message(message, key).await?;
     drop(permit);
     Ok(sent_reply(answer).replayed(replayed))
+}
+
+/// What is noted of the message: as of the broadcast, and that it is a test.
+fn of_test(notes: SenderNotes) -> SenderNotes {
+    let reference = match notes.reference {
+        // As long as a reference may be.
+        Some(own) => format!("{TEST_MARK} {own}").chars().take(128).collect(),
+        None => TEST_MARK.to_owned(),
+    };
+    SenderNotes { reference: Some(reference), ..notes }
 }
 
 /// The variables of this phone, or else of the first recipient.

@@ -223,10 +223,11 @@ async fn mark_read(mut call: Call<Principal>) -> Answer {
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
 )]
 async fn reply(mut call: Call<Principal>) -> Answer {
-    let content = call.json::<ReplyBody<'_>>()?.content()?;
+    let (content, notes) = call.json::<ReplyBody<'_>>()?.content()?;
     let key = call.idempotency_key(Route::Reply)?;
     let id = conversation(&mut call).await?;
-    let Replayable { answer, replayed } = call.caller.workspace().reply(id, content, key).await?;
+    let workspace = call.caller.workspace();
+    let Replayable { answer, replayed } = workspace.reply(id, content, notes, key).await?;
     Ok(messages::sent_reply(answer).replayed(replayed))
 }
 

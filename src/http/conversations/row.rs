@@ -1,5 +1,7 @@
 //! Conversations and what was written in them, as bodies tell it.
 
+use std::collections::BTreeMap;
+
 use postrider_actors::domain::Timestamp;
 use postrider_actors::{
     ConversationCounts, ConversationMessage, ConversationView, Direction, MessageError, ReplyWindow,
@@ -171,6 +173,12 @@ pub(crate) struct ConversationMessageRow {
     /// When it was written.
     #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
     at: String,
+    /// What its sender calls it; null where that is nothing.
+    #[schema(example = "order-1017")]
+    reference: Option<String>,
+    /// What its sender keeps with it.
+    #[schema(value_type = Object, example = json!({"shop": "north"}))]
+    metadata: BTreeMap<String, String>,
 }
 
 /// Why a message of a conversation failed.
@@ -205,6 +213,8 @@ impl From<ConversationMessage> for ConversationMessageRow {
             status: message.status,
             error: message.error.map(WrittenError::from),
             at: message.at.to_string(),
+            reference: message.notes.reference,
+            metadata: message.notes.metadata,
         }
     }
 }

@@ -1,8 +1,10 @@
-//! Lists single messages.
+//! Lists messages.
+
+use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use postrider_actors::domain::{MessageId, PartyId};
+use postrider_actors::domain::{MessageId, PartyId, UserId};
 use postrider_actors::{MessageFilter, MessageStatus, Permission};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -44,12 +46,22 @@ pub(crate) struct ListedMessagesAnswer {
     path = "/v1/messaging/messages",
     operation_id = "listMessages",
     tag = "Messaging",
-    summary = "List single messages",
-    description = "Those that were sent by `POST /v1/messaging/send` and as replies by chat. What \
-                   became of a broadcast's messages, its recipients tell.",
+    summary = "List messages",
+    description = "Those that were sent by `POST /v1/messaging/send` and as replies by chat; with \
+                   `to` or `broadcast_id` those of broadcasts too. Filters combine. A recipient's \
+                   and those of a reference are found by an index; of what else is asked for, a \
+                   part looks at 10,000 messages at most.",
     params(
         ("to" = Option<String>, Query, description = "Only those to this phone, in E.164, or to \
          the person of this id of the channel"),
+        ("recipient" = Option<String>, Query, description = "Only those to the person of this id \
+         of the channel; left out with `to`"),
+        ("type" = Option<String>, Query, description = "Only `template` or `text` ones"),
+        ("reference" = Option<String>, Query, description = "Only those that their sender calls \
+         so, exactly"),
+        ("number_id" = Option<String>, Query, description = "Only those that leave through this \
+         number"),
+        ("broadcast_id" = Option<String>, Query, description = "Only those of this broadcast"),
         ("status" = Option<String>, Query, description = "Only `queued`, `sent`, `delivered`, \
          `read`, `failed` or `unknown` ones"),
         ("template" = Option<String>, Query, max_length = 512, description = "Only those of the \
@@ -67,12 +79,20 @@ pub(crate) struct ListedMessagesAnswer {
 async fn list(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let limit = query.integer("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
+    let (since, until) = (query.moment("since")?, query.moment("until")?);
+    if since.zip(until).is_some_and(|(since, until)| until < since) {
+        return Err(ApiError::field("until", "must not be before `since`"));
+    }
     let filter = MessageFilter {
         to: party(&query)?,
         status: query.text("status")?.map(status).transpose()?,
+        kind: parsed(&query, "type", "must be template or text")?,
         template: template(&query)?,
-        since: query.moment("since")?,
-        until: query.moment("until")?,
+        reference: query.text("reference")?.map(str::to_owned),
+        number: parsed(&query, "number_id", "must be the id of a number")?,
+        broadcast: parsed(&query, "broadcast_id", "must be the id of a broadcast")?,
+        since,
+        until,
     };
     let after = cursor(&query)?;
     let page = call.caller.workspace().messages(filter, after, limit).await?;
@@ -84,12 +104,26 @@ async fn list(call: Call<Principal>) -> Answer {
 
 /// The recipient. An unescaped `+` arrives as a space, with which no id begins.
 fn party(query: &Query) -> Result<Option<PartyId>, ApiError> {
-    let Some(text) = query.text("to")? else { return Ok(None) };
+    let recipient = query.text("recipient")?;
+    let Some(text) = query.text("to")? else {
+        let id = recipient.map(str::parse::<UserId>).transpose();
+        let id = id.map_err(|error| ApiError::field("recipient", error))?;
+        return Ok(id.map(PartyId::User));
+    };
+    if recipient.is_some() {
+        return Err(ApiError::field("recipient", "must not be given with `to`"));
+    }
     let parsed = match text.strip_prefix(' ') {
         Some(digits) => format!("+{digits}").parse(),
         None => text.parse(),
     };
     parsed.map(Some).map_err(|error| ApiError::field("to", error))
+}
+
+/// A parameter that is parsed as it stands.
+fn parsed<T: FromStr>(query: &Query, name: &str, rule: &str) -> Result<Option<T>, ApiError> {
+    let text = query.text(name)?;
+    text.map(|text| text.parse().map_err(|_| ApiError::field(name, rule))).transpose()
 }
 
 fn status(text: &str) -> Result<MessageStatus, ApiError> {

@@ -2,6 +2,8 @@
 
 mod list;
 
+use std::collections::BTreeMap;
+
 use postrider_actors::domain::MessageId;
 use postrider_actors::domain::template::TemplateName;
 use postrider_actors::{
@@ -81,6 +83,9 @@ pub(crate) struct MessageAnswer {
     /// The message.
     #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     message_id: String,
+    /// The broadcast that it is of; null of a single message.
+    #[schema(example = "brd_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    broadcast_id: Option<String>,
     /// Who gets it, in E.164; null where it goes to no phone.
     #[schema(example = "+15550123456")]
     to: Option<String>,
@@ -120,6 +125,12 @@ pub(crate) struct MessageAnswer {
     /// When it failed.
     #[schema(format = DateTime)]
     failed_at: Option<String>,
+    /// What its sender calls it, or calls its broadcast; null where that is nothing.
+    #[schema(example = "order-1017")]
+    reference: Option<String>,
+    /// What its sender keeps with it, or with its broadcast.
+    #[schema(value_type = Object, example = json!({"shop": "north"}))]
+    metadata: BTreeMap<String, String>,
 }
 
 /// The template of a message.
@@ -158,6 +169,7 @@ impl From<MessageState> for MessageAnswer {
         };
         Self {
             message_id: state.message_id.to_string(),
+            broadcast_id: state.broadcast.map(|id| id.to_string()),
             to: state.to.phone().map(|phone| phone.to_string()),
             recipient: state.to.user_id().map(ToString::to_string),
             kind: state.kind.as_str(),
@@ -173,6 +185,8 @@ impl From<MessageState> for MessageAnswer {
             delivered_at: time(state.delivered_at),
             read_at: time(state.read_at),
             failed_at: time(state.failed_at),
+            reference: state.notes.reference,
+            metadata: state.notes.metadata,
         }
     }
 }

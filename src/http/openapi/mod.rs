@@ -10,6 +10,7 @@ mod idempotency;
 pub(super) mod pages;
 mod parts;
 mod reasons;
+mod rule;
 mod strict;
 mod webhooks;
 

@@ -2,15 +2,15 @@
 
 use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{PublicEvent, Scope};
-use postrider_actors::{AutoDeliver, ConversationStatus, RecipientStatus, Role};
-use serde_json::Value;
+use postrider_actors::{AutoDeliver, ConversationStatus, MessageKind, RecipientStatus, Role};
 use utoipa::Modify;
 use utoipa::openapi::path::Parameter;
-use utoipa::openapi::schema::{Array, ArrayItems, Object, Schema, SchemaFormat, SchemaType};
-use utoipa::openapi::{OpenApi, RefOr, Response, Type};
+use utoipa::openapi::schema::Schema;
+use utoipa::openapi::{OpenApi, RefOr, Response};
 
 use super::parts::operations;
 use super::reasons::REASONS;
+use super::rule::Rule::{self, Chars, Format, Items, Max, NotEmpty, Pattern, PatternOf, Words};
 
 /// A name without control characters.
 const NAME: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
@@ -26,6 +26,8 @@ const LANGUAGE: &str = "^[a-zA-Z0-9_]{2,15}$";
 const PROVIDER_ID: &str = "^[a-zA-Z0-9_-]{1,64}$";
 const VISIBLE: &str = "^[!-~]{1,1024}$";
 const CONTACT_ID: &str = "^con_[0-7][0-9a-hjkmnp-tv-z]{25}$";
+const NUMBER_ID: &str = "^num_[0-7][0-9a-hjkmnp-tv-z]{25}$";
+const BROADCAST_ID: &str = "^brd_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const MESSAGE_ID: &str = "^msg_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const WORKSPACE: &str = "^[a-z0-9-]{1,40}$";
 const WEBHOOK_SECRET: &str = "^whsec_[A-Za-z0-9+/]{32,86}={0,2}$";
@@ -36,37 +38,17 @@ const CURSOR: &str = "^AQ[A-Za-z0-9_-]{10}$";
 const OTP_CURSOR: &str = "^A(Ww|XI)[A-Za-z0-9_-]{21}$";
 const MESSAGE_CURSOR: &str = "^A[Q-Za-f][A-Za-z0-9_-]{20}[AEIMQUYcgkosw048]$";
 const PARTY: &str = r"^(\+[1-9][0-9]{6,14}|[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128})$";
+const USER_ID: &str = r"^[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128}$";
 const SUBNET: &str = r"^[0-9a-fA-F:.]{2,45}(/[0-9]{1,3})?$";
 const LOG_ID: &str = "^[0-9a-fA-F]{32}$";
 const EVENT_PLACE: &str = "^(evt_[0-7][0-9a-hjkmnp-tv-z]{25}|[0-9]{1,19})$";
 
+/// What the other name of an operation with two paths ends with.
+const BY_MESSAGING_PATH: &str = "ByMessagingPath";
 /// Highest number of a page.
 const PAGE_MAX: i64 = u32::MAX as i64;
 /// Highest rate of a number, in messages per second.
 const NUMBER_RATE_MAX: i64 = 100_000;
-
-/// What a value must be beyond its type.
-#[derive(Clone, Copy)]
-enum Rule {
-    /// One of these words.
-    Words(fn() -> Vec<&'static str>),
-    /// It matches this.
-    Pattern(&'static str),
-    /// It matches what this makes.
-    PatternOf(fn() -> String),
-    /// It has this form.
-    Format(&'static str),
-    /// At least and at most so many characters.
-    Chars(usize, usize),
-    /// At most this number.
-    Max(i64),
-    /// A list has at least one item.
-    NotEmpty,
-    /// Each item of a list does.
-    Items(&'static [Rule]),
-}
-
-use Rule::{Chars, Format, Items, Max, NotEmpty, Pattern, PatternOf, Words};
 
 const TAG: Rule = Items(&[Chars(1, 64), Pattern(FILLED_NAME)]);
 const KINDS: Rule = Items(&[Words(kinds)]);
@@ -80,6 +62,10 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("ContactInput", "tags", &[TAG]),
     ("CallerContext", "ip", &[Format("ip")]),
     ("SendBody", "reference", &[Pattern(NAME), Chars(1, 128)]),
+    ("SendMessage", "reference", &[Pattern(NAME), Chars(1, 128)]),
+    ("Reply", "reference", &[Pattern(NAME), Chars(1, 128)]),
+    ("NewBroadcastBody", "reference", &[Pattern(NAME), Chars(1, 128)]),
+    ("BroadcastTestBody", "reference", &[Pattern(NAME), Chars(1, 128)]),
     ("SendBody", "email", &[Format("email")]),
     ("SendBody", "mode", &[Words(|| vec!["outbound", "inbound"])]),
     ("ResendBody", "channel", &[Words(|| vec!["messaging", "sms", "email"])]),
@@ -182,6 +168,10 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("listOtps", "to", &[Format("date-time")]),
     ("listOtps", "cursor", &[Pattern(OTP_CURSOR)]),
     ("listMessages", "to", &[Pattern(PARTY)]),
+    ("listMessages", "recipient", &[Pattern(USER_ID)]),
+    ("listMessages", "type", &[Words(|| MessageKind::WORDS.to_vec())]),
+    ("listMessages", "number_id", &[Pattern(NUMBER_ID)]),
+    ("listMessages", "broadcast_id", &[Pattern(BROADCAST_ID)]),
     ("listMessages", "status", &[Words(message_statuses)]),
     ("listMessages", "since", &[Format("date-time")]),
     ("listMessages", "until", &[Format("date-time")]),
@@ -303,7 +293,10 @@ fn parameters<'a>(
     operation: &'a str,
     name: &'a str,
 ) -> impl Iterator<Item = &'a mut Parameter> {
-    let named = move |id: &Option<String>| operation == "*" || id.as_deref() == Some(operation);
+    let named = move |id: &Option<String>| {
+        let id = id.as_deref().map(|id| id.strip_suffix(BY_MESSAGING_PATH).unwrap_or(id));
+        operation == "*" || id == Some(operation)
+    };
     let found = document.paths.paths.values_mut().flat_map(operations);
     let found = found.filter(move |operation| named(&operation.operation_id));
     let found = found.flat_map(|operation| operation.parameters.iter_mut().flatten());
@@ -323,55 +316,6 @@ fn unprocessable<'a>(document: &'a mut OpenApi, operation: &str) -> Option<&'a m
     }
 }
 
-impl Rule {
-    /// Adds the rule to a schema of the type that it is for.
-    fn apply(self, place: &mut Schema) {
-        match place {
-            Schema::Array(array) => self.apply_to_list(array),
-            Schema::Object(object) => self.apply_to_value(object),
-            _ => debug_assert!(false, "the rule is for a list, a text or a number"),
-        }
-    }
-
-    fn apply_to_list(self, array: &mut Array) {
-        match self {
-            NotEmpty => array.min_items = Some(1),
-            Items(rules) => {
-                if let ArrayItems::RefOrSchema(items) = &mut array.items
-                    && let RefOr::T(item) = &mut **items
-                {
-                    rules.iter().for_each(|rule| rule.apply(item));
-                }
-            }
-            _ => debug_assert!(false, "the rule is not for lists"),
-        }
-    }
-
-    fn apply_to_value(self, object: &mut Object) {
-        match self {
-            Words(words) => {
-                let mut allowed: Vec<Value> = words().into_iter().map(Value::from).collect();
-                if is_nullable(object) {
-                    allowed.push(Value::Null);
-                }
-                object.enum_values = Some(allowed);
-            }
-            Pattern(pattern) => object.pattern = Some(pattern.to_owned()),
-            PatternOf(made) => object.pattern = Some(made()),
-            Format(format) => object.format = Some(SchemaFormat::Custom(format.to_owned())),
-            Chars(min, max) => {
-                (object.min_length, object.max_length) = ((min > 0).then_some(min), Some(max));
-            }
-            Max(max) => object.maximum = Some(max.into()),
-            NotEmpty | Items(_) => debug_assert!(false, "the rule is for lists"),
-        }
-    }
-}
-
-fn is_nullable(object: &Object) -> bool {
-    matches!(&object.schema_type, SchemaType::Array(types) if types.contains(&Type::Null))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -388,7 +332,12 @@ mod tests {
         }
         for (operation, name, _) in PARAMETERS {
             let count = parameters(&mut document, operation, name).count();
-            assert!(count == 1 || *operation == "*" && count == 25, "{operation} {name}: {count}");
+            let expected = match *operation {
+                "*" => 25,
+                "listOtps" => 2,
+                _ => 1,
+            };
+            assert_eq!(count, expected, "{operation} {name}");
         }
     }
 }

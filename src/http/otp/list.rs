@@ -21,7 +21,11 @@ const IN_LOG: u8 = b'l';
 const IN_RECORDS: u8 = b'r';
 
 pub(super) fn routes() -> Routes {
-    Routes::default().routes(route!(list).guarded(Key::of(Permission::OtpRead)))
+    Routes::default().routes(route!(list).guarded(Key::of(Permission::OtpRead))).routes(
+        route!(list)
+            .at("/v1/messaging/otp", "listOtpsByMessagingPath")
+            .guarded(Key::of(Permission::OtpRead)),
+    )
 }
 
 /// A request for a one-time password, without its code.
@@ -59,6 +63,10 @@ pub(crate) struct ListedOtpRow {
     /// When the right code was entered.
     #[schema(format = DateTime, example = "2026-01-31T09:26:00.000Z")]
     verified_at: Option<String>,
+    /// When it ended: by the right code, the fifth wrong one, its cancelling or the end of its
+    /// time; null while it can be entered, and where an earlier version did not keep it.
+    #[schema(format = DateTime, example = "2026-01-31T09:26:00.000Z")]
+    ended_at: Option<String>,
     /// The channel that delivered it, or that of the step that began last.
     #[schema(example = "messaging")]
     channel: &'static str,
@@ -86,6 +94,7 @@ impl From<OtpRow> for ListedOtpRow {
             created_at: row.request_id.timestamp().to_string(),
             expires_at: row.expires_at.to_string(),
             verified_at: row.verified_at.map(|at| at.to_string()),
+            ended_at: row.ended_at.map(|at| at.to_string()),
             channel: row.channel.as_str(),
             mode: if row.is_inbound { "inbound" } else { "outbound" },
             reference: row.notes.reference,
@@ -115,8 +124,8 @@ pub(crate) struct OtpsAnswer {
                    is told.",
     params(
         ("phone" = Option<String>, Query, description = "Only those to this phone, in E.164"),
-        ("status" = Option<String>, Query, description = "Only `active`, `verified`, `expired` or \
-         `invalidated` ones"),
+        ("status" = Option<String>, Query, description = "Only `active`, `verified`, `expired`, \
+         `invalidated` or `cancelled` ones"),
         ("reference" = Option<String>, Query, description = "Only those that their sender calls so"),
         ("channel" = Option<String>, Query, description = "Only those that `messaging`, `sms` or \
          `email` delivered, or was the last to try"),
@@ -171,7 +180,7 @@ fn status(text: &str) -> Result<OtpStatus, ApiError> {
         "invalidated" => Ok(OtpStatus::Invalidated),
         "cancelled" => Ok(OtpStatus::Cancelled),
         _ => {
-            let rule = "must be one of active, verified, expired, invalidated";
+            let rule = "must be one of active, verified, expired, invalidated, cancelled";
             Err(ApiError::field("status", rule))
         }
     }

@@ -13,7 +13,7 @@ use std::io::Write;
 
 use postrider_actors::domain::code::{CodeLength, Expiry};
 use postrider_actors::domain::event::chain::OtpChannel;
-use postrider_actors::domain::{Email, Phone, RequestId};
+use postrider_actors::domain::{Email, Phone, RequestId, SenderNotes};
 use postrider_actors::{
     Delivery, OtpSent, OtpStatus, Permission, Replayable, Route, SendMore, SendOtp,
 };
@@ -25,6 +25,7 @@ pub(crate) use chain::{StepBody, steps};
 use send_body::ContextBody;
 
 use super::pipeline::{Answer, ApiError, Call, Integer, Key, Principal, Reply, Routes, route};
+use super::sender_notes::sender_notes;
 
 const NO_SUCH_REQUEST: &str = "no such one-time password request";
 
@@ -125,7 +126,8 @@ impl SendOtpBody<'_> {
         if !asks {
             return Ok(None);
         }
-        let mut more = send_body::notes(reference, metadata.unwrap_or_default())?;
+        let SenderNotes { reference, metadata } = sender_notes(reference, metadata)?;
+        let mut more = SendMore { reference, metadata, ..SendMore::default() };
         if let Some(context) = &context {
             more.context = context.read()?;
         }

@@ -1,24 +1,17 @@
-//! Reads what a caller may add to a request for a one-time password.
+//! Reads for whom a caller asks for a one-time password.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use postrider_actors::domain::printable;
-use postrider_actors::{CallerContext, SendMore};
+use postrider_actors::CallerContext;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::http::pipeline::ApiError;
+use crate::http::sender_notes::check_chars;
 
-/// Longest session, and longest reference, in characters.
-const NAME_CHARS_MAX: usize = 128;
-/// Most strings in `metadata`.
-const METADATA_MAX: usize = 16;
-/// Longest key of one, in characters.
-const METADATA_KEY_CHARS_MAX: usize = 40;
-/// Longest value of one, in characters.
-const METADATA_VALUE_CHARS_MAX: usize = 256;
+/// Longest session, in characters.
+const SESSION_CHARS_MAX: usize = 128;
 
 /// Who asked the caller for the code; without `Debug`, as it is personal.
 #[derive(Deserialize, ToSchema)]
@@ -41,40 +34,9 @@ impl ContextBody<'_> {
                 .map_err(|_| ApiError::field("context.ip", "must be an IPv4 or IPv6 address"))
         });
         if let Some(session) = &self.session {
-            check_chars("context.session", session, 1, NAME_CHARS_MAX)?;
+            check_chars("context.session", session, 1, SESSION_CHARS_MAX)?;
         }
         let session = self.session.as_ref().map(|session| session.as_ref().to_owned());
         Ok(CallerContext { ip: ip.transpose()?, session })
     }
-}
-
-/// Checks what a caller notes of its request.
-pub(super) fn notes(
-    reference: Option<Cow<'_, str>>,
-    metadata: BTreeMap<String, String>,
-) -> Result<SendMore, ApiError> {
-    if let Some(reference) = &reference {
-        check_chars("reference", reference, 1, NAME_CHARS_MAX)?;
-        if printable::has_control(reference) {
-            return Err(ApiError::field("reference", "must have printable characters only"));
-        }
-    }
-    if metadata.len() > METADATA_MAX {
-        let rule = format_args!("must have at most {METADATA_MAX} entries");
-        return Err(ApiError::field("metadata", rule));
-    }
-    for (key, value) in &metadata {
-        check_chars("metadata", key, 0, METADATA_KEY_CHARS_MAX)?;
-        check_chars(&format!("metadata.{key}"), value, 0, METADATA_VALUE_CHARS_MAX)?;
-    }
-    let reference = reference.map(Cow::into_owned);
-    Ok(SendMore { reference, metadata, ..SendMore::default() })
-}
-
-fn check_chars(field: &str, text: &str, min: usize, max: usize) -> Result<(), ApiError> {
-    if (min..=max).contains(&text.chars().count()) {
-        return Ok(());
-    }
-    let what = if field == "metadata" { "keys of " } else { "" };
-    Err(ApiError::field(field, format_args!("must have {what}{min} to {max} characters")))
 }

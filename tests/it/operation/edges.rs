@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::support::{Api, TestServer};
 
 /// Texts for the patterns of the document, by their beginning.
-const SAMPLES: [(&str, &[&str]); 28] = [
+const SAMPLES: [(&str, &[&str]); 30] = [
     (r"[^\s]", &["a", " é\n"]),
     ("^[a-z]{2,3}(_", &["en", "pt_BR"]),
     ("^[a-z_]{1,40}$", &["text"]),
@@ -24,6 +24,8 @@ const SAMPLES: [(&str, &[&str]); 28] = [
     ("^[0-9a-fA-F]{32}$", &["00000000000000000000000000000000"]),
     ("^[0-9a-fA-F:.]", &["192.0.2.7", "10.1.0.0/16", "2001:db8::/32"]),
     ("^msg_", &["msg_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
+    ("^num_", &["num_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
+    ("^brd_", &["brd_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
     ("^con_", &["con_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
     ("^AQ", &["AQAAAAAAAAAA"]),
     ("^A(Ww", &["AXIAAAAAAAAAAAAAAAAAAAAA"]),

@@ -121,7 +121,7 @@ impl Old {
 }
 
 /// Fields that the server of then did not have.
-const NEW_FIELDS: [&str; 42] = [
+const NEW_FIELDS: [&str; 44] = [
     "created_by",
     "mode",
     "phone",
@@ -130,6 +130,8 @@ const NEW_FIELDS: [&str; 42] = [
     "language",
     "tries",
     "reference",
+    "broadcast_id",
+    "ended_at",
     "metadata",
     "otp_per_ip_10m",
     "otp_per_ip_hour",

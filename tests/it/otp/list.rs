@@ -80,9 +80,13 @@ async fn codes_are_listed_newest_first_with_where_they_stand() {
     };
     let facts: Vec<_> = rows.iter().map(of).collect();
     assert_eq!(facts, [(5, 2, false), (5, 1, false), (0, 1, false), (4, 1, true)]);
+    let has_ended: Vec<_> = rows.iter().map(|row| row["ended_at"].is_string()).collect();
+    assert_eq!(has_ended, [false, false, true, true]);
+    assert_eq!(rows[3]["ended_at"], rows[3]["verified_at"]);
+    assert_eq!(api.get("/v1/messaging/otp?limit=200").await.ok()["data"], json!(rows));
     for (row, number) in rows.iter().zip([4, 3, 2, 1]) {
         assert_eq!((&row["phone"], &row["country"]), (&json!(phone(number)), &json!("1")));
-        assert_eq!(row.as_object().unwrap().len(), 14, "and no code: {row}");
+        assert_eq!(row.as_object().unwrap().len(), 15, "and no code: {row}");
         let one = api.get(&format!("{LIST}/{}", row["request_id"].as_str().unwrap())).await.ok();
         for same in ["status", "attempts_remaining", "expires_at", "delivery_status"] {
             assert_eq!(row[same], one[same], "{same}");
@@ -142,12 +146,15 @@ async fn codes_are_known_after_their_request_is_forgotten() {
             "attempts_remaining",
             "sends",
             "verified_at",
+            "channel",
             "created_at",
             "expires_at",
         ] {
             assert_eq!(then[same], now[same], "{same}");
         }
     }
+    let end = |row: &Value| row["ended_at"].clone();
+    assert!(before[2..].iter().map(end).eq(after[2..].iter().map(end)));
     // Older than what is looked for in the log: found by their records alone.
     server.advance(3600).await;
     let (young, _) = send(&server, &api, 5).await;

@@ -1,5 +1,7 @@
 //! Pure: the payloads of the events of broadcasts.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::BroadcastId;
@@ -20,6 +22,12 @@ pub struct BroadcastData {
     /// Why it is where it is, if nobody asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Box<str>>,
+    /// What its sender calls it; left out where that is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// What its sender keeps with it; left out where that is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
 }
 
 /// A broadcast all of which has been handed over.
@@ -40,6 +48,12 @@ pub struct BroadcastCompletedData {
     pub reason: Option<Box<str>>,
     /// What has become of its recipients so far, each counted once.
     pub counts: CompletedCounts,
+    /// What its sender calls it; left out where that is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// What its sender keeps with it; left out where that is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
 }
 
 /// Recipients of a broadcast that is complete.

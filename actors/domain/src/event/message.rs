@@ -1,5 +1,7 @@
 //! Pure: the payloads of the events of messages, those of numbers, broadcasts and mails alike.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::fields;
@@ -35,6 +37,12 @@ pub struct MessageData {
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<MessageErrorData>,
+    /// What its sender calls it, or calls its broadcast; left out where that is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// What its sender keeps with it, or with its broadcast; left out where that is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
 }
 
 impl MessageData {

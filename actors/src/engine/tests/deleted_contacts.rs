@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::{MailOptions, MailTls, MessageContent, SendMessageError};
 use postrider_channel::callback::{Callback, Progress, StatusUpdate};
 use postrider_channel::email::inbound::InboundMail;
-use postrider_domain::{ActorKind, AuditActor, Email, MessageId, NumberId};
+use postrider_domain::{ActorKind, AuditActor, Email, MessageId, NumberId, SenderNotes};
 use postrider_store::hooked::{Hook, Hooked};
 use postrider_store::{Direction, Keep, MemoryStore, Table};
 use postrider_workspace::email;
@@ -245,7 +245,11 @@ async fn a_mail_that_waits_does_not_leave_any_more() {
     let (conversation, contact) = &found.conversations[0];
     let reply = async || {
         let text = MessageContent::Text("Hello".parse().unwrap());
-        acme.reply(conversation.id, text, None).await.unwrap().answer.message_id
+        acme.reply(conversation.id, text, SenderNotes::default(), None)
+            .await
+            .unwrap()
+            .answer
+            .message_id
     };
     let (first, second) = (reply().await, reply().await);
     assert_eq!(email::claim(&acme, first).await, Ok(true));

@@ -9,7 +9,7 @@ use postrider_channel::callback::{Callback, Progress, StatusUpdate};
 use postrider_channel::{Failure, Origin};
 use postrider_domain::template::TemplateName;
 use postrider_domain::template::{TemplateCategory, TemplateStatus};
-use postrider_domain::{MessageId, NumberId};
+use postrider_domain::{MessageId, NumberId, SenderNotes};
 use postrider_workspace::NewTemplate;
 
 use super::model::Answer;
@@ -42,7 +42,8 @@ pub(super) async fn send_message(
     let TemplateName { name, language } = welcome_name();
     let content = TemplateMessage { name, language, components: Vec::new() };
     let content = MessageContent::Template(content);
-    match workspace.send_message(SendMessage { to: to.into(), content }, None).await {
+    let notes = SenderNotes::default();
+    match workspace.send_message(SendMessage { to: to.into(), content, notes }, None).await {
         Ok(sent) => Ok(sent.answer),
         Err(IdempotentError::Refused(error)) => Err(error),
         Err(why) => panic!("{why}: there was no key"),

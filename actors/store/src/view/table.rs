@@ -57,6 +57,8 @@ pub enum Table {
     Audit,
     /// What became of one-time passwords that have ended.
     Otps,
+    /// The index by which single messages are found.
+    MessageIndex,
 }
 
 impl Table {
@@ -89,6 +91,7 @@ impl Table {
         Self::MailQueue,
         Self::Audit,
         Self::Otps,
+        Self::MessageIndex,
     ];
 
     /// Whether the records belong to workspaces, with keys that begin with `workspace ‖ 0`.
@@ -128,6 +131,7 @@ impl Table {
             Self::MailQueue => "mail_queue",
             Self::Audit => "audit",
             Self::Otps => "otps",
+            Self::MessageIndex => "message_index",
         }
     }
 
@@ -162,6 +166,7 @@ impl Table {
             Self::MailQueue => 25,
             Self::Audit => 26,
             Self::Otps => 27,
+            Self::MessageIndex => 28,
         }
     }
 

@@ -6,8 +6,8 @@ use postrider_actors::{
     Audience, Broadcast, BroadcastPolicy, BroadcastStatus, Engine, NewBroadcast, NewTemplate,
     Variables, Workspace,
 };
-use postrider_domain::BroadcastId;
 use postrider_domain::template::{TemplateCategory, TemplateStatus};
+use postrider_domain::{BroadcastId, SenderNotes};
 
 use super::{phone, until, workspace};
 
@@ -39,6 +39,7 @@ pub(crate) fn broadcast_to(recipients: u32) -> NewBroadcast {
         audience,
         schedule_at: None,
         policy: BroadcastPolicy::AtMostOnce,
+        notes: SenderNotes::default(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use postrider_actors::{MessageContent, MessageState, SendMessage, Workspace};
 use postrider_channel::callback::{Callback, Inbound};
-use postrider_domain::{MessageId, Phone, Timestamp};
+use postrider_domain::{MessageId, Phone, SenderNotes, Timestamp};
 
 pub(crate) fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
     let inbound = Inbound {
@@ -21,7 +21,7 @@ pub(crate) fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
 
 pub(crate) fn text(to: Phone) -> SendMessage {
     let content = MessageContent::Text("Your table is ready.".parse().unwrap());
-    SendMessage { to: to.into(), content }
+    SendMessage { to: to.into(), content, notes: SenderNotes::default() }
 }
 
 pub(crate) async fn send(workspace: &Workspace, to: Phone) -> MessageId {

@@ -28,6 +28,28 @@ pub(crate) struct Committed<'a> {
     pub(crate) record: Record,
 }
 
+/// What became of the recipients of a window, as the channel answered and reported.
+struct Outcomes {
+    marks: Option<Window>,
+    reports: Option<Reports>,
+}
+
+impl Outcomes {
+    /// What became of one, and why it failed, if it did.
+    fn of(&self, record: &Record, at: usize) -> (RecipientStatus, Option<Failed>) {
+        let report = self.reports.as_ref().and_then(|reports| reports.of(at));
+        let status = match self.marks.as_ref().and_then(|window| window.mark(at)) {
+            Some(mark) => status_of(record, mark, report),
+            None => unsent(record),
+        };
+        let failed = match report {
+            Some(Report::Failed) => self.reports.as_ref().and_then(|reports| reports.failure(at)),
+            _ => self.marks.as_ref().and_then(|window| window.failure(at)),
+        };
+        (status, failed.cloned())
+    }
+}
+
 impl<'a> Committed<'a> {
     pub(crate) const fn of(
         store: &'a dyn View,
@@ -95,26 +117,38 @@ impl<'a> Committed<'a> {
         if index >= self.record.sendable || self.record.recipients_dropped {
             return Ok(None);
         }
-        let key = record::window_key(self.workspace, self.record.id, index / WINDOW);
-        let window = self.store.get(Table::BroadcastOutcomes, &key)?;
-        let window = window.map(|bytes| Window::decode(&bytes)).transpose()?;
-        let reports = self.store.get(Table::BroadcastReports, &key)?;
-        let reports = reports.map(|bytes| Reports::decode(&bytes)).transpose()?;
-        let at = (index % WINDOW) as usize;
-        let report = reports.as_ref().and_then(|reports| reports.of(at));
-        let status = match window.as_ref().and_then(|window| window.mark(at)) {
-            Some(mark) => status_of(&self.record, mark, report),
-            None => unsent(&self.record),
-        };
-        let failed = match report {
-            Some(Report::Failed) => reports.as_ref().and_then(|reports| reports.failure(at)),
-            _ => window.as_ref().and_then(|window| window.failure(at)),
-        };
-        let (failed, mut found) = (failed.cloned(), None);
+        let outcomes = self.outcomes(index / WINDOW)?;
+        let (status, failed) = outcomes.of(&self.record, (index % WINDOW) as usize);
+        let mut found = None;
         self.recipients(std::iter::once(index), &mut |_, phone, _| {
             found = Some((phone, status, failed.clone()));
         })?;
         Ok(found)
+    }
+
+    /// What became of the recipients of a window.
+    fn outcomes(&self, window: u32) -> Result<Outcomes, StoreError> {
+        let key = record::window_key(self.workspace, self.record.id, window);
+        let marks = self.store.get(Table::BroadcastOutcomes, &key)?;
+        let marks = marks.map(|bytes| Window::decode(&bytes)).transpose()?;
+        let reports = self.store.get(Table::BroadcastReports, &key)?;
+        let reports = reports.map(|bytes| Reports::decode(&bytes)).transpose()?;
+        Ok(Outcomes { marks, reports })
+    }
+
+    /// The recipients of a window that are or were to be sent to, in the order of their places.
+    pub(crate) fn window(
+        &self,
+        window: u32,
+        visit: &mut dyn FnMut(u32, Phone, RecipientStatus, Option<Failed>),
+    ) -> Result<(), StoreError> {
+        let first = window * WINDOW;
+        let end = first.saturating_add(WINDOW).min(self.record.sendable);
+        let outcomes = self.outcomes(window)?;
+        self.recipients(first..end, &mut |index, phone, _| {
+            let (status, failed) = outcomes.of(&self.record, (index - first) as usize);
+            visit(index, phone, status, failed);
+        })
     }
 
     /// What was reported later, by window.
@@ -179,6 +213,7 @@ impl<'a> Committed<'a> {
             started_at: record.started_at,
             finished_at: record.finished_at,
             retry_of: record.retry_of,
+            notes: record.notes,
         }
     }
 

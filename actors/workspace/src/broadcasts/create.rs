@@ -13,7 +13,7 @@ use postrider_broadcast::record::{BroadcastStatus, Record, draft_key};
 use postrider_broadcast::{Audience, BroadcastPolicy};
 use postrider_domain::template::TemplateName;
 use postrider_domain::template::{Misfit, parameters};
-use postrider_domain::{BroadcastId, EventData, Phone, Timestamp, WorkspaceId};
+use postrider_domain::{BroadcastId, EventData, Phone, SenderNotes, Timestamp, WorkspaceId};
 use postrider_runtime::random;
 use postrider_runtime::task::detached;
 use postrider_store::{Change, StoreError, Table, View};
@@ -54,6 +54,8 @@ pub struct NewBroadcast {
     pub schedule_at: Option<Timestamp>,
     /// What becomes of messages whose outcome a crash has swallowed.
     pub policy: BroadcastPolicy,
+    /// What its sender notes of it.
+    pub notes: SenderNotes,
 }
 
 /// A broadcast was made: it is durable.
@@ -162,10 +164,9 @@ impl Command for CreateBroadcast {
             .checked_sub(needed)
             .ok_or(CreateBroadcastError::InsufficientCredits { needed, available })?;
         context.core.set_credits(left, context.effects);
-        let status = match new.schedule_at {
-            Some(_) => BroadcastStatus::Scheduled,
-            None => BroadcastStatus::Queued,
-        };
+        let is_scheduled = new.schedule_at.is_some();
+        let status =
+            if is_scheduled { BroadcastStatus::Scheduled } else { BroadcastStatus::Queued };
         let record = Record {
             id,
             name: new.name,
@@ -189,6 +190,7 @@ impl Command for CreateBroadcast {
             retried_by: None,
             settled: false,
             recipients_dropped: false,
+            notes: new.notes,
         };
         context.delete(Table::Broadcasts, draft_key(&context.core.id, id));
         save(context, &record);

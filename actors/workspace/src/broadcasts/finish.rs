@@ -91,10 +91,19 @@ fn as_settled(record: Record) -> Record {
 }
 
 fn completed(context: &mut Context<'_>, record: &Record, counts: &BroadcastCounts) {
-    let BroadcastData { broadcast_id, name, status, total_recipients, reason } = event_data(record);
+    let BroadcastData { broadcast_id, name, status, total_recipients, reason, reference, metadata } =
+        event_data(record);
     let counts = completed_counts(counts);
-    let data =
-        BroadcastCompletedData { broadcast_id, name, status, total_recipients, reason, counts };
+    let data = BroadcastCompletedData {
+        broadcast_id,
+        name,
+        status,
+        total_recipients,
+        reason,
+        counts,
+        reference,
+        metadata,
+    };
     context.effects.emit(context.core.now(), EventData::BroadcastCompleted(data));
 }
 

@@ -31,7 +31,7 @@ use postrider_store::Table;
 use crate::core::command::Context;
 use postrider_domain::unavailable::Unavailable;
 
-pub(crate) use message::message;
+pub(crate) use message::{MessagesOf, ids_before, message};
 pub(crate) use report::report;
 pub(crate) use sweep::{dropped, long_over, marks};
 
@@ -63,11 +63,14 @@ fn emit(context: &mut Context<'_>, event: fn(BroadcastData) -> EventData, record
 
 /// The payload of events about a broadcast.
 fn event_data(record: &Record) -> BroadcastData {
+    let (reference, metadata) = record.notes.shown();
     BroadcastData {
         broadcast_id: record.id,
         name: record.name.clone(),
         status: record.status.as_str(),
         total_recipients: record.total,
         reason: record.reason.clone(),
+        reference,
+        metadata,
     }
 }

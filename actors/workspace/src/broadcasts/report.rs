@@ -86,7 +86,7 @@ pub(crate) fn report(
     if credits != context.core.credits {
         context.core.set_credits(credits, context.effects);
     }
-    emit(context, (id, index), *to, report);
+    emit(context, (&record, index), *to, report);
     if let Some((template, status)) = template {
         templates::update::set_status(context, template, status);
     }
@@ -159,7 +159,7 @@ fn count(counts: &mut DayCounts, mark: Option<Mark>, before: Option<Report>, rep
 
 fn emit(
     context: &mut Context<'_>,
-    (id, index): (BroadcastId, u32),
+    (record, index): (&Record, u32),
     to: Option<Phone>,
     report: Report,
 ) {
@@ -170,15 +170,18 @@ fn emit(
         Report::Read => (EventData::MessageRead, "read"),
         Report::Failed => (EventData::MessageFailed, "failed"),
     };
+    let (reference, metadata) = record.notes.shown();
     let data = MessageData {
-        message_id: message_id(id, index),
-        broadcast_id: Some(id),
+        message_id: message_id(record.id, index),
+        broadcast_id: Some(record.id),
         to: to.map(|to| to.to_string()),
         recipient: None,
         r#type: None,
         status,
         template: None,
         error: None,
+        reference,
+        metadata,
     };
     context.effects.emit(context.core.now(), event(data));
 }

@@ -77,6 +77,7 @@ impl Workspace {
             audience,
             schedule_at: None,
             policy: record.policy,
+            notes: record.notes,
         };
         match self.create_broadcast_attached(new, None, Some(id)).await {
             Ok(made) => Ok(made.answer),

@@ -6,7 +6,7 @@ use postrider_broadcast::outcomes::{Failed, Mark};
 use postrider_broadcast::record::{BroadcastPolicy, BroadcastStatus, Record};
 use postrider_broadcast::reports::Report;
 use postrider_domain::template::{TemplateCategory, TemplateName};
-use postrider_domain::{BroadcastId, MessageId, Phone, Timestamp};
+use postrider_domain::{BroadcastId, MessageId, Phone, SenderNotes, Timestamp};
 
 /// A broadcast.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +43,8 @@ pub struct Broadcast {
     pub finished_at: Option<Timestamp>,
     /// The broadcast whose failed recipients it sends to again.
     pub retry_of: Option<BroadcastId>,
+    /// What its sender notes of it.
+    pub notes: SenderNotes,
 }
 
 macro_rules! statuses {

@@ -5,6 +5,7 @@ use expect_test::expect;
 use super::outgoing::{Queued, Record};
 use super::*;
 use crate::messages::{MessageError, MessageStatus};
+use postrider_domain::SenderNotes;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 
 #[test]
@@ -21,6 +22,7 @@ fn a_mail_is_stored_as_ever() {
         status: MessageStatus::Failed,
         error: Some(error),
         give_up_at: AT,
+        notes: SenderNotes::default(),
     };
     let (workspace, id) = ("acme".parse().unwrap(), MessageId::from_parts(AT, UNIQUE));
     let mut sheet = Sheet::default();

@@ -13,7 +13,9 @@ use crate::messages::{MessageError, MessageStatus};
 use postrider_channel::email::{Mailed, OutgoingMail};
 use postrider_domain::event::message::MessageData;
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{ConversationId, Email, EventData, MessageId, Timestamp, WorkspaceId};
+use postrider_domain::{
+    ConversationId, Email, EventData, MessageId, SenderNotes, Timestamp, WorkspaceId,
+};
 use postrider_runtime::flow::Backoff;
 use postrider_store::{StoreError, Table, View};
 
@@ -34,6 +36,9 @@ pub(crate) struct Record {
     pub(crate) status: MessageStatus,
     pub(crate) error: Option<MessageError>,
     pub(crate) give_up_at: Timestamp,
+    /// What its sender notes of it.
+    #[serde(default, skip_serializing_if = "SenderNotes::is_empty")]
+    pub(crate) notes: SenderNotes,
 }
 
 /// One that has not left.
@@ -58,15 +63,15 @@ pub(crate) fn queue(context: &mut Context<'_>, id: MessageId, record: &Record) {
     emit(context, id, record);
 }
 
-/// What became of a mail, and why it failed, if it did.
+/// What became of a mail, why it failed, if it did, and what its sender notes of it.
 pub(crate) fn outcome_of(
     store: &dyn View,
     workspace: &WorkspaceId,
     id: MessageId,
-) -> Result<Option<(MessageStatus, Option<MessageError>)>, StoreError> {
+) -> Result<Option<(MessageStatus, Option<MessageError>, SenderNotes)>, StoreError> {
     let found = store.get(Table::Mails, &mail_key(workspace, id))?;
     let found = found.map(|json| codec::decode::<Record>(&json)).transpose()?;
-    Ok(found.map(|record| (record.status, record.error)))
+    Ok(found.map(|record| (record.status, record.error, record.notes)))
 }
 
 /// Takes a mail to be handed over; nothing if it is not to be. Once this is durable it may have
@@ -196,6 +201,7 @@ fn emit(context: &mut Context<'_>, id: MessageId, record: &Record) {
         MessageStatus::Failed => EventData::MessageFailed,
         _ => return,
     };
+    let (reference, metadata) = record.notes.shown();
     let data = MessageData {
         message_id: id,
         broadcast_id: None,
@@ -205,6 +211,8 @@ fn emit(context: &mut Context<'_>, id: MessageId, record: &Record) {
         status: record.status.as_str(),
         template: None,
         error: record.error.as_ref().map(MessageError::event_data),
+        reference,
+        metadata,
     };
     context.effects.emit(context.now(), event(data));
 }

@@ -8,7 +8,7 @@ use crate::core::command::Context;
 use crate::messages::ReplyError;
 use crate::messages::{MessageContent, MessageSent, MessageStatus};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{Email, EventData, MessageId, Phone};
+use postrider_domain::{Email, EventData, MessageId, Phone, SenderNotes};
 use postrider_store::Table;
 
 use crate::email::outgoing;
@@ -25,7 +25,7 @@ pub(crate) fn reply(
     context: &mut Context<'_>,
     (old, thread): (&Conversation, &MailThread),
     phone: Option<Phone>,
-    content: &MessageContent,
+    (content, notes): (&MessageContent, SenderNotes),
     unique: u128,
     from: Option<&Email>,
 ) -> Result<MessageSent, ReplyError> {
@@ -47,6 +47,7 @@ pub(crate) fn reply(
         status: MessageStatus::Queued,
         error: None,
         give_up_at: now.plus(context.core.rules.messages.give_up),
+        notes,
     };
     outgoing::queue(context, id, &record);
     // Whoever answers this mail is in this conversation.

@@ -1,6 +1,6 @@
 //! Replying in a conversation, by message or by mail.
 
-use postrider_domain::{ConversationId, Email, EventData, PartyId};
+use postrider_domain::{ConversationId, Email, EventData, PartyId, SenderNotes};
 use postrider_runtime::random;
 
 use crate::Workspace;
@@ -23,11 +23,12 @@ impl Workspace {
         &self,
         id: ConversationId,
         content: MessageContent,
+        notes: SenderNotes,
         key: Option<IdempotencyKey>,
     ) -> Result<Replayable<MessageSent>, IdempotentError<ReplyError>> {
         let key = key.map(|key| key.about(id.as_bytes()));
         let mail_from = self.shared.mailer.from().cloned();
-        let command = Reply { id, content, unique: random::unique(), mail_from };
+        let command = Reply { id, content, notes, unique: random::unique(), mail_from };
         self.perform(Idempotent { key, command }).await
     }
 }
@@ -35,6 +36,7 @@ impl Workspace {
 struct Reply {
     id: ConversationId,
     content: MessageContent,
+    notes: SenderNotes,
     unique: u128,
     /// Where mails come from.
     mail_from: Option<Email>,
@@ -48,17 +50,18 @@ impl Command for Reply {
     const SENDS: bool = true;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, ReplyError> {
-        let Self { id, content, unique, mail_from } = self;
+        let Self { id, content, notes, unique, mail_from } = self;
         let found = find_with_contact(context, id)?;
         let (conversation, contact) = found.ok_or(ReplyError::NotFound)?;
         if let Some(thread) = &conversation.mail {
             let of = (&conversation, thread);
-            return email::reply(context, of, contact.phone, &content, unique, mail_from.as_ref());
+            let reply = (&content, notes);
+            return email::reply(context, of, contact.phone, reply, unique, mail_from.as_ref());
         }
         let by_id = contact.user_id.clone().map(PartyId::from);
         let to = contact.phone.map(PartyId::from).or(by_id).ok_or(ReplyError::NoPhone)?;
         let counted = answered(context, &conversation)?;
-        let (message, through) = (SendMessage { to, content }, conversation.number);
+        let (message, through) = (SendMessage { to, content, notes }, conversation.number);
         let send = Send { message, through, unique, waiter: None };
         let sent = send.carry_out(context)?;
         // Sending has added the message to the conversation.

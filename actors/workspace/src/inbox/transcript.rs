@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use postrider_domain::{ConversationId, MessageId, Timestamp, WorkspaceId};
+use postrider_domain::{ConversationId, MessageId, SenderNotes, Timestamp, WorkspaceId};
 use postrider_store::view::codec;
 use postrider_store::{Direction as ScanDirection, StoreError, Table, View};
 
@@ -30,6 +30,8 @@ pub struct ConversationMessage {
     pub error: Option<MessageError>,
     /// When it was written.
     pub at: Timestamp,
+    /// What its sender notes of one of the workspace's.
+    pub notes: SenderNotes,
 }
 
 /// A page of messages.
@@ -94,17 +96,19 @@ fn message(
     json: &[u8],
 ) -> Result<ConversationMessage, StoreError> {
     let Written { direction, kind, text, at, .. } = codec::decode(json)?;
-    let (status, error) = match direction {
-        Direction::In => ("received", None),
+    let (status, error, notes) = match direction {
+        Direction::In => ("received", None, SenderNotes::default()),
         Direction::Out => {
             let state = store.get(Table::Messages, &MessageState::key(workspace, id))?;
             let state = state.map(|json| codec::decode::<MessageState>(&json)).transpose()?;
             let found = match state {
-                Some(state) => Some((state.status, state.error)),
+                Some(state) => Some((state.status, state.error, state.notes)),
                 None => email::outcome_of(store, workspace, id)?,
             };
-            found.map_or(("unknown", None), |(status, error)| (status.as_str(), error))
+            found.map_or(("unknown", None, SenderNotes::default()), |(status, error, notes)| {
+                (status.as_str(), error, notes)
+            })
         }
     };
-    Ok(ConversationMessage { id, direction, kind, text, status, error, at })
+    Ok(ConversationMessage { id, direction, kind, text, status, error, at, notes })
 }

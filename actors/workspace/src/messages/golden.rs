@@ -8,7 +8,7 @@ use super::record::{MessageError, MessageState};
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::template::TemplateName;
 use postrider_domain::{
-    MessageId, MessageKind, NumberId, RenderedContent, TemplateContent, WorkspaceId,
+    MessageId, MessageKind, NumberId, RenderedContent, SenderNotes, TemplateContent, WorkspaceId,
 };
 
 fn state() -> MessageState {
@@ -32,6 +32,8 @@ fn state() -> MessageState {
         delivered_at: None,
         read_at: Some(AT),
         failed_at: Some(AT),
+        notes: SenderNotes::default(),
+        broadcast: None,
     }
 }
 
@@ -41,6 +43,11 @@ fn a_message_is_stored_as_ever() {
     let workspace: WorkspaceId = "acme".parse().unwrap();
     sheet.text("key", &MessageState::key(&workspace, id));
     sheet.json("message", &state());
+    let metadata = [("é".to_owned(), "1".to_owned())].into();
+    let notes = SenderNotes { reference: Some("order-7".to_owned()), metadata };
+    sheet.json("notes", &notes);
+    let noted = serde_json::to_vec(&MessageState { notes, ..state() }).unwrap();
+    assert!(serde_json::from_slice::<MessageState>(&noted).unwrap().notes.reference.is_some());
     use MessageStatus::{Delivered, Failed, Queued, Read, Sent, Unknown};
     sheet.json("statuses", &[Queued, Unknown, Sent, Delivered, Read, Failed]);
     sheet.json("kinds", &[MessageKind::Text, MessageKind::Template]);
@@ -53,6 +60,7 @@ fn a_message_is_stored_as_ever() {
     sheet.is(expect![[r#"
         key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
         message: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":15550123456,"kind":"template","template":{"name":"offer","language":"en_US"},"status":"failed","error":{"reason":"channel_refused","code":131026,"details":"no"},"number":"num_01hf7yat3v041061050r3gg28b","price":2,"created_at":1700000000123,"give_up_at":1700000000123,"unknown_at":1700000000123,"sent_at":1700000000123,"delivered_at":null,"read_at":1700000000123,"failed_at":1700000000123}
+        notes: {"reference":"order-7","metadata":{"é":"1"}}
         statuses: ["queued","unknown","sent","delivered","read","failed"]
         kinds: ["text","template"]
         content key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\nc

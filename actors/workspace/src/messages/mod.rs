@@ -4,7 +4,7 @@ mod api;
 mod content;
 #[cfg(test)]
 mod golden;
-mod list;
+pub(crate) mod index;
 mod record;
 mod reply_error;
 pub mod send;
@@ -14,7 +14,6 @@ mod sweep;
 mod waiting;
 
 pub use crate::core::message_status::MessageStatus;
-pub use list::{MessageFilter, MessagesListed};
 pub use postrider_domain::content::{MessageContent, MessageKind, TemplateMessage};
 pub use record::{MessageError, MessageState};
 pub use reply_error::ReplyError;

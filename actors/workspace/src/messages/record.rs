@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use postrider_domain::event::message::{MessageData, MessageErrorData, MessageTemplateData};
 use postrider_domain::template::TemplateName;
 use postrider_domain::{
-    EventData, MessageId, MessageKind, NumberId, PartyId, PublicEvent, Timestamp, WorkspaceId,
+    BroadcastId, EventData, MessageId, MessageKind, NumberId, PartyId, PublicEvent, SenderNotes,
+    Timestamp, WorkspaceId,
 };
 
 use crate::core::message_status::MessageStatus;
@@ -70,6 +71,12 @@ pub struct MessageState {
     /// When it failed.
     #[serde(default)]
     pub failed_at: Option<Timestamp>,
+    /// What its sender notes of it.
+    #[serde(default, skip_serializing_if = "SenderNotes::is_empty")]
+    pub notes: SenderNotes,
+    /// The broadcast that it is of; no record of a single message has it.
+    #[serde(skip)]
+    pub broadcast: Option<BroadcastId>,
 }
 
 impl std::fmt::Debug for MessageState {
@@ -150,6 +157,7 @@ impl MessageState {
             MessageStatus::Failed => EventData::MessageFailed,
         };
         let template = self.template.clone();
+        let (reference, metadata) = self.notes.shown();
         let data = MessageData {
             message_id: self.message_id,
             broadcast_id: None,
@@ -160,6 +168,8 @@ impl MessageState {
             template: template
                 .map(|TemplateName { name, language }| MessageTemplateData { name, language }),
             error: self.error.as_ref().map(MessageError::event_data),
+            reference,
+            metadata,
         };
         Some(event(data).into())
     }
@@ -186,6 +196,8 @@ mod tests {
             delivered_at: None,
             read_at: None,
             failed_at: None,
+            notes: SenderNotes::default(),
+            broadcast: None,
         }
     }
 

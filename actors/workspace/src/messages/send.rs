@@ -14,12 +14,15 @@ use crate::suppressions::has_opted_out;
 use crate::templates::use_template;
 use postrider_domain::template::TemplateCategory;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{Event, MessageContent, MessageId, NumberId, PartyId, RenderedContent};
+use postrider_domain::{
+    Event, MessageContent, MessageId, NumberId, PartyId, RenderedContent, SenderNotes,
+};
 use postrider_number::capacity::HandedOver;
 use postrider_number::record::NumberInfo;
 use postrider_store::Table;
 
 use crate::messages::content::{content_key, outbound};
+use crate::messages::index;
 use crate::messages::record::MessageState;
 
 /// Asks for a message to be sent.
@@ -29,6 +32,8 @@ pub struct SendMessage {
     pub to: PartyId,
     /// What it says.
     pub content: MessageContent,
+    /// What its sender notes of it.
+    pub notes: SenderNotes,
 }
 
 /// A message was accepted.
@@ -101,7 +106,7 @@ impl Command for Send {
     const SENDS: bool = true;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, SendMessageError> {
-        let Self { message: SendMessage { to, content }, through, unique, waiter } = self;
+        let Self { message: SendMessage { to, content, notes }, through, unique, waiter } = self;
         // Before anything is changed: what can fail is done first.
         let conversation = conversations::of_party(context, &to)?;
         let written_to = through.or_else(|| conversation.as_ref().and_then(|it| it.number));
@@ -126,6 +131,8 @@ impl Command for Send {
             delivered_at: None,
             read_at: None,
             failed_at: None,
+            notes,
+            broadcast: None,
         };
         let event = Event::MessageQueued { id: message_id, give_up_at: state.give_up_at };
         context.core.perform(event, context.effects);
@@ -139,8 +146,7 @@ impl Command for Send {
             context.effects.emit(now, event);
         }
         let workspace = context.core.id.clone();
-        context.put_json(Table::Messages, content_key(&workspace, message_id), &content);
-        context.put_json(Table::Messages, MessageState::key(&workspace, message_id), &state);
+        write(context, &state, &content);
         if let Some(conversation) = conversation {
             let (kind, text) = (content.kind().as_str(), content.text());
             let wrote = Wrote { id: message_id, kind, text };
@@ -152,6 +158,16 @@ impl Command for Send {
             context.effects.await_outcome(message_id, waiter);
         }
         Ok(MessageSent { message_id, status: MessageStatus::Queued })
+    }
+}
+
+/// Writes a new message: its record, its content, and what it is found by.
+fn write(context: &mut Context<'_>, state: &MessageState, content: &RenderedContent) {
+    let workspace = context.core.id.clone();
+    context.put_json(Table::Messages, content_key(&workspace, state.message_id), content);
+    context.put_json(Table::Messages, MessageState::key(&workspace, state.message_id), state);
+    for key in index::keys(&workspace, state) {
+        context.put(Table::MessageIndex, key, Vec::new());
     }
 }
 

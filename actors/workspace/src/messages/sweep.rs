@@ -8,6 +8,7 @@ use postrider_store::view::codec;
 use postrider_store::{StoreError, Table};
 
 use crate::core::message_status::MessageStatus;
+use crate::messages::index;
 use crate::messages::record::MessageState;
 use crate::sweep::{Look, NEVER, RecordKeys, SLICE_MAX, SweepCursor};
 
@@ -33,14 +34,17 @@ pub(crate) fn too_old(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<Recor
         if id.timestamp().plus(kept_for) > look.now {
             return ControlFlow::Break(());
         }
-        if keys.len() == SLICE_MAX {
+        if keys.len() >= SLICE_MAX {
             next = look.now;
             return ControlFlow::Break(());
         }
         if part.is_empty() {
             // One whose record cannot be read stays as it is; its readers get the error.
             let state = codec::decode::<MessageState>(value).ok();
-            goes = state.is_some_and(|state| is_settled(&state, look)).then_some(id);
+            let settled = state.filter(|state| is_settled(state, look));
+            goes = settled.is_some().then_some(id);
+            let entries = settled.iter().flat_map(|state| index::keys(look.workspace, state));
+            keys.extend(entries.map(|key| (Table::MessageIndex, key)));
         }
         if goes == Some(id) {
             cursor.pass(key);

@@ -87,6 +87,8 @@ pub struct OtpRow {
     pub expires_at: Timestamp,
     /// When the right code was entered.
     pub verified_at: Option<Timestamp>,
+    /// When it ended, if it has.
+    pub ended_at: Option<Timestamp>,
     /// What is noted of it.
     pub notes: OtpNotes,
     /// The channel that delivered it, or that of the step that began last.
@@ -253,7 +255,7 @@ fn first_after(at: Timestamp) -> RequestId {
 }
 
 /// The rows of requests, with what the actor knows of them. One that it has forgotten has a record,
-/// and so has one that is verified.
+/// and so has one that has ended.
 fn rows(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -261,7 +263,7 @@ fn rows(
 ) -> Result<Vec<(u64, OtpRow)>, StoreError> {
     let mut rows = Vec::with_capacity(wanted.len());
     for (sent, known) in wanted {
-        let needs_record = known.as_ref().is_none_or(|known| known.status == OtpStatus::Verified);
+        let needs_record = known.as_ref().is_none_or(|known| known.status != OtpStatus::Active);
         let record = match needs_record {
             true => store.get(Table::Otps, &ended::key(workspace, sent.id))?,
             false => None,
@@ -269,8 +271,10 @@ fn rows(
         let record = record.map(|bytes| Ended::decode(&bytes)).transpose()?;
         let row = match (known, record) {
             (Some(known), record) => {
-                let verified_at = record.and_then(|record| record.verified_at);
-                Some(OtpRow { verified_at, ..known })
+                let record = record.map(|record| row_of(sent.id, record));
+                let (verified_at, ended_at) =
+                    record.map_or((None, None), |record| (record.verified_at, record.ended_at));
+                Some(OtpRow { verified_at, ended_at, ..known })
             }
             (None, Some(record)) => Some(row_of(sent.id, record)),
             // It ended under an earlier version, which kept none.
@@ -283,8 +287,12 @@ fn rows(
 }
 
 fn row_of(id: RequestId, ended: Ended) -> OtpRow {
-    let Ended { phone, valid_seconds, status, delivery, attempts, sends, verified_at, notes } =
-        ended;
+    let Ended { phone, valid_seconds, status, delivery, attempts, sends, verified_at, .. } = ended;
+    let expires_at = id.timestamp().plus(Duration::from_secs(valid_seconds.into()));
+    // Earlier versions kept no end, which for some is known nevertheless.
+    let expired_at = (status == OtpStatus::Expired).then_some(expires_at);
+    let ended_at = ended.ended_at.or(verified_at).or(expired_at);
+    let notes = ended.notes;
     let notes = notes.as_deref().map(OtpNotes::from_json).unwrap_or_default();
     let own = notes.own.as_deref();
     let (channel, is_inbound) =
@@ -298,8 +306,9 @@ fn row_of(id: RequestId, ended: Ended) -> OtpRow {
         delivery,
         attempts_remaining: ATTEMPTS_MAX.saturating_sub(attempts),
         sends,
-        expires_at: id.timestamp().plus(Duration::from_secs(valid_seconds.into())),
+        expires_at,
         verified_at,
+        ended_at,
         notes,
     }
 }
@@ -367,6 +376,7 @@ impl Command for ReadAll {
                 sends: core.hot.otps.earlier.newest(id),
                 expires_at: state.expires_at,
                 verified_at: None,
+                ended_at: None,
                 notes: state.notes,
                 channel: state.channel,
                 is_inbound: state.is_inbound,

@@ -2,9 +2,11 @@
 //!
 //! It is written once, in the commit of that end: the right code, the fifth wrong one, or the end
 //! of its time. So sending a code writes none. [`Table::Otps`] has it under
-//! `workspace ‖ 0 ‖ request`, in the order of time. It is the version (1), the phone (eight bytes),
+//! `workspace ‖ 0 ‖ request`, in the order of time. It is the version (3), the phone (eight bytes),
 //! the seconds of validity (two), the status, the delivery, the wrong codes and the sends (one
-//! each), and of a verified code the moment of that (eight); all big endian.
+//! each), the moments at which it was verified (zero where it was not) and at which it ended (eight
+//! each), all big endian, and what is noted of it, as JSON. Versions 1 and 2 lack the end; 1 has no
+//! notes, and the first moment of a verified code only.
 //!
 //! [`Table::Otps`]: postrider_store::Table::Otps
 
@@ -14,10 +16,10 @@ use postrider_store::StoreError;
 
 use crate::core::otp::requests::Otp;
 
-const VERSION: u8 = 1;
-/// The version of a record with notes: behind eight bytes for the moment, zero where there is none,
-/// they are the rest, as JSON.
-const WITH_NOTES: u8 = 2;
+const VERSION: u8 = 3;
+/// Earlier versions.
+const WITHOUT_NOTES: u8 = 1;
+const WITHOUT_END: u8 = 2;
 const STATUSES: [OtpStatus; 5] = [
     OtpStatus::Active,
     OtpStatus::Verified,
@@ -44,6 +46,8 @@ pub(crate) struct Ended {
     pub(crate) attempts: u8,
     pub(crate) sends: u8,
     pub(crate) verified_at: Option<Timestamp>,
+    /// When it ended; earlier versions did not keep it.
+    pub(crate) ended_at: Option<Timestamp>,
     /// What was noted of it, as JSON.
     pub(crate) notes: Option<Box<str>>,
 }
@@ -59,6 +63,7 @@ impl Ended {
             attempts: otp.attempts,
             sends,
             verified_at: (status == OtpStatus::Verified).then_some(at),
+            ended_at: Some(at),
             notes: None,
         }
     }
@@ -72,16 +77,14 @@ impl Ended {
         let place = |at: Option<usize>| at.map_or(0, |at| at as u8);
         let status = place(STATUSES.iter().position(|it| *it == self.status));
         let delivery = place(DELIVERIES.iter().position(|it| *it == self.delivery));
-        let mut bytes = Vec::with_capacity(23);
-        bytes.push(if self.notes.is_some() { WITH_NOTES } else { VERSION });
+        let moment = |at: Option<Timestamp>| at.map_or(0, Timestamp::as_millis).to_be_bytes();
+        let mut bytes = Vec::with_capacity(31);
+        bytes.push(VERSION);
         bytes.extend_from_slice(&self.phone.as_u64().to_be_bytes());
         bytes.extend_from_slice(&self.valid_seconds.to_be_bytes());
         bytes.extend_from_slice(&[status, delivery, self.attempts, self.sends]);
-        if let Some(at) =
-            self.verified_at.or(self.notes.as_ref().map(|_| Timestamp::from_millis(0)))
-        {
-            bytes.extend_from_slice(&at.as_millis().to_be_bytes());
-        }
+        bytes.extend_from_slice(&moment(self.verified_at));
+        bytes.extend_from_slice(&moment(self.ended_at));
         bytes.extend_from_slice(self.notes.as_ref().map_or(&[], |notes| notes.as_bytes()));
         bytes
     }
@@ -95,17 +98,25 @@ impl Ended {
         let (phone, rest) = rest.split_first_chunk()?;
         let (seconds, rest) = rest.split_first_chunk()?;
         let ([status, delivery, attempts, sends], rest) = rest.split_first_chunk()?;
-        let (verified_at, notes) = match (version, rest) {
-            (VERSION, []) => (None, None),
-            (VERSION, at) => (Some(at.try_into().ok()?), None),
-            (WITH_NOTES, rest) => {
+        let (verified_at, ended_at, notes): (_, _, &[u8]) = match (version, rest) {
+            (WITHOUT_NOTES, []) => ([0; 8], [0; 8], &[]),
+            (WITHOUT_NOTES, at) => (at.try_into().ok()?, [0; 8], &[]),
+            (WITHOUT_END, rest) => {
                 let (at, notes) = rest.split_first_chunk()?;
-                (Some(*at), Some(std::str::from_utf8(notes).ok()?.into()))
+                (*at, [0; 8], notes)
+            }
+            (VERSION, rest) => {
+                let (verified_at, rest) = rest.split_first_chunk()?;
+                let (ended_at, notes) = rest.split_first_chunk()?;
+                (*verified_at, *ended_at, notes)
             }
             _ => return None,
         };
-        let verified_at = verified_at.map(u64::from_be_bytes).filter(|at| *at > 0);
-        let verified_at = verified_at.map(Timestamp::from_millis);
+        let moment = |at: [u8; 8]| match u64::from_be_bytes(at) {
+            0 => None,
+            at => Some(Timestamp::from_millis(at)),
+        };
+        let notes = std::str::from_utf8(notes).ok()?;
         Some(Self {
             phone: format!("+{}", u64::from_be_bytes(*phone)).parse().ok()?,
             valid_seconds: u16::from_be_bytes(*seconds),
@@ -113,8 +124,9 @@ impl Ended {
             delivery: *DELIVERIES.get(usize::from(*delivery))?,
             attempts: *attempts,
             sends: *sends,
-            verified_at,
-            notes,
+            verified_at: moment(verified_at),
+            ended_at: moment(ended_at),
+            notes: (!notes.is_empty()).then(|| notes.into()),
         })
     }
 }
@@ -136,22 +148,48 @@ mod tests {
     use super::*;
     use postrider_domain::golden::{AT, Sheet, UNIQUE};
 
-    #[test]
-    fn what_has_ended_is_stored_as_ever() {
-        let phone: Phone = "+15550123456".parse().unwrap();
-        let expired = Ended {
-            phone,
+    fn expired() -> Ended {
+        Ended {
+            phone: "+15550123456".parse().unwrap(),
             valid_seconds: 300,
             status: OtpStatus::Expired,
             delivery: Delivery::Delivered,
             attempts: 2,
             sends: 3,
             verified_at: None,
+            ended_at: Some(AT),
             notes: None,
-        };
-        let verified =
-            Ended { status: OtpStatus::Verified, verified_at: Some(AT), ..expired.clone() };
-        let noted = |ended: &Ended| ended.clone().noted(Some(r#"{"test":true}"#));
+        }
+    }
+
+    fn verified() -> Ended {
+        Ended { status: OtpStatus::Verified, verified_at: Some(AT), ..expired() }
+    }
+
+    fn noted(ended: &Ended) -> Ended {
+        ended.clone().noted(Some(r#"{"test":true}"#))
+    }
+
+    #[test]
+    fn what_earlier_versions_wrote_is_read() {
+        let without_end = |ended: Ended| Ended { ended_at: None, ..ended };
+        for (text, ended) in [
+            ("01000000039edc0dc0012c02040203", expired()),
+            ("01000000039edc0dc0012c010402030000018bcfe5687b", verified()),
+            (
+                "02000000039edc0dc0012c0204020300000000000000007b2274657374223a747275657d",
+                noted(&expired()),
+            ),
+        ] {
+            let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+            let bytes: Vec<_> = (0..text.len()).step_by(2).map(byte).collect();
+            assert_eq!(Ended::decode(&bytes), Ok(without_end(ended)));
+        }
+    }
+
+    #[test]
+    fn what_has_ended_is_stored_as_ever() {
+        let (expired, verified) = (expired(), verified());
         let mut sheet = Sheet::default();
         sheet.text("key", &key(&"acme".parse().unwrap(), RequestId::from_parts(AT, UNIQUE)));
         sheet.bytes("expired", &expired.encode());
@@ -160,10 +198,10 @@ mod tests {
         sheet.bytes("noted and verified", &noted(&verified).encode());
         sheet.is(expect![[r#"
             key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
-            expired: 01000000039edc0dc0012c02040203
-            verified: 01000000039edc0dc0012c010402030000018bcfe5687b
-            noted: 02000000039edc0dc0012c0204020300000000000000007b2274657374223a747275657d
-            noted and verified: 02000000039edc0dc0012c010402030000018bcfe5687b7b2274657374223a747275657d
+            expired: 03000000039edc0dc0012c0204020300000000000000000000018bcfe5687b
+            verified: 03000000039edc0dc0012c010402030000018bcfe5687b0000018bcfe5687b
+            noted: 03000000039edc0dc0012c0204020300000000000000000000018bcfe5687b7b2274657374223a747275657d
+            noted and verified: 03000000039edc0dc0012c010402030000018bcfe5687b0000018bcfe5687b7b2274657374223a747275657d
         "#]]);
         for ended in [noted(&expired), noted(&verified)] {
             assert_eq!(Ended::decode(&ended.encode()), Ok(ended));
@@ -172,13 +210,11 @@ mod tests {
             let bytes = ended.encode();
             assert_eq!(Ended::decode(&bytes), Ok(ended));
             for cut in 0..bytes.len() {
-                // Without the moment it is whole as well.
-                let is_whole = Ended::decode(&bytes[..cut]).is_ok();
-                assert_eq!(is_whole, cut == 15, "{cut}");
+                assert!(Ended::decode(&bytes[..cut]).is_err(), "{cut}");
             }
-            assert!(Ended::decode(&[bytes, vec![0]].concat()).is_err());
+            assert!(Ended::decode(&[bytes, vec![0xff]].concat()).is_err());
         }
-        for (at, wrong) in [(0, 3), (11, 5), (12, 6)] {
+        for (at, wrong) in [(0, 4), (11, 5), (12, 6)] {
             let mut bytes = expired.encode();
             bytes[at] = wrong;
             assert!(Ended::decode(&bytes).is_err(), "{at}");

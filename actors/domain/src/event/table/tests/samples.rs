@@ -10,7 +10,7 @@ use crate::golden::{AT, UNIQUE};
 use crate::template::{TemplateCategory, TemplateQuality, TemplateStatus};
 use crate::{
     BroadcastId, ContactId, ContactName, ConversationId, Email, MessageId, NumberId, OptOutSource,
-    Phone, RequestId, Tags, WebhookId,
+    Phone, RequestId, SenderNotes, Tags, WebhookId,
 };
 
 fn phone() -> Phone {
@@ -51,6 +51,8 @@ fn broadcast() -> BroadcastData {
         status: "paused",
         total_recipients: 7,
         reason: Some("the template is paused".into()),
+        reference: None,
+        metadata: None,
     }
 }
 
@@ -58,7 +60,16 @@ fn completed() -> BroadcastCompletedData {
     let BroadcastData { broadcast_id, name, total_recipients, reason, .. } = broadcast();
     let counts = CompletedCounts { sent: 4, failed: 1, unknown: 0, suppressed: 2 };
     let status = "completed";
-    BroadcastCompletedData { broadcast_id, name, status, total_recipients, reason, counts }
+    BroadcastCompletedData {
+        broadcast_id,
+        name,
+        status,
+        total_recipients,
+        reason,
+        counts,
+        reference: None,
+        metadata: None,
+    }
 }
 
 fn contact() -> ContactData {
@@ -104,6 +115,8 @@ fn message(status: &'static str) -> MessageData {
         status,
         template: Some(MessageTemplateData { name: "offer".into(), language: "en".into() }),
         error: Some(MessageErrorData { reason, code, details }),
+        reference: None,
+        metadata: None,
     }
 }
 
@@ -246,6 +259,11 @@ pub(super) fn payloads() -> Vec<EventData> {
     ]
 }
 
+fn notes() -> SenderNotes {
+    let metadata = [("é".to_owned(), "1".to_owned())].into();
+    SenderNotes { reference: Some("order-7".to_owned()), metadata }
+}
+
 /// Payloads of other ways of emission, and such that lack what may be absent.
 pub(super) fn other_payloads() -> Vec<EventData> {
     use EventData as Data;
@@ -254,19 +272,17 @@ pub(super) fn other_payloads() -> Vec<EventData> {
     let (number_id, from) = (None, Some("ann@example.com".to_owned()));
     let user_id: Option<crate::UserId> = "US.13491208".parse().ok();
     let (channel, subject) = (Some("email"), Some("Order".to_owned()));
-    let message_with = |template, error| MessageData {
-        r#type: Some("text"),
-        template,
-        error,
-        ..message("queued")
-    };
+    let text =
+        || MessageData { r#type: Some("text"), template: None, error: None, ..message("queued") };
+    let (reference, metadata) = notes().shown();
     vec![
-        Data::MessageQueued(message_with(None, None)),
+        Data::MessageQueued(text()),
         Data::MessageQueued(MessageData {
-            to: None,
-            recipient: user_id.clone(),
-            ..message_with(None, None)
+            reference: reference.clone(),
+            metadata: metadata.clone(),
+            ..text()
         }),
+        Data::MessageQueued(MessageData { to: None, recipient: user_id.clone(), ..text() }),
         Data::MessageRead(broadcast_message(Some(to))),
         Data::MessageRead(broadcast_message(None)),
         Data::MessageFailed(mail()),
@@ -280,6 +296,7 @@ pub(super) fn other_payloads() -> Vec<EventData> {
             ..received()
         }),
         Data::BroadcastStarted(BroadcastData { reason: None, ..broadcast() }),
+        Data::BroadcastStarted(BroadcastData { reference, metadata, ..broadcast() }),
         Data::ContactCreated(ContactData { phone: None, email: None, ..contact() }),
         Data::ConversationOpened(ConversationData {
             phone: None,

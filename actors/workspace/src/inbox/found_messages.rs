@@ -1,0 +1,339 @@
+//! Lists messages, newest first: single ones, and those of broadcasts where they are asked for.
+//!
+//! All are in the order of their ids, which begin with the moment; an id is where a list goes on.
+//! A recipient's and those of a reference are found by an index. Whatever else is asked for is
+//! checked message by message, so a page looks at a bounded number of them and can be short of rows
+//! before the end.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use postrider_broadcast::phone_index::place_of;
+use postrider_broadcast::record::{WINDOW, message_id};
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{
+    BroadcastId, MessageId, MessageKind, NumberId, PartyId, Phone, Timestamp, WorkspaceId,
+};
+use postrider_store::view::codec;
+use postrider_store::{Direction, StoreError, Table, View};
+
+use crate::Workspace;
+use crate::broadcasts::{MessagesOf, ids_before};
+use crate::messages::index::{self, By};
+use crate::messages::{MessageState, MessageStatus};
+
+/// Messages that one page looks at of each source: some 50 ms of them.
+const LOOKED_AT_MAX: usize = 10_000;
+/// What looking for a phone in a broadcast counts as.
+const AS_A_BROADCAST: usize = 10;
+/// Broadcasts that are read at once.
+const BROADCASTS_AT_ONCE: usize = 100;
+/// How long it may take to write an audience: the broadcast's id is made before.
+const AUDIENCE_WRITTEN: Duration = Duration::from_secs(3600);
+
+/// Which messages are asked for; the default is all single ones.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MessageFilter {
+    /// Those to this phone or person, those of broadcasts too.
+    pub to: Option<PartyId>,
+    /// Those that stand so.
+    pub status: Option<MessageStatus>,
+    /// Those of this kind.
+    pub kind: Option<MessageKind>,
+    /// Those of this template, in any language.
+    pub template: Option<String>,
+    /// Those that their sender calls so.
+    pub reference: Option<String>,
+    /// Those that leave through this number.
+    pub number: Option<NumberId>,
+    /// Those of this broadcast.
+    pub broadcast: Option<BroadcastId>,
+    /// Those that were accepted at this moment or later.
+    pub since: Option<Timestamp>,
+    /// Those that were accepted before this moment.
+    pub until: Option<Timestamp>,
+}
+
+impl MessageFilter {
+    fn takes(&self, state: &MessageState) -> bool {
+        let template = state.template.as_ref().map(|template| &*template.name);
+        let reference = state.notes.reference.as_deref();
+        self.to.as_ref().is_none_or(|to| *to == state.to)
+            && self.status.is_none_or(|status| status == state.status)
+            && self.kind.is_none_or(|kind| kind == state.kind)
+            && self.template.as_deref().is_none_or(|name| template == Some(name))
+            && self.reference.as_deref().is_none_or(|wanted| reference == Some(wanted))
+            && self.number.is_none_or(|number| number == state.number)
+            && self.since.is_none_or(|since| since <= state.created_at)
+            && self.until.is_none_or(|until| state.created_at < until)
+    }
+
+    /// Whether everything of this moment and before is too old.
+    fn is_before(&self, at: Timestamp) -> bool {
+        self.since.is_some_and(|since| at < since)
+    }
+}
+
+/// A page of messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessagesListed {
+    /// Newest first.
+    pub messages: Vec<MessageState>,
+    /// The next page is of those before this one; `None`: there is none.
+    pub next: Option<MessageId>,
+}
+
+impl Workspace {
+    /// The messages that a filter asks for, newest first: at most `limit` of them, from before
+    /// `after` on. Messages of broadcasts are among them if the filter names a recipient or a
+    /// broadcast. A page looks at a bounded part of them, so it can be empty before the end.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn messages(
+        &self,
+        filter: MessageFilter,
+        after: Option<MessageId>,
+        limit: usize,
+    ) -> Result<MessagesListed, Unavailable> {
+        self.scan(move |store, workspace| list(store, workspace, &filter, after, limit)).await
+    }
+}
+
+fn list(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    filter: &MessageFilter,
+    after: Option<MessageId>,
+    limit: usize,
+) -> Result<MessagesListed, StoreError> {
+    let until = filter.until.map(|until| MessageId::from_parts(until, 0));
+    let before = [after, until].into_iter().flatten().min();
+    let list = List { store, workspace, filter, before };
+    let mut sources = Vec::new();
+    if filter.broadcast.is_none() {
+        let mut walk = Walk::new(filter, limit, before);
+        list.single(&mut walk)?;
+        sources.push(walk);
+    }
+    let phone = filter.to.as_ref().and_then(PartyId::phone);
+    let mut walk = Walk::new(filter, limit, before);
+    match (filter.broadcast, phone) {
+        (Some(id), _) => list.of_broadcast(id, &mut walk)?,
+        (None, Some(phone)) => list.of_broadcasts(phone, &mut walk)?,
+        (None, None) => {}
+    }
+    sources.push(walk);
+    Ok(merged(sources, limit))
+}
+
+/// Rows of several sources in one order. Where one has stopped, the others end too.
+fn merged(sources: Vec<Walk<'_>>, limit: usize) -> MessagesListed {
+    let stopped = sources.iter().filter_map(|source| source.stopped).max();
+    let all = sources.into_iter().flat_map(|source| source.messages);
+    let looked_at = |id| stopped.is_none_or(|stopped| stopped <= id);
+    let mut messages: Vec<_> = all.filter(|state| looked_at(state.message_id)).collect();
+    messages.sort_unstable_by_key(|state| std::cmp::Reverse(state.message_id));
+    let is_cut = messages.len() > limit;
+    messages.truncate(limit);
+    let last = messages.last().map(|state| state.message_id).filter(|_| is_cut);
+    MessagesListed { messages, next: last.or(stopped) }
+}
+
+/// What a page takes from one source, whose messages are looked at newest first.
+struct Walk<'a> {
+    filter: &'a MessageFilter,
+    limit: usize,
+    looked_at: usize,
+    messages: Vec<MessageState>,
+    /// Everything from here on was looked at.
+    last: Option<MessageId>,
+    /// The same, where it was not looked further; `None`: there is nothing further.
+    stopped: Option<MessageId>,
+}
+
+impl<'a> Walk<'a> {
+    const fn new(filter: &'a MessageFilter, limit: usize, before: Option<MessageId>) -> Self {
+        Self { filter, limit, looked_at: 0, messages: Vec::new(), last: before, stopped: None }
+    }
+
+    /// Whether one more may be looked at, which costs so much. If not, the walk stops here.
+    fn goes_on(&mut self, cost: usize) -> bool {
+        if self.messages.len() == self.limit || self.looked_at >= LOOKED_AT_MAX {
+            self.stopped = self.last;
+            return false;
+        }
+        self.looked_at += cost;
+        true
+    }
+
+    /// Takes up one that was looked at, if it is wanted.
+    fn take(&mut self, id: MessageId, state: Option<MessageState>) {
+        self.last = Some(id);
+        self.messages.extend(state.filter(|state| self.filter.takes(state)));
+    }
+}
+
+/// Where the messages are found, from before one on.
+#[derive(Clone, Copy)]
+struct List<'a> {
+    store: &'a dyn View,
+    workspace: &'a WorkspaceId,
+    filter: &'a MessageFilter,
+    before: Option<MessageId>,
+}
+
+impl List<'_> {
+    /// Looks at single messages.
+    fn single(&self, walk: &mut Walk<'_>) -> Result<(), StoreError> {
+        if let Some(reference) = &self.filter.reference {
+            // Earlier versions knew no references.
+            return self.indexed(By::Reference(reference), Timestamp::from_millis(0), walk);
+        }
+        let Some(to) = &self.filter.to else { return self.scan(walk) };
+        let begin = index::begin(self.store, self.workspace)?;
+        self.indexed(By::To(to), begin, walk)?;
+        if walk.stopped.is_some() || begin.as_millis() == 0 || self.filter.is_before(begin) {
+            return Ok(());
+        }
+        let older = MessageId::from_parts(begin, 0);
+        let before = Some(self.before.map_or(older, |before| before.min(older)));
+        walk.last = before;
+        List { before, ..*self }.scan(walk)
+    }
+
+    /// Looks at those of the index that are not older than its beginning.
+    fn indexed(&self, by: By<'_>, begin: Timestamp, walk: &mut Walk<'_>) -> Result<(), StoreError> {
+        let prefix = by.prefix(self.workspace);
+        let mut before = self.before;
+        loop {
+            let ids = index::before(self.store, &prefix, before, walk.limit + 1)?;
+            for id in &ids {
+                let at = id.timestamp();
+                if at < begin || self.filter.is_before(at) || !walk.goes_on(1) {
+                    return Ok(());
+                }
+                let json =
+                    self.store.get(Table::Messages, &MessageState::key(self.workspace, *id))?;
+                walk.take(*id, json.map(|json| codec::decode(&json)).transpose()?);
+            }
+            before = ids.last().copied();
+            if ids.len() <= walk.limit {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Looks at all, one by one.
+    fn scan(&self, walk: &mut Walk<'_>) -> Result<(), StoreError> {
+        let prefix = MessageState::prefix(self.workspace);
+        let from = self.before.map(|id| MessageState::key(self.workspace, id));
+        let mut damage = None;
+        let (table, direction) = (Table::Messages, Direction::Backward);
+        self.store.scan(table, &prefix, from.as_deref(), direction, &mut |key, value| {
+            // Those of 16 bytes are messages; others have a letter behind, and are parts of one.
+            let Some(id) = key[prefix.len()..].try_into().ok().map(MessageId::from_bytes) else {
+                return ControlFlow::Continue(());
+            };
+            if Some(id) == self.before {
+                return ControlFlow::Continue(());
+            }
+            if self.filter.is_before(id.timestamp()) || !walk.goes_on(1) {
+                return ControlFlow::Break(());
+            }
+            match codec::decode::<MessageState>(value) {
+                Ok(state) => walk.take(id, Some(state)),
+                Err(error) => {
+                    damage = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        damage.map_or(Ok(()), Err)
+    }
+
+    /// Looks at the messages of all broadcasts to a phone.
+    fn of_broadcasts(&self, phone: Phone, walk: &mut Walk<'_>) -> Result<(), StoreError> {
+        let mut before = self.before.map(newest_before);
+        loop {
+            let ids = ids_before(self.store, self.workspace, before, BROADCASTS_AT_ONCE)?;
+            for id in &ids {
+                // One that is newer than where the list goes on has no such message.
+                if self.before.is_some_and(|before| before < message_id(*id, 0)) {
+                    continue;
+                }
+                let at = id.timestamp().plus(AUDIENCE_WRITTEN);
+                if self.filter.is_before(at) || !walk.goes_on(AS_A_BROADCAST) {
+                    return Ok(());
+                }
+                self.of_phone(*id, phone, walk)?;
+            }
+            before = ids.last().copied();
+            if ids.len() < BROADCASTS_AT_ONCE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Looks at the message of a broadcast to a phone, if there is one.
+    fn of_phone(
+        &self,
+        id: BroadcastId,
+        phone: Phone,
+        walk: &mut Walk<'_>,
+    ) -> Result<(), StoreError> {
+        let place = place_of(self.store, self.workspace, id, phone)?;
+        let place = place.filter(|place| self.is_before(message_id(id, *place)));
+        let found = match place {
+            Some(_) => MessagesOf::read(self.store, self.workspace, id)?,
+            None => None,
+        };
+        let state = match (found, place) {
+            (Some(of), Some(place)) => of.message(place)?,
+            _ => None,
+        };
+        walk.take(message_id(id, place.unwrap_or(0)), state);
+        Ok(())
+    }
+
+    fn is_before(&self, id: MessageId) -> bool {
+        self.before.is_none_or(|before| id < before)
+    }
+
+    /// Looks at the messages of one broadcast, the last recipient first.
+    fn of_broadcast(&self, id: BroadcastId, walk: &mut Walk<'_>) -> Result<(), StoreError> {
+        if let Some(to) = &self.filter.to {
+            let Some(phone) = to.phone() else { return Ok(()) };
+            return self.of_phone(id, phone, walk);
+        }
+        let Some(of) = MessagesOf::read(self.store, self.workspace, id)? else { return Ok(()) };
+        for window in (0..of.windows()).rev() {
+            // Those of a window are behind its first one.
+            if !self.is_before(message_id(id, window * WINDOW)) {
+                continue;
+            }
+            let rows = of.window(window)?;
+            for (index, state) in rows.into_iter().rev() {
+                let id = message_id(id, index);
+                if self.is_before(id) {
+                    if !walk.goes_on(1) {
+                        return Ok(());
+                    }
+                    walk.take(id, state);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An id that no broadcast is before whose messages are newer than this one.
+fn newest_before(message: MessageId) -> BroadcastId {
+    let mut bytes = *message.as_bytes();
+    bytes[12..].fill(u8::MAX);
+    BroadcastId::from_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests;

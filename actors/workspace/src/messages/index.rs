@@ -1,0 +1,207 @@
+//! The index by which single messages are found: by their recipient, and by their reference.
+//!
+//! [`Table::MessageIndex`] has, under `workspace ‖ 0`, for each message `t ‖ recipient ‖ 0 ‖ id`,
+//! and of one with a reference `r ‖ reference ‖ 0 ‖ id`; the values are empty. Ids begin with the
+//! moment, so those of one recipient are in the order of time. An entry is written with its message
+//! and goes with it.
+//!
+//! Messages that earlier versions have accepted have none. They are older than all others, so
+//! where they end is found by halving the time ([`begin`]).
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use postrider_domain::{MessageId, PartyId, Timestamp, WorkspaceId};
+use postrider_store::view::codec;
+use postrider_store::{Direction, StoreError, Table, View};
+
+use crate::messages::record::MessageState;
+
+/// What messages are found by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum By<'a> {
+    /// Who gets them.
+    To(&'a PartyId),
+    /// What their sender calls them.
+    Reference(&'a str),
+}
+
+impl By<'_> {
+    /// What the keys of these messages begin with.
+    pub(crate) fn prefix(self, workspace: &WorkspaceId) -> Vec<u8> {
+        let (kind, value) = match self {
+            Self::To(to) => (b't', to.to_string()),
+            Self::Reference(reference) => (b'r', reference.to_owned()),
+        };
+        [workspace.as_str().as_bytes(), &[0, kind], value.as_bytes(), &[0]].concat()
+    }
+
+    pub(crate) fn key(self, workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
+        [&*self.prefix(workspace), id.as_bytes()].concat()
+    }
+}
+
+/// The keys of all entries of a message.
+pub(crate) fn keys(
+    workspace: &WorkspaceId,
+    state: &MessageState,
+) -> impl Iterator<Item = Vec<u8>> + use<> {
+    let to = By::To(&state.to).key(workspace, state.message_id);
+    let reference = state.notes.reference.as_deref();
+    let reference = reference.map(|it| By::Reference(it).key(workspace, state.message_id));
+    [to].into_iter().chain(reference)
+}
+
+/// Ids of the index before an id, newest first: at most `limit`.
+pub(crate) fn before(
+    store: &dyn View,
+    prefix: &[u8],
+    before: Option<MessageId>,
+    limit: usize,
+) -> Result<Vec<MessageId>, StoreError> {
+    let from = before.map(|id| [prefix, id.as_bytes()].concat());
+    let mut ids = Vec::new();
+    let direction = Direction::Backward;
+    store.scan(Table::MessageIndex, prefix, from.as_deref(), direction, &mut |key, _| {
+        let id = key[prefix.len()..].try_into().ok().map(MessageId::from_bytes);
+        ids.extend(id.filter(|id| before.is_none_or(|before| *id < before)));
+        if ids.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(ids)
+}
+
+/// From which moment on messages are in the index.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read.
+pub(crate) fn begin(store: &dyn View, workspace: &WorkspaceId) -> Result<Timestamp, StoreError> {
+    let start = Timestamp::from_millis(0);
+    let Some(oldest) = nearest(store, workspace, start, Direction::Forward)? else {
+        return Ok(start);
+    };
+    if is_indexed(store, workspace, &oldest)? {
+        return Ok(start);
+    }
+    let end = Timestamp::from_millis(u64::MAX >> 16);
+    let newest = nearest(store, workspace, end, Direction::Backward)?;
+    let newest = newest.map_or(oldest.message_id, |newest| newest.message_id).timestamp();
+    // The first message from `old` on is not in the index; that from `new` on is, or is not there.
+    let mut old = oldest.message_id.timestamp().as_millis();
+    let mut new = newest.plus(Duration::from_millis(1)).as_millis();
+    while new - old > 1 {
+        let middle = Timestamp::from_millis(old + (new - old) / 2);
+        match nearest(store, workspace, middle, Direction::Forward)? {
+            Some(state) if !is_indexed(store, workspace, &state)? => {
+                old = state.message_id.timestamp().as_millis().clamp(middle.as_millis(), new - 1);
+            }
+            _ => new = middle.as_millis(),
+        }
+    }
+    Ok(Timestamp::from_millis(new))
+}
+
+fn is_indexed(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    state: &MessageState,
+) -> Result<bool, StoreError> {
+    let key = By::To(&state.to).key(workspace, state.message_id);
+    Ok(store.get(Table::MessageIndex, &key)?.is_some())
+}
+
+/// The first message from a moment on, or the last before it.
+fn nearest(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    at: Timestamp,
+    direction: Direction,
+) -> Result<Option<MessageState>, StoreError> {
+    let prefix = MessageState::prefix(workspace);
+    let from = MessageState::key(workspace, MessageId::from_parts(at, 0));
+    let mut found = None;
+    store.scan(Table::Messages, &prefix, Some(&from), direction, &mut |key, value| {
+        // Others are parts of one.
+        if key.len() != prefix.len() + 16 {
+            return ControlFlow::Continue(());
+        }
+        found = Some(codec::decode::<MessageState>(value));
+        ControlFlow::Break(())
+    })?;
+    found.transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_domain::golden::{AT, Sheet, UNIQUE};
+    use postrider_domain::{MessageKind, NumberId, SenderNotes, UserId};
+    use postrider_store::{Change, Group, MemoryStore, Store};
+
+    use super::*;
+    use crate::core::message_status::MessageStatus;
+
+    fn state(at: Timestamp) -> MessageState {
+        MessageState {
+            message_id: MessageId::from_parts(at, UNIQUE),
+            to: "+15550123456".parse().unwrap(),
+            kind: MessageKind::Text,
+            template: None,
+            status: MessageStatus::Sent,
+            error: None,
+            number: NumberId::from_bytes([2; 16]),
+            price: 1,
+            created_at: at,
+            give_up_at: at,
+            unknown_at: None,
+            sent_at: None,
+            delivered_at: None,
+            read_at: None,
+            failed_at: None,
+            notes: SenderNotes { reference: Some("é 1".to_owned()), ..SenderNotes::default() },
+            broadcast: None,
+        }
+    }
+
+    #[test]
+    fn keys_are_as_ever() {
+        let (workspace, mut sheet) = ("acme".parse().unwrap(), Sheet::default());
+        for key in keys(&workspace, &state(AT)) {
+            sheet.text("key", &key);
+        }
+        let user: UserId = "US.1".parse().unwrap();
+        sheet.text("of a person", &By::To(&user.into()).prefix(&workspace));
+        sheet.is(expect_test::expect![[r#"
+            key: acme\x00t+15550123456\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
+            key: acme\x00r\xc3\xa9 1\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
+            of a person: acme\x00tUS.1\x00
+        "#]]);
+    }
+
+    #[test]
+    fn it_is_found_where_messages_without_an_entry_end() {
+        let workspace: WorkspaceId = "acme".parse().unwrap();
+        for old in 0..=7 {
+            let store = MemoryStore::new();
+            for number in 0..7 {
+                let state = state(Timestamp::from_millis(1_000 + number * number * 37));
+                let json = serde_json::to_vec(&state).unwrap();
+                let key = MessageState::key(&workspace, state.message_id);
+                let content = [&*key, b"c"].concat();
+                let mut changes = vec![
+                    Change::put(Table::Messages, key, json),
+                    Change::put(Table::Messages, content, *b"{}"),
+                ];
+                if number >= old {
+                    let keys = keys(&workspace, &state);
+                    changes.extend(keys.map(|key| Change::put(Table::MessageIndex, key, [])));
+                }
+                store.commit(Group::new(None, &changes)).unwrap();
+            }
+            let begin = begin(&store, &workspace).unwrap().as_millis();
+            let last_old = old.checked_sub(1).map(|last| 1_000 + last * last * 37);
+            let first_new = (old < 7).then(|| 1_000 + old * old * 37);
+            assert!(last_old.is_none_or(|last| last < begin), "{old}: {begin}");
+            assert!(first_new.is_none_or(|first| begin <= first), "{old}: {begin}");
+        }
+        assert_eq!(begin(&MemoryStore::new(), &workspace).unwrap().as_millis(), 0);
+    }
+}

@@ -1,0 +1,77 @@
+//! What the document says of a value beyond its type.
+
+use serde_json::Value;
+use utoipa::openapi::schema::{Array, ArrayItems, Object, Schema, SchemaFormat, SchemaType};
+use utoipa::openapi::{RefOr, Type};
+
+/// What a value must be beyond its type.
+#[derive(Clone, Copy)]
+pub(super) enum Rule {
+    /// One of these words.
+    Words(fn() -> Vec<&'static str>),
+    /// It matches this.
+    Pattern(&'static str),
+    /// It matches what this makes.
+    PatternOf(fn() -> String),
+    /// It has this form.
+    Format(&'static str),
+    /// At least and at most so many characters.
+    Chars(usize, usize),
+    /// At most this number.
+    Max(i64),
+    /// A list has at least one item.
+    NotEmpty,
+    /// Each item of a list does.
+    Items(&'static [Rule]),
+}
+
+use Rule::{Chars, Format, Items, Max, NotEmpty, Pattern, PatternOf, Words};
+
+impl Rule {
+    /// Adds the rule to a schema of the type that it is for.
+    pub(super) fn apply(self, place: &mut Schema) {
+        match place {
+            Schema::Array(array) => self.apply_to_list(array),
+            Schema::Object(object) => self.apply_to_value(object),
+            _ => debug_assert!(false, "the rule is for a list, a text or a number"),
+        }
+    }
+
+    fn apply_to_list(self, array: &mut Array) {
+        match self {
+            NotEmpty => array.min_items = Some(1),
+            Items(rules) => {
+                if let ArrayItems::RefOrSchema(items) = &mut array.items
+                    && let RefOr::T(item) = &mut **items
+                {
+                    rules.iter().for_each(|rule| rule.apply(item));
+                }
+            }
+            _ => debug_assert!(false, "the rule is not for lists"),
+        }
+    }
+
+    fn apply_to_value(self, object: &mut Object) {
+        match self {
+            Words(words) => {
+                let mut allowed: Vec<Value> = words().into_iter().map(Value::from).collect();
+                if is_nullable(object) {
+                    allowed.push(Value::Null);
+                }
+                object.enum_values = Some(allowed);
+            }
+            Pattern(pattern) => object.pattern = Some(pattern.to_owned()),
+            PatternOf(made) => object.pattern = Some(made()),
+            Format(format) => object.format = Some(SchemaFormat::Custom(format.to_owned())),
+            Chars(min, max) => {
+                (object.min_length, object.max_length) = ((min > 0).then_some(min), Some(max));
+            }
+            Max(max) => object.maximum = Some(max.into()),
+            NotEmpty | Items(_) => debug_assert!(false, "the rule is for lists"),
+        }
+    }
+}
+
+fn is_nullable(object: &Object) -> bool {
+    matches!(&object.schema_type, SchemaType::Array(types) if types.contains(&Type::Null))
+}
