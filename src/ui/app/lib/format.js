@@ -123,6 +123,9 @@ export function words(word) {
   return t(text.charAt(0).toUpperCase() + text.slice(1));
 }
 
+/** How a code comes to its person. @param {string} channel @returns {string} */
+export const way = (channel) => ({ messaging: t('Chat'), sms: t('SMS'), email: t('E-mail') })[channel] ?? words(channel);
+
 /** Two letters for a person. @param {string} name @returns {string} */
 export function initials(name) {
   const parts = name

@@ -1,5 +1,5 @@
 import { get, part, post } from '../lib/api.js';
-import { number, time, words } from '../lib/format.js';
+import { number, time, way, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { can } from '../lib/session.js';
@@ -12,9 +12,6 @@ import { badge, facts } from '../parts/status.js';
 import { table } from '../parts/table.js';
 import { timeline } from '../parts/timeline.js';
 import { countdown } from '../parts/countdown.js';
-
-/** @param {string} channel */
-const way = (channel) => ({ messaging: t('Chat'), sms: t('SMS'), email: t('E-mail') })[channel] ?? words(channel);
 
 /** What became of each try to bring the code. @param {import('../lib/types.js').Schemas['OtpTry'][]} rows */
 const tries = (rows) =>
@@ -65,6 +62,7 @@ export default function page() {
           [t('Delivery'), words(otp.data.delivery_status)],
           [t('Channel'), otp.data.mode === 'inbound' ? t('Sent by the person') : way(otp.data.channel)],
           [t('Language'), otp.data.language],
+          [t('Reference'), otp.data.reference],
           [t('Tries left'), number(otp.data.attempts_remaining)],
           [
             t('Valid'),

@@ -1,5 +1,5 @@
 import { get } from '../lib/api.js';
-import { day, now, number, percent, time, words } from '../lib/format.js';
+import { day, now, number, percent, time, way, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { can, session } from '../lib/session.js';
@@ -12,7 +12,8 @@ import { funnel } from '../lib/chart.js';
 import { icon } from '../lib/icons.js';
 
 /** @typedef {import('../lib/types.js').Otp} Otp */
-const STATUSES = ['active', 'verified', 'expired', 'invalidated'];
+const STATUSES = ['active', 'verified', 'expired', 'invalidated', 'cancelled'];
+const CHANNELS = ['messaging', 'sms', 'email'];
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
@@ -24,7 +25,7 @@ export default function page() {
     /** @returns {Record<string, unknown>} */ () => filter.values,
     (/** @type {Otp} */ r) => r.request_id,
   );
-  const filter = filters(['phone', 'status'], () => rows.load(signal));
+  const filter = filters(['phone', 'status', 'channel', 'reference'], () => rows.load(signal));
   const byDay = new Resource((s) => get('/v1/analytics/otp', { from: day(6), to: day(0), group_by: 'day' }, s));
   const byCountry = new Resource((s) => get('/v1/analytics/otp', { from: day(6), to: day(0), group_by: 'country' }, s));
   /** @type {{code: string, n: number, refused: boolean, at: string}[]} */
@@ -62,6 +63,7 @@ export default function page() {
         { name: t('Time'), cell: (r) => time(r.created_at) },
         { name: t('Phone'), cell: (r) => html`<span dir="ltr">${r.phone}</span>` },
         { name: t('Status'), cell: (r) => badge(r.status) },
+        { name: t('Channel'), cell: (r) => (r.mode === 'inbound' ? t('Sent by the person') : way(r.channel)) },
         { name: t('Delivery'), cell: (r) => html`<span class="muted">${words(r.delivery_status)}</span>` },
         { name: t('Tries'), kind: 'num', cell: (r) => `${5 - r.attempts_remaining} / 5` },
       ],
@@ -103,7 +105,10 @@ export default function page() {
       <div class="toolbar">
         ${search(t('Phone'), filter.values.phone, (v) => filter.set('phone', v))}
         ${choice(t('Status'), filter.values.status,
-          [['', t('All')], ...STATUSES.map((s) => /** @type {[string, string]} */ ([s, words(s)]))], (v) => filter.set('status', v))}</div>
+          [['', t('All')], ...STATUSES.map((s) => /** @type {[string, string]} */ ([s, words(s)]))], (v) => filter.set('status', v))}
+        ${choice(t('Channel'), filter.values.channel,
+          [['', t('All')], ...CHANNELS.map((c) => /** @type {[string, string]} */ ([c, way(c)]))], (v) => filter.set('channel', v))}
+        ${search(t('Reference'), filter.values.reference, (v) => filter.set('reference', v))}</div>
       ${shown(
         rows,
         () =>

@@ -41,6 +41,8 @@ export default function page() {
       [t('To'), html`<span dir="ltr">${m.to ?? m.recipient}</span>`],
       [t('Kind'), words(m.type)],
       [t('Template'), m.template ? html`<code>${m.template.name}</code> ${m.template.language}` : null],
+      [t('Broadcast'), m.broadcast_id ? html`<a href=${`/ui/broadcasts/${m.broadcast_id}`}>${m.broadcast_id}</a>` : null],
+      [t('Reference'), m.reference],
       [t('Price'), t('{n} credits', { n: m.price })],
       [t('Made'), time(m.created_at, dateTime)],
       [t('Sent'), m.sent_at ? time(m.sent_at, dateTime) : null],

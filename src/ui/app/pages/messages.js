@@ -10,6 +10,7 @@ import { badge } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
 
 /** @typedef {import('../lib/types.js').Message} Message */
+const KINDS = ['template', 'text'];
 const STATUSES = ['queued', 'sent', 'delivered', 'read', 'failed', 'unknown'];
 
 /** @returns {import('../lib/types.js').Page} */
@@ -22,7 +23,7 @@ export default function page() {
     /** @returns {Record<string, unknown>} */ () => filter.values,
     (/** @type {Message} */ m) => m.message_id,
   );
-  const filter = filters(['to', 'status', 'template'], () => rows.load(signal));
+  const filter = filters(['to', 'status', 'type', 'template', 'reference'], () => rows.load(signal));
   const templates = new Resource((s) => get('/v1/messaging/templates', { limit: 100 }, s));
   const option = (/** @type {string} */ s) => /** @type {[string, string]} */ ([s, words(s)]);
   return {
@@ -40,7 +41,9 @@ export default function page() {
     view: () => html`
       <div class="toolbar">${search(t('Phone'), filter.values.to, (v) => filter.set('to', v))}
         ${choice(t('Status'), filter.values.status, [['', t('All')], ...STATUSES.map(option)], (v) => filter.set('status', v))}
-        ${choice(t('Template'), filter.values.template, [['', t('All')], ...names(templates.data?.data ?? [])], (v) => filter.set('template', v))}</div>
+        ${choice(t('Kind'), filter.values.type, [['', t('All')], ...KINDS.map(option)], (v) => filter.set('type', v))}
+        ${choice(t('Template'), filter.values.template, [['', t('All')], ...names(templates.data?.data ?? [])], (v) => filter.set('template', v))}
+        ${search(t('Reference'), filter.values.reference, (v) => filter.set('reference', v))}</div>
       ${shown(
         rows,
         () =>
