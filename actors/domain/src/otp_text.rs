@@ -128,6 +128,33 @@ pub fn filled(text: &str, code: &str, minutes: u64) -> String {
     text.replace("{code}", code).replace("{minutes}", &minutes.to_string())
 }
 
+/// What a person writes who sends a code, by language; the first is for all others.
+const SENT: [(&str, &str); 7] = [
+    ("en", "My code is {code}"),
+    ("ar", "رمزي هو {code}"),
+    ("de", "Mein Code ist {code}"),
+    ("es", "Mi código es {code}"),
+    ("fr", "Mon code est {code}"),
+    ("it", "Il mio codice è {code}"),
+    ("pt", "Meu código é {code}"),
+];
+
+/// The text that a person sends, with the code, in the first of these languages that there is one
+/// in.
+#[must_use]
+pub fn sent_text<'a>(code: &str, wanted: impl IntoIterator<Item = &'a str>) -> String {
+    let language = sent_language(wanted);
+    let found = SENT.iter().find(|(known, _)| *known == language).unwrap_or(&SENT[0]);
+    filled(found.1, code, 0)
+}
+
+/// The first of these languages, or of those without their country, that there is such a text in.
+pub fn sent_language<'a>(wanted: impl IntoIterator<Item = &'a str>) -> &'static str {
+    let base = |language: &'a str| language.split_once('_').map_or(language, |(base, _)| base);
+    let of = |base: &str| SENT.iter().find(|(known, _)| *known == base).map(|(known, _)| *known);
+    wanted.into_iter().find_map(|language| of(base(language))).unwrap_or(SENT[0].0)
+}
+
 /// The texts of a workspace, by language.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -194,6 +221,16 @@ mod tests {
         let subject = OtpText { email_subject: "a\nb".into(), ..OtpText::built_in() };
         assert_eq!(subject.check(), Err(("email_subject", OtpTextError::Control)));
         assert_eq!(filled("{code}, {minutes}", "0123", 5), "0123, 5");
+    }
+
+    #[test]
+    fn a_person_sends_a_code_in_the_first_language_that_is_known() {
+        assert_eq!(sent_text("0123", ["pt_BR", "de"]), "Meu código é 0123");
+        assert_eq!(sent_text("0123", ["fil", "de_AT"]), "Mein Code ist 0123");
+        assert_eq!(sent_text("0123", ["fil"]), "My code is 0123");
+        for (language, text) in SENT {
+            assert!(language.parse::<Language>().is_ok() && text.ends_with(" {code}"), "{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Shows how a person sends a code to a number of the workspace.
 
 use postrider_actors::OtpState;
+use postrider_actors::domain::otp_text::sent_text;
 
 use crate::http::pipeline::{ApiError, Call, Principal};
 
@@ -25,10 +26,31 @@ pub(super) async fn told(
     let account = numbers.first().and_then(|number| number.account.as_ref());
     let phone = account.map(|account| account.phone);
     let code = code.reveal();
-    let text = format!("My code is {code}");
-    // Digits and letters: only the blanks are to be encoded.
-    let encoded = text.replace(' ', "%20");
+    let text = sent_text(&code, state.language.as_deref());
+    let encoded = percent_encoded(&text);
     let link = phone.map(|phone| format!("https://wa.me/{}?text={encoded}", phone.as_u64()));
     let number = phone.map(|phone| phone.to_string());
     Ok(Some(InboundCode { code, number, text, link }))
+}
+
+/// A text as it stands in a query.
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => encoded.push(char::from(byte)),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_in_any_script_stands_in_a_link() {
+        assert_eq!(percent_encoded("é 7&"), "%C3%A9%207%26");
+    }
 }

@@ -71,3 +71,22 @@ async fn somebody_without_a_phone_writes_in_the_sandbox() {
         assert!(refused["message"].to_string().contains(field), "{refused}");
     }
 }
+
+#[tokio::test]
+async fn its_person_writes_in_their_own_language() {
+    let server = TestServer::start().await;
+    let api = server.workspace("acme").await;
+    for (language, text, used) in [
+        (json!("pt_BR"), "Meu código é ", "pt"),
+        (json!("de"), "Mein Code ist ", "de"),
+        (json!("fil"), "My code is ", "en"),
+        (Value::Null, "My code is ", "en"),
+    ] {
+        let body = json!({"phone": PHONE, "mode": "inbound", "language": language});
+        let made = api.post("/v1/otp/send", body).await.ok();
+        let code = made["code"].as_str().unwrap();
+        assert_eq!(made["text"], format!("{text}{code}"));
+        let id = made["request_id"].as_str().unwrap();
+        assert_eq!(api.get(&format!("/v1/otp/{id}")).await.ok()["language"], used, "{language}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Finds the languages of a request whose sender asks for one.
 
 use postrider_domain::event::otp::OtpLanguages;
+use postrider_domain::otp_text::sent_language;
 use postrider_domain::template::TemplateStatus;
 
 use crate::core::command::Context;
@@ -17,6 +18,12 @@ pub(crate) fn resolve(
     let Some(more) = more else { return Ok(()) };
     let Some(language) = &more.language else { return Ok(()) };
     let own = &context.core.otp_template;
+    if more.inbound {
+        // Its person writes it, and nothing is sent.
+        let text = sent_language(language.served_by().chain([&*own.language]));
+        more.languages = Some(OtpLanguages { template: text.into(), text: text.into() });
+        return Ok(());
+    }
     let mut template = &*own.language;
     for wanted in language.served_by() {
         if wanted == &*own.language {
