@@ -129,8 +129,8 @@ fn it_has_what_a_look_at_everything_finds_in_pages_of_any_size() {
             all.extend(broadcast(&store, second, recipients));
         }
         all.sort_by_key(|state| std::cmp::Reverse(state.message_id));
-        let of_large = all.iter().filter(|state| state.created_at.as_millis() == START + 20_500);
-        let large = of_large.last().and_then(|state| state.broadcast);
+        let of_large = all.iter().find(|state| state.created_at.as_millis() == START + 20_500);
+        let large = of_large.and_then(|state| state.broadcast);
         let at = |second: u64| Some(Timestamp::from_millis(START + second * 1_000));
         let every = MessageFilter::default;
         let to = || MessageFilter { to: Some(phone(1).into()), ..every() };
