@@ -105,12 +105,15 @@ fn payloads_are_stored_as_ever() {
         otp.try_started: {"channel":"sms","phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a","step":2}
         otp.try_ended: {"channel":"sms","error_code":30007,"next":"email","phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a","status":"failed","step":2}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued"}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued","reference":"order-7","metadata":{"é":"1"}}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","recipient":"US.13491208","type":"text","status":"queued"}
         message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read","to":"+15550123456"}
         message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read"}
         message.failed: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","status":"failed","to":"ann@example.com","type":"email"}
         message.received: {"at":"2023-11-14T22:13:20.123Z","channel":"email","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","from":"ann@example.com","message_id":"msg_01hf7yat3v041061050r3gg28a","name":"Ann","subject":"Order","text":"Hi","type":"email"}
         broadcast.started: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","status":"paused","total_recipients":7}
+        broadcast.started: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","metadata":{"é":"1"},"name":"Spring \"é\"","reason":"the template is paused","reference":"order-7","status":"paused","total_recipients":7}
+        broadcast.completed: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","counts":{"failed":1,"sent":4,"suppressed":2,"unknown":0},"metadata":{"é":"1"},"name":"Spring \"é\"","reason":"the template is paused","reference":"order-7","status":"completed","total_recipients":7}
         contact.created: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":null,"name":"Ánn","phone":null,"tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z","user_id":null,"username":null}
         conversation.opened: {"assigned_to":null,"channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":null,"status":"open"}
         number.stopped: {"error_code":null,"number_id":"num_01hf7yat3v041061050r3gg28a","reason":""}

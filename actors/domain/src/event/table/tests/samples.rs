@@ -296,7 +296,12 @@ pub(super) fn other_payloads() -> Vec<EventData> {
             ..received()
         }),
         Data::BroadcastStarted(BroadcastData { reason: None, ..broadcast() }),
-        Data::BroadcastStarted(BroadcastData { reference, metadata, ..broadcast() }),
+        Data::BroadcastStarted(BroadcastData {
+            reference: reference.clone(),
+            metadata: metadata.clone(),
+            ..broadcast()
+        }),
+        Data::BroadcastCompleted(BroadcastCompletedData { reference, metadata, ..completed() }),
         Data::ContactCreated(ContactData { phone: None, email: None, ..contact() }),
         Data::ConversationOpened(ConversationData {
             phone: None,
