@@ -18,6 +18,7 @@ use crate::coordinator::BucketView;
 use crate::name::{Identity, NodeName};
 use crate::placement::{Assignment, Candidate, Placed};
 
+pub mod skew;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -43,7 +43,7 @@ pub struct Bounds {
     pub shards: u16,
     /// How many nodes stand by for each.
     pub standbys: usize,
-    /// How many shards are taken from living owners at a time.
+    /// How many shards are taken from living owners with this assignment; see [`moves_left`].
     pub moves: usize,
 }
 
@@ -91,6 +91,25 @@ pub fn place(candidates: &[Candidate], current: &[Placed], bounds: Bounds) -> As
         Placed { owner, standbys }
     });
     placed.collect()
+}
+
+/// How many shards may be taken from living owners now, of those that may be on their way at a
+/// time.
+///
+/// A shard is on its way while the node that shall own it lives and does not own it yet, whether it
+/// comes from a living owner or from a dead one.
+#[must_use]
+pub fn moves_left(
+    candidates: &[Candidate],
+    current: &[Placed],
+    owns: impl Fn(u16, &NodeName) -> bool,
+    at_a_time: usize,
+) -> usize {
+    let lives = |node: &NodeName| candidates.iter().any(|it| it.node == *node);
+    let owners =
+        (0..=u16::MAX).zip(current).filter_map(|(shard, it)| Some((shard, it.owner.as_ref()?)));
+    let coming = owners.filter(|(shard, owner)| lives(owner) && !owns(*shard, owner));
+    at_a_time.saturating_sub(coming.count())
 }
 
 fn owners(

@@ -95,3 +95,20 @@ fn standbys_are_in_other_zones_where_there_are_some() {
         assert_ne!(zone(placed.owner.as_ref().unwrap()), zone(&placed.standbys[0]));
     }
 }
+
+#[test]
+fn what_is_on_its_way_counts_as_a_move() {
+    let before = settled(&nodes(3), Vec::new());
+    let mut drained = nodes(3);
+    drained[1].is_draining = true;
+    let after = place(&drained, &before, BOUNDS);
+    let owned_before =
+        |shard: u16, node: &NodeName| before[usize::from(shard)].owner.as_ref() == Some(node);
+    assert_eq!(moves_left(&drained, &before, owned_before, 2), 2);
+    assert_eq!(moves_left(&drained, &after, owned_before, 2), 0);
+    assert_eq!(moves_left(&drained, &after, |_, _| true, 2), 2);
+    // Who is dead is waited for by nobody.
+    assert_eq!(moves_left(&[], &after, owned_before, 2), 2);
+    let none = Bounds { moves: 0, ..BOUNDS };
+    assert_eq!(place(&drained, &after, none), after);
+}

@@ -38,7 +38,7 @@ impl Shard {
     /// The next step of a claim. No question is outstanding.
     pub(super) fn claim(&mut self, moment: Moment, outputs: &mut Outputs) {
         let State::Claiming(claiming) = self.state else { return };
-        if moment.term.is_none() || self.role == Role::Nothing {
+        if moment.term.is_none() || self.role == Role::Nothing || !self.clock_allows() {
             self.state = State::Following;
             return;
         }
@@ -53,6 +53,11 @@ impl Shard {
             Some(tail) if applied < tail => self.follow(moment, outputs),
             Some(_) => self.append_claim(moment, epoch + 1, outputs),
         }
+    }
+
+    /// Whether the node's wall clock lets it claim.
+    pub(super) const fn clock_allows(&self) -> bool {
+        self.clock_agrees
     }
 
     fn is_cleared(&self, claiming: Claiming, epoch: u64) -> bool {

@@ -56,6 +56,8 @@ pub struct Shard {
     answered_of: u64,
     /// Since when the owner's key is gone.
     vacant_since: Option<u64>,
+    /// The node's wall clock is that of most nodes.
+    clock_agrees: bool,
     #[cfg(test)]
     planted: Option<Planted>,
 }
@@ -91,6 +93,7 @@ impl Shard {
             short_since: None,
             answered_of: 0,
             vacant_since: None,
+            clock_agrees: true,
             #[cfg(test)]
             planted: None,
         }
@@ -135,6 +138,7 @@ impl Shard {
         match input {
             ShardInput::Tick => self.tick(moment, &mut outputs),
             ShardInput::Role(role) => self.role = role,
+            ShardInput::ClockAgrees(agrees) => self.clock_agrees = agrees,
             ShardInput::OwnerKey(true) => self.vacant_since = None,
             ShardInput::OwnerKey(false) => {
                 self.vacant_since.get_or_insert(moment.now);
@@ -193,7 +197,7 @@ impl Shard {
     }
 
     fn wants_to_own(&self, moment: Moment) -> bool {
-        if moment.term.is_none() || moment.now < self.claim_at {
+        if moment.term.is_none() || moment.now < self.claim_at || !self.clock_allows() {
             return false;
         }
         match self.role {

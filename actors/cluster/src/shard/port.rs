@@ -25,7 +25,8 @@ pub struct Moment {
     pub now: u64,
     /// The term of its tenure, if that holds now.
     pub term: Option<u64>,
-    /// The engine time that entries carry, in milliseconds.
+    /// The engine time that entries carry, in milliseconds: never before that of the last entry
+    /// which was applied, whatever the wall clock says.
     pub engine_ms: u64,
 }
 
@@ -38,6 +39,8 @@ pub enum ShardInput {
     Role(Role),
     /// Whether the key of the shard's owner is in the bucket. It is a hint when to try.
     OwnerKey(bool),
+    /// Whether the node's wall clock is that of most nodes. Until this is said it is.
+    ClockAgrees(bool),
     /// The answer to the question with this number. Any other is too late and ignored.
     Answered(u64, Answer),
     /// Another node asks for the shard.

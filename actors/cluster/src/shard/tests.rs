@@ -145,3 +145,23 @@ fn a_log_that_stays_short_stops_the_shard_and_a_stale_answer_does_not() {
     let short = StopReason::Short { last: Position(0), applied: Position(1) };
     assert_eq!(shard.stop_reason(), Some(&short));
 }
+
+#[test]
+fn a_node_whose_clock_differs_follows_and_claims_nothing() {
+    let mut shard = following("a", &[]);
+    shard.step(moment(2), ShardInput::Role(Role::Owner));
+    shard.step(moment(2), ShardInput::ClockAgrees(false));
+    let (ticket, asked) = question(&shard.step(moment(2), ShardInput::Tick));
+    assert_eq!(asked, Question::Entries { from: Position(1) });
+    let entries = Answer::Entries { entries: vec![], last: Position(0) };
+    answer(&mut shard, 3, ticket, entries);
+    assert_eq!(shard.state(), ShardState::Following);
+    shard.step(moment(4), ShardInput::ClockAgrees(true));
+    let (ticket, asked) = question(&shard.step(moment(4), ShardInput::Tick));
+    assert_eq!(asked, Question::Tail);
+    // A claim that is not appended yet is given up.
+    shard.step(moment(5), ShardInput::ClockAgrees(false));
+    let tail = Answer::Tail { last: Position(0), hash: EntryHash::NONE };
+    assert_eq!(answer(&mut shard, 6, ticket, tail).len(), 0);
+    assert_eq!(shard.state(), ShardState::Following);
+}
