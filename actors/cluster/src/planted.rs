@@ -31,11 +31,35 @@ pub(crate) enum Planted {
     TermOutlivesKey,
     /// A node whose own claim is under way says that it does not own the shard.
     ReleasedWhileClaiming,
+    /// What was asked before a pause and read after it counts as asked just now.
+    LateAnswerTakenForFresh,
+    /// The next owner's windows are empty.
+    WindowsForgotten,
+    /// The next owner's buckets are full.
+    BucketsForgotten,
+    /// Buckets are saved each ten seconds.
+    BucketsSavedLate,
+    /// A node whose wall clock differs claims as any other.
+    ClockNotCompared,
+    /// The next owner's engine time begins with its wall clock, whatever the log says.
+    TimeGoesBack,
+    /// A message is handed over when its claim is under way.
+    HandedOverBeforeClaim,
+    /// What the owner before had claimed is handed over, as if it had not been.
+    ClaimedSentAgain,
+    /// What leaves the process does not look at the tenure.
+    HandedOverUnchecked,
+    /// A shard is claimed when its handoff was promised, and not when it is in the log.
+    HandoffNotAwaited,
+    /// A handoff that was promised is waited for without end.
+    HandoffAwaitedForever,
+    /// Each look at the bucket may begin two moves, whatever is on its way.
+    MovesNotCounted,
 }
 
 impl Planted {
     /// Every fault.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::NoChainCheck,
         Self::RefusalIsFenced,
         Self::TimeoutIsFailed,
@@ -50,5 +74,17 @@ impl Planted {
         Self::OwnerNotAskedAgain,
         Self::TermOutlivesKey,
         Self::ReleasedWhileClaiming,
+        Self::LateAnswerTakenForFresh,
+        Self::WindowsForgotten,
+        Self::BucketsForgotten,
+        Self::BucketsSavedLate,
+        Self::ClockNotCompared,
+        Self::TimeGoesBack,
+        Self::HandedOverBeforeClaim,
+        Self::ClaimedSentAgain,
+        Self::HandedOverUnchecked,
+        Self::HandoffNotAwaited,
+        Self::HandoffAwaitedForever,
+        Self::MovesNotCounted,
     ];
 }

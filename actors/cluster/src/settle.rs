@@ -8,6 +8,9 @@ use bytes::Bytes;
 use postrider_log::{Header, Position};
 
 #[cfg(test)]
+use crate::planted::Planted;
+
+#[cfg(test)]
 mod tests;
 
 /// How long a writer waits before it asks again what it could not learn, in milliseconds.
@@ -76,13 +79,22 @@ pub struct Settlement {
     short_since: Option<u64>,
     /// When it was looked at last: an answer may be heard long after it was given.
     looked_at: u64,
+    #[cfg(test)]
+    pub(crate) planted: Option<Planted>,
 }
 
 impl Settlement {
     /// The append of these bytes at this position. The first act is [`Act::Publish`].
     #[must_use]
     pub const fn new(at: Position, bytes: Bytes) -> Self {
-        Self { at, bytes, short_since: None, looked_at: 0 }
+        Self {
+            at,
+            bytes,
+            short_since: None,
+            looked_at: 0,
+            #[cfg(test)]
+            planted: None,
+        }
     }
 
     /// The position of the entry.
@@ -116,6 +128,10 @@ impl Settlement {
             }
             Heard::Absent { last } if last < self.at => {
                 let since = *self.short_since.get_or_insert(now);
+                #[cfg(test)]
+                if self.planted == Some(Planted::LateAnswerTakenForFresh) {
+                    self.looked_at = now;
+                }
                 if self.looked_at >= since + SHORT_FOR_MS {
                     return Act::Done(Settled::Lost { last });
                 }

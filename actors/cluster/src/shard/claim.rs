@@ -56,7 +56,11 @@ impl Shard {
     }
 
     /// Whether the node's wall clock lets it claim.
-    pub(super) const fn clock_allows(&self) -> bool {
+    pub(super) fn clock_allows(&self) -> bool {
+        #[cfg(test)]
+        if self.planted == Some(Planted::ClockNotCompared) {
+            return true;
+        }
         self.clock_agrees
     }
 
@@ -79,7 +83,7 @@ impl Shard {
             self.claim(moment, outputs);
             return;
         };
-        if claiming.handoff_until.is_some_and(|until| moment.now < until) {
+        if claiming.handoff_until.is_some_and(|until| self.waits(moment, until)) {
             if moment.now >= self.follow_at {
                 self.follow(moment, outputs);
             }
@@ -87,6 +91,14 @@ impl Shard {
         }
         let node = owner.node.clone();
         self.ask(moment, Question::Lease { node }, outputs);
+    }
+
+    fn waits(&self, moment: Moment, until: u64) -> bool {
+        #[cfg(test)]
+        if self.planted == Some(Planted::HandoffAwaitedForever) {
+            return true;
+        }
+        moment.now < until
     }
 
     pub(super) fn lease_known(
@@ -110,8 +122,13 @@ impl Shard {
         }
     }
 
-    pub(super) const fn release_answered(&mut self, moment: Moment, answer: ReleaseAnswer) {
+    pub(super) fn release_answered(&mut self, moment: Moment, answer: ReleaseAnswer) {
         let State::Claiming(claiming) = &mut self.state else { return };
+        #[cfg(test)]
+        if self.planted == Some(Planted::HandoffNotAwaited) {
+            claiming.cleared = Some(self.replica.chain().epoch());
+            return;
+        }
         match answer {
             ReleaseAnswer::Accepted => {
                 claiming.handoff_until = Some(moment.now + HANDOFF_WITHIN_MS);

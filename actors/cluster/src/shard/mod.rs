@@ -267,6 +267,10 @@ impl Shard {
         }
         // A server that no longer leads may have answered: it is believed when it stays so.
         let since = *self.short_since.get_or_insert(moment.now);
+        #[cfg(test)]
+        if self.planted == Some(Planted::LateAnswerTakenForFresh) {
+            self.answered_of = moment.now;
+        }
         if self.answered_of >= since + SHORT_FOR_MS {
             self.stop(StopReason::Short { last, applied }, outputs);
         }

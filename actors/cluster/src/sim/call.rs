@@ -13,12 +13,30 @@ use crate::tenure::{NodeKey, TenureInput};
 /// The number of a node; the numbers of nodes begin at 0.
 pub(super) type NodeNumber = usize;
 
+/// What a node says of itself in a simulation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NodeValue {
+    pub(super) identity: Identity,
+    pub(super) renewal: u64,
+    pub(super) wall_ms: u64,
+    pub(super) is_draining: bool,
+    /// A bit for each shard.
+    pub(super) owned: u32,
+}
+
 /// What the bucket holds in a simulation.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
-    Node { identity: Identity, renewal: u64 },
+    Node(NodeValue),
     Coordinator(NodeName),
     Assignment(Assignment),
+}
+
+/// What a node reads of the bucket.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    pub(super) view: BucketView,
+    pub(super) nodes: Vec<(NodeName, NodeValue)>,
 }
 
 /// A call of a node to the log or the bucket.
@@ -29,11 +47,21 @@ pub(super) enum Call {
     Entries { shard: usize, from: Position, ticket: u64 },
     Tail { shard: usize, ticket: u64 },
     Lease { shard: usize, node: NodeName, ticket: u64 },
-    Renew { renewal: u64, revision: u64, identity: Identity },
+    Renew { revision: u64, value: NodeValue },
     ReadKey,
     Snapshot,
     Lead { revision: u64 },
     Assign { assignment: Assignment, revision: u64 },
+}
+
+impl Call {
+    /// Whether the log is called, and not the bucket.
+    pub(super) const fn is_of_log(&self) -> bool {
+        matches!(
+            self,
+            Self::Publish { .. } | Self::LookUp { .. } | Self::Entries { .. } | Self::Tail { .. }
+        )
+    }
 }
 
 /// What a client asks of a node.
@@ -42,6 +70,10 @@ pub(super) enum Ask {
     Issue,
     Verify,
     Read,
+    /// Send a message, within what a window has room for.
+    Message,
+    /// Anything that takes a place of the bucket.
+    Take,
 }
 
 /// One request of a client.
@@ -62,7 +94,7 @@ pub(super) enum Input {
     ShardTick,
     Tenure(TenureInput),
     Key(Option<NodeKey>),
-    Snapshot(Box<BucketView>),
+    Snapshot(Box<Snapshot>),
     Answer {
         shard: usize,
         ticket: u64,
@@ -76,6 +108,23 @@ pub(super) enum Input {
     },
     EngineStopped {
         shard: usize,
+    },
+    /// The engine looks what is due.
+    EngineTick {
+        shard: usize,
+        epoch: u64,
+    },
+    /// A message leaves the process.
+    HandOver {
+        shard: usize,
+        epoch: u64,
+        message: u32,
+    },
+    /// What became of a message is known.
+    Outcome {
+        shard: usize,
+        epoch: u64,
+        message: u32,
     },
     /// Another node asks for a shard.
     Release {

@@ -1,14 +1,20 @@
 //! What clients were told must be true of the log, and nobody may go on over a loss.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use postrider_log::{Chain, Entry, EntryHash, Kind, LogId, Position};
 
 use super::Summary;
 use super::call::{Ask, NodeNumber, Request};
+use super::engine::{View, WINDOW_ROOM};
+use super::limits::BucketReference;
 use super::node::Node;
+use super::ops::{Change, changes};
 use super::server::Stream;
+use super::shell::MOVES;
+use crate::name::NodeName;
+use crate::placement::{Assignment, Placed};
 use crate::shard::ShardState;
 
 /// What a run did that no run may do.
@@ -19,6 +25,10 @@ pub(crate) struct Violation {
     /// What was seen.
     pub(crate) what: String,
 }
+
+/// Clocks that differ by more than this do so for every node: the rule's bound, what a renewal is
+/// late, and what clocks with different rates add.
+const CLOCKS_DIFFER_MS: u64 = 4_000;
 
 fn violation<T>(judgement: &'static str, what: String) -> Result<T, Violation> {
     Err(Violation { judgement, what })
@@ -31,9 +41,40 @@ struct Known {
     verified: u32,
 }
 
+/// What a log says of each code and message, and of each window.
+#[derive(Debug, Default)]
+struct Counts {
+    /// How often each was issued or accepted, and how often verified.
+    codes: BTreeMap<u32, (u32, u32)>,
+    /// How often the outcome of a message was unknown.
+    unknown: BTreeMap<u32, u32>,
+    windows: BTreeMap<u32, u32>,
+}
+
+impl Counts {
+    fn count(&mut self, change: Change) {
+        match change {
+            Change::Issue(id) | Change::Accept(id) => self.codes.entry(id).or_default().0 += 1,
+            Change::Verify(id) => self.codes.entry(id).or_default().1 += 1,
+            Change::Unknown(id) => *self.unknown.entry(id).or_default() += 1,
+            Change::Count(window) => *self.windows.entry(window).or_default() += 1,
+            Change::Claim(_) | Change::Sent(_) | Change::Save(_) | Change::Stamp(_) => {}
+        }
+    }
+}
+
 /// What was answered so far.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
+    buckets: BTreeMap<usize, BucketReference>,
+    /// The newest epoch in which an engine was started.
+    epochs: BTreeMap<usize, u64>,
+    /// How often each message was handed over.
+    handed_over: BTreeMap<(usize, u32), u32>,
+    /// Moves that were begun, with the node that shall own the shard.
+    on_way: BTreeMap<usize, NodeName>,
+    /// The shards that were owned in time.
+    owned: BTreeSet<usize>,
     known: BTreeMap<(usize, u32), Known>,
     /// What was answered as surely not done.
     failed: Vec<(usize, u32, Ask)>,
@@ -57,9 +98,9 @@ impl Judge {
         self.summary.acknowledged += 1;
         let known = self.known.entry((request.shard, request.code)).or_default();
         match request.ask {
-            Ask::Issue => known.is_issued = true,
+            Ask::Issue | Ask::Message => known.is_issued = true,
             Ask::Verify => known.verified += 1,
-            Ask::Read => {}
+            Ask::Read | Ask::Take => {}
         }
         if known.verified > 1 && !has_lost {
             self.note("a code is verified once", format!("{request:?}"));
@@ -89,6 +130,101 @@ impl Judge {
         }
     }
 
+    /// A place of a bucket was given away, at this virtual time and engine time.
+    pub(super) fn taken(&mut self, shard: usize, at: (u64, u64), has_lost: bool) {
+        self.summary.taken += 1;
+        if !self.buckets.entry(shard).or_default().take(at) && !has_lost {
+            self.note("no limit is exceeded", format!("the bucket of shard {shard}"));
+        }
+    }
+
+    /// An engine starts over what is applied.
+    pub(super) fn started(
+        &mut self,
+        node: &Node,
+        shard: usize,
+        epoch: u64,
+        view: &View,
+        has_lost: bool,
+    ) {
+        self.epochs.insert(shard, epoch);
+        if self.on_way.get(&shard) == Some(&node.name) {
+            self.on_way.remove(&shard);
+            self.summary.moves += 1;
+        }
+        let bucket = self.buckets.entry(shard).or_default();
+        let forgotten = bucket.change_owner(view.saved_at.into(), view.stamp.into());
+        if let Some(at) = forgotten.filter(|_| !has_lost) {
+            let what = format!("what was taken at {at}, of shard {shard}");
+            self.note("a bucket forgets the last second at most", what);
+        }
+    }
+
+    /// A message left the process.
+    pub(super) fn handed_over(&mut self, shard: usize, epoch: u64, message: u32, has_lost: bool) {
+        self.summary.handed_over += 1;
+        *self.handed_over.entry((shard, message)).or_default() += 1;
+        let newest = self.epochs.get(&shard).copied().unwrap_or_default();
+        if epoch < newest && !has_lost {
+            let what = format!("message {message} by epoch {epoch} after {newest} began");
+            self.note("nothing leaves a node that was replaced", what);
+        }
+    }
+
+    /// A node appends a claim.
+    pub(super) fn claims(&mut self, nodes: &[Node], node: NodeNumber, now: u64) {
+        let me = &nodes[node];
+        let others = || nodes.iter().filter(|it| it.number != node && me.knows(it));
+        if !me.is_steady(now) || others().any(|it| !it.is_steady(now)) {
+            return;
+        }
+        let differs = |it: &&Node| it.wall(now).abs_diff(me.wall(now)) > CLOCKS_DIFFER_MS;
+        let (all, wrong) = (others().count() + 1, others().filter(differs).count());
+        if 2 * wrong >= all && wrong > 0 {
+            let what = format!("node {node} differs from {wrong} of {all} nodes");
+            self.note("who claims has the time of most nodes", what);
+        }
+    }
+
+    /// The coordinator has written an assignment.
+    pub(super) fn assigned(
+        &mut self,
+        before: &[Placed],
+        after: &Assignment,
+        nodes: &[Node],
+        now: u64,
+    ) {
+        let named = |name: &NodeName| nodes.iter().find(|it| it.name == *name);
+        let owner = |shard: usize| after.get(shard).and_then(|it| it.owner.as_ref());
+        self.on_way.retain(|shard, to| owner(*shard) == Some(to));
+        let count = self.on_way.len();
+        for (shard, placed) in before.iter().enumerate() {
+            let Some(from) = placed.owner.as_ref().and_then(named) else { continue };
+            let Some(to) = owner(shard).filter(|to| **to != from.name) else { continue };
+            if from.owns(shard, now) && from.is_steady(now) {
+                self.on_way.insert(shard, to.clone());
+            }
+        }
+        if self.on_way.len() > count.max(MOVES) {
+            let what = format!("{:?}", self.on_way);
+            self.note("two shards move at a time", what);
+        }
+    }
+
+    /// The key of a node is gone: nothing is on its way to it.
+    pub(super) fn key_is_gone(&mut self, node: &NodeName) {
+        self.on_way.retain(|_, to| to != node);
+    }
+
+    /// The time in which every shard must be owned ends soon.
+    pub(super) fn looks_for_owners(&mut self, shards: usize, nodes: &[Node], now: u64) {
+        for shard in 0..shards {
+            if nodes.iter().any(|node| node.owns(shard, now)) {
+                self.owned.insert(shard);
+            }
+        }
+    }
+
     /// Judges a shard's log and its replicas when everything has ended.
     pub(super) fn end(
         &mut self,
@@ -110,16 +246,13 @@ impl Judge {
                 return violation("only a log that lost something stops a shard", what);
             }
         }
-        for (code, (issued, verified)) in counts.iter().filter(|_| !stream.has_lost) {
-            if *issued > 1 || *verified > 1 {
-                let what = format!("code {code}: issued {issued}, verified {verified} times");
-                return violation("a code is verified once", what);
-            }
+        if !stream.has_lost {
+            self.counts(shard, &counts)?;
         }
-        let there = |code: u32| counts.get(&code).copied().unwrap_or_default();
+        let there = |code: u32| counts.codes.get(&code).copied().unwrap_or_default();
         for (_, code, ask) in self.failed.iter().filter(|it| it.0 == shard) {
             let (issued, verified) = there(*code);
-            if (*ask == Ask::Issue && issued > 0) || (*ask == Ask::Verify && verified > 0) {
+            if (*ask != Ask::Verify && issued > 0) || (*ask == Ask::Verify && verified > 0) {
                 let what = format!("{ask:?} of code {code} was answered as not done");
                 return violation("what was answered as not done is not in the log", what);
             }
@@ -136,22 +269,43 @@ impl Judge {
         }
         let owners = nodes.iter().filter(|node| node.owns(shard, now));
         let owners: Vec<_> = owners.map(|node| node.number).collect();
-        if owners.len() != 1 {
+        // A shard that moves at the end was owned shortly before.
+        if owners.len() > 1 || !self.owned.contains(&shard) {
             let what = format!("shard {shard} is owned by {owners:?}");
             return violation("every shard has one owner in time", what);
         }
         Ok(())
     }
 
-    /// Checks that the log is one chain, and counts what it says of each code.
-    fn chain(
-        &mut self,
-        shard: usize,
-        log: LogId,
-        stream: &Stream,
-    ) -> Result<BTreeMap<u32, (u32, u32)>, Violation> {
+    /// Judges what stands in a log that has lost nothing.
+    fn counts(&self, shard: usize, counts: &Counts) -> Result<(), Violation> {
+        for (code, (issued, verified)) in &counts.codes {
+            if *issued > 1 || *verified > 1 {
+                let what = format!("code {code}: issued {issued}, verified {verified} times");
+                return violation("a code is verified once", what);
+            }
+        }
+        for (window, count) in &counts.windows {
+            if *count > WINDOW_ROOM {
+                let what = format!("window {window} of shard {shard} has {count}");
+                return violation("no limit is exceeded", what);
+            }
+        }
+        for ((_, id), times) in self.handed_over.range((shard, 0)..=(shard, u32::MAX)) {
+            let unknown = counts.unknown.get(id).copied().unwrap_or_default();
+            if *times > unknown + 1 {
+                let what = format!("{id} of shard {shard}: {times} times, {unknown} unknown");
+                return violation("a message is handed over once unless it is unknown", what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the log is one chain, and counts what it says.
+    fn chain(&mut self, shard: usize, log: LogId, stream: &Stream) -> Result<Counts, Violation> {
         let mut chain = Chain::new(log, shard as u16, Position::START, 0, EntryHash::NONE);
-        let mut counts: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+        let mut counts = Counts::default();
+        let mut time = 0;
         for bytes in &stream.written {
             let checked = Entry::decode(bytes.clone()).map_err(|fault| fault.to_string());
             let checked = checked.and_then(|entry| {
@@ -167,16 +321,15 @@ impl Judge {
                     return violation("the log is one chain", what);
                 }
             };
+            if entry.header.time_ms < time && !stream.has_lost {
+                let what = format!("shard {shard} at {}: {time}", chain.last());
+                return violation("engine time does not go back", what);
+            }
+            time = entry.header.time_ms;
             match entry.header.kind {
                 Kind::Claim => self.summary.claims += 1,
                 Kind::Handoff => self.summary.handoffs += 1,
-                _ => {
-                    for (ask, code) in changes(&entry.body()) {
-                        let count = counts.entry(code).or_default();
-                        let field = if ask == Ask::Issue { &mut count.0 } else { &mut count.1 };
-                        *field += 1;
-                    }
-                }
+                _ => changes(&entry.body()).for_each(|change| counts.count(change)),
             }
         }
         Ok(counts)
@@ -201,22 +354,4 @@ fn replicas(shard: usize, stream: &Stream, nodes: &[Node]) -> Result<(), Violati
         }
     }
     Ok(())
-}
-
-/// The body of a group in a simulation.
-pub(super) fn body(requests: &[Request]) -> Vec<u8> {
-    let mut body = Vec::with_capacity(requests.len() * 5);
-    for request in requests {
-        body.push(u8::from(request.ask == Ask::Verify));
-        body.extend_from_slice(&request.code.to_be_bytes());
-    }
-    body
-}
-
-/// What such a body changes.
-pub(super) fn changes(body: &[u8]) -> impl Iterator<Item = (Ask, u32)> {
-    body.chunks_exact(5).map(|it| {
-        let ask = if it[0] == 1 { Ask::Verify } else { Ask::Issue };
-        (ask, u32::from_be_bytes([it[1], it[2], it[3], it[4]]))
-    })
 }

@@ -6,10 +6,15 @@
 
 mod append;
 mod call;
+mod engine;
 mod judge;
+mod limits;
 mod node;
+mod ops;
+mod requests;
 mod script;
 mod server;
+mod services;
 mod shell;
 mod tests;
 mod world;
@@ -42,6 +47,12 @@ pub(crate) struct Summary {
     pub(crate) handoffs: usize,
     /// Shards that stopped for a log that lost something.
     pub(crate) stopped: usize,
+    /// Places of buckets that were taken.
+    pub(crate) taken: usize,
+    /// Messages that were handed over.
+    pub(crate) handed_over: usize,
+    /// Moves that the coordinator began and that ended with another owner.
+    pub(crate) moves: usize,
     /// Appends that were settled by looking.
     pub(crate) settled: usize,
 }

@@ -1,13 +1,11 @@
 //! A node of a simulation: its clocks, its tenure, its shards, and what a kill leaves of them.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use bytes::Bytes;
 use postrider_log::LogId;
 
 use super::append::Append;
-use super::call::{Ask, NodeNumber, Request};
-use super::judge::changes;
+use super::call::{NodeNumber, NodeValue};
+use super::engine::{Engine, View};
+use crate::coordination::skew::Clocks;
 use crate::coordinator::BucketView;
 use crate::name::{Identity, NodeName};
 use crate::planted::Planted;
@@ -15,36 +13,10 @@ use crate::replica::Replica;
 use crate::shard::{Moment, Shard};
 use crate::tenure::{Tenure, Terms};
 
-/// The records of one shard, as far as they are applied.
-#[derive(Debug, Clone, Default)]
-pub(super) struct View {
-    pub(super) entries: Vec<Bytes>,
-    /// 1 for an issued code, 2 for a verified one.
-    pub(super) codes: BTreeMap<u32, u8>,
-}
-
-impl View {
-    pub(super) fn apply(&mut self, bytes: Bytes, body: Option<&[u8]>) {
-        for (ask, code) in body.into_iter().flat_map(changes) {
-            let known = self.codes.entry(code).or_default();
-            *known = (*known).max(if ask == Ask::Issue { 1 } else { 2 });
-        }
-        self.entries.push(bytes);
-    }
-}
-
-/// What runs while a shard is owned.
-#[derive(Debug, Default)]
-pub(super) struct Engine {
-    pub(super) epoch: u64,
-    /// Requests that wait for the next group.
-    pub(super) queue: Vec<Request>,
-    /// The group that is being appended.
-    pub(super) flight: Option<(Append, Vec<Request>)>,
-    /// Codes with a verification under way.
-    pub(super) verifying: BTreeSet<u32>,
-    pub(super) is_closed: bool,
-}
+/// How long after the last fault everybody knows a node as it is.
+const STEADY_MS: u64 = 8_000;
+/// What wall clocks say when a run begins; they may be set back by some hours.
+const WALL_BEGINS_MS: u64 = 20_000_000;
 
 /// One shard of a node.
 #[derive(Debug)]
@@ -68,10 +40,17 @@ pub(super) struct Node {
     pub(super) life: u32,
     pub(super) identity: Identity,
     pub(super) is_cut: bool,
+    /// The bucket does not hear it, and the log does.
+    pub(super) has_no_bucket: bool,
+    pub(super) is_draining: bool,
+    /// Since when nothing has failed at it.
+    pub(super) steady_since: u64,
     pub(super) paused_until: u64,
     /// How much faster its clock runs, in parts of a thousand.
     pub(super) rate: i64,
     pub(super) offset: u64,
+    /// How much its wall clock differs.
+    pub(super) skew: i64,
     /// How much its wall clock was set back or forth.
     pub(super) jumps: i64,
     pub(super) tenure: Tenure,
@@ -79,6 +58,7 @@ pub(super) struct Node {
     pub(super) flag: Option<u64>,
     pub(super) shards: Vec<ShardNode>,
     pub(super) view: BucketView,
+    pub(super) clocks: Clocks,
     pub(super) planted: Option<Planted>,
     pub(super) appends: u64,
 }
@@ -87,8 +67,7 @@ impl Node {
     pub(super) fn new(
         number: NodeNumber,
         logs: &[LogId],
-        rate: i64,
-        offset: u64,
+        (rate, offset, skew): (i64, u64, i64),
         planted: Option<Planted>,
     ) -> Self {
         let name = NodeName::new(&format!("n{number}")).unwrap();
@@ -101,14 +80,19 @@ impl Node {
             life: 0,
             identity,
             is_cut: false,
+            has_no_bucket: false,
+            is_draining: false,
+            steady_since: 0,
             paused_until: 0,
             rate,
             offset,
+            skew,
             jumps: 0,
             tenure: Tenure::new(Terms::DEFAULT, identity),
             flag: None,
             shards: Vec::new(),
             view: BucketView::default(),
+            clocks: Clocks::default(),
             planted,
             appends: 0,
         };
@@ -127,6 +111,7 @@ impl Node {
         }
         self.tenure = Tenure::new(terms, self.identity);
         self.flag = None;
+        self.clocks = Clocks::default();
         let disks: Vec<_> = self.shards.drain(..).map(|it| it.view.entries).collect();
         for (number, log) in logs.iter().enumerate() {
             let mut disk = disks.get(number).cloned().unwrap_or_default();
@@ -147,7 +132,7 @@ impl Node {
         for bytes in std::mem::take(&mut self.shards[shard].view.entries) {
             let Ok(entry) = replica.take(bytes.clone()) else { break };
             let body = (entry.header.kind == postrider_log::Kind::Group).then(|| entry.body());
-            view.apply(bytes, body.as_deref());
+            view.apply(bytes, body.as_deref(), entry.header.time_ms);
         }
         self.shards[shard].view = view;
         replica
@@ -175,13 +160,60 @@ impl Node {
         term.map(|term| if outlives { 1 } else { term })
     }
 
-    pub(super) fn moment(&self, now: u64) -> Moment {
-        Moment { now: self.boot(now), term: self.term(now), engine_ms: self.boot(now) }
+    /// The clock that people set.
+    pub(super) fn wall(&self, now: u64) -> u64 {
+        (WALL_BEGINS_MS + now).saturating_add_signed(self.skew + self.jumps)
+    }
+
+    /// The engine time of a shard: that of its engine, or the one that an engine would begin with.
+    pub(super) fn engine_ms(&self, shard: usize, now: u64) -> u64 {
+        let it = &self.shards[shard];
+        let (wall, boot) = (self.wall(now), self.boot(now));
+        match &it.engine {
+            Some(engine) => engine.began.0 + boot.saturating_sub(engine.began.1),
+            None if self.planted == Some(Planted::TimeGoesBack) => wall,
+            None => wall.max(it.view.last_ms),
+        }
+    }
+
+    pub(super) fn moment(&self, shard: usize, now: u64) -> Moment {
+        let engine_ms = self.engine_ms(shard, now);
+        Moment { now: self.boot(now), term: self.term(now), engine_ms }
     }
 
     /// Whether it owns the shard, and may answer.
     pub(super) fn owns(&self, shard: usize, now: u64) -> bool {
         let owned = self.shards[shard].shard.owned_in();
         self.is_alive && owned.is_some() && owned == self.term(now)
+    }
+
+    /// Whether something may leave the process for a shard, in this epoch.
+    pub(super) fn may_hand_over(&self, shard: usize, epoch: u64, now: u64) -> bool {
+        let engine = self.shards[shard].engine.as_ref().filter(|it| it.epoch == epoch);
+        let unchecked = self.planted == Some(Planted::HandedOverUnchecked);
+        engine.is_some_and(|it| unchecked || it.term == self.term(now))
+    }
+
+    /// Whether nothing has failed at it for so long that others know its clock.
+    pub(super) fn is_steady(&self, now: u64) -> bool {
+        let runs = self.is_alive && !self.is_cut && !self.has_no_bucket && now >= self.paused_until;
+        runs && now > self.steady_since + STEADY_MS
+    }
+
+    /// Whether it saw the other's key when it looked last.
+    pub(super) fn knows(&self, other: &Self) -> bool {
+        self.view.nodes.iter().any(|it| it.node == other.name)
+    }
+
+    /// What it writes into the bucket of itself.
+    pub(super) fn value(&self, renewal: u64, now: u64) -> NodeValue {
+        let owns = |shard: &usize| self.shards[*shard].shard.owned_in().is_some();
+        NodeValue {
+            identity: self.identity,
+            renewal,
+            wall_ms: self.wall(now),
+            is_draining: self.is_draining,
+            owned: (0..self.shards.len()).filter(owns).map(|shard| 1 << shard).sum(),
+        }
     }
 }

@@ -15,7 +15,11 @@ pub(super) enum Fault {
     Pause { node: usize, for_ms: u64 },
     /// Neither log nor bucket nor other nodes hear it.
     Cut { node: usize },
-    /// The wall clock is set.
+    /// The bucket does not hear it; the log and other nodes do.
+    CutFromBucket { node: usize },
+    /// It shall own nothing for a while.
+    Drain { node: usize },
+    /// The wall clock is set, and set right again.
     Jump { node: usize, by_ms: i64 },
     /// The stream has no leader.
     Election { shard: usize, for_ms: u64 },
@@ -36,35 +40,56 @@ impl World {
         // Nothing is lost in most runs: then everything else is judged to the end.
         let damages = self.draw(4) == 0;
         let mut calm_from = 4_000;
+        let mut before = 2_500;
         for number in 0..count {
-            let at = 2_500 + self.draw(LAST_FAULT_MS - 8_000);
+            let mut at = 2_500 + self.draw(LAST_FAULT_MS - 8_000);
+            if number > 0 && self.draw(3) == 0 {
+                // Faults come together.
+                at = (before + self.draw(2_000)).min(LAST_FAULT_MS - 5_500);
+            }
+            before = at;
             let mut lasts = 500 + self.draw(LAST_FAULT_MS - at - 500);
             if self.draw(2) == 0 {
                 // A little longer than a lease is where most can go wrong.
                 lasts = 13_000 + self.draw(4_000);
             }
             let fault = self.draw_fault(lasts, damages);
-            self.faults.push(fault);
-            self.later(at, Event::Fault(number as usize));
-            self.later(at + lasts, Event::Heal(number as usize));
+            let is_stale = matches!(fault, Fault::Stale { .. });
+            self.add_fault(fault, at, lasts);
             calm_from = calm_from.max(at + lasts);
+            if is_stale && self.draw(2) == 0 {
+                // What such a server said is read long after it was asked.
+                let node = self.draw(self.nodes.len() as u64) as usize;
+                let (at, for_ms) = (at + 500 + self.draw(2_500), 12_000 + self.draw(3_000));
+                self.add_fault(Fault::Pause { node, for_ms }, at, for_ms);
+                calm_from = calm_from.max(at + for_ms);
+            }
         }
         // What is under way when it heals may be late by some seconds.
         self.calm_from = calm_from;
     }
 
+    fn add_fault(&mut self, fault: Fault, at: u64, lasts: u64) {
+        let number = self.faults.len();
+        self.faults.push(fault);
+        self.later(at, Event::Fault(number));
+        self.later(at + lasts, Event::Heal(number));
+    }
+
     fn draw_fault(&mut self, lasts: u64, damages: bool) -> Fault {
         let node = self.draw(self.nodes.len() as u64) as usize;
         let shard = self.draw(self.streams.len() as u64) as usize;
-        match self.draw(if damages { 14 } else { 11 }) {
+        match self.draw(if damages { 20 } else { 17 }) {
             0 | 1 => Fault::Kill { node, loses_disk: self.draw(3) == 0 },
-            2 | 3 => Fault::Pause { node, for_ms: lasts },
-            4..=6 => Fault::Cut { node },
-            7 => Fault::Jump { node, by_ms: self.draw(7_200_000) as i64 - 5_400_000 },
-            8 => Fault::Election { shard, for_ms: lasts.min(9_000) },
-            9 => Fault::Silence { for_ms: lasts },
-            10 => Fault::Stale { shard, for_ms: lasts.min(9_000) },
-            11 | 12 => {
+            2..=4 => Fault::Pause { node, for_ms: lasts },
+            5..=7 => Fault::Cut { node },
+            8 => Fault::CutFromBucket { node },
+            9..=11 => Fault::Drain { node },
+            12 | 13 => Fault::Jump { node, by_ms: self.draw(7_200_000) as i64 - 5_400_000 },
+            14 => Fault::Election { shard, for_ms: lasts.min(9_000) },
+            15 => Fault::Silence { for_ms: lasts },
+            16 => Fault::Stale { shard, for_ms: lasts.min(9_000) },
+            17 | 18 => {
                 let (count, kills) = (1 + self.draw(4) as usize, self.draw(3) as usize);
                 Fault::Lose { shard, count, kills }
             }
@@ -75,9 +100,24 @@ impl World {
         }
     }
 
+    /// Nodes at which something fails, or ends to fail, are not steady for a while.
+    fn disturb(&mut self, fault: &Fault) {
+        let now = self.now;
+        match fault {
+            Fault::Kill { node, .. }
+            | Fault::Pause { node, .. }
+            | Fault::Cut { node }
+            | Fault::CutFromBucket { node }
+            | Fault::Drain { node }
+            | Fault::Jump { node, .. } => self.nodes[*node].steady_since = now,
+            _ => self.nodes.iter_mut().for_each(|node| node.steady_since = now),
+        }
+    }
+
     pub(super) fn begin_fault(&mut self, number: usize) {
         let fault = self.faults[number].clone();
         self.told(|| format!("fault: {fault:?}"));
+        self.disturb(&fault);
         match fault {
             Fault::Kill { node, .. } => self.nodes[node].is_alive = false,
             Fault::Pause { node, for_ms } => {
@@ -86,6 +126,8 @@ impl World {
                 it.paused_until = it.paused_until.max(until);
             }
             Fault::Cut { node } => self.nodes[node].is_cut = true,
+            Fault::CutFromBucket { node } => self.nodes[node].has_no_bucket = true,
+            Fault::Drain { node } => self.nodes[node].is_draining = true,
             Fault::Jump { node, by_ms } => self.nodes[node].jumps += by_ms,
             Fault::Election { shard, for_ms } => {
                 self.streams[shard].silent_until = self.now + for_ms;
@@ -108,9 +150,15 @@ impl World {
     }
 
     pub(super) fn end_fault(&mut self, number: usize) {
-        match self.faults[number].clone() {
+        let fault = self.faults[number].clone();
+        self.told(|| format!("ends: {fault:?}"));
+        self.disturb(&fault);
+        match fault {
             Fault::Kill { node, loses_disk } => self.restart(node, loses_disk),
             Fault::Cut { node } => self.nodes[node].is_cut = false,
+            Fault::CutFromBucket { node } => self.nodes[node].has_no_bucket = false,
+            Fault::Drain { node } => self.nodes[node].is_draining = false,
+            Fault::Jump { node, by_ms } => self.nodes[node].jumps -= by_ms,
             Fault::Lose { .. } => {
                 for node in 0..self.nodes.len() {
                     self.restart(node, false);

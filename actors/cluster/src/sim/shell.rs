@@ -3,13 +3,17 @@
 use postrider_log::Kind;
 
 use super::World;
-use super::call::{Call, Input, NodeNumber};
-use super::node::Engine;
-use crate::coordinator::{BucketView, CoordinatorWrite, coordinate};
-use crate::placement::Bounds;
+use super::call::{Call, Input, NodeNumber, Snapshot};
+use crate::coordination::skew::Sighting;
+use crate::coordinator::{CoordinatorWrite, coordinate};
+use crate::name::NodeName;
+use crate::placement::{Bounds, moves_left};
 use crate::planted::Planted;
-use crate::shard::{Answer, Question, Role, ShardInput, ShardOutput};
+use crate::shard::{Answer, Question, Role, ShardInput, ShardOutput, ShardState};
 use crate::tenure::{TenureInput, TenureOutput};
+
+/// How many shards may be on their way at a time.
+pub(super) const MOVES: usize = 2;
 
 impl World {
     /// Something happens at a node that runs.
@@ -19,7 +23,7 @@ impl World {
             Input::ShardTick => self.shard_tick(node),
             Input::Tenure(input) => self.tenure(node, &input),
             Input::Key(key) => self.tenure(node, &TenureInput::Found(key)),
-            Input::Snapshot(view) => self.snapshot(node, *view),
+            Input::Snapshot(read) => self.snapshot(node, *read),
             Input::Answer { shard, ticket, answer } => {
                 self.step(node, shard, ShardInput::Answered(ticket, answer));
             }
@@ -37,6 +41,11 @@ impl World {
                 self.step(node, shard, ShardInput::Answered(ticket, answer));
             }
             Input::Client(request) => self.request(node, request),
+            Input::EngineTick { shard, epoch } => self.engine_tick(node, shard, epoch),
+            Input::HandOver { shard, epoch, message } => {
+                self.hand_over(node, shard, epoch, message);
+            }
+            Input::Outcome { shard, epoch, message } => self.outcome(node, shard, epoch, message),
         }
     }
 
@@ -55,9 +64,16 @@ impl World {
         let is_late = self.draw(30) == 0;
         let pause = if is_late { calm_in.clamp(200, 4_000) } else { 200 + self.draw(200) };
         self.after_a_while(node, pause, Input::ShardTick);
+        let agrees = self.clock_agrees(node);
         for shard in 0..self.streams.len() {
+            self.step(node, shard, ShardInput::ClockAgrees(agrees));
             self.step(node, shard, ShardInput::Tick);
         }
+    }
+
+    fn clock_agrees(&self, node: NodeNumber) -> bool {
+        let it = &self.nodes[node];
+        it.clocks.may_claim(it.boot(self.now), it.wall(self.now))
     }
 
     fn tenure(&mut self, node: NodeNumber, input: &TenureInput) {
@@ -66,8 +82,8 @@ impl World {
         for output in outputs {
             match output {
                 TenureOutput::Write { renewal, revision } => {
-                    let identity = self.nodes[node].identity;
-                    self.call(node, Call::Renew { renewal, revision, identity });
+                    let value = self.nodes[node].value(renewal, self.now);
+                    self.call(node, Call::Renew { revision, value });
                 }
                 TenureOutput::Read => self.call(node, Call::ReadKey),
                 // Each shard looks at its term with the tick; a request does so before.
@@ -83,10 +99,26 @@ impl World {
         }
     }
 
-    fn snapshot(&mut self, node: NodeNumber, view: BucketView) {
+    fn snapshot(&mut self, node: NodeNumber, Snapshot { view, nodes }: Snapshot) {
         let me = self.nodes[node].name.clone();
+        let others = nodes.iter().filter(|(name, _)| *name != me).map(|(name, it)| Sighting {
+            node: name.clone(),
+            renewal: it.renewal,
+            wall_ms: it.wall_ms,
+        });
+        let boot = self.nodes[node].boot(self.now);
+        self.nodes[node].clocks.read(boot, &others.collect::<Vec<_>>());
+        let agrees = self.clock_agrees(node);
+        let (assignment, _) = view.assignment.clone().unwrap_or_default();
+        let owns = |shard: u16, owner: &NodeName| {
+            nodes.iter().any(|(name, it)| name == owner && it.owned & (1 << shard) != 0)
+        };
+        let moves = match self.options.planted {
+            Some(Planted::MovesNotCounted) => MOVES,
+            _ => moves_left(&view.nodes, &assignment, owns, MOVES),
+        };
         let shards = self.streams.len() as u16;
-        let bounds = Bounds { shards, standbys: 1, moves: 2 };
+        let bounds = Bounds { shards, standbys: 1, moves };
         for write in coordinate(&me, &view, bounds) {
             self.call(
                 node,
@@ -98,7 +130,6 @@ impl World {
                 },
             );
         }
-        let (assignment, _) = view.assignment.clone().unwrap_or_default();
         for (shard, placed) in assignment.iter().enumerate() {
             let rank = placed.standbys.iter().position(|it| *it == me);
             let role = match rank {
@@ -106,6 +137,7 @@ impl World {
                 Some(rank) => Role::Standby(rank as u32),
                 None => Role::Nothing,
             };
+            self.step(node, shard, ShardInput::ClockAgrees(agrees));
             self.step(node, shard, ShardInput::Role(role));
             let replica = self.nodes[node].shards[shard].shard.replica();
             let owner = replica.owner().map(|owner| owner.node.clone());
@@ -119,7 +151,7 @@ impl World {
 
     /// Hands something to a shard's life, and does what that says.
     pub(super) fn step(&mut self, node: NodeNumber, shard: usize, input: ShardInput) {
-        let moment = self.nodes[node].moment(self.now);
+        let moment = self.nodes[node].moment(shard, self.now);
         let outputs = self.nodes[node].shards[shard].shard.step(moment, input);
         for output in outputs {
             self.told(|| format!("node {node} shard {shard}: {output:?}"));
@@ -129,12 +161,9 @@ impl World {
                     let is_group = entry.header.kind == Kind::Group;
                     let body = is_group.then(|| entry.body());
                     let it = &mut self.nodes[node].shards[shard];
-                    it.view.apply(entry.bytes, body.as_deref());
+                    it.view.apply(entry.bytes, body.as_deref(), entry.header.time_ms);
                 }
-                ShardOutput::StartEngine { epoch } => {
-                    let engine = Engine { epoch, ..Engine::default() };
-                    self.nodes[node].shards[shard].engine = Some(engine);
-                }
+                ShardOutput::StartEngine { epoch } => self.start_engine(node, shard, epoch),
                 ShardOutput::CloseAdmission => {
                     if let Some(engine) = self.nodes[node].shards[shard].engine.as_mut() {
                         engine.is_closed = true;
@@ -179,6 +208,9 @@ impl World {
                 }
             }
             Question::Append { at, bytes } => {
+                if self.nodes[node].shards[shard].shard.state() == ShardState::Claiming {
+                    self.judge.claims(&self.nodes, node, self.now);
+                }
                 let append = self.begin_append(node, shard, at, bytes);
                 self.nodes[node].shards[shard].note = Some((append, ticket));
             }

@@ -14,33 +14,39 @@ use super::script::Fault;
 use super::server::Stream;
 use super::{Options, Summary};
 use crate::bucket::Bucket;
-use crate::coordinator::BucketView;
-use crate::placement::Candidate;
-use crate::planted::Planted;
-use crate::settle::Heard;
-use crate::shard::Answer;
-use crate::tenure::{NodeKey, TenureInput, Terms};
+use crate::tenure::Terms;
 
 /// After the last fault every shard is owned again within a lease and this.
 const OWNED_WITHIN_MS: u64 = 5_000;
+
+/// For how long before that it is looked for owners: a shard may move at any moment.
+const LOOKED_FOR_MS: u64 = 2_000;
+/// How late the thread that looks at the deadlines may run after a pause.
+const WAKES_WITHIN_MS: u64 = 1_500;
+
+/// The numbers of messages begin behind those of codes.
+const MESSAGES_FROM: u32 = 1_000_000;
 
 /// Everything of one run.
 pub(crate) struct World {
     pub(super) options: Options,
     rng: SmallRng,
     pub(super) now: u64,
-    queue: BinaryHeap<Reverse<(u64, u32, u64)>>,
-    events: std::collections::HashMap<u64, Event>,
-    numbers: u64,
+    /// What happens when: the time, a drawn order, a number, and the place in `events`.
+    queue: BinaryHeap<Reverse<(u64, u32, u32, usize)>>,
+    events: Vec<Option<Event>>,
+    free: Vec<usize>,
+    numbers: u32,
     pub(super) nodes: Vec<Node>,
     pub(super) streams: Vec<Stream>,
     pub(super) logs: Vec<LogId>,
-    bucket: Bucket<Value>,
+    pub(super) bucket: Bucket<Value>,
     pub(super) faults: Vec<Fault>,
     /// Neither the log nor the bucket answers until then.
     pub(super) silent_until: u64,
     pub(super) calm_from: u64,
     codes: u32,
+    messages: u32,
     pub(super) judge: Judge,
 }
 
@@ -48,11 +54,19 @@ impl World {
     pub(super) fn new(options: Options) -> Self {
         let mut rng = SmallRng::seed_from_u64(options.seed);
         let count = rng.random_range(2..=4);
-        let shards = rng.random_range(1..=2);
+        let shards = match rng.random_range(0..16) {
+            0 => 6,
+            1 => 3,
+            drawn => 1 + drawn % 2,
+        };
         let logs: Vec<_> = (0..shards).map(|number| LogId([number as u8 + 1; 16])).collect();
         let mut node = |number| {
-            let (rate, offset) = (rng.random_range(-140..=140), rng.random_range(0..1_000_000));
-            Node::new(number, &logs, rate, offset, options.planted)
+            let clocks = (
+                rng.random_range(-140..=140),
+                rng.random_range(0..1_000_000),
+                rng.random_range(-300..=300),
+            );
+            Node::new(number, &logs, clocks, options.planted)
         };
         let nodes = (0..count).map(&mut node).collect();
         let mut world = Self {
@@ -60,7 +74,8 @@ impl World {
             rng,
             now: 0,
             queue: BinaryHeap::new(),
-            events: std::collections::HashMap::new(),
+            events: Vec::new(),
+            free: Vec::new(),
             numbers: 0,
             nodes,
             streams: (0..shards).map(|_| Stream::default()).collect(),
@@ -70,6 +85,7 @@ impl World {
             silent_until: 0,
             calm_from: 0,
             codes: 0,
+            messages: 0,
             judge: Judge::default(),
         };
         for node in 0..count {
@@ -96,8 +112,12 @@ impl World {
     pub(super) fn later(&mut self, within: u64, event: Event) {
         self.numbers += 1;
         let order = self.rng.random();
-        self.queue.push(Reverse((self.now + within, order, self.numbers)));
-        self.events.insert(self.numbers, event);
+        let place = self.free.pop().unwrap_or(self.events.len());
+        self.queue.push(Reverse((self.now + within, order, self.numbers, place)));
+        match self.events.get_mut(place) {
+            Some(there) => *there = Some(event),
+            None => self.events.push(Some(event)),
+        }
     }
 
     pub(super) fn after_a_while(&mut self, node: NodeNumber, within: u64, input: Input) {
@@ -108,12 +128,16 @@ impl World {
     /// Runs until every shard must be owned again.
     pub(super) fn run(&mut self) -> Result<(), Violation> {
         let end = self.calm_from + Terms::DEFAULT.lease_ms + OWNED_WITHIN_MS;
-        while let Some(Reverse((at, _, number))) = self.queue.pop() {
+        while let Some(Reverse((at, _, _, place))) = self.queue.pop() {
             if at > end {
                 break;
             }
             self.now = at;
-            let Some(event) = self.events.remove(&number) else { continue };
+            let Some(event) = self.events[place].take() else { continue };
+            self.free.push(place);
+            if at + LOOKED_FOR_MS >= end && matches!(event, Event::Client) {
+                self.judge.looks_for_owners(self.streams.len(), &self.nodes, at);
+            }
             self.one(event);
             if let Some(found) = self.judge.found.take() {
                 return Err(found);
@@ -139,7 +163,10 @@ impl World {
                 }
                 if self.now < it.paused_until {
                     // What waited comes in any order when it runs again.
-                    let within = it.paused_until - self.now + self.draw(3);
+                    let mut within = it.paused_until - self.now + self.draw(3);
+                    if matches!(input, Input::ShardTick) && self.draw(2) == 0 {
+                        within += self.draw(WAKES_WITHIN_MS);
+                    }
                     self.later(within, Event::At { node, life, input });
                     return;
                 }
@@ -168,22 +195,23 @@ impl World {
 
     /// A node calls the log or the bucket.
     pub(super) fn call(&mut self, node: NodeNumber, call: Call) {
-        if self.nodes[node].is_cut {
+        let it = &self.nodes[node];
+        if it.is_cut || (it.has_no_bucket && !call.is_of_log()) {
             return;
         }
-        let life = self.nodes[node].life;
+        let life = it.life;
         for within in self.ways() {
             self.later(within, Event::Called { node, life, call: call.clone() });
         }
     }
 
-    fn reply(&mut self, node: NodeNumber, life: u32, input: Input) {
+    pub(super) fn reply(&mut self, node: NodeNumber, life: u32, slow: u64, input: Input) {
         if self.nodes[node].is_cut {
             return;
         }
         // A duplicate is as a late one: what was asked is answered already.
         if let Some(within) = self.ways().pop() {
-            self.later(within, Event::At { node, life, input });
+            self.later(slow + within, Event::At { node, life, input });
         }
     }
 
@@ -198,160 +226,37 @@ impl World {
         }
     }
 
-    fn serve(&mut self, node: NodeNumber, life: u32, call: Call) {
-        if self.now < self.silent_until {
-            return;
-        }
-        let answer = match call {
-            Call::Publish { shard, .. }
-            | Call::LookUp { shard, .. }
-            | Call::Entries { shard, .. }
-            | Call::Tail { shard, .. } => self.serve_log(shard, call),
-            call => self.serve_bucket(node, call),
-        };
-        if let Some(input) = answer {
-            self.reply(node, life, input);
-        }
-    }
-
-    /// How many entries of a stream the server that is asked shows.
-    fn seen(&mut self, shard: usize) -> usize {
-        let draw = self.draw(20_000);
-        let (now, planted) = (self.now, self.options.planted);
-        let stream = &mut self.streams[shard];
-        if planted == Some(Planted::TailFromFollower) {
-            if now >= stream.follower.0 {
-                stream.follower = (now + draw, stream.entries.len());
-            }
-            return stream.follower.1;
-        }
-        if now < stream.stale.0 && draw.is_multiple_of(2) {
-            stream.stale.1
-        } else {
-            stream.entries.len()
-        }
-    }
-
-    fn serve_log(&mut self, shard: usize, call: Call) -> Option<Input> {
-        if self.now < self.streams[shard].silent_until {
-            return None;
-        }
-        let seen = self.seen(shard);
-        let is_wrong = self.draw(300) == 0 && self.now < self.calm_from;
-        let is_silent = self.now < self.streams[shard].stale.0 && self.draw(2) == 0;
-        let stream = &mut self.streams[shard];
-        let end = stream.end(seen);
-        Some(match call {
-            Call::Publish { at, bytes, append, attempt, .. } => {
-                if is_silent {
-                    return None;
-                }
-                // A sole writer was once refused for nothing.
-                let heard = match !is_wrong && stream.publish(at, &bytes) {
-                    true => Heard::Acknowledged,
-                    false => Heard::Refused,
-                };
-                Input::Heard { shard, append, attempt, heard }
-            }
-            Call::LookUp { at, append, attempt, .. } => {
-                let found = stream.read(seen, at).into_iter().next();
-                let heard = found.map_or(Heard::Absent { last: end.last }, Heard::Found);
-                Input::Heard { shard, append, attempt, heard }
-            }
-            Call::Entries { from, ticket, .. } => {
-                let entries = stream.read(seen, from);
-                let answer = Answer::Entries { entries, last: end.last };
-                Input::Answer { shard, ticket, answer }
-            }
-            Call::Tail { ticket, .. } => {
-                let answer = Answer::Tail { last: end.last, hash: end.hash };
-                Input::Answer { shard, ticket, answer }
-            }
-            _ => return None,
-        })
-    }
-
-    fn serve_bucket(&mut self, node: NodeNumber, call: Call) -> Option<Input> {
-        let now = self.now;
-        let ttl = Some(Terms::DEFAULT.lease_ms);
-        let name = self.nodes[node].name.clone();
-        Some(match call {
-            Call::Renew { renewal, revision, identity } => {
-                let value = Value::Node { identity, renewal };
-                let key = format!("node.{name}");
-                let written = self.bucket.write(now, &key, value, revision, ttl);
-                Input::Tenure(match written {
-                    Some(revision) => TenureInput::Written { renewal, revision },
-                    None => TenureInput::NotWritten { renewal },
-                })
-            }
-            Call::ReadKey => Input::Key(self.key(&format!("node.{name}"))),
-            Call::Lease { shard, node, ticket } => {
-                let key = self.key(&format!("node.{node}"));
-                let answer = Answer::Lease(key.map(|key| key.identity.incarnation));
-                Input::Answer { shard, ticket, answer }
-            }
-            Call::Snapshot => Input::Snapshot(Box::new(self.bucket_view())),
-            Call::Lead { revision } => {
-                let value = Value::Coordinator(name);
-                self.bucket.write(now, "coordinator", value, revision, ttl);
-                return None;
-            }
-            Call::Assign { assignment, revision } => {
-                let value = Value::Assignment(assignment);
-                self.bucket.write(now, "assignment", value, revision, None);
-                return None;
-            }
-            _ => return None,
-        })
-    }
-
-    fn key(&self, key: &str) -> Option<NodeKey> {
-        let kept = self.bucket.read(self.now, key)?;
-        let Value::Node { identity, renewal } = kept.value else { return None };
-        Some(NodeKey { revision: kept.revision, identity, renewal })
-    }
-
-    fn bucket_view(&self) -> BucketView {
-        let named = |node: &Node| self.key(&format!("node.{}", node.name)).is_some();
-        let candidate = |node: &Node| Candidate {
-            node: node.name.clone(),
-            zone: String::new(),
-            is_draining: false,
-        };
-        let nodes = self.nodes.iter().filter(|node| named(node)).map(candidate).collect();
-        let coordinator = self.bucket.read(self.now, "coordinator").and_then(|kept| {
-            let Value::Coordinator(name) = &kept.value else { return None };
-            Some((name.clone(), kept.revision))
-        });
-        let assignment = self.bucket.read(self.now, "assignment").and_then(|kept| {
-            let Value::Assignment(assignment) = &kept.value else { return None };
-            Some((assignment.clone(), kept.revision))
-        });
-        BucketView { nodes, coordinator, assignment }
-    }
-
     /// A client asks something of one or two nodes.
     fn client(&mut self) {
         let within = 20 + self.draw(80);
         self.later(within, Event::Client);
         let shard = self.draw(self.streams.len() as u64) as usize;
-        let ask = match self.draw(8) {
+        let ask = match self.draw(12) {
             0 | 1 => Ask::Issue,
             2 | 3 => Ask::Verify,
+            4 | 5 => Ask::Take,
+            6 => Ask::Message,
             _ => Ask::Read,
         };
-        let code = if ask == Ask::Issue {
-            self.codes += 1;
-            self.codes
-        } else {
-            let back = self.draw(12) as u32;
-            self.codes.saturating_sub(back)
+        let code = match ask {
+            Ask::Issue => {
+                self.codes += 1;
+                self.codes
+            }
+            Ask::Message => {
+                self.messages += 1;
+                MESSAGES_FROM + self.messages
+            }
+            Ask::Verify | Ask::Read | Ask::Take => {
+                let back = self.draw(12) as u32;
+                self.codes.saturating_sub(back)
+            }
         };
         let floor = self.judge.floor(shard, code);
         let request = Request { ask, shard, code, floor };
-        // An issue goes to one node: its code is drawn once.
-        let copies = if ask == Ask::Issue { 1 } else { self.nodes.len() as u64 };
+        // What is new goes to one node: its number is drawn once.
+        let is_new = matches!(ask, Ask::Issue | Ask::Message);
+        let copies = if is_new { 1 } else { self.nodes.len() as u64 };
         for _ in 0..copies {
             let node = self.draw(self.nodes.len() as u64) as usize;
             let within = 1 + self.draw(30);
