@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
+use crate::cpu::CpuTime;
 use crate::measure::{Latencies, Measured, Stopwatch};
 use crate::{Error, Result};
 
@@ -22,7 +23,7 @@ pub(crate) fn in_loops<A: Ask>(
     time: Duration,
     caller: impl Fn() -> A,
 ) -> Result<Measured> {
-    let start = Stopwatch::start();
+    let (start, cpu) = (Stopwatch::start(), CpuTime::now()?);
     let mut running = JoinSet::new();
     for _ in 0..callers {
         let caller = caller();
@@ -47,5 +48,6 @@ pub(crate) fn in_loops<A: Ask>(
         }
         Ok::<_, Error>(all)
     })?;
-    Ok(Measured::operations(all, start.elapsed()))
+    let (elapsed, cpu_us) = (start.elapsed(), cpu.per_operation(all.len())?);
+    Ok(Measured::operations(all, elapsed).with_cpu(cpu_us))
 }

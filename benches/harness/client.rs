@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
+use crate::cpu::CpuTime;
 use crate::measure::{Latencies, Measured, Stopwatch, write_digits};
 use crate::{Error, Result};
 
@@ -95,7 +96,7 @@ impl Client {
         mut script: impl FnMut() -> S,
     ) -> Result<Measured> {
         let connections = std::mem::take(&mut self.connections);
-        let start = Stopwatch::start();
+        let (start, cpu) = (Stopwatch::start(), CpuTime::now()?);
         let round = async {
             let mut running = JoinSet::new();
             for connection in connections {
@@ -112,7 +113,8 @@ impl Client {
         let (latencies, connections) = self.runtime.block_on(round)?;
         let elapsed = start.elapsed();
         self.connections = connections;
-        Ok(Measured::operations(latencies, elapsed))
+        let cpu_us = cpu.of_others_per_operation(latencies.len())?;
+        Ok(Measured::operations(latencies, elapsed).with_cpu(cpu_us))
     }
 }
 

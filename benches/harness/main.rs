@@ -20,6 +20,7 @@
 mod bare_client;
 mod callers;
 mod client;
+mod cpu;
 mod measure;
 mod memory;
 mod report;

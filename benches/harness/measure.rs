@@ -54,6 +54,8 @@ pub(crate) struct Measured {
     pub(crate) p99_ms: f64,
     /// All but one in a thousand.
     pub(crate) p999_ms: f64,
+    /// Microseconds of processor time for each; not a number where that is not measured.
+    pub(crate) cpu_us: f64,
 }
 
 impl Measured {
@@ -69,12 +71,27 @@ impl Measured {
             p50_ms: latencies.percentile_ms(0.5),
             p99_ms: latencies.percentile_ms(0.99),
             p999_ms: latencies.percentile_ms(0.999),
+            cpu_us: f64::NAN,
         }
     }
 
     /// A rate alone.
     pub(crate) const fn rate(rate: f64) -> Self {
-        Self { rate, p50_ms: f64::NAN, p99_ms: f64::NAN, p999_ms: f64::NAN }
+        Self { rate, p50_ms: f64::NAN, p99_ms: f64::NAN, p999_ms: f64::NAN, cpu_us: f64::NAN }
+    }
+
+    /// The same with the processor time of each.
+    pub(crate) const fn with_cpu(self, cpu_us: f64) -> Self {
+        Self { cpu_us, ..self }
+    }
+
+    /// The rate, and the processor time where it was measured.
+    fn shown(&self) -> String {
+        let Self { rate, cpu_us, .. } = self;
+        match cpu_us.is_nan() {
+            true => format!("{rate:.0}/s"),
+            false => format!("{rate:.0}/s ({cpu_us:.1} µs of processor time each)"),
+        }
     }
 
     /// Of each figure by itself: a round that something disturbed counts for nothing.
@@ -85,6 +102,7 @@ impl Measured {
             p50_ms: of(|it| it.p50_ms),
             p99_ms: of(|it| it.p99_ms),
             p999_ms: of(|it| it.p999_ms),
+            cpu_us: of(|it| it.cpu_us),
         }
     }
 }
@@ -140,8 +158,8 @@ pub(crate) fn alternate(
             subjects.push(subject(scale.round)?);
             references.push(reference(scale.round)?);
         }
-        let (ours, theirs) = (subjects[round].rate, references[round].rate);
-        eprintln!("  round {}: {ours:.0}/s against {theirs:.0}/s", round + 1);
+        let (ours, theirs) = (&subjects[round], &references[round]);
+        eprintln!("  round {}: {} against {}", round + 1, ours.shown(), theirs.shown());
     }
     Ok(Pair::of_rounds(&subjects, &references))
 }

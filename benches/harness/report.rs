@@ -39,6 +39,13 @@ pub(crate) struct Row {
     /// The same of the reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reference_p99_ms: Option<f64>,
+    /// Microseconds of processor time for each operation, without the client's where that has a
+    /// thread of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_us: Option<f64>,
+    /// The same of the reference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reference_cpu_us: Option<f64>,
     /// What must be kept; nothing where the row only explains another.
     pub(crate) budget: Option<f64>,
     /// What is wanted.
@@ -75,6 +82,8 @@ impl Row {
             p99_ms: measured(pair.subject.p99_ms),
             reference_p50_ms: measured(pair.reference.p50_ms),
             reference_p99_ms: measured(pair.reference.p99_ms),
+            cpu_us: measured(pair.subject.cpu_us),
+            reference_cpu_us: measured(pair.reference.cpu_us),
             budget: Some(budget),
             goal: Some(goal),
             goal_p99_ratio: None,
@@ -134,6 +143,8 @@ impl Row {
             p99_ms: None,
             reference_p50_ms: None,
             reference_p99_ms: None,
+            cpu_us: None,
+            reference_cpu_us: None,
             budget: budget_and_goal.map(|(budget, _)| budget),
             goal: budget_and_goal.map(|(_, goal)| goal),
             goal_p99_ratio: None,
@@ -184,8 +195,8 @@ impl Report {
     /// The table.
     pub(crate) fn markdown(&self) -> String {
         let mut table = String::from(
-            "| row | value | unit | reference | ratio | p50 / p99 ms | reference's | budget / goal \
-             | kept |\n|---|--:|---|---|--:|--:|--:|--:|---|\n",
+            "| row | value | unit | reference | ratio | p50 / p99 ms | reference's | CPU µs, and the \
+             reference's | budget / goal | kept |\n|---|--:|---|---|--:|--:|--:|--:|--:|---|\n",
         );
         for row in &self.rows {
             let reference = match (&row.reference, row.reference_value) {
@@ -195,13 +206,14 @@ impl Report {
             // A string takes everything that is written to it.
             let written = writeln!(
                 table,
-                "| `{}` | {} | {} | {reference} | {} | {} | {} | {} | {} |",
+                "| `{}` | {} | {} | {reference} | {} | {} | {} | {} | {} | {} |",
                 row.name,
                 figure(row.value),
                 row.unit,
                 row.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}")),
                 both(row.p50_ms, row.p99_ms),
                 both(row.reference_p50_ms, row.reference_p99_ms),
+                both(row.cpu_us, row.reference_cpu_us),
                 both(row.budget, row.goal),
                 row.verdict(),
             );
