@@ -355,7 +355,7 @@ impl Subscriber {
     ///
     /// A full queue refuses no batch: its state has changed already. The caller asks
     /// [`Writer::has_room`] before it changes anything for a command. So the queue exceeds its
-    /// bound by one command for each thread at most, and by what the engine must write itself.
+    /// bound by one submit for each thread at most, and by what the engine must write itself.
     ///
     /// # Errors
     /// [`CommitError::TooLarge`] or [`CommitError::Closed`], with nothing queued;

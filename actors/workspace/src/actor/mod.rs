@@ -88,6 +88,42 @@ impl LoadedActor for WorkspaceActor {
         state: &mut WorkspaceState,
     ) -> Result<(), ActorProcessingErr> {
         state.core.observe(self.shared.clock.now());
+        let acted = match message {
+            WorkspaceMessage::Commands(batch) => self.carry_out(myself, batch.take(), state),
+            message => self.admit(myself, message, state),
+        };
+        if let Err(lost) = acted {
+            state.gate.fail();
+            return Err(Box::new(lost));
+        }
+        Ok(())
+    }
+}
+
+impl WorkspaceActor {
+    /// Carries out commands that came together. What they want done is submitted together too.
+    fn carry_out(
+        &self,
+        myself: &ActorRef<WorkspaceMessage>,
+        commands: Vec<WorkspaceMessage>,
+        state: &mut WorkspaceState,
+    ) -> Result<(), StateLost> {
+        for mut command in commands {
+            if !command.can_be_kept() {
+                state.finish_kept()?;
+            }
+            self.admit(myself, command, state)?;
+        }
+        state.finish_kept()
+    }
+
+    /// Does what a message asks for, unless it has to be refused.
+    fn admit(
+        &self,
+        myself: &ActorRef<WorkspaceMessage>,
+        message: WorkspaceMessage,
+        state: &mut WorkspaceState,
+    ) -> Result<(), StateLost> {
         if !self.shared.writer.is_healthy() {
             // Nothing could be made durable, so nothing is begun; what is durable stays known.
             match message {
@@ -119,15 +155,9 @@ impl LoadedActor for WorkspaceActor {
             refuse(message, Unavailable::because(UnavailableReason::Overloaded));
             return Ok(());
         }
-        if let Err(lost) = self.act(myself, message, state) {
-            state.gate.fail();
-            return Err(Box::new(lost));
-        }
-        Ok(())
+        self.act(myself, message, state)
     }
-}
 
-impl WorkspaceActor {
     fn act(
         &self,
         myself: &ActorRef<WorkspaceMessage>,
@@ -183,9 +213,17 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::Recovered(messages) => return self.recover(messages, state),
             WorkspaceMessage::Sweep(step) => return self.sweep_on(myself, step, state),
+            WorkspaceMessage::Commands(batch) => {
+                return self.carry_out(myself, batch.take(), state);
+            }
         };
         self.note_figures(state);
-        state.finish(Some(held))
+        match held {
+            PendingReply::Send(..) | PendingReply::Verify(..) | PendingReply::Resend(..) => {
+                state.finish_together(held)
+            }
+            held => state.finish(Some(held)),
+        }
     }
 
     /// Takes note that `group` is durable; what waited for that has gone out.
@@ -249,12 +287,13 @@ impl WorkspaceActor {
     /// submits.
     fn note_figures(&self, state: &mut WorkspaceState) {
         self.shared.courier.figures.add(&mut state.effects.steps);
-        for (all, new) in self.shared.otps.iter().zip(state.effects.otps) {
+        let new = std::mem::take(&mut state.effects.otps);
+        for (all, new) in self.shared.otps.iter().zip(new) {
             if new > 0 {
                 all.fetch_add(u64::from(new), Ordering::Relaxed);
             }
         }
-        if let Some(calling_code) = state.effects.suspected {
+        if let Some(calling_code) = state.effects.suspected.take() {
             self.shared.guard.suspicions.fetch_add(1, Ordering::Relaxed);
             let workspace = &self.slot.id;
             tracing::warn!(%workspace, calling_code, "suspiciously many codes are not submitted");

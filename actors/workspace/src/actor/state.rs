@@ -35,6 +35,9 @@ use postrider_channel::outcome::FinalOutcome;
 const SETTLED_MAX: usize = 1000;
 /// Most bytes of the event log in one commit of answers.
 const LOG_BYTES_MAX: usize = 128 * 1024;
+/// Effects of so many bytes are submitted, whether or not more commands came with them: a batch of
+/// few kilobytes counts as bulk for the writer.
+const TOGETHER_BYTES_MAX: usize = 4 * 1024;
 /// Most messages that are given up in one commit.
 const OVERDUE_MAX: usize = 250;
 
@@ -58,8 +61,10 @@ pub struct WorkspaceState {
     pub(crate) unannounced: Unannounced,
     pub(crate) subscriber: Subscriber,
     pub(crate) gate: Gate,
-    /// Emptied after each command; kept for its memory.
+    /// Of the commands since the last submit; kept for its memory.
     pub(crate) effects: Effects,
+    /// The answers of these commands.
+    answers: Vec<PendingReply>,
     /// Changes of records that are not known to be durable.
     pub(crate) pending: Pending,
     /// The keys of what became durable of late, while somebody reads beside.
@@ -110,6 +115,7 @@ impl WorkspaceState {
             subscriber,
             gate,
             effects: Effects::default(),
+            answers: Vec::new(),
             pending: Pending::default(),
             recent: slot.reading_ahead.restart(),
             reads: Cell::new(0),
@@ -124,12 +130,29 @@ impl WorkspaceState {
         }
     }
 
+    /// Keeps the effects of a command until those that came with it are carried out, too. It must
+    /// be one that reads no records: those of its predecessors are not among the pending ones yet.
+    pub(crate) fn finish_together(&mut self, mut answer: PendingReply) -> Result<(), StateLost> {
+        let is_followed = answer.trace().is_some();
+        self.answers.push(answer);
+        match is_followed || self.effects.bytes() > TOGETHER_BYTES_MAX {
+            true => self.finish(None),
+            false => Ok(()),
+        }
+    }
+
+    /// Submits the effects of commands that were kept for others, if there are any.
+    pub(crate) fn finish_kept(&mut self) -> Result<(), StateLost> {
+        if self.answers.is_empty() { Ok(()) } else { self.finish(None) }
+    }
+
     /// Has the effects made durable, then lets `held` and the messages out.
     pub(crate) fn finish(&mut self, held: Option<PendingReply>) -> Result<(), StateLost> {
+        self.answers.extend(held);
         if self.effects.can_be_refused() {
             tracing::error!(workspace = %self.core.id, "a command tells more than fits in a commit");
             self.effects.clear();
-            held.into_iter().for_each(PendingReply::fail);
+            self.answers.drain(..).for_each(PendingReply::fail);
             return Ok(());
         }
         if self.effects.is_empty() {
@@ -137,29 +160,32 @@ impl WorkspaceState {
                 self.effects.awaited.is_empty() && self.effects.outcomes.is_empty();
             debug_assert!(waits_for_nothing, "a waiter needs an effect that becomes durable");
             self.effects.clear();
-            if let Some(held) = held {
-                self.pass(held);
+            for answer in std::mem::take(&mut self.answers) {
+                self.pass(answer);
             }
             return Ok(());
         }
         let group = match self.submit() {
             Ok(group) => group,
             Err(lost) => {
-                held.into_iter().for_each(PendingReply::fail);
+                self.answers.drain(..).for_each(PendingReply::fail);
                 return Err(lost);
             }
         };
-        self.hold(group, held);
+        self.hold(group);
         self.sweeping.changed(&self.core.id, &self.effects.changes);
         self.pending.submitted(group, &mut self.effects.changes);
         self.effects.clear();
         Ok(())
     }
 
-    /// Holds what may go out once `group` is durable: messages, the answer, and who waited for an
+    /// Holds what may go out once `group` is durable: messages, answers, and who waited for an
     /// outcome that it records. Takes up who waits for outcomes.
-    fn hold(&mut self, group: GroupNumber, mut held: Option<PendingReply>) {
-        if let Some(trace) = held.as_mut().and_then(PendingReply::trace) {
+    fn hold(&mut self, group: GroupNumber) {
+        // The command of an answer that is followed was submitted alone.
+        if let [held] = &mut *self.answers
+            && let Some(trace) = held.trace()
+        {
             trace.submitted(self.effects.outbound.iter().map(|it| &it.message));
         }
         let Effects { outbound, awaited, outcomes, withdrawn, calls, .. } = &mut self.effects;
@@ -174,7 +200,7 @@ impl WorkspaceState {
         });
         let calls =
             calls.drain(..).map(|call| PendingReply::Step(Arc::clone(&self.carry), Box::new(call)));
-        let replies = held.into_iter().chain(settled).chain(withdrawn).chain(calls);
+        let replies = self.answers.drain(..).chain(settled).chain(withdrawn).chain(calls);
         let dispatch = |messages| self.all_numbers.dispatch(messages);
         self.gate.hold(group, outbound.drain(..), replies, dispatch);
         if is_awaited {

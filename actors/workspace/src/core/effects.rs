@@ -58,6 +58,11 @@ impl Effects {
             && self.changes.is_empty()
     }
 
+    /// How many bytes of them are encoded.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.events.len() + self.log.len()
+    }
+
     /// Whether they can be dropped, too large to be written as they are: they are of records and
     /// the log only, so the state in memory is not ahead of what is durable without them.
     pub(crate) fn can_be_refused(&self) -> bool {

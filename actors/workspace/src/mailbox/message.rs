@@ -1,5 +1,7 @@
 //! What a workspace's actor is asked, and what each message must have done.
 
+use std::sync::Arc;
+
 use postrider_channel::Outbound;
 use postrider_domain::event::chain::{ChainStep, OtpChannel};
 use postrider_domain::otp_text::OtpTexts;
@@ -16,6 +18,7 @@ use crate::core::otp::types::{
     VerifyOtpError,
 };
 use crate::core::settings::{ChangeError, CreditsChange, WorkspaceSettings};
+use crate::mailbox::command_batch::CommandBatch;
 use crate::mailbox::errand::Errand;
 use crate::mailbox::slot::ReplyTo;
 use crate::sweep::SweepStep;
@@ -24,6 +27,8 @@ use crate::sweep::SweepStep;
 /// the answer depends on is durable; a dropped reply means that the outcome is unknown.
 #[derive(Debug)]
 pub enum WorkspaceMessage {
+    /// Commands, each as if it were a message of its own.
+    Commands(Arc<CommandBatch<WorkspaceMessage>>),
     /// Must send a one-time password. Replies when that is durable.
     SendOtp(SendOtp, ReplyTo<OtpSent, SendOtpError>),
     /// Must compare a code. Replies when the attempt is durable.
@@ -56,6 +61,16 @@ pub enum WorkspaceMessage {
 }
 
 impl WorkspaceMessage {
+    /// Whether what it wants done may be kept until the commands that came with it are carried out:
+    /// it reads no records, and is not followed.
+    pub(crate) fn can_be_kept(&mut self) -> bool {
+        match self {
+            Self::SendOtp(command, reply) => command.more.is_none() && reply.trace().is_none(),
+            Self::VerifyOtp(.., reply) => reply.trace().is_none(),
+            _ => false,
+        }
+    }
+
     /// Whether somebody asks for a change, who can be refused while too much is waiting to be
     /// written. The rest must be written, or writes nothing.
     pub(crate) fn is_command(&self) -> bool {

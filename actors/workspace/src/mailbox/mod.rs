@@ -1,6 +1,7 @@
 //! The way into a workspace's actor: admission, messages and where the actor is.
 
 pub mod admission;
+pub mod command_batch;
 pub mod errand;
 mod ignored_items;
 pub mod message;

@@ -257,6 +257,9 @@ impl Gate {
 /// A message that was refused before it reached the state.
 pub(crate) fn refuse(message: WorkspaceMessage, why: Unavailable) {
     match message {
+        WorkspaceMessage::Commands(batch) => {
+            batch.take().into_iter().for_each(|command| refuse(command, why.clone()));
+        }
         WorkspaceMessage::SendOtp(_, reply) => reply.send(Err(why.into())),
         WorkspaceMessage::VerifyOtp(_, _, reply) => reply.send(Err(why.into())),
         WorkspaceMessage::ResendOtp(_, _, reply) => {

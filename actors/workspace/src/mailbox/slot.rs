@@ -15,6 +15,7 @@ use postrider_webhook::LogSubscribers;
 
 use crate::core::read_ahead::ReadingAhead;
 use crate::mailbox::admission::{Admission, Permit};
+use crate::mailbox::command_batch::CommandBatches;
 use crate::mailbox::ignored_items::IgnoredLog;
 use crate::mailbox::message::WorkspaceMessage;
 use crate::mailbox::trace::CommandTrace;
@@ -29,6 +30,7 @@ pub type Slot = directory::Slot<WorkspaceMessage, WorkspaceEntry>;
 pub struct WorkspaceEntry {
     /// Whose entry it is.
     pub id: WorkspaceId,
+    batches: CommandBatches<WorkspaceMessage>,
     /// Commands under way.
     in_flight: Arc<AtomicUsize>,
     /// Whether the journal may hold something hot of it that no actor has in memory.
@@ -56,6 +58,7 @@ impl WorkspaceEntry {
     pub fn new(id: WorkspaceId) -> Self {
         Self {
             id,
+            batches: CommandBatches::default(),
             in_flight: Arc::default(),
             in_journal: AtomicBool::new(false),
             subscribers: LogSubscribers::default(),
@@ -93,12 +96,15 @@ impl WorkspaceEntry {
     }
 }
 
-/// Puts a message into the actor's mailbox.
+/// Puts a command into the actor's mailbox, in a batch.
 ///
 /// # Errors
 /// [`Undelivered`]: no actor has it.
 pub fn deliver(slot: &Slot, message: WorkspaceMessage) -> Result<(), Undelivered> {
-    slot.cast(message).map_err(|directory::Undelivered { message, placement }| match placement {
+    let put = slot.batches.put(message, |batch| {
+        slot.cast(WorkspaceMessage::Commands(batch)).map_err(|undelivered| undelivered.placement)
+    });
+    put.map_err(|(message, placement)| match placement {
         Placement::Idle | Placement::Live(_) => Undelivered::NotLive(Box::new(message)),
         Placement::Down { retry_after } => {
             Undelivered::Down(Unavailable { reason: UnavailableReason::Restarting, retry_after })

@@ -1,0 +1,79 @@
+//! Commands that wait together are submitted together, and each gets an answer of its own.
+
+use std::collections::BTreeSet;
+
+use postrider_domain::Limits;
+use postrider_store::MemoryStore;
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::{ReadOtpError, SendOtpError};
+
+/// Phones that a code is sent to at once.
+const SENDS: u32 = 40;
+/// One more code is asked for at one of them, which may have one only.
+const TWICE: u32 = 17;
+
+#[tokio::test(start_paused = true)]
+async fn commands_that_wait_together_share_a_submit() {
+    let limits = Limits { otp_per_phone_10m: 1, ..Limits::default() };
+    let engine = EngineOptions { limits, ..options(MemoryStore::new(), START) };
+    let engine = Engine::start(engine).await.unwrap();
+    let acme = workspace(&engine, "acme", 10_000).await;
+    let first = acme.send_otp(SendOtp::to(phone(1_000))).await.unwrap();
+    let batches = || engine.shared().writer.stats().batches;
+    let before = batches();
+
+    let (mut sends, mut others) = (JoinSet::new(), JoinSet::new());
+    for number in (0..SENDS).chain([TWICE]) {
+        let acme = acme.clone();
+        sends.spawn(async move { acme.send_otp(SendOtp::to(phone(number))).await });
+        // In the midst of them, what is submitted by itself, or not at all.
+        if number == TWICE {
+            let (reader, renamer) = (others_of(&engine), others_of(&engine));
+            others.spawn(async move {
+                let unknown = RequestId::from_parts(START, 0);
+                assert_eq!(reader.otp(unknown).await.err(), Some(ReadOtpError::NotFound));
+            });
+            others.spawn(async move {
+                assert_eq!(renamer.rename("New".into()).await.unwrap().name, "New");
+            });
+        }
+    }
+    let (mut sent, mut refused) = (BTreeSet::new(), 0);
+    while let Some(answer) = sends.join_next().await {
+        match answer.unwrap() {
+            Ok(answer) => assert!(sent.insert(answer.request_id)),
+            Err(SendOtpError::PhoneLimit { .. }) => refused += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    while let Some(done) = others.join_next().await {
+        done.unwrap();
+    }
+    assert_eq!((sent.len(), refused), (SENDS as usize, 1));
+    let submitted = batches() - before;
+    assert!(submitted < u64::from(SENDS) / 2, "{submitted} submits");
+
+    // Each is known, and was paid for once; what is compared together is answered each for itself.
+    assert_eq!(credits(&engine, "acme").await, 10_000 - 1 - u64::from(SENDS));
+    let mut verifies = JoinSet::new();
+    for (request, right) in sent.into_iter().map(|it| (it, false)).chain([(first.request_id, true)])
+    {
+        let (acme, code) = (acme.clone(), code(&id("acme"), request, phone(1_000)));
+        let code = if right { code } else { "nonsense".to_owned() };
+        verifies.spawn(async move { (right, acme.verify_otp(request, &code).await) });
+    }
+    while let Some(verified) = verifies.join_next().await {
+        let expected = match verified.as_ref().unwrap().0 {
+            true => Verification::Verified,
+            false => Verification::Wrong { attempts_remaining: 4 },
+        };
+        assert_eq!(verified.unwrap().1, Ok(expected));
+    }
+    engine.shutdown(LONG).await.unwrap();
+}
+
+fn others_of(engine: &Engine) -> Workspace {
+    engine.workspace(&id("acme")).unwrap()
+}
