@@ -83,7 +83,7 @@ impl LoggedCaller {
         self.name.clear();
         if let Identity::Key(caller) = identity {
             (self.kind, self.id) = (ActorKind::Key, CallerId::Key(caller.key_id));
-            self.name.push_str(&caller.key_name());
+            caller.add_key_name(&mut self.name);
             return;
         }
         let actor = identity.actor();

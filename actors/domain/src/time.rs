@@ -63,12 +63,61 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 <= LAST_WRITTEN {
+            let text = text_of(self.0);
+            // All bytes are digits and signs.
+            return f.write_str(std::str::from_utf8(&text).unwrap_or_default());
+        }
         let moment = i64::try_from(self.0)
             .ok()
             .and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok())
             .unwrap_or(jiff::Timestamp::MAX);
         write!(f, "{moment:.3}")
     }
+}
+
+/// The last moment that is written as it is: later ones are all written alike.
+const LAST_WRITTEN: u64 = 253_402_207_200_000 - 1;
+
+/// What a moment up to that is written as. Answers and events have many, so it is not formatted.
+fn text_of(millis: u64) -> [u8; 24] {
+    let (seconds, days) = (millis / 1000, millis / (1000 * u64::from(DAY_SECONDS)));
+    let second_of_day = seconds % u64::from(DAY_SECONDS);
+    let [year, month, day] = date_of(days);
+    let mut text = *b"0000-00-00T00:00:00.000Z";
+    let numbers = [
+        (0..4, year),
+        (5..7, month),
+        (8..10, day),
+        (11..13, second_of_day / 3600),
+        (14..16, second_of_day / 60 % 60),
+        (17..19, second_of_day % 60),
+        (20..23, millis % 1000),
+    ];
+    for (places, mut number) in numbers {
+        for digit in text[places].iter_mut().rev() {
+            *digit = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+    }
+    text
+}
+
+/// Year, month and day of the Gregorian calendar, so many days after 1 January 1970. Years begin
+/// with March in between, so that the day that not every year has is the last one.
+const fn date_of(days: u64) -> [u64; 3] {
+    const DAYS_OF_400_YEARS: u64 = 146_097;
+    // From 1 March of the year 0 on.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);
+    let leap_days = day_of_era / 1460 + day_of_era / 146_096;
+    let year_of_era = (day_of_era + day_of_era / 36_524 - leap_days) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + if month <= 2 { 1 } else { 0 };
+    [year, month, day]
 }
 
 impl FromStr for Timestamp {
@@ -116,6 +165,22 @@ mod tests {
             assert_eq!(bad.parse::<Timestamp>(), Err(TimestampError), "{bad}");
         }
         assert!(!Timestamp::from_millis(u64::MAX).to_string().is_empty());
+    }
+
+    #[test]
+    fn text_is_what_the_calendar_says() {
+        let same = |millis: u64| {
+            let moment = jiff::Timestamp::from_millisecond(millis as i64).unwrap();
+            assert_eq!(Timestamp::from_millis(millis).to_string(), format!("{moment:.3}"));
+        };
+        // Steps of a day and some, through all of it.
+        (0..=LAST_WRITTEN).step_by(86_400_000 * 37 + 3_661_001).for_each(same);
+        for leap in [951_782_400_000, 4_107_456_000_000, 1_709_164_800_000, 1_735_603_200_000] {
+            (leap..leap + 3 * 86_400_000).step_by(3_599_999).for_each(same);
+        }
+        [LAST_WRITTEN, LAST_WRITTEN + 1].into_iter().for_each(same);
+        let last = Timestamp::from_millis(u64::MAX).to_string();
+        assert_eq!(last, format!("{:.3}", jiff::Timestamp::MAX));
     }
 
     #[test]

@@ -160,6 +160,11 @@ impl Numbers {
         number_of: fn(&T) -> NumberId,
         message: fn(Vec<T>) -> NumberMessage,
     ) {
+        let Some(first) = messages.first().map(number_of) else { return };
+        // Mostly all go to one number.
+        if messages.iter().all(|it| number_of(it) == first) {
+            return self.deliver(first, message(messages));
+        }
         let mut by_number: BTreeMap<NumberId, Vec<T>> = BTreeMap::new();
         for message in messages {
             by_number.entry(number_of(&message)).or_default().push(message);

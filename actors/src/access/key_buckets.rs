@@ -32,8 +32,7 @@ impl KeyBuckets {
     }
 
     /// Takes one request from every bucket, or from none of them if one is empty.
-    pub(super) fn admit(&self, clock: &Clock) -> Admission {
-        let now = clock.now();
+    pub(super) fn admit(&self, clock: &Clock, now: Timestamp) -> Admission {
         // All buckets are read before one is taken from. Two requests that race for the last token
         // may both pass here; the bucket itself then refuses one of them.
         let wait = self.0.iter().filter_map(|bucket| bucket.wait(now)).max();

@@ -193,8 +193,8 @@ impl KeyRecord {
     }
 
     /// Whether the key has expired.
-    pub(super) fn has_expired(&self, now: Timestamp) -> bool {
-        self.expires_at.is_some_and(|at| at <= now)
+    pub(super) fn has_expired(&self, now: impl FnOnce() -> Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now())
     }
 
     /// Whether the key may be used from this address.

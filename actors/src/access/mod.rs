@@ -106,6 +106,11 @@ impl Caller {
     pub fn key_name(&self) -> String {
         self.record.load().name.clone()
     }
+
+    /// Adds that to a text.
+    pub fn add_key_name(&self, text: &mut String) {
+        text.push_str(&self.record.load().name);
+    }
 }
 
 impl std::fmt::Debug for Caller {
@@ -177,7 +182,7 @@ impl Access {
         let hash = KeyHash::of(token);
         let caller = self.inner.by_hash.get(&hash)?;
         let record = caller.record.load();
-        let works = record.hash.matches(&hash) && !record.has_expired(self.clock().now());
+        let works = record.hash.matches(&hash) && !record.has_expired(|| self.clock().now());
         works.then(|| Arc::clone(&caller))
     }
 
@@ -185,14 +190,15 @@ impl Access {
     #[must_use]
     pub fn still_works(&self, caller: &Caller) -> bool {
         let is_revoked = caller.is_revoked.load(Ordering::Acquire);
-        !is_revoked && !caller.record.load().has_expired(self.clock().now())
+        !is_revoked && !caller.record.load().has_expired(|| self.clock().now())
     }
 
     /// Takes one request from the key's buckets, or from none of them if one is empty.
     #[must_use]
     pub fn admit(&self, caller: &Arc<Caller>) -> Admission {
-        let admission = caller.buckets.load().admit(self.clock());
-        caller.last_use.note(self.clock().now());
+        let now = self.clock().now();
+        let admission = caller.buckets.load().admit(self.clock(), now);
+        caller.last_use.note(now);
         // Afterwards, so that a checkpoint that clears the mark sees what was taken.
         self.note_use(caller);
         admission

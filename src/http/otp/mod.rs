@@ -217,7 +217,9 @@ async fn send(call: Call<Principal>) -> Answer {
     let (sent, replayed) = match call.idempotency_key(Route::SendOtp)? {
         None => (workspace.send_otp(command).await?, false),
         Some(key) => {
-            let Replayable { answer, replayed } = workspace.send_otp_once(command, key).await?;
+            // Few send one: it must not make the future of all larger.
+            let once = Box::pin(workspace.send_otp_once(command, key));
+            let Replayable { answer, replayed } = once.await?;
             (answer, replayed)
         }
     };
@@ -225,8 +227,8 @@ async fn send(call: Call<Principal>) -> Answer {
         return Ok(sent_reply(sent).replayed(replayed));
     }
     let OtpSent { request_id, expires_at } = sent;
-    let state = workspace.kept_otp(request_id).await?;
-    let told = if inbound { inbound::told(&call, &state).await? } else { None };
+    let state = Box::pin(workspace.kept_otp(request_id)).await?;
+    let told = if inbound { Box::pin(inbound::told(&call, &state)).await? } else { None };
     let answer = OtpSentAnswer {
         request_id: request_id.to_string(),
         expires_at: expires_at.to_string(),

@@ -4,7 +4,6 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use postrider_actors::BucketState;
 use postrider_actors::domain::Timestamp;
-use std::io::Write;
 
 /// Requests allowed in the window.
 pub(crate) const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -17,44 +16,87 @@ pub(crate) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// What remains, as the same draft writes it.
 pub(crate) const STATE: HeaderName = HeaderName::from_static("ratelimit");
 
-/// Capacity for the two texts of the draft, in bytes.
-const TEXT_CAPACITY: usize = 96;
+/// Capacity for all five texts, in bytes.
+const TEXT_CAPACITY: usize = 160;
+/// Most digits of a number of 64 bits.
+const DIGITS_MAX: usize = 20;
 
 /// Adds the five headers for a bucket.
 pub(crate) fn add_headers(headers: &mut HeaderMap, bucket: BucketState, now: Timestamp) {
     let BucketState { limit, remaining, full_at, window_s } = bucket;
-    headers.insert(LIMIT, HeaderValue::from(limit));
-    headers.insert(REMAINING, HeaderValue::from(remaining));
+    let [limit, remaining, window_s] = [limit, remaining, window_s].map(u64::from);
     // Rounded up, so that the bucket is full at that second.
-    headers.insert(RESET, HeaderValue::from(full_at.as_millis().div_ceil(1000)));
+    let reset = full_at.as_millis().div_ceil(1000);
+    let wait_s = u64::try_from(full_at.since(now).as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
     let name = window_name(window_s);
-    let wait_s = full_at.since(now).as_millis().div_ceil(1000);
-    // One allocation for both texts. Writing to a vector cannot fail, and both texts are valid
-    // header values; were one not, its header would be left out.
-    let mut text = Vec::with_capacity(TEXT_CAPACITY);
-    drop(write!(text, "\"{name}\";q={limit};w={window_s}"));
-    let split = text.len();
-    drop(write!(text, "\"{name}\";r={remaining};t={wait_s}"));
-    let mut policy = Bytes::from(text);
-    let state = policy.split_off(split);
-    for (header, value) in [(POLICY, policy), (STATE, state)] {
-        if let Ok(value) = HeaderValue::from_maybe_shared(value) {
+    // One allocation for all texts, and no formatting: every answer to a key has them.
+    let mut texts = Texts(Vec::with_capacity(TEXT_CAPACITY));
+    let ends = [
+        texts.number(limit).end(),
+        texts.number(remaining).end(),
+        texts.number(reset).end(),
+        texts.text(name).text(";q=").number(limit).text(";w=").number(window_s).end(),
+        texts.text(name).text(";r=").number(remaining).text(";t=").number(wait_s).end(),
+    ];
+    let (texts, mut start) = (Bytes::from(texts.0), 0);
+    for (header, end) in [LIMIT, REMAINING, RESET, POLICY, STATE].into_iter().zip(ends) {
+        // All texts are valid header values; were one not, its header would be left out.
+        if let Ok(value) = HeaderValue::from_maybe_shared(texts.slice(start..end)) {
             headers.insert(header, value);
         }
+        start = end;
     }
 }
 
-const fn window_name(window_s: u32) -> &'static str {
+/// Texts one behind the other.
+struct Texts(Vec<u8>);
+
+impl Texts {
+    fn text(&mut self, text: &str) -> &mut Self {
+        self.0.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    fn number(&mut self, mut number: u64) -> &mut Self {
+        let (mut digits, mut first) = ([b'0'; DIGITS_MAX], DIGITS_MAX - 1);
+        // It ends before the first place: no number has more digits.
+        for (place, digit) in digits.iter_mut().enumerate().rev() {
+            (*digit, first) = (b'0' + (number % 10) as u8, place);
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        self.0.extend_from_slice(&digits[first..]);
+        self
+    }
+
+    fn end(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// In quotes, as a text of a structured field is.
+const fn window_name(window_s: u64) -> &'static str {
     match window_s {
-        3600 => "hour",
-        60 => "minute",
-        _ => "window",
+        3600 => "\"hour\"",
+        60 => "\"minute\"",
+        _ => "\"window\"",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_written_as_ever() {
+        for number in [0, 1, 9, 10, 99, 1000, 1_700_000_008, u64::from(u32::MAX), u64::MAX] {
+            let mut texts = Texts(Vec::new());
+            assert_eq!(texts.text("=").number(number).end(), 1 + number.to_string().len());
+            assert_eq!(texts.0, format!("={number}").into_bytes());
+        }
+    }
 
     #[test]
     fn both_forms_say_the_same() {

@@ -19,21 +19,31 @@ const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Digits of a ULID: 130 bits, of which the first two are zero.
 const ULID_CHARS: usize = 26;
 
-/// A request id, stored as a header value. It contains visible ASCII characters only.
+/// Characters of a generated id.
+const OWN_CHARS: usize = PREFIX.len() + ULID_CHARS;
+
+/// A request id. It contains visible ASCII characters only.
 #[derive(Debug, Clone)]
-pub(crate) struct RequestId(HeaderValue);
+pub(crate) struct RequestId(Text);
+
+/// Most are generated, and clones of those need no memory.
+#[derive(Debug, Clone)]
+enum Text {
+    Own([u8; OWN_CHARS]),
+    Theirs(HeaderValue),
+}
 
 impl RequestId {
     /// The client's id if it is 1 to 128 characters of `A-Za-z0-9._:-`, or else a new one.
     pub(crate) fn of(headers: &HeaderMap, clock: &Clock) -> Self {
         match headers.get(HEADER) {
-            Some(theirs) if is_valid(theirs.as_bytes()) => Self(theirs.clone()),
+            Some(theirs) if is_valid(theirs.as_bytes()) => Self(Text::Theirs(theirs.clone())),
             _ => Self::new(clock.now().as_millis(), postrider_actors::random::unique()),
         }
     }
 
     fn new(millis: u64, unique: u128) -> Self {
-        let mut text = [0; PREFIX.len() + ULID_CHARS];
+        let mut text = [0; OWN_CHARS];
         let (prefix, ulid) = text.split_at_mut(PREFIX.len());
         prefix.copy_from_slice(PREFIX);
         let mut bits = u128::from(millis) << 80 | unique;
@@ -41,18 +51,24 @@ impl RequestId {
             *digit = DIGITS[(bits & 31) as usize];
             bits >>= 5;
         }
-        let value = HeaderValue::from_maybe_shared(Bytes::copy_from_slice(&text));
-        // Letters, digits and `_` are always a valid header value.
-        Self(value.unwrap_or_else(|_| HeaderValue::from_static("req_")))
+        Self(Text::Own(text))
     }
 
     pub(crate) fn as_str(&self) -> &str {
         // Both constructors accept visible ASCII only.
-        self.0.to_str().unwrap_or_default()
+        match &self.0 {
+            Text::Own(text) => std::str::from_utf8(text).unwrap_or_default(),
+            Text::Theirs(text) => text.to_str().unwrap_or_default(),
+        }
     }
 
     pub(crate) fn into_header(self) -> HeaderValue {
-        self.0
+        match self.0 {
+            // Letters, digits and `_` are always a valid header value.
+            Text::Own(text) => HeaderValue::from_maybe_shared(Bytes::copy_from_slice(&text))
+                .unwrap_or_else(|_| HeaderValue::from_static("req_")),
+            Text::Theirs(text) => text,
+        }
     }
 }
 

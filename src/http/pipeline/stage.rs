@@ -227,7 +227,8 @@ impl<G: Guard> Stage<G> {
         let answer = match receive(&edge, caller, parts, &mut body, takes).await {
             Ok(call) => {
                 let wait = edge.options.handler_timeout;
-                let handling = catch_unwind(async { handler(call).await });
+                // What is around it would keep a copy of it each, and be copied with that.
+                let handling = catch_unwind(Box::pin(handler(call)));
                 let handling = trace::within(span.as_ref().map(Span::context), handling);
                 let handled = timer.unwrap_or_default().within(wait, handling).await;
                 handled.unwrap_or_else(|| Err(timed_out()))
