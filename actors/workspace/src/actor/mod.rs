@@ -213,17 +213,10 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::Recovered(messages) => return self.recover(messages, state),
             WorkspaceMessage::Sweep(step) => return self.sweep_on(myself, step, state),
-            WorkspaceMessage::Commands(batch) => {
-                return self.carry_out(myself, batch.take(), state);
-            }
+            WorkspaceMessage::Commands(all) => return self.carry_out(myself, all.take(), state),
         };
         self.note_figures(state);
-        match held {
-            PendingReply::Send(..) | PendingReply::Verify(..) | PendingReply::Resend(..) => {
-                state.finish_together(held)
-            }
-            held => state.finish(Some(held)),
-        }
+        state.finish_command(held)
     }
 
     /// Takes note that `group` is durable; what waited for that has gone out.

@@ -130,12 +130,16 @@ impl WorkspaceState {
         }
     }
 
-    /// Keeps the effects of a command until those that came with it are carried out, too. It must
-    /// be one that reads no records: those of its predecessors are not among the pending ones yet.
-    pub(crate) fn finish_together(&mut self, mut answer: PendingReply) -> Result<(), StateLost> {
+    /// Finishes a command. The effects of one for a code are kept until the commands that came with
+    /// it are carried out, if those read no records: its own are not among the pending ones yet.
+    pub(crate) fn finish_command(&mut self, mut answer: PendingReply) -> Result<(), StateLost> {
         let is_followed = answer.trace().is_some();
+        let of_code = matches!(
+            answer,
+            PendingReply::Send(..) | PendingReply::Verify(..) | PendingReply::Resend(..)
+        );
         self.answers.push(answer);
-        match is_followed || self.effects.bytes() > TOGETHER_BYTES_MAX {
+        match !of_code || is_followed || self.effects.bytes() > TOGETHER_BYTES_MAX {
             true => self.finish(None),
             false => Ok(()),
         }
