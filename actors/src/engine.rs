@@ -64,7 +64,7 @@ pub enum Durability {
     Disk(PathBuf),
     /// In memory: gone when the engine is.
     Memory,
-    /// In a store of the caller's, without snapshots: for tests.
+    /// In a store of the caller's, without snapshots.
     Custom(CustomStore),
 }
 
@@ -162,6 +162,8 @@ pub struct EngineOptions {
     pub recorder: Option<SharedRecorder>,
     /// What collects the spans of requests that are followed.
     pub traces: Traces,
+    /// Whether new keys end with where their workspace is, see [`home_of`](crate::home_of).
+    pub keys_tell_home: bool,
 }
 
 impl EngineOptions {
@@ -213,6 +215,7 @@ impl EngineOptions {
             allow_moved_clock: true,
             recorder: None,
             traces: Traces::default(),
+            keys_tell_home: false,
         }
     }
 }
@@ -354,6 +357,12 @@ impl Engine {
     /// [`Unavailable`] when the move could not be made durable; time then stands where it stood.
     pub async fn advance_clock(&self, step: Duration) -> Result<(), Unavailable> {
         self.inner.admin.advance_clock(step).await
+    }
+
+    /// Stops at once, as a crash does: nothing is finished, and nothing more is written. Blocks.
+    pub fn abandon(&self) {
+        self.inner.root.kill();
+        self.inner.shared.writer.stop();
     }
 
     /// Refuses new commands, answers those under way, makes everything durable, stops; in `grace`.

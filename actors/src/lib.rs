@@ -97,7 +97,7 @@ mod operations;
 
 pub use access::{
     Access, AdminTokenInfo, Admission, Caller, CreatedAdminToken, CreatedKey, KeyChange, KeyInfo,
-    NewAdminToken, NewKey,
+    NewAdminToken, NewKey, home_of, home_told_by,
 };
 pub use admin::{
     Admin, AdminError, AskError, CreateWorkspaceError, DeleteWorkspaceError, TIME_MAX,

@@ -107,6 +107,9 @@ pub struct NodeRecord {
     pub version: String,
     /// Its wall clock, in milliseconds, by which others see how far theirs are off.
     pub wall_ms: u64,
+    /// What it has of each shard.
+    #[serde(default)]
+    pub shards: Vec<ShardReport>,
 }
 
 impl NodeRecord {
@@ -115,6 +118,35 @@ impl NodeRecord {
     pub const fn identity(&self) -> Identity {
         Identity { directory: self.directory, incarnation: self.incarnation }
     }
+}
+
+/// What a node says of one shard of which it has a replica.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardReport {
+    /// The shard.
+    pub shard: u16,
+    /// Where its life on this node is.
+    pub state: Standing,
+    /// The epoch of what the node has applied.
+    pub epoch: u64,
+    /// The position of what the node has applied.
+    pub position: u64,
+    /// Why it has stopped, if it has.
+    pub reason: Option<String>,
+}
+
+/// Where a shard's life on a node is, as others are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    /// Its engine answers.
+    Owned,
+    /// The node is about to own it.
+    Claiming,
+    /// The node follows its log.
+    Following,
+    /// Its log lost something, and nothing goes on.
+    Stopped,
 }
 
 /// The nodes of one shard, as they stand in the bucket.
@@ -166,12 +198,38 @@ pub fn write_assignment(
 /// # Errors
 /// Those of [`Coordination::read`], and [`CoordinationError::Unreadable`].
 pub fn read_view(bucket: &dyn Coordination) -> Result<BucketView, CoordinationError> {
-    let mut nodes = Vec::new();
+    view_with(bucket, &read_nodes(bucket)?)
+}
+
+/// Reads what the nodes say of themselves whose keys are there.
+///
+/// # Errors
+/// Those of [`read_view`].
+pub fn read_nodes(
+    bucket: &dyn Coordination,
+) -> Result<BTreeMap<NodeName, NodeRecord>, CoordinationError> {
+    let mut nodes = BTreeMap::new();
     for (key, kept) in bucket.keys(NODES)? {
-        let record: NodeRecord = decode(&key, &kept.value)?;
         let node = name(&key, key.strip_prefix(NODES).unwrap_or_default())?;
-        nodes.push(Candidate { node, zone: record.zone, is_draining: record.is_draining });
+        nodes.insert(node, decode(&key, &kept.value)?);
     }
+    Ok(nodes)
+}
+
+/// Reads the rest of what [`read_view`] reads.
+///
+/// # Errors
+/// Those of [`read_view`].
+pub fn view_with(
+    bucket: &dyn Coordination,
+    nodes: &BTreeMap<NodeName, NodeRecord>,
+) -> Result<BucketView, CoordinationError> {
+    let candidate = |(node, record): (&NodeName, &NodeRecord)| Candidate {
+        node: node.clone(),
+        zone: record.zone.clone(),
+        is_draining: record.is_draining,
+    };
+    let nodes = nodes.iter().map(candidate).collect();
     let coordinator = match bucket.read(COORDINATOR)? {
         Some(kept) => {
             let text: String = decode(COORDINATOR, &kept.value)?;

@@ -1,14 +1,19 @@
 //! The log over NATS JetStream, and the rules by which several nodes serve one Postrider.
 //!
-//! Not an API: this crate promises no stability. The server does not run a cluster yet.
+//! Not an API: this crate promises no stability. The server runs a [`Node`].
 
 pub mod bucket;
 pub mod clock;
+pub mod cluster_record;
 pub mod coordination;
 pub mod coordinator;
+pub mod gate;
+mod life;
 pub mod log;
+mod member;
 pub mod name;
 pub mod nats;
+pub mod node;
 pub mod placement;
 #[cfg(test)]
 pub(crate) mod planted;
@@ -18,5 +23,10 @@ pub mod shard;
 #[cfg(test)]
 mod sim;
 pub mod tenure;
+mod watch;
 
+pub use cluster_record::{Access, ClusterRecord, JoinError, init};
+pub use gate::Gate;
 pub use name::{Identity, NameError, NodeName};
+pub use node::{Host, Node, NodeOptions, Seen};
+pub use postrider_log::Log;

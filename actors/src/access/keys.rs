@@ -19,6 +19,23 @@ use postrider_store::{Change, Direction, StoreError, Table, View};
 
 /// What every key starts with, so that one that leaks is recognised.
 const KEY_PREFIX: &str = "pr_";
+/// The first two bytes of the SHA-256 of a workspace's id, by which a cluster finds its shard.
+#[must_use]
+pub fn home_of(workspace: &WorkspaceId) -> u16 {
+    let digest = Sha256::digest(workspace.as_str().as_bytes());
+    u16::from_be_bytes([digest[0], digest[1]])
+}
+
+/// The home of the workspace of a key that tells it.
+#[must_use]
+pub fn home_told_by(key: &str) -> Option<u16> {
+    let bytes = URL_SAFE_NO_PAD.decode(key.strip_prefix(KEY_PREFIX)?).ok()?;
+    let bytes: [u8; RANDOM_BYTES + 2] = bytes.try_into().ok()?;
+    Some(u16::from_be_bytes([bytes[RANDOM_BYTES], bytes[RANDOM_BYTES + 1]]))
+}
+
+/// Random bytes of a key.
+const RANDOM_BYTES: usize = 32;
 /// Characters of a key that lists show: its prefix and 30 bits of 256.
 const SHOWN_CHARS: usize = KEY_PREFIX.len() + 5;
 
@@ -158,8 +175,14 @@ impl KeyRecord {
         new: NewKey,
         now: Timestamp,
         by: &AuditActor,
+        tells_home: bool,
     ) -> (Self, Secret) {
-        let token = format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(random::bytes::<32>()));
+        let mut bytes = random::bytes::<RANDOM_BYTES>().to_vec();
+        if tells_home {
+            // At the end, so that what is shown of the key stays random.
+            bytes.extend(home_of(workspace).to_be_bytes());
+        }
+        let token = format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes));
         let NewKey { name, scopes, limits, expires_at, allowed_subnets } = new;
         let record = Self {
             id: random::key_id(now),

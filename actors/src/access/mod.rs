@@ -40,7 +40,7 @@ use address_buckets::Addresses;
 use admin_tokens::AdminTokens;
 pub use admin_tokens::{AdminTokenInfo, CreatedAdminToken, NewAdminToken};
 use key_buckets::{KeyBuckets, WINDOWS};
-pub use keys::{CreatedKey, KeyChange, KeyInfo, NewKey};
+pub use keys::{CreatedKey, KeyChange, KeyInfo, NewKey, home_of, home_told_by};
 use keys::{KeyHash, KeyRecord};
 use last_use::LastUse;
 pub(crate) use postrider_runtime::shared_bucket::BucketState;
@@ -67,6 +67,8 @@ struct Inner {
     orphans: Mutex<Vec<Vec<u8>>>,
     /// A checkpoint is under way.
     saving: AtomicBool,
+    /// Whether new keys tell where their workspace is.
+    keys_tell_home: bool,
     /// Last uses, of keys that were revoked, that the next checkpoint deletes.
     stray_uses: Mutex<Vec<KeyId>>,
 }
@@ -136,7 +138,10 @@ impl std::fmt::Debug for Access {
 
 impl Access {
     /// Reads keys and buckets from the store.
-    pub(crate) async fn load(shared: Arc<Services>) -> Result<Self, StartError> {
+    pub(crate) async fn load(
+        shared: Arc<Services>,
+        keys_tell_home: bool,
+    ) -> Result<Self, StartError> {
         let store = Arc::clone(&shared.store);
         let read = tokio::task::spawn_blocking(move || {
             let keys = keys::load_all(store.as_ref())?;
@@ -158,6 +163,7 @@ impl Access {
             used: Mutex::default(),
             orphans: Mutex::default(),
             saving: AtomicBool::new(false),
+            keys_tell_home,
             stray_uses: Mutex::default(),
         };
         let access = Self { inner: Arc::new(inner) };
@@ -243,8 +249,8 @@ impl Access {
         new: NewKey,
         by: &AuditContext,
     ) -> Result<CreatedKey, CommitError> {
-        let now = self.clock().now();
-        let (record, secret) = KeyRecord::create(workspace, new, now, &by.actor);
+        let (now, tells_home) = (self.clock().now(), self.inner.keys_tell_home);
+        let (record, secret) = KeyRecord::create(workspace, new, now, &by.actor, tells_home);
         let changes = vec![record.put(), record_of(now, by, record.created_entry())];
         self.inner.shared.writer.commit(changes).await?;
         let info = record.info(None);

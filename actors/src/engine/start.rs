@@ -129,7 +129,9 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
         waiting: opened.damaged.into_iter().chain(opened.deleting).collect(),
         uncounted,
     };
-    let prepared = Prepared { shared, sandbox, snapshots, space, data, on_disk, checkpoints };
+    let keys_tell_home = options.keys_tell_home;
+    let prepared =
+        Prepared { shared, sandbox, snapshots, space, data, on_disk, checkpoints, keys_tell_home };
     prepared.run((options.audit, options.people, options.recorder), unfinished).await
 }
 
@@ -152,6 +154,7 @@ struct Prepared {
     data: Option<DataSource>,
     on_disk: Option<OnDisk>,
     checkpoints: Option<Arc<Checkpoints>>,
+    keys_tell_home: bool,
 }
 
 impl Prepared {
@@ -161,9 +164,10 @@ impl Prepared {
         (audit, people, recorder): (AuditOptions, PeopleOptions, Option<SharedRecorder>),
         unfinished: Unfinished,
     ) -> Result<Engine, StartError> {
-        let Self { shared, sandbox, snapshots, space, data, on_disk, checkpoints } = self;
+        let Self { shared, sandbox, snapshots, space, data, on_disk, checkpoints, .. } = self;
+        let keys_tell_home = self.keys_tell_home;
         Space::measure_first(space.as_ref(), &shared).await;
-        let access = Access::load(Arc::clone(&shared)).await?;
+        let access = Access::load(Arc::clone(&shared), keys_tell_home).await?;
         let audit = recorded_start(&shared, audit).await?;
         let people = load_people(&shared, people).await?;
         let admin = Admin::new(Arc::clone(&shared), access.clone(), people.clone());

@@ -56,6 +56,7 @@ fn nodes_and_assignments_are_read_back() {
         is_draining: true,
         version: "0.1.0".to_owned(),
         wall_ms: 4,
+        shards: Vec::new(),
     };
     let node = NodeName::new("pr-1").unwrap();
     let key = node_key(&node);

@@ -1,6 +1,7 @@
 //! The log of a shard over a stream that several servers keep.
 
 mod fake;
+mod owned;
 mod replicated;
 mod stream;
 
@@ -8,5 +9,8 @@ mod stream;
 pub(crate) mod tests;
 
 pub use fake::FakeStream;
+pub use owned::OwnedLog;
+pub(crate) use owned::Told;
+pub(crate) use replicated::settle;
 pub use replicated::{ReplicatedLog, ReplicatedOptions};
 pub use stream::{Ends, Published, Stream, StreamError};

@@ -154,64 +154,17 @@ impl ReplicatedLog {
         })
     }
 
-    /// Appends one entry, and returns how that ended; `None` when it could not be settled in time.
-    fn settle(&self, at: Position, bytes: &Bytes) -> Result<Option<Settled>, AppendError> {
-        let mut settlement = Settlement::new(at, bytes.clone());
-        let until = self.clock.now_ms() + self.options.stall_ms;
-        let mut act = Act::Publish;
-        let mut publishes = 0;
-        loop {
-            let began = self.clock.now_ms();
-            let heard = match act {
-                Act::Done(settled) => return Ok(Some(settled)),
-                Act::Publish => {
-                    publishes += 1;
-                    match self.stream.publish(at.0 - 1, bytes) {
-                        Published::Acknowledged => Heard::Acknowledged,
-                        Published::Refused(_) => Heard::Refused,
-                        Published::Declined(why) if publishes == 1 => {
-                            return Err(AppendError::Refused(why));
-                        }
-                        // An earlier one may still land.
-                        Published::Declined(_) => Heard::Refused,
-                        Published::Silent(why) => {
-                            tracing::warn!(stream = self.stream.name(), why, "no answer");
-                            self.stream.switch_server();
-                            Heard::Nothing
-                        }
-                    }
-                }
-                Act::LookUp => self.look_up(at),
-                Act::WaitUntil(until) => {
-                    self.clock.wait_ms(until.saturating_sub(began));
-                    Heard::Woken
-                }
-            };
-            let now = self.clock.now_ms();
-            act = settlement.step(now, heard.clone());
-            if now >= until && !matches!(act, Act::Done(_)) {
-                return Ok(None);
-            }
-            if heard == Heard::Nothing && now < began + 100 {
-                // A connection that is refused at once shall not be tried in a loop.
-                self.clock.wait_ms(100);
-            }
-        }
-    }
-
-    fn look_up(&self, at: Position) -> Heard {
-        match self.stream.message(at.0) {
-            Ok(Some(bytes)) => return Heard::Found(bytes),
-            Ok(None) => {}
-            Err(_) => return Heard::Nothing,
-        }
-        let absent = |ends: Ends| Heard::Absent { last: Position(ends.last) };
-        self.stream.ends().map_or(Heard::Nothing, absent)
+    /// The end as this handle knows it.
+    pub(crate) fn known_end(&self) -> (Position, u64, EntryHash) {
+        let handle = self.handle.lock();
+        (handle.chain.last(), handle.chain.epoch(), handle.chain.hash())
     }
 
     fn append_all(&self, entries: &[Entry]) -> Result<(), AppendError> {
         for (number, entry) in entries.iter().enumerate() {
-            let settled = self.settle(entry.header.position, &entry.bytes);
+            let until = self.clock.now_ms() + self.options.stall_ms;
+            let at = entry.header.position;
+            let settled = settle(&*self.stream, &*self.clock, at, &entry.bytes, until);
             let unknown = match settled {
                 Ok(Some(Settled::Durable)) => continue,
                 Ok(Some(Settled::Taken(header))) => return Err(AppendError::Taken(header)),
@@ -367,6 +320,66 @@ impl Log for ReplicatedLog {
         handle.closed = true;
         Ok(())
     }
+}
+
+/// Appends one entry, and returns how that ended; `None` when it could not be settled in time.
+pub(crate) fn settle(
+    stream: &dyn Stream,
+    clock: &dyn SteadyClock,
+    at: Position,
+    bytes: &Bytes,
+    until: u64,
+) -> Result<Option<Settled>, AppendError> {
+    let mut settlement = Settlement::new(at, bytes.clone());
+    let mut act = Act::Publish;
+    let mut publishes = 0;
+    loop {
+        let began = clock.now_ms();
+        let heard = match act {
+            Act::Done(settled) => return Ok(Some(settled)),
+            Act::Publish => {
+                publishes += 1;
+                match stream.publish(at.0 - 1, bytes) {
+                    Published::Acknowledged => Heard::Acknowledged,
+                    Published::Refused(_) => Heard::Refused,
+                    Published::Declined(why) if publishes == 1 => {
+                        return Err(AppendError::Refused(why));
+                    }
+                    // An earlier one may still land.
+                    Published::Declined(_) => Heard::Refused,
+                    Published::Silent(why) => {
+                        tracing::warn!(stream = stream.name(), why, "no answer");
+                        stream.switch_server();
+                        Heard::Nothing
+                    }
+                }
+            }
+            Act::LookUp => look_up(stream, at),
+            Act::WaitUntil(until) => {
+                clock.wait_ms(until.saturating_sub(began));
+                Heard::Woken
+            }
+        };
+        let now = clock.now_ms();
+        act = settlement.step(now, heard.clone());
+        if now >= until && !matches!(act, Act::Done(_)) {
+            return Ok(None);
+        }
+        if heard == Heard::Nothing && now < began + 100 {
+            // A connection that is refused at once shall not be tried in a loop.
+            clock.wait_ms(100);
+        }
+    }
+}
+
+fn look_up(stream: &dyn Stream, at: Position) -> Heard {
+    match stream.message(at.0) {
+        Ok(Some(bytes)) => return Heard::Found(bytes),
+        Ok(None) => {}
+        Err(_) => return Heard::Nothing,
+    }
+    let absent = |ends: Ends| Heard::Absent { last: Position(ends.last) };
+    stream.ends().map_or(Heard::Nothing, absent)
 }
 
 /// The chain that ends with this entry, whatever was before it.

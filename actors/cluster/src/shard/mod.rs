@@ -154,6 +154,7 @@ impl Shard {
                 outputs.push(ShardOutput::AnswerRelease(answer));
             }
             ShardInput::Drained => self.drained(moment, &mut outputs),
+            ShardInput::EngineFailed => self.abandon(&mut outputs),
             ShardInput::EngineStopped => {
                 if matches!(self.state, State::Abandoned) {
                     self.state = State::Following;

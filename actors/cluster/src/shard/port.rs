@@ -52,6 +52,8 @@ pub enum ShardInput {
     Drained,
     /// The engine has stopped.
     EngineStopped,
+    /// The engine did not start, or ended by itself.
+    EngineFailed,
     /// The engine appended this entry.
     Appended(Bytes),
     /// The engine could not append: what stands in the log is another's, or less than it was.

@@ -1,0 +1,198 @@
+//! The record of a cluster in its bucket, and how a cluster is made.
+//!
+//! It owns what is fixed when a cluster is made: its identity, its shards, its master key.
+
+use std::sync::Arc;
+
+use postrider_log::LogId;
+use serde::{Deserialize, Serialize};
+
+use crate::coordination::{Coordination, CoordinationError, decode, encode};
+use crate::name::NodeName;
+use crate::nats::preflight::{Monitor, PreflightError, Requirements, preflight};
+use crate::nats::{Nats, NatsBucket, NatsError, NatsOptions, NatsStream, StreamSpec};
+
+/// The key of the record.
+const META: &str = "meta";
+/// How many shards a cluster may have.
+pub const SHARDS_ALLOWED: std::ops::RangeInclusive<u16> = 4..=512;
+
+/// What is fixed of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterRecord {
+    /// 16 random bytes, as hexadecimal digits.
+    pub id: String,
+    /// How many shards there are.
+    pub shards: u16,
+    /// How many servers keep each stream.
+    pub replicas: usize,
+    /// Most bytes of a stream.
+    pub stream_bytes_max: i64,
+    /// The fingerprint of the master key that it was made with.
+    pub key: String,
+}
+
+/// How a cluster is reached.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// Its name.
+    pub cluster: NodeName,
+    /// Where NATS is.
+    pub nats: NatsOptions,
+    /// What NATS must be.
+    pub requirements: Requirements,
+    /// The fingerprints of the master keys, the current one first.
+    pub keys: Vec<String>,
+}
+
+/// Why a cluster cannot be made or joined.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The servers are not what they must be.
+    #[error(transparent)]
+    Preflight(#[from] PreflightError),
+    /// NATS did not do what was asked.
+    #[error(transparent)]
+    Nats(#[from] NatsError),
+    /// The bucket did not answer.
+    #[error("NATS_UNREACHABLE: {0}")]
+    Bucket(#[from] CoordinationError),
+    /// There is no such cluster.
+    #[error("CLUSTER_MISSING: there is no cluster {0}; `postrider cluster init` makes it")]
+    Missing(NodeName),
+    /// The cluster is another one than is asked for.
+    #[error("CLUSTER_MISMATCH: {0}")]
+    Mismatch(String),
+    /// The cluster was made with another master key.
+    #[error(
+        "MASTER_KEY_MISMATCH: the cluster was made with another master key; every node needs the \
+         same secrets.master_key (the earlier one may be in secrets.previous_master_keys)"
+    )]
+    Key,
+    /// Another node has the name.
+    #[error("NODE_NAME_TAKEN: a live node of another directory is called {0}; set cluster.node")]
+    NameTaken(NodeName),
+}
+
+impl ClusterRecord {
+    /// The stream of one shard.
+    #[must_use]
+    pub fn stream(&self, cluster: &NodeName, shard: u16) -> StreamSpec {
+        let (cluster, replicas) = (cluster.clone(), self.replicas);
+        StreamSpec { cluster, shard, replicas, bytes_max: self.stream_bytes_max }
+    }
+
+    /// The identity of a shard's log: that of the cluster, and the shard.
+    fn log_id(&self, shard: u16) -> Option<LogId> {
+        let byte = |at: usize| u8::from_str_radix(self.id.get(at * 2..at * 2 + 2)?, 16).ok();
+        let mut id: [u8; 16] = (0..16).map(byte).collect::<Option<Vec<_>>>()?.try_into().ok()?;
+        let [high, low] = shard.to_be_bytes();
+        (id[14], id[15]) = (id[14] ^ high, id[15] ^ low);
+        Some(LogId(id))
+    }
+
+    /// Reads the record of a cluster.
+    ///
+    /// # Errors
+    /// [`JoinError::Missing`] when there is none; [`JoinError::Key`] for another master key.
+    pub fn read(bucket: &dyn Coordination, access: &Access) -> Result<Self, JoinError> {
+        let kept = bucket.read(META)?;
+        let kept = kept.ok_or_else(|| JoinError::Missing(access.cluster.clone()))?;
+        let record: Self = decode(META, &kept.value)?;
+        if !access.keys.contains(&record.key) {
+            return Err(JoinError::Key);
+        }
+        Ok(record)
+    }
+}
+
+/// Makes a cluster, unless it is there with the same settings. Returns its record, and whether this
+/// made it. It may be called again after a failure.
+///
+/// # Errors
+/// See [`JoinError`].
+pub fn init(
+    access: &Access,
+    wanted: &ClusterRecord,
+    monitor: &dyn Monitor,
+) -> Result<(ClusterRecord, bool), JoinError> {
+    preflight(&access.nats, &access.requirements, &[], monitor)?;
+    let nats = Nats::connect(&access.nats)?;
+    NatsBucket::create(&nats, &access.cluster, wanted.replicas)?;
+    let bucket = NatsBucket::open(&nats, &access.cluster)?;
+    let created = bucket.write(META, encode(META, wanted)?, 0, None)?.is_some();
+    let record = ClusterRecord::read(&bucket, access)?;
+    for (what, there, asked) in [
+        ("cluster.shards", u64::from(record.shards), u64::from(wanted.shards)),
+        ("replicas (cluster.allow_unreplicated)", record.replicas as u64, wanted.replicas as u64),
+        (
+            "cluster.stream_bytes_max",
+            record.stream_bytes_max.unsigned_abs(),
+            wanted.stream_bytes_max.unsigned_abs(),
+        ),
+    ] {
+        if there != asked {
+            let cluster = &access.cluster;
+            let why = format!("the cluster {cluster} is there with {what} = {there}, not {asked}");
+            return Err(JoinError::Mismatch(why));
+        }
+    }
+    for shard in 0..record.shards {
+        let id = record.log_id(shard);
+        let id = id.ok_or_else(|| JoinError::Mismatch("the cluster's id is none".to_owned()))?;
+        NatsStream::create(&nats, &record.stream(&access.cluster, shard), id)?;
+    }
+    Ok((record, created))
+}
+
+/// Everything that a node needs of NATS, checked.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) bucket: Arc<NatsBucket>,
+    pub(crate) record: ClusterRecord,
+    pub(crate) streams: Vec<Arc<NatsStream>>,
+    pub(crate) version: String,
+}
+
+/// Opens a cluster that is there.
+pub(crate) fn open(access: &Access, monitor: &dyn Monitor) -> Result<Opened, JoinError> {
+    let nats = Nats::connect(&access.nats)?;
+    let bucket = match NatsBucket::open(&nats, &access.cluster) {
+        Err(NatsError::Missing(_)) => return Err(JoinError::Missing(access.cluster.clone())),
+        bucket => Arc::new(bucket?),
+    };
+    let record = ClusterRecord::read(&*bucket, access)?;
+    let mut streams = Vec::new();
+    for shard in 0..record.shards {
+        let stream = NatsStream::open(&nats, &record.stream(&access.cluster, shard))?;
+        if Some(stream.id()) != record.log_id(shard) {
+            let why = format!("the stream of shard {shard} is of another cluster");
+            return Err(JoinError::Mismatch(why));
+        }
+        streams.push(Arc::new(stream));
+    }
+    let all: Vec<_> = streams.iter().map(Arc::as_ref).collect();
+    preflight(&access.nats, &access.requirements, &all, monitor)?;
+    let version = nats.server().version;
+    Ok(Opened { bucket, record, streams, version })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shard_has_a_log_of_its_own() {
+        let record = ClusterRecord {
+            id: "00112233445566778899aabbccddeeff".to_owned(),
+            shards: 512,
+            replicas: 3,
+            stream_bytes_max: 1,
+            key: String::new(),
+        };
+        let ids: std::collections::BTreeSet<_> =
+            (0..512).map(|shard| record.log_id(shard).unwrap().0).collect();
+        assert_eq!(ids.len(), 512);
+        assert_eq!(ClusterRecord { id: "0".to_owned(), ..record }.log_id(0), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! Whether this node may answer for a shard at this very moment.
+//!
+//! It owns the deadline of the tenure and the term in which each shard is owned, as other threads
+//! see them. Who asks reads the clock: a flag that a timer sets would be late after a pause.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::clock::SteadyClock;
+
+/// No term.
+const NONE: u64 = u64::MAX;
+
+/// What every request asks. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Gate(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    clock: Arc<dyn SteadyClock>,
+    deadline: AtomicU64,
+    term: AtomicU64,
+    /// By shard, the term in which its engine answers.
+    owned: Vec<AtomicU64>,
+}
+
+impl Gate {
+    pub(crate) fn new(clock: Arc<dyn SteadyClock>, shards: u16) -> Self {
+        let owned = (0..shards).map(|_| AtomicU64::new(NONE)).collect();
+        let (deadline, term) = (AtomicU64::new(0), AtomicU64::new(NONE));
+        Self(Arc::new(Inner { clock, deadline, term, owned }))
+    }
+
+    /// Publishes the tenure.
+    pub(crate) fn publish(&self, term: u64, deadline: u64) {
+        if self.0.term.load(Ordering::Acquire) != term {
+            // Who reads the new deadline must not take it for one of the term before.
+            self.0.deadline.store(0, Ordering::Release);
+            self.0.term.store(term, Ordering::Release);
+        }
+        self.0.deadline.store(deadline, Ordering::Release);
+    }
+
+    /// The tenure holds no more.
+    pub(crate) fn end(&self) {
+        self.0.deadline.store(0, Ordering::Release);
+    }
+
+    /// The term of the tenure, if that holds now.
+    #[must_use]
+    pub fn term(&self) -> Option<u64> {
+        // In this order: a deadline that was read is of this term or of an earlier one.
+        let deadline = self.0.deadline.load(Ordering::Acquire);
+        let term = self.0.term.load(Ordering::Acquire);
+        (self.0.clock.now_ms() < deadline && term != NONE).then_some(term)
+    }
+
+    /// For how much longer the tenure holds, in milliseconds.
+    #[must_use]
+    pub fn left_ms(&self) -> u64 {
+        self.0.deadline.load(Ordering::Acquire).saturating_sub(self.0.clock.now_ms())
+    }
+
+    /// The engine of a shard answers in this term, or does not any more.
+    pub(crate) fn owns(&self, shard: u16, term: Option<u64>) {
+        if let Some(owned) = self.0.owned.get(usize::from(shard)) {
+            owned.store(term.unwrap_or(NONE), Ordering::Release);
+        }
+    }
+
+    /// Whether this node may answer for a shard.
+    #[must_use]
+    pub fn answers(&self, shard: u16) -> bool {
+        let owned = self.0.owned.get(usize::from(shard));
+        let owned = owned.map_or(NONE, |owned| owned.load(Ordering::Acquire));
+        self.term().is_some_and(|term| term == owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::StillClock;
+
+    #[test]
+    fn a_shard_is_answered_for_in_its_term_until_the_deadline() {
+        let clock = Arc::new(StillClock::default());
+        let gate = Gate::new(clock.clone(), 2);
+        assert!(gate.term().is_none() && !gate.answers(0));
+        gate.publish(1, 100);
+        gate.owns(0, Some(1));
+        assert_eq!((gate.answers(0), gate.answers(1), gate.answers(2)), (true, false, false));
+        clock.wait_ms(99);
+        assert!(gate.answers(0) && gate.left_ms() == 1);
+        clock.wait_ms(1);
+        assert!(!gate.answers(0), "nobody had to say that the time is over");
+        gate.publish(1, 200);
+        assert!(gate.answers(0));
+        gate.publish(2, 300);
+        assert!(!gate.answers(0), "what was owned in a term is not owned in the next");
+        gate.owns(0, Some(2));
+        assert!(gate.answers(0));
+        gate.owns(0, None);
+        assert!(!gate.answers(0));
+    }
+}

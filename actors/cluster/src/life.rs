@@ -1,0 +1,345 @@
+//! The thread of one shard: it asks what its life wants to know, and does what it says.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use postrider_log::{Entry, EntryHash, LogError, Position};
+
+use crate::coordination::{NodeRecord, ShardReport, Standing, decode, node_key};
+use crate::log::{OwnedLog, ReplicatedLog, ReplicatedOptions, Told, settle};
+use crate::name::NodeName;
+use crate::node::{Inner, Seen};
+use crate::replica::Replica;
+use crate::settle::Settled;
+use crate::shard::{
+    Answer, Moment, Question, ReleaseAnswer, Role, Shard, ShardInput, ShardOutput, ShardState,
+};
+
+/// Between two looks at the tenure, in milliseconds.
+const TICK_MS: u64 = 100;
+/// How long a shard rests after its engine has stopped, in milliseconds.
+const REST_MS: u64 = 1_000;
+/// How long a question for entries may take, in milliseconds, and how many are asked for at a time.
+const READ_FOR_MS: u64 = 1_000;
+const READ_AT_ONCE: u64 = 128;
+/// How long an append is tried before it is looked whether the node stops, in milliseconds.
+const APPEND_FOR_MS: u64 = 30_000;
+
+/// What the thread hears.
+pub(crate) enum Input {
+    /// The bucket holds this.
+    Seen(Arc<Seen>),
+    /// The engine with this number tells of its log.
+    Told(u64, Told),
+    /// The engine with this number has started, or did not.
+    Started(u64, Result<(), String>),
+    /// The engine has finished all that was admitted.
+    Drained,
+    /// The engine has stopped.
+    Stopped,
+    /// Another node asks for the shard.
+    Release { by: NodeName, reply: SyncSender<ReleaseAnswer> },
+    /// Finish what is there, and end.
+    Quit,
+}
+
+/// What the thread beside it does with the engine, in this order.
+enum Order {
+    Start(u64, Arc<OwnedLog>),
+    Drain,
+    Abandon,
+}
+
+/// One shard on this node.
+pub(crate) struct Life {
+    inner: Arc<Inner>,
+    number: u16,
+    shard: Shard,
+    inbox: Receiver<Input>,
+    sender: Sender<Input>,
+    /// The engine's number, and its log while it may write.
+    engine: u64,
+    log: Option<Arc<OwnedLog>>,
+    reply: Option<SyncSender<ReleaseAnswer>>,
+    /// When the shard may be followed again, after its engine has stopped.
+    rest_until: Option<u64>,
+}
+
+impl Life {
+    pub(crate) fn new(
+        inner: Arc<Inner>,
+        number: u16,
+        inbox: Receiver<Input>,
+        sender: Sender<Input>,
+    ) -> Self {
+        let log = inner.logs[usize::from(number)];
+        let me = inner.options.node.clone();
+        let shard = Shard::new(me, inner.options.identity, log, number);
+        let (engine, log, reply, rest_until) = (0, None, None, None);
+        Self { inner, number, shard, inbox, sender, engine, log, reply, rest_until }
+    }
+
+    /// Runs until the node stops.
+    pub(crate) fn run(mut self) {
+        let (orders, taken) = channel();
+        let worker = self.worker(taken);
+        let mut ticked = 0;
+        loop {
+            let input = match self.inbox.recv_timeout(Duration::from_millis(TICK_MS)) {
+                Ok(Input::Quit) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(input) => Some(input),
+                Err(RecvTimeoutError::Timeout) => None,
+            };
+            if let Some(input) = input {
+                self.hear(input, &orders);
+            }
+            let now = self.inner.clock.now_ms();
+            if now >= ticked + TICK_MS {
+                ticked = now;
+                if self.rest_until.take_if(|until| now >= *until).is_some() {
+                    self.step(ShardInput::EngineStopped, &orders);
+                }
+                self.step(ShardInput::Tick, &orders);
+            }
+            self.report();
+        }
+        self.inner.gate.owns(self.number, None);
+        // Both fail only when the worker has ended.
+        drop((orders.send(Order::Drain), orders.send(Order::Abandon)));
+        drop(orders);
+        worker.map(JoinHandle::join);
+    }
+
+    /// The thread that starts and stops the engine, which may take long.
+    fn worker(&self, orders: Receiver<Order>) -> Option<JoinHandle<()>> {
+        let (host, shard, told) = (self.inner.host.clone(), self.number, self.sender.clone());
+        let work = move || {
+            for order in orders {
+                let done = match order {
+                    Order::Start(engine, log) => Input::Started(engine, host.start(shard, log)),
+                    Order::Drain => {
+                        host.drain(shard);
+                        Input::Drained
+                    }
+                    Order::Abandon => {
+                        host.abandon(shard);
+                        Input::Stopped
+                    }
+                };
+                // The shard's thread may have ended.
+                drop(told.send(done));
+            }
+        };
+        let spawned = std::thread::Builder::new().name(format!("engine-{shard}")).spawn(work);
+        spawned.map_err(|error| tracing::error!(%error, shard, "no engine can be started")).ok()
+    }
+
+    fn hear(&mut self, input: Input, orders: &Sender<Order>) {
+        match input {
+            Input::Seen(seen) => self.seen(&seen, orders),
+            Input::Told(engine, told) if engine == self.engine => match told {
+                Told::Appended(bytes) => self.step(ShardInput::Appended(bytes), orders),
+                Told::NotAppended(settled) => self.step(ShardInput::NotAppended(settled), orders),
+            },
+            Input::Started(engine, Ok(())) if engine == self.engine => {
+                self.inner.gate.owns(self.number, self.shard.owned_in());
+                tracing::info!(shard = self.number, "the shard is owned");
+            }
+            Input::Started(engine, Err(error)) if engine == self.engine => {
+                tracing::error!(shard = self.number, error, "the engine did not start");
+                self.step(ShardInput::EngineFailed, orders);
+            }
+            Input::Drained => self.step(ShardInput::Drained, orders),
+            Input::Stopped => self.rest_until = Some(self.inner.clock.now_ms() + REST_MS),
+            Input::Release { by, reply } => {
+                self.reply = Some(reply);
+                self.step(ShardInput::ReleaseAsked { by }, orders);
+            }
+            // Of an engine that was given up; and the end is heard before.
+            Input::Told(..) | Input::Started(..) | Input::Quit => {}
+        }
+    }
+
+    fn seen(&mut self, seen: &Seen, orders: &Sender<Order>) {
+        let me = &self.inner.options.node;
+        let placed = seen.assignment.get(usize::from(self.number));
+        let role = match placed {
+            Some(placed) if placed.owner.as_ref() == Some(me) => Role::Owner,
+            Some(placed) => {
+                let rank = placed.standbys.iter().position(|it| it == me);
+                let rank = rank.and_then(|rank| u32::try_from(rank).ok());
+                rank.map_or(Role::Nothing, Role::Standby)
+            }
+            None => Role::Nothing,
+        };
+        self.step(ShardInput::Role(role), orders);
+        let owner = self.shard.replica().owner().map(|owner| owner.node.clone());
+        if let Some(owner) = owner {
+            self.step(ShardInput::OwnerKey(seen.nodes.contains_key(&owner)), orders);
+        }
+    }
+
+    fn step(&mut self, input: ShardInput, orders: &Sender<Order>) {
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            let (now, term) = (self.inner.clock.now_ms(), self.inner.gate.term());
+            let moment = Moment { now, term, engine_ms: self.inner.host.wall_ms() };
+            for output in self.shard.step(moment, input) {
+                match output {
+                    ShardOutput::Ask(ticket, question) => {
+                        let answer = self.ask(question).unwrap_or(Answer::Nothing);
+                        inputs.push_back(ShardInput::Answered(ticket, answer));
+                    }
+                    // The engine's start brings the view up to the log.
+                    ShardOutput::Apply(_) => {}
+                    ShardOutput::StartEngine { .. } => {
+                        if let Err(error) = self.start_engine(orders) {
+                            tracing::warn!(shard = self.number, %error, "the claim was no use");
+                            inputs.push_back(ShardInput::EngineFailed);
+                        }
+                    }
+                    ShardOutput::CloseAdmission => {
+                        self.inner.gate.owns(self.number, None);
+                        drop(orders.send(Order::Drain));
+                    }
+                    ShardOutput::StopEngine => self.stop_engine(orders),
+                    ShardOutput::AnswerRelease(answer) => {
+                        // Who asked may have gone.
+                        self.reply.take().map(|reply| reply.try_send(answer));
+                    }
+                    ShardOutput::Stopped(reason) => {
+                        tracing::error!(shard = self.number, %reason, "the shard has stopped");
+                        self.stop_engine(orders);
+                    }
+                }
+            }
+        }
+    }
+
+    fn start_engine(&mut self, orders: &Sender<Order>) -> Result<(), LogError> {
+        self.engine += 1;
+        let (engine, sender) = (self.engine, self.sender.clone());
+        let log = ReplicatedLog::open(
+            self.inner.logs[usize::from(self.number)],
+            self.number,
+            self.inner.streams[usize::from(self.number)].clone(),
+            self.inner.clock.clone(),
+            ReplicatedOptions::default(),
+        )?;
+        let claim = self.shard.replica().chain().last();
+        // The thread of the shard may have ended.
+        let tell = Box::new(move |told| drop(sender.send(Input::Told(engine, told))));
+        let log = OwnedLog::behind_claim(log, claim, tell)?;
+        self.log = Some(log.clone());
+        drop(orders.send(Order::Start(engine, log)));
+        Ok(())
+    }
+
+    /// Nothing of it counts from here on.
+    fn stop_engine(&mut self, orders: &Sender<Order>) {
+        self.inner.gate.owns(self.number, None);
+        self.engine += 1;
+        if let Some(log) = self.log.take() {
+            log.fence();
+            tracing::warn!(shard = self.number, "the shard is given up");
+        }
+        drop(orders.send(Order::Abandon));
+    }
+
+    fn ask(&self, question: Question) -> Option<Answer> {
+        let stream = &*self.inner.streams[usize::from(self.number)];
+        match question {
+            Question::Restore => {
+                let log = self.inner.logs[usize::from(self.number)];
+                Some(Answer::Restored(Box::new(Replica::empty(log, self.number))))
+            }
+            Question::Entries { from } => self.entries(from),
+            Question::Tail => {
+                let last = stream.ends().ok()?.last;
+                let hash = match stream.message(last) {
+                    _ if last == 0 => EntryHash::NONE,
+                    Ok(Some(bytes)) => Entry::decode(bytes).ok()?.hash(),
+                    Ok(None) | Err(_) => return None,
+                };
+                Some(Answer::Tail { last: Position(last), hash })
+            }
+            Question::Lease { node } => {
+                let key = node_key(&node);
+                let kept = self.inner.bucket.read(&key).ok()?;
+                let record = kept.map(|kept| decode::<NodeRecord>(&key, &kept.value)).transpose();
+                Some(Answer::Lease(record.ok()?.map(|record| record.incarnation)))
+            }
+            Question::Release { node } => {
+                let seen = self.inner.seen.lock().clone();
+                let address = &seen.nodes.get(&node)?.advertise;
+                let me = &self.inner.options.node;
+                self.inner.host.ask_release(address, self.number, me).map(Answer::Release)
+            }
+            Question::Append { at, bytes } => self.append(at, &bytes).map(Answer::Settled),
+        }
+    }
+
+    fn entries(&self, from: Position) -> Option<Answer> {
+        let stream = &*self.inner.streams[usize::from(self.number)];
+        let last = stream.ends().ok()?.last;
+        let until = self.inner.clock.now_ms() + READ_FOR_MS;
+        let (mut entries, mut next) = (Vec::new(), from.0);
+        while next <= last && self.inner.clock.now_ms() < until && !self.inner.is_stopping() {
+            for (sequence, bytes) in
+                stream.messages(next, READ_AT_ONCE.min(last - next + 1)).ok()?
+            {
+                if sequence != next {
+                    break;
+                }
+                entries.push(bytes);
+                next += 1;
+            }
+        }
+        Some(Answer::Entries { entries, last: Position(last) })
+    }
+
+    /// Appends until it is known how that ended, or the node stops.
+    fn append(&self, at: Position, bytes: &Bytes) -> Option<Settled> {
+        let stream = &*self.inner.streams[usize::from(self.number)];
+        while !self.inner.is_stopping() {
+            let until = self.inner.clock.now_ms() + APPEND_FOR_MS;
+            match settle(stream, &*self.inner.clock, at, bytes, until) {
+                Ok(Some(settled)) => return Some(settled),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::error!(shard = self.number, %error, "the log takes nothing");
+                    self.inner.pause(TICK_MS);
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Notes what others are told of the shard.
+    fn report(&self) {
+        let state = match self.shard.state() {
+            ShardState::Absent | ShardState::Restoring => None,
+            ShardState::Following | ShardState::Abandoned => Some(Standing::Following),
+            ShardState::Claiming | ShardState::HandingOff => Some(Standing::Claiming),
+            ShardState::Owning if self.inner.gate.answers(self.number) => Some(Standing::Owned),
+            ShardState::Owning => Some(Standing::Claiming),
+            ShardState::Stopped => Some(Standing::Stopped),
+        };
+        let chain = self.shard.replica().chain();
+        let report = state.map(|state| ShardReport {
+            shard: self.number,
+            state,
+            epoch: chain.epoch(),
+            position: chain.last().0,
+            reason: self.shard.stop_reason().map(ToString::to_string),
+        });
+        if let Some(kept) = self.inner.reports.lock().get_mut(usize::from(self.number)) {
+            *kept = report;
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The thread that keeps a node's key alive, and publishes the tenure that follows from it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::coordination::{NodeRecord, decode, encode, node_key};
+use crate::node::Inner;
+use crate::tenure::{NodeKey, Tenure, TenureInput, TenureOutput};
+
+/// Between two looks at what is due, in milliseconds.
+const TICK_MS: u64 = 100;
+/// How long the key of a node lives that has stopped, in seconds.
+const LEFT_SECONDS: u64 = 1;
+
+/// Runs until the node stops.
+pub(crate) fn run(inner: &Arc<Inner>) {
+    let mut tenure = Tenure::new(inner.terms, inner.options.identity);
+    loop {
+        let mut inputs = VecDeque::from([TenureInput::Tick]);
+        while let Some(input) = inputs.pop_front() {
+            let outputs = tenure.step(inner.clock.now_ms(), &input);
+            publish(inner, &tenure);
+            for output in outputs {
+                match output {
+                    TenureOutput::Write { renewal, revision } => {
+                        inputs.push_back(write(inner, renewal, revision));
+                    }
+                    TenureOutput::Read => inputs.extend(read(inner)),
+                    // Each shard sees it at the gate.
+                    TenureOutput::TermOver => {}
+                    TenureOutput::NameTaken => {
+                        tracing::error!(node = %inner.options.node, "another node has the name");
+                        inner.is_name_taken.store(true, Ordering::Release);
+                    }
+                }
+            }
+        }
+        if !inner.pause(TICK_MS) {
+            return;
+        }
+    }
+}
+
+/// A node that has stopped lets its key expire soon.
+pub(crate) fn leave(inner: &Inner) {
+    let key = node_key(&inner.options.node);
+    let Ok(Some(kept)) = inner.bucket.read(&key) else { return };
+    let Ok(there) = decode::<NodeRecord>(&key, &kept.value) else { return };
+    if there.identity() != inner.options.identity {
+        return;
+    }
+    let record = NodeRecord { is_draining: true, shards: Vec::new(), ..there };
+    let written = encode(&key, &record)
+        .and_then(|value| inner.bucket.write(&key, value, kept.revision, Some(LEFT_SECONDS)));
+    if let Err(error) = written {
+        tracing::warn!(%error, "the node's key goes when its time is over");
+    }
+}
+
+fn publish(inner: &Inner, tenure: &Tenure) {
+    if let Some(term) = tenure.term(inner.clock.now_ms()) {
+        inner.gate.publish(term, tenure.deadline());
+    } else {
+        inner.gate.end();
+    }
+}
+
+fn answered(inner: &Inner) {
+    inner.answered_ms.store(inner.clock.now_ms(), Ordering::Release);
+}
+
+fn write(inner: &Inner, renewal: u64, revision: u64) -> TenureInput {
+    let key = node_key(&inner.options.node);
+    let options = &inner.options;
+    let record = NodeRecord {
+        directory: options.identity.directory,
+        incarnation: options.identity.incarnation,
+        renewal,
+        advertise: options.advertise.clone(),
+        zone: options.zone.clone(),
+        is_draining: false,
+        version: options.version.clone(),
+        wall_ms: inner.host.wall_ms(),
+        shards: inner.reports.lock().iter().flatten().cloned().collect(),
+    };
+    let ttl = inner.terms.lease_ms / 1_000;
+    let written = encode(&key, &record)
+        .and_then(|value| inner.bucket.write(&key, value, revision, Some(ttl)));
+    match written {
+        Ok(written) => {
+            answered(inner);
+            written.map_or(TenureInput::NotWritten { renewal }, |revision| TenureInput::Written {
+                renewal,
+                revision,
+            })
+        }
+        Err(error) => {
+            tracing::debug!(%error, "the node's key was not renewed");
+            TenureInput::NotWritten { renewal }
+        }
+    }
+}
+
+fn read(inner: &Inner) -> Option<TenureInput> {
+    let key = node_key(&inner.options.node);
+    let found = match inner.bucket.read(&key) {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::debug!(%error, "the node's key was not read");
+            return None;
+        }
+    };
+    answered(inner);
+    let Some(kept) = found else { return Some(TenureInput::Found(None)) };
+    let record: NodeRecord = match decode(&key, &kept.value) {
+        Ok(record) => record,
+        Err(error) => {
+            tracing::error!(%error, "the node's key cannot be read");
+            return None;
+        }
+    };
+    let (revision, identity, renewal) = (kept.revision, record.identity(), record.renewal);
+    Some(TenureInput::Found(Some(NodeKey { revision, identity, renewal })))
+}

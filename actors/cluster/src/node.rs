@@ -1,0 +1,314 @@
+//! A node of a cluster: its membership, and the life of each shard on it.
+//!
+//! It owns the threads that carry out what the pure rules say.
+//! It promises that an engine runs only while this node may own the shard, and that whoever asks
+//! the gate before an answer leaves never answers from what another node has replaced.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use postrider_log::Log;
+
+use crate::clock::{BootClock, SteadyClock};
+use crate::cluster_record::{Access, ClusterRecord, JoinError, Opened, open};
+use crate::coordination::{Coordination, NodeRecord, ShardReport, Standing};
+use crate::gate::Gate;
+use crate::life::{Input, Life};
+use crate::log::Stream;
+use crate::member;
+use crate::name::{Identity, NodeName};
+use crate::nats::NatsError;
+use crate::nats::preflight::Monitor;
+use crate::placement::Assignment;
+use crate::shard::ReleaseAnswer;
+use crate::tenure::Terms;
+use crate::watch;
+
+/// How long a node waits for its key at the start, in milliseconds.
+const MEMBER_WITHIN_MS: u64 = 10_000;
+/// Between two looks at whether it is there.
+const LOOK_EVERY_MS: u64 = 20;
+
+/// What runs the engines. Its methods block, and are called from threads of the node.
+pub trait Host: Debug + Send + Sync + 'static {
+    /// Starts the engine of a shard over its log.
+    ///
+    /// # Errors
+    /// Why it did not start.
+    fn start(&self, shard: u16, log: Arc<dyn Log>) -> Result<(), String>;
+
+    /// Lets nothing new in, and returns when all that was admitted is in the log.
+    fn drain(&self, shard: u16);
+
+    /// Stops the engine at once, if there is one.
+    fn abandon(&self, shard: u16);
+
+    /// Asks the node at this address to hand a shard over; `None` when it did not answer.
+    fn ask_release(&self, address: &str, shard: u16, by: &NodeName) -> Option<ReleaseAnswer>;
+
+    /// The wall clock, in milliseconds.
+    fn wall_ms(&self) -> u64;
+}
+
+/// What a node is.
+#[derive(Debug, Clone)]
+pub struct NodeOptions {
+    /// Its name.
+    pub node: NodeName,
+    /// Who the process is.
+    pub identity: Identity,
+    /// The cluster that its directory belongs to, if it has belonged to one.
+    pub belongs_to: Option<String>,
+    /// Where other nodes reach it.
+    pub advertise: String,
+    /// What fails together with it.
+    pub zone: String,
+    /// The version of its program.
+    pub version: String,
+    /// How long its key lives without a renewal, in seconds.
+    pub lease_seconds: u64,
+    /// How many nodes stand by for each shard.
+    pub standbys: usize,
+}
+
+/// What a node has seen of the cluster.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// The nodes whose keys are there.
+    pub nodes: BTreeMap<NodeName, NodeRecord>,
+    /// Which node shall own which shard.
+    pub assignment: Assignment,
+}
+
+impl Seen {
+    /// The node that says of itself that it owns a shard: of several, the one with the highest
+    /// epoch.
+    #[must_use]
+    pub fn owner(&self, shard: u16) -> Option<(&NodeName, &NodeRecord, &ShardReport)> {
+        let is_owned = |it: &&ShardReport| it.shard == shard && it.state == Standing::Owned;
+        let owners = self.nodes.iter().filter_map(|(name, record)| {
+            record.shards.iter().find(is_owned).map(|report| (name, record, report))
+        });
+        owners.max_by_key(|(_, _, report)| report.epoch)
+    }
+}
+
+/// A running node.
+#[derive(Debug)]
+pub struct Node {
+    inner: Arc<Inner>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What the threads of a node share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) options: NodeOptions,
+    pub(crate) terms: Terms,
+    pub(crate) record: ClusterRecord,
+    pub(crate) cluster: NodeName,
+    pub(crate) server_version: String,
+    pub(crate) bucket: Arc<dyn Coordination>,
+    pub(crate) streams: Vec<Arc<dyn Stream>>,
+    pub(crate) logs: Vec<postrider_log::LogId>,
+    pub(crate) clock: Arc<dyn SteadyClock>,
+    pub(crate) gate: Gate,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) seen: Mutex<Arc<Seen>>,
+    /// By shard, what this node says of it.
+    pub(crate) reports: Mutex<Vec<Option<ShardReport>>>,
+    pub(crate) lives: OnceLock<Vec<Sender<Input>>>,
+    pub(crate) is_stopping: AtomicBool,
+    pub(crate) is_name_taken: AtomicBool,
+    /// When the bucket answered last, by the steady clock.
+    pub(crate) answered_ms: AtomicU64,
+}
+
+impl Inner {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn tell(&self, shard: usize, input: Input) {
+        if let Some(life) = self.lives.get().and_then(|lives| lives.get(shard)) {
+            // One that has ended needs to know nothing.
+            drop(life.send(input));
+        }
+    }
+
+    /// Waits, unless the node is stopped first. Returns whether it goes on.
+    pub(crate) fn pause(&self, for_ms: u64) -> bool {
+        let until = self.clock.now_ms() + for_ms;
+        while !self.is_stopping() && self.clock.now_ms() < until {
+            self.clock.wait_ms(LOOK_EVERY_MS);
+        }
+        !self.is_stopping()
+    }
+}
+
+impl Node {
+    /// Checks NATS, becomes a member and begins with the shards. Blocks.
+    ///
+    /// # Errors
+    /// See [`JoinError`].
+    pub fn start(
+        access: &Access,
+        options: NodeOptions,
+        host: Arc<dyn Host>,
+        monitor: &dyn Monitor,
+    ) -> Result<Self, JoinError> {
+        let opened = open(access, monitor)?;
+        if options.belongs_to.as_ref().is_some_and(|id| *id != opened.record.id) {
+            let why = "the data directory belongs to another cluster than cluster.nats has";
+            return Err(JoinError::Mismatch(why.to_owned()));
+        }
+        let inner = Arc::new(inner(access, options, host, opened));
+        let node = Self { inner, threads: Mutex::default() };
+        if let Err(error) = node.begin() {
+            node.stop();
+            return Err(error);
+        }
+        Ok(node)
+    }
+
+    fn begin(&self) -> Result<(), JoinError> {
+        let inner = &self.inner;
+        self.spawn("cluster-member", member::run)?;
+        let until = inner.clock.now_ms() + MEMBER_WITHIN_MS;
+        while inner.gate.term().is_none() {
+            if inner.is_name_taken.load(Ordering::Acquire) {
+                return Err(JoinError::NameTaken(inner.options.node.clone()));
+            }
+            if inner.clock.now_ms() > until {
+                let why = "the node's key was not written in time".to_owned();
+                return Err(NatsError::Unreachable(why).into());
+            }
+            inner.clock.wait_ms(LOOK_EVERY_MS);
+        }
+        let mut senders = Vec::new();
+        for shard in 0..inner.record.shards {
+            let (sender, inbox) = mpsc::channel();
+            let life = Life::new(inner.clone(), shard, inbox, sender.clone());
+            senders.push(sender);
+            self.spawn(&format!("shard-{shard}"), move |_| life.run())?;
+        }
+        // It is set once, here.
+        drop(inner.lives.set(senders));
+        self.spawn("cluster-watch", watch::run)
+    }
+
+    fn spawn(
+        &self,
+        name: &str,
+        run: impl FnOnce(&Arc<Inner>) + Send + 'static,
+    ) -> Result<(), JoinError> {
+        let inner = self.inner.clone();
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let spawned = thread.spawn(move || run(&inner));
+        let failed = |error: std::io::Error| NatsError::Runtime(error.to_string());
+        self.threads.lock().push(spawned.map_err(failed)?);
+        Ok(())
+    }
+
+    /// Hands nothing over: finishes what is there, and gives the node's key up, so that others
+    /// claim its shards. Blocks.
+    pub fn stop(&self) {
+        self.inner.is_stopping.store(true, Ordering::Release);
+        for shard in 0..self.inner.streams.len() {
+            self.inner.tell(shard, Input::Quit);
+        }
+        for thread in self.threads.lock().drain(..) {
+            // A thread that panicked has ended.
+            drop(thread.join());
+        }
+        member::leave(&self.inner);
+    }
+
+    /// What each request asks.
+    #[must_use]
+    pub fn gate(&self) -> &Gate {
+        &self.inner.gate
+    }
+
+    /// The node's name.
+    #[must_use]
+    pub fn name(&self) -> &NodeName {
+        &self.inner.options.node
+    }
+
+    /// The cluster's name and what is fixed of it.
+    #[must_use]
+    pub fn cluster(&self) -> (&NodeName, &ClusterRecord) {
+        (&self.inner.cluster, &self.inner.record)
+    }
+
+    /// The version of the NATS server that it is connected to.
+    #[must_use]
+    pub fn server_version(&self) -> &str {
+        &self.inner.server_version
+    }
+
+    /// What the node has seen of the cluster, half a second ago at most while NATS answers.
+    #[must_use]
+    pub fn seen(&self) -> Arc<Seen> {
+        self.inner.seen.lock().clone()
+    }
+
+    /// What this node has of each shard now.
+    #[must_use]
+    pub fn reports(&self) -> Vec<ShardReport> {
+        self.inner.reports.lock().iter().flatten().cloned().collect()
+    }
+
+    /// For how long the bucket has not answered, in milliseconds.
+    #[must_use]
+    pub fn silent_ms(&self) -> u64 {
+        self.inner.clock.now_ms().saturating_sub(self.inner.answered_ms.load(Ordering::Acquire))
+    }
+
+    /// Another node asks for a shard. Blocks for a moment.
+    #[must_use]
+    pub fn release(&self, shard: u16, by: NodeName) -> Option<ReleaseAnswer> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.inner.tell(shard.into(), Input::Release { by, reply });
+        answer.recv_timeout(std::time::Duration::from_secs(1)).ok()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // As a crash: nothing is finished and nothing is given up.
+        self.inner.is_stopping.store(true, Ordering::Release);
+    }
+}
+
+fn inner(access: &Access, options: NodeOptions, host: Arc<dyn Host>, opened: Opened) -> Inner {
+    let Opened { bucket, record, streams, version } = opened;
+    let clock: Arc<dyn SteadyClock> = Arc::new(BootClock);
+    let terms = Terms { lease_ms: options.lease_seconds * 1_000, ..Terms::DEFAULT };
+    let shards = record.shards;
+    Inner {
+        options,
+        terms,
+        cluster: access.cluster.clone(),
+        server_version: version,
+        bucket,
+        logs: streams.iter().map(|stream| stream.id()).collect(),
+        streams: streams.into_iter().map(|stream| stream as Arc<dyn Stream>).collect(),
+        gate: Gate::new(clock.clone(), shards),
+        answered_ms: AtomicU64::new(clock.now_ms()),
+        clock,
+        host,
+        seen: Mutex::default(),
+        reports: Mutex::new(vec![None; shards.into()]),
+        lives: OnceLock::new(),
+        is_stopping: AtomicBool::new(false),
+        is_name_taken: AtomicBool::new(false),
+        record,
+    }
+}
