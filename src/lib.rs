@@ -7,6 +7,7 @@
 mod banner;
 mod boot;
 mod bound;
+mod cluster;
 mod connections;
 pub mod csv_cell;
 mod engine_options;
@@ -31,6 +32,7 @@ pub use boot::{
     BootError, CopyTarget, DemoError, Repair, StoppedData, check_stored, rebase_stored_clock,
     repair_stored, stored_clock, verify_stored_audit,
 };
+pub use cluster::{ClusterError, ClusterMade, ClusterNode, NodeStopError, init_cluster};
 pub use http::{
     AdminToken, App, AppOptions, DashboardOptions, Drain, Peer, app, apps, openapi_document,
 };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use postrider::settings::SettingsError;
-use postrider::{BootError, StopError};
+use postrider::{BootError, ClusterError, NodeStopError, StopError};
 use postrider_actors::copies::CopyError;
 
 use super::contacts::error::ImportError;
@@ -21,6 +21,10 @@ pub(crate) enum CliError {
     Stop(#[from] StopError),
     #[error("{what}: {source}")]
     Io { what: &'static str, source: std::io::Error },
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    #[error(transparent)]
+    NodeStop(#[from] NodeStopError),
     #[error(transparent)]
     Secret(#[from] SecretError),
     #[error(

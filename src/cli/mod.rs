@@ -5,6 +5,7 @@ mod audit;
 mod check;
 mod client;
 mod clock;
+mod cluster;
 mod contacts;
 mod copies;
 mod credits;
@@ -66,6 +67,8 @@ pub(crate) enum Command {
     Tokens(Group<tokens::TokensCommand>),
     /// Print links that sign people in and invites, list and disable people
     Users(Group<users::UsersCommand>),
+    /// Make a cluster, and see how it is
+    Cluster(cluster::ClusterArgs),
     /// Show the engine's clock
     Clock(Group<clock::ClockCommand>),
     /// See and set a workspace's limits
@@ -111,6 +114,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Keys(group)) => keys::run(group).await,
         Some(Command::Tokens(group)) => tokens::run(group).await,
         Some(Command::Users(group)) => users::run(group).await,
+        Some(Command::Cluster(args)) => cluster::run(args).await,
         Some(Command::Clock(group)) => clock::run(group).await,
         Some(Command::Limits(group)) => limits::run(group).await,
         Some(Command::Destinations(group)) => destinations::run(group).await,
@@ -222,6 +226,8 @@ mod tests {
     #[test]
     fn commands_take_their_arguments() {
         for good in [
+            "postrider cluster init --config c --json",
+            "postrider cluster status --server http://h:1 --json",
             "postrider demo",
             "postrider demo --recipients 900000",
             "postrider health",

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use postrider::settings::{Flags, Settings};
-use postrider::{Server, logging};
+use postrider::{Banner, ClusterNode, RunningServer, Server, logging};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::error::CliError;
@@ -38,7 +38,7 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     let mut signals = Signals::new()?;
     // A start may build records anew, which takes long. One that is ended is as a crash.
     let server = tokio::select! {
-        started = Server::start(settings) => started?,
+        started = Running::start(settings) => started?,
         () = signals.next() => {
             tracing::info!("stopped before the start was over");
             return Ok(());
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     loop {
         tokio::select! {
             () = signals.next() => break,
-            () = server.engine().ended() => return Err(CliError::EngineEnded),
+            () = server.ended() => return Err(CliError::EngineEnded),
             _ = hangup.recv() => server.reload_certificates(),
         }
     }
@@ -67,6 +67,53 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     server.shutdown().await?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// A single node, or a node of a cluster.
+enum Running {
+    Single(Box<RunningServer>),
+    Cluster(Box<ClusterNode>),
+}
+
+impl Running {
+    async fn start(settings: Settings) -> Result<Self, CliError> {
+        if settings.cluster.is_on() {
+            return Ok(Self::Cluster(Box::new(Box::pin(ClusterNode::start(settings)).await?)));
+        }
+        Ok(Self::Single(Box::new(Box::pin(Server::start(settings)).await?)))
+    }
+
+    fn banner(&self) -> &Banner {
+        match self {
+            Self::Single(server) => server.banner(),
+            Self::Cluster(node) => node.banner(),
+        }
+    }
+
+    async fn ended(&self) {
+        match self {
+            Self::Single(server) => server.engine().ended().await,
+            Self::Cluster(node) => node.ended().await,
+        }
+    }
+
+    fn reload_certificates(&self) {
+        match self {
+            Self::Single(server) => server.reload_certificates(),
+            Self::Cluster(node) => {
+                if let Err(error) = node.reload_certificates() {
+                    tracing::error!(%error, "the certificate stays as it is");
+                }
+            }
+        }
+    }
+
+    async fn shutdown(self) -> Result<(), CliError> {
+        match self {
+            Self::Single(server) => Ok(server.shutdown().await?),
+            Self::Cluster(node) => Ok(node.shutdown().await?),
+        }
+    }
 }
 
 fn listen(kind: SignalKind) -> Result<Signal, CliError> {

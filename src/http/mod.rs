@@ -49,10 +49,11 @@ use edge::Edge;
 pub use edge::{AdminToken, AppOptions};
 pub(crate) use pipeline::ResponseFuture as Answering;
 pub(crate) use pipeline::client::{ConnectionTimer, InReserve, Overloaded, counted, is_within};
+pub(crate) use pipeline::error::help::Help;
 use pipeline::{
-    Administrator, ApiError, Code, Compressed, FixedRoutes, Guard, Key, Open, ResponseFuture,
-    Routes, Stage, Takes,
+    Administrator, Compressed, FixedRoutes, Guard, Key, Open, ResponseFuture, Routes, Stage, Takes,
 };
+pub(crate) use pipeline::{ApiError, Code, Page, Query, Reply, request_id};
 pub use pipeline::{Drain, Peer};
 pub(crate) use starting::Starting;
 

@@ -2,6 +2,7 @@
 //!
 //! A later layer wins. An unknown key or a value that is not allowed stops the start.
 
+mod cluster;
 mod declare;
 mod error;
 mod layers;
@@ -19,6 +20,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub use postrider_actors::Secret;
 use postrider_actors::domain::Limits;
 
+pub use cluster::Cluster;
 pub use error::{Origin, SettingsError};
 use layers::Layers;
 pub use layers::{InForce, VARIABLE_PREFIX};
@@ -93,6 +95,8 @@ pub struct Settings {
     pub log: Log,
     /// `[traces]`
     pub traces: TracesSettings,
+    /// `[cluster]`
+    pub cluster: Cluster,
     /// What all of them are, for an operator.
     in_force: InForce,
 }
@@ -193,6 +197,7 @@ impl Settings {
             shutdown: Shutdown::build(layers)?,
             log: Log::build(layers)?,
             traces: TracesSettings::build(layers)?,
+            cluster: Cluster::build(layers)?,
             in_force: layers.in_force(),
         };
         if !settings.email.host.is_empty() && settings.email.from.is_none() {
@@ -203,6 +208,7 @@ impl Settings {
             });
         }
         settings.check_tls(layers)?;
+        settings.check_cluster(layers)?;
         settings.check_bodies(&layers.origin("server", "bodies_bytes_max"))?;
         // The engine uses the key with the highest version, so previous keys must have lower ones.
         let current = settings.secrets.master_key_version;

@@ -9,6 +9,7 @@ use postrider_actors::domain::Email;
 use postrider_actors::{GuardMode, MailTls, Secret};
 use tracing::level_filters::LevelFilter;
 
+use super::cluster::Cluster;
 use super::declare::{SectionSpec, section};
 use super::error::{Refusal, SettingsError};
 use super::layers::Layers;
@@ -354,7 +355,7 @@ section! {
 }
 
 /// Every section, in the order of the defaults file.
-pub(super) static SECTIONS: [SectionSpec; 24] = [
+pub(super) static SECTIONS: [SectionSpec; 25] = [
     Server::SPEC,
     Dashboard::SPEC,
     Admin::SPEC,
@@ -379,4 +380,5 @@ pub(super) static SECTIONS: [SectionSpec; 24] = [
     Shutdown::SPEC,
     Log::SPEC,
     TracesSettings::SPEC,
+    Cluster::SPEC,
 ];

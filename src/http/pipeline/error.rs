@@ -72,7 +72,8 @@ pub(crate) struct ErrorBody<'a> {
     retry_after: Option<u64>,
     /// What is behind a code that has several causes. A 503 always has one: `storage_failed`,
     /// `overloaded`, `draining`, `held`, `rebuilding`, `outcome_unknown`, `disk_full`,
-    /// `workspace_stopped` or `provider_failed`.
+    /// `workspace_stopped` or `provider_failed`; in a cluster `no_owner`, `log_unreachable` or
+    /// `log_lost` besides.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     /// What stands in the way, for an operator, one by one: of `/readyz` only.
@@ -151,7 +152,7 @@ impl ApiError {
     }
 
     /// Sets when to retry. The code must be retryable.
-    fn after(mut self, wait: Duration) -> Self {
+    pub(crate) fn after(mut self, wait: Duration) -> Self {
         debug_assert!(self.code.is_retryable());
         self.retry_after = Some(whole_seconds(wait));
         self

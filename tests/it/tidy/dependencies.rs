@@ -109,8 +109,8 @@ const CRATES: [Row; 13] = [
     },
     Row {
         name: SERVER,
-        reason: "The HTTP edge and command line, over the face alone.",
-        may: &[FACE],
+        reason: "The HTTP edge and command line, over the face and the cluster alone.",
+        may: &[FACE, CLUSTER],
         must_not: &["fjall", "sled", "ractor"],
     },
 ];

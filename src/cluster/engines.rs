@@ -1,0 +1,182 @@
+//! The engines of a node: one with its router for each shard that it owns.
+//!
+//! It owns the local views in `DATA/replicas/`, which the log can always make anew.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use postrider_actors::store::{
+    DirectorySpace, FjallOptions, FjallView, LogStore, StoreError, Writes,
+};
+use postrider_actors::{Clock, CustomStore, Durability, Engine, EngineOptions};
+use postrider_cluster::shard::ReleaseAnswer;
+use postrider_cluster::{Host, Log, NodeName};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+use super::peers::Peers;
+use crate::boot::DataDir;
+use crate::engine_options::engine_options;
+use crate::http::{App, AppOptions, app};
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+
+/// Where the views are.
+const REPLICAS: &str = "replicas";
+/// How often a view is tried that an engine which was given up may still have open, and how long
+/// it is waited between.
+const OPEN_TRIES: usize = 100;
+const OPEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// What the views of a node have for all of them: cache and memtables.
+const CACHE_BYTES: u64 = 256 << 20;
+const MEMTABLE_BYTES: u64 = 128 << 20;
+/// What each has at least.
+const CACHE_BYTES_MIN: u64 = 2 << 20;
+const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
+const LOG_BYTES: u64 = 64 << 20;
+
+/// The engines, and what each is started with.
+pub(super) struct Engines {
+    pub(super) settings: Settings,
+    pub(super) directory: Arc<DataDir>,
+    pub(super) metrics: Metrics,
+    pub(super) app: AppOptions,
+    pub(super) writes: Writes,
+    pub(super) peers: Peers,
+    pub(super) runtime: Handle,
+    pub(super) clock: Clock,
+    pub(super) running: Mutex<BTreeMap<u16, Running>>,
+    /// Told when an engine has ended by itself.
+    pub(super) ended: Arc<Notify>,
+}
+
+/// An engine that answers.
+pub(super) struct Running {
+    engine: Engine,
+    app: App,
+    watch: tokio::task::JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Engines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Engines")
+    }
+}
+
+impl Engines {
+    fn running<T>(&self, look: impl FnOnce(&mut BTreeMap<u16, Running>) -> T) -> T {
+        // Nobody panics while holding it.
+        look(&mut self.running.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The interface of a shard's engine, if it runs here.
+    pub(super) fn app(&self, shard: u16) -> Option<App> {
+        self.running(|running| running.get(&shard).map(|it| it.app.clone()))
+    }
+
+    /// The interface of any engine that runs here.
+    pub(super) fn any(&self) -> Option<u16> {
+        self.running(|running| running.keys().next().copied())
+    }
+
+    /// Takes the engine away, so that its end is none of its own.
+    fn take(&self, shard: u16) -> Option<Engine> {
+        let running = self.running(|running| running.remove(&shard))?;
+        running.watch.abort();
+        Some(running.engine)
+    }
+
+    fn view(&self, shard: u16) -> Result<FjallView, String> {
+        let path = self.directory.file(REPLICAS).join(shard.to_string());
+        std::fs::create_dir_all(self.directory.file(REPLICAS)).map_err(|it| it.to_string())?;
+        let shards = u64::from(self.settings.cluster.shards.max(1));
+        let options = FjallOptions {
+            cache_bytes: (CACHE_BYTES / shards).max(CACHE_BYTES_MIN),
+            memtable_bytes: (MEMTABLE_BYTES / shards).max(MEMTABLE_BYTES_MIN),
+            log_bytes: LOG_BYTES,
+        };
+        for _ in 0..OPEN_TRIES {
+            match FjallView::open(&path, options) {
+                Err(StoreError::Locked) => std::thread::sleep(OPEN_AGAIN_AFTER),
+                Err(StoreError::Damaged(what)) => self.forget(shard, &what)?,
+                view => return view.map_err(|error| error.to_string()),
+            }
+        }
+        Err("the view is still in use".to_owned())
+    }
+
+    /// Removes a view that is of no use: the log has everything.
+    fn forget(&self, shard: u16, why: &str) -> Result<(), String> {
+        tracing::warn!(shard, why, "the view is built anew from the log");
+        let path = self.directory.file(REPLICAS).join(shard.to_string());
+        std::fs::remove_dir_all(path).map_err(|error| error.to_string())
+    }
+
+    /// The store over a log: the view applies what it lacks.
+    fn store(&self, shard: u16, log: &Arc<dyn Log>) -> Result<LogStore, String> {
+        let open = || {
+            let view = Arc::new(self.view(shard)?);
+            Ok::<_, String>(LogStore::open(log.clone(), view, self.writes.clone()))
+        };
+        let store = match open()? {
+            Err(StoreError::Damaged(what)) => {
+                self.forget(shard, &what)?;
+                open()?
+            }
+            store => store,
+        };
+        store.and_then(LogStore::syncing).map_err(|error| error.to_string())
+    }
+
+    fn options(&self, store: LogStore) -> Result<EngineOptions, String> {
+        let options = engine_options(&self.settings, &self.directory, &self.metrics);
+        Ok(EngineOptions {
+            durability: Durability::Custom(CustomStore(Arc::new(store))),
+            free_space: Some(Arc::new(DirectorySpace(self.directory.path().to_owned()))),
+            keys_tell_home: true,
+            // Several engines would write the same figures.
+            recorder: None,
+            ..options.map_err(|error| error.to_string())?
+        })
+    }
+}
+
+impl Host for Engines {
+    fn start(&self, shard: u16, log: Arc<dyn Log>) -> Result<(), String> {
+        let options = self.options(self.store(shard, &log)?)?;
+        let starting = Box::pin(Engine::start(options));
+        let engine = self.runtime.block_on(starting).map_err(|error| error.to_string())?;
+        let (watched, ended) = (engine.clone(), self.ended.clone());
+        let watch = self.runtime.spawn(async move {
+            watched.ended().await;
+            tracing::error!(shard, "the shard's engine ended by itself");
+            ended.notify_one();
+        });
+        let app = app(engine.clone(), self.app.clone());
+        self.running(|running| running.insert(shard, Running { engine, app, watch }));
+        Ok(())
+    }
+
+    fn drain(&self, shard: u16) {
+        let Some(engine) = self.take(shard) else { return };
+        let grace = self.settings.shutdown.grace_seconds / 2;
+        if let Err(error) = self.runtime.block_on(engine.shutdown(grace)) {
+            tracing::warn!(shard, %error, "the shard was left before everything was finished");
+        }
+    }
+
+    fn abandon(&self, shard: u16) {
+        if let Some(engine) = self.take(shard) {
+            engine.abandon();
+        }
+    }
+
+    fn ask_release(&self, address: &str, shard: u16, by: &NodeName) -> Option<ReleaseAnswer> {
+        self.peers.ask_release(address, shard, by)
+    }
+
+    fn wall_ms(&self) -> u64 {
+        self.clock.wall().as_millis()
+    }
+}

@@ -1,0 +1,40 @@
+//! Lists the reasons why a cluster is not made or not joined.
+
+use std::path::PathBuf;
+
+use postrider_cluster::{JoinError, NameError};
+
+/// Why a cluster cannot be made or joined. The message begins with a code in capitals.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// NATS, or what it holds, is not what it must be.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// The data directory has the data of a single node.
+    #[error(
+        "NOT_EMPTY: {path} has the data of a single node, and a cluster keeps its data in NATS: \
+         name another `server.data_dir`, or leave `cluster.nats` empty",
+        path = .0.display()
+    )]
+    NotEmpty(PathBuf),
+    /// A cluster is asked for without servers.
+    #[error("NATS_UNREACHABLE: no servers are named: set `cluster.nats`")]
+    NoServers,
+    /// A name of the settings is none.
+    #[error("BAD_NAME: {0}")]
+    Name(#[from] NameError),
+    /// The check did not come to its end.
+    #[error("IO: {0}")]
+    Interrupted(#[from] tokio::task::JoinError),
+}
+
+impl ClusterError {
+    /// The code that the message begins with.
+    #[must_use]
+    pub fn code(&self) -> String {
+        let text = self.to_string();
+        let code = text.split_once(':').map_or("IO", |(code, _)| code);
+        let is_code = code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+        if is_code { code.to_owned() } else { "IO".to_owned() }
+    }
+}

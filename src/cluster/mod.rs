@@ -1,0 +1,22 @@
+//! A node of a cluster: engines for the shards it owns, and a front that finds the owner of each.
+//!
+//! The rules are in `postrider-cluster`. Here they meet HTTP: `front` answers clients, `door`
+//! answers the other nodes, `engines` has an engine with its router for each shard that is owned.
+
+mod admin;
+mod door;
+mod engines;
+mod error;
+mod front;
+mod gather;
+mod identity;
+mod made;
+mod peers;
+mod server;
+mod settled;
+
+pub(crate) use door::Door;
+pub use error::ClusterError;
+pub(crate) use front::Front;
+pub use made::{ClusterMade, init_cluster};
+pub use server::{ClusterNode, NodeStopError};

@@ -1,0 +1,48 @@
+//! OwnAnswers that the front and the door make themselves.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Response, StatusCode};
+use postrider_actors::Clock;
+use serde_json::Value;
+
+use crate::http::{ApiError, Code, Help, Reply, request_id};
+
+/// How long a client should wait when nobody owns its shard.
+const NO_OWNER_AFTER: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Makes answers that look as an engine's do.
+pub(super) struct OwnAnswers {
+    pub(super) clock: Clock,
+    pub(super) help: Help,
+}
+
+impl OwnAnswers {
+    /// A refusal.
+    pub(super) fn refuse(&self, headers: &HeaderMap, error: ApiError) -> Response<Body> {
+        let id = request_id::RequestId::of(headers, &self.clock);
+        let mut reply = error.into_reply(id.as_str(), &self.help);
+        reply.header(request_id::HEADER, id.into_header());
+        reply.into_response()
+    }
+
+    /// An answer.
+    pub(super) fn tell(&self, headers: &HeaderMap, value: &Value) -> Response<Body> {
+        let id = request_id::RequestId::of(headers, &self.clock);
+        let mut reply = Reply::json(StatusCode::OK, value);
+        reply.header(request_id::HEADER, id.into_header());
+        reply.into_response()
+    }
+}
+
+/// Nobody owns the shard: nothing was done.
+pub(super) fn no_owner(shard: u16) -> ApiError {
+    let message = format!("no node owns shard {shard} now; nothing was done");
+    let error = ApiError::new(Code::ServiceUnavailable, message).because("no_owner");
+    error.after(NO_OWNER_AFTER).closing_with_body()
+}
+
+/// The owner went away while it answered.
+pub(super) fn outcome_unknown() -> ApiError {
+    let message = "the node that answered does not own the shard any more; the outcome is unknown";
+    ApiError::new(Code::ServiceUnavailable, message).because("outcome_unknown").closing_with_body()
+}
