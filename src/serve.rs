@@ -18,7 +18,6 @@ use postrider_actors::clock::Stopwatch;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::cluster::{Door, Front};
 use crate::connections::{Connections, Member};
 use crate::head_check::HeadCheck;
 use crate::http::{Answering, App, ConnectionTimer, InReserve, Overloaded, Peer, Starting};
@@ -79,18 +78,6 @@ pub(crate) trait Answers: Clone + Send + Sync + 'static {
 }
 
 impl Answers for App {
-    fn answer(&self, request: Request<Body>) -> Answering {
-        Self::answer(self, request)
-    }
-}
-
-impl Answers for Front {
-    fn answer(&self, request: Request<Body>) -> Answering {
-        Self::answer(self, request)
-    }
-}
-
-impl Answers for Door {
     fn answer(&self, request: Request<Body>) -> Answering {
         Self::answer(self, request)
     }

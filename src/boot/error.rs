@@ -10,7 +10,6 @@ use postrider_actors::{
     AdminError, CreateWorkspaceError, PeopleError, StartError, TemplateError, Unavailable,
 };
 
-use crate::cluster::ClusterError;
 use crate::tls::TlsError;
 
 /// Why the server did not start. The message names the file or address and what to do about it.
@@ -128,9 +127,6 @@ pub enum BootError {
     /// The files of TLS cannot be used.
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),
-    /// The cluster cannot be joined.
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
     /// The metrics cannot be set up.
     #[error("cannot set up metrics: {0}")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),

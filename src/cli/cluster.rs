@@ -112,7 +112,9 @@ mod tests {
     fn what_is_not_known_is_a_dash() {
         let answer = json!({
             "cluster": "prod", "ready": false,
-            "nodes": [{"node": "a", "state": "ready", "owned": 1, "following": 0, "advertise": "h:1"}],
+            "nodes": [{
+                "node": "a", "state": "ready", "owned": 1, "following": 0, "advertise": "h:1",
+            }],
             "shards": [{"shard": 0, "state": "unowned", "owner": null, "epoch": 3, "position": 9}],
             "problems": ["shard 0 is unowned"],
         });

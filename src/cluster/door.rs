@@ -1,4 +1,4 @@
-//! OwnAnswers the other nodes: requests that they send on, and the wish to have a shard.
+//! Answers the other nodes: requests that they send on, and the wish to have a shard.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use super::engines::Engines;
 use super::peers::{CLIENT, Peers, SHARD, TOKEN};
 use super::settled::{OwnAnswers, outcome_unknown};
 use crate::http::{Answering, App, Peer};
+use crate::serve::Answers;
 
 /// What both of a node's listeners need.
 pub(super) struct Shards {
@@ -28,8 +29,8 @@ impl Shards {
         app.flatten()
     }
 
-    /// OwnAnswers a request by the engine of a shard. What it says counts only if the node may still
-    /// answer when it has said it.
+    /// Answers a request by the engine of a shard. What that says counts only if the node may
+    /// still answer when it has said it.
     pub(super) async fn answer(&self, app: &App, shard: u16, request: Request) -> Response<Body> {
         let id: HeaderMap = request_id_of(request.headers());
         let response = app.answer(request).await;
@@ -49,11 +50,10 @@ fn request_id_of(headers: &HeaderMap) -> HeaderMap {
 
 /// The listener for other nodes.
 #[derive(Clone)]
-pub(crate) struct Door(pub(super) Arc<Shards>);
+pub(super) struct Door(pub(super) Arc<Shards>);
 
-impl Door {
-    /// OwnAnswers a request of another node.
-    pub(crate) fn answer(&self, request: Request) -> Answering {
+impl Answers for Door {
+    fn answer(&self, request: Request) -> Answering {
         let shards = self.0.clone();
         Box::pin(async move { answer(shards, request).await })
     }

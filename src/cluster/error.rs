@@ -4,9 +4,14 @@ use std::path::PathBuf;
 
 use postrider_cluster::{JoinError, NameError};
 
+use crate::boot::BootError;
+
 /// Why a cluster cannot be made or joined. The message begins with a code in capitals.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
+    /// The server cannot start, in a cluster or not.
+    #[error(transparent)]
+    Boot(#[from] BootError),
     /// NATS, or what it holds, is not what it must be.
     #[error(transparent)]
     Join(#[from] JoinError),

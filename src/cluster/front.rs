@@ -19,6 +19,7 @@ use super::peers::{CLIENT, SHARD, TOKEN};
 use super::settled::{no_owner, outcome_unknown};
 use crate::http::{AdminToken, Answering, ApiError, Code, Peer};
 use crate::metrics::Metrics;
+use crate::serve::Answers;
 
 /// How long it is waited before an owner is looked for again.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
@@ -27,7 +28,7 @@ const KEPT_BODY_BYTES_MAX: usize = 1 << 20;
 
 /// The listener for clients.
 #[derive(Clone)]
-pub(crate) struct Front(pub(super) Arc<Inner>);
+pub(super) struct Front(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
     pub(super) shards: Arc<Shards>,
@@ -63,9 +64,8 @@ enum Sent {
     Unknown,
 }
 
-impl Front {
-    /// Answers a request of a client.
-    pub(crate) fn answer(&self, mut request: Request) -> Answering {
+impl Answers for Front {
+    fn answer(&self, mut request: Request) -> Answering {
         let inner = self.0.clone();
         for name in [TOKEN, SHARD, CLIENT] {
             request.headers_mut().remove(name);

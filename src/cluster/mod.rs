@@ -15,8 +15,6 @@ mod peers;
 mod server;
 mod settled;
 
-pub(crate) use door::Door;
 pub use error::ClusterError;
-pub(crate) use front::Front;
 pub use made::{ClusterMade, init_cluster};
 pub use server::{ClusterNode, NodeStopError};

@@ -52,8 +52,8 @@ impl ClusterNode {
     /// Starts a node. When this returns, it is a member, and begins to own shards.
     ///
     /// # Errors
-    /// [`BootError`] says why it cannot start.
-    pub async fn start(settings: Settings) -> Result<Self, BootError> {
+    /// [`ClusterError`] says why it cannot start.
+    pub async fn start(settings: Settings) -> Result<Self, ClusterError> {
         let (to_clients, _) = serve_options(&settings, boot::raise_limit())?;
         let keys = made::master_keys(&settings).ok_or(ClusterError::NoServers)?;
         let access = made::access(&settings, &keys)?;
@@ -70,7 +70,7 @@ impl ClusterNode {
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let options = node_options(&settings, door.address, identity, belongs_to)?;
         let peers = Peers::new(made::token(&keys));
-        let metrics = Metrics::new()?;
+        let metrics = Metrics::new().map_err(BootError::from)?;
         let mut app = AppOptions::new(&settings, admin_token.clone(), metrics.clone());
         app.warnings.clone_from(&warnings);
         let (drain, ended) = (app.drain.clone(), Arc::new(Notify::new()));

@@ -1,4 +1,4 @@
-//! OwnAnswers that the front and the door make themselves.
+//! Answers that the front and the door make themselves.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode};

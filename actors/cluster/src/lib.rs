@@ -20,6 +20,7 @@ pub(crate) mod planted;
 pub mod replica;
 pub mod settle;
 pub mod shard;
+mod shared;
 #[cfg(test)]
 mod sim;
 pub mod tenure;
@@ -28,5 +29,6 @@ mod watch;
 pub use cluster_record::{Access, ClusterRecord, JoinError, init};
 pub use gate::Gate;
 pub use name::{Identity, NameError, NodeName};
-pub use node::{Host, Node, NodeOptions, Seen};
+pub use node::Node;
 pub use postrider_log::Log;
+pub use shared::{Host, NodeOptions, Seen};

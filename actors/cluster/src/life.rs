@@ -11,13 +11,12 @@ use postrider_log::{Entry, EntryHash, LogError, Position};
 
 use crate::coordination::{NodeRecord, ShardReport, Standing, decode, node_key};
 use crate::log::{OwnedLog, ReplicatedLog, ReplicatedOptions, Told, settle};
-use crate::name::NodeName;
-use crate::node::{Inner, Seen};
 use crate::replica::Replica;
 use crate::settle::Settled;
 use crate::shard::{
     Answer, Moment, Question, ReleaseAnswer, Role, Shard, ShardInput, ShardOutput, ShardState,
 };
+use crate::shared::{Inner, Input, Seen};
 
 /// Between two looks at the tenure, in milliseconds.
 const TICK_MS: u64 = 100;
@@ -28,24 +27,6 @@ const READ_FOR_MS: u64 = 1_000;
 const READ_AT_ONCE: u64 = 128;
 /// How long an append is tried before it is looked whether the node stops, in milliseconds.
 const APPEND_FOR_MS: u64 = 30_000;
-
-/// What the thread hears.
-pub(crate) enum Input {
-    /// The bucket holds this.
-    Seen(Arc<Seen>),
-    /// The engine with this number tells of its log.
-    Told(u64, Told),
-    /// The engine with this number has started, or did not.
-    Started(u64, Result<(), String>),
-    /// The engine has finished all that was admitted.
-    Drained,
-    /// The engine has stopped.
-    Stopped,
-    /// Another node asks for the shard.
-    Release { by: NodeName, reply: SyncSender<ReleaseAnswer> },
-    /// Finish what is there, and end.
-    Quit,
-}
 
 /// What the thread beside it does with the engine, in this order.
 enum Order {

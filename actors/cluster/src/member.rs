@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::coordination::{NodeRecord, decode, encode, node_key};
-use crate::node::Inner;
+use crate::shared::Inner;
 use crate::tenure::{NodeKey, Tenure, TenureInput, TenureOutput};
 
 /// Between two looks at what is due, in milliseconds.

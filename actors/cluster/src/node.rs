@@ -4,151 +4,36 @@
 //! It promises that an engine runs only while this node may own the shard, and that whoever asks
 //! the gate before an answer leaves never answers from what another node has replaced.
 
-use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
-use postrider_log::Log;
 
 use crate::clock::{BootClock, SteadyClock};
 use crate::cluster_record::{Access, ClusterRecord, JoinError, Opened, open};
-use crate::coordination::{Coordination, NodeRecord, ShardReport, Standing};
+use crate::coordination::ShardReport;
 use crate::gate::Gate;
-use crate::life::{Input, Life};
+use crate::life::Life;
 use crate::log::Stream;
 use crate::member;
-use crate::name::{Identity, NodeName};
+use crate::name::NodeName;
 use crate::nats::NatsError;
 use crate::nats::preflight::Monitor;
-use crate::placement::Assignment;
 use crate::shard::ReleaseAnswer;
+use crate::shared::{Host, Inner, Input, LOOK_EVERY_MS, NodeOptions, Seen};
 use crate::tenure::Terms;
 use crate::watch;
 
 /// How long a node waits for its key at the start, in milliseconds.
 const MEMBER_WITHIN_MS: u64 = 10_000;
-/// Between two looks at whether it is there.
-const LOOK_EVERY_MS: u64 = 20;
-
-/// What runs the engines. Its methods block, and are called from threads of the node.
-pub trait Host: Debug + Send + Sync + 'static {
-    /// Starts the engine of a shard over its log.
-    ///
-    /// # Errors
-    /// Why it did not start.
-    fn start(&self, shard: u16, log: Arc<dyn Log>) -> Result<(), String>;
-
-    /// Lets nothing new in, and returns when all that was admitted is in the log.
-    fn drain(&self, shard: u16);
-
-    /// Stops the engine at once, if there is one.
-    fn abandon(&self, shard: u16);
-
-    /// Asks the node at this address to hand a shard over; `None` when it did not answer.
-    fn ask_release(&self, address: &str, shard: u16, by: &NodeName) -> Option<ReleaseAnswer>;
-
-    /// The wall clock, in milliseconds.
-    fn wall_ms(&self) -> u64;
-}
-
-/// What a node is.
-#[derive(Debug, Clone)]
-pub struct NodeOptions {
-    /// Its name.
-    pub node: NodeName,
-    /// Who the process is.
-    pub identity: Identity,
-    /// The cluster that its directory belongs to, if it has belonged to one.
-    pub belongs_to: Option<String>,
-    /// Where other nodes reach it.
-    pub advertise: String,
-    /// What fails together with it.
-    pub zone: String,
-    /// The version of its program.
-    pub version: String,
-    /// How long its key lives without a renewal, in seconds.
-    pub lease_seconds: u64,
-    /// How many nodes stand by for each shard.
-    pub standbys: usize,
-}
-
-/// What a node has seen of the cluster.
-#[derive(Debug, Clone, Default)]
-pub struct Seen {
-    /// The nodes whose keys are there.
-    pub nodes: BTreeMap<NodeName, NodeRecord>,
-    /// Which node shall own which shard.
-    pub assignment: Assignment,
-}
-
-impl Seen {
-    /// The node that says of itself that it owns a shard: of several, the one with the highest
-    /// epoch.
-    #[must_use]
-    pub fn owner(&self, shard: u16) -> Option<(&NodeName, &NodeRecord, &ShardReport)> {
-        let is_owned = |it: &&ShardReport| it.shard == shard && it.state == Standing::Owned;
-        let owners = self.nodes.iter().filter_map(|(name, record)| {
-            record.shards.iter().find(is_owned).map(|report| (name, record, report))
-        });
-        owners.max_by_key(|(_, _, report)| report.epoch)
-    }
-}
 
 /// A running node.
 #[derive(Debug)]
 pub struct Node {
     inner: Arc<Inner>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-/// What the threads of a node share.
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) options: NodeOptions,
-    pub(crate) terms: Terms,
-    pub(crate) record: ClusterRecord,
-    pub(crate) cluster: NodeName,
-    pub(crate) server_version: String,
-    pub(crate) bucket: Arc<dyn Coordination>,
-    pub(crate) streams: Vec<Arc<dyn Stream>>,
-    pub(crate) logs: Vec<postrider_log::LogId>,
-    pub(crate) clock: Arc<dyn SteadyClock>,
-    pub(crate) gate: Gate,
-    pub(crate) host: Arc<dyn Host>,
-    pub(crate) seen: Mutex<Arc<Seen>>,
-    /// By shard, what this node says of it.
-    pub(crate) reports: Mutex<Vec<Option<ShardReport>>>,
-    pub(crate) lives: OnceLock<Vec<Sender<Input>>>,
-    pub(crate) is_stopping: AtomicBool,
-    pub(crate) is_name_taken: AtomicBool,
-    /// When the bucket answered last, by the steady clock.
-    pub(crate) answered_ms: AtomicU64,
-}
-
-impl Inner {
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.is_stopping.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn tell(&self, shard: usize, input: Input) {
-        if let Some(life) = self.lives.get().and_then(|lives| lives.get(shard)) {
-            // One that has ended needs to know nothing.
-            drop(life.send(input));
-        }
-    }
-
-    /// Waits, unless the node is stopped first. Returns whether it goes on.
-    pub(crate) fn pause(&self, for_ms: u64) -> bool {
-        let until = self.clock.now_ms() + for_ms;
-        while !self.is_stopping() && self.clock.now_ms() < until {
-            self.clock.wait_ms(LOOK_EVERY_MS);
-        }
-        !self.is_stopping()
-    }
 }
 
 impl Node {

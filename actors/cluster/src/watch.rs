@@ -1,5 +1,6 @@
-//! The thread that looks at the bucket: who is there, who shall own what; and writes that, if this
-//! node coordinates.
+//! The thread that looks at the bucket: who is there, and who shall own what.
+//!
+//! If this node coordinates, it writes what the rules of placement say.
 
 use std::sync::Arc;
 
@@ -7,9 +8,8 @@ use crate::coordination::{
     COORDINATOR, CoordinationError, encode, read_nodes, view_with, write_assignment,
 };
 use crate::coordinator::{CoordinatorWrite, coordinate};
-use crate::life::Input;
-use crate::node::{Inner, Seen};
 use crate::placement::Bounds;
+use crate::shared::{Inner, Input, Seen};
 
 /// Between two looks, in milliseconds.
 const LOOK_EVERY_MS: u64 = 500;
