@@ -16,6 +16,7 @@ mod support;
 mod admin;
 mod broadcasts;
 mod channel;
+mod cluster;
 mod contacts;
 mod documents;
 mod faults;

@@ -3,7 +3,6 @@
 //! `view_rebuild`: how fast a view is built anew that was deleted, of a log that begins at 1.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use postrider_actors::random;

@@ -31,4 +31,5 @@ mod strangers;
 mod view;
 mod webhooks;
 
-pub use process::signal;
+pub use client::{Answer, Client, Outcome};
+pub use process::{Process, signal};

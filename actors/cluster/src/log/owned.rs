@@ -181,3 +181,87 @@ impl Log for OwnedLog {
         self.inner.close()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use postrider_log::{Claim, Kind, claim, encode_commit};
+
+    use super::*;
+    use crate::clock::StillClock;
+    use crate::log::{FakeStream, ReplicatedOptions};
+
+    const LOG: LogId = LogId([7; 16]);
+
+    fn handle(stream: &FakeStream) -> ReplicatedLog {
+        let (stream, clock) = (Arc::new(stream.clone()), Arc::new(StillClock::default()));
+        ReplicatedLog::open(LOG, 0, stream, clock, ReplicatedOptions::default()).unwrap()
+    }
+
+    fn by(node: &str) -> Claim {
+        let (node, program) = (node.to_owned(), "1".to_owned());
+        Claim { node, incarnation: [1; 16], program, readable_from: 1 }
+    }
+
+    /// The log of an owner whose claim is the last entry, and what it tells.
+    fn owned(stream: &FakeStream) -> (Arc<OwnedLog>, Receiver<Told>) {
+        let claimed = claim(&handle(stream), &by("a"), 0).unwrap().last;
+        let (sender, told) = channel();
+        let tell = Box::new(move |it| drop(sender.send(it)));
+        (OwnedLog::behind_claim(handle(stream), claimed, tell).unwrap(), told)
+    }
+
+    fn append(log: &dyn Log, body: &[u8]) -> Result<(), AppendError> {
+        let tail = log.tail().map_err(|error| AppendError::Refused(error.to_string()))?;
+        let next = tail.next(tail.epoch);
+        let entries = encode_commit(&next, Kind::Group, 0, body, log.entry_bytes_max()).unwrap();
+        log.append(next.position, &entries)
+    }
+
+    #[test]
+    fn an_owner_tells_what_it_appends_and_knows_its_end() {
+        let stream = FakeStream::default();
+        let (log, told) = owned(&stream);
+        claim(&*log, &by("a"), 0).unwrap();
+        append(&*log, b"1").unwrap();
+        assert_eq!(log.tail().unwrap().last, Position(3));
+        assert_eq!(told.try_iter().filter(|it| matches!(it, Told::Appended(_))).count(), 2);
+    }
+
+    #[test]
+    fn whoever_was_replaced_writes_nothing_any_more() {
+        let stream = FakeStream::default();
+        let (log, told) = owned(&stream);
+        claim(&*log, &by("a"), 0).unwrap();
+        let other = handle(&stream);
+        claim(&other, &by("b"), 0).unwrap();
+        // It still ends where the owner's own entries do: the other's claim is not applied.
+        assert_eq!(log.tail().unwrap().last, Position(2));
+        assert!(matches!(append(&*log, b"1"), Err(AppendError::Taken(_))));
+        let told: Vec<_> = told.try_iter().collect();
+        assert!(matches!(told.last(), Some(Told::NotAppended(Settled::Taken(_)))), "{told:?}");
+        assert!(log.reopen().is_err() && log.tail().is_err(), "it must not take the shard back");
+        assert!(claim(&*log, &by("a"), 0).is_err());
+        append(&other, b"2").unwrap();
+    }
+
+    #[test]
+    fn a_claim_that_is_not_the_last_entry_starts_nothing() {
+        let stream = FakeStream::default();
+        let mine = claim(&handle(&stream), &by("a"), 0).unwrap().last;
+        claim(&handle(&stream), &by("b"), 0).unwrap();
+        let error = OwnedLog::behind_claim(handle(&stream), mine, Box::new(drop)).unwrap_err();
+        assert!(error.to_string().contains("another node"), "{error}");
+    }
+
+    #[test]
+    fn what_was_given_up_takes_nothing() {
+        let stream = FakeStream::default();
+        let (log, _told) = owned(&stream);
+        claim(&*log, &by("a"), 0).unwrap();
+        log.fence();
+        assert!(append(&*log, b"1").is_err());
+        assert_eq!(handle(&stream).tail().unwrap().last, Position(2));
+    }
+}

@@ -1,0 +1,9 @@
+//! Nodes of a cluster as real processes, over a real `nats-server`.
+//!
+//! Whatever a node answered stays true when any process is killed: the same node started again, or
+//! another one, knows it.
+
+mod failover;
+mod nats;
+mod nodes;
+mod one;

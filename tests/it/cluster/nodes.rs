@@ -1,0 +1,172 @@
+//! Nodes of one cluster as processes, and what a test asks of them.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use super::nats::{Nats, free_port};
+use crate::faults::{Answer, Client, Outcome, Process};
+
+const MASTER_KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+pub const TOKEN: &str = "the-token-of-administrators";
+
+/// How every node reaches the cluster.
+pub struct Cluster {
+    pub nats: Nats,
+    dirs: tempfile::TempDir,
+}
+
+impl Cluster {
+    pub fn new() -> Self {
+        Self { nats: Nats::start(), dirs: tempfile::tempdir().unwrap() }
+    }
+
+    /// A cluster with four shards.
+    pub fn made() -> Self {
+        let cluster = Self::new();
+        let (output, made) = cluster.init(&[]);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(made["created"], true);
+        cluster
+    }
+
+    fn settings(&self, node: &str) -> Vec<(String, String)> {
+        let listen = format!("127.0.0.1:{}", free_port());
+        let settings = [
+            ("CLUSTER__NAME", "test"),
+            ("CLUSTER__NATS", &self.nats.address),
+            ("CLUSTER__MONITOR", &self.nats.monitor),
+            ("CLUSTER__ALLOW_UNREPLICATED", "true"),
+            ("CLUSTER__NODE", node),
+            ("CLUSTER__LISTEN", &listen),
+            ("CLUSTER__SHARDS", "4"),
+            ("CLUSTER__STREAM_BYTES_MAX", "67108864"),
+            ("SECRETS__MASTER_KEY", MASTER_KEY),
+            ("ADMIN__TOKEN", TOKEN),
+            ("DASHBOARD__ENABLED", "false"),
+        ];
+        settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+    }
+
+    /// Runs `postrider cluster init --json`, with other settings too.
+    pub fn init(&self, more: &[(&str, &str)]) -> (Output, Value) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+        command.args(["cluster", "init", "--json"]);
+        for (name, value) in self.settings("pr-1") {
+            command.env(format!("POSTRIDER__{name}"), value);
+        }
+        for (name, value) in more {
+            command.env(format!("POSTRIDER__{name}"), value);
+        }
+        let output = command.output().unwrap();
+        let answer = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output, answer)
+    }
+
+    /// The data directory of a node.
+    pub fn directory(&self, node: &str) -> std::path::PathBuf {
+        self.dirs.path().join(node)
+    }
+
+    /// Starts a node on its own directory.
+    pub fn start(&self, node: &str) -> Process {
+        self.try_start(node, &self.directory(node)).unwrap_or_else(|log| panic!("no start: {log}"))
+    }
+
+    /// The same on any directory; the log if it does not start.
+    pub fn try_start(&self, node: &str, data: &Path) -> Result<Process, String> {
+        let settings = self.settings(node);
+        let settings: Vec<_> = settings.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        Process::try_start(data, &settings).map_err(|failed| failed.log)
+    }
+}
+
+/// An administrator at a node.
+pub fn admin(node: &Process) -> Client {
+    Client::new(node.address(), TOKEN)
+}
+
+/// The answer to a request, repeated until there is one that is no 503. It must not be lost.
+pub async fn settled(client: &mut Client, method: &str, path: &str, body: &Value) -> Answer {
+    // Each try is held for two seconds by the node: this is longer than any failover.
+    for _ in 0..60 {
+        let outcome = match method {
+            "GET" => client.get(path).await,
+            _ => client.post(path, body).await,
+        };
+        match outcome {
+            Outcome::Answered(answer) if answer.status == 503 => {
+                assert!(answer.retry_after.is_some(), "{answer:?}");
+                let reason = answer.body["reason"].as_str().unwrap_or_default();
+                assert!(["no_owner", "draining"].contains(&reason), "{answer:?}");
+                client.close();
+            }
+            Outcome::Answered(answer) => return answer,
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+    panic!("{path}: nobody took it");
+}
+
+/// Posts what must be done.
+pub async fn done(client: &mut Client, path: &str, body: Value) -> Value {
+    let answer = settled(client, "POST", path, &body).await;
+    assert!((200..300).contains(&answer.status), "{path}: {answer:?}");
+    answer.body
+}
+
+/// Reads what must be there.
+pub async fn read(client: &mut Client, path: &str) -> Value {
+    let answer = settled(client, "GET", path, &Value::Null).await;
+    assert_eq!(answer.status, 200, "{path}: {answer:?}");
+    answer.body
+}
+
+/// The state of the cluster, once it is as wished.
+pub async fn once(node: &Process, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let mut client = admin(node);
+    for _ in 0..600 {
+        let state = read(&mut client, "/admin/v1/cluster").await;
+        if is_so(&state) {
+            return state;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("{what} never came: {}", read(&mut client, "/admin/v1/cluster").await);
+}
+
+/// Makes a workspace with a number, credits and a key, and returns a client with the key.
+pub async fn workspace(node: &Process, id: &str) -> (Client, String) {
+    let mut admin = admin(node);
+    done(&mut admin, "/admin/v1/workspaces", json!({"id": id, "name": id})).await;
+    let path = format!("/admin/v1/workspaces/{id}");
+    done(&mut admin, &format!("{path}/credits"), json!({"add": 1000})).await;
+    done(&mut admin, &format!("{path}/numbers"), json!({"kind": "sandbox"})).await;
+    let key = json!({"name": "test", "scopes": ["messaging:send"]});
+    let key = done(&mut admin, &format!("{path}/keys"), key).await;
+    let key = key["key"].as_str().unwrap().to_owned();
+    (Client::new(node.address(), &key), key)
+}
+
+/// Sends a code and returns its request and, from the sandbox, the code.
+pub async fn send(client: &mut Client, phone: &str) -> (String, String) {
+    let sent = done(client, "/v1/otp/send", json!({"phone": phone})).await;
+    let request = sent["request_id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/sandbox/messages?limit=1&to={}", phone.replace('+', "%2B"));
+    for _ in 0..200 {
+        let listed = read(client, &path).await;
+        if let Some(code) = listed["data"][0]["code"].as_str() {
+            return (request, code.to_owned());
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("the code never came");
+}
+
+/// Submits a code; the status of the answer.
+pub async fn verify(client: &mut Client, request: &str, code: &str) -> (u16, Value) {
+    let body = json!({"request_id": request, "otp": code});
+    let answer = settled(client, "POST", "/v1/otp/verify", &body).await;
+    (answer.status, answer.body)
+}
