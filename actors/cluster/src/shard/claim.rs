@@ -1,6 +1,6 @@
 //! Pure: how a shard is claimed: the owner before can answer no more, then catch up, then append.
 
-use postrider_log::{Claim, EntryHash, Kind, Position};
+use postrider_log::{Claim, EntryHash, Kind, Next, Position, encode_commit};
 
 #[cfg(test)]
 use crate::planted::Planted;
@@ -11,6 +11,9 @@ use super::{Moment, Outputs, Question, ReleaseAnswer, Role, Shard, State, StopRe
 const HANDOFF_WITHIN_MS: u64 = 10_000;
 /// How long a node that did not release the shard is left alone, in milliseconds.
 const ASK_RELEASE_AGAIN_MS: u64 = 1_000;
+
+/// More than any claim or handoff has.
+const NOTE_BYTES_MAX: usize = 4_096;
 
 /// How far a claim is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -166,6 +169,33 @@ impl Shard {
         if let State::Claiming(claiming) = &mut self.state {
             claiming.tail = Some(last);
         }
+    }
+
+    /// Appends a claim or a handoff behind what is applied.
+    pub(super) fn append_note(
+        &mut self,
+        moment: Moment,
+        kind: Kind,
+        epoch: u64,
+        body: &[u8],
+        outputs: &mut Outputs,
+    ) {
+        let next = Next::after(self.replica.chain(), epoch);
+        let entries = encode_commit(&next, kind, self.time(moment), body, NOTE_BYTES_MAX);
+        // Names and versions are short, so it is one entry.
+        if let Ok([bytes]) = entries.as_deref() {
+            let question = Question::Append { at: next.position, bytes: bytes.clone() };
+            self.ask(moment, question, outputs);
+        }
+    }
+
+    /// The engine time of a note: what was just applied may be later than what the node knew.
+    fn time(&self, moment: Moment) -> u64 {
+        #[cfg(test)]
+        if self.planted == Some(Planted::TimeGoesBack) {
+            return moment.engine_ms;
+        }
+        moment.engine_ms.max(self.applied_ms)
     }
 
     fn append_claim(&mut self, moment: Moment, epoch: u64, outputs: &mut Outputs) {

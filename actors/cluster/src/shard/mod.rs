@@ -14,7 +14,7 @@ mod tests;
 use std::mem;
 
 use bytes::Bytes;
-use postrider_log::{Kind, LogId, Next, Position, encode_commit};
+use postrider_log::{LogId, Position};
 
 use crate::name::{Identity, NodeName};
 #[cfg(test)]
@@ -34,8 +34,6 @@ const FOLLOW_EVERY_MS: u64 = 500;
 const RANK_STEP_MS: u64 = 500;
 /// How long a node that handed a shard over leaves it to the other, in milliseconds.
 const LEAVE_FOR_MS: u64 = 5_000;
-/// More than any claim or handoff has.
-const NOTE_BYTES_MAX: usize = 4_096;
 
 /// One shard on one node.
 #[derive(Debug)]
@@ -58,6 +56,8 @@ pub struct Shard {
     vacant_since: Option<u64>,
     /// The node's wall clock is that of most nodes.
     clock_agrees: bool,
+    /// The engine time of the last entry that was taken here.
+    applied_ms: u64,
     #[cfg(test)]
     planted: Option<Planted>,
 }
@@ -94,6 +94,7 @@ impl Shard {
             answered_of: 0,
             vacant_since: None,
             clock_agrees: true,
+            applied_ms: 0,
             #[cfg(test)]
             planted: None,
         }
@@ -281,7 +282,10 @@ impl Shard {
     fn take(&mut self, bytes: Bytes, outputs: &mut Outputs) {
         let owner = self.replica.owner().cloned();
         match self.replica.take(bytes) {
-            Ok(entry) => outputs.push(ShardOutput::Apply(entry)),
+            Ok(entry) => {
+                self.applied_ms = entry.header.time_ms;
+                outputs.push(ShardOutput::Apply(entry));
+            }
             Err(fault) => {
                 let applied = self.replica.chain().last();
                 self.stop(StopReason::Broken { applied, what: fault.to_string() }, outputs);
@@ -289,24 +293,6 @@ impl Shard {
         }
         if self.replica.owner() != owner.as_ref() {
             self.vacant_since = None;
-        }
-    }
-
-    /// Appends a claim or a handoff behind what is applied.
-    fn append_note(
-        &mut self,
-        moment: Moment,
-        kind: Kind,
-        epoch: u64,
-        body: &[u8],
-        outputs: &mut Outputs,
-    ) {
-        let next = Next::after(self.replica.chain(), epoch);
-        let entries = encode_commit(&next, kind, moment.engine_ms, body, NOTE_BYTES_MAX);
-        // Names and versions are short, so it is one entry.
-        if let Ok([bytes]) = entries.as_deref() {
-            let question = Question::Append { at: next.position, bytes: bytes.clone() };
-            self.ask(moment, question, outputs);
         }
     }
 

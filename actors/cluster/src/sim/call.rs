@@ -144,7 +144,7 @@ pub(super) enum Input {
 #[derive(Debug)]
 pub(super) enum Event {
     At { node: NodeNumber, life: u32, input: Input },
-    Called { node: NodeNumber, life: u32, call: Call },
+    Called { node: NodeNumber, life: u32, sent: u64, call: Call },
     Client,
     Fault(usize),
     Heal(usize),

@@ -57,7 +57,7 @@ impl World {
             let is_stale = matches!(fault, Fault::Stale { .. });
             self.add_fault(fault, at, lasts);
             calm_from = calm_from.max(at + lasts);
-            if is_stale && self.draw(2) == 0 {
+            if is_stale {
                 // What such a server said is read long after it was asked.
                 let node = self.draw(self.nodes.len() as u64) as usize;
                 let (at, for_ms) = (at + 500 + self.draw(2_500), 12_000 + self.draw(3_000));
@@ -79,7 +79,7 @@ impl World {
     fn draw_fault(&mut self, lasts: u64, damages: bool) -> Fault {
         let node = self.draw(self.nodes.len() as u64) as usize;
         let shard = self.draw(self.streams.len() as u64) as usize;
-        match self.draw(if damages { 20 } else { 17 }) {
+        match self.draw(if damages { 21 } else { 18 }) {
             0 | 1 => Fault::Kill { node, loses_disk: self.draw(3) == 0 },
             2..=4 => Fault::Pause { node, for_ms: lasts },
             5..=7 => Fault::Cut { node },
@@ -88,8 +88,8 @@ impl World {
             12 | 13 => Fault::Jump { node, by_ms: self.draw(7_200_000) as i64 - 5_400_000 },
             14 => Fault::Election { shard, for_ms: lasts.min(9_000) },
             15 => Fault::Silence { for_ms: lasts },
-            16 => Fault::Stale { shard, for_ms: lasts.min(9_000) },
-            17 | 18 => {
+            16 | 17 => Fault::Stale { shard, for_ms: lasts.min(9_000) },
+            18 | 19 => {
                 let (count, kills) = (1 + self.draw(4) as usize, self.draw(3) as usize);
                 Fault::Lose { shard, count, kills }
             }
@@ -139,6 +139,7 @@ impl World {
             }
             Fault::Lose { shard, count, kills } => {
                 self.streams[shard].lose(count);
+                self.streams[shard].lost_at = self.now;
                 let owner =
                     (0..self.nodes.len()).filter(|it| self.nodes[*it].owns(shard, self.now));
                 for node in owner.take(kills).collect::<Vec<_>>() {

@@ -17,6 +17,8 @@ pub(super) struct Stream {
     pub(super) stale: (u64, usize),
     /// How much a follower has.
     pub(super) follower: (u64, usize),
+    /// When entries were lost last.
+    pub(super) lost_at: u64,
     /// Entries were lost.
     pub(super) has_lost: bool,
     /// An entry was flipped.

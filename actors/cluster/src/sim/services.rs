@@ -9,8 +9,11 @@ use crate::settle::Heard;
 use crate::shard::Answer;
 use crate::tenure::{NodeKey, TenureInput, Terms};
 
+/// For how long all ask the same server while one that was replaced goes on answering.
+const ONE_SERVER_MS: u64 = 1_500;
+
 impl World {
-    pub(super) fn serve(&mut self, node: NodeNumber, life: u32, call: Call) {
+    pub(super) fn serve(&mut self, node: NodeNumber, life: u32, sent: u64, call: Call) {
         if self.now < self.silent_until {
             return;
         }
@@ -23,6 +26,10 @@ impl World {
                 // A server that was replaced, as often as not, was because it is slow.
                 if self.now < self.streams[shard].stale.0 && self.draw(2) == 0 {
                     slow = 300 + self.draw(1_500);
+                }
+                if sent < self.streams[shard].lost_at {
+                    // It was under way to the servers that have lost what they had.
+                    return;
                 }
                 self.serve_log(shard, call)
             }
@@ -44,7 +51,8 @@ impl World {
             }
             return stream.follower.1;
         }
-        if now < stream.stale.0 && draw.is_multiple_of(2) {
+        // Which server is asked changes now and then.
+        if now < stream.stale.0 && (now / ONE_SERVER_MS).is_multiple_of(2) {
             stream.stale.1
         } else {
             stream.entries.len()

@@ -172,7 +172,7 @@ impl World {
                 }
                 self.happens(node, input);
             }
-            Event::Called { node, life, call } => self.serve(node, life, call),
+            Event::Called { node, life, sent, call } => self.serve(node, life, sent, call),
             Event::Client => self.client(),
             Event::Fault(number) => self.begin_fault(number),
             Event::Heal(number) => self.end_fault(number),
@@ -201,7 +201,7 @@ impl World {
         }
         let life = it.life;
         for within in self.ways() {
-            self.later(within, Event::Called { node, life, call: call.clone() });
+            self.later(within, Event::Called { node, life, sent: self.now, call: call.clone() });
         }
     }
 
