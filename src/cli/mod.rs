@@ -261,6 +261,10 @@ mod tests {
         ] {
             assert!(parse(good).is_ok(), "{good}");
         }
+    }
+
+    #[test]
+    fn commands_refuse_wrong_arguments() {
         for bad in [
             "postrider demo --recipients 0",
             "postrider workspaces create ACME",

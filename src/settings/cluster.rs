@@ -7,10 +7,8 @@ use std::time::Duration;
 use postrider_cluster::NodeName;
 use postrider_cluster::cluster_record::SHARDS_ALLOWED;
 
-use super::Settings;
 use super::declare::{SectionSpec, section};
 use super::error::{Refusal, SettingsError};
-use super::layers::Layers;
 use super::value::{self, Raw};
 
 section! {
@@ -100,54 +98,4 @@ fn hold(raw: &Raw) -> Option<Duration> {
 fn stream_bytes(raw: &Raw) -> Option<i64> {
     let bytes: u64 = value::whole(16 << 20..=1 << 40)(raw)?;
     i64::try_from(bytes).ok()
-}
-
-impl Settings {
-    /// What a cluster needs, and what does not work in one.
-    pub(super) fn check_cluster(&self, layers: &Layers) -> Result<(), SettingsError> {
-        if !self.cluster.is_on() {
-            return Ok(());
-        }
-        let needs = [
-            (self.cluster.node.is_some(), "cluster", "node", "1 to 32 of a-z, 0-9 and -"),
-            (
-                self.secrets.master_key.is_some(),
-                "secrets",
-                "master_key",
-                "given in a cluster: the same 64 hexadecimal digits for every node",
-            ),
-            (
-                self.admin.token.is_some(),
-                "admin",
-                "token",
-                "given in a cluster: the same text for every node",
-            ),
-            (
-                !self.dashboard.enabled,
-                "dashboard",
-                "enabled",
-                "false in a cluster, where nobody can sign in yet",
-            ),
-            (
-                self.admin.listen.is_none(),
-                "admin",
-                "listen",
-                "empty in a cluster, where operators have no listener of their own yet",
-            ),
-            (
-                self.traces.endpoint.is_none(),
-                "traces",
-                "endpoint",
-                "empty in a cluster, where no request is followed yet",
-            ),
-        ];
-        match needs.into_iter().find(|(is_kept, ..)| !is_kept) {
-            None => Ok(()),
-            Some((_, section, key, allowed)) => Err(SettingsError::BadValue {
-                origin: layers.origin(section, key),
-                key: format!("{section}.{key}"),
-                allowed: allowed.to_owned(),
-            }),
-        }
-    }
 }

@@ -36,7 +36,9 @@ macro_rules! section {
                 },
             };
 
-            pub(super) fn build(layers: &Layers) -> Result<Self, SettingsError> {
+            pub(super) fn build(
+                layers: &$crate::settings::layers::Layers,
+            ) -> Result<Self, SettingsError> {
                 Ok(Self { $($key: layers.take($name, stringify!($key), $read, $allowed)?,)* })
             }
         }

@@ -3,6 +3,7 @@
 //! A later layer wins. An unknown key or a value that is not allowed stops the start.
 
 mod cluster;
+mod cluster_needs;
 mod declare;
 mod error;
 mod layers;

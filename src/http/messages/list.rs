@@ -1,4 +1,4 @@
-//! Lists messages.
+//! Serves the list of messages.
 
 use std::str::FromStr;
 

@@ -14,7 +14,7 @@ const FAKE: &str = "http://127.0.0.1:9090";
 const READS_MAX: usize = 200;
 
 /// Blocks that are not run: the document, and how the block begins.
-const NOT_RUN: [(&str, &str); 15] = [
+const NOT_RUN: [(&str, &str); 16] = [
     ("README.md", "cargo run --release"),
     ("docs/administration.md", "cargo build --release"),
     ("docs/cloud-api.md", "cargo run --example fake_cloud_api"),
@@ -28,6 +28,7 @@ const NOT_RUN: [(&str, &str); 15] = [
     ("docs/installing.md", "docker load"),
     ("docs/installing.md", "helm install"),
     ("docs/measurements.md", "cargo bench"),
+    ("docs/performance.md", "cargo bench -- --quick otp_send_http"),
     ("docs/settings.md", "POSTRIDER__LIMITS__KEY_REQUESTS_PER_HOUR=0"),
     ("docs/testing.md", "tests/run"),
 ];

@@ -121,7 +121,7 @@ impl Old {
 }
 
 /// Fields that the server of then did not have.
-const NEW_FIELDS: [&str; 44] = [
+const NEW_FIELDS: [&str; 50] = [
     "created_by",
     "mode",
     "phone",
@@ -166,6 +166,12 @@ const NEW_FIELDS: [&str; 44] = [
     "sent_last_minute",
     "last_error",
     "last_callback_at",
+    "category",
+    "price",
+    "quality",
+    "ttl_seconds",
+    "parameter_format",
+    "correct_category",
 ];
 
 /// Takes the fields out of an answer that the server of then did not have.

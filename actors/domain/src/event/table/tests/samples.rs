@@ -185,6 +185,34 @@ fn merged() -> ContactMergedData {
     }
 }
 
+fn template_status() -> EventData {
+    EventData::TemplateStatusChanged(TemplateStatusData {
+        name: "offer".into(),
+        language: "en_US".into(),
+        category: TemplateCategory::Utility,
+        status: TemplateStatus::InAppeal,
+        previous_status: TemplateStatus::Approved,
+    })
+}
+
+fn template_category() -> EventData {
+    EventData::TemplateCategoryChanged(TemplateCategoryData {
+        name: "offer".into(),
+        language: "en_US".into(),
+        previous: TemplateCategory::Utility,
+        category: TemplateCategory::Marketing,
+    })
+}
+
+fn template_quality() -> EventData {
+    EventData::TemplateQualityChanged(TemplateQualityData {
+        name: "offer".into(),
+        language: "en_US".into(),
+        previous: TemplateQuality::Unknown,
+        quality: TemplateQuality::Red,
+    })
+}
+
 /// One of each type that is made of a payload, with every field that its way of emission may have.
 pub(super) fn payloads() -> Vec<EventData> {
     use EventData as Data;
@@ -223,13 +251,7 @@ pub(super) fn payloads() -> Vec<EventData> {
         Data::MessageRead(message("read")),
         Data::MessageFailed(message("failed")),
         Data::MessageReceived(received()),
-        Data::TemplateStatusChanged(TemplateStatusData {
-            name: "offer".into(),
-            language: "en_US".into(),
-            category: TemplateCategory::Utility,
-            status: TemplateStatus::InAppeal,
-            previous_status: TemplateStatus::Approved,
-        }),
+        template_status(),
         Data::NumberStopped(NumberStoppedData {
             number_id,
             error_code: Some(131_031),
@@ -244,18 +266,8 @@ pub(super) fn payloads() -> Vec<EventData> {
         Data::OtpCancelled(OtpData::of(request_id, its_phone)),
         Data::OtpTryStarted(try_started()),
         Data::OtpTryEnded(try_ended()),
-        Data::TemplateCategoryChanged(TemplateCategoryData {
-            name: "offer".into(),
-            language: "en_US".into(),
-            previous: TemplateCategory::Utility,
-            category: TemplateCategory::Marketing,
-        }),
-        Data::TemplateQualityChanged(TemplateQualityData {
-            name: "offer".into(),
-            language: "en_US".into(),
-            previous: TemplateQuality::Unknown,
-            quality: TemplateQuality::Red,
-        }),
+        template_category(),
+        template_quality(),
     ]
 }
 
