@@ -39,6 +39,7 @@ fn a_template_is_stored_as_ever() {
     sheet.is(expect![[r#"
         key: acme\x00offer\x00en_US
         template: {"name":"offer","language":"en_US","category":"utility","status":"in_appeal","components":[{"example":{"a":[1]},"text":"Hi {{1}}","type":"BODY"}],"updated_at":1700000000123}
+        rated: {"name":"offer","language":"en_US","category":"utility","status":"in_appeal","components":[],"updated_at":1700000000123,"quality":"yellow","ttl_seconds":600,"parameter_format":"named","correct_category":"marketing"}
         statuses: ["approved","pending","rejected","paused","disabled","in_appeal","pending_deletion","deleted","limit_exceeded"]
         categories: ["utility","marketing","authentication"]
     "#]]);

@@ -104,6 +104,8 @@ fn payloads_are_stored_as_ever() {
         otp.cancelled: {"phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
         otp.try_started: {"channel":"sms","phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a","step":2}
         otp.try_ended: {"channel":"sms","error_code":30007,"next":"email","phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a","status":"failed","step":2}
+        template.category_changed: {"category":"marketing","language":"en_US","name":"offer","previous":"utility"}
+        template.quality_changed: {"language":"en_US","name":"offer","previous":"unknown","quality":"red"}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued"}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued","reference":"order-7","metadata":{"é":"1"}}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","recipient":"US.13491208","type":"text","status":"queued"}

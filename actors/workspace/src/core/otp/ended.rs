@@ -200,8 +200,12 @@ mod tests {
             key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
             expired: 03000000039edc0dc0012c0204020300000000000000000000018bcfe5687b
             verified: 03000000039edc0dc0012c010402030000018bcfe5687b0000018bcfe5687b
-            noted: 03000000039edc0dc0012c0204020300000000000000000000018bcfe5687b7b2274657374223a747275657d
-            noted and verified: 03000000039edc0dc0012c010402030000018bcfe5687b0000018bcfe5687b7b2274657374223a747275657d
+            noted:
+                03000000039edc0dc0012c0204020300000000000000000000018bcfe5687b7b2274657374223a74
+                7275657d
+            noted and verified:
+                03000000039edc0dc0012c010402030000018bcfe5687b0000018bcfe5687b7b2274657374223a74
+                7275657d
         "#]]);
         for ended in [noted(&expired), noted(&verified)] {
             assert_eq!(Ended::decode(&ended.encode()), Ok(ended));
