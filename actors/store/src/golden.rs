@@ -83,6 +83,7 @@ fn tables_keep_their_names() {
         mails
         mail_queue
         audit
-        otps"#]]
+        otps
+        message_index"#]]
     .assert_eq(&names.join("\n"));
 }
