@@ -12,7 +12,6 @@ use tracing::level_filters::LevelFilter;
 use super::cluster::Cluster;
 use super::declare::{SectionSpec, section};
 use super::error::{Refusal, SettingsError};
-use super::layers::Layers;
 use super::limits;
 use super::url;
 use super::value::{self, LogFormat, MasterKey, SandboxClock};

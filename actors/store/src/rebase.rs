@@ -78,7 +78,7 @@ pub fn commit(
     changes.push(writer::last_moment_change(to));
     // What was never counted is counted anew by the next start.
     let progress = UsageProgress::read(store)?.unwrap_or(UsageProgress::Complete);
-    let (counts, _) = usage::counted(store, &progress, &changes)?;
+    let (counts, _) = usage::counted(store, &progress, progress.slice(store)?, &changes)?;
     let counts = counts.into_iter();
     changes.extend(counts.map(|(key, value)| Change { table: Table::Meta, key, value }));
     store.commit(Group::new(None, &changes))?;

@@ -20,7 +20,7 @@ use hashbrown::HashMap;
 use postrider_domain::WorkspaceId;
 
 use progress::CURSOR_KEY;
-pub(crate) use progress::UsageProgress;
+pub(crate) use progress::{UsageProgress, UsageSlice};
 
 use crate::{Change, Direction, StoreError, Table, View};
 
@@ -41,7 +41,7 @@ pub struct Usage {
 
 /// A change of the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Delta {
+pub(crate) struct Delta {
     bytes: i64,
     broadcasts: i64,
 }
@@ -122,17 +122,16 @@ type Counted = (Vec<u8>, Option<Vec<u8>>);
 
 /// The counts, as records of [`Table::Meta`], after changes that are about to be committed, and how
 /// far they are then. No two of the changes may name the same record. Where not everything is
-/// counted, the next slice is.
+/// counted, the next slice is given, as [`UsageProgress::slice`] found it.
 ///
 /// # Errors
 /// Those of [`View::get`]. Counts that cannot be decoded begin anew, which is logged.
 pub(crate) fn counted(
     view: &dyn View,
     progress: &UsageProgress,
+    (found, next): UsageSlice,
     changes: &[Change],
 ) -> Result<(Vec<Counted>, UsageProgress), StoreError> {
-    // First, so that what is changed in it is counted as it was.
-    let (found, next) = progress.slice(view)?;
     let mut deltas: HashMap<&[u8], Delta> =
         found.iter().map(|(workspace, delta)| (workspace.as_slice(), *delta)).collect();
     for Change { table, key, value } in changes {

@@ -117,6 +117,7 @@ async fn stream(call: Call<Principal>) -> Answer {
         is_watched: matches!(call.caller, Principal::Person(_)),
         pause: Duration::ZERO,
         full_pages: FULL_PAGES_MAX,
+        has_skipped: false,
         sender,
     };
     drop(tokio::spawn(stream.run()));
@@ -216,6 +217,8 @@ struct EventStream {
     pause: Duration,
     /// Full pages since it was looked how far behind it is.
     full_pages: u32,
+    /// Whether events were skipped and the page has not been told.
+    has_skipped: bool,
     sender: Sender<Bytes, Infallible>,
 }
 
@@ -259,12 +262,16 @@ impl EventStream {
 
     /// The next page, or a ping. Waits until the key expires at the longest.
     async fn next(&mut self) -> Result<String, Unavailable> {
-        let skipped = if self.is_watched { self.keep_up().await? } else { "" };
+        if self.is_watched {
+            self.keep_up().await?;
+        }
         // Marks the current length as seen, so that growth during the read wakes the next wait.
         self.growth.borrow_and_update();
         let page = self.caller.workspace().events(self.after, PAGE_EVENTS, None).await?;
         self.after = page.next_after;
-        if page.entries.is_empty() {
+        // Only now: what fails before is tried again, and must tell of it then.
+        let skipped = if std::mem::take(&mut self.has_skipped) { SKIPPED } else { "" };
+        if page.entries.is_empty() && skipped.is_empty() {
             // The sender lives as long as the workspace, so its end need not be told from growth.
             return tokio::select! {
                 _ = self.growth.changed() => Ok(String::new()),
@@ -291,23 +298,24 @@ impl EventStream {
 
     /// Waits for the next part of a stream that a person looks at, and skips to the newest events
     /// where more wait than anybody can see: fifty pages must not take the machine from codes.
-    async fn keep_up(&mut self) -> Result<&'static str, Unavailable> {
+    async fn keep_up(&mut self) -> Result<(), Unavailable> {
         let pause = std::mem::take(&mut self.pause);
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
         }
         if self.full_pages < FULL_PAGES_MAX {
-            return Ok("");
+            return Ok(());
         }
         let newest = self.caller.workspace().last_event().await?;
         if newest.saturating_sub(self.after) <= BEHIND_MAX {
             self.full_pages = 0;
-            return Ok("");
+            return Ok(());
         }
         // It looks again at once after the rest.
         self.after = newest - PAGE_EVENTS as u64;
         self.pause = REST;
-        Ok(SKIPPED)
+        self.has_skipped = true;
+        Ok(())
     }
 
     /// What is in no log and is new.

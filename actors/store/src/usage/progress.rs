@@ -18,6 +18,9 @@ pub(super) const SLICE_BYTES: usize = 256 * 1024;
 /// Most counts of a count that was not finished that one commit deletes.
 const COUNTS_AT_ONCE: usize = 1000;
 
+/// What records that were not counted yet add to each workspace, and how far it is counted then.
+pub(crate) type UsageSlice = (HashMap<Vec<u8>, Delta>, UsageProgress);
+
 /// How far everything is counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UsageProgress {
@@ -103,10 +106,10 @@ impl UsageProgress {
     }
 
     /// Counts the records that come next, as they are committed.
-    pub(super) fn slice(
-        &self,
-        view: &dyn View,
-    ) -> Result<(HashMap<Vec<u8>, Delta>, Self), StoreError> {
+    ///
+    /// # Errors
+    /// Those of [`View::scan`].
+    pub(crate) fn slice(&self, view: &dyn View) -> Result<UsageSlice, StoreError> {
         let mut found = HashMap::new();
         let Self::UpTo(at, from) = self else { return Ok((found, Self::Complete)) };
         let (mut at, mut upto) = (*at, from.clone());

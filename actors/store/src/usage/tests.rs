@@ -20,7 +20,7 @@ fn of_earlier_version() -> MemoryStore {
 
 /// Commits as the writer does.
 fn commit(store: &MemoryStore, progress: &UsageProgress, changes: &[Change]) -> UsageProgress {
-    let (counts, next) = counted(store, progress, changes).unwrap();
+    let (counts, next) = counted(store, progress, progress.slice(store).unwrap(), changes).unwrap();
     let counts = counts.into_iter().map(|(key, value)| Change { table: Table::Meta, key, value });
     let all: Vec<_> = changes.iter().cloned().chain(counts).collect();
     store.commit(Group::new(None, &all)).unwrap();

@@ -1,5 +1,6 @@
 //! The writer's thread takes groups, commits them and notifies their callers.
 
+use hashbrown::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use tracing::{error, info, warn};
 
 use postrider_domain::Timestamp;
 
-use crate::usage::{self, UsageProgress};
+use crate::usage::{self, UsageProgress, UsageSlice};
 use crate::view::audit::{self, AuditMark};
 use crate::{Change, Frame, Group, Position, Store, StoreError, Table};
 
@@ -37,6 +38,8 @@ pub(super) struct Worker {
     audit_end: AuditMark,
     /// How far it is counted what each workspace has.
     counted: UsageProgress,
+    /// Whether the next slice of it cannot be read. Groups are committed all the same.
+    slices_fail: bool,
     /// The group that is being committed. It is not on the stack, so that it can be failed after a
     /// panic.
     current: Option<Staged>,
@@ -77,6 +80,7 @@ impl Worker {
             last,
             audit_end,
             counted,
+            slices_fail: false,
             current: None,
             frame,
             key: Vec::new(),
@@ -152,7 +156,7 @@ impl Worker {
             // The batches after a commit are often deferrable, such as the outcomes of messages
             // that it released. A timed wait saves them the cost of waking the thread.
             if rested && queue.groups.is_empty() {
-                if self.counted != UsageProgress::Complete {
+                if self.counted != UsageProgress::Complete && !self.slices_fail {
                     return true;
                 }
                 queue.sleep = Sleep::Soundly;
@@ -168,14 +172,17 @@ impl Worker {
 
     /// Commits the current group and notifies its callers.
     fn commit_group(&mut self) -> Result<(), StoreError> {
-        let Some(group) = &mut self.current else {
+        if self.current.is_none() {
             return self.count_on();
-        };
+        }
+        // First, so that what the group changes of it is counted as it was.
+        let slice = self.next_slice();
+        let Some(group) = &mut self.current else { return Ok(()) };
         (self.frame.epoch, self.frame.number) = (self.epoch, self.last.next());
         let has_events = group.seal(&mut self.frame, &mut self.key);
         let audit_end = group.changes.link_audit(&self.audit_end);
         let live = group.changes.live();
-        let (counts, counted) = usage::counted(self.store.as_ref(), &self.counted, live)?;
+        let (counts, counted) = usage::counted(self.store.as_ref(), &self.counted, slice, live)?;
         for (key, value) in counts {
             group.changes.upsert(Table::Meta, &key, value.as_deref());
         }
@@ -204,12 +211,31 @@ impl Worker {
         Ok(())
     }
 
+    /// What is counted next. A slice that cannot be read must not keep groups from their commit: the
+    /// counts stay too low, as long as what it is in is damaged.
+    fn next_slice(&mut self) -> UsageSlice {
+        let unchanged = (HashMap::new(), self.counted.clone());
+        if self.slices_fail {
+            return unchanged;
+        }
+        self.counted.slice(self.store.as_ref()).unwrap_or_else(|error| {
+            error!(%error, "what workspaces have cannot be counted on; `postrider check` says why");
+            self.slices_fail = true;
+            unchanged
+        })
+    }
+
     /// Counts a slice of what each workspace has, where there is no group that it could share.
     fn count_on(&mut self) -> Result<(), StoreError> {
-        let (counts, counted) = usage::counted(self.store.as_ref(), &self.counted, &[])?;
+        let slice = self.next_slice();
+        if self.slices_fail {
+            return Ok(());
+        }
+        let (counts, counted) = usage::counted(self.store.as_ref(), &self.counted, slice, &[])?;
         let change = |(key, value)| Change { table: Table::Meta, key, value };
         let changes: Vec<_> = counts.into_iter().map(change).collect();
-        self.last = self.store.commit(Group::new(None, &changes))?;
+        let time_ms = self.moments.as_ref().map_or(0, |moments| moments().as_millis());
+        self.last = self.store.commit(Group { time_ms, ..Group::new(None, &changes) })?;
         self.shared.last_position.store(self.last.0, Ordering::Release);
         note_counted(&mut self.counted, counted, &self.shared);
         Ok(())
@@ -277,6 +303,8 @@ impl Worker {
         let (epoch, last) = self.store.begin_epoch()?;
         self.audit_end = audit::head(self.store.as_ref())?;
         self.counted = UsageProgress::begin(self.store.as_ref())?;
+        self.slices_fail = false;
+        self.shared.counts.store(self.counted != UsageProgress::Complete, Ordering::Release);
         (self.epoch, self.last) = (epoch, last);
         Ok(())
     }

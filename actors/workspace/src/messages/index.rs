@@ -124,14 +124,18 @@ fn nearest(
         if key.len() != prefix.len() + 16 {
             return ControlFlow::Continue(());
         }
-        found = Some(codec::decode::<MessageState>(value));
+        // One that cannot be read is passed over: whoever comes to it in the list is told.
+        match codec::decode::<MessageState>(value) {
+            Ok(state) => found = Some(state),
+            Err(_) => return ControlFlow::Continue(()),
+        }
         ControlFlow::Break(())
     })?;
-    found.transpose()
+    Ok(found)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use postrider_domain::golden::{AT, Sheet, UNIQUE};
     use postrider_domain::{MessageKind, NumberId, SenderNotes, UserId};
     use postrider_store::{Change, Group, MemoryStore, Store};
@@ -139,7 +143,7 @@ mod tests {
     use super::*;
     use crate::core::message_status::MessageStatus;
 
-    fn state(at: Timestamp) -> MessageState {
+    pub(in crate::messages) fn state(at: Timestamp) -> MessageState {
         MessageState {
             message_id: MessageId::from_parts(at, UNIQUE),
             to: "+15550123456".parse().unwrap(),

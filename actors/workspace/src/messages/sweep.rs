@@ -34,7 +34,8 @@ pub(crate) fn too_old(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<Recor
         if id.timestamp().plus(kept_for) > look.now {
             return ControlFlow::Break(());
         }
-        if keys.len() >= SLICE_MAX {
+        // The parts of a message go together.
+        if part.is_empty() && keys.len() >= SLICE_MAX {
             next = look.now;
             return ControlFlow::Break(());
         }
@@ -66,5 +67,57 @@ fn is_settled(state: &MessageState, look: &Look<'_>) -> bool {
             state.last_moment().plus(look.kept.messages.unknown_after) <= look.now
         }
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_domain::{Timestamp, WorkspaceId};
+    use postrider_store::{Change, Direction, Group, MemoryStore, Store, View};
+
+    use super::*;
+    use crate::core::settings::MessageOptions;
+    use crate::sweep::Kept;
+
+    /// All keys of a table.
+    fn keys_of(store: &MemoryStore, table: Table) -> Vec<Vec<u8>> {
+        let mut keys = Vec::new();
+        let visit = &mut |key: &[u8], _: &[u8]| {
+            keys.push(key.to_vec());
+            ControlFlow::Continue(())
+        };
+        store.scan(table, &[], None, Direction::Forward, visit).unwrap();
+        keys
+    }
+
+    #[test]
+    fn all_parts_of_a_message_go_wherever_a_slice_ends() {
+        let (store, workspace) = (MemoryStore::new(), "acme".parse::<WorkspaceId>().unwrap());
+        for number in 0..400 {
+            let mut state = index::tests::state(Timestamp::from_millis(1_000 + number));
+            state.notes.reference = None;
+            let key = MessageState::key(&workspace, state.message_id);
+            let content = [&*key, b"c"].concat();
+            let mut changes = vec![
+                Change::put(Table::Messages, key, serde_json::to_vec(&state).unwrap()),
+                Change::put(Table::Messages, content, *b"{}"),
+            ];
+            let entries = index::keys(&workspace, &state);
+            changes.extend(entries.map(|key| Change::put(Table::MessageIndex, key, [])));
+            store.commit(Group::new(None, &changes)).unwrap();
+        }
+        let day = Duration::from_secs(24 * 3_600);
+        let messages = MessageOptions { kept_for: Some(day), ..MessageOptions::default() };
+        let kept = Kept { broadcasts: day, messages, otps: day };
+        let now = Timestamp::from_millis(1_400).plus(2 * day);
+        let look = Look { store: &store, workspace: &workspace, now, kept, age_rests: false };
+        let mut cursor = SweepCursor::default();
+        while cursor.is_due(now) {
+            let keys = too_old(&look, &mut cursor).unwrap();
+            let gone = keys.into_iter().map(|(table, key)| Change::delete(table, key));
+            store.commit(Group::new(None, &gone.collect::<Vec<_>>())).unwrap();
+        }
+        assert!(keys_of(&store, Table::Messages).is_empty());
+        assert!(keys_of(&store, Table::MessageIndex).is_empty());
     }
 }

@@ -114,7 +114,9 @@ struct Running {
 
 impl Running {
     fn run(mut self) {
-        while let Some(waiting) = self.rebuilds.next() {
+        while let Some(mut waiting) = self.rebuilds.next() {
+            // Who was stopped while it waited takes nothing from who asks in its place.
+            waiting.retain(|(_, answer)| !answer.is_closed());
             let ids = waiting.iter().map(|(id, _)| id.clone()).collect();
             match self.rebuilds.pass(ids) {
                 Ok(mut replay) => waiting.into_iter().for_each(|(id, answer)| {

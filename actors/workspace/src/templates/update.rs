@@ -60,7 +60,10 @@ pub(super) fn put_listed(
     let NewTemplate { name, language, category, status, components } = listed;
     let known = find_template(context, &name, &language)?;
     let updated_at = known.as_ref().map_or_else(|| context.now(), |known| known.updated_at);
-    let listed = Template { name, language, category, status, components, updated_at, facts };
+    let mut listed = Template { name, language, category, status, components, updated_at, facts };
+    // A list that does not rate it takes back nothing.
+    let rated = known.as_ref().and_then(|known| known.facts.quality);
+    listed.facts.quality = listed.facts.quality.or(rated);
     match known {
         Some(known) => drop(replace(context, &known, listed)),
         None => save(context, &listed),

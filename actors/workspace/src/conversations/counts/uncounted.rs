@@ -162,12 +162,14 @@ async fn count_all(shared: &Weak<Services>, id: &WorkspaceId) -> Result<(), Gone
         };
         match of.count_some().await {
             Ok(0) => break,
-            Ok(some) => counted += some,
+            Ok(some) => (counted, failures) = (counted + some, 0),
             Err(why) if why.reason == UnavailableReason::Draining => return Err(Gone),
             Err(why) => {
+                // A store that is being opened again is no reason to give up.
+                let is_open = shared.upgrade().is_some_and(|it| it.writer.is_healthy());
                 let lasts =
                     matches!(why.reason, UnavailableReason::Storage | UnavailableReason::Parked(_));
-                failures += usize::from(lasts);
+                failures += usize::from(lasts && is_open);
                 if failures == FAILURES_MAX {
                     // The next start goes on with it.
                     tracing::warn!(workspace = %id, %why, "conversations are not counted");
