@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderValue, Method, Response, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, header};
 use postrider_cluster::coordination::{NodeRecord, ShardReport, Standing};
 use postrider_cluster::{NodeName, Seen};
 use serde_json::{Value, json};
@@ -22,9 +22,9 @@ impl Inner {
     /// Answers what needs no engine.
     pub(super) fn answer_itself(&self, request: &Request) -> Response<Body> {
         let (answers, headers) = (&self.shards.answers, request.headers());
-        if request.method() != Method::GET {
-            let error = ApiError::new(Code::MethodNotAllowed, "the route has no such method");
-            return answers.refuse(headers, error.closing_with_body());
+        let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
+        if !is_read {
+            return self.has_no_such_method(headers);
         }
         match request.uri().path() {
             "/healthz" => answers.tell(headers, &json!({ "status": "ok" })),
@@ -38,11 +38,20 @@ impl Inner {
                 response.headers_mut().insert(header::CONTENT_TYPE, text);
                 response
             }
-            _ if !bearer(headers).is_some_and(|token| self.admin_token.matches(token)) => {
-                answers.refuse(headers, ApiError::unauthorized("the admin token is needed"))
-            }
             _ => answers.tell(headers, &self.status()),
         }
+    }
+
+    /// Whether a request is for the state of the cluster and does not show the admin token.
+    pub(super) fn is_a_guess(&self, request: &Request) -> bool {
+        let shown = bearer(request.headers());
+        request.uri().path() == "/admin/v1/cluster"
+            && !shown.is_some_and(|token| self.admin_token.matches(token))
+    }
+
+    pub(super) fn has_no_such_method(&self, headers: &HeaderMap) -> Response<Body> {
+        let error = ApiError::new(Code::MethodNotAllowed, "the route has no such method");
+        self.shards.answers.refuse(headers, error.closing_with_body())
     }
 
     fn ready(&self) -> Result<Value, ApiError> {

@@ -61,7 +61,11 @@ impl Answers for Door {
 
 async fn answer(shards: Arc<Shards>, mut request: Request) -> Response<Body> {
     if !shards.peers.are_shown(request.headers()) {
-        return plain(StatusCode::UNAUTHORIZED, "this address is for other nodes");
+        let mut response = plain(StatusCode::UNAUTHORIZED, "this address is for other nodes");
+        // A node with another master key must not take this for the answer of an engine.
+        let shard = request.headers().get(SHARD).cloned();
+        shard.map(|shard| response.headers_mut().insert(SHARD, shard));
+        return response;
     }
     let headers = request.headers_mut();
     headers.remove(TOKEN);

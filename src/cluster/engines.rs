@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use super::peers::Peers;
 use crate::boot::DataDir;
 use crate::engine_options::engine_options;
-use crate::http::{App, AppOptions, app};
+use crate::http::{App, AppOptions, Drain, app};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 
@@ -55,6 +55,8 @@ pub(super) struct Engines {
 pub(super) struct Running {
     engine: Engine,
     app: App,
+    /// Ends its event streams, which would keep the engine.
+    drain: Drain,
     watch: tokio::task::JoinHandle<()>,
 }
 
@@ -80,10 +82,16 @@ impl Engines {
         self.running(|running| running.keys().next().copied())
     }
 
+    /// Ends what would outlast a stop of the node: event streams, and bodies that are awaited.
+    pub(super) fn begin_drain(&self) {
+        self.running(|running| running.values().for_each(|it| it.drain.begin()));
+    }
+
     /// Takes the engine away, so that its end is none of its own.
     fn take(&self, shard: u16) -> Option<Engine> {
         let running = self.running(|running| running.remove(&shard))?;
         running.watch.abort();
+        running.drain.begin();
         Some(running.engine)
     }
 
@@ -153,8 +161,10 @@ impl Host for Engines {
             tracing::error!(shard, "the shard's engine ended by itself");
             ended.notify_one();
         });
-        let app = app(engine.clone(), self.app.clone());
-        self.running(|running| running.insert(shard, Running { engine, app, watch }));
+        let drain = Drain::default();
+        let options = AppOptions { drain: drain.clone(), ..self.app.clone() };
+        let app = app(engine.clone(), options);
+        self.running(|running| running.insert(shard, Running { engine, app, drain, watch }));
         Ok(())
     }
 

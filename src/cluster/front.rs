@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{HeaderMap, Method, Response, header};
+use axum::http::{HeaderMap, Method, Response, Uri, header};
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::domain::WorkspaceId;
 use postrider_actors::{home_of, home_told_by};
@@ -23,8 +23,9 @@ use crate::serve::Answers;
 
 /// How long it is waited before an owner is looked for again.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// Bodies up to this length are kept until the owner has taken the request.
-const KEPT_BODY_BYTES_MAX: usize = 1 << 20;
+/// Bodies up to this length are kept until the owner has taken the request. Nobody is known yet
+/// when they are read, so all connections together must not take much.
+const KEPT_BODY_BYTES_MAX: usize = 16 << 10;
 
 /// The listener for clients.
 #[derive(Clone)]
@@ -37,6 +38,8 @@ pub(super) struct Inner {
     pub(super) warnings: Vec<String>,
     pub(super) hold: Duration,
     pub(super) body_timeout: Duration,
+    /// How long another node may take to answer. One that stands still must not keep connections.
+    pub(super) answer_within: Duration,
     /// Whether it was seen that the servers of NATS sync every message.
     pub(super) is_synced: bool,
 }
@@ -72,9 +75,15 @@ impl Answers for Front {
         }
         Box::pin(async move {
             match way(request.uri().path(), request.headers()) {
+                Way::Node if inner.is_a_guess(&request) => {
+                    // An engine counts who guesses, and refuses them for a time.
+                    *request.uri_mut() = Uri::from_static("/admin/v1/workspaces");
+                    inner.route(inner.any_shard(), request).await
+                }
                 Way::Node => inner.answer_itself(&request),
                 Way::Workspaces if request.method() == Method::POST => inner.create(request).await,
-                Way::Workspaces => inner.gather(request).await,
+                Way::Workspaces if request.method() == Method::GET => inner.gather(request).await,
+                Way::Workspaces => inner.has_no_such_method(request.headers()),
                 Way::Home(home) => inner.route(inner.shard_of(home), request).await,
                 Way::Any => inner.route(inner.any_shard(), request).await,
                 Way::Missing => {
@@ -178,7 +187,12 @@ impl Inner {
         let is_safe = parts.method == Method::GET || parts.method == Method::HEAD;
         let again = |kept| Request::from_parts(parts.clone(), Body::from(kept));
         let sent = Request::from_parts(parts.clone(), body);
-        Ok(match self.shards.peers.forward(address, shard, client, sent).await {
+        let forwarded = self.shards.peers.forward(address, shard, client, sent);
+        let Ok(answer) = tokio::time::timeout(self.answer_within, forwarded).await else {
+            tracing::debug!(shard, "the owner did not answer in time");
+            return Ok(if is_safe { Sent::NotTaken(kept.map(again)) } else { Sent::Unknown });
+        };
+        Ok(match answer {
             // Only a node that does not own the shard says so.
             Ok(response) if response.headers().contains_key(SHARD) => {
                 Sent::NotTaken(kept.map(again))

@@ -28,10 +28,17 @@ impl Inner {
     pub(super) async fn create(&self, request: Request) -> Response<Body> {
         let (mut parts, body) = request.into_parts();
         let read = tokio::time::timeout(self.body_timeout, to_bytes(body, BODY_BYTES_MAX)).await;
-        let Ok(Ok(bytes)) = read else {
-            let message = "the body must come in time, and be no longer than 65536 bytes";
-            let error = ApiError::new(Code::RequestTimeout, message);
-            return self.shards.answers.refuse(&parts.headers, error);
+        let bytes = match read {
+            Ok(Ok(bytes)) => bytes,
+            Ok(Err(_)) => {
+                let message = "the body must be whole, and no longer than 65536 bytes";
+                let error = ApiError::new(Code::PayloadTooLarge, message).closing_with_body();
+                return self.shards.answers.refuse(&parts.headers, error);
+            }
+            Err(_) => {
+                let error = ApiError::new(Code::RequestTimeout, "the body did not come in time");
+                return self.shards.answers.refuse(&parts.headers, error.closing_with_body());
+            }
         };
         // One that names no workspace is refused by any engine.
         let id = serde_json::from_slice::<Named>(&bytes).ok().and_then(|it| it.id.parse().ok());

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error};
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use postrider_cluster::NodeName;
 use postrider_cluster::nats::preflight::Monitor;
 use postrider_cluster::shard::ReleaseAnswer;
@@ -23,6 +23,8 @@ pub(super) const SHARD: HeaderName = HeaderName::from_static("x-postrider-shard"
 pub(super) const CLIENT: HeaderName = HeaderName::from_static("x-postrider-client");
 /// Longest wait for a connection to another node.
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+/// For how long a connection is kept that has nothing to do: the other node closes it later.
+const IDLE_FOR: Duration = Duration::from_secs(4);
 /// Longest wait for a short answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// Most bytes of one.
@@ -48,7 +50,10 @@ impl Peers {
         let mut token =
             HeaderValue::try_from(token).unwrap_or_else(|_| HeaderValue::from_static(""));
         token.set_sensitive(true);
-        let client = Client::builder(TokioExecutor::new()).build(connector);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_FOR)
+            .build(connector);
         Self { client, token, runtime: Handle::current() }
     }
 

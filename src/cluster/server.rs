@@ -28,6 +28,9 @@ use crate::serve::ServeOptions;
 use crate::settings::Settings;
 use crate::tls::{Tls, TlsError};
 
+/// What an answer of another node may take beside its body and its work.
+const ON_THE_WAY: Duration = Duration::from_secs(5);
+
 /// A running node of a cluster. Dropping it is like a crash; [`ClusterNode::shutdown`] stops it
 /// gracefully.
 pub struct ClusterNode {
@@ -87,6 +90,9 @@ impl ClusterNode {
             warnings,
             hold: settings.cluster.hold_ms,
             body_timeout: settings.server.body_timeout_seconds,
+            answer_within: settings.server.body_timeout_seconds
+                + settings.server.handler_timeout_seconds
+                + ON_THE_WAY,
             is_synced: !settings.cluster.assume_synced,
         }));
         let tls = to_clients.tls.clone();
@@ -126,6 +132,7 @@ impl ClusterNode {
     pub async fn shutdown(self) -> Result<(), NodeStopError> {
         let Self { main, door, shards, grace, drain, upkeep, directory, .. } = self;
         drain.begin();
+        shards.engines.begin_drain();
         drop(main.stop(grace / 2).await?);
         let leaving = shards.clone();
         tokio::task::spawn_blocking(move || leaving.node.stop()).await?;
