@@ -154,6 +154,9 @@ pub struct EngineOptions {
     pub free_space: Option<Arc<dyn FreeSpace>>,
     /// Engine time.
     pub clock: Clock,
+    /// Engine time begins after this moment, whatever the records say: a log may have later entries
+    /// than they do.
+    pub begins_after: Option<Timestamp>,
     /// Tells, while it starts, how far a view is that is built anew.
     pub rebuilding: Rebuilding,
     /// Whether it starts where engine time was moved ahead of the system's.
@@ -211,6 +214,7 @@ impl EngineOptions {
             free_bytes_min: 1 << 30,
             free_space: None,
             clock: Clock::system(),
+            begins_after: None,
             rebuilding: Rebuilding::default(),
             allow_moved_clock: true,
             recorder: None,

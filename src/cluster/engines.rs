@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use postrider_actors::domain::Timestamp;
 use postrider_actors::store::{
     DirectorySpace, FjallOptions, FjallView, LogStore, StoreError, Writes,
 };
@@ -137,12 +138,17 @@ impl Engines {
         store.and_then(LogStore::syncing).map_err(|error| error.to_string())
     }
 
-    fn options(&self, store: LogStore) -> Result<EngineOptions, String> {
+    fn options(
+        &self,
+        store: LogStore,
+        begins_after: Option<Timestamp>,
+    ) -> Result<EngineOptions, String> {
         let options = engine_options(&self.settings, &self.directory, &self.metrics);
         Ok(EngineOptions {
             durability: Durability::Custom(CustomStore(Arc::new(store))),
             free_space: Some(Arc::new(DirectorySpace(self.directory.path().to_owned()))),
             keys_tell_home: true,
+            begins_after,
             // Several engines would write the same figures.
             recorder: None,
             ..options.map_err(|error| error.to_string())?
@@ -152,7 +158,10 @@ impl Engines {
 
 impl Host for Engines {
     fn start(&self, shard: u16, log: Arc<dyn Log>) -> Result<(), String> {
-        let options = self.options(self.store(shard, &log)?)?;
+        // The last entry is the claim, which no record tells of.
+        let claim = log.tail().map_err(|error| error.to_string())?.header;
+        let begins_after = claim.map(|claim| Timestamp::from_millis(claim.time_ms));
+        let options = self.options(self.store(shard, &log)?, begins_after)?;
         let starting = Box::pin(Engine::start(options));
         let engine = self.runtime.block_on(starting).map_err(|error| error.to_string())?;
         let (watched, ended) = (engine.clone(), self.ended.clone());

@@ -1,6 +1,6 @@
 //! Pure: what a node knows of a shard from the entries that it has applied.
 //!
-//! It owns the end of the replica's chain, and who the log says owns the shard.
+//! It owns the end of the replica's chain, its engine time, and who the log says owns the shard.
 //! It promises that an entry which does not follow the one before it is never taken.
 
 use bytes::Bytes;
@@ -45,6 +45,7 @@ pub struct Replica {
     chain: Chain,
     owner: Option<Owner>,
     handed_to: Option<NodeName>,
+    time_ms: u64,
     #[cfg(test)]
     pub(crate) planted: Option<Planted>,
 }
@@ -57,6 +58,7 @@ impl Replica {
             chain: Chain::new(log, shard, Position::START, 0, EntryHash::NONE),
             owner: None,
             handed_to: None,
+            time_ms: 0,
             #[cfg(test)]
             planted: None,
         }
@@ -86,6 +88,12 @@ impl Replica {
         self.handed_to.as_ref()
     }
 
+    /// The engine time of the last entry, in milliseconds; 0 before the first one.
+    #[must_use]
+    pub const fn time_ms(&self) -> u64 {
+        self.time_ms
+    }
+
     /// Checks and takes the next entry.
     ///
     /// # Errors
@@ -109,6 +117,7 @@ impl Replica {
             Kind::Group | Kind::Checkpoint => {}
         }
         self.chain.push(&entry);
+        self.time_ms = entry.header.time_ms;
         Ok(entry)
     }
 

@@ -17,7 +17,6 @@ use postrider_number::Numbers;
 use postrider_number::providers::Providers;
 use postrider_number::record::Stored;
 use postrider_people::{People, PeopleOptions};
-use postrider_runtime::clock::Clock;
 use postrider_runtime::{Hold, ScanPool};
 use postrider_store::directory::DirectoryError;
 use postrider_store::{Change, StoreError, View, Writer};
@@ -77,7 +76,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
 
 async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
     let opened = read(&options).await?;
-    start_clock(&options.clock, &opened);
+    start_clock(&options, &opened);
     let view: Arc<dyn View> = opened.store.clone();
     let hold = hold::at_start(&options, view.as_ref(), &opened.writer).await?;
     let webhooks = webhooks(&options, &opened, &hold);
@@ -280,12 +279,12 @@ async fn read(options: &EngineOptions) -> Result<Opened, StartError> {
 }
 
 /// Has engine time begin where the data ends.
-fn start_clock(clock: &Clock, opened: &Opened) {
+fn start_clock(options: &EngineOptions, opened: &Opened) {
+    let clock = &options.clock;
     // A clock that an engine before this one ran on is there already.
     clock.advance(opened.clock_offset.saturating_sub(clock.offset()));
-    if let Some(durable) = opened.durable {
-        clock.start_after(durable);
-    }
+    // The records come first: how old they are says whether the clock may be wrong.
+    opened.durable.into_iter().chain(options.begins_after).for_each(|it| clock.start_after(it));
 }
 
 /// Where the data is, if it is in a directory.

@@ -3,6 +3,7 @@
 //! Whatever a node answered stays true when any process is killed: the same node started again, or
 //! another one, knows it.
 
+mod engine_time;
 mod failover;
 mod nats;
 mod nodes;

@@ -189,13 +189,14 @@ impl Shard {
         }
     }
 
-    /// The engine time of a note: what was just applied may be later than what the node knew.
+    /// The engine time of a note: never before that of the last entry, which an owner whose clock
+    /// was ahead may have written.
     fn time(&self, moment: Moment) -> u64 {
         #[cfg(test)]
         if self.planted == Some(Planted::TimeGoesBack) {
             return moment.engine_ms;
         }
-        moment.engine_ms.max(self.applied_ms)
+        moment.engine_ms.max(self.replica.time_ms())
     }
 
     fn append_claim(&mut self, moment: Moment, epoch: u64, outputs: &mut Outputs) {

@@ -56,8 +56,6 @@ pub struct Shard {
     vacant_since: Option<u64>,
     /// The node's wall clock is that of most nodes.
     clock_agrees: bool,
-    /// The engine time of the last entry that was taken here.
-    applied_ms: u64,
     #[cfg(test)]
     planted: Option<Planted>,
 }
@@ -94,7 +92,6 @@ impl Shard {
             answered_of: 0,
             vacant_since: None,
             clock_agrees: true,
-            applied_ms: 0,
             #[cfg(test)]
             planted: None,
         }
@@ -282,10 +279,7 @@ impl Shard {
     fn take(&mut self, bytes: Bytes, outputs: &mut Outputs) {
         let owner = self.replica.owner().cloned();
         match self.replica.take(bytes) {
-            Ok(entry) => {
-                self.applied_ms = entry.header.time_ms;
-                outputs.push(ShardOutput::Apply(entry));
-            }
+            Ok(entry) => outputs.push(ShardOutput::Apply(entry)),
             Err(fault) => {
                 let applied = self.replica.chain().last();
                 self.stop(StopReason::Broken { applied, what: fault.to_string() }, outputs);

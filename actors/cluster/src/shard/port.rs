@@ -25,8 +25,8 @@ pub struct Moment {
     pub now: u64,
     /// The term of its tenure, if that holds now.
     pub term: Option<u64>,
-    /// The engine time that entries carry, in milliseconds: never before that of the last entry
-    /// which was applied, whatever the wall clock says.
+    /// The engine time that a claim or handoff carries, in milliseconds; that of the last entry if
+    /// it is later. The node's wall clock will do.
     pub engine_ms: u64,
 }
 

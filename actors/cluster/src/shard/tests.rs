@@ -1,6 +1,6 @@
 //! A shard's life step by step, where the simulation would not tell what is wrong.
 
-use postrider_log::{EntryHash, LogId, Position};
+use postrider_log::{Chain, Claim, EntryHash, Header, Kind, LogId, Next, Position, encode_commit};
 
 use super::*;
 
@@ -164,4 +164,27 @@ fn a_node_whose_clock_differs_follows_and_claims_nothing() {
     let tail = Answer::Tail { last: Position(0), hash: EntryHash::NONE };
     assert_eq!(answer(&mut shard, 6, ticket, tail).len(), 0);
     assert_eq!(shard.state(), ShardState::Following);
+}
+
+#[test]
+fn a_claim_is_not_dated_before_the_last_entry_even_if_that_was_restored() {
+    let log = Chain::new(LOG, 0, Position::START, 0, EntryHash::NONE);
+    let claim = Claim {
+        node: "a".to_owned(),
+        incarnation: [b'a'; 16],
+        program: String::new(),
+        readable_from: 1,
+    };
+    let (next, body) = (Next::after(&log, 1), claim.encode().unwrap());
+    let entries = encode_commit(&next, Kind::Claim, 5_000, &body, 4_096).unwrap();
+    let mut shard = following("b", &entries);
+    shard.step(moment(10), ShardInput::Role(Role::Owner));
+    let (ticket, _) = question(&shard.step(moment(20), ShardInput::Tick));
+    let (ticket, asked) = question(&answer(&mut shard, 30, ticket, Answer::Lease(None)));
+    assert_eq!(asked, Question::Tail);
+    let tail = Answer::Tail { last: Position(1), hash: shard.chain().hash() };
+    // The node's clock shows 40, long before what the owner before wrote.
+    let (_, asked) = question(&answer(&mut shard, 40, ticket, tail));
+    let Question::Append { bytes, .. } = asked else { panic!("{asked:?}") };
+    assert_eq!(Header::decode(&bytes).unwrap().time_ms, 5_000);
 }
