@@ -102,6 +102,7 @@ impl Inner {
         let is_ready = shards.iter().all(|shard| shard["state"] == "owned");
         let now = self.shards.answers.clock.wall().as_millis();
         let own = (node.name(), node.gate().left_ms());
+        let problems = [self.own_problems(is_reachable), problems(&seen, &shards, now)].concat();
         json!({
             "cluster": cluster.as_str(),
             "id": record.id,
@@ -115,9 +116,17 @@ impl Inner {
                 "reachable": is_reachable,
             },
             "nodes": nodes(&seen, own, now),
-            "problems": problems(&seen, &shards, is_reachable, now),
+            "problems": problems,
             "shards": shards,
         })
+    }
+
+    fn own_problems(&self, is_reachable: bool) -> Vec<String> {
+        let node = &self.shards.node;
+        let silent = (!is_reachable).then(|| "NATS does not answer this node".to_owned());
+        let wrong = (!node.clock_agrees())
+            .then(|| "this node claims no shard: its clock is not that of most nodes".to_owned());
+        silent.into_iter().chain(wrong).collect()
     }
 }
 
@@ -195,11 +204,8 @@ fn shard_state(seen: &Seen, shard: u16) -> Value {
     })
 }
 
-fn problems(seen: &Seen, shards: &[Value], is_reachable: bool, now: u64) -> Vec<String> {
+fn problems(seen: &Seen, shards: &[Value], now: u64) -> Vec<String> {
     let mut problems = Vec::new();
-    if !is_reachable {
-        problems.push("NATS does not answer this node".to_owned());
-    }
     for shard in shards.iter().filter(|shard| shard["state"] != "owned") {
         problems.push(format!("shard {} is {}", shard["shard"], shard["state"]));
     }

@@ -84,6 +84,7 @@ impl Life {
                 if self.rest_until.take_if(|until| now >= *until).is_some() {
                     self.step(ShardInput::EngineStopped, &orders);
                 }
+                self.compare_clocks(&orders);
                 self.step(ShardInput::Tick, &orders);
             }
             self.report();
@@ -157,11 +158,17 @@ impl Life {
             }
             None => Role::Nothing,
         };
+        self.compare_clocks(orders);
         self.step(ShardInput::Role(role), orders);
         let owner = self.shard.replica().owner().map(|owner| owner.node.clone());
         if let Some(owner) = owner {
             self.step(ShardInput::OwnerKey(seen.nodes.contains_key(&owner)), orders);
         }
+    }
+
+    /// A clock that is set counts at once, so it is compared before each step that may claim.
+    fn compare_clocks(&mut self, orders: &Sender<Order>) {
+        self.step(ShardInput::ClockAgrees(self.inner.clock_agrees()), orders);
     }
 
     fn step(&mut self, input: ShardInput, orders: &Sender<Order>) {

@@ -138,6 +138,12 @@ impl Node {
         &self.inner.server_version
     }
 
+    /// Whether the wall clock is that of most nodes: if not, the node claims no shard.
+    #[must_use]
+    pub fn clock_agrees(&self) -> bool {
+        self.inner.clock_agrees()
+    }
+
     /// What the node has seen of the cluster, half a second ago at most while NATS answers.
     #[must_use]
     pub fn seen(&self) -> Arc<Seen> {
@@ -190,6 +196,7 @@ fn inner(access: &Access, options: NodeOptions, host: Arc<dyn Host>, opened: Ope
         clock,
         host,
         seen: Mutex::default(),
+        clocks: Mutex::default(),
         reports: Mutex::new(vec![None; shards.into()]),
         lives: OnceLock::new(),
         is_stopping: AtomicBool::new(false),

@@ -11,6 +11,7 @@ use postrider_log::Log;
 
 use crate::clock::SteadyClock;
 use crate::cluster_record::ClusterRecord;
+use crate::coordination::skew::Clocks;
 use crate::coordination::{Coordination, NodeRecord, ShardReport, Standing};
 use crate::gate::Gate;
 use crate::log::{Stream, Told};
@@ -119,6 +120,8 @@ pub(crate) struct Inner {
     pub(crate) gate: Gate,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) seen: Mutex<Arc<Seen>>,
+    /// The wall clocks of the other nodes.
+    pub(crate) clocks: Mutex<Clocks>,
     /// By shard, what this node says of it.
     pub(crate) reports: Mutex<Vec<Option<ShardReport>>>,
     pub(crate) lives: OnceLock<Vec<Sender<Input>>>,
@@ -138,6 +141,11 @@ impl Inner {
             // One that has ended needs to know nothing.
             drop(life.send(input));
         }
+    }
+
+    /// Whether this node's wall clock is that of most nodes.
+    pub(crate) fn clock_agrees(&self) -> bool {
+        self.clocks.lock().may_claim(self.clock.now_ms(), self.host.wall_ms())
     }
 
     /// Waits, unless the node is stopped first. Returns whether it goes on.

@@ -1,25 +1,34 @@
 //! The thread that looks at the bucket: who is there, and who shall own what.
 //!
-//! If this node coordinates, it writes what the rules of placement say.
+//! If this node coordinates, it writes what the rules of placement say. It also compares the wall
+//! clocks of the nodes, and warns when they differ.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::coordination::skew::Sighting;
 use crate::coordination::{
-    COORDINATOR, CoordinationError, encode, read_nodes, view_with, write_assignment,
+    COORDINATOR, CoordinationError, NodeRecord, Standing, encode, read_nodes, view_with,
+    write_assignment,
 };
-use crate::coordinator::{CoordinatorWrite, coordinate};
-use crate::placement::Bounds;
+use crate::coordinator::{BucketView, CoordinatorWrite, coordinate};
+use crate::name::NodeName;
+use crate::placement::{Bounds, moves_left};
 use crate::shared::{Inner, Input, Seen};
 
-/// Between two looks, in milliseconds.
-const LOOK_EVERY_MS: u64 = 500;
-/// How many shards are taken from living owners at a time.
+#[cfg(test)]
+mod tests;
+
+/// Between two looks, in milliseconds, one after the other. A node renews its key each second: if
+/// every look came as late after that, its clock would seem slow.
+const LOOK_EVERY_MS: [u64; 3] = [500, 400, 300];
+/// How many shards may be on their way between living owners at a time.
 const MOVES: usize = 2;
 
 /// Runs until the node stops.
 pub(crate) fn run(inner: &Arc<Inner>) {
-    let mut was_silent = false;
-    loop {
+    let (mut was_silent, mut doubts) = (false, Doubts::default());
+    for pause in LOOK_EVERY_MS.into_iter().cycle() {
         let looked = look(inner);
         if let Err(error) = &looked
             && !was_silent
@@ -27,19 +36,86 @@ pub(crate) fn run(inner: &Arc<Inner>) {
             tracing::warn!(%error, "what the nodes of the cluster do is not known");
         }
         was_silent = looked.is_err();
-        if !inner.pause(LOOK_EVERY_MS) {
+        let found = Doubts::found(inner);
+        found.tell(&doubts);
+        doubts = found;
+        if !inner.pause(pause) {
             return;
         }
     }
 }
 
+/// What seems wrong with this node's wall clock.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Doubts {
+    /// It is not that of most nodes.
+    is_alone: bool,
+    /// How far it is ahead of each node whose clock differs, in milliseconds.
+    ahead_ms: BTreeMap<NodeName, i64>,
+}
+
+impl Doubts {
+    fn found(inner: &Inner) -> Self {
+        let (now, wall_ms) = (inner.clock.now_ms(), inner.host.wall_ms());
+        let clocks = inner.clocks.lock();
+        let ahead_ms = clocks.suspicious(now, wall_ms).map(|(node, by)| (node.clone(), by));
+        Self { is_alone: !clocks.may_claim(now, wall_ms), ahead_ms: ahead_ms.collect() }
+    }
+
+    /// Whether something began or ended. By how much clocks differ changes all the time.
+    fn are_news(&self, before: &Self) -> bool {
+        let differ = |nodes: &Self, other: &Self| {
+            nodes.ahead_ms.keys().any(|node| !other.ahead_ms.contains_key(node))
+        };
+        self.is_alone != before.is_alone || differ(self, before) || differ(before, self)
+    }
+
+    fn tell(&self, before: &Self) {
+        if !self.are_news(before) {
+            return;
+        }
+        let ahead_ms = &self.ahead_ms;
+        if self.is_alone {
+            tracing::warn!(?ahead_ms, "no shard is claimed: most nodes have another wall clock");
+        } else if ahead_ms.is_empty() {
+            tracing::info!("the wall clocks of the nodes agree again");
+        } else {
+            tracing::warn!(?ahead_ms, "the wall clocks of other nodes differ from this node's");
+        }
+    }
+}
+
+/// How many shards may be taken from living owners now.
+fn moves(view: &BucketView, nodes: &BTreeMap<NodeName, NodeRecord>) -> usize {
+    // One that has stopped waits for a repair, and the others do not wait for that.
+    let is_there = |shard: u16, owner: &NodeName| {
+        let reports = nodes.get(owner).map_or(&[][..], |record| &record.shards);
+        let done = |state| matches!(state, Standing::Owned | Standing::Stopped);
+        reports.iter().any(|it| it.shard == shard && done(it.state))
+    };
+    let current = view.assignment.as_ref().map_or(&[][..], |(assignment, _)| assignment);
+    moves_left(&view.nodes, current, is_there, MOVES)
+}
+
+fn compare_clocks(inner: &Inner, nodes: &BTreeMap<NodeName, NodeRecord>) {
+    let others = nodes.iter().filter(|(node, _)| **node != inner.options.node);
+    let sighting = |(node, record): (&NodeName, &NodeRecord)| Sighting {
+        node: node.clone(),
+        renewal: record.renewal,
+        wall_ms: record.wall_ms,
+    };
+    let others: Vec<_> = others.map(sighting).collect();
+    inner.clocks.lock().read(inner.clock.now_ms(), &others);
+}
+
 fn look(inner: &Arc<Inner>) -> Result<(), CoordinationError> {
     let bucket = &*inner.bucket;
     let nodes = read_nodes(bucket)?;
+    compare_clocks(inner, &nodes);
     let view = view_with(bucket, &nodes)?;
     let me = &inner.options.node;
     let shards = inner.record.shards;
-    let bounds = Bounds { shards, standbys: inner.options.standbys, moves: MOVES };
+    let bounds = Bounds { shards, standbys: inner.options.standbys, moves: moves(&view, &nodes) };
     for write in coordinate(me, &view, bounds) {
         match write {
             CoordinatorWrite::Lead { revision } => {

@@ -1,0 +1,187 @@
+//! Two nodes over a bucket in memory: what one looks at, writes, and tells its shards.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+
+use parking_lot::Mutex;
+use postrider_log::Log;
+
+use super::*;
+use crate::clock::{SteadyClock, StillClock};
+use crate::cluster_record::ClusterRecord;
+use crate::coordination::{ASSIGNMENT, FakeCoordination, ShardReport, node_key};
+use crate::gate::Gate;
+use crate::name::Identity;
+use crate::shard::ReleaseAnswer;
+use crate::shared::{Host, NodeOptions};
+use crate::tenure::Terms;
+
+const WALL_MS: u64 = 1_000_000;
+const SHARDS: u16 = 8;
+
+fn name(node: &str) -> NodeName {
+    NodeName::new(node).unwrap()
+}
+
+/// A host without engines, whose wall clock is set.
+#[derive(Debug)]
+struct Wall(AtomicU64);
+
+impl Host for Wall {
+    fn start(&self, _: u16, _: Arc<dyn Log>) -> Result<(), String> {
+        Err("there are no engines".to_owned())
+    }
+
+    fn drain(&self, _: u16) {}
+
+    fn abandon(&self, _: u16) {}
+
+    fn ask_release(&self, _: &str, _: u16, _: &NodeName) -> Option<ReleaseAnswer> {
+        None
+    }
+
+    fn wall_ms(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+struct Cluster {
+    inner: Arc<Inner>,
+    wall: Arc<Wall>,
+    heard: Receiver<Input>,
+}
+
+impl Cluster {
+    /// As the node a sees it.
+    fn new() -> Self {
+        let clock: Arc<dyn SteadyClock> = Arc::new(StillClock::default());
+        let wall = Arc::new(Wall(AtomicU64::new(WALL_MS)));
+        let (sender, heard) = channel();
+        let options = NodeOptions {
+            node: name("a"),
+            identity: Identity { directory: [1; 16], incarnation: [1; 16] },
+            belongs_to: None,
+            advertise: String::new(),
+            zone: String::new(),
+            version: String::new(),
+            lease_seconds: 13,
+            standbys: 1,
+        };
+        let record = ClusterRecord {
+            id: String::new(),
+            shards: SHARDS,
+            replicas: 1,
+            stream_bytes_max: 1,
+            key: String::new(),
+        };
+        let inner = Inner {
+            options,
+            terms: Terms::DEFAULT,
+            record,
+            cluster: name("test"),
+            server_version: String::new(),
+            bucket: Arc::new(FakeCoordination::new(clock.clone())),
+            streams: Vec::new(),
+            logs: Vec::new(),
+            gate: Gate::new(clock.clone(), SHARDS),
+            clock,
+            host: wall.clone(),
+            seen: Mutex::default(),
+            clocks: Mutex::default(),
+            reports: Mutex::default(),
+            lives: OnceLock::from(vec![sender]),
+            is_stopping: AtomicBool::new(false),
+            is_name_taken: AtomicBool::new(false),
+            answered_ms: AtomicU64::new(0),
+        };
+        Self { inner: Arc::new(inner), wall, heard }
+    }
+
+    /// Writes what a node says of itself.
+    fn tells(&self, node: &str, renewal: u64, wall_ms: u64, owned: &[u16]) {
+        let key = node_key(&name(node));
+        let report = |shard: &u16| ShardReport {
+            shard: *shard,
+            state: Standing::Owned,
+            epoch: 1,
+            position: 1,
+            reason: None,
+        };
+        let record = NodeRecord {
+            directory: [1; 16],
+            incarnation: [1; 16],
+            renewal,
+            advertise: String::new(),
+            zone: String::new(),
+            is_draining: false,
+            version: String::new(),
+            wall_ms,
+            shards: owned.iter().map(report).collect(),
+        };
+        let bucket = &self.inner.bucket;
+        let revision = bucket.read(&key).unwrap().map_or(0, |kept| kept.revision);
+        let value = encode(&key, &record).unwrap();
+        assert!(bucket.write(&key, value, revision, None).unwrap().is_some());
+    }
+
+    /// How many shards of the assignment are each node's, after some looks.
+    fn assigned(&self) -> (usize, usize) {
+        // It leads, assigns, and sees what it has assigned; and once more.
+        (0..4).for_each(|_| look(&self.inner).unwrap());
+        let seen = self.inner.seen.lock().clone();
+        let of =
+            |node: &str| seen.assignment.iter().filter(|it| it.owner == Some(name(node))).count();
+        (of("a"), of("b"))
+    }
+}
+
+#[test]
+fn no_more_shards_are_on_their_way_than_two_however_often_it_is_looked() {
+    let cluster = Cluster::new();
+    let all: Vec<u16> = (0..SHARDS).collect();
+    cluster.tells("a", 1, WALL_MS, &[]);
+    assert_eq!(cluster.assigned(), (8, 0));
+    cluster.tells("a", 2, WALL_MS, &all);
+    cluster.tells("b", 1, WALL_MS, &[]);
+    assert_eq!(cluster.assigned(), (6, 2));
+    let owners = || {
+        let kept = cluster.inner.bucket.read(ASSIGNMENT).unwrap().unwrap();
+        let seen = cluster.inner.seen.lock().assignment.clone();
+        let of_b = (0..SHARDS).zip(seen).filter(|(_, it)| it.owner == Some(name("b")));
+        (kept.revision, of_b.map(|(shard, _)| shard).collect::<Vec<_>>())
+    };
+    let (revision, coming) = owners();
+    // One of them has arrived, so one more may go.
+    cluster.tells("b", 2, WALL_MS, &coming[..1]);
+    assert_eq!(cluster.assigned(), (5, 3));
+    assert!(owners().0 > revision);
+    cluster.tells("b", 3, WALL_MS, &owners().1);
+    assert_eq!(cluster.assigned(), (4, 4));
+}
+
+#[test]
+fn a_clock_that_most_nodes_have_not_claims_nothing_until_it_is_set() {
+    let cluster = Cluster::new();
+    let inner = &cluster.inner;
+    let look = || look(inner).map(|()| Doubts::found(inner)).unwrap();
+    cluster.tells("a", 1, WALL_MS, &[]);
+    assert_eq!((look(), inner.clock_agrees()), (Doubts::default(), true));
+    for (renewal, by) in [(1, 0), (2, 3_000), (3, 3_000), (4, 3_000)] {
+        cluster.tells("b", renewal, WALL_MS + by, &[]);
+        look();
+    }
+    let doubts = look();
+    let expected = Doubts { is_alone: true, ahead_ms: [(name("b"), -3_000)].into() };
+    assert_eq!((&doubts, inner.clock_agrees()), (&expected, false));
+    assert!(doubts.are_news(&Doubts::default()) && Doubts::default().are_news(&doubts));
+    let further = Doubts { is_alone: true, ahead_ms: [(name("b"), -3_001)].into() };
+    assert!(!further.are_news(&doubts));
+    // It is set, and that counts without another look.
+    cluster.wall.0.store(WALL_MS + 2_000, Ordering::Relaxed);
+    assert!(inner.clock_agrees());
+    let doubts = look();
+    assert_eq!((doubts.is_alone, doubts.ahead_ms[&name("b")]), (false, -1_000));
+    assert!(doubts.are_news(&expected));
+    assert!(cluster.heard.try_iter().all(|input| matches!(input, Input::Seen(_))));
+}
