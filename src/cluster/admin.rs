@@ -126,7 +126,7 @@ impl Inner {
         let silent = (!is_reachable).then(|| "NATS does not answer this node".to_owned());
         let wrong = (!node.clock_agrees())
             .then(|| "this node claims no shard: its clock is not that of most nodes".to_owned());
-        silent.into_iter().chain(wrong).collect()
+        silent.into_iter().chain(node.nats_problem()).chain(wrong).collect()
     }
 }
 

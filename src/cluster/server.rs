@@ -195,8 +195,8 @@ async fn join(
     engines: Arc<Engines>,
     peers: Peers,
 ) -> Result<Shards, ClusterError> {
-    let (host, monitor) = (engines.clone(), peers.clone());
-    let joining = move || Node::start(&access, options, host, &monitor);
+    let (host, monitor) = (engines.clone(), Box::new(peers.clone()));
+    let joining = move || Node::start(&access, options, host, monitor);
     let node = tokio::task::spawn_blocking(joining).await??;
     let help = engines.app.errors_url.as_deref().map(Help::below).unwrap_or_default();
     let answers = OwnAnswers { clock: engines.clock.clone(), help };

@@ -3,6 +3,7 @@
 //! Not an API: this crate promises no stability. The server runs a [`Node`].
 
 pub mod bucket;
+mod checkup;
 pub mod clock;
 pub mod cluster_record;
 pub mod coordination;

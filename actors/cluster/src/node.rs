@@ -4,13 +4,15 @@
 //! It promises that an engine runs only while this node may own the shard, and that whoever asks
 //! the gate before an answer leaves never answers from what another node has replaced.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
+use crate::checkup::{self, Checkup, Looks};
 use crate::clock::{BootClock, SteadyClock};
 use crate::cluster_record::{Access, ClusterRecord, JoinError, Opened, open};
 use crate::coordination::ShardReport;
@@ -34,6 +36,9 @@ const MEMBER_WITHIN_MS: u64 = 10_000;
 pub struct Node {
     inner: Arc<Inner>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    checkup: Checkup,
+    /// Its end is that of the looks at NATS.
+    runs: Mutex<Option<Sender<Infallible>>>,
 }
 
 impl Node {
@@ -45,16 +50,21 @@ impl Node {
         access: &Access,
         options: NodeOptions,
         host: Arc<dyn Host>,
-        monitor: &dyn Monitor,
+        monitor: Box<dyn Monitor + Send>,
     ) -> Result<Self, JoinError> {
-        let opened = open(access, monitor)?;
+        let opened = open(access, &*monitor)?;
         if options.belongs_to.as_ref().is_some_and(|id| *id != opened.record.id) {
             let why = "the data directory belongs to another cluster than cluster.nats has";
             return Err(JoinError::Mismatch(why.to_owned()));
         }
-        let inner = Arc::new(inner(access, options, host, opened));
-        let node = Self { inner, threads: Mutex::default() };
-        if let Err(error) = node.begin() {
+        let (access, checkup) = (access.clone(), Checkup::default());
+        let looks = Looks { streams: opened.streams.clone(), access, monitor, checkup };
+        let checkup = looks.checkup.clone();
+        let inner = Arc::new(inner(looks.access.cluster.clone(), options, host, opened));
+        let (runs, stops) = mpsc::channel();
+        let runs = Mutex::new(Some(runs));
+        let node = Self { inner, threads: Mutex::default(), checkup, runs };
+        if let Err(error) = node.begin().and_then(|()| node.look_after_nats(looks, stops)) {
             node.stop();
             return Err(error);
         }
@@ -87,6 +97,13 @@ impl Node {
         self.spawn("cluster-watch", watch::run)
     }
 
+    /// One look may take long, so nobody waits for its thread.
+    fn look_after_nats(&self, looks: Looks, stops: Receiver<Infallible>) -> Result<(), JoinError> {
+        let thread = std::thread::Builder::new().name("cluster-nats".to_owned());
+        let spawned = thread.spawn(move || checkup::run(&looks, &stops));
+        spawned.map(drop).map_err(|error| NatsError::Runtime(error.to_string()).into())
+    }
+
     fn spawn(
         &self,
         name: &str,
@@ -104,6 +121,7 @@ impl Node {
     /// claim its shards. Blocks.
     pub fn stop(&self) {
         self.inner.is_stopping.store(true, Ordering::Release);
+        self.runs.lock().take();
         for shard in 0..self.inner.streams.len() {
             self.inner.tell(shard, Input::Quit);
         }
@@ -136,6 +154,12 @@ impl Node {
     #[must_use]
     pub fn server_version(&self) -> &str {
         &self.inner.server_version
+    }
+
+    /// What the last look found wrong with the NATS servers, a minute ago or so.
+    #[must_use]
+    pub fn nats_problem(&self) -> Option<String> {
+        self.checkup.problem()
     }
 
     /// Whether the wall clock is that of most nodes: if not, the node claims no shard.
@@ -178,7 +202,7 @@ impl Drop for Node {
     }
 }
 
-fn inner(access: &Access, options: NodeOptions, host: Arc<dyn Host>, opened: Opened) -> Inner {
+fn inner(cluster: NodeName, options: NodeOptions, host: Arc<dyn Host>, opened: Opened) -> Inner {
     let Opened { bucket, record, streams, version } = opened;
     let clock: Arc<dyn SteadyClock> = Arc::new(BootClock);
     let terms = Terms { lease_ms: options.lease_seconds * 1_000, ..Terms::DEFAULT };
@@ -186,7 +210,7 @@ fn inner(access: &Access, options: NodeOptions, host: Arc<dyn Host>, opened: Ope
     Inner {
         options,
         terms,
-        cluster: access.cluster.clone(),
+        cluster,
         server_version: version,
         bucket,
         logs: streams.iter().map(|stream| stream.id()).collect(),
