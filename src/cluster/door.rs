@@ -25,7 +25,7 @@ pub(super) struct Shards {
 impl Shards {
     /// The interface of a shard, if this node may answer for it now.
     pub(super) fn local(&self, shard: u16) -> Option<App> {
-        let app = self.node.gate().answers(shard).then(|| self.engines.app(shard));
+        let app = self.node.gate().admits(shard).then(|| self.engines.app(shard));
         app.flatten()
     }
 

@@ -4,7 +4,7 @@
 //! see them. Who asks reads the clock: a flag that a timer sets would be late after a pause.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::clock::SteadyClock;
 
@@ -22,13 +22,16 @@ struct Inner {
     term: AtomicU64,
     /// By shard, the term in which its engine answers.
     owned: Vec<AtomicU64>,
+    /// By shard, whether it takes nothing new: it is being handed over.
+    closing: Vec<AtomicBool>,
 }
 
 impl Gate {
     pub(crate) fn new(clock: Arc<dyn SteadyClock>, shards: u16) -> Self {
         let owned = (0..shards).map(|_| AtomicU64::new(NONE)).collect();
         let (deadline, term) = (AtomicU64::new(0), AtomicU64::new(NONE));
-        Self(Arc::new(Inner { clock, deadline, term, owned }))
+        let closing = (0..shards).map(|_| AtomicBool::new(false)).collect();
+        Self(Arc::new(Inner { clock, deadline, term, owned, closing }))
     }
 
     /// Publishes the tenure.
@@ -63,12 +66,28 @@ impl Gate {
 
     /// The engine of a shard answers in this term, or does not any more.
     pub(crate) fn owns(&self, shard: u16, term: Option<u64>) {
-        if let Some(owned) = self.0.owned.get(usize::from(shard)) {
+        let at = usize::from(shard);
+        if let Some((owned, closing)) = self.0.owned.get(at).zip(self.0.closing.get(at)) {
+            closing.store(false, Ordering::Release);
             owned.store(term.unwrap_or(NONE), Ordering::Release);
         }
     }
 
-    /// Whether this node may answer for a shard.
+    /// The engine of a shard takes nothing new. What it was given before, it still answers.
+    pub(crate) fn close(&self, shard: u16) {
+        if let Some(closing) = self.0.closing.get(usize::from(shard)) {
+            closing.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether this node may begin a request for a shard.
+    #[must_use]
+    pub fn admits(&self, shard: u16) -> bool {
+        let closing = self.0.closing.get(usize::from(shard));
+        self.answers(shard) && !closing.is_some_and(|closing| closing.load(Ordering::Acquire))
+    }
+
+    /// Whether this node may answer for a shard what it has begun.
     #[must_use]
     pub fn answers(&self, shard: u16) -> bool {
         let owned = self.0.owned.get(usize::from(shard));
@@ -100,7 +119,11 @@ mod tests {
         assert!(!gate.answers(0), "what was owned in a term is not owned in the next");
         gate.owns(0, Some(2));
         assert!(gate.answers(0));
+        gate.close(0);
+        assert!(gate.answers(0) && !gate.admits(0), "what has begun is answered");
         gate.owns(0, None);
         assert!(!gate.answers(0));
+        gate.owns(0, Some(2));
+        assert!(gate.admits(0), "an owner anew");
     }
 }

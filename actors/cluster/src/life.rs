@@ -67,12 +67,15 @@ impl Life {
     /// Runs until the node stops.
     pub(crate) fn run(mut self) {
         let (orders, taken) = channel();
-        let worker = self.worker(taken);
+        // Without it nothing could be owned.
+        let Some(worker) = self.worker(taken) else { return };
         let mut ticked = 0;
         loop {
             let input = match self.inbox.recv_timeout(Duration::from_millis(TICK_MS)) {
                 Ok(Input::Quit) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(input) => Some(input),
+                // A node that did not start tells nobody.
+                Err(RecvTimeoutError::Timeout) if self.inner.is_stopping() => break,
                 Err(RecvTimeoutError::Timeout) => None,
             };
             if let Some(input) = input {
@@ -89,11 +92,13 @@ impl Life {
             }
             self.report();
         }
-        self.inner.gate.owns(self.number, None);
+        self.inner.gate.close(self.number);
         // Both fail only when the worker has ended.
         drop((orders.send(Order::Drain), orders.send(Order::Abandon)));
         drop(orders);
-        worker.map(JoinHandle::join);
+        // One that panicked has ended.
+        drop(worker.join());
+        self.inner.gate.owns(self.number, None);
     }
 
     /// The thread that starts and stops the engine, which may take long.
@@ -135,7 +140,11 @@ impl Life {
                 tracing::error!(shard = self.number, error, "the engine did not start");
                 self.step(ShardInput::EngineFailed, orders);
             }
-            Input::Drained => self.step(ShardInput::Drained, orders),
+            Input::Drained => {
+                // Everything is answered; what follows is the handoff, and another owner.
+                self.inner.gate.owns(self.number, None);
+                self.step(ShardInput::Drained, orders);
+            }
             Input::Stopped => self.rest_until = Some(self.inner.clock.now_ms() + REST_MS),
             Input::Release { by, reply } => {
                 self.reply = Some(reply);
@@ -191,7 +200,7 @@ impl Life {
                         }
                     }
                     ShardOutput::CloseAdmission => {
-                        self.inner.gate.owns(self.number, None);
+                        self.inner.gate.close(self.number);
                         drop(orders.send(Order::Drain));
                     }
                     ShardOutput::StopEngine => self.stop_engine(orders),
@@ -223,8 +232,8 @@ impl Life {
         let tell = Box::new(move |told| drop(sender.send(Input::Told(engine, told))));
         let log = OwnedLog::behind_claim(log, claim, tell)?;
         self.log = Some(log.clone());
-        drop(orders.send(Order::Start(engine, log)));
-        Ok(())
+        let ended = |_| LogError::Failed("the thread of the engine has ended".to_owned());
+        orders.send(Order::Start(engine, log)).map_err(ended)
     }
 
     /// Nothing of it counts from here on.
