@@ -4,6 +4,7 @@ use super::error::Refusal;
 use super::value::Raw;
 
 /// What the layers need to check the keys of a section.
+#[derive(Debug)]
 pub(super) struct SectionSpec {
     /// Its name in a file.
     pub(super) name: &'static str,

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::declare::SectionSpec;
 use super::error::{Origin, Refusal, SettingsError};
-use super::section::SECTIONS;
 use super::value::Raw;
 
 /// Prefix of the environment variables that are settings.
@@ -19,12 +18,19 @@ pub(super) const SECRETS: [&str; 4] =
 pub type InForce = BTreeMap<String, serde_json::Value>;
 
 /// The merged layers. A value of a later layer replaces the earlier one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Layers {
+    /// Every section that there is.
+    sections: &'static [SectionSpec],
     values: BTreeMap<(&'static str, String), (Raw, Origin)>,
 }
 
 impl Layers {
+    /// No layers yet, of these sections.
+    pub(super) const fn of(sections: &'static [SectionSpec]) -> Self {
+        Self { sections, values: BTreeMap::new() }
+    }
+
     /// The parsed value of a key.
     pub(super) fn take<T>(
         &self,
@@ -55,12 +61,12 @@ impl Layers {
         })?;
         for (section, keys) in table {
             let toml::Value::Table(keys) = keys else {
-                return Err(unknown_section(&section, origin));
+                return Err(self.unknown_section(&section, origin));
             };
             for (key, value) in keys {
                 self.add(&section, &key, Raw::Toml(value), origin)?;
             }
-            section_named(&section).ok_or_else(|| unknown_section(&section, origin))?;
+            self.section_named(&section).ok_or_else(|| self.unknown_section(&section, origin))?;
         }
         Ok(())
     }
@@ -95,7 +101,8 @@ impl Layers {
         raw: Raw,
         origin: &Origin,
     ) -> Result<(), SettingsError> {
-        let spec = section_named(section).ok_or_else(|| unknown_section(section, origin))?;
+        let spec =
+            self.section_named(section).ok_or_else(|| self.unknown_section(section, origin))?;
         let origin = origin.clone();
         let name = || format!("{section}.{key}");
         match (spec.check)(key, &raw) {
@@ -135,16 +142,17 @@ impl Layers {
     pub(super) fn origin(&self, section: &'static str, key: &str) -> Origin {
         self.value(section, key).map_or(Origin::Defaults, |(_, origin)| origin.clone())
     }
-}
 
-fn section_named(name: &str) -> Option<&'static SectionSpec> {
-    SECTIONS.iter().find(|section| section.name == name)
-}
+    fn section_named(&self, name: &str) -> Option<&'static SectionSpec> {
+        self.sections.iter().find(|section| section.name == name)
+    }
 
-fn unknown_section(section: &str, origin: &Origin) -> SettingsError {
-    let names: Vec<_> = SECTIONS.iter().map(|section| format!("[{}]", section.name)).collect();
-    let allowed = format!("the sections {}", names.join(", "));
-    SettingsError::UnknownKey { origin: origin.clone(), key: section.to_owned(), allowed }
+    fn unknown_section(&self, section: &str, origin: &Origin) -> SettingsError {
+        let names: Vec<_> =
+            self.sections.iter().map(|section| format!("[{}]", section.name)).collect();
+        let allowed = format!("the sections {}", names.join(", "));
+        SettingsError::UnknownKey { origin: origin.clone(), key: section.to_owned(), allowed }
+    }
 }
 
 /// A value for an operator: a number or a truth value where it reads as one.

@@ -133,7 +133,7 @@ impl Settings {
         variables: impl IntoIterator<Item = (String, String)>,
         flags: &Flags,
     ) -> Result<Self, SettingsError> {
-        let mut layers = Layers::default();
+        let mut layers = Layers::of(&section::SECTIONS);
         layers.add_file(DEFAULTS, &Origin::Defaults)?;
         if let Some(file) = file {
             layers.add_path(file)?;

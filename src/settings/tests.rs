@@ -3,7 +3,7 @@
 use super::*;
 
 fn from_text(text: &str) -> Result<Settings, SettingsError> {
-    let mut layers = Layers::default();
+    let mut layers = Layers::of(&section::SECTIONS);
     layers.add_file(DEFAULTS, &Origin::Defaults)?;
     layers.add_file(text, &Origin::File("my.toml".into()))?;
     Settings::build(&layers)
@@ -167,7 +167,7 @@ fn what_is_in_force_is_told_without_secrets() {
         "[secrets]\nmaster_key = \"{key}\"\nmaster_key_version = 2\n\
          previous_master_keys = \"1={key}\"\n[admin]\ntoken = \"hush-hush-hush-hush\""
     );
-    let mut layers = Layers::default();
+    let mut layers = Layers::of(&section::SECTIONS);
     layers.add_file(DEFAULTS, &Origin::Defaults).unwrap();
     layers.add_file(&text, &Origin::Defaults).unwrap();
     let variables =

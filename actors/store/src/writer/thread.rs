@@ -211,8 +211,8 @@ impl Worker {
         Ok(())
     }
 
-    /// What is counted next. A slice that cannot be read must not keep groups from their commit: the
-    /// counts stay too low, as long as what it is in is damaged.
+    /// What is counted next. A slice that cannot be read must not keep groups from their commit:
+    /// the counts stay too low, as long as what it is in is damaged.
     fn next_slice(&mut self) -> UsageSlice {
         let unchanged = (HashMap::new(), self.counted.clone());
         if self.slices_fail {
