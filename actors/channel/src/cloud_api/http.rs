@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -121,8 +121,8 @@ impl Http {
         body: Bytes,
         answer_bytes_max: usize,
     ) -> Result<Answer, NoAnswer> {
-        let taken = Arc::new(AtomicBool::new(false));
-        let mut request = Request::new(Payload { bytes: Some(body), taken: Arc::clone(&taken) });
+        let claim = Arc::new(Claim::default());
+        let mut request = Request::new(Payload { bytes: Some(body), claim: Arc::clone(&claim) });
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         let headers = request.headers_mut();
@@ -138,7 +138,7 @@ impl Http {
         // The timeout covers everything from connecting to the last byte of the response.
         match tokio::time::timeout(self.timeout, answered).await {
             Ok(Ok(answer)) => Ok(answer),
-            _ if taken.load(Ordering::Acquire) => Err(NoAnswer::Lost),
+            _ if !claim.withdraw() => Err(NoAnswer::Lost),
             Ok(Err(cause)) => Err(NoAnswer::NotWritten(cause)),
             Err(_) => Err(NoAnswer::NotWritten("no connection in time".into())),
         }
@@ -173,23 +173,58 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
 }
 
+/// Whose a request is: of the one who asks, or of a connection. It changes hands once.
+///
+/// A connection runs on a thread of its own. It may take a request in the moment in which the
+/// asker's time is over, so either of them must learn that the other was first: a request that
+/// leaves after it was said not to have been written is sent twice.
+#[derive(Default)]
+struct Claim(AtomicU8);
+
+impl Claim {
+    const FREE: u8 = 0;
+    const TAKEN: u8 = 1;
+    const WITHDRAWN: u8 = 2;
+
+    /// A connection takes the request. `false`: it was withdrawn, and must not be written.
+    fn take(&self) -> bool {
+        self.settle(Self::TAKEN)
+    }
+
+    /// The asker withdraws it. `false`: a connection has taken it, so it may have been written.
+    fn withdraw(&self) -> bool {
+        self.settle(Self::WITHDRAWN)
+    }
+
+    /// Whether it was free, and is this now.
+    fn settle(&self, now: u8) -> bool {
+        self.0.compare_exchange(Self::FREE, now, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// The request was withdrawn before a connection took it.
+#[derive(Debug, thiserror::Error)]
+#[error("the request was withdrawn")]
+struct Withdrawn;
+
 /// A request's body. It records when a connection takes it: before that, the provider cannot have
 /// acted on the request.
 struct Payload {
     bytes: Option<Bytes>,
-    taken: Arc<AtomicBool>,
+    claim: Arc<Claim>,
 }
 
 impl Body for Payload {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    type Error = Withdrawn;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        self.taken.store(true, Ordering::Release);
-        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+        let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
+        let taken = if self.claim.take() { Ok(Frame::data(bytes)) } else { Err(Withdrawn) };
+        Poll::Ready(Some(taken))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -227,6 +262,20 @@ mod tests {
             stream.write_all(answer).await.unwrap();
         }));
         uri
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_withdrawn_is_not_written_afterwards() {
+        for withdrawn in [false, true] {
+            let claim = Arc::new(Claim::default());
+            assert!(!withdrawn || claim.withdraw());
+            let bytes = Some(Bytes::from_static(b"{}"));
+            let payload = Payload { bytes, claim: Arc::clone(&claim) };
+            // As a connection reads it, on its own thread.
+            let written = payload.collect().await.map(http_body_util::Collected::to_bytes);
+            assert_eq!(written.is_err(), withdrawn);
+            assert!(!claim.withdraw(), "it has changed hands");
+        }
     }
 
     #[tokio::test]
