@@ -29,7 +29,7 @@ const PAGE_EVENTS: usize = 100;
 /// Between two parts of what a person sees: nobody looks faster. It bounds what pages cost.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Full pages after each other after which it is looked how far behind a person's stream is.
-const FULL_PAGES_MAX: u32 = 20;
+const FULL_PAGES_MAX: u32 = 4;
 /// Events that it may be behind. With more it skips to the newest ones.
 const BEHIND_MAX: u64 = 10_000;
 /// How long it rests after it has skipped.
