@@ -179,6 +179,8 @@ fn engines(
             node: node.node.to_string(),
             incarnation: node.identity.incarnation,
             program: node.version.clone(),
+            // Each log has a claim already, which has a time.
+            begun_at: Default::default(),
         },
         peers: peers.clone(),
         runtime: Handle::current(),

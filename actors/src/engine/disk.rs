@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use postrider_domain::Timestamp;
 use postrider_runtime::random;
 use postrider_store::directory::{self, DirectoryError, DirectoryOptions};
 use postrider_store::repair::{self, Plan, RepairError, Repaired};
@@ -14,23 +15,25 @@ use postrider_workspace::snapshots::{self, Rebases};
 pub(super) fn open(
     dir: &Path,
     segment_bytes: u64,
+    begun_at: Timestamp,
     rebuilding: &Rebuilding,
 ) -> Result<(LogStore, SnapshotDir), DirectoryError> {
-    directory::open_telling(dir, &options(segment_bytes), &fold, rebuilding)
+    directory::open_telling(dir, &options(segment_bytes, begun_at), &fold, rebuilding)
 }
 
 /// Builds the view anew if a record of it cannot be read. Returns whether it did.
 pub(super) fn rebuild_if_unreadable(
     dir: &Path,
     segment_bytes: u64,
+    begun_at: Timestamp,
     rebuilding: &Rebuilding,
 ) -> Result<bool, DirectoryError> {
-    directory::rebuild_if_unreadable(dir, &options(segment_bytes), rebuilding)
+    directory::rebuild_if_unreadable(dir, &options(segment_bytes, begun_at), rebuilding)
 }
 
-fn options(segment_bytes: u64) -> DirectoryOptions {
+fn options(segment_bytes: u64, begun_at: Timestamp) -> DirectoryOptions {
     let program = env!("CARGO_PKG_VERSION").to_owned();
-    let writes = Writes { node: "local".into(), incarnation: random::bytes(), program };
+    let writes = Writes { node: "local".into(), incarnation: random::bytes(), program, begun_at };
     let log_id = random::bytes();
     DirectoryOptions { writes, log_id, segment_bytes, view: Default::default() }
 }

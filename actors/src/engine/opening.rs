@@ -96,7 +96,8 @@ fn kept(options: &EngineOptions) -> Result<Kept, StartError> {
         }
         Durability::Disk(dir) => dir,
     };
-    let (store, snapshots) = disk::open(dir, options.segment_bytes, &options.rebuilding)?;
+    let (store, snapshots) =
+        disk::open(dir, options.segment_bytes, options.clock.now(), &options.rebuilding)?;
     let (times, commits) = CommitTimes::register(options.recorder.as_deref().map(|it| it as _));
     store.measure(times);
     let (store, snapshots) = (Arc::new(store), Arc::new(snapshots));

@@ -59,8 +59,9 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     match (start_once(options).await, again.durability.clone()) {
         (Err(StartError::Store(damaged @ StoreError::Damaged(_))), Durability::Disk(dir)) => {
             let (bytes, rebuilding) = (again.segment_bytes, again.rebuilding.clone());
+            let now = again.clock.now();
             let rebuilt = tokio::task::spawn_blocking(move || {
-                disk::rebuild_if_unreadable(&dir, bytes, &rebuilding)
+                disk::rebuild_if_unreadable(&dir, bytes, now, &rebuilding)
             });
             // What the start came upon says more than why nothing can be done about it, unless
             // the view is what is damaged.

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
+use postrider_domain::Timestamp;
 use postrider_log::body::{DATA_FORMAT, encode_group};
 use postrider_log::{
     self as log, Claim, Kind, LogId, Mark, PieceError, Tail, encode_commit, parts_of, read_commits,
@@ -33,7 +34,7 @@ use crate::{
     Direction, Figures, Frame, Group, Log, Position, Store, StoreError, Table, View, Visit,
 };
 use decode::frame_of;
-use encode::{changes, mark};
+use encode::{changes, dated, mark};
 use sync::Syncing;
 use timing::{Step, Timing};
 use trimming::Trimming;
@@ -47,6 +48,8 @@ pub struct Writes {
     pub incarnation: [u8; 16],
     /// The version of the program.
     pub program: String,
+    /// Engine time as it begins. No entry is dated earlier.
+    pub begun_at: Timestamp,
 }
 
 /// A [`Store`] of a log and a view.
@@ -60,6 +63,7 @@ struct Inner {
     log: Arc<dyn log::Log>,
     view: Arc<dyn MarkedView>,
     claim: Claim,
+    begun_at: Timestamp,
     /// Held while anything is appended or applied.
     writing: Mutex<Writing>,
     failed: RwLock<Option<StoreError>>,
@@ -91,12 +95,13 @@ impl LogStore {
         writes: Writes,
     ) -> Result<Self, StoreError> {
         open::catch_up(&*log, &*view)?;
-        let Writes { node, incarnation, program } = writes;
+        let Writes { node, incarnation, program, begun_at } = writes;
         let claim = Claim { node, incarnation, program, readable_from: DATA_FORMAT };
         let inner = Inner {
             log,
             view,
             claim,
+            begun_at,
             writing: Mutex::default(),
             failed: RwLock::default(),
             timing: OnceLock::new(),
@@ -234,13 +239,15 @@ impl Inner {
             }
             parts = needed;
         };
-        Ok(encode_commit(&tail.next(epoch), Kind::Group, group.time_ms, &body, max)?)
+        let time_ms = dated(tail, self.begun_at, group.time_ms);
+        Ok(encode_commit(&tail.next(epoch), Kind::Group, time_ms, &body, max)?)
     }
 
     fn claim(&self) -> Result<(u64, Position), StoreError> {
         let mut writing = self.writing.lock();
         self.check()?;
-        let claimed = log::claim(&*self.log, &self.claim, 0);
+        let tail = self.log.tail().map_err(|error| self.fail(error.into(), false))?;
+        let claimed = log::claim(&*self.log, &self.claim, dated(&tail, self.begun_at, 0));
         let tail = claimed.map_err(|error| self.fail(error.into(), false))?;
         let applied = self.view.apply(&mark(&tail), &[]);
         applied.map_err(|error| self.fail(error, true))?;

@@ -156,7 +156,7 @@ async fn without_any_the_whole_journal_is_replayed() {
     drop((engine, acme));
     let engine = start(dir.path()).await;
     until("a snapshot is taken", async || !generations(&dir).is_empty()).await;
-    engine.shutdown(LONG).await.unwrap();
+    engine.shutdown(LONG * 1_000).await.unwrap();
     assert_eq!(first_entry(&engine), 1, "one is no reason to trim");
     drop(engine);
     for generation in generations(&dir) {
@@ -241,7 +241,8 @@ async fn a_damaged_workspace_is_kept_and_the_journal_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     {
         let (store, _) =
-            crate::engine::disk::open(dir.path(), SEGMENT_BYTES, &Default::default()).unwrap();
+            crate::engine::disk::open(dir.path(), SEGMENT_BYTES, START, &Default::default())
+                .unwrap();
         store.begin_epoch().unwrap();
         break_a_workspace(&store);
     }
@@ -257,7 +258,7 @@ async fn a_damaged_workspace_of_an_earlier_format_is_kept_as_it_is() {
         break_a_workspace(&store);
     }
     let (store, snapshots) =
-        crate::engine::disk::open(dir.path(), SEGMENT_BYTES, &Default::default()).unwrap();
+        crate::engine::disk::open(dir.path(), SEGMENT_BYTES, START, &Default::default()).unwrap();
     drop((store, snapshots));
     is_kept(&dir);
     goes_on_beside_it(&dir).await;

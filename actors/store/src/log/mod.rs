@@ -19,7 +19,8 @@ pub struct Group<'a> {
     pub frame: Option<&'a Frame>,
     /// The changes of records. No two of them name the same record.
     pub changes: &'a [Change],
-    /// Engine time of the commit in milliseconds, 0 where it is not known.
+    /// Engine time of the commit in milliseconds, 0 where it is not known: its entry is then dated
+    /// as the one before it.
     pub time_ms: u64,
 }
 

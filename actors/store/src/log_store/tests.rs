@@ -273,3 +273,40 @@ fn a_clean_stop_leaves_a_synced_view_and_takes_nothing_more() {
     let rig = rig.after_power_cut(Keep::Nothing).unwrap();
     assert_eq!((frames(&rig.store), records(&rig.store)), (vec![1], folded(&[1])));
 }
+
+/// The engine time of every entry, in milliseconds.
+fn times(log: &CrashingLog) -> Vec<u64> {
+    let (mut times, first) = (Vec::new(), log::Log::tail(log).unwrap().first);
+    log::Log::read(log, first, &mut |entry| {
+        times.push(entry.header.time_ms);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    times
+}
+
+#[test]
+fn no_entry_is_dated_before_the_one_behind_it_or_at_no_time() {
+    let log = Arc::new(CrashingLog::with_options(Start::new(ID), options()).unwrap());
+    let view = MemoryView::new();
+    let open = |millis: u64| {
+        let begun_at = Timestamp::from_millis(millis);
+        let writes = Writes { begun_at, ..Writes::default() };
+        let store = LogStore::open(log.clone(), Arc::new(view.clone()), writes).unwrap();
+        store.begin_epoch().unwrap();
+        store
+    };
+    let change = [Change::put(Table::Keys, *b"k", *b"v")];
+    let store = open(1_000);
+    store.commit(Group::new(None, &change)).unwrap();
+    store.commit(Group { time_ms: 3_000, ..Group::new(None, &change) }).unwrap();
+    store.commit(Group { time_ms: 2_000, ..Group::new(None, &change) }).unwrap();
+    store.commit(Group::new(None, &change)).unwrap();
+    assert_eq!(times(&log), [1_000, 1_000, 3_000, 3_000, 3_000]);
+    drop(store);
+    // The next process, first with a clock that is behind.
+    drop(open(500));
+    let store = open(4_000);
+    store.commit(Group::new(None, &change)).unwrap();
+    assert_eq!(times(&log)[5..], [3_000, 4_000, 4_000]);
+}
