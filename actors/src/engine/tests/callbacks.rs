@@ -87,6 +87,42 @@ async fn long_explanations_of_many_failures_fit_into_commits() {
     assert_eq!(credits(&engine, "acme").await, 200);
 }
 
+/// As many as the provider sends at once when it is busy.
+#[tokio::test(start_paused = true)]
+async fn fifty_reports_are_one_commit() {
+    let (_, engine, acme, number) = begin().await;
+    engine.admin().set_credits(&id("acme"), 50).await.unwrap();
+    let mut messages = Vec::new();
+    for _ in 0..50 {
+        messages.push(send(&acme, phone(1)).await);
+    }
+    for message in &messages {
+        await_status(&acme, *message, MessageStatus::Sent).await;
+    }
+    for (progress, status) in
+        [(Progress::Delivered, MessageStatus::Delivered), (Progress::Read, MessageStatus::Read)]
+    {
+        let report = |message: &MessageId| StatusUpdate {
+            origin: Origin::Message(*message),
+            provider_id: "wamid".into(),
+            status: progress.clone(),
+            at: START,
+            to: None,
+            known_as: None,
+            user_id: None,
+        };
+        let statuses = messages.iter().map(report).collect();
+        acme.perform(Tell(1)).await.unwrap();
+        let before = engine.shared().writer.stats();
+        acme.receive(number, Callback { statuses, ..Callback::default() }).await.unwrap();
+        let after = engine.shared().writer.stats();
+        assert_eq!((after.groups - before.groups, after.batches - before.batches), (1, 1));
+        for message in &messages {
+            assert_eq!(read(&acme, *message).await.status, status);
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn many_inbound_messages_share_commits() {
     let (_, engine, acme, number) = begin().await;

@@ -338,7 +338,7 @@ async fn a_command_reads_few_records_in_the_actor_whatever_a_callback_tells() {
         assert!(commands.iter().all(|reads| *reads <= 64), "{kind}: {commands:?}");
         told.push(commands.len());
     }
-    // What is read beside leaves room for thirty-two items.
+    // What is read beside leaves room for as many items as a command takes.
     assert!(told.iter().all(|commands| *commands <= 8), "{told:?} commands");
     let whole = whole_contacts(&store, &id("acme"));
     assert_eq!(whole.len(), 100);

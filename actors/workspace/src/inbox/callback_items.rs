@@ -19,6 +19,29 @@ pub(super) enum Item {
     Ignored(NumberId, IgnoredItems),
 }
 
+impl Item {
+    /// How much the actor has to do for it. A report changes one message; the others may change a
+    /// contact, a conversation and what belongs to them.
+    const fn work(&self) -> usize {
+        match self {
+            Self::Report(..) => 1,
+            _ => 2,
+        }
+    }
+}
+
+/// The first items, which are no more work than that.
+pub(super) fn up_to<'a>(
+    items: impl Iterator<Item = &'a Item>,
+    work_max: usize,
+) -> impl Iterator<Item = &'a Item> {
+    let mut work = 0;
+    items.take_while(move |item| {
+        work += item.work();
+        work <= work_max
+    })
+}
+
 /// A message of which it must be looked up, beside the actor, what it may be a reply to.
 #[derive(Debug)]
 pub(super) struct Wanted {

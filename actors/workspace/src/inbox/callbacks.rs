@@ -17,7 +17,7 @@ use crate::core::command::{Command, Context};
 use crate::core::view::unreadable;
 use crate::counts_under_way::CountsUnderWay;
 use crate::inbox::author;
-use crate::inbox::callback_items::{Item, Wanted};
+use crate::inbox::callback_items::{self, Item, Wanted};
 use crate::inbox::callback_reads::{self, CallbackReads, Replies};
 use crate::inbox::identity;
 use crate::inbox::identity_change;
@@ -28,8 +28,9 @@ use crate::templates::{sync as template_sync, update as template_update};
 use crate::{Workspace, broadcasts, messages};
 use postrider_domain::unavailable::Unavailable;
 
-/// Most items that one command takes up: others want their turn too.
-const ITEMS_MAX: usize = 32;
+/// Most work of the items that one command takes up: others want their turn too. A callback of as
+/// many reports as the provider sends at once is one command, and so one commit.
+const WORK_MAX: usize = 64;
 /// Most records that one command reads in the actor; what takes more is read before, beside it.
 const READS_MAX: usize = 64;
 /// The records of which a command leaves room for an item, which reads few more than these.
@@ -87,7 +88,7 @@ impl Workspace {
     ) -> Result<(VecDeque<Item>, Option<CallbackReads>), Unavailable> {
         let (reading, now) = (self.slot.reading_ahead.begin(), self.shared.clock.now());
         let read = self.read(move |store, workspace| {
-            let first = items.iter().take(ITEMS_MAX);
+            let first = callback_items::up_to(items.iter(), WORK_MAX);
             let ahead = callback_reads::read((store, workspace), reading, now, first, wanted)?;
             Ok((items, Some(ahead)))
         });
@@ -157,7 +158,8 @@ impl Command for Take {
             context.ahead = Some(ahead.records);
             replies = Some(ahead.replies);
         }
-        for _ in 0..ITEMS_MAX {
+        let together = callback_items::up_to(items.iter(), WORK_MAX).count();
+        for _ in 0..together {
             if context.effects.log.len() > LOG_BYTES_MAX
                 || context.reads() + READS_OF_ITEM > READS_MAX
             {
