@@ -78,6 +78,7 @@ struct Figures {
     in_flight: Gauge,
     scans: ScanMeters,
     live_workspaces: Gauge,
+    damaged_workspaces: Gauge,
     journal_position: Gauge,
     log: [Gauge; LOG.len()],
     healthy: Gauge,
@@ -128,6 +129,10 @@ impl Figures {
             in_flight: gauge("postrider_commands_in_flight", "Commands under way"),
             scans: ScanMeters::register(counter, gauge),
             live_workspaces: gauge("postrider_workspaces_live", "Workspaces held in memory"),
+            damaged_workspaces: gauge(
+                "postrider_workspaces_damaged",
+                "Workspaces whose data cannot be read",
+            ),
             journal_position: gauge(
                 "postrider_journal_position",
                 "The newest durable commit; postrider_log_position takes its place",
@@ -185,6 +190,7 @@ impl Figures {
         self.scans.sample(shared.scans.figures());
         let live = shared.workspaces.slots().iter().filter(|slot| slot.live().is_some()).count();
         self.live_workspaces.set(live as f64);
+        self.damaged_workspaces.set(shared.damaged().len() as f64);
         self.journal_position.set(shared.writer.last_position().0 as f64);
         if let Some(figures) = shared.recovered.log().figures() {
             let (last, applied) = (figures.last.0, figures.applied.0);

@@ -177,6 +177,11 @@ impl<M, X> Slot<M, X> {
         matches!(&*self.placement.read(), Placement::Idle)
     }
 
+    /// Whether the actor is parked.
+    pub fn is_parked(&self) -> bool {
+        matches!(&*self.placement.read(), Placement::Parked(_))
+    }
+
     /// Publishes where the actor is.
     pub fn publish(&self, placement: Placement<M>) {
         *self.placement.write() = placement;

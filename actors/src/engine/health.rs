@@ -1,9 +1,15 @@
 //! Whether an engine takes work.
 
+use std::collections::BTreeSet;
+
+use postrider_domain::WorkspaceId;
 use postrider_runtime::clock::ClockHealth;
 use ractor::ActorStatus;
 
 use super::Engine;
+
+/// Damaged workspaces that a warning names; it counts the others.
+const NAMED_MAX: usize = 5;
 
 /// Whether the engine takes work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +54,7 @@ impl Engine {
         }
         let mut warnings = clock_warnings(shared.clock.health());
         warnings.extend(shared.disk.warning());
+        warnings.extend(damage_warning(&shared.damaged()));
         if shared.writer.is_counting() {
             let counting = "usage: what workspaces use is still being counted, and shown too low";
             warnings.push(counting.to_owned());
@@ -67,6 +74,20 @@ impl Engine {
     pub async fn ended(&self) {
         // Without a timeout there is no other result.
         self.inner.root.wait(None).await.ok();
+    }
+}
+
+/// A line that names the workspaces that cannot be read, or the first of them.
+fn damage_warning(damaged: &BTreeSet<WorkspaceId>) -> Option<String> {
+    let first: Vec<_> = damaged.iter().take(NAMED_MAX).map(WorkspaceId::as_str).collect();
+    let (named, more) = (first.join(", "), damaged.len() - first.len());
+    match (damaged.len(), more) {
+        (0, _) => None,
+        (1, _) => Some(format!("damaged: the data of workspace {named} cannot be read")),
+        (_, 0) => Some(format!("damaged: the data of workspaces {named} cannot be read")),
+        _ => {
+            Some(format!("damaged: the data of workspaces {named} and {more} more cannot be read"))
+        }
     }
 }
 

@@ -33,6 +33,7 @@ use postrider_workspace::mailbox::slot::WorkspaceEntry;
 use postrider_workspace::mailer_state::Mailer;
 use postrider_workspace::recovered::Recovered;
 use postrider_workspace::removal;
+use postrider_workspace::snapshots::KeptAside;
 use postrider_workspace::templates::sync as template_sync;
 
 use super::checkpoints::Checkpoints;
@@ -122,6 +123,7 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
         creations: Arc::default(),
         counting: Arc::default(),
         disk: DiskSpace::new(options.free_bytes_min),
+        kept_aside: snapshots.as_ref().map(|it| it.kept.clone()).unwrap_or_default(),
     });
     let unfinished = Unfinished {
         broadcasts: opened.broadcasts,
@@ -303,7 +305,8 @@ fn snapshots(options: &EngineOptions, opened: &Opened) -> Option<Snapshots> {
     let journal_bytes_min = options.snapshot_journal_bytes;
     let (dir, log) = (Arc::clone(dir), opened.store.clone());
     let rebases = opened.rebases.clone();
-    Some(Snapshots { dir, log, journal_bytes_min, newest: *newest, rebases })
+    let kept = KeptAside::default();
+    Some(Snapshots { dir, log, journal_bytes_min, newest: *newest, rebases, kept })
 }
 
 fn webhooks(options: &EngineOptions, opened: &Opened, hold: &Hold) -> Arc<Webhooks> {

@@ -25,6 +25,8 @@ async fn a_parked_workspace_starts_again_once_it_is_mended() {
     let state = async || engine.operations().overview(0, 10).await.0[0].state.clone();
     let parked = async || matches!(state().await, WorkspaceState::Parked(_));
     until("it is parked", parked).await;
+    let warnings = || engine.health().warnings;
+    assert_eq!(warnings(), ["damaged: the data of workspace acme cannot be read"]);
     let unpark = async || {
         let caller = Arc::new(AuditContext::system());
         engine.operations().unpark(&id("acme"), caller).await.unwrap()
@@ -36,6 +38,7 @@ async fn a_parked_workspace_starts_again_once_it_is_mended() {
     assert!(parked().await, "nobody tries it meanwhile");
     unpark().await;
     assert_eq!(acme.settings().await.unwrap().credits, 7);
+    assert!(warnings().is_empty());
     let (rows, total) = engine.operations().overview(0, 10).await;
     assert_eq!((rows[0].credits, rows[0].codes_last_hour, total), (Some(7), Some(0), 1));
 }

@@ -1,5 +1,6 @@
 //! What all workspaces of one engine share.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use crate::mailbox::admission::Admission;
 use crate::mailbox::release::Releaser;
 use crate::mailer_state::Mailer;
 use crate::recovered::Recovered;
+use crate::snapshots::KeptAside;
 use crate::sweep::SweepTurns;
 use crate::template_syncs::TemplateSyncs;
 
@@ -92,9 +94,24 @@ pub struct Services {
     pub traces: Traces,
     /// What limits the making of contacts.
     pub creations: Arc<Creations>,
+    /// Workspaces whose state the newest snapshot keeps as it is, because it cannot be read.
+    pub kept_aside: KeptAside,
 }
 
 impl Services {
+    /// The workspaces that cannot be read: those that cannot start, and those that could not
+    /// start again.
+    pub fn damaged(&self) -> BTreeSet<WorkspaceId> {
+        let mut all = self.kept_aside.all();
+        all.retain(|id| self.workspaces.contains(id));
+        self.workspaces.for_each(|id, slot| {
+            if slot.is_parked() {
+                all.insert(id.clone());
+            }
+        });
+        all
+    }
+
     /// Whether something may be sent.
     ///
     /// # Errors

@@ -5,11 +5,13 @@
 //! snapshot.
 
 mod fold;
+mod kept_aside;
 #[cfg(test)]
 mod tests;
 mod unreadable;
 
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use hashbrown::{HashMap, HashSet};
 
@@ -21,6 +23,7 @@ use postrider_store::snapshot::{LoadedSnapshot, SnapshotDir, SnapshotError};
 use postrider_store::{Frame, Log, Position, Rebase, StoreError};
 
 pub use fold::{Folded, Frames, States, fold};
+pub use kept_aside::KeptAside;
 
 /// Hot states as of a position of the journal.
 #[derive(Debug, Default)]
@@ -111,8 +114,9 @@ impl Replay {
                 self.states.insert(id.clone(), HotState::default());
             }
             let Some(state) = self.states.get_mut(id) else { continue };
-            if let Err(error) = state.replay(&section.events) {
-                self.damaged.insert(id.clone(), format!("frame {}: {error}", frame.number.0));
+            let replayed = unpanicked(|| state.replay(&section.events).map_err(|e| e.to_string()));
+            if let Err(damage) = replayed {
+                self.damaged.insert(id.clone(), format!("frame {}: {damage}", frame.number.0));
             }
         }
         self.reach(frame.number);
@@ -121,7 +125,15 @@ impl Replay {
     /// Notes that everything up to here was read.
     pub fn reach(&mut self, to: Position) {
         for rebase in self.rebases.between(self.position, to) {
-            self.states.values_mut().for_each(|state| state.rebase(rebase.to));
+            for (id, state) in &mut self.states {
+                let rebased = unpanicked(|| {
+                    state.rebase(rebase.to);
+                    Ok(())
+                });
+                if let Err(damage) = rebased {
+                    self.damaged.insert(id.clone(), damage);
+                }
+            }
         }
         self.position = to;
     }
@@ -139,6 +151,15 @@ impl Replay {
             None => Ok(self.states.remove(id).unwrap_or_default()),
         }
     }
+}
+
+/// Reads something of one workspace. What panics on it counts as damaged: it would panic again, and
+/// the replay is for others too. The panic hook has logged it.
+fn unpanicked<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    // Whoever sees a state asks first whether its workspace is damaged, so none sees one that was
+    // left half-way.
+    let read = catch_unwind(AssertUnwindSafe(read));
+    read.unwrap_or_else(|_| Err("it cannot be replayed: a defect, or damaged data".to_owned()))
 }
 
 /// Whether a section of the journal says that its workspace was deleted. It has a commit, and so a
@@ -175,7 +196,7 @@ fn begin(loaded: &LoadedSnapshot, mut replay: Replay) -> Replay {
         if !replay.is_for(id) {
             continue;
         }
-        match unreadable::state_of(bytes, replay.position, &replay.rebases) {
+        match unpanicked(|| unreadable::state_of(bytes, replay.position, &replay.rebases)) {
             Ok(state) => drop(replay.states.insert(id.clone(), state)),
             Err(damage) => drop(replay.damaged.insert(id.clone(), damage)),
         }
@@ -198,6 +219,7 @@ pub(crate) fn take(
     dir: &SnapshotDir,
     log: &dyn Log,
     rebases: Rebases,
+    kept: &KeptAside,
 ) -> Result<Taken, Box<dyn std::error::Error + Send + Sync>> {
     let base = dir.load()?;
     let mut folded = fold::<StoreError>(&base, rebases, &|visit| {
@@ -209,9 +231,11 @@ pub(crate) fn take(
     drop(base);
     folded.settle();
     let position = folded.position;
+    let unreadable = folded.unreadable();
     let entries = folded.encode();
     let bytes = entries.iter().map(|(_, entry)| entry.len() as u64).sum();
     let trim_through = dir.write(position, entries.into_iter())?;
+    kept.set(unreadable);
     log.trim(trim_through)?;
     tracing::info!(position = position.0, bytes, "a snapshot was taken");
     Ok(Taken { position, bytes })

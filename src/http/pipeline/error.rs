@@ -72,7 +72,7 @@ pub(crate) struct ErrorBody<'a> {
     retry_after: Option<u64>,
     /// What is behind a code that has several causes. A 503 always has one: `storage_failed`,
     /// `overloaded`, `draining`, `held`, `rebuilding`, `outcome_unknown`, `disk_full`,
-    /// `workspace_stopped` or `provider_failed`; in a cluster `no_owner`, `log_unreachable` or
+    /// `damaged` or `provider_failed`; in a cluster `no_owner`, `log_unreachable` or
     /// `log_lost` besides.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,

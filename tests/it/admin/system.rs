@@ -145,7 +145,16 @@ async fn a_parked_workspace_is_shown_and_tried_again() {
         view.apply(&view.applied().unwrap(), &[damaged]).unwrap();
     }
     server.restart().await;
-    acme.get("/v1/workspace").await.check(503, "SERVICE_UNAVAILABLE");
+    let refused = acme.get("/v1/workspace").await;
+    refused.check(503, "SERVICE_UNAVAILABLE");
+    assert_eq!(refused.json()["reason"], "damaged");
+    let warnings = server.stranger().get("/readyz").await.ok()["warnings"].clone();
+    assert_eq!(warnings, json!(["damaged: the data of workspace acme cannot be read"]));
+    eventually("it is counted", async || {
+        let metrics = server.stranger().get("/metrics").await.text();
+        metrics.contains("postrider_workspaces_damaged 1\n").then_some(())
+    })
+    .await;
     let row = glance(&server, "acme").await;
     assert_eq!((&row["state"], &row["credits"]), (&json!("parked"), &Value::Null), "{row}");
     assert!(row["parked_reason"].as_str().unwrap().contains("balance"), "{row}");

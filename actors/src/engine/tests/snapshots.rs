@@ -233,6 +233,8 @@ async fn goes_on_beside_it(dir: &TempDir) {
     is_kept(dir);
     let engine = start(dir.path()).await;
     is_parked(&engine).await;
+    let warning = "damaged: the data of workspace broken cannot be read";
+    assert_eq!(engine.health().warnings, [warning]);
     is_whole(&engine, &requests, &before).await;
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use crate::snapshots::{self, Rebases, Taken};
+use crate::snapshots::{self, KeptAside, Rebases, Taken};
 use postrider_store::snapshot::SnapshotDir;
 use postrider_store::{Log, Position};
 
@@ -41,6 +41,8 @@ pub struct Snapshots {
     pub newest: Position,
     /// The rebases of the clock that the log comes past.
     pub rebases: Rebases,
+    /// Which workspaces the newest snapshot keeps as they are.
+    pub kept: KeptAside,
 }
 
 /// Most beats that are passed over after failures: about a quarter of an hour.
@@ -145,7 +147,7 @@ impl Snapshots {
                 return Ending::Failed;
             }
         }
-        match snapshots::take(&self.dir, self.log.as_ref(), self.rebases.clone()) {
+        match snapshots::take(&self.dir, self.log.as_ref(), self.rebases.clone(), &self.kept) {
             Ok(taken) => Ending::Taken(taken),
             Err(error) => {
                 tracing::warn!(%error, "a snapshot was not taken; the journal grows");

@@ -1,5 +1,7 @@
 //! Folds a snapshot and the frames after it into the states of all workspaces.
 
+use std::collections::BTreeSet;
+
 use hashbrown::HashMap;
 use postrider_domain::WorkspaceId;
 use postrider_store::{Frame, LoadedSnapshot, Position, StoreError};
@@ -29,6 +31,11 @@ impl Folded {
         let latest = self.states.values().map(HotState::now).max().unwrap_or_default();
         self.states.values_mut().for_each(|state| state.forget_until(latest));
         self.states.retain(|_, state| !state.is_empty());
+    }
+
+    /// Those that cannot be read.
+    pub(super) fn unreadable(&self) -> BTreeSet<WorkspaceId> {
+        self.unreadable.keys().cloned().collect()
     }
 
     /// The states, in the order of the workspaces.

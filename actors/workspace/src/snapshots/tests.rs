@@ -1,8 +1,11 @@
 //! A workspace that cannot be read is kept as it is, and taken up again by who can read it.
 
+use std::time::Duration;
+
 use postrider_domain::code::{CodeLength, Expiry};
+use postrider_domain::event::Delivery;
 use postrider_domain::{RequestId, Timestamp};
-use postrider_store::Section;
+use postrider_store::{Section, Store as _};
 
 use super::*;
 
@@ -110,6 +113,82 @@ fn a_deletion_ends_what_is_kept() {
     let again = frame(3, &[("acme", unknown())]);
     let kept = folded(&loaded(0, Vec::new()), &[&gone[..], &[again]].concat()).remove(0).1;
     assert_eq!(kept.windows(9).filter(|window| **window == unknown()).count(), 1);
+}
+
+/// Two codes are sent again long after they ended, and are forgotten while they count. No version
+/// writes that, and a replay of what follows panics.
+fn panicking() -> [Vec<u8>; 2] {
+    let (mut ended, mut after) = (sent(1), Vec::new());
+    ended.extend(sent(2));
+    let late = AT.plus(Duration::from_secs(36_000));
+    for number in [1, 2] {
+        let id = RequestId::from_parts(AT, number);
+        Event::OtpResent { id, at: late }.encode_into(&mut ended);
+        Event::OtpVerified { id }.encode_into(&mut ended);
+        for _ in 0..2 {
+            let delivery = Delivery::Sent;
+            Event::OtpDelivery { id, delivery }.encode_into(&mut ended);
+        }
+    }
+    let event = Event::OtpSent {
+        id: RequestId::from_parts(late, 3),
+        phone: "+15550000002".parse().unwrap(),
+        expiry: Expiry::default(),
+        length: CodeLength::default(),
+        key_version: 1,
+    };
+    event.encode_into(&mut after);
+    [ended, after]
+}
+
+#[test]
+fn a_replay_that_panics_harms_its_workspace_only() {
+    let [first, second] = panicking();
+    let mut state = HotState::default();
+    state.replay(&first).unwrap();
+    let replayed = catch_unwind(AssertUnwindSafe(|| state.replay(&second)));
+    assert!(replayed.is_err(), "the test needs another fault");
+
+    let frames = [
+        frame(1, &[("acme", sent(1)), ("broken", first), ("good", sent(1))]),
+        frame(2, &[("broken", second.clone()), ("good", sent(2))]),
+        frame(3, &[("good", sent(3)), ("broken", sent(4))]),
+    ];
+    let mut replay = Replay::from_start(Rebases::default());
+    frames.iter().for_each(|frame| replay.apply(frame));
+    assert!(replay.take(&id("broken")).unwrap_err().contains("frame 2: it cannot be replayed"));
+    let mut expected = HotState::default();
+    (1..=3).for_each(|number| expected.replay(&sent(number)).unwrap());
+    assert_eq!(bytes(&replay.take(&id("good")).unwrap()), bytes(&expected));
+    assert!(!replay.take(&id("acme")).unwrap().is_empty());
+
+    // A snapshot keeps what there is of it, and reading that panics in nobody's way either.
+    let kept = folded(&loaded(0, Vec::new()), &frames);
+    let mut replay = replay_of(&loaded(3, kept.clone()), Rebases::default());
+    assert!(replay.take(&id("broken")).is_err());
+    assert_eq!(bytes(&replay.take(&id("good")).unwrap()), bytes(&expected));
+    let of_it = kept.iter().find(|(of, _)| *of == id("broken")).unwrap();
+    assert!(of_it.1.windows(second.len()).any(|window| window == second));
+}
+
+#[test]
+fn whoever_takes_a_snapshot_is_told_what_is_kept_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let snapshots = SnapshotDir::open(dir.path()).unwrap();
+    let store = postrider_store::memory::MemoryStore::new();
+    let broken = Frame { epoch: 1, ..frame(1, &[("acme", sent(1)), ("broken", vec![0xff; 9])]) };
+    store.commit(postrider_store::Group::new(Some(&broken), &[])).unwrap();
+    let kept = KeptAside::default();
+    take(&snapshots, &store, Rebases::default(), &kept).unwrap();
+    assert_eq!(kept.all(), [id("broken")].into());
+    let end = {
+        let mut end = Vec::new();
+        Event::WorkspaceDeleted.encode_into(&mut end);
+        Frame { epoch: 1, ..frame(2, &[("broken", end)]) }
+    };
+    store.commit(postrider_store::Group::new(Some(&end), &[])).unwrap();
+    take(&snapshots, &store, Rebases::default(), &kept).unwrap();
+    assert_eq!(kept.all(), Default::default());
 }
 
 #[test]

@@ -31,7 +31,7 @@ impl From<Unavailable> for ApiError {
                     UnavailableReason::Draining => "draining",
                     UnavailableReason::Held => "held",
                     UnavailableReason::Counting => "rebuilding",
-                    UnavailableReason::Parked(_) => "workspace_stopped",
+                    UnavailableReason::Parked(_) => "damaged",
                     UnavailableReason::ChannelDown => "provider_failed",
                     UnavailableReason::Restarting => "outcome_unknown",
                     UnavailableReason::Storage => "storage_failed",

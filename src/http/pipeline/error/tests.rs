@@ -60,7 +60,7 @@ fn every_503_of_the_engine_says_its_reason() {
         (UnavailableReason::Draining, "draining"),
         (UnavailableReason::Storage, "storage_failed"),
         (UnavailableReason::Restarting, "outcome_unknown"),
-        (UnavailableReason::Parked("damaged".to_owned()), "workspace_stopped"),
+        (UnavailableReason::Parked("frame 7".to_owned()), "damaged"),
         (UnavailableReason::ChannelDown, "provider_failed"),
         (UnavailableReason::DiskFull, "disk_full"),
         (UnavailableReason::Held, "held"),
