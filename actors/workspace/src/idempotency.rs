@@ -166,6 +166,7 @@ where
 
     const FOOTPRINT: Footprint = C::FOOTPRINT;
     const SENDS: bool = C::SENDS;
+    const SHARES_SUBMIT: bool = C::SHARES_SUBMIT;
     // What was carried out before is answered again whatever has changed since.
     const IS_HELD_TO_QUOTA: bool = false;
 

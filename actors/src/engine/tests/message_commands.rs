@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use crate::{
-    IdempotentError, MessageContent, MessageSent, SendMessage, SendMessageError, TemplateMessage,
+    IdempotencyKey, IdempotentError, MessageContent, MessageSent, Replayable, Route, SendMessage,
+    SendMessageError, TemplateMessage,
 };
 use postrider_channel::callback::{Callback, Progress, StatusUpdate};
 use postrider_channel::{Failure, Origin};
@@ -39,15 +40,25 @@ pub(super) async fn send_message(
     workspace: &Workspace,
     to: Phone,
 ) -> Result<MessageSent, SendMessageError> {
-    let TemplateName { name, language } = welcome_name();
-    let content = TemplateMessage { name, language, components: Vec::new() };
-    let content = MessageContent::Template(content);
-    let notes = SenderNotes::default();
-    match workspace.send_message(SendMessage { to: to.into(), content, notes }, None).await {
+    match send_message_under(workspace, to, None).await {
         Ok(sent) => Ok(sent.answer),
         Err(IdempotentError::Refused(error)) => Err(error),
         Err(why) => panic!("{why}: there was no key"),
     }
+}
+
+/// The same under an idempotency key, if there is one.
+pub(super) async fn send_message_under(
+    workspace: &Workspace,
+    to: Phone,
+    key: Option<&str>,
+) -> Result<Replayable<MessageSent>, IdempotentError<SendMessageError>> {
+    let TemplateName { name, language } = welcome_name();
+    let content = TemplateMessage { name, language, components: Vec::new() };
+    let content = MessageContent::Template(content);
+    let notes = SenderNotes::default();
+    let key = key.map(|key| IdempotencyKey::new(Route::SendMessage, key, b""));
+    workspace.send_message(SendMessage { to: to.into(), content, notes }, key).await
 }
 
 /// Has the provider report on a message.

@@ -6,8 +6,10 @@ use postrider_domain::Limits;
 use postrider_store::MemoryStore;
 use tokio::task::JoinSet;
 
+use super::message_commands::{send_message, send_message_under, welcome};
+use super::support::messages::wrote;
 use super::*;
-use crate::{ReadOtpError, SendOtpError};
+use crate::{ConversationFilter, IdempotentError, ReadOtpError, SendMessageError, SendOtpError};
 
 /// Phones that a code is sent to at once.
 const SENDS: u32 = 40;
@@ -71,6 +73,67 @@ async fn commands_that_wait_together_share_a_submit() {
         };
         assert_eq!(verified.unwrap().1, Ok(expected));
     }
+    engine.shutdown(LONG).await.unwrap();
+}
+
+/// Messages take the same way, also those that see what those before them have changed.
+#[tokio::test(start_paused = true)]
+async fn messages_that_wait_together_share_a_submit() {
+    let engine = Engine::start(options(MemoryStore::new(), START)).await.unwrap();
+    let acme = workspace(&engine, "acme", 45).await;
+    acme.create_template(welcome()).await.unwrap();
+    let number = engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
+    // The conversation counts what is written in it.
+    acme.receive(number, wrote(phone(1), "first", START)).await.unwrap();
+    let batches = || engine.shared().writer.stats().batches;
+    let before = batches();
+    let mut sends = JoinSet::new();
+    for of in 0..50_u32 {
+        let acme = acme.clone();
+        sends.spawn(async move { send_message(&acme, phone(of % 2)).await });
+    }
+    let (mut sent, mut refused) = (BTreeSet::new(), 0);
+    while let Some(answer) = sends.join_next().await {
+        match answer.unwrap() {
+            Ok(answer) => assert!(sent.insert(answer.message_id)),
+            Err(SendMessageError::InsufficientCredits { .. }) => refused += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!((sent.len(), refused), (45, 5));
+    let submitted = batches() - before;
+    assert!(submitted <= 25, "{submitted} submits");
+    assert_eq!(credits(&engine, "acme").await, 0);
+    let filter = ConversationFilter::default();
+    let of_one = acme.conversations(filter, 0, 1).await.unwrap().conversations.remove(0).0.id;
+    let written = acme.conversation_messages(of_one, 0, 50).await.unwrap();
+    assert_eq!(written.total, 23, "one came, and half of those sent went there");
+    for message in sent {
+        assert!(acme.message(message).await.unwrap().is_some());
+    }
+    engine.shutdown(LONG).await.unwrap();
+}
+
+/// Two with one key at once are one message.
+#[tokio::test(start_paused = true)]
+async fn a_key_is_seen_among_what_waits_together() {
+    let engine = Engine::start(options(MemoryStore::new(), START)).await.unwrap();
+    let acme = workspace(&engine, "acme", 10).await;
+    acme.create_template(welcome()).await.unwrap();
+    let mut sends = JoinSet::new();
+    for _ in 0..4 {
+        let acme = acme.clone();
+        sends.spawn(async move { send_message_under(&acme, phone(1), Some("key")).await });
+    }
+    let mut sent = BTreeSet::new();
+    while let Some(answer) = sends.join_next().await {
+        match answer.unwrap() {
+            Ok(answer) => drop(sent.insert(answer.answer.message_id)),
+            Err(IdempotentError::UnderWay) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!((sent.len(), credits(&engine, "acme").await), (1, 9));
     engine.shutdown(LONG).await.unwrap();
 }
 

@@ -109,7 +109,7 @@ impl WorkspaceActor {
         state: &mut WorkspaceState,
     ) -> Result<(), StateLost> {
         for mut command in commands {
-            if !command.can_be_kept() {
+            if !command.joins_submit() {
                 state.finish_kept()?;
             }
             self.admit(myself, command, state)?;
@@ -161,10 +161,10 @@ impl WorkspaceActor {
     fn act(
         &self,
         myself: &ActorRef<WorkspaceMessage>,
-        message: WorkspaceMessage,
+        mut message: WorkspaceMessage,
         state: &mut WorkspaceState,
     ) -> Result<(), StateLost> {
-        let down = state.down_for();
+        let (down, can_be_kept) = (state.down_for(), message.can_be_kept());
         let (core, effects) = (&mut state.core, &mut state.effects);
         let held = match message {
             WorkspaceMessage::SendOtp(command, reply) => {
@@ -216,7 +216,7 @@ impl WorkspaceActor {
             WorkspaceMessage::Commands(all) => return self.carry_out(myself, all.take(), state),
         };
         self.note_figures(state);
-        state.finish_command(held)
+        state.finish_command(held, can_be_kept)
     }
 
     /// Takes note that `group` is durable; what waited for that has gone out.

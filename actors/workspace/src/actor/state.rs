@@ -130,16 +130,16 @@ impl WorkspaceState {
         }
     }
 
-    /// Finishes a command. The effects of one for a code are kept until the commands that came with
-    /// it are carried out, if those read no records: its own are not among the pending ones yet.
-    pub(crate) fn finish_command(&mut self, mut answer: PendingReply) -> Result<(), StateLost> {
+    /// Finishes a command. The effects of one that can be kept stay until the commands that came
+    /// with it are carried out, if those see them: they are not among the pending ones yet.
+    pub(crate) fn finish_command(
+        &mut self,
+        mut answer: PendingReply,
+        can_be_kept: bool,
+    ) -> Result<(), StateLost> {
         let is_followed = answer.trace().is_some();
-        let of_code = matches!(
-            answer,
-            PendingReply::Send(..) | PendingReply::Verify(..) | PendingReply::Resend(..)
-        );
         self.answers.push(answer);
-        match !of_code || is_followed || self.effects.bytes() > TOGETHER_BYTES_MAX {
+        match !can_be_kept || is_followed || self.effects.bytes() > TOGETHER_BYTES_MAX {
             true => self.finish(None),
             false => Ok(()),
         }

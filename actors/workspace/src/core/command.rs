@@ -55,6 +55,10 @@ pub trait Command: Send + 'static {
     /// Whether it is refused in a workspace that has as many bytes as it may.
     const IS_HELD_TO_QUOTA: bool = matches!(Self::FOOTPRINT, Footprint::Grows);
 
+    /// Whether its effects may be submitted together with those of commands that come with it. It
+    /// must see what those have changed by [`Context::get`] alone.
+    const SHARES_SUBMIT: bool = false;
+
     /// Carries it out.
     fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Self::Error>;
 }
@@ -146,9 +150,10 @@ impl Context<'_> {
         self.records.store
     }
 
-    /// Whether an earlier command's change of the record is on its way and not durable yet.
+    /// Whether a change of the record, by this or an earlier command, is not durable yet.
     pub fn is_pending(&self, table: Table, key: &[u8]) -> bool {
-        self.records.pending.get(table, key).is_some()
+        self.effects.changes.get(table, key).is_some()
+            || self.records.pending.get(table, key).is_some()
     }
 
     /// Writes a record.

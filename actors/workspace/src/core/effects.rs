@@ -58,9 +58,9 @@ impl Effects {
             && self.changes.is_empty()
     }
 
-    /// How many bytes of them are encoded.
+    /// How many bytes of them are encoded, about.
     pub(crate) const fn bytes(&self) -> usize {
-        self.events.len() + self.log.len()
+        self.events.len() + self.log.len() + self.changes.bytes()
     }
 
     /// Whether they can be dropped, too large to be written as they are: they are of records and

@@ -15,6 +15,7 @@ use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     tables: HashMap<Table, HashMap<Vec<u8>, Option<Vec<u8>>>>,
+    bytes: usize,
 }
 
 impl Changes {
@@ -23,7 +24,13 @@ impl Changes {
     }
 
     pub(crate) fn set(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
+        self.bytes += key.len() + value.as_ref().map_or(0, Vec::len);
         self.tables.entry(table).or_default().insert(key, value);
+    }
+
+    /// The bytes of all that was set, also of what was set again.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The change of a record, if there is one.
@@ -40,12 +47,14 @@ impl Changes {
 
     /// Takes all changes out.
     fn drain(&mut self) -> impl Iterator<Item = (Table, Vec<u8>, Option<Vec<u8>>)> + use<> {
+        self.bytes = 0;
         std::mem::take(&mut self.tables).into_iter().flat_map(|(table, changes)| {
             changes.into_iter().map(move |(key, value)| (table, key, value))
         })
     }
 
     pub(crate) fn clear(&mut self) {
+        self.bytes = 0;
         self.tables.clear();
     }
 }

@@ -14,6 +14,9 @@ pub trait Errand: Send {
     fn run(self: Box<Self>, context: &mut Context<'_>) -> Box<dyn Answering>;
     /// Whether it is taken even while too much waits to be written.
     fn ends(&self) -> bool;
+    /// Whether its effects may be submitted together with those of commands that come with it. One
+    /// that is followed or recorded is submitted alone.
+    fn shares_submit(&mut self) -> bool;
     /// Says that it cannot be taken.
     fn refuse(self: Box<Self>, why: Unavailable);
 }
@@ -61,6 +64,10 @@ impl<C: Command> Errand for Asked<C> {
 
     fn ends(&self) -> bool {
         C::FOOTPRINT == Footprint::Ends
+    }
+
+    fn shares_submit(&mut self) -> bool {
+        C::SHARES_SUBMIT && self.audit.is_none() && self.reply.trace().is_none()
     }
 
     fn refuse(self: Box<Self>, why: Unavailable) {

@@ -61,12 +61,22 @@ pub enum WorkspaceMessage {
 }
 
 impl WorkspaceMessage {
-    /// Whether what it wants done may be kept until the commands that came with it are carried out:
-    /// it reads no records, and is not followed.
-    pub(crate) fn can_be_kept(&mut self) -> bool {
+    /// Whether what came before it may be submitted with it: it sees what that changes, or reads no
+    /// records, and is not followed.
+    pub(crate) fn joins_submit(&mut self) -> bool {
         match self {
             Self::SendOtp(command, reply) => command.more.is_none() && reply.trace().is_none(),
             Self::VerifyOtp(.., reply) => reply.trace().is_none(),
+            Self::Perform(errand) => errand.shares_submit(),
+            _ => false,
+        }
+    }
+
+    /// Whether what it wants done may be kept until the commands that came with it are carried out.
+    pub(crate) fn can_be_kept(&mut self) -> bool {
+        match self {
+            Self::SendOtp(..) | Self::VerifyOtp(..) | Self::ResendOtp(..) => true,
+            Self::Perform(errand) => errand.shares_submit(),
             _ => false,
         }
     }

@@ -16,9 +16,7 @@ use crate::messages::record::MessageState;
 /// The key of the content's record: that of the message, and one letter. The record is
 /// [`RenderedContent`] as JSON.
 pub(crate) fn content_key(workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
-    let mut key = MessageState::key(workspace, id);
-    key.push(b'c');
-    key
+    [workspace.as_str().as_bytes(), &[0], id.as_bytes(), b"c"].concat()
 }
 
 /// The message as its number gets it.

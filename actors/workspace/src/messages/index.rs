@@ -8,6 +8,7 @@
 //! Messages that earlier versions have accepted have none. They are older than all others, so
 //! where they end is found by halving the time ([`begin`]).
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -29,15 +30,19 @@ pub(crate) enum By<'a> {
 impl By<'_> {
     /// What the keys of these messages begin with.
     pub(crate) fn prefix(self, workspace: &WorkspaceId) -> Vec<u8> {
-        let (kind, value) = match self {
-            Self::To(to) => (b't', to.to_string()),
-            Self::Reference(reference) => (b'r', reference.to_owned()),
-        };
-        [workspace.as_str().as_bytes(), &[0, kind], value.as_bytes(), &[0]].concat()
+        self.followed_by(workspace, &[])
     }
 
     pub(crate) fn key(self, workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
-        [&*self.prefix(workspace), id.as_bytes()].concat()
+        self.followed_by(workspace, id.as_bytes())
+    }
+
+    fn followed_by(self, workspace: &WorkspaceId, end: &[u8]) -> Vec<u8> {
+        let (kind, value) = match self {
+            Self::To(to) => (b't', Cow::Owned(to.to_string())),
+            Self::Reference(reference) => (b'r', Cow::Borrowed(reference)),
+        };
+        [workspace.as_str().as_bytes(), &[0, kind], value.as_bytes(), &[0], end].concat()
     }
 }
 

@@ -32,7 +32,8 @@ impl MessageError {
     }
 }
 
-/// A message and where it stands. This is its record too, as JSON.
+/// A message and where it stands. This is its record too, as JSON, in which nothing stands for what
+/// is not known yet; earlier versions wrote null.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageState {
     /// The message.
@@ -42,11 +43,12 @@ pub struct MessageState {
     /// What kind it is.
     pub kind: MessageKind,
     /// The template that it is made of, if it is one.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<TemplateName>,
     /// How far it has come.
     pub status: MessageStatus,
     /// Why it failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<MessageError>,
     /// The number that it leaves through.
     pub number: NumberId,
@@ -57,19 +59,19 @@ pub struct MessageState {
     /// After this it is not worth sending.
     pub give_up_at: Timestamp,
     /// When it became known that no answer comes.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_at: Option<Timestamp>,
     /// When the channel took it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Timestamp>,
     /// When it was delivered.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<Timestamp>,
     /// When it was opened.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_at: Option<Timestamp>,
     /// When it failed.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_at: Option<Timestamp>,
     /// What its sender notes of it.
     #[serde(default, skip_serializing_if = "SenderNotes::is_empty")]
@@ -105,7 +107,7 @@ impl MessageState {
 
     /// The key of a message's record.
     pub fn key(workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
-        [Self::prefix(workspace).as_slice(), id.as_bytes()].concat()
+        [workspace.as_str().as_bytes(), &[0], id.as_bytes()].concat()
     }
 
     /// Takes up what was learned at `at`. Returns whether it changed anything: a message never goes

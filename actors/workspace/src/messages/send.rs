@@ -104,6 +104,7 @@ impl Command for Send {
 
     const FOOTPRINT: Footprint = Footprint::Grows;
     const SENDS: bool = true;
+    const SHARES_SUBMIT: bool = true;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, SendMessageError> {
         let Self { message: SendMessage { to, content, notes }, through, unique, waiter } = self;
