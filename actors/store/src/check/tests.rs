@@ -4,7 +4,10 @@ mod checkpoints;
 
 use std::path::PathBuf;
 
-use postrider_log::{LogId, Mark};
+use postrider_log::body::{ChangeRef, encode_group};
+use postrider_log::{
+    EntryHash, FileLog, FileOptions, Kind, Log as _, LogId, Mark, Start, encode_commit,
+};
 use tempfile::TempDir;
 
 use super::*;
@@ -201,6 +204,58 @@ fn a_view_that_is_not_what_the_log_says_is_told_by_the_deep_check_only() {
     let checked = data.check(true);
     assert_eq!(checked.deep, Some(Deep::Compared { records: 20, different: 3 }));
     assert_eq!(checked.problems.len(), 3, "{checked:?}");
+}
+
+/// Appends a commit of one record that the view does not have.
+fn append(data: &Data, table: u8) {
+    let files = FileOptions { segment_bytes: SEGMENT_BYTES, ..FileOptions::default() };
+    let log = FileLog::open(&data.path().join("log"), files, Start::new(LogId([7; 16]))).unwrap();
+    let tail = log.tail().unwrap();
+    let change = ChangeRef { table, key: b"new", value: Some(b"1") };
+    let body = encode_group(&[], [change].into_iter()).unwrap();
+    let next = tail.next(tail.epoch);
+    let entries = encode_commit(&next, Kind::Group, 1, &body, log.entry_bytes_max()).unwrap();
+    log.append(next.position, &entries).unwrap();
+    log.close().unwrap();
+}
+
+/// As a power cut leaves it.
+#[test]
+fn what_the_view_may_lack_is_no_difference() {
+    let data = Data::new();
+    append(&data, Table::Contacts.number());
+    let checked = data.check(true);
+    assert!(checked.problems.is_empty(), "{checked:?}");
+    assert_eq!(checked.deep, Some(Deep::Compared { records: 21, different: 0 }));
+}
+
+#[test]
+fn a_table_of_a_newer_version_is_not_passed_over() {
+    let data = Data::new();
+    append(&data, 250);
+    let refused = check(data.path(), false);
+    assert!(matches!(&refused, Err(DirectoryError::Store(StoreError::Newer(_)))), "{refused:?}");
+}
+
+#[test]
+fn a_view_is_compared_with_what_the_entry_behind_it_follows() {
+    let data = Data::new();
+    let snapshots = crate::SnapshotDir::open(data.path().join("snapshots")).unwrap();
+    snapshots.write(data.last, std::iter::empty()).unwrap();
+    // The log begins right behind the view.
+    let segments = data.segments();
+    segments[..2].iter().for_each(|segment| std::fs::remove_file(segment).unwrap());
+    let first: u64 = segments[2].file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    let position = Position(first - 1);
+    let view = FjallView::open_existing(&data.path().join("view"), super::options()).unwrap();
+    let hash = EntryHash([9; 16]);
+    view.begin(LogId([7; 16]), &Mark { position, epoch: 1, hash }).unwrap();
+    drop(view);
+    FjallView::wait_until_closed(&data.path().join("view")).unwrap();
+    let checked = data.check(false);
+    let [problem] = checked.problems.as_slice() else { panic!("{checked:?}") };
+    assert_eq!((&*problem.file, problem.position), ("view", Some(position)));
+    assert!(problem.what.contains("another entry"), "{problem:?}");
 }
 
 #[test]

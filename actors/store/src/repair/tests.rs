@@ -197,6 +197,26 @@ fn a_damaged_view_is_built_anew() {
     data.goes_on(last);
 }
 
+/// One from behind the damage knows of what is given up, and one that is damaged nothing.
+#[test]
+fn only_a_whole_snapshot_from_before_the_damage_is_used() {
+    let data = Data::new();
+    let snapshots = SnapshotDir::open(data.path().join("snapshots")).unwrap();
+    for position in [5, u64::from(COMMITS) + 1] {
+        snapshots.write(Position(position), std::iter::empty()).unwrap();
+    }
+    fs::remove_dir_all(data.path().join("view")).unwrap();
+    data.flip(1, 9_000);
+    let checked = check(data.path(), false).unwrap();
+    let older = checked.snapshots.iter().find(|it| it.position == Position(5)).unwrap();
+    let before = plan(data.path()).unwrap();
+    assert!(before.last < Position(30) && before.rebuilds_view, "{before:?}");
+    assert_eq!(before.states, plan::States::Snapshot(older.name.clone()));
+    fs::write(data.path().join("snapshots").join(&older.name).join("manifest"), "?").unwrap();
+    let without = plan(data.path()).unwrap();
+    assert_eq!((without.last, without.states), (before.last, plan::States::None));
+}
+
 #[test]
 fn a_repair_that_is_ended_while_names_are_exchanged_is_taken_up_again() {
     let data = Data::new();

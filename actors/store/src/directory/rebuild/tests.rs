@@ -242,6 +242,11 @@ fn a_bad_block_is_found_and_the_view_built_anew() {
     assert!(fs::metadata(largest).unwrap().len() > 10_000);
     // Where the records are; what is needed to open a table is at its end.
     flip_at(largest, 2_000);
+    let checked = crate::check::check(data.dir.path(), false).unwrap();
+    FjallView::wait_until_closed(&data.at(VIEW)).unwrap();
+    let problems = checked.problems.iter();
+    let told: Vec<_> = problems.map(|it| (&*it.file, it.what.starts_with("the table "))).collect();
+    assert_eq!(told, [("view", true)], "{checked:?}");
     assert!(unreadable());
     data.is_whole();
 }

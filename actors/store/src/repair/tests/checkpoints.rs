@@ -71,6 +71,22 @@ impl Data {
         self.goes_on(last);
     }
 
+    /// Flips a bit of the entry at a position.
+    fn flip_entry(&self, position: Position) {
+        let mut place = None;
+        let log = postrider_log::StoppedLog::open(&self.path().join("log")).unwrap();
+        let mut visit = |entry: &postrider_log::Entry, file: &str, offset: u64| {
+            if entry.header.position == position {
+                place = Some((self.path().join("log").join(file), offset as usize));
+            }
+        };
+        log.inspect(&mut visit).unwrap();
+        let (path, offset) = place.unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[offset + 90] ^= 4;
+        fs::write(path, bytes).unwrap();
+    }
+
     /// The last position that is whole before a byte of a segment.
     fn whole_before(&self, segment: usize, at: u64) -> Position {
         let mut last = Position::START;
@@ -166,4 +182,17 @@ fn a_checkpoint_of_another_history_is_not_used() {
     assert_eq!(planned.from_checkpoint, Some(data.positions()[1]));
     assert!(planned.problems.iter().any(|it| it.contains("another entry at its position")));
     data.is_repaired(Some(data.positions()[1]), LAST);
+}
+
+/// The log's own entry of the checkpoint is gone too, and what can be read behind is not joined on.
+#[test]
+fn nothing_is_taken_from_behind_a_damage_that_the_checkpoint_stands_in() {
+    let data = trimmed();
+    data.remove_view();
+    let newest = data.positions()[0];
+    // The later one first: what is behind a damage in the midst of a segment is found again.
+    for position in [newest.next(), newest] {
+        data.flip_entry(position);
+    }
+    data.is_repaired(Some(newest), newest);
 }
