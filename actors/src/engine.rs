@@ -20,8 +20,8 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Limits, OptOutWords, Prices, Timestamp, WorkspaceId};
 use postrider_number::providers::CustomChannel;
 use postrider_people::{People, PeopleOptions};
-use postrider_runtime::Traces;
 use postrider_runtime::clock::Clock;
+use postrider_runtime::{Tenure, Traces};
 use postrider_store::{DirectorySpace, FreeSpace, Rebuilding, Store};
 use postrider_webhook::WebhookOptions;
 use postrider_workspace::Workspace;
@@ -157,6 +157,9 @@ pub struct EngineOptions {
     /// Engine time begins after this moment, whatever the records say: a log may have later entries
     /// than they do.
     pub begins_after: Option<Timestamp>,
+    /// What must hold whenever a message, a webhook or a mail leaves; `None`: nothing else runs on
+    /// these records.
+    pub tenure: Option<Arc<dyn Tenure>>,
     /// Tells, while it starts, how far a view is that is built anew.
     pub rebuilding: Rebuilding,
     /// Whether it starts where engine time was moved ahead of the system's.
@@ -215,6 +218,7 @@ impl EngineOptions {
             free_space: None,
             clock: Clock::system(),
             begins_after: None,
+            tenure: None,
             rebuilding: Rebuilding::default(),
             allow_moved_clock: true,
             recorder: None,

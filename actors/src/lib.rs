@@ -79,7 +79,9 @@
 pub use postrider_channel as channel;
 pub use postrider_domain as domain;
 pub use postrider_domain::{MasterKeys, Prices, Unavailable, UnavailableReason};
-pub use postrider_runtime::{BucketState, Clock, LazyTimer, Secret, Traces, clock, random, trace};
+pub use postrider_runtime::{
+    BucketState, Clock, LazyTimer, Secret, Tenure, Traces, clock, random, trace,
+};
 pub use postrider_store as store;
 pub use postrider_store::{DirectorySpace, EventEntry, FreeSpace, Usage};
 

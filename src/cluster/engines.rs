@@ -10,9 +10,9 @@ use postrider_actors::domain::Timestamp;
 use postrider_actors::store::{
     DirectorySpace, FjallOptions, FjallView, LogStore, StoreError, Writes,
 };
-use postrider_actors::{Clock, CustomStore, Durability, Engine, EngineOptions};
+use postrider_actors::{Clock, CustomStore, Durability, Engine, EngineOptions, Tenure};
 use postrider_cluster::shard::ReleaseAnswer;
-use postrider_cluster::{Host, Log, NodeName};
+use postrider_cluster::{Host, Log, NodeName, ShardTenure};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -142,6 +142,7 @@ impl Engines {
         &self,
         store: LogStore,
         begins_after: Option<Timestamp>,
+        tenure: ShardTenure,
     ) -> Result<EngineOptions, String> {
         let options = engine_options(&self.settings, &self.directory, &self.metrics);
         Ok(EngineOptions {
@@ -149,6 +150,7 @@ impl Engines {
             free_space: Some(Arc::new(DirectorySpace(self.directory.path().to_owned()))),
             keys_tell_home: true,
             begins_after,
+            tenure: Some(Arc::new(EngineTenure(tenure))),
             // Several engines would write the same figures.
             recorder: None,
             ..options.map_err(|error| error.to_string())?
@@ -156,12 +158,22 @@ impl Engines {
     }
 }
 
+/// The right to act for a shard, as its engine asks for it.
+#[derive(Debug)]
+struct EngineTenure(ShardTenure);
+
+impl Tenure for EngineTenure {
+    fn holds(&self) -> bool {
+        self.0.holds()
+    }
+}
+
 impl Host for Engines {
-    fn start(&self, shard: u16, log: Arc<dyn Log>) -> Result<(), String> {
+    fn start(&self, shard: u16, log: Arc<dyn Log>, tenure: ShardTenure) -> Result<(), String> {
         // The last entry is the claim, which no record tells of.
         let claim = log.tail().map_err(|error| error.to_string())?.header;
         let begins_after = claim.map(|claim| Timestamp::from_millis(claim.time_ms));
-        let options = self.options(self.store(shard, &log)?, begins_after)?;
+        let options = self.options(self.store(shard, &log)?, begins_after, tenure)?;
         let starting = Box::pin(Engine::start(options));
         let engine = self.runtime.block_on(starting).map_err(|error| error.to_string())?;
         let (watched, ended) = (engine.clone(), self.ended.clone());

@@ -96,10 +96,56 @@ impl Gate {
     }
 }
 
+/// Whether the engine of one claim may act for its shard, which it asks before something leaves.
+#[derive(Debug, Clone)]
+pub struct ShardTenure {
+    gate: Gate,
+    term: Option<u64>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl ShardTenure {
+    /// That of a claim in this term.
+    pub(crate) fn new(gate: Gate, term: Option<u64>) -> Self {
+        Self { gate, term, is_over: Arc::default() }
+    }
+
+    /// The engine is given up, whatever the node's key says.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    /// Whether it may act at this very moment.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        let term = self.gate.term();
+        term.is_some() && term == self.term && !self.is_over.load(Ordering::Acquire)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::StillClock;
+
+    #[test]
+    fn an_engine_acts_in_the_term_of_its_claim_until_it_is_given_up() {
+        let clock = Arc::new(StillClock::default());
+        let gate = Gate::new(clock.clone(), 1);
+        assert!(!ShardTenure::new(gate.clone(), None).holds());
+        gate.publish(1, 100);
+        let tenure = ShardTenure::new(gate.clone(), Some(1));
+        assert!(tenure.holds());
+        clock.wait_ms(100);
+        assert!(!tenure.holds(), "nobody had to say that the time is over");
+        gate.publish(1, 200);
+        assert!(tenure.holds(), "a renewal that came late");
+        gate.publish(2, 300);
+        assert!(!tenure.holds(), "another term, and perhaps another owner between");
+        let tenure = ShardTenure::new(gate, Some(2));
+        tenure.clone().end();
+        assert!(!tenure.holds());
+    }
 
     #[test]
     fn a_shard_is_answered_for_in_its_term_until_the_deadline() {

@@ -28,7 +28,7 @@ pub mod tenure;
 mod watch;
 
 pub use cluster_record::{Access, ClusterRecord, JoinError, init};
-pub use gate::Gate;
+pub use gate::{Gate, ShardTenure};
 pub use name::{Identity, NameError, NodeName};
 pub use node::Node;
 pub use postrider_log::Log;

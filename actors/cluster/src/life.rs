@@ -10,6 +10,7 @@ use bytes::Bytes;
 use postrider_log::{Entry, EntryHash, LogError, Position};
 
 use crate::coordination::{NodeRecord, ShardReport, Standing, decode, node_key};
+use crate::gate::ShardTenure;
 use crate::log::{OwnedLog, ReplicatedLog, ReplicatedOptions, Told, settle};
 use crate::replica::Replica;
 use crate::settle::Settled;
@@ -30,7 +31,7 @@ const APPEND_FOR_MS: u64 = 30_000;
 
 /// What the thread beside it does with the engine, in this order.
 enum Order {
-    Start(u64, Arc<OwnedLog>),
+    Start(u64, Arc<OwnedLog>, ShardTenure),
     Drain,
     Abandon,
 }
@@ -42,9 +43,9 @@ pub(crate) struct Life {
     shard: Shard,
     inbox: Receiver<Input>,
     sender: Sender<Input>,
-    /// The engine's number, and its log while it may write.
+    /// The engine's number, and its log and its right to act while it may write.
     engine: u64,
-    log: Option<Arc<OwnedLog>>,
+    log: Option<(Arc<OwnedLog>, ShardTenure)>,
     reply: Option<SyncSender<ReleaseAnswer>>,
     /// When the shard may be followed again, after its engine has stopped.
     rest_until: Option<u64>,
@@ -107,7 +108,9 @@ impl Life {
         let work = move || {
             for order in orders {
                 let done = match order {
-                    Order::Start(engine, log) => Input::Started(engine, host.start(shard, log)),
+                    Order::Start(engine, log, tenure) => {
+                        Input::Started(engine, host.start(shard, log, tenure))
+                    }
                     Order::Drain => {
                         host.drain(shard);
                         Input::Drained
@@ -231,16 +234,18 @@ impl Life {
         // The thread of the shard may have ended.
         let tell = Box::new(move |told| drop(sender.send(Input::Told(engine, told))));
         let log = OwnedLog::behind_claim(log, claim, tell)?;
-        self.log = Some(log.clone());
+        let tenure = ShardTenure::new(self.inner.gate.clone(), self.shard.owned_in());
+        self.log = Some((log.clone(), tenure.clone()));
         let ended = |_| LogError::Failed("the thread of the engine has ended".to_owned());
-        orders.send(Order::Start(engine, log)).map_err(ended)
+        orders.send(Order::Start(engine, log, tenure)).map_err(ended)
     }
 
     /// Nothing of it counts from here on.
     fn stop_engine(&mut self, orders: &Sender<Order>) {
         self.inner.gate.owns(self.number, None);
         self.engine += 1;
-        if let Some(log) = self.log.take() {
+        if let Some((log, tenure)) = self.log.take() {
+            tenure.end();
             log.fence();
             tracing::warn!(shard = self.number, "the shard is given up");
         }

@@ -13,7 +13,7 @@ use crate::clock::SteadyClock;
 use crate::cluster_record::ClusterRecord;
 use crate::coordination::skew::Clocks;
 use crate::coordination::{Coordination, NodeRecord, ShardReport, Standing};
-use crate::gate::Gate;
+use crate::gate::{Gate, ShardTenure};
 use crate::log::{Stream, Told};
 use crate::name::{Identity, NodeName};
 use crate::placement::Assignment;
@@ -25,11 +25,11 @@ pub(crate) const LOOK_EVERY_MS: u64 = 20;
 
 /// What runs the engines. Its methods block, and are called from threads of the node.
 pub trait Host: Debug + Send + Sync + 'static {
-    /// Starts the engine of a shard over its log.
+    /// Starts the engine of a shard over its log. It acts only while the tenure holds.
     ///
     /// # Errors
     /// Why it did not start.
-    fn start(&self, shard: u16, log: Arc<dyn Log>) -> Result<(), String>;
+    fn start(&self, shard: u16, log: Arc<dyn Log>, tenure: ShardTenure) -> Result<(), String>;
 
     /// Lets nothing new in, and returns when all that was admitted is in the log.
     fn drain(&self, shard: u16);

@@ -21,7 +21,7 @@ pub mod trace;
 
 pub use clock::{Clock, Stopwatch};
 pub use directory::{Directory, Slot, Undelivered};
-pub use hold::Hold;
+pub use hold::{Hold, Tenure};
 pub use lazy_timer::LazyTimer;
 pub use scan_pool::{ScanError, ScanFigures, ScanPool};
 pub use secret::Secret;

@@ -34,7 +34,7 @@ pub(super) async fn at_start(
     store: &dyn View,
     writer: &Writer,
 ) -> Result<Hold, StartError> {
-    let hold = Hold::default();
+    let hold = Hold::under(options.tenure.clone());
     let mut is_held = is_recorded(store)?;
     if let Some(dir) = asked(options).await? {
         if !is_held {

@@ -40,6 +40,7 @@ mod scripted;
 mod snapshots;
 mod supervision;
 mod sweeps;
+mod tenure;
 mod together;
 mod told_messages;
 mod usage;

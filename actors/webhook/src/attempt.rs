@@ -41,7 +41,8 @@ pub(super) enum Outcome {
     Tried(Tried),
     /// None of its events is in the log any more.
     Vanished,
-    /// The log could not be read, or the secret not be decrypted: nothing was sent.
+    /// The log could not be read, or the secret not be decrypted, or nothing may leave: nothing was
+    /// sent.
     NotTried,
 }
 
@@ -125,6 +126,10 @@ async fn post(
         headers.extend(HeaderValue::from_str(&text).ok().map(|value| (name, value)));
     }
     headers.insert(TIMESTAMP, HeaderValue::from(timestamp));
+    // Much time may have passed since the attempt was begun.
+    if !services.hold.lets_out() {
+        return Outcome::NotTried;
+    }
     let span = trace::begin(&services.traces, endpoint, events);
     let parent = span.as_ref().map(|span| HeaderValue::from_str(&span.context().to_string()));
     headers.extend(parent.and_then(Result::ok).map(|value| (TRACE_PARENT, value)));

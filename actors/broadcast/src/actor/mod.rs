@@ -165,7 +165,7 @@ impl Fanout {
     ) -> Result<(), ActorProcessingErr> {
         if matches!(state.record.status, BroadcastStatus::Queued | BroadcastStatus::Scheduled) {
             // The next tick looks again.
-            if self.services.numbers.hold.is_held() {
+            if !self.services.numbers.hold.lets_out() {
                 return Ok(());
             }
             let begin = Control::Begin { late: self.slot.lateness(self.services.clock.real()) };

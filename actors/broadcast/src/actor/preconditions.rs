@@ -27,9 +27,9 @@ impl Fanout {
 
     /// Whether more may be claimed. Pauses the broadcast if its number was disconnected, pauses or
     /// fails it if its template is not approved, and waits while the number's breaker is open or
-    /// the engine is held.
+    /// nothing may leave.
     pub(super) async fn may_send(&self, state: &mut Running) -> bool {
-        if self.services.numbers.hold.is_held() {
+        if !self.services.numbers.hold.lets_out() {
             return false;
         }
         let host = self.host.as_ref();

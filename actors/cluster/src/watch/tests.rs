@@ -11,7 +11,7 @@ use super::*;
 use crate::clock::{SteadyClock, StillClock};
 use crate::cluster_record::ClusterRecord;
 use crate::coordination::{ASSIGNMENT, FakeCoordination, ShardReport, node_key};
-use crate::gate::Gate;
+use crate::gate::{Gate, ShardTenure};
 use crate::name::Identity;
 use crate::shard::ReleaseAnswer;
 use crate::shared::{Host, NodeOptions};
@@ -29,7 +29,7 @@ fn name(node: &str) -> NodeName {
 struct Wall(AtomicU64);
 
 impl Host for Wall {
-    fn start(&self, _: u16, _: Arc<dyn Log>) -> Result<(), String> {
+    fn start(&self, _: u16, _: Arc<dyn Log>, _: ShardTenure) -> Result<(), String> {
         Err("there are no engines".to_owned())
     }
 

@@ -18,7 +18,8 @@ use crate::ports::Claims;
 const RELEASED_MAX: usize = 1000;
 
 impl NumberActor {
-    /// Sends what was claimed, unless the channel has paused or failed meanwhile.
+    /// Sends what was claimed, unless the channel has paused or failed meanwhile, or nothing may
+    /// leave now.
     pub(super) fn send_claimed(
         &self,
         myself: &ActorRef<NumberMessage>,
@@ -33,7 +34,7 @@ impl NumberActor {
             }
             let paused = state.paused_until(now).is_some();
             let closed = !attempt.trial && state.breaker.passage(now) != Passage::Open;
-            if paused || closed {
+            if paused || closed || !self.hold.lets_out() {
                 state.cancel_trial(&mut attempt);
                 state.requeue(attempt);
                 continue;

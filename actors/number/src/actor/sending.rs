@@ -10,6 +10,7 @@ use postrider_channel::{AttemptOutcome, Failure, FailureClass, Lane, Origin, Thr
 use postrider_domain::{PartyNames, Timestamp};
 use postrider_runtime::clock::Stopwatch;
 use postrider_runtime::flow::{Backoff, Passage, Trip, jittered};
+use postrider_runtime::hold::TENURE_AGAIN_AFTER;
 use postrider_runtime::random;
 
 use super::state::State;
@@ -54,6 +55,7 @@ impl NumberActor {
             }
             match state.blocked(now) {
                 Some(until) => break until,
+                None if !self.hold.has_tenure() => break Some(now.plus(TENURE_AGAIN_AFTER)),
                 None => {
                     let Some(attempt) = state.queue.pop() else {
                         free = left.min(state.rate_limit.tokens(now));

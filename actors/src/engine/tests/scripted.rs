@@ -43,9 +43,13 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) async fn start(store: impl Store, script: Arc<Script>, now: Timestamp) -> Self {
+        Self::over(options(store, now), script).await
+    }
+
+    pub(super) async fn over(options: EngineOptions, script: Arc<Script>) -> Self {
         let options = EngineOptions {
             channel: Some(CustomChannel(Arc::new(Scripted(Arc::clone(&script))))),
-            ..options(store, now)
+            ..options
         };
         let engine = Engine::start(options).await.unwrap();
         let admin = engine.admin();

@@ -80,7 +80,7 @@ async fn start(options: EngineOptions, status: u16, takes: Duration) -> (Engine,
 }
 
 /// An endpoint that is told what was sent.
-fn settings() -> WebhookSettings {
+pub(super) fn settings() -> WebhookSettings {
     WebhookSettings {
         url: "https://example.com/".to_owned(),
         events: vec!["otp.sent".to_owned()],

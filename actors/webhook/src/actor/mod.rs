@@ -152,7 +152,7 @@ impl EndpointActor {
         let unwritten = state.new_attempts.len() + state.attempts_in_write;
         unwritten < UNWRITTEN_MAX
             && !self.services.is_draining()
-            && !self.services.hold.is_held()
+            && self.services.hold.lets_out()
             && self.services.writer.is_healthy()
     }
 
@@ -289,7 +289,7 @@ impl EndpointActor {
         now: Timestamp,
         state: &mut EndpointState,
     ) {
-        let stands = !self.services.writer.is_healthy() || self.services.hold.is_held();
+        let stands = !self.services.writer.is_healthy() || !self.services.hold.lets_out();
         let next = state.queue.next_at(now).or_else(|| stands.then(|| now.plus(OBSTACLE_WAIT)));
         let Some(next) = next else { return };
         let myself = myself.clone();

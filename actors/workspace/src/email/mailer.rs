@@ -17,6 +17,7 @@ use crate::services::Services;
 use postrider_channel::email::{MailOptions, hand_over};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{MessageId, Timestamp};
+use postrider_runtime::hold::TENURE_AGAIN_AFTER;
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::email::outgoing::{Claim, Queued, SettleMail};
@@ -31,7 +32,7 @@ impl Mailer {
     pub fn beat(shared: &Arc<Services>) {
         let mailer = &shared.mailer;
         let Some(options) = &mailer.options else { return };
-        if shared.hold.is_held() {
+        if !shared.hold.lets_out() {
             return;
         }
         if mailer.stopping.load(Ordering::Acquire) || mailer.looking.swap(true, Ordering::AcqRel) {
@@ -107,6 +108,23 @@ fn begin(shared: &Arc<Services>, options: &MailOptions, place: Place) {
     }));
 }
 
+/// Waits until something may leave, if the tenure is over. Without it when the engine stops, what
+/// was claimed stays claimed: the next owner reports it as unknown.
+async fn may_leave(shared: &Weak<Services>) -> bool {
+    loop {
+        let Some(services) = shared.upgrade() else { return false };
+        if services.hold.lets_out() {
+            return true;
+        }
+        if services.mailer.stopping.load(Ordering::Acquire) {
+            return false;
+        }
+        let clock = services.clock.clone();
+        drop(services);
+        clock.sleep_until(clock.now().plus(TENURE_AGAIN_AFTER)).await;
+    }
+}
+
 async fn deliver(
     shared: &Weak<Services>,
     options: &MailOptions,
@@ -121,6 +139,9 @@ async fn deliver(
     let claimed = handle.perform(Claim(*id)).await?;
     drop(handle);
     let Some(mail) = claimed else { return Ok(()) };
+    if !may_leave(shared).await {
+        return Ok(());
+    }
     let mailed = hand_over(options, &mail).await;
     let mut tries = 0;
     loop {

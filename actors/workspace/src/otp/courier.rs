@@ -16,6 +16,7 @@ use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{Email, RequestId, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::flow::Backoff;
+use postrider_runtime::hold::TENURE_AGAIN_AFTER;
 use postrider_webhook::GatewayClient;
 use postrider_webhook::client::{Answer, NoAnswer};
 
@@ -68,9 +69,13 @@ async fn carry_out(
     loop {
         let Some(of) = handle(services, workspace) else { return Ok(()) };
         let (means, clock) = (means(&of, call).await, of.shared.clock.clone());
+        let may_leave = of.shared.hold.lets_out();
         // While somebody thinks, nothing keeps an engine that was dropped.
         drop(of);
-        let called = call_once(means, &clock, workspace, call).await;
+        let called = match means {
+            means if may_leave => call_once(means, &clock, workspace, call).await,
+            _ => NotTaken(Some(TENURE_AGAIN_AFTER)),
+        };
         let after = match called {
             Ended(status, error) => return settle(services, workspace, call, status, error).await,
             NotTaken(after) => after.unwrap_or_else(|| RETRY.delay(failures)),

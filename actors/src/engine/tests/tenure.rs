@@ -1,0 +1,185 @@
+//! Nothing leaves an engine whose tenure is over; it waits, and is not taken for handed over.
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use postrider_channel::email::inbound::InboundMail;
+use postrider_domain::{Email, SenderNotes};
+use postrider_store::Keep;
+use postrider_webhook::client::{Answer, Post, Posting};
+use reqwest::header::HeaderMap;
+
+use super::scripted::Rig;
+use super::*;
+use crate::{MailOptions, MailTls, MessageContent, MessageStatus, Tenure};
+
+/// Holds so many times that it is asked, and then no more.
+#[derive(Debug, Default)]
+struct Scripted {
+    left: AtomicUsize,
+    /// What was answered last.
+    held: AtomicBool,
+}
+
+impl Scripted {
+    fn holds_for(&self, questions: usize) {
+        self.left.store(questions, Ordering::Relaxed);
+    }
+
+    fn held(&self) -> bool {
+        self.held.load(Ordering::Relaxed)
+    }
+}
+
+impl Tenure for Scripted {
+    fn holds(&self) -> bool {
+        let less = |left: usize| left.checked_sub(1);
+        let holds = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok();
+        self.held.store(holds, Ordering::Relaxed);
+        holds
+    }
+}
+
+fn under(tenure: &Arc<Scripted>, store: &CrashingStore) -> EngineOptions {
+    EngineOptions { tenure: Some(tenure.clone()), ..options(store.clone(), START) }
+}
+
+/// Gives everything that could leave the time to do so.
+async fn pass(engine: &Engine) {
+    for _ in 0..30 {
+        engine.pass(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        engine.shared().writer.barrier().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_waits_for_the_tenure_whether_it_is_claimed_or_not() {
+    // Not once; when it is claimed and not when it would be sent.
+    for questions in [0, 1] {
+        let (store, tenure) = (CrashingStore::new(), Arc::<Scripted>::default());
+        let rig = Rig::over(under(&tenure, &store), Arc::default()).await;
+        tenure.holds_for(questions);
+        let message = rig.send(1).await;
+        pass(&rig.engine).await;
+        assert_eq!(rig.count(message), 0, "with {questions}");
+        // The successor has it as one that was never handed over.
+        let store = store.crash(Keep::Nothing);
+        rig.engine.inner.root.kill();
+        let rig = Rig::start(store, rig.script, START).await;
+        rig.becomes(message, MessageStatus::Sent).await;
+        assert_eq!(rig.count(message), 1, "with {questions}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_leaves_when_the_tenure_comes_back() {
+    let (store, tenure) = (CrashingStore::new(), Arc::<Scripted>::default());
+    let rig = Rig::over(under(&tenure, &store), Arc::default()).await;
+    let message = rig.send(1).await;
+    pass(&rig.engine).await;
+    assert_eq!(rig.count(message), 0);
+    tenure.holds_for(usize::MAX);
+    // Nobody tells it: it looks again.
+    pass(&rig.engine).await;
+    rig.becomes(message, MessageStatus::Sent).await;
+    assert_eq!(rig.count(message), 1);
+}
+
+/// Takes every webhook, and counts them: all, and those that came when the tenure was over.
+#[derive(Default)]
+struct Receiver {
+    tenure: Arc<Scripted>,
+    posted: AtomicUsize,
+    wrong: AtomicUsize,
+}
+
+struct Posts(Arc<Receiver>);
+
+impl Post for Posts {
+    fn post<'a>(
+        &'a self,
+        _url: &'a str,
+        _headers: HeaderMap,
+        _body: Vec<u8>,
+        _real_now: Timestamp,
+    ) -> Posting<'a> {
+        self.0.posted.fetch_add(1, Ordering::Relaxed);
+        self.0.wrong.fetch_add(usize::from(!self.0.tenure.held()), Ordering::Relaxed);
+        let (retry_after, excerpt, text) = (None, None, None);
+        Box::pin(async move { Answer::Status { status: 200, retry_after, excerpt, text } })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_is_posted_with_the_tenure_alone() {
+    // It ends at any of the questions on the way.
+    for questions in 0..8 {
+        let (store, receiver) = (CrashingStore::new(), Arc::<Receiver>::default());
+        let tenure = &receiver.tenure;
+        let engine = Engine::start(under(tenure, &store)).await.unwrap();
+        engine.shared().webhooks.post_by(Posts(Arc::clone(&receiver)));
+        let acme = workspace(&engine, "acme", 10).await;
+        let (webhook, _) = acme.create_webhook(webhooks::settings()).await.unwrap();
+        tenure.holds_for(questions);
+        acme.test_webhook(webhook.id).await.unwrap();
+        pass(&engine).await;
+        let posted = || receiver.posted.load(Ordering::Relaxed);
+        assert!(questions > 0 || posted() == 0);
+        tenure.holds_for(usize::MAX);
+        // One that was begun waits longer.
+        engine.pass(Duration::from_secs(60)).await;
+        pass(&engine).await;
+        assert_eq!(posted(), 1, "with {questions}");
+        assert_eq!(receiver.wrong.load(Ordering::Relaxed), 0, "with {questions}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_is_handed_over_with_the_tenure_alone() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    server.set_nonblocking(true).unwrap();
+    let mail = MailOptions {
+        host: "127.0.0.1".to_owned(),
+        port: server.local_addr().unwrap().port(),
+        tls: MailTls::None,
+        extra_roots: Vec::new(),
+        login: None,
+        from: Email::new("help@acme.example").unwrap(),
+        from_name: None,
+        timeout: Duration::from_secs(1),
+    };
+    // Not once; when it is claimed and not when it would be handed over.
+    for questions in [0, 1] {
+        let (store, tenure) = (CrashingStore::new(), Arc::<Scripted>::default());
+        let options = EngineOptions { mail: Some(mail.clone()), ..under(&tenure, &store) };
+        let engine = Engine::start(options).await.unwrap();
+        let acme = workspace(&engine, "acme", 10).await;
+        acme.receive_mail(asked()).await.unwrap();
+        let found = acme.conversations(Default::default(), 0, 1).await.unwrap();
+        let conversation = found.conversations[0].0.id;
+        let text = MessageContent::Text("Hello".parse().unwrap());
+        acme.reply(conversation, text, SenderNotes::default(), None).await.unwrap();
+        tenure.holds_for(questions);
+        pass(&engine).await;
+        assert!(server.accept().is_err(), "with {questions}");
+        tenure.holds_for(usize::MAX);
+        pass(&engine).await;
+        until("it is handed over", async || server.accept().is_ok()).await;
+        engine.inner.root.kill();
+        drop(engine);
+        while server.accept().is_ok() {}
+    }
+}
+
+fn asked() -> InboundMail {
+    InboundMail {
+        from: Email::new("ana@example.com").unwrap(),
+        from_name: None,
+        subject: String::new(),
+        text: "Hi".to_owned(),
+        message_id: "<1@x>".to_owned(),
+        references: Vec::new(),
+        at: START,
+    }
+}
