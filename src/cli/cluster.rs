@@ -1,10 +1,12 @@
-//! `postrider cluster`: makes a cluster in NATS, and shows how one is.
+//! `postrider cluster`: makes a cluster in NATS, shows how one is, and empties its nodes.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use postrider::init_cluster;
 use postrider::settings::{Flags, Settings};
+use postrider_actors::clock::Stopwatch;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -12,6 +14,9 @@ use super::client::Client;
 use super::error::CliError;
 use super::output::print;
 use super::remote::Remote;
+
+/// How often a drain is asked how far it is.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArgs {
@@ -25,6 +30,40 @@ enum ClusterCommand {
     Init(InitArgs),
     /// Show nodes, shards and problems, as any node sees them
     Status(Remote),
+    /// Have a node hand all its shards to the others, and wait until it owns none
+    Drain(DrainArgs),
+    /// Let a node own shards again
+    Undrain(NodeArgs),
+    /// Hand a shard to a node, where it stays until that node drains or is gone
+    Move(MoveArgs),
+}
+
+#[derive(Debug, Args)]
+struct NodeArgs {
+    /// The node's name
+    node: String,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Debug, Args)]
+struct DrainArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// How long to wait until the node owns nothing
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    timeout: u64,
+}
+
+#[derive(Debug, Args)]
+struct MoveArgs {
+    /// The shard's number
+    shard: u16,
+    /// The node that shall own it
+    #[arg(long, value_name = "NODE")]
+    to: String,
+    #[command(flatten)]
+    remote: Remote,
 }
 
 #[derive(Debug, Args)]
@@ -46,7 +85,61 @@ pub(crate) async fn run(args: ClusterArgs) -> Result<(), CliError> {
             let answer = client.administer(Method::GET, "/cluster", None).await?;
             print(remote.json, &answer, &shown(&answer))
         }
+        ClusterCommand::Drain(args) => told(args.node.remote.json, drain(&args).await),
+        ClusterCommand::Undrain(args) => told(args.remote.json, undrain(&args).await),
+        ClusterCommand::Move(args) => told(args.remote.json, move_shard(&args).await),
     }
+}
+
+/// With `--json` a failure is an object on standard output too.
+fn told(as_json: bool, done: Result<(), CliError>) -> Result<(), CliError> {
+    let code = match &done {
+        Err(CliError::Refused { code, .. }) => code.as_str(),
+        Err(CliError::Undrained { .. }) => "UNFINISHED",
+        Err(CliError::Unreachable { .. }) => "UNREACHABLE",
+        _ => return done,
+    };
+    if as_json {
+        let message = done.as_ref().err().map(ToString::to_string);
+        print(true, &json!({ "error": code, "message": message }), "")?;
+    }
+    done
+}
+
+async fn drain(args: &DrainArgs) -> Result<(), CliError> {
+    let NodeArgs { node, remote } = &args.node;
+    let (client, watch) = (Client::new(remote)?, Stopwatch::start());
+    loop {
+        let path = format!("/cluster/nodes/{node}/drain");
+        let answer = client.administer(Method::POST, &path, None).await?;
+        let left = answer["shards_left"].as_u64().unwrap_or_default();
+        if left == 0 {
+            let shown = format!("{node} owns nothing; stop it, or `postrider cluster undrain`\n");
+            return print(remote.json, &answer, &shown);
+        }
+        if watch.elapsed() >= Duration::from_secs(args.timeout) {
+            return Err(CliError::Undrained { node: node.clone(), left });
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn undrain(args: &NodeArgs) -> Result<(), CliError> {
+    let path = format!("/cluster/nodes/{}/undrain", args.node);
+    let answer = Client::new(&args.remote)?.administer(Method::POST, &path, None).await?;
+    print(args.remote.json, &answer, &format!("{} may own shards again\n", args.node))
+}
+
+async fn move_shard(args: &MoveArgs) -> Result<(), CliError> {
+    let path = format!("/cluster/shards/{}/move", args.shard);
+    let body = json!({ "to": args.to });
+    let answer = Client::new(&args.remote)?.administer(Method::POST, &path, Some(&body)).await?;
+    let from = answer["from"].as_str().unwrap_or("nobody");
+    let shown = format!(
+        "shard {}: from {from} to {}, in epoch {}, after {} ms\n",
+        args.shard, args.to, answer["epoch"], answer["milliseconds"]
+    );
+    print(args.remote.json, &answer, &shown)
 }
 
 async fn init(args: &InitArgs) -> Result<(), CliError> {

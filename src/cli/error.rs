@@ -67,6 +67,8 @@ pub(crate) enum CliError {
         path = .0.display()
     )]
     NotEmpty(PathBuf),
+    #[error("{node} still has {left} shards; the drain goes on, and the same command waits again")]
+    Undrained { node: String, left: u64 },
     #[error("stopped before its end")]
     Interrupted,
     #[error("the engine ended by itself; nothing that was acknowledged is lost: start it again")]

@@ -228,6 +228,9 @@ mod tests {
         for good in [
             "postrider cluster init --config c --json",
             "postrider cluster status --server http://h:1 --json",
+            "postrider cluster drain pr-1 --timeout 9 --json",
+            "postrider cluster undrain pr-1 --server http://h:1",
+            "postrider cluster move 7 --to pr-2 --json",
             "postrider demo",
             "postrider demo --recipients 900000",
             "postrider health",

@@ -10,6 +10,7 @@ use postrider_cluster::{NodeName, Seen};
 use serde_json::{Value, json};
 
 use super::front::{Inner, bearer};
+use super::operate;
 use crate::http::{ApiError, Code};
 
 /// For how long NATS may be silent before the node is not ready, in milliseconds.
@@ -44,9 +45,9 @@ impl Inner {
 
     /// Whether a request is for the state of the cluster and does not show the admin token.
     pub(super) fn is_a_guess(&self, request: &Request) -> bool {
-        let shown = bearer(request.headers());
-        request.uri().path() == "/admin/v1/cluster"
-            && !shown.is_some_and(|token| self.admin_token.matches(token))
+        let (shown, path) = (bearer(request.headers()), request.uri().path());
+        let needs_token = path == "/admin/v1/cluster" || path.starts_with(operate::PREFIX);
+        needs_token && !shown.is_some_and(|token| self.admin_token.matches(token))
     }
 
     pub(super) fn has_no_such_method(&self, headers: &HeaderMap) -> Response<Body> {
@@ -66,6 +67,9 @@ impl Inner {
         }
         if node.seen().assignment.is_empty() {
             reasons.push(("no_owner", "no shard has been given to a node yet".to_owned()));
+        }
+        if node.seen().drains(node.name()) {
+            reasons.push(("draining", "the node drains until it is undrained".to_owned()));
         }
         for report in reports.iter().filter(|it| it.state == Standing::Stopped) {
             let why = report.reason.as_deref().unwrap_or_default();
@@ -157,7 +161,7 @@ fn nodes(seen: &Seen, own: (&NodeName, u64), now: u64) -> Vec<Value> {
                 "node": name.as_str(),
                 "zone": record.zone,
                 "advertise": record.advertise,
-                "state": if record.is_draining { "draining" } else { "ready" },
+                "state": if seen.drains(name) { "draining" } else { "ready" },
                 "version": record.version,
                 "owned": count(record, Standing::Owned),
                 "following": count(record, Standing::Following),

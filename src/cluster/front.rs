@@ -15,6 +15,7 @@ use postrider_actors::domain::WorkspaceId;
 use postrider_actors::{home_of, home_told_by};
 
 use super::door::Shards;
+use super::operate;
 use super::peers::{CLIENT, SHARD, TOKEN};
 use super::settled::{no_owner, outcome_unknown};
 use crate::http::{AdminToken, Answering, ApiError, Code, Peer};
@@ -80,6 +81,9 @@ impl Answers for Front {
                     *request.uri_mut() = Uri::from_static("/admin/v1/workspaces");
                     inner.route(inner.any_shard(), request).await
                 }
+                Way::Node if request.uri().path().starts_with(operate::PREFIX) => {
+                    inner.operate(request).await
+                }
                 Way::Node => inner.answer_itself(&request),
                 Way::Workspaces if request.method() == Method::POST => inner.create(request).await,
                 Way::Workspaces if request.method() == Method::GET => inner.gather(request).await,
@@ -101,7 +105,8 @@ fn way(path: &str, headers: &HeaderMap) -> Way {
         let name = name.split('/').next().unwrap_or_default();
         name.parse().map_or(Way::Any, |id: WorkspaceId| Way::Home(home_of(&id)))
     };
-    if matches!(path, "/healthz" | "/readyz" | "/metrics" | "/admin/v1/cluster") {
+    let is_own = matches!(path, "/healthz" | "/readyz" | "/metrics" | "/admin/v1/cluster");
+    if is_own || path.starts_with(operate::PREFIX) {
         Way::Node
     } else if path == "/admin/v1/workspaces" {
         Way::Workspaces
@@ -229,6 +234,7 @@ mod tests {
         for (path, expected) in [
             ("/readyz", Way::Node),
             ("/admin/v1/cluster", Way::Node),
+            ("/admin/v1/cluster/nodes/pr-1/drain", Way::Node),
             ("/admin/v1/workspaces", Way::Workspaces),
             ("/admin/v1/workspaces/acme", home("acme")),
             ("/admin/v1/workspaces/acme/keys", home("acme")),

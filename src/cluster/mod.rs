@@ -11,6 +11,7 @@ mod front;
 mod gather;
 mod identity;
 mod made;
+mod operate;
 mod peers;
 mod server;
 mod settled;

@@ -4,7 +4,7 @@
 //! It promises compare-and-swap on each key, and that a key is gone when its time is over. Nothing
 //! that is written to a log rests on it: it says who tries, and until when an owner may read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -26,6 +26,8 @@ pub(crate) mod tests;
 pub const COORDINATOR: &str = "coordinator";
 /// The key of the assignment.
 pub const ASSIGNMENT: &str = "assignment";
+/// The key of the nodes that drain, over restarts too.
+pub const DRAINING: &str = "draining";
 /// What the keys of nodes begin with.
 pub const NODES: &str = "node.";
 
@@ -101,7 +103,7 @@ pub struct NodeRecord {
     pub advertise: String,
     /// What fails together with it.
     pub zone: String,
-    /// It shall own nothing.
+    /// It has stopped, and shall own nothing.
     pub is_draining: bool,
     /// The version of its program.
     pub version: String,
@@ -154,6 +156,8 @@ pub enum Standing {
 struct PlacedRecord {
     owner: Option<String>,
     standbys: Vec<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_pinned: bool,
 }
 
 /// Writes a value as JSON.
@@ -188,6 +192,7 @@ pub fn write_assignment(
     let record = |placed: &Placed| PlacedRecord {
         owner: placed.owner.as_ref().map(ToString::to_string),
         standbys: placed.standbys.iter().map(ToString::to_string).collect(),
+        is_pinned: placed.is_pinned,
     };
     let records: Vec<_> = assignment.iter().map(record).collect();
     bucket.write(ASSIGNMENT, encode(ASSIGNMENT, &records)?, expected, None)
@@ -198,7 +203,33 @@ pub fn write_assignment(
 /// # Errors
 /// Those of [`Coordination::read`], and [`CoordinationError::Unreadable`].
 pub fn read_view(bucket: &dyn Coordination) -> Result<BucketView, CoordinationError> {
-    view_with(bucket, &read_nodes(bucket)?)
+    view_with(bucket, &read_nodes(bucket)?, &read_draining(bucket)?.0)
+}
+
+/// Reads which nodes drain, and the revision of their key.
+///
+/// # Errors
+/// Those of [`read_view`].
+pub fn read_draining(
+    bucket: &dyn Coordination,
+) -> Result<(BTreeSet<NodeName>, u64), CoordinationError> {
+    let Some(kept) = bucket.read(DRAINING)? else { return Ok((BTreeSet::new(), 0)) };
+    let names: Vec<String> = decode(DRAINING, &kept.value)?;
+    let names = names.iter().map(|text| name(DRAINING, text)).collect::<Result<_, _>>()?;
+    Ok((names, kept.revision))
+}
+
+/// Writes which nodes drain, if the revision of their key is this one.
+///
+/// # Errors
+/// Those of [`Coordination::write`].
+pub fn write_draining(
+    bucket: &dyn Coordination,
+    nodes: &BTreeSet<NodeName>,
+    expected: u64,
+) -> Result<Option<u64>, CoordinationError> {
+    let names: Vec<_> = nodes.iter().map(NodeName::as_str).collect();
+    bucket.write(DRAINING, encode(DRAINING, &names)?, expected, None)
 }
 
 /// Reads what the nodes say of themselves whose keys are there.
@@ -223,11 +254,12 @@ pub fn read_nodes(
 pub fn view_with(
     bucket: &dyn Coordination,
     nodes: &BTreeMap<NodeName, NodeRecord>,
+    draining: &BTreeSet<NodeName>,
 ) -> Result<BucketView, CoordinationError> {
     let candidate = |(node, record): (&NodeName, &NodeRecord)| Candidate {
         node: node.clone(),
         zone: record.zone.clone(),
-        is_draining: record.is_draining,
+        is_draining: record.is_draining || draining.contains(node),
     };
     let nodes = nodes.iter().map(candidate).collect();
     let coordinator = match bucket.read(COORDINATOR)? {
@@ -253,7 +285,8 @@ fn read_assignment(value: &[u8]) -> Result<Assignment, CoordinationError> {
     let placed = |record: PlacedRecord| {
         let owner = record.owner.map(|text| name(ASSIGNMENT, &text)).transpose()?;
         let standbys = record.standbys.iter().map(|text| name(ASSIGNMENT, text));
-        Ok(Placed { owner, standbys: standbys.collect::<Result<_, _>>()? })
+        let standbys = standbys.collect::<Result<_, _>>()?;
+        Ok(Placed { owner, standbys, is_pinned: record.is_pinned })
     };
     records.into_iter().map(placed).collect()
 }

@@ -15,6 +15,7 @@ mod member;
 pub mod name;
 pub mod nats;
 pub mod node;
+mod operations;
 pub mod placement;
 #[cfg(test)]
 pub(crate) mod planted;
@@ -31,5 +32,6 @@ pub use cluster_record::{Access, ClusterRecord, JoinError, init};
 pub use gate::{Gate, ShardTenure};
 pub use name::{Identity, NameError, NodeName};
 pub use node::Node;
+pub use operations::{Move, OperationError};
 pub use postrider_log::Log;
 pub use shared::{Host, NodeOptions, Seen};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::coordination::{NodeRecord, decode, encode, node_key};
+use crate::coordination::{NodeRecord, Standing, decode, encode, node_key};
 use crate::shared::Inner;
 use crate::tenure::{NodeKey, Tenure, TenureInput, TenureOutput};
 
@@ -16,8 +16,14 @@ const LEFT_SECONDS: u64 = 1;
 /// Runs until the node stops.
 pub(crate) fn run(inner: &Arc<Inner>) {
     let mut tenure = Tenure::new(inner.terms, inner.options.identity);
+    let mut told = Vec::new();
     loop {
-        let mut inputs = VecDeque::from([TenureInput::Tick]);
+        // Others wait for it when a shard has come or gone.
+        let standings = standings(inner);
+        let has_news = standings != told;
+        told = standings;
+        let input = if has_news { TenureInput::News } else { TenureInput::Tick };
+        let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             let outputs = tenure.step(inner.clock.now_ms(), &input);
             publish(inner, &tenure);
@@ -56,6 +62,10 @@ pub(crate) fn leave(inner: &Inner) {
     if let Err(error) = written {
         tracing::warn!(%error, "the node's key goes when its time is over");
     }
+}
+
+fn standings(inner: &Inner) -> Vec<(u16, Standing)> {
+    inner.reports.lock().iter().flatten().map(|it| (it.shard, it.state)).collect()
 }
 
 fn publish(inner: &Inner, tenure: &Tenure) {

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::checkup::{self, Checkup, Looks};
 use crate::clock::{BootClock, SteadyClock};
 use crate::cluster_record::{Access, ClusterRecord, JoinError, Opened, open};
-use crate::coordination::ShardReport;
+use crate::coordination::{Coordination, ShardReport};
 use crate::gate::Gate;
 use crate::life::Life;
 use crate::log::Stream;
@@ -148,6 +148,10 @@ impl Node {
     #[must_use]
     pub fn cluster(&self) -> (&NodeName, &ClusterRecord) {
         (&self.inner.cluster, &self.inner.record)
+    }
+
+    pub(crate) fn bucket(&self) -> &dyn Coordination {
+        &*self.inner.bucket
     }
 
     /// The version of the NATS server that it is connected to.

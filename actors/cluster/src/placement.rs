@@ -31,6 +31,8 @@ pub struct Placed {
     pub owner: Option<NodeName>,
     /// The nodes that stand by, by rank.
     pub standbys: Vec<NodeName>,
+    /// Somebody moved it there: it stays until its owner drains or is gone, whatever others have.
+    pub is_pinned: bool,
 }
 
 /// The nodes of every shard, by the shard's number.
@@ -61,6 +63,12 @@ fn ranked<'a>(shard: u16, nodes: &[&'a Candidate]) -> Vec<&'a Candidate> {
     ranked
 }
 
+/// Where a shard was moved to.
+fn pinned(current: &[Placed], shard: u16) -> Option<&NodeName> {
+    let placed = current.get(usize::from(shard)).filter(|it| it.is_pinned);
+    placed.and_then(|it| it.owner.as_ref())
+}
+
 /// The next assignment.
 #[must_use]
 pub fn place(candidates: &[Candidate], current: &[Placed], bounds: Bounds) -> Assignment {
@@ -88,7 +96,8 @@ pub fn place(candidates: &[Candidate], current: &[Placed], bounds: Bounds) -> As
     };
     let placed = (0..bounds.shards).zip(owners).map(|(shard, owner)| {
         let standbys = owner.as_ref().map_or_else(Vec::new, |owner| standbys(shard, owner));
-        Placed { owner, standbys }
+        let is_pinned = owner.is_some() && pinned(current, shard) == owner.as_ref();
+        Placed { owner, standbys, is_pinned }
     });
     placed.collect()
 }
@@ -124,19 +133,22 @@ fn owners(
     let mut load: BTreeMap<&NodeName, usize> = can.iter().map(|node| (*node, 0)).collect();
     let mut owners: Vec<Option<NodeName>> = vec![None; bounds.shards.into()];
     let mut moves = bounds.moves;
-    // A node keeps those of its shards that it suits best.
+    // A node keeps what was moved to it, and those of its other shards that it suits best.
     let mut kept: Vec<(u16, &NodeName)> = Vec::new();
     for shard in 0..bounds.shards {
         let living = owner(shard).filter(|owner| alive.contains(*owner));
         kept.extend(living.map(|owner| (shard, owner)));
     }
-    kept.sort_by_key(|(shard, owner)| std::cmp::Reverse((weight(*shard, owner), *shard)));
+    let is_pinned = |shard: u16| pinned(current, shard).is_some_and(|node| can.contains(node));
+    kept.sort_by_key(|(shard, owner)| {
+        std::cmp::Reverse((is_pinned(*shard), weight(*shard, owner), *shard))
+    });
     let total = usize::from(bounds.shards);
     let least = total / usable.len();
     for (shard, owner) in kept {
         let held = load.entry(owner).or_default();
         let allowed = if can.contains(owner) { most } else { 0 };
-        if *held >= allowed && moves > 0 {
+        if *held >= allowed && moves > 0 && !is_pinned(shard) {
             moves -= 1;
             continue;
         }
@@ -159,7 +171,7 @@ fn owners(
         }
         owners[usize::from(shard)] = chosen;
     }
-    level(&mut owners, &can, least, moves);
+    level(&mut owners, &can, least, moves, is_pinned);
     owners
 }
 
@@ -169,18 +181,23 @@ fn level(
     can: &BTreeSet<&NodeName>,
     least: usize,
     mut moves: usize,
+    is_pinned: impl Fn(u16) -> bool,
 ) {
+    // A shard's number is below the count of shards, which is a u16.
+    let may_go = |shard: usize| !is_pinned(shard as u16);
     while moves > 0 {
         let count =
             |node: &NodeName| owners.iter().filter(|owner| owner.as_ref() == Some(node)).count();
         let poorest = can.iter().map(|node| (count(node), *node)).min();
-        let richest = can.iter().map(|node| (count(node), *node)).max();
+        let owned = |node: &NodeName, shard: usize| owners[shard].as_ref() == Some(node);
+        let gives = |node: &NodeName| (0..owners.len()).any(|it| owned(node, it) && may_go(it));
+        let richest = can.iter().filter(|node| gives(node));
+        let richest = richest.map(|node| (count(node), *node)).max();
         let (Some((few, poor)), Some((many, rich))) = (poorest, richest) else { return };
         if few >= least || many <= least {
             return;
         }
-        let of_rich = |shard: &usize| owners[*shard].as_ref() == Some(rich);
-        // A shard's number is below the count of shards, which is a u16.
+        let of_rich = |shard: &usize| owned(rich, *shard) && may_go(*shard);
         let suits = |shard: &usize| weight(*shard as u16, poor);
         let Some(shard) = (0..owners.len()).filter(of_rich).max_by_key(suits) else { return };
         owners[shard] = Some(poor.clone());

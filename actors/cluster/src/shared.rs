@@ -1,6 +1,6 @@
 //! What the threads of a node share, and the port to what runs its engines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender};
@@ -72,9 +72,28 @@ pub struct Seen {
     pub nodes: BTreeMap<NodeName, NodeRecord>,
     /// Which node shall own which shard.
     pub assignment: Assignment,
+    /// The nodes that shall own nothing.
+    pub draining: BTreeSet<NodeName>,
 }
 
 impl Seen {
+    /// Whether a node shall own nothing.
+    #[must_use]
+    pub fn drains(&self, node: &NodeName) -> bool {
+        self.draining.contains(node) || self.nodes.get(node).is_some_and(|it| it.is_draining)
+    }
+
+    /// How many shards a node still has to give away before it owns nothing.
+    #[must_use]
+    pub fn left(&self, node: &NodeName) -> usize {
+        let reports = self.nodes.get(node).map_or(&[][..], |record| &record.shards);
+        let acts = |state| matches!(state, Standing::Owned | Standing::Claiming);
+        let acting = reports.iter().filter(|it| acts(it.state)).map(|it| usize::from(it.shard));
+        let placed = self.assignment.iter().enumerate();
+        let placed = placed.filter(|(_, it)| it.owner.as_ref() == Some(node)).map(|(at, _)| at);
+        acting.chain(placed).collect::<BTreeSet<_>>().len()
+    }
+
     /// The node that says of itself that it owns a shard: of several, the one with the highest
     /// epoch.
     #[must_use]

@@ -29,6 +29,8 @@ impl Terms {
 
 /// Unsettled renewals that are remembered.
 const RENEWALS_KEPT: usize = 64;
+/// How soon after a renewal the next one may tell what is new, in milliseconds.
+const NEWS_AFTER_MS: u64 = 200;
 
 /// What the bucket has under the node's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub struct NodeKey {
 pub enum TenureInput {
     /// Time has passed.
     Tick,
+    /// The key should say something else: its renewal is not waited for.
+    News,
     /// The write of this renewal succeeded.
     Written {
         /// The number of the renewal.
@@ -101,6 +105,8 @@ pub struct Tenure {
     /// The renewals that may still become known, with the time when each was sent.
     sent: VecDeque<(u64, u64)>,
     renewals: u64,
+    /// Something is to be said with the next renewal, which shall come soon.
+    has_news: bool,
     /// When the outstanding read or write was begun.
     asked_at: Option<u64>,
     /// It rises each time the key is made anew; what is owned is owned in a term.
@@ -118,6 +124,7 @@ impl Tenure {
             key: KeyState::Unknown,
             sent: VecDeque::new(),
             renewals: 0,
+            has_news: false,
             asked_at: None,
             term: 0,
             deadline: 0,
@@ -140,6 +147,10 @@ impl Tenure {
     pub fn step(&mut self, now: u64, input: &TenureInput) -> Vec<TenureOutput> {
         match *input {
             TenureInput::Tick => self.tick(now),
+            TenureInput::News => {
+                self.has_news = true;
+                self.tick(now)
+            }
             TenureInput::Written { renewal, revision } => {
                 self.asked_at = None;
                 if !self.is_outstanding(renewal) {
@@ -179,7 +190,9 @@ impl Tenure {
             }
             KeyState::Held(revision) => {
                 let last = self.sent.back().map_or(0, |(_, at)| *at);
-                let due = now >= last + self.terms.renewal_ms;
+                let every = self.terms.renewal_ms;
+                let after = if self.has_news { every.min(NEWS_AFTER_MS) } else { every };
+                let due = now >= last + after;
                 due.then(|| self.write(now, revision)).into_iter().collect()
             }
             KeyState::Absent => vec![self.write(now, 0)],
@@ -188,6 +201,7 @@ impl Tenure {
 
     fn write(&mut self, now: u64, revision: u64) -> TenureOutput {
         self.renewals += 1;
+        self.has_news = false;
         self.sent.push_back((self.renewals, now));
         if self.sent.len() > RENEWALS_KEPT {
             self.sent.pop_front();

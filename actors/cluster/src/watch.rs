@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use crate::coordination::skew::Sighting;
 use crate::coordination::{
-    COORDINATOR, CoordinationError, NodeRecord, Standing, encode, read_nodes, view_with,
-    write_assignment,
+    COORDINATOR, CoordinationError, NodeRecord, Standing, encode, read_draining, read_nodes,
+    view_with, write_assignment,
 };
 use crate::coordinator::{BucketView, CoordinatorWrite, coordinate};
 use crate::name::NodeName;
@@ -86,7 +86,7 @@ impl Doubts {
 }
 
 /// How many shards may be taken from living owners now.
-fn moves(view: &BucketView, nodes: &BTreeMap<NodeName, NodeRecord>) -> usize {
+pub(crate) fn moves(view: &BucketView, nodes: &BTreeMap<NodeName, NodeRecord>) -> usize {
     // One that has stopped waits for a repair, and the others do not wait for that.
     let is_there = |shard: u16, owner: &NodeName| {
         let reports = nodes.get(owner).map_or(&[][..], |record| &record.shards);
@@ -112,7 +112,8 @@ fn look(inner: &Arc<Inner>) -> Result<(), CoordinationError> {
     let bucket = &*inner.bucket;
     let nodes = read_nodes(bucket)?;
     compare_clocks(inner, &nodes);
-    let view = view_with(bucket, &nodes)?;
+    let (draining, _) = read_draining(bucket)?;
+    let view = view_with(bucket, &nodes, &draining)?;
     let me = &inner.options.node;
     let shards = inner.record.shards;
     let bounds = Bounds { shards, standbys: inner.options.standbys, moves: moves(&view, &nodes) };
@@ -128,7 +129,7 @@ fn look(inner: &Arc<Inner>) -> Result<(), CoordinationError> {
         }
     }
     let assignment = view.assignment.map(|(assignment, _)| assignment).unwrap_or_default();
-    let seen = Arc::new(Seen { nodes, assignment });
+    let seen = Arc::new(Seen { nodes, assignment, draining });
     *inner.seen.lock() = seen.clone();
     for shard in 0..usize::from(shards) {
         inner.tell(shard, Input::Seen(seen.clone()));

@@ -3,8 +3,11 @@
 //! Whatever a node answered stays true when any process is killed: the same node started again, or
 //! another one, knows it.
 
+mod drain;
 mod engine_time;
 mod failover;
+mod load;
 mod nats;
 mod nodes;
 mod one;
+mod three;

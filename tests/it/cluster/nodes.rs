@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::nats::{Nats, free_port};
 use crate::faults::{Answer, Client, Outcome, Process};
 
-const MASTER_KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+pub const MASTER_KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 pub const TOKEN: &str = "the-token-of-administrators";
 
 /// How every node reaches the cluster.
@@ -31,13 +31,42 @@ impl Cluster {
         cluster
     }
 
+    /// The same over three servers.
+    pub fn of_three() -> Self {
+        let cluster = Self { nats: Nats::three(), dirs: tempfile::tempdir().unwrap() };
+        // The servers elect a leader first.
+        for _ in 0..20 {
+            let (output, _) = cluster.init(&[]);
+            if output.status.success() {
+                return cluster;
+            }
+        }
+        panic!("{:?}", cluster.init(&[]));
+    }
+
+    /// Starts these nodes, and again while NATS is not ready for them.
+    pub fn start_all<const N: usize>(&self, nodes: [&str; N]) -> Vec<Process> {
+        let mut started = Vec::new();
+        for node in nodes {
+            let mut tried = Err(String::new());
+            for _ in 0..20 {
+                tried = self.try_start(node, &self.directory(node));
+                if tried.is_ok() {
+                    break;
+                }
+            }
+            started.push(tried.unwrap_or_else(|log| panic!("{node} does not start: {log}")));
+        }
+        started
+    }
+
     fn settings(&self, node: &str) -> Vec<(String, String)> {
         let listen = format!("127.0.0.1:{}", free_port());
         let settings = [
             ("CLUSTER__NAME", "test"),
             ("CLUSTER__NATS", &self.nats.address),
             ("CLUSTER__MONITOR", &self.nats.monitor),
-            ("CLUSTER__ALLOW_UNREPLICATED", "true"),
+            ("CLUSTER__ALLOW_UNREPLICATED", if self.nats.is_alone() { "true" } else { "false" }),
             ("CLUSTER__NODE", node),
             ("CLUSTER__LISTEN", &listen),
             ("CLUSTER__SHARDS", "4"),
@@ -45,6 +74,7 @@ impl Cluster {
             ("SECRETS__MASTER_KEY", MASTER_KEY),
             ("ADMIN__TOKEN", TOKEN),
             ("DASHBOARD__ENABLED", "false"),
+            ("LIMITS__OTP_PER_WORKSPACE_HOUR", "0"),
         ];
         settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
     }
@@ -141,7 +171,7 @@ pub async fn workspace(node: &Process, id: &str) -> (Client, String) {
     let mut admin = admin(node);
     done(&mut admin, "/admin/v1/workspaces", json!({"id": id, "name": id})).await;
     let path = format!("/admin/v1/workspaces/{id}");
-    done(&mut admin, &format!("{path}/credits"), json!({"add": 1000})).await;
+    done(&mut admin, &format!("{path}/credits"), json!({"add": 100_000})).await;
     done(&mut admin, &format!("{path}/numbers"), json!({"kind": "sandbox"})).await;
     let key = json!({"name": "test", "scopes": ["messaging:send"]});
     let key = done(&mut admin, &format!("{path}/keys"), key).await;

@@ -17,6 +17,32 @@ fn load(assignment: &[Placed], candidate: &Candidate) -> usize {
     assignment.iter().filter(|it| it.owner.as_ref() == Some(&candidate.node)).count()
 }
 
+#[test]
+fn what_was_moved_stays_until_its_owner_drains_or_is_gone() {
+    let mut candidates = nodes(3);
+    let mut moved = settled(&candidates, Vec::new());
+    let to = candidates[0].node.clone();
+    let others: Vec<_> = (0..32).filter(|it| moved[*it].owner.as_ref() != Some(&to)).collect();
+    // More than any share.
+    for shard in &others[..8] {
+        moved[*shard] = Placed { owner: Some(to.clone()), is_pinned: true, ..Placed::default() };
+    }
+    let after = settled(&candidates, moved);
+    for shard in &others[..8] {
+        assert_eq!((after[*shard].owner.as_ref(), after[*shard].is_pinned), (Some(&to), true));
+        assert!(!after[*shard].standbys.is_empty() && !after[*shard].standbys.contains(&to));
+    }
+    assert!(after.iter().filter(|it| it.is_pinned).count() == 8, "and nothing else is pinned");
+    let loads: Vec<_> = candidates.iter().map(|it| load(&after, it)).collect();
+    assert!(loads.iter().all(|held| (10..=12).contains(held)), "the others make up: {loads:?}");
+    let gone = settled(&candidates[1..], after.clone());
+    candidates[0].is_draining = true;
+    let drained = settled(&candidates, after);
+    for left in [drained, gone] {
+        assert!(left.iter().all(|it| it.owner.as_ref() != Some(&to) && !it.is_pinned));
+    }
+}
+
 /// Repeats until nothing changes; each round takes at most the allowed moves.
 fn settled(candidates: &[Candidate], mut current: Assignment) -> Assignment {
     for _ in 0..100 {

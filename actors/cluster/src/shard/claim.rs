@@ -9,6 +9,8 @@ use super::{Moment, Outputs, Question, ReleaseAnswer, Role, Shard, State, StopRe
 
 /// How long a handoff is waited for before the owner's key is looked at again, in milliseconds.
 const HANDOFF_WITHIN_MS: u64 = 10_000;
+/// How often it is looked for meanwhile: nobody owns the shard.
+const HANDOFF_EVERY_MS: u64 = 100;
 /// How long a node that did not release the shard is left alone, in milliseconds.
 const ASK_RELEASE_AGAIN_MS: u64 = 1_000;
 
@@ -89,6 +91,7 @@ impl Shard {
         if claiming.handoff_until.is_some_and(|until| self.waits(moment, until)) {
             if moment.now >= self.follow_at {
                 self.follow(moment, outputs);
+                self.follow_at = moment.now + HANDOFF_EVERY_MS;
             }
             return;
         }
@@ -135,6 +138,7 @@ impl Shard {
         match answer {
             ReleaseAnswer::Accepted => {
                 claiming.handoff_until = Some(moment.now + HANDOFF_WITHIN_MS);
+                self.follow_at = moment.now + HANDOFF_EVERY_MS;
             }
             ReleaseAnswer::Busy => {
                 claiming.handoff_until = Some(moment.now + ASK_RELEASE_AGAIN_MS);

@@ -19,6 +19,32 @@ fn started() -> Tenure {
 }
 
 #[test]
+fn news_are_told_soon_and_never_much_more_often_than_the_key_is_renewed() {
+    let mut tenure = Tenure::new(Terms::DEFAULT, ME);
+    let mut written = Vec::new();
+    let mut now = 0;
+    // News all the time for a second, and then none.
+    for step in 0..30 {
+        now += 100;
+        let input = if step < 10 { TenureInput::News } else { TenureInput::Tick };
+        let mut outputs = tenure.step(now, &input);
+        while let Some(output) = outputs.pop() {
+            let next = match output {
+                TenureOutput::Read => TenureInput::Found(None),
+                TenureOutput::Write { renewal, .. } => {
+                    written.push(now);
+                    TenureInput::Written { renewal, revision: renewal }
+                }
+                TenureOutput::TermOver | TenureOutput::NameTaken => continue,
+            };
+            outputs.extend(tenure.step(now, &next));
+        }
+    }
+    assert_eq!(written, [100, 300, 500, 700, 900, 1_100, 2_100], "the last news at 1000");
+    assert_eq!(tenure.deadline(), 2_100 + 11_000);
+}
+
+#[test]
 fn the_right_counts_from_when_the_renewal_was_sent() {
     let mut tenure = started();
     assert_eq!((tenure.term(400), tenure.deadline()), (Some(1), 11_150));

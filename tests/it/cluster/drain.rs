@@ -1,0 +1,126 @@
+//! A node is emptied and filled again under load, and a shard is moved.
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use super::load::{Load, total};
+use super::nodes::{Cluster, TOKEN, admin, done, once, settled, workspace};
+use crate::faults::Process;
+
+/// One in each shard of four, and two more.
+const WORKSPACES: [&str; 6] = ["acme", "globex", "initech", "umbrella", "hooli", "stark"];
+
+/// Runs `postrider cluster … --json` at a node.
+async fn postrider(node: &Process, args: &[&str]) -> (Output, Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+    command.arg("cluster").args(args).arg("--json");
+    command.args(["--server", &format!("http://{}", node.address())]);
+    command.env("POSTRIDER_ADMIN_TOKEN", TOKEN);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let answer = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output, answer)
+}
+
+fn of<'a>(state: &'a Value, node: &str) -> &'a Value {
+    let nodes = state["nodes"].as_array().unwrap();
+    nodes.iter().find(|it| it["node"] == node).unwrap_or(&Value::Null)
+}
+
+fn owns(state: &Value, node: &str, shards: u64) -> bool {
+    state["ready"] == true && of(state, node)["owned"] == shards
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_is_emptied_and_filled_again_and_no_client_notices() {
+    let cluster = Cluster::made();
+    let (first, second) = (cluster.start("pr-1"), cluster.start("pr-2"));
+    let both = |state: &Value| owns(state, "pr-1", 2) && owns(state, "pr-2", 2);
+    once(&first, "two shards each", both).await;
+    let mut workspaces = Vec::new();
+    for id in WORKSPACES {
+        let (_, key) = workspace(&first, id).await;
+        workspaces.push((id.to_owned(), key));
+    }
+    let load = Load::begin(&[&first, &second], &workspaces);
+    let (output, drained) = postrider(&first, &["drain", "pr-1"]).await;
+    assert!(output.status.success(), "{output:?}");
+    let expected = json!({ "node": "pr-1", "state": "draining", "shards_left": 0 });
+    assert_eq!(drained, expected);
+    let emptied = once(&second, "all shards", |state| owns(state, "pr-2", 4)).await;
+    assert_eq!(of(&emptied, "pr-1")["state"], "draining", "{emptied}");
+    let told = load.end().await;
+    let (codes, unanswered, refused, slowest) = total(&told);
+    println!("{codes} codes, {unanswered} unanswered, {refused} refused, slowest {slowest:?}");
+    assert!(codes > 6 && told.iter().all(|it| it.acknowledged() > 0));
+    assert_eq!(unanswered, 0, "everything that began is answered");
+    for it in &told {
+        it.check(&first).await;
+    }
+    let ready = settled_ready(&first).await;
+    assert_eq!(ready, (503, json!("draining")));
+    // It stays so over a restart.
+    first.terminate();
+    assert!(first.ended().status.success());
+    let first = cluster.start("pr-1");
+    assert_eq!(settled_ready(&first).await, (503, json!("draining")));
+    let state =
+        once(&first, "its name again", |state| of(state, "pr-1")["lease_ms"] != json!(null));
+    assert_eq!(of(&state.await, "pr-1")["owned"], 0);
+    let (output, answer) = postrider(&first, &["drain", "pr-2", "--timeout", "0"]).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(answer["error"], "CONFLICT", "nobody is left to own them: {answer}");
+    let (output, filled) = postrider(&second, &["undrain", "pr-1"]).await;
+    assert!(output.status.success() && filled["state"] == "ready", "{output:?}");
+    once(&second, "two shards each again", both).await;
+    let mut client = admin(&first);
+    assert_eq!(settled(&mut client, "GET", "/readyz", &Value::Null).await.status, 200);
+}
+
+/// What `/readyz` says.
+async fn settled_ready(node: &Process) -> (u16, Value) {
+    match admin(node).get("/readyz").await {
+        crate::faults::Outcome::Answered(answer) => (answer.status, answer.body["reason"].clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_moved_shard_stays_where_it_was_moved_to() {
+    let cluster = Cluster::made();
+    let (first, second) = (cluster.start("pr-1"), cluster.start("pr-2"));
+    let both = |state: &Value| owns(state, "pr-1", 2) && owns(state, "pr-2", 2);
+    let state = once(&first, "two shards each", both).await;
+    let shards = state["shards"].as_array().unwrap();
+    let at = shards.iter().position(|it| it["owner"] == "pr-2").unwrap();
+    let shard = at.to_string();
+    let (output, moved) = postrider(&second, &["move", &shard, "--to", "pr-1"]).await;
+    assert!(output.status.success(), "{output:?}");
+    println!("{moved}");
+    assert_eq!((&moved["from"], &moved["to"]), (&json!("pr-2"), &json!("pr-1")), "{moved}");
+    assert!(moved["epoch"].as_u64() > shards[at]["epoch"].as_u64(), "{moved}");
+    // The other one gets another instead, for the loads to be even.
+    let again = once(&first, "two shards each", both).await;
+    assert_eq!(again["shards"][at]["owner"], "pr-1", "{again}");
+    for (args, code) in [
+        (["move", "4", "--to", "pr-1"], "NOT_FOUND"),
+        (["move", "0", "--to", "pr-9"], "NOT_FOUND"),
+        (["move", "0", "--to", "PR"], "VALIDATION_ERROR"),
+    ] {
+        let (output, answer) = postrider(&first, &args).await;
+        assert_eq!((output.status.code(), &answer["error"]), (Some(1), &json!(code)), "{answer}");
+    }
+    let (_, answer) = postrider(&first, &["drain", "pr-9"]).await;
+    assert_eq!(answer["error"], "NOT_FOUND", "{answer}");
+    // A wrong token changes nothing.
+    let mut guess = crate::faults::Client::new(first.address(), "wrong");
+    let path = "/admin/v1/cluster/nodes/pr-1/drain";
+    assert_eq!(settled(&mut guess, "POST", path, &json!({})).await.status, 401);
+    let mut right = admin(&first);
+    assert_eq!(settled(&mut right, "GET", path, &Value::Null).await.status, 405);
+    let body = json!({ "to": "pr-1", "shard": 1 });
+    let path = "/admin/v1/cluster/shards/0/move";
+    let refused = settled(&mut right, "POST", path, &body).await;
+    assert_eq!((refused.status, &refused.body["code"]), (400, &json!("VALIDATION_ERROR")));
+    done(&mut right, "/admin/v1/cluster/nodes/pr-2/undrain", json!({})).await;
+}

@@ -1,0 +1,202 @@
+//! Clients of a cluster that note what they were told, and hold it against the cluster afterwards.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use postrider_actors::MasterKeys;
+use postrider_actors::clock::Stopwatch;
+use postrider_actors::domain::code::CodeLength;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::nodes::MASTER_KEY;
+use crate::faults::{Client, Outcome, Process};
+
+/// How long a request is waited for before it counts as lost: a node may stand still.
+const PATIENCE: Duration = Duration::from_secs(6);
+/// Between two codes of a client.
+const PAUSE: Duration = Duration::from_millis(40);
+
+/// A code that was acknowledged.
+#[derive(Debug)]
+struct Sent {
+    request: String,
+    code: String,
+}
+
+/// What one client was told.
+#[derive(Debug, Default)]
+pub struct Told {
+    workspace: String,
+    key: String,
+    open: Vec<Sent>,
+    used: Vec<Sent>,
+    /// Submitted, and not answered.
+    doubtful: Vec<Sent>,
+    /// Requests whose outcome nobody told.
+    pub unanswered: usize,
+    /// Refusals that said that nothing was done.
+    pub refused: usize,
+    pub slowest: Duration,
+}
+
+/// Clients at work.
+pub struct Load {
+    is_over: Arc<AtomicBool>,
+    clients: Vec<JoinHandle<Told>>,
+}
+
+/// What became of a request.
+enum Became {
+    Answered(u16, Value),
+    NotDone,
+    Unknown,
+}
+
+/// The code of a request, as the cluster's key makes it.
+fn code(workspace: &str, request: &str, phone: &str) -> String {
+    let byte = |at: usize| u8::from_str_radix(&MASTER_KEY[2 * at..2 * at + 2], 16).unwrap();
+    let keys = MasterKeys::single(std::array::from_fn(byte));
+    let keys = keys.code_keys(&workspace.parse().unwrap());
+    let (request, phone) = (request.parse().unwrap(), phone.parse().unwrap());
+    keys.code(1, request, phone, CodeLength::default()).unwrap().reveal()
+}
+
+async fn ask(client: &mut Client, path: &str, body: &Value) -> Became {
+    match tokio::time::timeout(PATIENCE, client.post(path, body)).await {
+        Ok(Outcome::Answered(answer)) if answer.status == 503 => {
+            client.close();
+            match answer.body["reason"].as_str() {
+                Some("no_owner" | "draining" | "restarting") => Became::NotDone,
+                _ => Became::Unknown,
+            }
+        }
+        Ok(Outcome::Answered(answer)) => Became::Answered(answer.status, answer.body),
+        Ok(Outcome::Refused) => Became::NotDone,
+        Ok(Outcome::Lost) | Err(_) => {
+            client.close();
+            Became::Unknown
+        }
+    }
+}
+
+/// One client, which goes to the next node when one does not answer.
+struct Worker {
+    nodes: Vec<SocketAddr>,
+    at: usize,
+    client: Client,
+    told: Told,
+}
+
+impl Worker {
+    fn new(nodes: Vec<SocketAddr>, at: usize, (workspace, key): (String, String)) -> Self {
+        let client = Client::new(nodes[at % nodes.len()], &key);
+        let told = Told { workspace, key, ..Told::default() };
+        Self { nodes, at, client, told }
+    }
+
+    async fn ask(&mut self, path: &str, body: &Value) -> Became {
+        let watch = Stopwatch::start();
+        let became = ask(&mut self.client, path, body).await;
+        self.told.slowest = self.told.slowest.max(watch.elapsed());
+        match became {
+            Became::Answered(..) => return became,
+            Became::NotDone => self.told.refused += 1,
+            Became::Unknown => self.told.unanswered += 1,
+        }
+        self.at += 1;
+        self.client = Client::new(self.nodes[self.at % self.nodes.len()], &self.told.key);
+        became
+    }
+
+    /// Sends a code, and submits every second one.
+    async fn step(&mut self, number: usize, phone: &str) {
+        let (status, body) = match self.ask("/v1/otp/send", &json!({ "phone": phone })).await {
+            Became::Answered(status, body) => (status, body),
+            Became::NotDone | Became::Unknown => return,
+        };
+        assert_eq!(status, 200, "{body}");
+        let request = body["request_id"].as_str().unwrap().to_owned();
+        let code = code(&self.told.workspace, &request, phone);
+        let sent = Sent { request, code };
+        if number.is_multiple_of(2) {
+            return self.told.open.push(sent);
+        }
+        let body = json!({ "request_id": sent.request, "otp": sent.code });
+        match self.ask("/v1/otp/verify", &body).await {
+            Became::Answered(status, body) => {
+                assert_eq!((status, &body["verified"]), (200, &json!(true)), "{sent:?}: {body}");
+                self.told.used.push(sent);
+            }
+            Became::NotDone => self.told.open.push(sent),
+            Became::Unknown => self.told.doubtful.push(sent),
+        }
+    }
+}
+
+impl Load {
+    /// Begins with a client for each of these workspaces, which have their own keys.
+    pub fn begin(nodes: &[&Process], workspaces: &[(String, String)]) -> Self {
+        let is_over = Arc::<AtomicBool>::default();
+        let nodes: Vec<_> = nodes.iter().map(|it| it.address()).collect();
+        let client = |(at, workspace): (usize, &(String, String))| {
+            let (is_over, nodes) = (Arc::clone(&is_over), nodes.clone());
+            let mut worker = Worker::new(nodes, at, workspace.clone());
+            tokio::spawn(async move {
+                for number in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    worker.step(number, &format!("+1555{at:02}{number:05}")).await;
+                    tokio::time::sleep(PAUSE).await;
+                }
+                worker.told
+            })
+        };
+        let clients = workspaces.iter().enumerate().map(client).collect();
+        Self { is_over, clients }
+    }
+
+    /// Ends it, and returns what the clients were told.
+    pub async fn end(self) -> Vec<Told> {
+        self.is_over.store(true, Ordering::Relaxed);
+        let mut told = Vec::new();
+        for client in self.clients {
+            told.push(client.await.unwrap());
+        }
+        told
+    }
+}
+
+impl Told {
+    pub fn acknowledged(&self) -> usize {
+        self.open.len() + self.used.len() + self.doubtful.len()
+    }
+
+    /// Holds it against what a node says now: every code is known, and is accepted once.
+    pub async fn check(&self, node: &Process) {
+        let mut client = Client::new(node.address(), &self.key);
+        for sent in &self.open {
+            let (status, body) = super::nodes::verify(&mut client, &sent.request, &sent.code).await;
+            assert_eq!((status, &body["verified"]), (200, &json!(true)), "lost: {sent:?}: {body}");
+        }
+        for sent in &self.doubtful {
+            let (status, body) = super::nodes::verify(&mut client, &sent.request, &sent.code).await;
+            assert!([200, 422].contains(&status), "lost: {sent:?}: {body}");
+        }
+        for sent in self.open.iter().chain(&self.used).chain(&self.doubtful) {
+            let (status, body) = super::nodes::verify(&mut client, &sent.request, &sent.code).await;
+            assert_eq!(status, 422, "accepted twice: {sent:?}: {body}");
+        }
+    }
+}
+
+/// What all clients were told together: codes, requests without an outcome, refusals, and the
+/// longest wait.
+pub fn total(told: &[Told]) -> (usize, usize, usize, Duration) {
+    let sum = |of: fn(&Told) -> usize| told.iter().map(of).sum();
+    let slowest = told.iter().map(|it| it.slowest).max().unwrap_or_default();
+    (sum(Told::acknowledged), sum(|it| it.unanswered), sum(|it| it.refused), slowest)
+}

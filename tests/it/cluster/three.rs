@@ -1,0 +1,73 @@
+//! Three nodes over three servers: nodes and servers are killed and paused while clients work.
+//!
+//! Everything that was acknowledged is there at the end, and no code was accepted twice.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::load::{Load, total};
+use super::nodes::{Cluster, once, workspace};
+use crate::faults::{Process, signal};
+
+const WORKSPACES: [&str; 6] = ["acme", "globex", "initech", "umbrella", "hooli", "stark"];
+const NODES: [&str; 3] = ["pr-1", "pr-2", "pr-3"];
+
+fn owned(state: &Value, node: &str) -> u64 {
+    let nodes = state["nodes"].as_array().unwrap();
+    nodes.iter().find(|it| it["node"] == node).map_or(0, |it| it["owned"].as_u64().unwrap())
+}
+
+/// Every shard is owned, and every node has one.
+fn is_spread(state: &Value) -> bool {
+    state["ready"] == true && NODES.iter().all(|node| owned(state, node) > 0)
+}
+
+/// Codes of some length of time are asked for, whoever owns what.
+async fn work() {
+    tokio::time::sleep(Duration::from_secs(2)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_that_was_acknowledged_is_lost_whatever_is_killed_or_paused() {
+    let mut cluster = Cluster::of_three();
+    let [first, second, third] = NODES.map(|node| cluster.start(node));
+    once(&third, "shards for each", is_spread).await;
+    let mut workspaces = Vec::new();
+    for id in WORKSPACES {
+        workspaces.push((id.to_owned(), workspace(&third, id).await.1));
+    }
+    let load = Load::begin(&[&third, &first, &second], &workspaces);
+    work().await;
+    // Two of three nodes at once: one is dead, and one will come back and believe it owns.
+    first.kill();
+    signal(second.id(), "STOP");
+    let is_alone = |state: &Value| state["ready"] == true && owned(state, "pr-3") == 4;
+    once(&third, "all shards of the node that is left", is_alone).await;
+    work().await;
+    signal(second.id(), "CONT");
+    let first = cluster.start("pr-1");
+    once(&second, "shards for each again", is_spread).await;
+    // The server that leads the log of a shard.
+    let leader = tokio::task::block_in_place(|| cluster.nats.leader_of(0)).expect("a leader");
+    cluster.nats.kill(std::slice::from_ref(&leader));
+    work().await;
+    let others = |state: &Value| state["log"]["reachable"] == true && is_spread(state);
+    once(&third, "a log without that server", others).await;
+    work().await;
+    cluster.nats.start_again(&[leader]);
+    let told = load.end().await;
+    let (codes, unanswered, refused, slowest) = total(&told);
+    println!("{codes} codes, {unanswered} unanswered, {refused} refused, slowest {slowest:?}");
+    assert!(told.iter().all(|it| it.acknowledged() > 10), "{told:?}");
+    // Everything at once.
+    [first, second, third].into_iter().for_each(Process::kill);
+    let all = cluster.nats.names();
+    cluster.nats.kill(&all);
+    cluster.nats.start_again(&all);
+    let nodes = cluster.start_all(NODES);
+    once(&nodes[0], "all shards after a start of everything", |it| it["ready"] == true).await;
+    for (at, it) in told.iter().enumerate() {
+        it.check(&nodes[at % nodes.len()]).await;
+    }
+}
