@@ -16,6 +16,7 @@ use postrider_cluster::{Host, Log, NodeName, ShardTenure};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use super::figures::ShardRecorder;
 use super::peers::Peers;
 use crate::boot::DataDir;
 use crate::engine_options::engine_options;
@@ -59,6 +60,7 @@ pub(super) struct Running {
     /// Ends its event streams, which would keep the engine.
     drain: Drain,
     watch: tokio::task::JoinHandle<()>,
+    figures: ShardRecorder,
 }
 
 impl std::fmt::Debug for Engines {
@@ -93,6 +95,7 @@ impl Engines {
         let running = self.running(|running| running.remove(&shard))?;
         running.watch.abort();
         running.drain.begin();
+        running.figures.end();
         Some(running.engine)
     }
 
@@ -143,16 +146,16 @@ impl Engines {
         store: LogStore,
         begins_after: Option<Timestamp>,
         tenure: ShardTenure,
+        figures: &ShardRecorder,
     ) -> Result<EngineOptions, String> {
         let options = engine_options(&self.settings, &self.directory, &self.metrics);
         Ok(EngineOptions {
             durability: Durability::Custom(CustomStore(Arc::new(store))),
             free_space: Some(Arc::new(DirectorySpace(self.directory.path().to_owned()))),
             keys_tell_home: true,
+            recorder: Some(Arc::new(figures.clone())),
             begins_after,
             tenure: Some(Arc::new(EngineTenure(tenure))),
-            // Several engines would write the same figures.
-            recorder: None,
             ..options.map_err(|error| error.to_string())?
         })
     }
@@ -173,7 +176,8 @@ impl Host for Engines {
         // The last entry is the claim, which no record tells of.
         let claim = log.tail().map_err(|error| error.to_string())?.header;
         let begins_after = claim.map(|claim| Timestamp::from_millis(claim.time_ms));
-        let options = self.options(self.store(shard, &log)?, begins_after, tenure)?;
+        let figures = ShardRecorder::new(self.metrics.recorder(), shard);
+        let options = self.options(self.store(shard, &log)?, begins_after, tenure, &figures)?;
         let starting = Box::pin(Engine::start(options));
         let engine = self.runtime.block_on(starting).map_err(|error| error.to_string())?;
         let (watched, ended) = (engine.clone(), self.ended.clone());
@@ -185,7 +189,9 @@ impl Host for Engines {
         let drain = Drain::default();
         let options = AppOptions { drain: drain.clone(), ..self.app.clone() };
         let app = app(engine.clone(), options);
-        self.running(|running| running.insert(shard, Running { engine, app, drain, watch }));
+        self.running(|running| {
+            running.insert(shard, Running { engine, app, drain, watch, figures })
+        });
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use postrider_actors::domain::WorkspaceId;
 use postrider_actors::{home_of, home_told_by};
 
 use super::door::Shards;
+use super::figures::Traffic;
 use super::operate;
 use super::peers::{CLIENT, SHARD, TOKEN};
 use super::settled::{no_owner, outcome_unknown};
@@ -36,6 +37,7 @@ pub(super) struct Inner {
     pub(super) shards: Arc<Shards>,
     pub(super) admin_token: AdminToken,
     pub(super) metrics: Metrics,
+    pub(super) traffic: Traffic,
     pub(super) warnings: Vec<String>,
     pub(super) hold: Duration,
     pub(super) body_timeout: Duration,
@@ -147,6 +149,7 @@ impl Inner {
         let client = request.extensions().get::<Peer>().map(|peer| peer.0);
         let headers = request.headers().clone();
         let refuse = |error| self.shards.answers.refuse(&headers, error);
+        let mut held = None;
         loop {
             if let Some(app) = self.shards.local(shard) {
                 return self.shards.answer(&app, shard, request).await;
@@ -154,7 +157,13 @@ impl Inner {
             let seen = self.shards.node.seen();
             let owner = seen.owner(shard).filter(|(name, ..)| *name != self.shards.node.name());
             if let Some((_, record, _)) = owner {
-                match self.send_on(shard, &record.advertise, client, request).await {
+                let sent = self.send_on(shard, &record.advertise, client, request).await;
+                self.traffic.forwarded(match &sent {
+                    Ok(Sent::Answered(_)) => 0,
+                    Ok(Sent::NotTaken(_)) => 1,
+                    Ok(Sent::Unknown) | Err(_) => 2,
+                });
+                match sent {
                     Ok(Sent::Answered(response)) => return response,
                     Ok(Sent::NotTaken(Some(again))) => request = again,
                     Ok(Sent::NotTaken(None)) => return refuse(no_owner(shard)),
@@ -163,8 +172,10 @@ impl Inner {
                 }
             }
             if watch.elapsed() >= self.hold {
+                self.traffic.no_owner.increment(1);
                 return refuse(no_owner(shard));
             }
+            held.get_or_insert_with(|| self.traffic.hold());
             tokio::time::sleep(LOOK_AGAIN_AFTER).await;
         }
     }

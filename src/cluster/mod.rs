@@ -7,6 +7,7 @@ mod admin;
 mod door;
 mod engines;
 mod error;
+mod figures;
 mod front;
 mod gather;
 mod identity;

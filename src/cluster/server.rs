@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use super::door::{Door, Shards};
 use super::engines::Engines;
 use super::error::ClusterError;
+use super::figures::{self, Traffic};
 use super::front::{Front, Inner};
 use super::peers::Peers;
 use super::settled::OwnAnswers;
@@ -87,6 +88,7 @@ impl ClusterNode {
             shards: shards.clone(),
             admin_token,
             metrics: metrics.clone(),
+            traffic: Traffic::register(metrics.recorder().as_ref()),
             warnings,
             hold: settings.cluster.hold_ms,
             body_timeout: settings.server.body_timeout_seconds,
@@ -98,7 +100,10 @@ impl ClusterNode {
         let tls = to_clients.tls.clone();
         let door = door.serve(Door(shards.clone()), between_nodes(&to_clients));
         let main = listener.serve(front, to_clients);
-        let upkeep = tokio::spawn(async move { metrics.upkeep().await });
+        let sampled = figures::sample(shards.clone(), metrics.recorder());
+        let upkeep = tokio::spawn(async move {
+            tokio::join!(metrics.upkeep(), sampled);
+        });
         tracing::info!(address = %main.address, nodes = %door.address, "listening");
         let grace = settings.shutdown.grace_seconds;
         Ok(Self { main, door, shards, banner, grace, drain, upkeep, ended, directory, tls })

@@ -34,4 +34,4 @@ pub use name::{Identity, NameError, NodeName};
 pub use node::Node;
 pub use operations::{Move, OperationError};
 pub use postrider_log::Log;
-pub use shared::{Host, NodeOptions, Seen};
+pub use shared::{Counts, Host, NodeOptions, Seen};

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -34,6 +35,10 @@ enum Order {
     Start(u64, Arc<OwnedLog>, ShardTenure),
     Drain,
     Abandon,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 /// One shard on this node.
@@ -132,11 +137,16 @@ impl Life {
         match input {
             Input::Seen(seen) => self.seen(&seen, orders),
             Input::Told(engine, told) if engine == self.engine => match told {
+                Told::NotAppended(settled @ Settled::Taken(_)) => {
+                    count(&self.inner.counters.fenced);
+                    self.step(ShardInput::NotAppended(settled), orders);
+                }
                 Told::Appended(bytes) => self.step(ShardInput::Appended(bytes), orders),
                 Told::NotAppended(settled) => self.step(ShardInput::NotAppended(settled), orders),
             },
             Input::Started(engine, Ok(())) if engine == self.engine => {
                 self.inner.gate.owns(self.number, self.shard.owned_in());
+                count(&self.inner.counters.claims);
                 tracing::info!(shard = self.number, "the shard is owned");
             }
             Input::Started(engine, Err(error)) if engine == self.engine => {
@@ -212,6 +222,7 @@ impl Life {
                         self.reply.take().map(|reply| reply.try_send(answer));
                     }
                     ShardOutput::Stopped(reason) => {
+                        count(&self.inner.counters.lost);
                         tracing::error!(shard = self.number, %reason, "the shard has stopped");
                         self.stop_engine(orders);
                     }

@@ -24,7 +24,7 @@ use crate::name::NodeName;
 use crate::nats::NatsError;
 use crate::nats::preflight::Monitor;
 use crate::shard::ReleaseAnswer;
-use crate::shared::{Host, Inner, Input, LOOK_EVERY_MS, NodeOptions, Seen};
+use crate::shared::{Counters, Counts, Host, Inner, Input, LOOK_EVERY_MS, NodeOptions, Seen};
 use crate::tenure::Terms;
 use crate::watch;
 
@@ -184,6 +184,22 @@ impl Node {
         self.inner.reports.lock().iter().flatten().cloned().collect()
     }
 
+    /// What has happened to the shards of this node since it started.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let Counters { claims, fenced, lost } = &self.inner.counters;
+        Counts { claims: read(claims), fenced: read(fenced), lost: read(lost) }
+    }
+
+    /// How far the wall clock of the node that differs most is from this node's, in milliseconds.
+    #[must_use]
+    pub fn clock_difference_ms(&self) -> u64 {
+        let (now, wall_ms) = (self.inner.clock.now_ms(), self.inner.host.wall_ms());
+        let clocks = self.inner.clocks.lock();
+        clocks.differences(now, wall_ms).map(|(_, by)| by.unsigned_abs()).max().unwrap_or(0)
+    }
+
     /// For how long the bucket has not answered, in milliseconds.
     #[must_use]
     pub fn silent_ms(&self) -> u64 {
@@ -226,6 +242,7 @@ fn inner(cluster: NodeName, options: NodeOptions, host: Arc<dyn Host>, opened: O
         seen: Mutex::default(),
         clocks: Mutex::default(),
         reports: Mutex::new(vec![None; shards.into()]),
+        counters: Counters::default(),
         lives: OnceLock::new(),
         is_stopping: AtomicBool::new(false),
         is_name_taken: AtomicBool::new(false),

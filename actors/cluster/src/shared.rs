@@ -106,6 +106,25 @@ impl Seen {
     }
 }
 
+/// What has happened to the shards of a node since it started.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) claims: AtomicU64,
+    pub(crate) fenced: AtomicU64,
+    pub(crate) lost: AtomicU64,
+}
+
+/// The same, as it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Shards that the node began to own.
+    pub claims: u64,
+    /// Owners that found the place of their next entry taken: another node had replaced them.
+    pub fenced: u64,
+    /// Shards that stopped, for their log had lost something or was damaged.
+    pub lost: u64,
+}
+
 /// What the thread of a shard hears.
 pub(crate) enum Input {
     /// The bucket holds this.
@@ -143,6 +162,7 @@ pub(crate) struct Inner {
     pub(crate) clocks: Mutex<Clocks>,
     /// By shard, what this node says of it.
     pub(crate) reports: Mutex<Vec<Option<ShardReport>>>,
+    pub(crate) counters: Counters,
     pub(crate) lives: OnceLock<Vec<Sender<Input>>>,
     pub(crate) is_stopping: AtomicBool,
     pub(crate) is_name_taken: AtomicBool,

@@ -7,6 +7,7 @@ mod drain;
 mod engine_time;
 mod failover;
 mod load;
+mod metrics;
 mod nats;
 mod nodes;
 mod one;

@@ -19,8 +19,10 @@ fn read(name: &str) -> String {
 fn named(text: &str) -> BTreeSet<&str> {
     let words = text.split(|char: char| !char.is_ascii_alphanumeric() && char != '_');
     let ours = words.filter(|word| word.starts_with("postrider_"));
-    // A crate, and a function of the examples, are named in the same way.
-    ours.filter(|word| !word.starts_with("postrider_actors")).collect()
+    // A crate, and a function of the examples, are named in the same way. What a node of a cluster
+    // has besides is compared where there is one.
+    let others = ["postrider_actors", "postrider_cluster"];
+    ours.filter(|word| !others.iter().any(|other| word.starts_with(other))).collect()
 }
 
 /// The metrics of a server that has done something, as series and as they are described.

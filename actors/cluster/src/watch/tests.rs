@@ -14,7 +14,7 @@ use crate::coordination::{ASSIGNMENT, FakeCoordination, ShardReport, node_key};
 use crate::gate::{Gate, ShardTenure};
 use crate::name::Identity;
 use crate::shard::ReleaseAnswer;
-use crate::shared::{Host, NodeOptions};
+use crate::shared::{Counters, Host, NodeOptions};
 use crate::tenure::Terms;
 
 const WALL_MS: u64 = 1_000_000;
@@ -93,6 +93,7 @@ impl Cluster {
             lives: OnceLock::from(vec![sender]),
             is_stopping: AtomicBool::new(false),
             is_name_taken: AtomicBool::new(false),
+            counters: Counters::default(),
             answered_ms: AtomicU64::new(0),
         };
         Self { inner: Arc::new(inner), wall, heard }
