@@ -39,6 +39,7 @@ pub(crate) mod key_check;
 mod opened;
 mod opening;
 mod reencrypt;
+mod replica;
 mod root;
 mod sandbox_reports;
 mod space;
@@ -53,6 +54,7 @@ pub use crate::metrics::SharedRecorder;
 pub use callbacks::{CallbackError, CallbackReceiver};
 pub use disk::repair_directory;
 pub use health::Health;
+pub use replica::{CheckpointKeeper, KeptCheckpoint, Replica};
 pub use start_error::StartError;
 pub use stop::ShutdownError;
 pub use stored_clock::{ClockRebase, StoredClock, rebase_clock, stored_clock};
@@ -66,6 +68,8 @@ pub enum Durability {
     Memory,
     /// In a store of the caller's, without snapshots.
     Custom(CustomStore),
+    /// In a replica of a shard, whose log and checkpoints other nodes read too.
+    Replica(Replica),
 }
 
 /// A store of the caller's.
@@ -234,7 +238,7 @@ impl EngineOptions {
         match (&self.free_space, &self.durability) {
             (Some(given), _) => Some(Arc::clone(given)),
             (None, Durability::Disk(dir)) => Some(Arc::new(DirectorySpace(dir.clone()))),
-            (None, Durability::Memory | Durability::Custom(_)) => None,
+            (None, Durability::Memory | Durability::Custom(_) | Durability::Replica(_)) => None,
         }
     }
 }

@@ -116,9 +116,10 @@ pub use channel::sandbox::{
     SentThrough, ThreadMessage,
 };
 pub use engine::{
-    AdmissionOptions, CallbackError, CallbackReceiver, ClockRebase, CustomStore, Durability,
-    Engine, EngineOptions, Health, SandboxOptions, SharedRecorder, ShutdownError, StartError,
-    StoredClock, rebase_clock, repair_directory, stored_clock,
+    AdmissionOptions, CallbackError, CallbackReceiver, CheckpointKeeper, ClockRebase, CustomStore,
+    Durability, Engine, EngineOptions, Health, KeptCheckpoint, Replica, SandboxOptions,
+    SharedRecorder, ShutdownError, StartError, StoredClock, rebase_clock, repair_directory,
+    stored_clock,
 };
 pub use operations::{Operations, SystemFigures, WorkspaceGlance};
 pub use postrider_broadcast::parameters::with_variables;

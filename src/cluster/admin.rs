@@ -203,7 +203,7 @@ fn shard_state(seen: &Seen, shard: u16) -> Value {
         "epoch": report.map(|it| it.epoch),
         "position": report.map(|it| it.position),
         "applied": applied,
-        "checkpoint_position": null,
+        "checkpoint_position": reports.iter().filter_map(|(_, it)| it.checkpoint).max(),
         "reason": stopped.filter(|_| owner.is_none()).and_then(|(_, it)| it.reason.as_deref()),
     })
 }

@@ -7,16 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use postrider_actors::domain::Timestamp;
-use postrider_actors::store::{
-    DirectorySpace, FjallOptions, FjallView, LogStore, StoreError, Writes,
-};
-use postrider_actors::{Clock, CustomStore, Durability, Engine, EngineOptions, Tenure};
+use postrider_actors::store::replica::ReplicaDir;
+use postrider_actors::store::{DirectorySpace, FjallOptions, StoreError, Writes};
+use postrider_actors::{Clock, Durability, Engine, EngineOptions, Replica, Tenure};
+use postrider_cluster::checkpoints::ShardCheckpoints;
 use postrider_cluster::shard::ReleaseAnswer;
 use postrider_cluster::{Host, Log, NodeName, ShardTenure};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use super::figures::ShardRecorder;
+use super::keeper::Keeper;
 use super::peers::Peers;
 use crate::boot::DataDir;
 use crate::engine_options::engine_options;
@@ -99,58 +100,56 @@ impl Engines {
         Some(running.engine)
     }
 
-    fn view(&self, shard: u16) -> Result<FjallView, String> {
-        let path = self.directory.file(REPLICAS).join(shard.to_string());
-        std::fs::create_dir_all(self.directory.file(REPLICAS)).map_err(|it| it.to_string())?;
+    /// The store over a log, with what it lacks taken from a checkpoint.
+    fn replica(
+        &self,
+        shard: u16,
+        log: &Arc<dyn Log>,
+        checkpoints: ShardCheckpoints,
+    ) -> Result<Replica, String> {
+        let dir = ReplicaDir::at(&self.directory.file(REPLICAS), shard);
         let shards = u64::from(self.settings.cluster.shards.max(1));
         let options = FjallOptions {
             cache_bytes: (CACHE_BYTES / shards).max(CACHE_BYTES_MIN),
             memtable_bytes: (MEMTABLE_BYTES / shards).max(MEMTABLE_BYTES_MIN),
             log_bytes: LOG_BYTES,
         };
+        let keeper = Keeper {
+            checkpoints,
+            writes: self.writes.clone(),
+            log_bytes_max: self.log_bytes_max(),
+        };
         for _ in 0..OPEN_TRIES {
-            match FjallView::open(&path, options) {
+            match dir.open(log, options, self.writes.clone(), &keeper) {
                 Err(StoreError::Locked) => std::thread::sleep(OPEN_AGAIN_AFTER),
-                Err(StoreError::Damaged(what)) => self.forget(shard, &what)?,
-                view => return view.map_err(|error| error.to_string()),
+                opened => {
+                    let opened = opened.map_err(|error| error.to_string())?;
+                    return Ok(Replica::new(opened, Arc::new(keeper)));
+                }
             }
         }
         Err("the view is still in use".to_owned())
     }
 
-    /// Removes a view that is of no use: the log has everything.
-    fn forget(&self, shard: u16, why: &str) -> Result<(), String> {
-        tracing::warn!(shard, why, "the view is built anew from the log");
-        let path = self.directory.file(REPLICAS).join(shard.to_string());
-        std::fs::remove_dir_all(path).map_err(|error| error.to_string())
-    }
-
-    /// The store over a log: the view applies what it lacks.
-    fn store(&self, shard: u16, log: &Arc<dyn Log>) -> Result<LogStore, String> {
-        let open = || {
-            let view = Arc::new(self.view(shard)?);
-            Ok::<_, String>(LogStore::open(log.clone(), view, self.writes.clone()))
-        };
-        let store = match open()? {
-            Err(StoreError::Damaged(what)) => {
-                self.forget(shard, &what)?;
-                open()?
-            }
-            store => store,
-        };
-        store.and_then(LogStore::syncing).map_err(|error| error.to_string())
+    /// With two checkpoints and what is written meanwhile, half of the log is in use.
+    fn log_bytes_max(&self) -> u64 {
+        self.settings.cluster.stream_bytes_max.unsigned_abs() / 4
     }
 
     fn options(
         &self,
-        store: LogStore,
+        replica: Replica,
         begins_after: Option<Timestamp>,
         tenure: ShardTenure,
         figures: &ShardRecorder,
     ) -> Result<EngineOptions, String> {
         let options = engine_options(&self.settings, &self.directory, &self.metrics);
+        let storage = &self.settings.storage;
         Ok(EngineOptions {
-            durability: Durability::Custom(CustomStore(Arc::new(store))),
+            durability: Durability::Replica(replica),
+            // The log is trimmed to the older of two snapshots, if that is before a checkpoint.
+            snapshot_journal_bytes: storage.snapshot_journal_bytes.min(self.log_bytes_max() / 4),
+            checkpoint_log_bytes: Some(storage.checkpoint_log_bytes),
             free_space: Some(Arc::new(DirectorySpace(self.directory.path().to_owned()))),
             keys_tell_home: true,
             recorder: Some(Arc::new(figures.clone())),
@@ -172,12 +171,19 @@ impl Tenure for EngineTenure {
 }
 
 impl Host for Engines {
-    fn start(&self, shard: u16, log: Arc<dyn Log>, tenure: ShardTenure) -> Result<(), String> {
+    fn start(
+        &self,
+        shard: u16,
+        log: Arc<dyn Log>,
+        checkpoints: ShardCheckpoints,
+        tenure: ShardTenure,
+    ) -> Result<(), String> {
         // The last entry is the claim, which no record tells of.
         let claim = log.tail().map_err(|error| error.to_string())?.header;
         let begins_after = claim.map(|claim| Timestamp::from_millis(claim.time_ms));
         let figures = ShardRecorder::new(self.metrics.recorder(), shard);
-        let options = self.options(self.store(shard, &log)?, begins_after, tenure, &figures)?;
+        let replica = self.replica(shard, &log, checkpoints)?;
+        let options = self.options(replica, begins_after, tenure, &figures)?;
         let starting = Box::pin(Engine::start(options));
         let engine = self.runtime.block_on(starting).map_err(|error| error.to_string())?;
         let (watched, ended) = (engine.clone(), self.ended.clone());

@@ -11,6 +11,7 @@ mod figures;
 mod front;
 mod gather;
 mod identity;
+mod keeper;
 mod made;
 mod operate;
 mod peers;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::coordination::{Coordination, CoordinationError, decode, encode};
 use crate::name::NodeName;
 use crate::nats::preflight::{Monitor, PreflightError, Requirements, preflight};
-use crate::nats::{Nats, NatsBucket, NatsError, NatsOptions, NatsStream, StreamSpec};
+use crate::nats::{Nats, NatsArchives, NatsBucket, NatsError, NatsOptions, NatsStream, StreamSpec};
 
 /// The key of the record.
 const META: &str = "meta";
@@ -119,6 +119,7 @@ pub fn init(
     preflight(&access.nats, &access.requirements, &[], monitor)?;
     let nats = Nats::connect(&access.nats)?;
     NatsBucket::create(&nats, &access.cluster, wanted.replicas)?;
+    NatsArchives::create(&nats, &access.cluster, wanted.replicas)?;
     let bucket = NatsBucket::open(&nats, &access.cluster)?;
     let created = bucket.write(META, encode(META, wanted)?, 0, None)?.is_some();
     let record = ClusterRecord::read(&bucket, access)?;
@@ -149,6 +150,7 @@ pub fn init(
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) bucket: Arc<NatsBucket>,
+    pub(crate) archives: Arc<NatsArchives>,
     pub(crate) record: ClusterRecord,
     pub(crate) streams: Vec<Arc<NatsStream>>,
     pub(crate) version: String,
@@ -174,7 +176,10 @@ pub(crate) fn open(access: &Access, monitor: &dyn Monitor) -> Result<Opened, Joi
     let all: Vec<_> = streams.iter().map(Arc::as_ref).collect();
     preflight(&access.nats, &access.requirements, &all, monitor)?;
     let version = nats.server().version;
-    Ok(Opened { bucket, record, streams, version })
+    // A cluster of an earlier version has no checkpoints.
+    NatsArchives::create(&nats, &access.cluster, record.replicas)?;
+    let archives = Arc::new(NatsArchives::open(Nats::connect(&access.nats)?, &access.cluster)?);
+    Ok(Opened { bucket, archives, record, streams, version })
 }
 
 #[cfg(test)]

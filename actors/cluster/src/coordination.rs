@@ -133,6 +133,9 @@ pub struct ShardReport {
     pub epoch: u64,
     /// The position of what the node has applied.
     pub position: u64,
+    /// The position of the newest checkpoint, as far as the node knows.
+    #[serde(default)]
+    pub checkpoint: Option<u64>,
     /// Why it has stopped, if it has.
     pub reason: Option<String>,
 }

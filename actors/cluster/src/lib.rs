@@ -3,6 +3,7 @@
 //! Not an API: this crate promises no stability. The server runs a [`Node`].
 
 pub mod bucket;
+pub mod checkpoints;
 mod checkup;
 pub mod clock;
 pub mod cluster_record;

@@ -12,7 +12,7 @@ use postrider_log::{Entry, EntryHash, LogError, Position};
 
 use crate::coordination::{NodeRecord, ShardReport, Standing, decode, node_key};
 use crate::gate::ShardTenure;
-use crate::log::{OwnedLog, ReplicatedLog, ReplicatedOptions, Told, settle};
+use crate::log::{Ends, OwnedLog, ReplicatedLog, ReplicatedOptions, Told, settle};
 use crate::replica::Replica;
 use crate::settle::Settled;
 use crate::shard::{
@@ -110,11 +110,13 @@ impl Life {
     /// The thread that starts and stops the engine, which may take long.
     fn worker(&self, orders: Receiver<Order>) -> Option<JoinHandle<()>> {
         let (host, shard, told) = (self.inner.host.clone(), self.number, self.sender.clone());
+        let checkpoints = self.inner.checkpoints(shard);
         let work = move || {
             for order in orders {
                 let done = match order {
                     Order::Start(engine, log, tenure) => {
-                        Input::Started(engine, host.start(shard, log, tenure))
+                        let started = host.start(shard, log, checkpoints.clone(), tenure);
+                        Input::Started(engine, started)
                     }
                     Order::Drain => {
                         host.drain(shard);
@@ -244,7 +246,8 @@ impl Life {
         let claim = self.shard.replica().chain().last();
         // The thread of the shard may have ended.
         let tell = Box::new(move |told| drop(sender.send(Input::Told(engine, told))));
-        let log = OwnedLog::behind_claim(log, claim, tell)?;
+        let bytes_max = self.inner.record.stream_bytes_max.unsigned_abs();
+        let log = OwnedLog::behind_claim(log, claim, bytes_max, tell)?;
         let tenure = ShardTenure::new(self.inner.gate.clone(), self.shard.owned_in());
         self.log = Some((log.clone(), tenure.clone()));
         let ended = |_| LogError::Failed("the thread of the engine has ended".to_owned());
@@ -266,10 +269,7 @@ impl Life {
     fn ask(&self, question: Question) -> Option<Answer> {
         let stream = &*self.inner.streams[usize::from(self.number)];
         match question {
-            Question::Restore => {
-                let log = self.inner.logs[usize::from(self.number)];
-                Some(Answer::Restored(Box::new(Replica::empty(log, self.number))))
-            }
+            Question::Restore => self.restore(),
             Question::Entries { from } => self.entries(from),
             Question::Tail => {
                 let last = stream.ends().ok()?.last;
@@ -296,9 +296,30 @@ impl Life {
         }
     }
 
+    /// The replica begins at the newest checkpoint. The log is asked first, so that what is trimmed
+    /// of it is in a checkpoint by then.
+    fn restore(&self) -> Option<Answer> {
+        let log = self.inner.logs[usize::from(self.number)];
+        let first = self.inner.streams[usize::from(self.number)].ends().ok()?.first;
+        let listed = self.inner.checkpoints(self.number).list();
+        let listed = listed.map_err(|error| {
+            tracing::warn!(shard = self.number, %error, "the checkpoints cannot be read");
+        });
+        let newest = listed.ok()?.into_iter().next();
+        let newest = newest.and_then(|it| it.replica(log, self.number));
+        let replica = newest.unwrap_or_else(|| Replica::empty(log, self.number));
+        if replica.chain().last().0 + 1 < first {
+            return Some(Answer::Unrestorable { first: Position(first) });
+        }
+        Some(Answer::Restored(Box::new(replica)))
+    }
+
     fn entries(&self, from: Position) -> Option<Answer> {
         let stream = &*self.inner.streams[usize::from(self.number)];
-        let last = stream.ends().ok()?.last;
+        let Ends { first, last, .. } = stream.ends().ok()?;
+        if from.0 < first {
+            return Some(Answer::Trimmed);
+        }
         let until = self.inner.clock.now_ms() + READ_FOR_MS;
         let (mut entries, mut next) = (Vec::new(), from.0);
         while next <= last && self.inner.clock.now_ms() < until && !self.inner.is_stopping() {
@@ -349,6 +370,7 @@ impl Life {
             state,
             epoch: chain.epoch(),
             position: chain.last().0,
+            checkpoint: self.shard.replica().checkpoint().map(|at| at.0),
             reason: self.shard.stop_reason().map(ToString::to_string),
         });
         if let Some(kept) = self.inner.reports.lock().get_mut(usize::from(self.number)) {

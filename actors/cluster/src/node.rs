@@ -223,7 +223,7 @@ impl Drop for Node {
 }
 
 fn inner(cluster: NodeName, options: NodeOptions, host: Arc<dyn Host>, opened: Opened) -> Inner {
-    let Opened { bucket, record, streams, version } = opened;
+    let Opened { bucket, archives, record, streams, version } = opened;
     let clock: Arc<dyn SteadyClock> = Arc::new(BootClock);
     let terms = Terms { lease_ms: options.lease_seconds * 1_000, ..Terms::DEFAULT };
     let shards = record.shards;
@@ -233,6 +233,7 @@ fn inner(cluster: NodeName, options: NodeOptions, host: Arc<dyn Host>, opened: O
         cluster,
         server_version: version,
         bucket,
+        archives,
         logs: streams.iter().map(|stream| stream.id()).collect(),
         streams: streams.into_iter().map(|stream| stream as Arc<dyn Stream>).collect(),
         gate: Gate::new(clock.clone(), shards),

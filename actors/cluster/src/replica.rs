@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 use postrider_log::{
-    BodyError, Chain, ChainFault, Claim, Entry, EntryFault, EntryHash, Handoff, Kind, LogId, Mark,
-    Position,
+    BodyError, Chain, ChainFault, CheckpointNote, Claim, Entry, EntryFault, EntryHash, Handoff,
+    Kind, LogId, Mark, Position,
 };
 
 use crate::name::{NameError, NodeName};
@@ -46,6 +46,7 @@ pub struct Replica {
     owner: Option<Owner>,
     handed_to: Option<NodeName>,
     time_ms: u64,
+    checkpoint: Option<Position>,
     #[cfg(test)]
     pub(crate) planted: Option<Planted>,
 }
@@ -59,6 +60,21 @@ impl Replica {
             owner: None,
             handed_to: None,
             time_ms: 0,
+            checkpoint: None,
+            #[cfg(test)]
+            planted: None,
+        }
+    }
+
+    /// A replica that has loaded a checkpoint, which was made while this node owned the shard.
+    #[must_use]
+    pub const fn at(log: LogId, shard: u16, mark: &Mark, owner: Owner, time_ms: u64) -> Self {
+        Self {
+            chain: Chain::new(log, shard, mark.position, mark.epoch, mark.hash),
+            owner: Some(owner),
+            handed_to: None,
+            time_ms,
+            checkpoint: Some(mark.position),
             #[cfg(test)]
             planted: None,
         }
@@ -88,6 +104,12 @@ impl Replica {
         self.handed_to.as_ref()
     }
 
+    /// The position of the newest checkpoint that the log tells of, or that was loaded.
+    #[must_use]
+    pub const fn checkpoint(&self) -> Option<Position> {
+        self.checkpoint
+    }
+
     /// The engine time of the last entry, in milliseconds; 0 before the first one.
     #[must_use]
     pub const fn time_ms(&self) -> u64 {
@@ -114,7 +136,10 @@ impl Replica {
             Kind::Handoff => {
                 self.handed_to = Some(NodeName::new(&Handoff::decode(entry.body())?.node)?);
             }
-            Kind::Group | Kind::Checkpoint => {}
+            Kind::Checkpoint => {
+                self.checkpoint = Some(CheckpointNote::decode(entry.body())?.position);
+            }
+            Kind::Group => {}
         }
         self.chain.push(&entry);
         self.time_ms = entry.header.time_ms;

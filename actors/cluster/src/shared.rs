@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use postrider_log::Log;
 
+use crate::checkpoints::{Archives, ShardCheckpoints};
 use crate::clock::SteadyClock;
 use crate::cluster_record::ClusterRecord;
 use crate::coordination::skew::Clocks;
@@ -25,11 +26,18 @@ pub(crate) const LOOK_EVERY_MS: u64 = 20;
 
 /// What runs the engines. Its methods block, and are called from threads of the node.
 pub trait Host: Debug + Send + Sync + 'static {
-    /// Starts the engine of a shard over its log. It acts only while the tenure holds.
+    /// Starts the engine of a shard over its log, and over a checkpoint where its records are not
+    /// here. It acts only while the tenure holds.
     ///
     /// # Errors
     /// Why it did not start.
-    fn start(&self, shard: u16, log: Arc<dyn Log>, tenure: ShardTenure) -> Result<(), String>;
+    fn start(
+        &self,
+        shard: u16,
+        log: Arc<dyn Log>,
+        checkpoints: ShardCheckpoints,
+        tenure: ShardTenure,
+    ) -> Result<(), String>;
 
     /// Lets nothing new in, and returns when all that was admitted is in the log.
     fn drain(&self, shard: u16);
@@ -152,6 +160,7 @@ pub(crate) struct Inner {
     pub(crate) cluster: NodeName,
     pub(crate) server_version: String,
     pub(crate) bucket: Arc<dyn Coordination>,
+    pub(crate) archives: Arc<dyn Archives>,
     pub(crate) streams: Vec<Arc<dyn Stream>>,
     pub(crate) logs: Vec<postrider_log::LogId>,
     pub(crate) clock: Arc<dyn SteadyClock>,
@@ -180,6 +189,11 @@ impl Inner {
             // One that has ended needs to know nothing.
             drop(life.send(input));
         }
+    }
+
+    /// The checkpoints of a shard.
+    pub(crate) fn checkpoints(&self, shard: u16) -> ShardCheckpoints {
+        ShardCheckpoints::new(shard, self.bucket.clone(), self.archives.clone())
     }
 
     /// Whether this node's wall clock is that of most nodes.

@@ -82,6 +82,15 @@ pub trait Log: Debug + Send + Sync + 'static {
         None
     }
 
+    /// Fails when a commit of so many bytes would not be taken, because the log is full but for
+    /// what claims, handoffs and checkpoints need.
+    ///
+    /// # Errors
+    /// Why not.
+    fn has_room(&self, _bytes: usize) -> Result<(), String> {
+        Ok(())
+    }
+
     /// How many files it has, if it is in files.
     fn segments(&self) -> usize {
         0

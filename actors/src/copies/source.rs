@@ -60,6 +60,16 @@ impl DataSource {
         &self.store
     }
 
+    /// The same, to share.
+    pub(crate) fn shared_store(&self) -> Arc<LogStore> {
+        Arc::clone(&self.store)
+    }
+
+    /// The directory of the snapshots.
+    pub(crate) fn snapshots(&self) -> Arc<SnapshotDir> {
+        Arc::clone(&self.snapshots)
+    }
+
     /// The directory of the checkpoints.
     pub(crate) const fn checkpoints(&self) -> &CheckpointDir {
         &self.checkpoints
@@ -140,7 +150,7 @@ impl DataSource {
         };
         let header = ArchiveHeader {
             log: self.log_id(),
-            shard: 0,
+            shard: self.store.shard()?,
             at: view.mark(),
             time_ms: time.unwrap_or_default().as_millis(),
             keys,

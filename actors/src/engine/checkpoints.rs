@@ -9,11 +9,13 @@ use parking_lot::{Condvar, Mutex};
 use postrider_domain::Timestamp;
 use postrider_runtime::clock::Clock;
 use postrider_runtime::priority::lower_priority;
+use postrider_store::checkpoints::Made;
 use postrider_store::{
     CheckpointDir, CheckpointError, FreeSpace, LoadedSnapshot, Log as _, Position, StoreError,
 };
 
-use super::{EngineOptions, StartError};
+use super::replica::CheckpointKeeper;
+use super::{Durability, EngineOptions, StartError};
 use crate::copies::DataSource;
 use crate::metrics::{CheckpointFigures, NewestCheckpoint};
 
@@ -41,6 +43,8 @@ pub(super) struct Checkpoints {
 struct Maker {
     data: DataSource,
     dir: CheckpointDir,
+    /// Keeps them elsewhere, for other nodes.
+    keeper: Option<Arc<dyn CheckpointKeeper>>,
     log_bytes_min: u64,
     clock: Clock,
     space: Option<Arc<dyn FreeSpace>>,
@@ -62,6 +66,10 @@ impl Checkpoints {
         };
         let dir = data.checkpoints().clone();
         dir.prepare().map_err(failed)?;
+        let keeper = match &options.durability {
+            Durability::Replica(replica) => Some(Arc::clone(&replica.keeper)),
+            _ => None,
+        };
         let maker = Arc::new(Maker {
             data: data.clone(),
             log_bytes_min,
@@ -70,11 +78,12 @@ impl Checkpoints {
             free_bytes_min: options.free_bytes_min,
             figures: CheckpointFigures::default(),
             dir,
+            keeper,
             making: Mutex::default(),
             stopping: Default::default(),
         });
-        maker.figures.tell(newest(&maker.dir)?);
-        let needed_after = maker.dir.log_needed_after().map_err(failed)?;
+        let (newest, needed_after) = maker.kept_until_now()?;
+        maker.figures.tell(newest);
         data.store().keep_for_checkpoints(needed_after)?;
         let of_thread = Arc::clone(&maker);
         let thread = std::thread::Builder::new().name("checkpoints".to_owned());
@@ -118,6 +127,20 @@ impl Drop for Checkpoints {
 }
 
 impl Maker {
+    /// The newest one that is there, and after which position they need the log.
+    fn kept_until_now(&self) -> Result<(Option<NewestCheckpoint>, Position), StartError> {
+        let Some(keeper) = &self.keeper else {
+            return Ok((newest(&self.dir)?, self.dir.log_needed_after().map_err(failed)?));
+        };
+        let newest = keeper.newest().map_err(failed)?.map(|kept| NewestCheckpoint {
+            position: kept.position,
+            bytes: kept.bytes,
+            made: kept.made,
+        });
+        // Nothing is trimmed before this engine has kept one.
+        Ok((newest, Position::START))
+    }
+
     fn run(&self) {
         let (mut patience, mut passed_over) = (0, 0);
         while self.wait() {
@@ -172,6 +195,8 @@ impl Maker {
         let after = newest.map_or(Position::START, |newest| newest.position);
         let bytes = store.bytes_after(after).map_err(source)?;
         let bytes_min = self.log_bytes_min.max(newest.map_or(0, |newest| newest.bytes / 2));
+        let bytes_max = self.keeper.as_ref().map_or(u64::MAX, |keeper| keeper.log_bytes_max());
+        let bytes_min = bytes_min.min(bytes_max);
         let begins_after = store.begins_after().map_err(source)?;
         Ok(bytes > bytes_min || newest.is_none() && begins_after > Position::START)
     }
@@ -188,13 +213,30 @@ impl Maker {
                 (Err(error), None) => Err(CheckpointError::Source(error.to_string())),
             }
         })?;
+        let needed_after = match &self.keeper {
+            Some(keeper) => self.keep_elsewhere(&**keeper, &made)?,
+            None => made.log_needed_after,
+        };
         // Whatever becomes of the trimming, which the next one repeats.
-        if let Err(error) = self.data.store().keep_for_checkpoints(made.log_needed_after) {
+        if let Err(error) = self.data.store().keep_for_checkpoints(needed_after) {
             tracing::warn!(%error, "the log was not trimmed");
         }
         let made_at = Timestamp::from_millis(made.header.time_ms);
         let (position, bytes) = (made.checkpoint.position, made.checkpoint.bytes);
         Ok(NewestCheckpoint { position, bytes, made: made_at })
+    }
+
+    /// Keeps one where others find it. What is here of it is of no more use, whatever comes of it.
+    fn keep_elsewhere(
+        &self,
+        keeper: &dyn CheckpointKeeper,
+        made: &Made,
+    ) -> Result<Position, CheckpointError> {
+        let kept = keeper.keep(made, self.data.store(), &|| *self.stopping.0.lock());
+        if let Err(error) = std::fs::remove_file(&made.checkpoint.path) {
+            tracing::warn!(%error, "a checkpoint that is kept elsewhere was not removed here");
+        }
+        kept
     }
 
     fn has_space(&self, needed: u64) -> Result<(), CheckpointError> {

@@ -94,6 +94,11 @@ fn kept(options: &EngineOptions) -> Result<Kept, StartError> {
         Durability::Custom(store) => {
             return Ok(Kept::elsewhere(Arc::clone(&store.0)));
         }
+        Durability::Replica(replica) => {
+            let data = replica.data.clone();
+            let (store, snapshots) = (data.shared_store(), data.snapshots());
+            return Ok(Kept { store, data: Some(data), commits: None, snapshots: Some(snapshots) });
+        }
         Durability::Disk(dir) => dir,
     };
     let (store, snapshots) =

@@ -224,6 +224,13 @@ impl CheckpointDir {
         Self { dir: dir.to_owned() }
     }
 
+    /// Where the checkpoint of a position has its place.
+    #[must_use]
+    pub fn place_for(&self, position: Position) -> Checkpoint {
+        let path = self.dir.join(format!("{:020}{SUFFIX}", position.0));
+        Checkpoint { position, bytes: 0, path }
+    }
+
     /// Makes the directory if it is missing, and removes what a crash left half written.
     ///
     /// # Errors
@@ -292,8 +299,8 @@ impl CheckpointDir {
             step("written")?;
             let (header, bytes) = verify(part)?;
             step("verified")?;
-            let path = self.dir.join(format!("{:020}{SUFFIX}", header.at.position.0));
-            let checkpoint = Checkpoint { position: header.at.position, bytes, path: path.clone() };
+            let checkpoint = Checkpoint { bytes, ..self.place_for(header.at.position) };
+            let path = checkpoint.path.clone();
             Ok(((checkpoint, header), path))
         };
         let failed = |path: &Path, error: &io::Error| {

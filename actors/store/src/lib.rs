@@ -27,6 +27,7 @@ pub mod memory;
 pub mod rebase;
 pub mod rebuilding;
 pub mod repair;
+pub mod replica;
 pub mod snapshot;
 pub mod usage;
 pub mod view;

@@ -6,6 +6,7 @@
 pub(crate) mod decode;
 mod encode;
 mod failure;
+mod note;
 pub(crate) mod open;
 mod sync;
 pub mod timing;
@@ -80,6 +81,10 @@ struct Inner {
 struct Writing {
     epoch: u64,
     frame: Vec<u8>,
+    /// Notes that were appended behind the last commit, which frames do not count.
+    noted: u64,
+    /// The last commit found no room, and nothing of it was appended.
+    had_no_room: bool,
 }
 
 impl LogStore {
@@ -132,6 +137,14 @@ impl LogStore {
     #[must_use]
     pub fn log_id(&self) -> LogId {
         self.inner.log.id()
+    }
+
+    /// The shard of the log.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the store has failed.
+    pub fn shard(&self) -> Result<u16, StoreError> {
+        Ok(self.inner.log.tail()?.shard)
     }
 
     /// All records at one mark, whatever is committed meanwhile.
@@ -205,14 +218,22 @@ impl Inner {
         self.check()?;
         let tail = self.log.tail().map_err(|error| self.fail(error.into(), false))?;
         if let Some(frame) = group.frame {
-            check_number(tail.last, frame).map_err(|error| self.fail(error, false))?;
+            let last = Position(tail.last.0.saturating_sub(writing.noted));
+            check_number(last, frame).map_err(|error| self.fail(error, false))?;
         }
         let entries = self.encode(&mut writing, &tail, group)?;
+        let bytes = entries.iter().map(bytes::Bytes::len).sum();
+        if let Err(why) = self.log.has_room(bytes) {
+            // The store goes on: a checkpoint that is being made shall make room.
+            writing.had_no_room = true;
+            return Err(StoreError::Failed(why));
+        }
         let appended = self.timed(Step::Append, || self.log.append(tail.last.next(), &entries));
         appended.map_err(|error| self.fail(error.into(), false))?;
         let at = mark(&self.log.tail().map_err(|error| self.fail(error.into(), false))?);
         let applied = self.timed(Step::Apply, || self.view.apply(&at, group.changes));
         applied.map_err(|error| self.fail(error, true))?;
+        writing.noted = 0;
         Ok(at.position)
     }
 
@@ -247,11 +268,15 @@ impl Inner {
         let mut writing = self.writing.lock();
         self.check()?;
         let tail = self.log.tail().map_err(|error| self.fail(error.into(), false))?;
+        if std::mem::take(&mut writing.had_no_room) {
+            writing.noted = 0;
+            return Ok((writing.epoch, tail.last));
+        }
         let claimed = log::claim(&*self.log, &self.claim, dated(&tail, self.begun_at, 0));
         let tail = claimed.map_err(|error| self.fail(error.into(), false))?;
         let applied = self.view.apply(&mark(&tail), &[]);
         applied.map_err(|error| self.fail(error, true))?;
-        writing.epoch = tail.epoch;
+        (writing.epoch, writing.noted) = (tail.epoch, 0);
         Ok((tail.epoch, tail.last))
     }
 

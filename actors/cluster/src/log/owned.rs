@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use postrider_log::{AppendError, Entry, Header, Log, LogError, LogId, Position, Tail};
 
 use super::replicated::ReplicatedLog;
+use super::stream::Ends;
 use crate::settle::Settled;
 
 /// What the engine's log tells the shard's life.
@@ -34,6 +35,9 @@ pub struct OwnedLog {
 
 struct Own {
     end: Tail,
+    /// What the stream has, about, and what it may have before groups are refused.
+    bytes: u64,
+    bytes_max: u64,
     fenced: Option<String>,
     tell: Tell,
 }
@@ -56,6 +60,15 @@ impl Own {
     }
 }
 
+/// A part of the stream that groups do not get: claims, handoffs and checkpoints need it.
+const RESERVED: u64 = 16;
+/// What the servers keep of a message beside its bytes, about.
+const MESSAGE_BYTES: u64 = 128;
+
+fn kept_bytes(entries: usize, bytes: usize) -> u64 {
+    bytes as u64 + entries as u64 * MESSAGE_BYTES
+}
+
 fn taken(header: &Header) -> String {
     format!("another node owns the shard: entry {} has epoch {}", header.position, header.epoch)
 }
@@ -65,10 +78,12 @@ impl OwnedLog {
     pub(crate) fn behind_claim(
         inner: ReplicatedLog,
         claim: Position,
+        stream_bytes_max: u64,
         tell: Tell,
     ) -> Result<Arc<Self>, LogError> {
-        let end = inner.tail()?;
-        let mut own = Own { end, fenced: None, tell };
+        let (end, bytes) = (inner.tail()?, inner.ends()?.bytes);
+        let bytes_max = stream_bytes_max - stream_bytes_max / RESERVED;
+        let mut own = Own { end, bytes, bytes_max, fenced: None, tell };
         if own.end.last != claim {
             let header = own.end.header.take();
             let why = header.as_ref().map_or_else(|| "the claim is gone".to_owned(), taken);
@@ -131,6 +146,7 @@ impl Log for OwnedLog {
             Err(error) => return Err(error),
         }
         (own.end.last, own.end.epoch, own.end.hash) = self.inner.known_end();
+        own.bytes += kept_bytes(entries.len(), entries.iter().map(Bytes::len).sum());
         own.end.header = entries.last().and_then(|bytes| Header::decode(bytes).ok());
         entries.iter().for_each(|bytes| (own.tell)(Told::Appended(bytes.clone())));
         Ok(())
@@ -155,12 +171,42 @@ impl Log for OwnedLog {
     }
 
     fn bytes_after(&self, after: Position) -> Result<u64, LogError> {
-        self.inner.bytes_after(after)
+        let own = self.own.lock();
+        own.check()?;
+        let Tail { first, last, .. } = own.end;
+        Ok(Ends { first: first.0, last: last.0, bytes: own.bytes }.bytes_after(after))
     }
 
-    fn trim(&self, _through: Position) -> Result<(), LogError> {
-        // Whoever follows may need all of it.
+    fn trim(&self, through: Position) -> Result<(), LogError> {
+        // Appends need not wait for it, and it is right whoever owns the shard by then.
+        let through = {
+            let own = self.own.lock();
+            own.check()?;
+            through.min(own.end.last)
+        };
+        self.inner.trim(through)?;
+        let Ends { first, bytes, .. } = self.inner.ends()?;
+        let mut own = self.own.lock();
+        own.end.first = Position(first.max(1));
+        own.bytes = bytes;
         Ok(())
+    }
+
+    fn has_room(&self, bytes: usize) -> Result<(), String> {
+        let mut own = self.own.lock();
+        let needed = kept_bytes(1 + bytes / self.inner.entry_bytes_max(), bytes);
+        if own.bytes + needed <= own.bytes_max {
+            return Ok(());
+        }
+        own.bytes = self.inner.ends().map_err(|error| error.to_string())?.bytes;
+        if own.bytes + needed <= own.bytes_max {
+            return Ok(());
+        }
+        let Own { bytes, bytes_max, .. } = &*own;
+        Err(format!(
+            "the shard's log is full until a checkpoint is made: it has {bytes} bytes and takes \
+             {bytes_max} (cluster.stream_bytes_max)"
+        ))
     }
 
     fn reopen(&self) -> Result<Tail, LogError> {
@@ -209,7 +255,7 @@ mod tests {
         let claimed = claim(&handle(stream), &by("a"), 0).unwrap().last;
         let (sender, told) = channel();
         let tell = Box::new(move |it| drop(sender.send(it)));
-        (OwnedLog::behind_claim(handle(stream), claimed, tell).unwrap(), told)
+        (OwnedLog::behind_claim(handle(stream), claimed, 1 << 20, tell).unwrap(), told)
     }
 
     fn append(log: &dyn Log, body: &[u8]) -> Result<(), AppendError> {
@@ -251,7 +297,8 @@ mod tests {
         let stream = FakeStream::default();
         let mine = claim(&handle(&stream), &by("a"), 0).unwrap().last;
         claim(&handle(&stream), &by("b"), 0).unwrap();
-        let error = OwnedLog::behind_claim(handle(&stream), mine, Box::new(drop)).unwrap_err();
+        let error =
+            OwnedLog::behind_claim(handle(&stream), mine, 1 << 20, Box::new(drop)).unwrap_err();
         assert!(error.to_string().contains("another node"), "{error}");
     }
 

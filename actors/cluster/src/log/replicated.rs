@@ -154,6 +154,11 @@ impl ReplicatedLog {
         })
     }
 
+    /// Where the stream begins and ends.
+    pub(crate) fn ends(&self) -> Result<Ends, LogError> {
+        self.stream.ends().map_err(failed)
+    }
+
     /// The end as this handle knows it.
     pub(crate) fn known_end(&self) -> (Position, u64, EntryHash) {
         let handle = self.handle.lock();
@@ -284,14 +289,7 @@ impl Log for ReplicatedLog {
     }
 
     fn bytes_after(&self, after: Position) -> Result<u64, LogError> {
-        let Ends { first, last, bytes } = self.stream.ends().map_err(failed)?;
-        let first = first.max(1);
-        let kept = (last + 1).saturating_sub(first);
-        let behind = last.saturating_sub(after.0).min(kept);
-        // The bytes of one stream fit a u64 many times over, but not times any count.
-        let share = u128::from(bytes) * u128::from(behind);
-        let share = share.checked_div(u128::from(kept)).unwrap_or(0);
-        Ok(u64::try_from(share).unwrap_or(u64::MAX))
+        Ok(self.ends()?.bytes_after(after))
     }
 
     fn trim(&self, through: Position) -> Result<(), LogError> {

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use bytes::Bytes;
+use postrider_log::Position;
 
 /// A stream of messages. Every method blocks, for about a second at most.
 pub trait Stream: Debug + Send + Sync + 'static {
@@ -68,6 +69,19 @@ pub struct Ends {
     pub last: u64,
     /// The bytes that are kept.
     pub bytes: u64,
+}
+
+impl Ends {
+    /// The bytes behind a position, if all entries are equally long.
+    pub(crate) fn bytes_after(self, after: Position) -> u64 {
+        let Self { first, last, bytes } = self;
+        let kept = (last + 1).saturating_sub(first.max(1));
+        let behind = last.saturating_sub(after.0).min(kept);
+        // The bytes of one stream fit a u64 many times over, but not times any count.
+        let share = u128::from(bytes) * u128::from(behind);
+        let share = share.checked_div(u128::from(kept)).unwrap_or(0);
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
 }
 
 /// A stream could not be asked.

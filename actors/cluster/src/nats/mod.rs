@@ -4,6 +4,7 @@
 //! It promises that no call blocks for much longer than a second, and that after a silence another
 //! server is asked.
 
+mod archives;
 mod bucket;
 pub mod preflight;
 mod stream;
@@ -23,6 +24,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 
 use crate::log::StreamError;
+pub use archives::NatsArchives;
 pub use bucket::NatsBucket;
 pub use stream::{NatsStream, StreamSpec};
 

@@ -234,6 +234,12 @@ impl Shard {
                 self.replica = *replica;
                 self.state = State::Following;
             }
+            (Answer::Unrestorable { first }, _) => {
+                self.stop(StopReason::Trimmed { first }, outputs);
+                return;
+            }
+            // A checkpoint holds it. Whoever owns the shard asks for no entries.
+            (Answer::Trimmed, _) => self.state = State::Restoring,
             (Answer::Entries { entries, last }, _) => {
                 for bytes in entries {
                     self.take(bytes, outputs);

@@ -96,6 +96,13 @@ pub enum Question {
 pub enum Answer {
     /// The replica as it is on the disk.
     Restored(Box<Replica>),
+    /// The log begins behind what no checkpoint holds.
+    Unrestorable {
+        /// Its first position.
+        first: Position,
+    },
+    /// What was asked for is trimmed: the log begins later.
+    Trimmed,
     /// Entries, and the last position of the log.
     Entries {
         /// The entries, oldest first; not all of them need to be there.
@@ -141,6 +148,12 @@ pub enum StopReason {
         last: Position,
         /// The last position that was applied.
         applied: Position,
+    },
+    /// The log has lost its beginning, or the checkpoints that held it.
+    #[error("the log begins at {first}, and no checkpoint holds what was before")]
+    Trimmed {
+        /// The first position of the log.
+        first: Position,
     },
     /// What stands in the log is not what follows.
     #[error("the entry behind {applied} does not fit: {what}")]

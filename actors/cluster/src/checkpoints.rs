@@ -1,0 +1,286 @@
+//! The checkpoints of a shard, where every node finds them: what is kept, and in which order.
+//!
+//! A key of the bucket lists the newest one and the newest whole one before it. It is written only
+//! when the archive was stored and read back, and the log is trimmed only up to the older one. So
+//! whoever reads the list finds all that the log no longer holds, also if the newest is damaged.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Debug;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use postrider_log::{EntryHash, LogId, Mark, Position};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::coordination::{Coordination, CoordinationError, decode, encode};
+use crate::name::NodeName;
+#[cfg(test)]
+use crate::planted::Planted;
+use crate::replica::{Owner, Replica};
+
+mod fake;
+
+pub use fake::FakeArchives;
+
+/// How many are listed.
+const LISTED: usize = 2;
+
+/// What is known of an archive by its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest {
+    /// The SHA-256.
+    pub sha256: [u8; 32],
+    /// The length.
+    pub bytes: u64,
+}
+
+impl Digest {
+    /// That of a file.
+    ///
+    /// # Errors
+    /// [`CheckpointsError::Failed`] when it cannot be read.
+    pub fn of_file(path: &Path) -> Result<Self, CheckpointsError> {
+        let failed = |error: std::io::Error| CheckpointsError::Failed(error.to_string());
+        let mut file = std::fs::File::open(path).map_err(failed)?;
+        let (mut hasher, mut chunk, mut bytes) = (Sha256::new(), vec![0; 1 << 20], 0);
+        loop {
+            let read = file.read(&mut chunk).map_err(failed)?;
+            if read == 0 {
+                return Ok(Self { sha256: hasher.finalize().into(), bytes });
+            }
+            hasher.update(chunk.get(..read).unwrap_or_default());
+            bytes += read as u64;
+        }
+    }
+}
+
+/// One checkpoint, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointRecord {
+    /// The last position that is in it.
+    pub position: u64,
+    /// The epoch of the entry there.
+    pub epoch: u64,
+    /// The hash of the entry there.
+    pub hash: [u8; 16],
+    /// Engine time when it was made, in milliseconds.
+    pub time_ms: u64,
+    /// The node that owned the shard at the position.
+    pub node: String,
+    /// The process of that node.
+    pub incarnation: [u8; 16],
+    /// Its bytes.
+    pub digest: Digest,
+}
+
+/// Why checkpoints could not be read or kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CheckpointsError {
+    /// Nobody answered, or it was given up.
+    #[error("{0}")]
+    Failed(String),
+    /// It is gone, or not what was stored.
+    #[error("the checkpoint {name} is {what}")]
+    Damaged {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// Another owner has kept one since.
+    #[error("another owner of the shard has kept a checkpoint")]
+    Replaced,
+}
+
+impl From<CoordinationError> for CheckpointsError {
+    fn from(error: CoordinationError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Where archives are stored, each whole and under a name. Every method blocks, for as long as it
+/// takes to store or to read one.
+pub trait Archives: Debug + Send + Sync + 'static {
+    /// Stores the bytes of a file. A name begins with the number of its shard and a dot.
+    ///
+    /// # Errors
+    /// [`CheckpointsError::Failed`]; nothing has the name then, or a part that is no archive.
+    fn put(&self, name: &str, file: &Path, gives_up: GivesUp<'_>) -> Result<(), CheckpointsError>;
+
+    /// Reads what is stored under a name, and writes it to a file if there is one.
+    ///
+    /// # Errors
+    /// [`CheckpointsError::Damaged`] when it is gone; [`CheckpointsError::Failed`].
+    fn get(
+        &self,
+        name: &str,
+        to: Option<&Path>,
+        gives_up: GivesUp<'_>,
+    ) -> Result<Digest, CheckpointsError>;
+
+    /// Removes everything of a shard but what is stored under these names: also parts of what was
+    /// not stored to its end.
+    ///
+    /// # Errors
+    /// [`CheckpointsError::Failed`].
+    fn keep_only(&self, shard: u16, names: &[String]) -> Result<(), CheckpointsError>;
+}
+
+/// Says whether to end early.
+pub type GivesUp<'a> = &'a dyn Fn() -> bool;
+
+impl CheckpointRecord {
+    /// The last entry that is in it.
+    #[must_use]
+    pub const fn mark(&self) -> Mark {
+        let Self { position, epoch, hash, .. } = self;
+        Mark { position: Position(*position), epoch: *epoch, hash: EntryHash(*hash) }
+    }
+
+    /// What a node knows of the shard that has loaded it.
+    pub(crate) fn replica(&self, log: LogId, shard: u16) -> Option<Replica> {
+        let node = NodeName::new(&self.node).ok()?;
+        let owner = Owner { node, incarnation: self.incarnation };
+        Some(Replica::at(log, shard, &self.mark(), owner, self.time_ms))
+    }
+}
+
+/// The checkpoints of one shard.
+#[derive(Debug, Clone)]
+pub struct ShardCheckpoints {
+    shard: u16,
+    bucket: Arc<dyn Coordination>,
+    archives: Arc<dyn Archives>,
+    #[cfg(test)]
+    planted: Option<Planted>,
+}
+
+impl ShardCheckpoints {
+    /// The checkpoints of a shard.
+    #[must_use]
+    pub const fn new(
+        shard: u16,
+        bucket: Arc<dyn Coordination>,
+        archives: Arc<dyn Archives>,
+    ) -> Self {
+        Self {
+            shard,
+            bucket,
+            archives,
+            #[cfg(test)]
+            planted: None,
+        }
+    }
+
+    fn key(&self) -> String {
+        format!("checkpoints.{}", self.shard)
+    }
+
+    /// What an archive is called: the epoch tells two owners apart.
+    #[must_use]
+    pub fn name(&self, record: &CheckpointRecord) -> String {
+        format!("{}.{:020}.{}", self.shard, record.position, record.epoch)
+    }
+
+    /// Those that are kept, the newest one first.
+    ///
+    /// # Errors
+    /// [`CheckpointsError::Failed`].
+    pub fn list(&self) -> Result<Vec<CheckpointRecord>, CheckpointsError> {
+        Ok(self.read()?.0)
+    }
+
+    fn read(&self) -> Result<(Vec<CheckpointRecord>, u64), CheckpointsError> {
+        let key = self.key();
+        let Some(kept) = self.bucket.read(&key)? else { return Ok((Vec::new(), 0)) };
+        Ok((decode(&key, &kept.value)?, kept.revision))
+    }
+
+    /// Fetches one into a file.
+    ///
+    /// # Errors
+    /// [`CheckpointsError::Damaged`] when it is not what was stored.
+    pub fn fetch(&self, record: &CheckpointRecord, to: &Path) -> Result<(), CheckpointsError> {
+        self.get(record, Some(to), &|| false)
+    }
+
+    fn get(
+        &self,
+        record: &CheckpointRecord,
+        to: Option<&Path>,
+        gives_up: GivesUp<'_>,
+    ) -> Result<(), CheckpointsError> {
+        let name = self.name(record);
+        if self.archives.get(&name, to, gives_up)? == record.digest {
+            return Ok(());
+        }
+        Err(CheckpointsError::Damaged { name, what: "not what was stored".to_owned() })
+    }
+
+    /// Keeps one beside the newest whole one before it, which it returns. What was kept beside that
+    /// goes; it stays where there is no whole one.
+    ///
+    /// # Errors
+    /// [`CheckpointsError`]; those that were kept before are kept still.
+    pub fn keep(
+        &self,
+        record: &CheckpointRecord,
+        file: &Path,
+        gives_up: GivesUp<'_>,
+    ) -> Result<Option<CheckpointRecord>, CheckpointsError> {
+        let (before, revision) = self.read()?;
+        if before.first().is_some_and(|newest| newest.position >= record.position) {
+            return Err(CheckpointsError::Replaced);
+        }
+        self.archives.put(&self.name(record), file, gives_up)?;
+        self.get(record, None, gives_up)?;
+        let older = self.newest_whole(&before, gives_up)?;
+        let mut listed = vec![record.clone()];
+        listed.extend(older.clone());
+        self.write(&listed, revision)?;
+        let names: Vec<_> = listed.iter().map(|it| self.name(it)).collect();
+        if let Err(error) = self.archives.keep_only(self.shard, &names) {
+            tracing::warn!(shard = self.shard, %error, "old checkpoints were not removed");
+        }
+        Ok(older)
+    }
+
+    fn newest_whole(
+        &self,
+        before: &[CheckpointRecord],
+        gives_up: GivesUp<'_>,
+    ) -> Result<Option<CheckpointRecord>, CheckpointsError> {
+        for record in before.iter().take(LISTED) {
+            match self.get(record, None, gives_up) {
+                Ok(()) => return Ok(Some(record.clone())),
+                Err(error @ CheckpointsError::Damaged { .. }) => {
+                    tracing::warn!(shard = self.shard, %error, "an old checkpoint is no use");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    fn write(&self, listed: &[CheckpointRecord], revision: u64) -> Result<(), CheckpointsError> {
+        let key = self.key();
+        let value = encode(&key, &listed)?;
+        match self.bucket.write(&key, value, revision, None) {
+            Ok(Some(_)) => return Ok(()),
+            // A sole writer may be refused, and what was not answered may have been written.
+            Ok(None) | Err(CoordinationError::Silent(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match self.read()? {
+            (there, _) if there == listed => Ok(()),
+            (_, now) if now == revision => {
+                Err(CheckpointsError::Failed("the list was not written".to_owned()))
+            }
+            _ => Err(CheckpointsError::Replaced),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Archives in memory, which several nodes of one process may share.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+
+use super::{Archives, CheckpointsError, Digest, GivesUp};
+
+/// Archives in memory. They are gone with the process.
+#[derive(Debug, Clone, Default)]
+pub struct FakeArchives(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
+
+/// What is known of these bytes.
+#[must_use]
+pub(super) fn digest(bytes: &[u8]) -> Digest {
+    Digest { sha256: Sha256::digest(bytes).into(), bytes: bytes.len() as u64 }
+}
+
+impl FakeArchives {
+    /// The names of what is stored.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.0.lock().keys().cloned().collect()
+    }
+
+    /// Changes a bit of what is stored under a name.
+    pub fn flip(&self, name: &str, byte: usize) {
+        if let Some(byte) = self.0.lock().get_mut(name).and_then(|it| it.get_mut(byte)) {
+            *byte ^= 1;
+        }
+    }
+}
+
+impl Archives for FakeArchives {
+    fn put(&self, name: &str, file: &Path, _: GivesUp<'_>) -> Result<(), CheckpointsError> {
+        let bytes = std::fs::read(file);
+        let bytes = bytes.map_err(|error| CheckpointsError::Failed(error.to_string()))?;
+        self.0.lock().insert(name.to_owned(), bytes);
+        Ok(())
+    }
+
+    fn get(
+        &self,
+        name: &str,
+        to: Option<&Path>,
+        _: GivesUp<'_>,
+    ) -> Result<Digest, CheckpointsError> {
+        let gone = || CheckpointsError::Damaged { name: name.to_owned(), what: "gone".to_owned() };
+        let bytes = self.0.lock().get(name).cloned().ok_or_else(gone)?;
+        if let Some(to) = to {
+            let written = std::fs::write(to, &bytes);
+            written.map_err(|error| CheckpointsError::Failed(error.to_string()))?;
+        }
+        Ok(digest(&bytes))
+    }
+
+    fn keep_only(&self, shard: u16, names: &[String]) -> Result<(), CheckpointsError> {
+        let own = format!("{shard}.");
+        self.0.lock().retain(|name, _| !name.starts_with(&own) || names.contains(name));
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! Archives in an object store of NATS JetStream: chunks, with their SHA-256.
+//!
+//! It has a connection of its own, so that no append waits behind the chunks of an archive.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::Context;
+use async_nats::jetstream::object_store::{GetErrorKind, ObjectInfo, ObjectOptions, ObjectStore};
+use async_nats::jetstream::response::Response;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType, Stream as JetStream};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio::fs::File;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::{Nats, NatsError};
+use crate::checkpoints::{Archives, CheckpointsError, Digest, GivesUp};
+use crate::name::NodeName;
+
+/// Bytes of a chunk: half of what a server takes as one message.
+const CHUNK_BYTES: usize = 512 * 1024;
+/// How long a chunk may take to be read.
+const READ_WITHIN: Duration = Duration::from_secs(10);
+/// How long it may take to be stored.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How often it is seen whether to go on.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The archives of a cluster.
+pub struct NatsArchives {
+    nats: Arc<Nats>,
+    bucket: String,
+    store: ObjectStore,
+    stream: JetStream<()>,
+}
+
+impl std::fmt::Debug for NatsArchives {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NatsArchives").field("bucket", &self.bucket).finish_non_exhaustive()
+    }
+}
+
+fn bucket(cluster: &NodeName) -> String {
+    format!("PR_{cluster}_checkpoints")
+}
+
+impl NatsArchives {
+    /// Makes the object store, unless it is there.
+    ///
+    /// # Errors
+    /// Those of making a stream.
+    pub fn create(nats: &Nats, cluster: &NodeName, replicas: usize) -> Result<(), NatsError> {
+        let bucket = bucket(cluster);
+        nats.create_stream(Config {
+            name: format!("OBJ_{bucket}"),
+            subjects: vec![format!("$O.{bucket}.C.>"), format!("$O.{bucket}.M.>")],
+            storage: StorageType::File,
+            discard: DiscardPolicy::New,
+            num_replicas: replicas,
+            allow_rollup: true,
+            // What was stored is read back from the server that leads.
+            allow_direct: false,
+            ..Config::default()
+        })
+    }
+
+    /// Opens the object store.
+    ///
+    /// # Errors
+    /// [`NatsError`]: it is not there, or does not answer.
+    pub fn open(nats: Arc<Nats>, cluster: &NodeName) -> Result<Self, NatsError> {
+        let (mut context, name) = (nats.context(), bucket(cluster));
+        context.set_timeout(ANSWER_WITHIN);
+        let opened = nats.wait(async move { context.get_object_store(name).await });
+        let silent = || NatsError::Unreachable("no answer in time".to_owned());
+        let store = opened.ok_or_else(silent)?;
+        let store = store.map_err(|error| NatsError::Unreachable(error.to_string()))?;
+        let bucket = bucket(cluster);
+        let stream = nats.open_stream(&format!("OBJ_{bucket}"))?;
+        Ok(Self { nats, bucket, store, stream })
+    }
+
+    /// Removes what is stored under a name, and what tells of it.
+    fn purge(&self, name: &str) -> Result<(), CheckpointsError> {
+        let (stream, bucket) = (self.stream.clone(), self.bucket.clone());
+        let about = about_subject(&bucket, name);
+        let chunks = format!("$O.{bucket}.C.{name}");
+        self.run(&|| false, async move {
+            stream.purge().filter(about).await.map_err(failed)?;
+            stream.purge().filter(chunks).await.map(drop).map_err(failed)
+        })
+    }
+
+    /// Runs a call to its end, unless it is given up.
+    fn run<T: Send + 'static>(
+        &self,
+        gives_up: GivesUp<'_>,
+        call: impl Future<Output = Result<T, CheckpointsError>> + Send + 'static,
+    ) -> Result<T, CheckpointsError> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let task = self.nats.handle.spawn(async move {
+            // Nobody may wait any more.
+            drop(sender.send(call.await));
+        });
+        loop {
+            match receiver.recv_timeout(LOOK_EVERY) {
+                Ok(outcome) => return outcome,
+                Err(RecvTimeoutError::Timeout) if gives_up() => {
+                    task.abort();
+                    return Err(failed("the engine stops"));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(failed("the connection to NATS has ended"));
+                }
+            }
+        }
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> CheckpointsError {
+    CheckpointsError::Failed(error.to_string())
+}
+
+async fn get(
+    store: ObjectStore,
+    name: String,
+    to: Option<PathBuf>,
+) -> Result<Digest, CheckpointsError> {
+    let damaged = |what: String| CheckpointsError::Damaged { name: name.clone(), what };
+    let mut object = match store.get(&name).await {
+        Ok(object) => object,
+        Err(error) if error.kind() == GetErrorKind::NotFound => {
+            return Err(damaged("gone".to_owned()));
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let mut file = match &to {
+        Some(to) => Some(File::create(to).await.map_err(failed)?),
+        None => None,
+    };
+    let (mut hasher, mut bytes) = (Sha256::new(), 0_u64);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let Ok(read) = tokio::time::timeout(READ_WITHIN, object.read(&mut chunk)).await else {
+            // If the store answers else, the chunks are not there.
+            store.info(&name).await.map_err(failed)?;
+            return Err(damaged("not there as a whole".to_owned()));
+        };
+        let read = match read {
+            Ok(0) => break,
+            Ok(read) => read,
+            // The store's own digest does not match.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                return Err(damaged(error.to_string()));
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let part = chunk.get(..read).unwrap_or_default();
+        hasher.update(part);
+        bytes += read as u64;
+        if let Some(file) = &mut file {
+            file.write_all(part).await.map_err(failed)?;
+        }
+    }
+    if let Some(mut file) = file {
+        file.flush().await.map_err(failed)?;
+        file.sync_all().await.map_err(failed)?;
+    }
+    Ok(Digest { sha256: hasher.finalize().into(), bytes })
+}
+
+/// Stores the chunks under the object's own name, so that what is left of an upload that was given
+/// up is found again.
+async fn put(
+    mut context: Context,
+    bucket: String,
+    name: String,
+    file: PathBuf,
+) -> Result<(), CheckpointsError> {
+    let mut file = File::open(file).await.map_err(failed)?;
+    context.set_timeout(ANSWER_WITHIN);
+    let (mut hasher, mut size, mut chunks) = (Sha256::new(), 0, 0);
+    let subject = format!("$O.{bucket}.C.{name}");
+    loop {
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+        let read = (&mut file).take(CHUNK_BYTES as u64).read_to_end(&mut chunk).await;
+        if read.map_err(failed)? == 0 {
+            break;
+        }
+        hasher.update(&chunk);
+        (size, chunks) = (size + chunk.len(), chunks + 1);
+        let sent = context.publish(subject.clone(), chunk.into()).await.map_err(failed)?;
+        sent.await.map_err(failed)?;
+    }
+    let about = ObjectInfo {
+        description: None,
+        options: Some(ObjectOptions { link: None, max_chunk_size: Some(CHUNK_BYTES) }),
+        nuid: name.clone(),
+        chunks,
+        size,
+        digest: Some(format!("SHA-256={}", URL_SAFE.encode(hasher.finalize()))),
+        modified: None,
+        deleted: false,
+        metadata: HashMap::new(),
+        headers: None,
+        bucket: bucket.clone(),
+        name,
+    };
+    let subject = about_subject(&bucket, &about.name);
+    let about = serde_json::to_vec(&about).map_err(failed)?;
+    let mut headers = HeaderMap::new();
+    headers.insert("Nats-Rollup", "sub");
+    let sent = context.publish_with_headers(subject, headers, about.into()).await;
+    sent.map_err(failed)?.await.map(drop).map_err(failed)
+}
+
+fn about_subject(bucket: &str, name: &str) -> String {
+    format!("$O.{bucket}.M.{}", URL_SAFE.encode(name))
+}
+
+impl Archives for NatsArchives {
+    fn put(&self, name: &str, file: &Path, gives_up: GivesUp<'_>) -> Result<(), CheckpointsError> {
+        // What is left under the name is of a process that did not end it.
+        self.purge(name)?;
+        let (name, file) = (name.to_owned(), file.to_owned());
+        self.run(gives_up, put(self.nats.context(), self.bucket.clone(), name, file))
+    }
+
+    fn get(
+        &self,
+        name: &str,
+        to: Option<&Path>,
+        gives_up: GivesUp<'_>,
+    ) -> Result<Digest, CheckpointsError> {
+        let (store, name, to) = (self.store.clone(), name.to_owned(), to.map(Path::to_owned));
+        self.run(gives_up, get(store, name, to))
+    }
+
+    fn keep_only(&self, shard: u16, names: &[String]) -> Result<(), CheckpointsError> {
+        let prefix = format!("$O.{}.C.", self.bucket);
+        let asked = json!({ "subjects_filter": format!("{prefix}{shard}.>") });
+        let (context, about) = (self.nats.context(), format!("STREAM.INFO.OBJ_{}", self.bucket));
+        let found: Value = self.run(&|| false, async move {
+            match context.request(about, &asked).await.map_err(failed)? {
+                Response::Ok(found) => Ok(found),
+                Response::Err { error } => Err(failed(error)),
+            }
+        })?;
+        let subjects = found["state"]["subjects"].as_object();
+        let found = subjects.into_iter().flat_map(|it| it.keys());
+        let found = found.filter_map(|subject| subject.strip_prefix(&prefix));
+        for name in found.filter(|name| !names.iter().any(|kept| kept == name)) {
+            self.purge(name)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! The checkpoints of a shard: kept in NATS, noted in its log, and fetched from there.
+
+use postrider_actors::domain::Timestamp;
+use postrider_actors::store::checkpoints::Made;
+use postrider_actors::store::postrider_log::CheckpointNote;
+use postrider_actors::store::replica::Bases;
+use postrider_actors::store::{
+    Checkpoint, CheckpointDir, CheckpointError, LogStore, Position, StoreError, Writes,
+};
+use postrider_actors::{CheckpointKeeper, KeptCheckpoint};
+use postrider_cluster::checkpoints::{
+    CheckpointRecord, CheckpointsError, Digest, ShardCheckpoints,
+};
+
+/// The checkpoints of one shard, for its owner.
+pub(super) struct Keeper {
+    pub(super) checkpoints: ShardCheckpoints,
+    /// Who owns the shard.
+    pub(super) writes: Writes,
+    pub(super) log_bytes_max: u64,
+}
+
+fn given_up(error: CheckpointsError) -> CheckpointError {
+    match error {
+        CheckpointsError::Failed(why) => CheckpointError::GivenUp(why),
+        error => CheckpointError::Source(error.to_string()),
+    }
+}
+
+impl CheckpointKeeper for Keeper {
+    fn newest(&self) -> Result<Option<KeptCheckpoint>, CheckpointError> {
+        let listed = self.checkpoints.list().map_err(given_up)?;
+        Ok(listed.first().map(|newest| KeptCheckpoint {
+            position: Position(newest.position),
+            bytes: newest.digest.bytes,
+            made: Timestamp::from_millis(newest.time_ms),
+        }))
+    }
+
+    fn log_bytes_max(&self) -> u64 {
+        self.log_bytes_max
+    }
+
+    fn keep(
+        &self,
+        made: &Made,
+        store: &LogStore,
+        gives_up: &dyn Fn() -> bool,
+    ) -> Result<Position, CheckpointError> {
+        let (at, file) = (&made.header.at, &made.checkpoint.path);
+        let record = CheckpointRecord {
+            position: at.position.0,
+            epoch: at.epoch,
+            hash: at.hash.0,
+            time_ms: made.header.time_ms,
+            node: self.writes.node.clone(),
+            incarnation: self.writes.incarnation,
+            digest: Digest::of_file(file).map_err(given_up)?,
+        };
+        let older = self.checkpoints.keep(&record, file, gives_up).map_err(given_up)?;
+        let note = CheckpointNote {
+            position: at.position,
+            archive: self.checkpoints.name(&record),
+            sha256: record.digest.sha256,
+            bytes: record.digest.bytes,
+        };
+        let noted = store.note_checkpoint(&note, record.time_ms);
+        noted.map_err(|error| CheckpointError::Source(error.to_string()))?;
+        Ok(older.map_or(Position::START, |older| Position(older.position)))
+    }
+}
+
+impl Bases for Keeper {
+    fn fetch(&self, number: usize, into: &CheckpointDir) -> Result<Option<Checkpoint>, StoreError> {
+        let failed = |error: CheckpointsError| match error {
+            CheckpointsError::Failed(why) => StoreError::Failed(why),
+            error => StoreError::Damaged(error.to_string()),
+        };
+        let listed = self.checkpoints.list().map_err(failed)?;
+        let Some(record) = listed.get(number) else { return Ok(None) };
+        let checkpoint = into.place_for(Position(record.position));
+        self.checkpoints.fetch(record, &checkpoint.path).map_err(failed)?;
+        let bytes = record.digest.bytes;
+        Ok(Some(Checkpoint { bytes, ..checkpoint }))
+    }
+}
