@@ -32,7 +32,10 @@ pub use boot::{
     BootError, CopyTarget, DemoError, Repair, StoppedData, check_stored, rebase_stored_clock,
     repair_stored, stored_clock, verify_stored_audit,
 };
-pub use cluster::{ClusterError, ClusterMade, ClusterNode, NodeStopError, init_cluster};
+pub use cluster::{
+    ClusterError, ClusterMade, ClusterNode, NodeStopError, ShardBackup, backup_cluster,
+    init_cluster,
+};
 pub use http::{
     AdminToken, App, AppOptions, DashboardOptions, Drain, Peer, app, apps, openapi_document,
 };

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use postrider::init_cluster;
 use postrider::settings::{Flags, Settings};
+use postrider::{ClusterError, ShardBackup, backup_cluster, init_cluster};
 use postrider_actors::clock::Stopwatch;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -28,6 +28,8 @@ pub(crate) struct ClusterArgs {
 enum ClusterCommand {
     /// Make the cluster of the settings in NATS; it may be run again
     Init(InitArgs),
+    /// Copy every shard's checkpoint and log; a second backup to the same place adds what is new
+    Backup(BackupArgs),
     /// Show nodes, shards and problems, as any node sees them
     Status(Remote),
     /// Have a node hand all its shards to the others, and wait until it owns none
@@ -76,10 +78,20 @@ struct InitArgs {
     json: bool,
 }
 
+#[derive(Debug, Args)]
+struct BackupArgs {
+    /// The directory of the backup; each shard has one below it
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    #[command(flatten)]
+    settings: InitArgs,
+}
+
 /// Runs `postrider cluster`.
 pub(crate) async fn run(args: ClusterArgs) -> Result<(), CliError> {
     match args.command {
         ClusterCommand::Init(args) => init(&args).await,
+        ClusterCommand::Backup(args) => backup(&args).await,
         ClusterCommand::Status(remote) => {
             let client = Client::new(&remote)?;
             let answer = client.administer(Method::GET, "/cluster", None).await?;
@@ -142,18 +154,32 @@ async fn move_shard(args: &MoveArgs) -> Result<(), CliError> {
     print(args.remote.json, &answer, &shown)
 }
 
+/// Prints a failure as JSON too, where that is wanted.
+fn done<T>(done: Result<T, ClusterError>, json: bool) -> Result<T, CliError> {
+    if let (Err(error), true) = (&done, json) {
+        let object = json!({ "error": error.code(), "message": error.to_string() });
+        print(true, &object, "")?;
+    }
+    Ok(done?)
+}
+
+async fn backup(args: &BackupArgs) -> Result<(), CliError> {
+    let BackupArgs { to, settings: InitArgs { config, json } } = args;
+    let settings = Settings::load(config.as_deref(), &Flags::default())?;
+    let shards = done(backup_cluster(&settings, to).await, *json)?;
+    let object =
+        |it: &ShardBackup| json!({ "shard": it.shard, "position": it.position, "bytes": it.bytes });
+    let answer = json!({ "shards": shards.iter().map(object).collect::<Vec<_>>() });
+    let line = |it: &ShardBackup| {
+        let ShardBackup { shard, position, bytes } = it;
+        format!("shard {shard:<4} up to position {position}, {bytes} bytes copied\n")
+    };
+    print(*json, &answer, &shards.iter().map(line).collect::<String>())
+}
+
 async fn init(args: &InitArgs) -> Result<(), CliError> {
     let settings = Settings::load(args.config.as_deref(), &Flags::default())?;
-    let made = match init_cluster(&settings).await {
-        Ok(made) => made,
-        Err(error) => {
-            if args.json {
-                let object = json!({ "error": error.code(), "message": error.to_string() });
-                print(true, &object, "")?;
-            }
-            return Err(error.into());
-        }
-    };
+    let made = done(init_cluster(&settings).await, args.json)?;
     let answer = json!({
         "cluster": made.cluster,
         "id": made.id,
@@ -188,9 +214,11 @@ fn shown(answer: &Value) -> String {
     }
     for shard in rows("shards") {
         let [number, state, owner] = ["shard", "state", "owner"].map(|key| text(&shard[key]));
-        let [epoch, position] = ["epoch", "position"].map(|key| text(&shard[key]));
+        let [epoch, position, checkpoint] =
+            ["epoch", "position", "checkpoint_position"].map(|key| text(&shard[key]));
         lines.push(format!(
-            "shard {number:<4} {state}: {owner}, epoch {epoch}, position {position}"
+            "shard {number:<4} {state}: {owner}, epoch {epoch}, position {position}, \
+             checkpoint {checkpoint}"
         ));
     }
     lines.extend(rows("problems").iter().map(|problem| format!("problem    {}", text(problem))));
@@ -213,6 +241,8 @@ mod tests {
         });
         let text = shown(&answer);
         assert!(text.starts_with("cluster    prod: not ready\nnode       a (h:1): ready, owns 1"));
-        assert!(text.contains("shard 0    unowned: -, epoch 3, position 9\nproblem    shard 0"));
+        assert!(text.contains(
+            "shard 0    unowned: -, epoch 3, position 9, checkpoint -\nproblem    shard 0"
+        ));
     }
 }

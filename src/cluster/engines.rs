@@ -114,11 +114,7 @@ impl Engines {
             memtable_bytes: (MEMTABLE_BYTES / shards).max(MEMTABLE_BYTES_MIN),
             log_bytes: LOG_BYTES,
         };
-        let keeper = Keeper {
-            checkpoints,
-            writes: self.writes.clone(),
-            log_bytes_max: self.log_bytes_max(),
-        };
+        let keeper = Keeper { checkpoints, writes: self.writes.clone() };
         for _ in 0..OPEN_TRIES {
             match dir.open(log, options, self.writes.clone(), &keeper) {
                 Err(StoreError::Locked) => std::thread::sleep(OPEN_AGAIN_AFTER),
@@ -131,15 +127,11 @@ impl Engines {
         Err("the view is still in use".to_owned())
     }
 
-    /// With two checkpoints and what is written meanwhile, half of the log is in use.
-    fn log_bytes_max(&self) -> u64 {
-        self.settings.cluster.stream_bytes_max.unsigned_abs() / 4
-    }
-
     fn options(
         &self,
         replica: Replica,
         begins_after: Option<Timestamp>,
+        log_bytes_max: u64,
         tenure: ShardTenure,
         figures: &ShardRecorder,
     ) -> Result<EngineOptions, String> {
@@ -148,7 +140,7 @@ impl Engines {
         Ok(EngineOptions {
             durability: Durability::Replica(replica),
             // The log is trimmed to the older of two snapshots, if that is before a checkpoint.
-            snapshot_journal_bytes: storage.snapshot_journal_bytes.min(self.log_bytes_max() / 4),
+            snapshot_journal_bytes: storage.snapshot_journal_bytes.min(log_bytes_max / 4),
             checkpoint_log_bytes: Some(storage.checkpoint_log_bytes),
             free_space: Some(Arc::new(DirectorySpace(self.directory.path().to_owned()))),
             keys_tell_home: true,
@@ -181,9 +173,10 @@ impl Host for Engines {
         // The last entry is the claim, which no record tells of.
         let claim = log.tail().map_err(|error| error.to_string())?.header;
         let begins_after = claim.map(|claim| Timestamp::from_millis(claim.time_ms));
+        let log_bytes_max = checkpoints.log_bytes_max();
         let figures = ShardRecorder::new(self.metrics.recorder(), shard);
         let replica = self.replica(shard, &log, checkpoints)?;
-        let options = self.options(replica, begins_after, tenure, &figures)?;
+        let options = self.options(replica, begins_after, log_bytes_max, tenure, &figures)?;
         let starting = Box::pin(Engine::start(options));
         let engine = self.runtime.block_on(starting).map_err(|error| error.to_string())?;
         let (watched, ended) = (engine.clone(), self.ended.clone());

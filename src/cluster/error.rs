@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use postrider_actors::copies::CopyError;
+use postrider_cluster::copies::ShardCopyError;
 use postrider_cluster::{JoinError, NameError};
 
 use crate::boot::BootError;
@@ -25,6 +27,17 @@ pub enum ClusterError {
     /// A cluster is asked for without servers.
     #[error("NATS_UNREACHABLE: no servers are named: set `cluster.nats`")]
     NoServers,
+    /// The shards cannot be read.
+    #[error(transparent)]
+    Shards(#[from] ShardCopyError),
+    /// A shard was not copied.
+    #[error("{code}: shard {shard}: {error}", code = .error.code())]
+    Copy {
+        /// The shard.
+        shard: u16,
+        /// Why.
+        error: CopyError,
+    },
     /// A name of the settings is none.
     #[error("BAD_NAME: {0}")]
     Name(#[from] NameError),

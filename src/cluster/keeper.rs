@@ -17,7 +17,6 @@ pub(super) struct Keeper {
     pub(super) checkpoints: ShardCheckpoints,
     /// Who owns the shard.
     pub(super) writes: Writes,
-    pub(super) log_bytes_max: u64,
 }
 
 fn given_up(error: CheckpointsError) -> CheckpointError {
@@ -38,7 +37,7 @@ impl CheckpointKeeper for Keeper {
     }
 
     fn log_bytes_max(&self) -> u64 {
-        self.log_bytes_max
+        self.checkpoints.log_bytes_max()
     }
 
     fn keep(
@@ -57,7 +56,7 @@ impl CheckpointKeeper for Keeper {
             incarnation: self.writes.incarnation,
             digest: Digest::of_file(file).map_err(given_up)?,
         };
-        let older = self.checkpoints.keep(&record, file, gives_up).map_err(given_up)?;
+        let needed_after = self.checkpoints.keep(&record, file, gives_up).map_err(given_up)?;
         let note = CheckpointNote {
             position: at.position,
             archive: self.checkpoints.name(&record),
@@ -66,7 +65,7 @@ impl CheckpointKeeper for Keeper {
         };
         let noted = store.note_checkpoint(&note, record.time_ms);
         noted.map_err(|error| CheckpointError::Source(error.to_string()))?;
-        Ok(older.map_or(Position::START, |older| Position(older.position)))
+        Ok(needed_after)
     }
 }
 

@@ -4,6 +4,7 @@
 //! answers the other nodes, `engines` has an engine with its router for each shard that is owned.
 
 mod admin;
+mod backup;
 mod door;
 mod engines;
 mod error;
@@ -18,6 +19,7 @@ mod peers;
 mod server;
 mod settled;
 
+pub use backup::{ShardBackup, backup_cluster};
 pub use error::ClusterError;
 pub use made::{ClusterMade, init_cluster};
 pub use server::{ClusterNode, NodeStopError};

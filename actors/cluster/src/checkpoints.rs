@@ -18,8 +18,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::coordination::{Coordination, CoordinationError, decode, encode};
 use crate::name::NodeName;
-#[cfg(test)]
-use crate::planted::Planted;
 use crate::replica::{Owner, Replica};
 
 mod fake;
@@ -149,31 +147,39 @@ impl CheckpointRecord {
     }
 }
 
+/// What follows this position must stay in the log for those that are listed: one alone may be
+/// damaged, so the log stays whole until there are two.
+#[must_use]
+pub fn needed_after(listed: &[CheckpointRecord]) -> Position {
+    listed.get(LISTED - 1).map_or(Position::START, |older| Position(older.position))
+}
+
 /// The checkpoints of one shard.
 #[derive(Debug, Clone)]
 pub struct ShardCheckpoints {
     shard: u16,
     bucket: Arc<dyn Coordination>,
     archives: Arc<dyn Archives>,
-    #[cfg(test)]
-    planted: Option<Planted>,
+    log_bytes_max: u64,
 }
 
 impl ShardCheckpoints {
-    /// The checkpoints of a shard.
+    /// The checkpoints of a shard whose stream has so many bytes at the most.
     #[must_use]
     pub const fn new(
         shard: u16,
         bucket: Arc<dyn Coordination>,
         archives: Arc<dyn Archives>,
+        stream_bytes_max: u64,
     ) -> Self {
-        Self {
-            shard,
-            bucket,
-            archives,
-            #[cfg(test)]
-            planted: None,
-        }
+        // With two checkpoints and what is written meanwhile, half of the stream is in use.
+        Self { shard, bucket, archives, log_bytes_max: stream_bytes_max / 4 }
+    }
+
+    /// The log since the last one at which the next one is made at the latest.
+    #[must_use]
+    pub const fn log_bytes_max(&self) -> u64 {
+        self.log_bytes_max
     }
 
     fn key(&self) -> String {
@@ -221,8 +227,8 @@ impl ShardCheckpoints {
         Err(CheckpointsError::Damaged { name, what: "not what was stored".to_owned() })
     }
 
-    /// Keeps one beside the newest whole one before it, which it returns. What was kept beside that
-    /// goes; it stays where there is no whole one.
+    /// Keeps one beside the newest whole one before it, and returns after which position the log is
+    /// needed for them. All others go.
     ///
     /// # Errors
     /// [`CheckpointsError`]; those that were kept before are kept still.
@@ -231,7 +237,7 @@ impl ShardCheckpoints {
         record: &CheckpointRecord,
         file: &Path,
         gives_up: GivesUp<'_>,
-    ) -> Result<Option<CheckpointRecord>, CheckpointsError> {
+    ) -> Result<Position, CheckpointsError> {
         let (before, revision) = self.read()?;
         if before.first().is_some_and(|newest| newest.position >= record.position) {
             return Err(CheckpointsError::Replaced);
@@ -240,13 +246,13 @@ impl ShardCheckpoints {
         self.get(record, None, gives_up)?;
         let older = self.newest_whole(&before, gives_up)?;
         let mut listed = vec![record.clone()];
-        listed.extend(older.clone());
+        listed.extend(older);
         self.write(&listed, revision)?;
         let names: Vec<_> = listed.iter().map(|it| self.name(it)).collect();
         if let Err(error) = self.archives.keep_only(self.shard, &names) {
             tracing::warn!(shard = self.shard, %error, "old checkpoints were not removed");
         }
-        Ok(older)
+        Ok(needed_after(&listed))
     }
 
     fn newest_whole(

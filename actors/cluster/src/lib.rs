@@ -9,6 +9,7 @@ pub mod clock;
 pub mod cluster_record;
 pub mod coordination;
 pub mod coordinator;
+pub mod copies;
 pub mod gate;
 mod life;
 pub mod log;

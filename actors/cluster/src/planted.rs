@@ -55,11 +55,13 @@ pub(crate) enum Planted {
     HandoffAwaitedForever,
     /// Each look at the bucket may begin two moves, whatever is on its way.
     MovesNotCounted,
+    /// The log is trimmed to the newest checkpoint, whatever the older one needs.
+    TrimsPastOlder,
 }
 
 impl Planted {
     /// Every fault.
-    pub(crate) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::NoChainCheck,
         Self::RefusalIsFenced,
         Self::TimeoutIsFailed,
@@ -86,5 +88,6 @@ impl Planted {
         Self::HandoffNotAwaited,
         Self::HandoffAwaitedForever,
         Self::MovesNotCounted,
+        Self::TrimsPastOlder,
     ];
 }

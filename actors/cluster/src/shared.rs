@@ -193,7 +193,8 @@ impl Inner {
 
     /// The checkpoints of a shard.
     pub(crate) fn checkpoints(&self, shard: u16) -> ShardCheckpoints {
-        ShardCheckpoints::new(shard, self.bucket.clone(), self.archives.clone())
+        let bytes_max = self.record.stream_bytes_max.unsigned_abs();
+        ShardCheckpoints::new(shard, self.bucket.clone(), self.archives.clone(), bytes_max)
     }
 
     /// Whether this node's wall clock is that of most nodes.

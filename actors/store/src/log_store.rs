@@ -8,6 +8,7 @@ mod encode;
 mod failure;
 mod note;
 pub(crate) mod open;
+mod reopen;
 mod sync;
 pub mod timing;
 mod trimming;
@@ -262,42 +263,6 @@ impl Inner {
         };
         let time_ms = dated(tail, self.begun_at, group.time_ms);
         Ok(encode_commit(&tail.next(epoch), Kind::Group, time_ms, &body, max)?)
-    }
-
-    fn claim(&self) -> Result<(u64, Position), StoreError> {
-        let mut writing = self.writing.lock();
-        self.check()?;
-        let tail = self.log.tail().map_err(|error| self.fail(error.into(), false))?;
-        if std::mem::take(&mut writing.had_no_room) {
-            writing.noted = 0;
-            return Ok((writing.epoch, tail.last));
-        }
-        let claimed = log::claim(&*self.log, &self.claim, dated(&tail, self.begun_at, 0));
-        let tail = claimed.map_err(|error| self.fail(error.into(), false))?;
-        let applied = self.view.apply(&mark(&tail), &[]);
-        applied.map_err(|error| self.fail(error, true))?;
-        (writing.epoch, writing.noted) = (tail.epoch, 0);
-        Ok((tail.epoch, tail.last))
-    }
-
-    /// Opens again what has failed. What the log shows then is durable, and the view applies what
-    /// it lacks of that; so the outcome of a failed commit is known.
-    fn reopen(&self) -> Result<(), StoreError> {
-        let _writing = self.writing.lock();
-        if self.check().is_ok() {
-            return Ok(());
-        }
-        self.log.reopen()?;
-        self.view.reopen()?;
-        if self.is_hidden.load(Ordering::Acquire) {
-            open::catch_up(&*self.log, &*self.view)?;
-        } else {
-            // Nothing that readers see may go back.
-            open::apply_after(&*self.log, &*self.view, self.view.applied()?.position)?;
-        }
-        *self.failed.write() = None;
-        self.is_hidden.store(false, Ordering::Release);
-        Ok(())
     }
 
     fn figures(&self) -> Result<Figures, StoreError> {

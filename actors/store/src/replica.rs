@@ -96,7 +96,8 @@ impl ReplicaDir {
             Err(StoreError::Damaged(why)) => (None, Some(why)),
             Err(error) => return Err(error),
         };
-        let has_none = view.as_ref().map_or(Ok(true), |it| it.applied().map(|at| at.position.0 == 0));
+        let has_none =
+            view.as_ref().map_or(Ok(true), |it| it.applied().map(|at| at.position.0 == 0));
         let needs_view = why.is_some() || has_none?;
         let has_states = snapshots.load()?.position.next() >= first;
         if !needs_view && has_states {
@@ -107,7 +108,8 @@ impl ReplicaDir {
         let why = why.unwrap_or_else(|| "there is no view that leads to the log".to_owned());
         if !self.load_any(&**log, needs_view.then_some(options), place, bases)? {
             if first > Position::START.next() {
-                let what = format!("{why}; no whole checkpoint leads to the log, which begins at {first}");
+                let what =
+                    format!("{why}; no whole checkpoint leads to the log, which begins at {first}");
                 return Err(StoreError::Damaged(what));
             }
             if needs_view {

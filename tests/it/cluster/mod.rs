@@ -3,6 +3,7 @@
 //! Whatever a node answered stays true when any process is killed: the same node started again, or
 //! another one, knows it.
 
+mod backup;
 mod drain;
 mod engine_time;
 mod failover;
@@ -12,3 +13,4 @@ mod nats;
 mod nodes;
 mod one;
 mod three;
+mod trim;

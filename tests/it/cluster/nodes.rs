@@ -15,11 +15,22 @@ pub const TOKEN: &str = "the-token-of-administrators";
 pub struct Cluster {
     pub nats: Nats,
     dirs: tempfile::TempDir,
+    /// Settings that all nodes have beside the usual ones.
+    more: Vec<(String, String)>,
 }
 
 impl Cluster {
     pub fn new() -> Self {
-        Self { nats: Nats::start(), dirs: tempfile::tempdir().unwrap() }
+        Self { nats: Nats::start(), dirs: tempfile::tempdir().unwrap(), more: Vec::new() }
+    }
+
+    /// The same as [`made`](Self::made), with other settings too.
+    pub fn with(more: &[(&str, &str)]) -> Self {
+        let mut cluster = Self::new();
+        cluster.more = more.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        let (output, _) = cluster.init(&[]);
+        assert!(output.status.success(), "{output:?}");
+        cluster
     }
 
     /// A cluster with four shards.
@@ -76,7 +87,8 @@ impl Cluster {
             ("DASHBOARD__ENABLED", "false"),
             ("LIMITS__OTP_PER_WORKSPACE_HOUR", "0"),
         ];
-        settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        settings.into_iter().chain(self.more.clone()).collect()
     }
 
     /// Runs `postrider cluster init --json`, with other settings too.
@@ -87,6 +99,18 @@ impl Cluster {
             command.env(format!("POSTRIDER__{name}"), value);
         }
         for (name, value) in more {
+            command.env(format!("POSTRIDER__{name}"), value);
+        }
+        let output = command.output().unwrap();
+        let answer = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output, answer)
+    }
+
+    /// Runs `postrider cluster backup --json`.
+    pub fn backup(&self, to: &Path) -> (Output, Value) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+        command.args(["cluster", "backup", "--json", "--to"]).arg(to);
+        for (name, value) in self.settings("pr-1") {
             command.env(format!("POSTRIDER__{name}"), value);
         }
         let output = command.output().unwrap();

@@ -1,1 +1,116 @@
+//! What is kept, and what is done about one that is damaged.
 
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::clock::StillClock;
+use crate::coordination::FakeCoordination;
+
+struct Rig {
+    dir: TempDir,
+    bucket: Arc<FakeCoordination>,
+    archives: FakeArchives,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let bucket = Arc::new(FakeCoordination::new(Arc::new(StillClock::default())));
+        Self { dir: tempfile::tempdir().unwrap(), bucket, archives: FakeArchives::default() }
+    }
+
+    fn of(&self, shard: u16) -> ShardCheckpoints {
+        ShardCheckpoints::new(shard, self.bucket.clone(), Arc::new(self.archives.clone()), 1 << 20)
+    }
+
+    fn file(&self, position: u64) -> PathBuf {
+        let path = self.dir.path().join(position.to_string());
+        std::fs::write(&path, format!("everything up to {position}")).unwrap();
+        path
+    }
+
+    fn record(&self, position: u64, epoch: u64) -> CheckpointRecord {
+        CheckpointRecord {
+            position,
+            epoch,
+            hash: [3; 16],
+            time_ms: 7,
+            node: "pr-1".to_owned(),
+            incarnation: [1; 16],
+            digest: Digest::of_file(&self.file(position)).unwrap(),
+        }
+    }
+
+    fn keep(&self, position: u64) -> Result<Position, CheckpointsError> {
+        let record = self.record(position, 4);
+        self.of(0).keep(&record, &self.file(position), &|| false)
+    }
+
+    fn positions(&self) -> Vec<u64> {
+        self.of(0).list().unwrap().iter().map(|it| it.position).collect()
+    }
+
+    fn damage(&self, position: u64) {
+        self.archives.flip(&self.of(0).name(&self.record(position, 4)), 3);
+    }
+}
+
+#[test]
+fn the_log_stays_whole_until_there_are_two_and_then_leads_on_from_the_older() {
+    let rig = Rig::new();
+    assert_eq!(rig.keep(10), Ok(Position::START));
+    assert_eq!(rig.keep(20), Ok(Position(10)));
+    assert_eq!(rig.keep(30), Ok(Position(20)));
+    assert_eq!(rig.positions(), [30, 20]);
+    assert_eq!(rig.archives.names().len(), 2);
+    let listed = rig.of(0).list().unwrap();
+    let to = rig.dir.path().join("fetched");
+    rig.of(0).fetch(&listed[0], &to).unwrap();
+    assert_eq!(std::fs::read(to).unwrap(), b"everything up to 30");
+    assert_eq!(rig.of(1).list().unwrap(), []);
+}
+
+#[test]
+fn a_damaged_one_is_not_counted_on() {
+    let rig = Rig::new();
+    rig.keep(10).unwrap();
+    rig.keep(20).unwrap();
+    rig.damage(20);
+    let newest = rig.of(0).list().unwrap().remove(0);
+    let fetched = rig.of(0).fetch(&newest, &rig.dir.path().join("fetched"));
+    assert!(matches!(fetched, Err(CheckpointsError::Damaged { .. })), "{fetched:?}");
+    assert_eq!(rig.keep(30), Ok(Position(10)), "the whole one before is kept");
+    assert_eq!(rig.positions(), [30, 10]);
+    rig.damage(30);
+    rig.damage(10);
+    assert_eq!(rig.keep(40), Ok(Position::START), "nothing is trimmed for one alone");
+    assert_eq!(rig.positions(), [40]);
+}
+
+#[test]
+fn an_owner_that_was_replaced_changes_nothing() {
+    let rig = Rig::new();
+    rig.keep(10).unwrap();
+    let newer = rig.record(20, 5);
+    rig.of(0).keep(&newer, &rig.file(20), &|| false).unwrap();
+    assert_eq!(rig.keep(15), Err(CheckpointsError::Replaced));
+    assert_eq!(rig.positions(), [20, 10]);
+    // It has read the list before the other wrote it.
+    let (before, revision) = rig.of(0).read().unwrap();
+    rig.of(0).keep(&rig.record(30, 5), &rig.file(30), &|| false).unwrap();
+    assert_eq!(rig.of(0).write(&before, revision), Err(CheckpointsError::Replaced));
+    assert_eq!(rig.positions(), [30, 20]);
+}
+
+#[test]
+fn what_is_listed_tells_who_owned_the_shard() {
+    let rig = Rig::new();
+    rig.keep(10).unwrap();
+    let listed = rig.of(0).list().unwrap();
+    let replica = listed[0].replica(LogId([9; 16]), 0).unwrap();
+    assert_eq!(replica.chain().last(), Position(10));
+    assert_eq!((replica.chain().epoch(), replica.time_ms()), (4, 7));
+    assert_eq!(replica.owner().unwrap().node.as_str(), "pr-1");
+    assert_eq!(replica.checkpoint(), Some(Position(10)));
+}

@@ -236,7 +236,7 @@ mod tests {
 
     use super::*;
     use crate::clock::StillClock;
-    use crate::log::{FakeStream, ReplicatedOptions};
+    use crate::log::{FakeStream, ReplicatedOptions, Stream as _};
 
     const LOG: LogId = LogId([7; 16]);
 
@@ -310,5 +310,43 @@ mod tests {
         log.fence();
         assert!(append(&*log, b"1").is_err());
         assert_eq!(handle(&stream).tail().unwrap().last, Position(2));
+    }
+
+    #[test]
+    fn it_is_trimmed_by_who_owns_it_and_knows_what_is_left() {
+        let stream = FakeStream::default();
+        let (log, _told) = owned(&stream);
+        claim(&*log, &by("a"), 0).unwrap();
+        (0..10).for_each(|_| append(&*log, b"1").unwrap());
+        let all = log.bytes_after(Position::START).unwrap();
+        log.trim(Position(6)).unwrap();
+        assert_eq!(log.tail().unwrap().first, Position(7));
+        assert!(log.bytes_after(Position::START).unwrap() < all);
+        assert_eq!(log.bytes_after(Position(12)), Ok(0));
+        claim(&handle(&stream), &by("b"), 0).unwrap();
+        assert!(matches!(append(&*log, b"2"), Err(AppendError::Taken(_))));
+        assert!(log.trim(Position(9)).is_err(), "it is another's now");
+        assert_eq!(stream.ends().unwrap().first, 7);
+    }
+
+    #[test]
+    fn a_full_log_has_room_for_claims_and_for_groups_when_it_was_trimmed() {
+        let stream = FakeStream::default();
+        let claimed = claim(&handle(&stream), &by("a"), 0).unwrap().last;
+        let log = OwnedLog::behind_claim(handle(&stream), claimed, 16_000, Box::new(drop)).unwrap();
+        claim(&*log, &by("a"), 0).unwrap();
+        while log.has_room(900).is_ok() {
+            append(&*log, &[7; 800]).unwrap();
+        }
+        let why = log.has_room(900).unwrap_err();
+        assert!(why.contains("cluster.stream_bytes_max"), "{why}");
+        let had = stream.ends().unwrap().bytes;
+        assert!(had > 10_000 && had < 15_000, "what is reserved is left: {had}");
+        claim(&handle(&stream), &by("b"), 0).unwrap();
+        let last = handle(&stream).tail().unwrap().last;
+        let log = OwnedLog::behind_claim(handle(&stream), last, 16_000, Box::new(drop)).unwrap();
+        assert!(log.has_room(900).is_err());
+        log.trim(last).unwrap();
+        assert_eq!(log.has_room(900), Ok(()));
     }
 }

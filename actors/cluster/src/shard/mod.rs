@@ -239,7 +239,11 @@ impl Shard {
                 return;
             }
             // A checkpoint holds it. Whoever owns the shard asks for no entries.
-            (Answer::Trimmed, _) => self.state = State::Restoring,
+            (Answer::Trimmed, _) => {
+                if matches!(self.state, State::Following | State::Claiming(_)) {
+                    self.state = State::Restoring;
+                }
+            }
             (Answer::Entries { entries, last }, _) => {
                 for bytes in entries {
                     self.take(bytes, outputs);

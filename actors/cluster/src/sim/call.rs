@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use postrider_log::{EntryHash, Position};
 
+use super::checkpoints::Archive;
 use crate::coordinator::BucketView;
 use crate::name::{Identity, NodeName};
 use crate::placement::Assignment;
@@ -46,6 +47,7 @@ pub(super) enum Call {
     LookUp { shard: usize, at: Position, append: u64, attempt: u32 },
     Entries { shard: usize, from: Position, ticket: u64 },
     Tail { shard: usize, ticket: u64 },
+    Trim { shard: usize, through: Position },
     Lease { shard: usize, node: NodeName, ticket: u64 },
     Renew { revision: u64, value: NodeValue },
     ReadKey,
@@ -59,7 +61,11 @@ impl Call {
     pub(super) const fn is_of_log(&self) -> bool {
         matches!(
             self,
-            Self::Publish { .. } | Self::LookUp { .. } | Self::Entries { .. } | Self::Tail { .. }
+            Self::Publish { .. }
+                | Self::LookUp { .. }
+                | Self::Entries { .. }
+                | Self::Tail { .. }
+                | Self::Trim { .. }
         )
     }
 }
@@ -125,6 +131,17 @@ pub(super) enum Input {
         shard: usize,
         epoch: u64,
         message: u32,
+    },
+    /// The replica is opened or made.
+    Restore {
+        shard: usize,
+        ticket: u64,
+    },
+    /// An archive is stored and was read back.
+    Stored {
+        shard: usize,
+        epoch: u64,
+        archive: Box<Archive>,
     },
     /// Another node asks for a shard.
     Release {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use postrider_log::{CheckpointNote, Position};
 
 use super::append::Append;
 use super::call::Request;
@@ -114,6 +115,12 @@ pub(super) struct Engine {
     pub(super) queue: Vec<Job>,
     /// The group that is being appended.
     pub(super) flight: Option<(Append, Vec<Job>)>,
+    /// What is to be noted of a checkpoint, and up to where the log is trimmed behind that.
+    pub(super) note: Option<(CheckpointNote, Position)>,
+    /// Up to where, when the note under way is durable.
+    pub(super) trims: Option<Position>,
+    /// A checkpoint is being stored.
+    pub(super) is_storing: bool,
     /// Codes with a verification under way.
     pub(super) verifying: BTreeSet<u32>,
     /// Messages from when they are claimed to when their outcome is durable.

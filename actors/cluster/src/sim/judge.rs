@@ -130,6 +130,15 @@ impl Judge {
         }
     }
 
+    /// A log is trimmed up to a position, with these checkpoints listed.
+    pub(super) fn trimmed(&mut self, shard: usize, through: Position, listed: &[Position]) {
+        self.summary.trims += 1;
+        if listed.is_empty() || listed.iter().any(|position| *position < through) {
+            let what = format!("shard {shard} through {through}, with {listed:?}");
+            self.note("what is trimmed is in every checkpoint", what);
+        }
+    }
+
     /// A place of a bucket was given away, at this virtual time and engine time.
     pub(super) fn taken(&mut self, shard: usize, at: (u64, u64), has_lost: bool) {
         self.summary.taken += 1;
@@ -329,7 +338,8 @@ impl Judge {
             match entry.header.kind {
                 Kind::Claim => self.summary.claims += 1,
                 Kind::Handoff => self.summary.handoffs += 1,
-                _ => changes(&entry.body()).for_each(|change| counts.count(change)),
+                Kind::Checkpoint => {}
+                Kind::Group => changes(&entry.body()).for_each(|change| counts.count(change)),
             }
         }
         Ok(counts)

@@ -6,6 +6,7 @@
 
 mod append;
 mod call;
+mod checkpoints;
 mod engine;
 mod judge;
 mod limits;
@@ -53,6 +54,10 @@ pub(crate) struct Summary {
     pub(crate) handed_over: usize,
     /// Moves that the coordinator began and that ended with another owner.
     pub(crate) moves: usize,
+    /// Trims of a log.
+    pub(crate) trims: usize,
+    /// Replicas that began at a checkpoint.
+    pub(crate) restored: usize,
     /// Appends that were settled by looking.
     pub(crate) settled: usize,
 }

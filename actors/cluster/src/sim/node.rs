@@ -125,7 +125,7 @@ impl Node {
     }
 
     /// Opens the replica: what is on the disk, as far as it is one chain.
-    pub(super) fn restore(&mut self, shard: usize, log: LogId) -> Replica {
+    pub(super) fn opened(&mut self, shard: usize, log: LogId) -> Replica {
         let mut replica = Replica::empty(log, shard as u16);
         replica.planted = self.planted;
         let mut view = View::default();

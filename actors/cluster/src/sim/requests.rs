@@ -4,7 +4,7 @@ use postrider_log::{Chain, EntryHash, Kind, Next, Position, encode_commit};
 
 use super::World;
 use super::append::Append;
-use super::call::{Ask, End, Input, NodeNumber, Request};
+use super::call::{Ask, Call, End, Input, NodeNumber, Request};
 use super::engine::{Engine, Job, Message};
 use super::ops::{Change, body};
 use crate::planted::Planted;
@@ -86,6 +86,7 @@ impl World {
         if planted == Some(Planted::HandedOverBeforeClaim) {
             self.leave(node, shard, epoch, &claimed);
         }
+        self.consider_checkpoint(node, shard);
         self.flush(node, shard);
         let within = 200 + self.draw(300);
         self.after_a_while(node, within, Input::EngineTick { shard, epoch });
@@ -137,6 +138,10 @@ impl World {
             let bytes = append.settlement.bytes().clone();
             self.step(node, shard, ShardInput::Appended(bytes));
             self.durable(node, shard, &jobs);
+            let engine = self.nodes[node].shards[shard].engine.as_mut();
+            if let Some(through) = engine.and_then(|it| it.trims.take()) {
+                self.call(node, Call::Trim { shard, through });
+            }
             self.flush(node, shard);
             return;
         }
@@ -188,6 +193,11 @@ impl World {
         let it = &mut self.nodes[node].shards[shard];
         let is_idle = |it: &&mut Engine| it.flight.is_none() && !it.is_drained;
         let Some(engine) = it.engine.as_mut().filter(is_idle) else { return };
+        if let Some((note, through)) = engine.note.take() {
+            engine.trims = Some(through);
+            self.append_checkpoint(node, shard, &note);
+            return;
+        }
         if engine.queue.is_empty() && !engine.is_save_due(boot, self.options.planted) {
             if engine.is_closed && engine.in_hand.is_empty() {
                 engine.is_drained = true;

@@ -31,6 +31,8 @@ pub(super) enum Fault {
     Lose { shard: usize, count: usize, kills: usize },
     /// A bit of the stream changes.
     Flip { shard: usize, back: usize, byte: usize },
+    /// The newest checkpoint is damaged.
+    Rot { shard: usize },
 }
 
 impl World {
@@ -79,7 +81,7 @@ impl World {
     fn draw_fault(&mut self, lasts: u64, damages: bool) -> Fault {
         let node = self.draw(self.nodes.len() as u64) as usize;
         let shard = self.draw(self.streams.len() as u64) as usize;
-        match self.draw(if damages { 21 } else { 18 }) {
+        match self.draw(if damages { 22 } else { 19 }) {
             0 | 1 => Fault::Kill { node, loses_disk: self.draw(3) == 0 },
             2..=4 => Fault::Pause { node, for_ms: lasts },
             5..=7 => Fault::Cut { node },
@@ -89,7 +91,8 @@ impl World {
             14 => Fault::Election { shard, for_ms: lasts.min(9_000) },
             15 => Fault::Silence { for_ms: lasts },
             16 | 17 => Fault::Stale { shard, for_ms: lasts.min(9_000) },
-            18 | 19 => {
+            18 => Fault::Rot { shard },
+            19 | 20 => {
                 let (count, kills) = (1 + self.draw(4) as usize, self.draw(3) as usize);
                 Fault::Lose { shard, count, kills }
             }
@@ -147,6 +150,11 @@ impl World {
                 }
             }
             Fault::Flip { shard, back, byte } => self.streams[shard].flip(back, byte),
+            Fault::Rot { shard } => {
+                if let Some(newest) = self.archives[shard].first_mut() {
+                    newest.is_damaged = true;
+                }
+            }
         }
     }
 

@@ -11,6 +11,8 @@ pub(super) struct Stream {
     pub(super) entries: Vec<Bytes>,
     /// What was written, where what is there was flipped.
     pub(super) written: Vec<Bytes>,
+    /// What is up to here can no longer be read; it is left for the judge.
+    pub(super) trimmed: Position,
     /// No leader until then: nothing is answered.
     pub(super) silent_until: u64,
     /// A server that no longer leads answers reads from this many entries until then.

@@ -22,7 +22,8 @@ impl World {
             Call::Publish { shard, .. }
             | Call::LookUp { shard, .. }
             | Call::Entries { shard, .. }
-            | Call::Tail { shard, .. } => {
+            | Call::Tail { shard, .. }
+            | Call::Trim { shard, .. } => {
                 // A server that was replaced, as often as not, was because it is slow.
                 if self.now < self.streams[shard].stale.0 && self.draw(2) == 0 {
                     slow = 300 + self.draw(1_500);
@@ -84,6 +85,13 @@ impl World {
                 let found = stream.read(seen, at).into_iter().next();
                 let heard = found.map_or(Heard::Absent { last: end.last }, Heard::Found);
                 Input::Heard { shard, append, attempt, heard }
+            }
+            Call::Trim { through, .. } => {
+                self.trim(shard, through);
+                return None;
+            }
+            Call::Entries { from, ticket, .. } if from <= stream.trimmed => {
+                Input::Answer { shard, ticket, answer: Answer::Trimmed }
             }
             Call::Entries { from, ticket, .. } => {
                 let entries = stream.read(seen, from);

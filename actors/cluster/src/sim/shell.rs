@@ -30,6 +30,8 @@ impl World {
             Input::Heard { shard, append, attempt, heard } => {
                 self.heard(node, shard, append, attempt, heard);
             }
+            Input::Restore { shard, ticket } => self.restore(node, shard, ticket),
+            Input::Stored { shard, epoch, archive } => self.stored(node, shard, epoch, *archive),
             Input::EngineStopped { shard } => self.step(node, shard, ShardInput::EngineStopped),
             Input::Release { shard, by, ticket } => {
                 let name = self.nodes[by].name.clone();
@@ -191,10 +193,8 @@ impl World {
     fn ask(&mut self, node: NodeNumber, shard: usize, ticket: u64, question: Question) {
         match question {
             Question::Restore => {
-                let replica = self.nodes[node].restore(shard, self.logs[shard]);
-                let answer = Answer::Restored(Box::new(replica));
                 let within = 10 + self.draw(300);
-                self.after_a_while(node, within, Input::Answer { shard, ticket, answer });
+                self.after_a_while(node, within, Input::Restore { shard, ticket });
             }
             Question::Entries { from } => self.call(node, Call::Entries { shard, from, ticket }),
             Question::Tail => self.call(node, Call::Tail { shard, ticket }),

@@ -66,7 +66,7 @@ fn no_seed_breaks_a_promise() {
     let per_run = |count: usize| count as u64 / SEEDS;
     println!(
         "{} writes, {} reads, {} claims, {} handoffs, {} moves, {} settled, {} stopped, {} taken, \
-         {} handed over",
+         {} handed over, {} trims, {} restored",
         sum(|it| it.acknowledged),
         sum(|it| it.reads),
         sum(|it| it.claims),
@@ -76,6 +76,8 @@ fn no_seed_breaks_a_promise() {
         sum(|it| it.stopped),
         sum(|it| it.taken),
         sum(|it| it.handed_over),
+        sum(|it| it.trims),
+        sum(|it| it.restored),
     );
     assert!(per_run(sum(|it| it.acknowledged)) > 20);
     assert!(per_run(sum(|it| it.reads)) > 20);
@@ -86,6 +88,8 @@ fn no_seed_breaks_a_promise() {
     assert!(per_run(sum(|it| it.taken)) > 20);
     assert!(per_run(sum(|it| it.handed_over)) > 10);
     assert!(sum(|it| it.moves) as u64 > SEEDS / 20);
+    assert!(sum(|it| it.trims) as u64 > SEEDS / 2);
+    assert!(sum(|it| it.restored) as u64 > SEEDS / 20);
 }
 
 /// By which judgements each planted fault may be caught.
@@ -117,6 +121,7 @@ const fn judgements(planted: Planted) -> &'static [&'static str] {
         }
         Planted::HandedOverUnchecked => &[LEFT],
         Planted::HandoffAwaitedForever => &[OWNERS],
+        Planted::TrimsPastOlder => &["what is trimmed is in every checkpoint", SHORT],
         Planted::MovesNotCounted => &["two shards move at a time"],
         // Two answer as owners: reads are old, or both give the same places of a bucket away.
         Planted::NoMargin

@@ -8,6 +8,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::call::{Ask, Call, Event, Input, NodeNumber, Request, Value};
+use super::checkpoints::Archive;
 use super::judge::{Judge, Violation};
 use super::node::Node;
 use super::script::Fault;
@@ -39,6 +40,8 @@ pub(crate) struct World {
     numbers: u32,
     pub(super) nodes: Vec<Node>,
     pub(super) streams: Vec<Stream>,
+    /// Of each shard, those that are listed, the newest one first.
+    pub(super) archives: Vec<Vec<Archive>>,
     pub(super) logs: Vec<LogId>,
     pub(super) bucket: Bucket<Value>,
     pub(super) faults: Vec<Fault>,
@@ -79,6 +82,7 @@ impl World {
             numbers: 0,
             nodes,
             streams: (0..shards).map(|_| Stream::default()).collect(),
+            archives: (0..shards).map(|_| Vec::new()).collect(),
             logs,
             bucket: Bucket::default(),
             faults: Vec::new(),

@@ -29,13 +29,8 @@ impl Inner {
         // Engine time goes on from the last entry.
         let time_ms = tail.header.as_ref().map_or(0, |header| header.time_ms).max(time_ms);
         let (next, body) = (tail.next(writing.epoch), note.encode()?);
-        let entries = encode_commit(
-            &next,
-            Kind::Checkpoint,
-            time_ms,
-            &body,
-            self.log.entry_bytes_max(),
-        )?;
+        let entries =
+            encode_commit(&next, Kind::Checkpoint, time_ms, &body, self.log.entry_bytes_max())?;
         match self.log.append(next.position, &entries) {
             Ok(()) => {}
             // Nothing of it is there, so the store goes on.

@@ -3,6 +3,7 @@
 //! What was acknowledged outlives all of them, and the view is what the log adds up to.
 
 mod histories;
+mod notes;
 mod on_disk;
 
 use std::ops::ControlFlow;

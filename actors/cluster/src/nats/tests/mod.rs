@@ -15,6 +15,7 @@ use postrider_log::{
 
 use super::preflight::{Monitor, NatsFacts, PreflightError, Requirements, preflight};
 use super::*;
+use crate::checkpoints::{Archives, CheckpointsError, Digest};
 use crate::clock::{BootClock, SteadyClock};
 use crate::coordination::tests::a_bucket_keeps_its_contract;
 use crate::log::tests::{FaultyStream, OverStream, open};
@@ -305,4 +306,40 @@ fn nothing_is_lost_when_the_leader_is_killed() {
     assert!(acknowledged.iter().all(|body| written.contains(body)));
     assert!(written.len() <= acknowledged.len() + unknown);
     assert!(acknowledged.len() >= 190, "{} of 200", acknowledged.len());
+}
+
+#[test]
+fn archives_are_stored_in_chunks_and_damage_is_told() {
+    let server = Server::alone(false, "");
+    let nats = Server::connect(&[&server]);
+    NatsArchives::create(&nats, &cluster(), 1).unwrap();
+    NatsArchives::create(&nats, &cluster(), 1).unwrap();
+    let archives = NatsArchives::open(nats.clone(), &cluster()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let (file, fetched) = (dir.path().join("a"), dir.path().join("b"));
+    let bytes: Vec<u8> = (0..1_300_000_u32).map(|at| (at % 251) as u8).collect();
+    std::fs::write(&file, &bytes).unwrap();
+    let digest = Digest::of_file(&file).unwrap();
+    for name in ["0.1.1", "0.2.1", "0.3.2", "10.1.1"] {
+        archives.put(name, &file, &|| false).unwrap();
+        assert_eq!(archives.get(name, Some(&fetched), &|| false), Ok(digest));
+        assert_eq!(std::fs::read(&fetched).unwrap(), bytes);
+    }
+    // An upload that was given up is stored anew, and what it left goes with the others.
+    assert!(archives.put("0.4.2", &file, &|| true).is_err());
+    archives.put("0.3.2", &file, &|| false).unwrap();
+    assert_eq!(archives.get("0.3.2", None, &|| false), Ok(digest));
+    archives.keep_only(0, &["0.2.1".to_owned(), "0.3.2".to_owned()]).unwrap();
+    for (name, is_there) in [("0.1.1", false), ("0.2.1", true), ("0.3.2", true), ("10.1.1", true)] {
+        let got = archives.get(name, None, &|| false);
+        assert_eq!(got.is_ok(), is_there, "{name}: {got:?}");
+        assert!(is_there || matches!(got, Err(CheckpointsError::Damaged { .. })), "{got:?}");
+    }
+    let name = "OBJ_PR_test_checkpoints";
+    let stream = nats.open_stream(name).unwrap();
+    let purged =
+        nats.wait(async move { stream.purge().filter("$O.PR_test_checkpoints.C.0.3.2").await });
+    purged.unwrap().unwrap();
+    let got = archives.get("0.3.2", None, &|| false);
+    assert!(matches!(got, Err(CheckpointsError::Damaged { .. })), "its chunks are gone: {got:?}");
 }

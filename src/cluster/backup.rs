@@ -1,0 +1,116 @@
+//! A backup of a cluster: for each shard its newest whole checkpoint, and the log behind it.
+//!
+//! Each shard has a directory as `postrider backup` makes one, of which `postrider restore` makes
+//! the data of a single node.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use postrider_actors::copies::{BackupDir, CopyError};
+use postrider_actors::store::postrider_log::{Log as _, Mark, Position, write_piece};
+use postrider_actors::store::{ArchiveHeader, ArchiveWriter};
+use postrider_cluster::checkpoints::CheckpointsError;
+use postrider_cluster::copies::{ShardCopy, shard_copies};
+
+use super::error::ClusterError;
+use super::made::{access, master_keys, token};
+use super::peers::Peers;
+use crate::settings::Settings;
+
+/// What was copied of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardBackup {
+    /// The shard.
+    pub shard: u16,
+    /// The last position that the backup has.
+    pub position: u64,
+    /// The bytes that were added to it.
+    pub bytes: u64,
+}
+
+/// Backs up all shards of the cluster of the settings below a directory. What is there of a backup
+/// before is followed. Nodes may run.
+///
+/// # Errors
+/// [`ClusterError`]: the cluster cannot be read, or a directory not be written. The shards before
+/// the one that is named have their backups.
+pub async fn backup_cluster(
+    settings: &Settings,
+    to: &Path,
+) -> Result<Vec<ShardBackup>, ClusterError> {
+    let keys = master_keys(settings).ok_or(ClusterError::NoServers)?;
+    let access = access(settings, &keys)?;
+    let (peers, to) = (Peers::new(token(&keys)), to.to_owned());
+    let copied = tokio::task::spawn_blocking(move || {
+        let mut copied = Vec::new();
+        for shard in shard_copies(&access, &peers)? {
+            let error = |error| ClusterError::Copy { shard: shard.shard, error };
+            copied
+                .push(copy(&shard, &to.join(format!("shard-{:03}", shard.shard))).map_err(error)?);
+        }
+        Ok(copied)
+    });
+    copied.await?
+}
+
+fn copy(shard: &ShardCopy, dir: &Path) -> Result<ShardBackup, CopyError> {
+    let mut backup = BackupDir::open(dir)?;
+    let has_followed = match follow(&mut backup, shard) {
+        Ok(has_followed) => has_followed,
+        // What would follow is gone from the log: it begins anew, with a gap.
+        Err(CopyError::Trimmed(_)) => false,
+        Err(error) => return Err(error),
+    };
+    if !has_followed {
+        backup.add_archive(|out| base(shard, dir, out))?;
+        follow(&mut backup, shard)?;
+    }
+    let position = backup.end().map_or(0, |(_, end)| end.position.0);
+    Ok(ShardBackup { shard: shard.shard, position, bytes: backup.copied_bytes() })
+}
+
+/// Adds what follows the end of the backup. Returns whether it has one.
+fn follow(backup: &mut BackupDir, shard: &ShardCopy) -> Result<bool, CopyError> {
+    let Some((log, end)) = backup.end() else { return Ok(false) };
+    if log != shard.log.id() {
+        let what =
+            "the directory has the backup of another cluster or shard; give it its own place";
+        return Err(CopyError::NotEmpty(what.to_owned()));
+    }
+    backup.add_piece(|out| Ok(write_piece(&shard.log, end.position, out).map(drop)?))?;
+    Ok(true)
+}
+
+/// Writes the newest whole checkpoint, or an archive of nothing where the log begins at 1.
+fn base(shard: &ShardCopy, dir: &Path, out: &mut dyn Write) -> Result<(), CopyError> {
+    let failed = |error: &dyn std::fmt::Display| CopyError::Io(error.to_string());
+    let fetched = dir.join("fetched.part");
+    for record in shard.checkpoints.list().map_err(|error| failed(&error))? {
+        match shard.checkpoints.fetch(&record, &fetched) {
+            Ok(()) => {
+                let copied = File::open(&fetched).and_then(|mut file| io::copy(&mut file, out));
+                let removed = std::fs::remove_file(&fetched);
+                copied.and(removed.map(|()| 0)).map_err(|error| failed(&error))?;
+                return Ok(());
+            }
+            Err(error @ CheckpointsError::Failed(_)) => return Err(failed(&error)),
+            Err(error) => tracing::warn!(shard = shard.shard, %error, "passed over"),
+        }
+    }
+    let tail = shard.log.tail().map_err(|error| failed(&error))?;
+    if tail.first > Position::START.next() {
+        let what = format!("no whole checkpoint leads to the log, which begins at {}", tail.first);
+        return Err(CopyError::Lost(what));
+    }
+    let header = ArchiveHeader {
+        log: shard.log.id(),
+        shard: shard.shard,
+        at: Mark::default(),
+        time_ms: 0,
+        keys: Vec::new(),
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let written = ArchiveWriter::new(out, &header).and_then(ArchiveWriter::finish);
+    written.map(drop).map_err(|error| failed(&error))
+}

@@ -1,0 +1,142 @@
+//! Logs are trimmed, and what they no longer hold is in checkpoints.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::nodes::{Cluster, admin, once, read, send, verify, workspace};
+use crate::faults::{Client, Outcome};
+
+/// The least that a log may have.
+const STREAM_BYTES: u64 = 16 << 20;
+/// Bytes of one contact's field, and contacts of one call.
+const FIELD_BYTES: usize = 15_000;
+const CONTACTS: usize = 50;
+
+const SETTINGS: [(&str, &str); 5] = [
+    ("CLUSTER__STREAM_BYTES_MAX", "16777216"),
+    ("STORAGE__CHECKPOINT_LOG_BYTES", "1048576"),
+    ("STORAGE__SNAPSHOT_JOURNAL_BYTES", "1048576"),
+    ("STORAGE__FREE_BYTES_MIN", "0"),
+    ("LIMITS__CONTACTS_PER_MINUTE", "0"),
+];
+
+/// Changes the same contacts over and over, until the log was written this many bytes.
+async fn write(client: &mut Client, bytes: u64, round: &mut usize) {
+    let mut written = 0;
+    let mut refused = 0;
+    while written < bytes {
+        *round += 1;
+        let field = format!("{round} {}", "y".repeat(FIELD_BYTES));
+        let contact = |number: usize| {
+            let phone = format!("+1555020{number:04}");
+            json!({"name": format!("n{number}"), "phone": phone, "custom_fields": {"x": field}})
+        };
+        let contacts: Vec<_> = (0..CONTACTS).map(contact).collect();
+        let body = json!({"on_conflict": "update", "contacts": contacts});
+        match client.post("/v1/contacts/batch", &body).await {
+            Outcome::Answered(answer) if answer.status == 200 => {
+                written += (CONTACTS * FIELD_BYTES) as u64;
+            }
+            // A checkpoint is not made as fast as the log is written.
+            Outcome::Answered(answer) if answer.status == 503 && refused < 600 => {
+                refused += 1;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            other => panic!("after {written} bytes: {other:?}"),
+        }
+    }
+}
+
+fn checkpoint(state: &Value) -> Option<(u64, u64)> {
+    let shards = state["shards"].as_array().unwrap().iter();
+    let of =
+        |shard: &Value| Some((shard["shard"].as_u64()?, shard["checkpoint_position"].as_u64()?));
+    shards.filter_map(of).max_by_key(|(_, position)| *position)
+}
+
+/// Asks JetStream.
+fn jetstream(address: &str, what: &str, body: &Value) -> Value {
+    let mut stream = TcpStream::connect(address.strip_prefix("nats://").unwrap()).unwrap();
+    let body = body.to_string();
+    let length = body.len();
+    write!(
+        stream,
+        "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\n\
+         PUB $JS.API.{what} answer {length}\r\n{body}\r\n"
+    )
+    .unwrap();
+    let (mut text, mut chunk) = (String::new(), [0; 64 << 10]);
+    loop {
+        let read = stream.read(&mut chunk).unwrap();
+        assert!(read > 0, "{what}: {text}");
+        text.push_str(std::str::from_utf8(&chunk[..read]).unwrap());
+        let message = text.split_once("MSG answer 1 ").and_then(|(_, it)| it.split_once("\r\n"));
+        let Some((length, rest)) = message else { continue };
+        let length: usize = length.split(' ').next_back().unwrap().parse().unwrap();
+        if rest.len() >= length {
+            let answer: Value = serde_json::from_str(&rest[..length]).unwrap();
+            assert!(answer["error"].is_null(), "{what}: {answer}");
+            return answer;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_is_written_several_times_over_goes_on_and_nothing_is_lost() {
+    let cluster = Cluster::with(&SETTINGS);
+    let first = cluster.start("pr-1");
+    once(&first, "all shards", |state| state["ready"] == true).await;
+    let (mut client, key) = workspace(&first, "acme").await;
+    let open = send(&mut client, "+15550100001").await;
+    let used = send(&mut client, "+15550100002").await;
+    assert_eq!(verify(&mut client, &used.0, &used.1).await.0, 200);
+    let mut round = 0;
+    write(&mut client, 3 * STREAM_BYTES, &mut round).await;
+    let state = once(&first, "a checkpoint", |state| checkpoint(state).is_some()).await;
+    let (shard, position) = checkpoint(&state).unwrap();
+    let stream = format!("STREAM.INFO.PR_test_{shard}");
+    let about = jetstream(&cluster.nats.address, &stream, &json!({}));
+    let begins = about["state"]["first_seq"].as_u64().unwrap();
+    assert!(1 < begins && begins <= position, "{begins}, {position}: {about}");
+    assert!(about["state"]["bytes"].as_u64().unwrap() <= STREAM_BYTES, "{about}");
+
+    // Another node knows it, which has nothing of it on its disk.
+    first.kill();
+    let second = cluster.start("pr-2");
+    once(&second, "all shards", |state| state["ready"] == true).await;
+    let mut client = Client::new(second.address(), &key);
+    let (status, body) = verify(&mut client, &used.0, &used.1).await;
+    assert_ne!(status, 200, "a code was accepted twice: {body}");
+    assert_eq!(verify(&mut client, &open.0, &open.1).await.0, 200);
+    let last = |listed: &Value| {
+        let field = listed["data"][0]["custom_fields"]["x"].as_str().unwrap_or_default();
+        (listed["total"].as_u64(), field.split(' ').next().unwrap_or_default().to_owned())
+    };
+    let listed = read(&mut client, "/v1/contacts?limit=1").await;
+    assert_eq!(last(&listed), (Some(CONTACTS as u64), round.to_string()));
+    write(&mut client, STREAM_BYTES, &mut round).await;
+    second.kill();
+
+    // The newest checkpoint is gone, and so is the disk: the older one and the log have it all.
+    std::fs::remove_dir_all(cluster.directory("pr-2").join("replicas")).unwrap();
+    let filter = json!({"subjects_filter": format!("$O.PR_test_checkpoints.C.{shard}.>")});
+    let stored = "STREAM.INFO.OBJ_PR_test_checkpoints";
+    let about = jetstream(&cluster.nats.address, stored, &filter);
+    let stored: Vec<_> = about["state"]["subjects"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(stored.len(), 2, "two are kept: {stored:?}");
+    let newest = json!({"filter": stored.iter().max().unwrap()});
+    jetstream(&cluster.nats.address, "STREAM.PURGE.OBJ_PR_test_checkpoints", &newest);
+    let second = cluster.start("pr-2");
+    once(&second, "all shards", |state| state["ready"] == true).await;
+    assert!(second.log().contains("passed over"), "the newest was used: {}", second.log());
+    let mut client = Client::new(second.address(), &key);
+    let listed = read(&mut client, "/v1/contacts?limit=1").await;
+    assert_eq!(last(&listed), (Some(CONTACTS as u64), round.to_string()));
+    let listed = read(&mut admin(&second), "/admin/v1/workspaces").await;
+    assert_eq!(listed["total"], 1);
+    assert_ne!(verify(&mut client, &open.0, &open.1).await.0, 200, "a code was accepted twice");
+    write(&mut client, STREAM_BYTES, &mut round).await;
+}
