@@ -197,7 +197,8 @@ pub async fn workspace(node: &Process, id: &str) -> (Client, String) {
     let path = format!("/admin/v1/workspaces/{id}");
     done(&mut admin, &format!("{path}/credits"), json!({"add": 100_000})).await;
     done(&mut admin, &format!("{path}/numbers"), json!({"kind": "sandbox"})).await;
-    let key = json!({"name": "test", "scopes": ["messaging:send"]});
+    let key =
+        json!({"name": "test", "scopes": ["messaging:send", "contacts:write", "contacts:read"]});
     let key = done(&mut admin, &format!("{path}/keys"), key).await;
     let key = key["key"].as_str().unwrap().to_owned();
     (Client::new(node.address(), &key), key)

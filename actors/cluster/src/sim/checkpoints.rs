@@ -50,7 +50,7 @@ impl World {
         self.after_a_while(node, within, Input::Stored { shard, epoch, archive });
     }
 
-    /// An archive is stored: it is listed beside the newest whole one, unless another was meanwhile.
+    /// An archive is stored: it is listed beside the newest whole one, unless another was since.
     /// Whoever was replaced may do so too; the log then refuses its note.
     pub(super) fn stored(&mut self, node: NodeNumber, shard: usize, epoch: u64, new: Archive) {
         let it = &self.nodes[node];

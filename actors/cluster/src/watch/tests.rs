@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use postrider_log::Log;
 
 use super::*;
+use crate::checkpoints::{FakeArchives, ShardCheckpoints};
 use crate::clock::{SteadyClock, StillClock};
 use crate::cluster_record::ClusterRecord;
 use crate::coordination::{ASSIGNMENT, FakeCoordination, ShardReport, node_key};
@@ -29,7 +30,13 @@ fn name(node: &str) -> NodeName {
 struct Wall(AtomicU64);
 
 impl Host for Wall {
-    fn start(&self, _: u16, _: Arc<dyn Log>, _: ShardTenure) -> Result<(), String> {
+    fn start(
+        &self,
+        _: u16,
+        _: Arc<dyn Log>,
+        _: ShardCheckpoints,
+        _: ShardTenure,
+    ) -> Result<(), String> {
         Err("there are no engines".to_owned())
     }
 
@@ -76,6 +83,7 @@ impl Cluster {
             key: String::new(),
         };
         let inner = Inner {
+            archives: Arc::new(FakeArchives::default()),
             options,
             terms: Terms::DEFAULT,
             record,
@@ -103,6 +111,7 @@ impl Cluster {
     fn tells(&self, node: &str, renewal: u64, wall_ms: u64, owned: &[u16]) {
         let key = node_key(&name(node));
         let report = |shard: &u16| ShardReport {
+            checkpoint: None,
             shard: *shard,
             state: Standing::Owned,
             epoch: 1,
