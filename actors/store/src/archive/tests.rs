@@ -101,6 +101,47 @@ fn any_changed_byte_is_found_and_any_other_length() {
     assert_eq!(longer, format!("damaged at byte {at}: there is more behind its end"));
 }
 
+/// Where the first block begins, and the one behind it.
+fn blocks(bytes: &[u8]) -> (usize, usize) {
+    let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let first = HEADER_BYTES + word(8) + 4;
+    (first, first + BLOCK_HEADER_BYTES + word(first + 8) + 4)
+}
+
+/// Changes a byte of the content of the block at `block`, and its checksum with it.
+fn forge(bytes: &mut [u8], block: usize, at: usize) {
+    let length = u32::from_be_bytes(bytes[block + 8..block + 12].try_into().unwrap()) as usize;
+    let content = block + BLOCK_HEADER_BYTES..block + BLOCK_HEADER_BYTES + length;
+    bytes[content.start + at] ^= 1;
+    let checksum = crc32c::crc32c(&bytes[content.clone()]).to_be_bytes();
+    bytes[content.end..content.end + 4].copy_from_slice(&checksum);
+}
+
+/// Each block is what somebody wrote, and all of them together are not.
+#[test]
+fn blocks_that_do_not_belong_together_are_found() {
+    let whole = small();
+    let (rows_at, end_at) = blocks(&whole);
+    let refused = |bytes: &[u8]| rows(bytes).unwrap_err().to_string();
+    let mut changed = whole.clone();
+    // The value of the first record: behind table, length and key, and its own length.
+    forge(&mut changed, rows_at, 1 + 2 + 5 + 4);
+    assert!(refused(&changed).contains("the SHA-256 does not match"), "{}", refused(&changed));
+    let mut counted = whole.clone();
+    forge(&mut counted, end_at, 7);
+    assert!(refused(&counted).contains("as much as was written"), "{}", refused(&counted));
+    let twice = [&whole[..end_at], &whole[rows_at..]].concat();
+    assert!(refused(&twice).contains("another block must be here"), "{}", refused(&twice));
+    for second in [b"a", b"b"] {
+        let mut bytes = Vec::new();
+        let mut writer = ArchiveWriter::new(&mut bytes, &header()).unwrap();
+        writer.record(Table::Meta, b"b", b"1").unwrap();
+        writer.record(Table::Meta, second, b"2").unwrap();
+        writer.finish().unwrap();
+        assert!(refused(&bytes).contains("does not follow"), "{}", refused(&bytes));
+    }
+}
+
 #[test]
 fn what_a_newer_version_wrote_is_refused() {
     let mut newer = small();

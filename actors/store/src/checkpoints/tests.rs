@@ -26,6 +26,15 @@ pub(super) fn step(name: &'static str) -> Result<(), CheckpointError> {
 
 /// Writes what a store has now.
 pub(crate) fn write_of(store: &LogStore, out: &mut dyn Write) -> Result<(), CheckpointError> {
+    write_with(store, &[("acme".parse().unwrap(), b"hot".to_vec())], out)
+}
+
+/// The same, with these states.
+fn write_with(
+    store: &LogStore,
+    states: &[(WorkspaceId, Vec<u8>)],
+    out: &mut dyn Write,
+) -> Result<(), CheckpointError> {
     let view = store.snapshot().unwrap();
     let header = ArchiveHeader {
         log: store.log_id(),
@@ -35,8 +44,7 @@ pub(crate) fn write_of(store: &LogStore, out: &mut dyn Write) -> Result<(), Chec
         keys: Vec::new(),
         program: "t".into(),
     };
-    let states = [("acme".parse().unwrap(), b"hot".to_vec())];
-    let written = write_archive(&*view, &states, &header, out);
+    let written = write_archive(&*view, states, &header, out);
     written.map(drop).map_err(|error| CheckpointError::Source(error.to_string()))
 }
 
@@ -63,6 +71,16 @@ pub(crate) fn rewrite(checkpoint: &Checkpoint, change: impl Fn(&mut ArchiveHeade
     }
     writer.finish().unwrap();
     fs::write(&checkpoint.path, out).unwrap();
+}
+
+#[test]
+fn what_actors_keep_of_each_workspace_is_read_again() {
+    let rig = Rig::new();
+    let states = ["acme", "beta", "gamma"].map(|id| (id.parse().unwrap(), id.as_bytes().to_vec()));
+    let dir = CheckpointDir::at(&rig.dir.path().join("kept"));
+    dir.prepare().unwrap();
+    let made = dir.write(|out| write_with(&rig.store, &states, out)).unwrap();
+    assert_eq!(made.checkpoint.states().unwrap(), states);
 }
 
 /// A log in small files, and checkpoints beside it.

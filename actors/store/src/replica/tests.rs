@@ -26,7 +26,7 @@ struct Rig {
 }
 
 fn put(store: &LogStore, number: u8) {
-    let changes = [Change::put(Table::Meta, &[number], vec![number; 3_000])];
+    let changes = [Change::put(Table::Meta, [number], vec![number; 3_000])];
     store.commit(Group::new(None, &changes)).unwrap();
 }
 

@@ -138,7 +138,7 @@ fn flip_at(path: &Path, at: usize) {
 type Damage = fn(&Data);
 
 /// What can be wrong with a view.
-const DAMAGE: [(&str, Damage); 6] = [
+const DAMAGE: [(&str, Damage); 7] = [
     ("deleted", |data| fs::remove_dir_all(data.at(VIEW)).unwrap()),
     ("emptied", |data| {
         fs::remove_dir_all(data.at(VIEW)).unwrap();
@@ -165,6 +165,14 @@ const DAMAGE: [(&str, Damage); 6] = [
         let journals = fs::read_dir(data.at(VIEW)).unwrap().map(|entry| entry.unwrap().path());
         let journals = journals.filter(|path| path.extension().is_some_and(|it| it == "jnl"));
         journals.for_each(|path| flip(&path));
+    }),
+    ("synced too early", |data| {
+        let view = FjallView::open(&data.at(VIEW), FjallOptions::default()).unwrap();
+        let at = data.content.0;
+        view.begin(LogId([7; 16]), &Mark { position: Position(3), ..at }).unwrap();
+        view.apply(&at, &[]).unwrap();
+        drop(view);
+        data.wait();
     }),
     ("too early", |data| {
         fs::remove_dir_all(data.at(VIEW)).unwrap();
@@ -260,19 +268,27 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
 /// What a checkpoint or a snapshot says was acknowledged must be in the log.
 #[test]
 fn a_missing_view_does_not_hide_that_the_log_ends_too_early() {
-    let data = Data::made(false);
-    let store = open(data.dir.path()).unwrap();
-    let checkpoints = CheckpointDir::at(&data.at(CHECKPOINTS));
-    checkpoints.write(|out| write_of(&store, out)).unwrap();
-    drop(store);
-    data.wait();
-    fs::remove_dir_all(data.at(VIEW)).unwrap();
-    let log = fs::read_dir(data.at(LOG)).unwrap().map(|entry| entry.unwrap().path());
-    let newest = log.filter(|path| path.extension().is_some_and(|it| it == "log")).max().unwrap();
-    fs::remove_file(newest).unwrap();
-    fs::remove_file(data.at(LOG).join("closed")).ok();
-    let refused = open(data.dir.path()).err().expect("it started");
-    assert!(matches!(refused, DirectoryError::Store(StoreError::Lost { .. })), "{refused}");
+    for tells in [CHECKPOINTS, SNAPSHOTS] {
+        let data = Data::made(false);
+        let store = open(data.dir.path()).unwrap();
+        if tells == CHECKPOINTS {
+            let checkpoints = CheckpointDir::at(&data.at(CHECKPOINTS));
+            checkpoints.write(|out| write_of(&store, out)).unwrap();
+        } else {
+            let snapshots = crate::SnapshotDir::open(data.at(SNAPSHOTS)).unwrap();
+            snapshots.write(data.content.0.position, std::iter::empty()).unwrap();
+        }
+        drop(store);
+        data.wait();
+        fs::remove_dir_all(data.at(VIEW)).unwrap();
+        let log = fs::read_dir(data.at(LOG)).unwrap().map(|entry| entry.unwrap().path());
+        let segments = log.filter(|path| path.extension().is_some_and(|it| it == "log"));
+        fs::remove_file(segments.max().unwrap()).unwrap();
+        fs::remove_file(data.at(LOG).join("closed")).ok();
+        let refused = open(data.dir.path()).err().expect("it started");
+        let is_lost = matches!(refused, DirectoryError::Store(StoreError::Lost { .. }));
+        assert!(is_lost, "{tells}: {refused}");
+    }
 }
 
 #[test]
