@@ -159,6 +159,7 @@ mod tests {
 
     fn tells(bucket: &dyn Coordination, node: &str, owned: &[u16]) {
         let report = |shard: &u16| ShardReport {
+            checkpoint: None,
             shard: *shard,
             state: Standing::Owned,
             epoch: 1,

@@ -116,6 +116,8 @@ struct State {
     known_as: HashMap<String, String>,
     /// The ids of people, by their phones.
     user_ids: HashMap<String, String>,
+    /// What a 429 asks to wait for, in seconds.
+    retry_after: Option<u32>,
     templates: Vec<Value>,
     /// Calls that listed templates.
     template_calls: u32,
@@ -193,6 +195,12 @@ impl FakeCloudApi {
     /// Answers with this error code and HTTP status from now on.
     pub fn fail(&self, status: u16, code: u32) {
         self.script(None, Scripted::Error { status, code }, None);
+    }
+
+    /// Refuses all messages until it heals, and asks to wait for so many seconds.
+    pub fn throttle(&self, seconds: u32) {
+        self.state(|state| state.retry_after = Some(seconds));
+        self.fail(429, 130_429);
     }
 
     /// Calls a phone (digits only) by another number from now on, in answers and reports.

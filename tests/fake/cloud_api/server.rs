@@ -70,9 +70,11 @@ async fn answer(
         (Method::GET, [_, id]) => Answer(200, serde_json::json!({ "id": id }).to_string()),
         _ => messages::error(400, 100),
     };
-    let response = Response::builder()
-        .status(status)
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Full::from(json));
-    response.map_err(io::Error::other)
+    let retry_after = shared.state.lock().unwrap().retry_after.filter(|_| status == 429);
+    let mut response =
+        Response::builder().status(status).header(header::CONTENT_TYPE, "application/json");
+    if let Some(seconds) = retry_after {
+        response = response.header(header::RETRY_AFTER, seconds);
+    }
+    response.body(Full::from(json)).map_err(io::Error::other)
 }

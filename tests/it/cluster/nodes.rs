@@ -21,7 +21,11 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn new() -> Self {
-        Self { nats: Nats::start(), dirs: tempfile::tempdir().unwrap(), more: Vec::new() }
+        Self::over(Nats::start())
+    }
+
+    fn over(nats: Nats) -> Self {
+        Self { nats, dirs: tempfile::tempdir().unwrap(), more: Vec::new() }
     }
 
     /// The same as [`made`](Self::made), with other settings too.
@@ -44,7 +48,7 @@ impl Cluster {
 
     /// The same over three servers.
     pub fn of_three() -> Self {
-        let cluster = Self { nats: Nats::three(), dirs: tempfile::tempdir().unwrap() };
+        let cluster = Self::over(Nats::three());
         // The servers elect a leader first.
         for _ in 0..20 {
             let (output, _) = cluster.init(&[]);
