@@ -164,6 +164,7 @@ fn message_options(settings: &Settings) -> MessageOptions {
         unsent_max: settings.messages.unsent_per_workspace_max,
         kept_for: settings.messages.kept_days,
         written_kept_for: settings.conversations.kept_days,
+        reassign_after: settings.pool.reassign_after_seconds,
     }
 }
 

@@ -11,10 +11,11 @@ use super::output::{listed, print};
 use super::remote::Group;
 use super::table::{self, Column};
 
-const NUMBER: [Column; 5] = [
+const NUMBER: [Column; 6] = [
     ("ID", "/id"),
     ("KIND", "/kind"),
     ("PHONE", "/phone"),
+    ("POOL", "/pool"),
     ("CALLBACK", "/callback_path"),
     ("CREATED", "/created_at"),
 ];
@@ -60,6 +61,9 @@ pub(crate) struct NumberArgs {
     /// Most messages in a second; 0 is no limit
     #[arg(long, value_name = "COUNT")]
     pub(crate) messages_per_second: Option<u32>,
+    /// Whether it may be in the pool of numbers that messages leave through
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) pool: Option<bool>,
     #[command(flatten)]
     pub(crate) account: AccountArgs,
 }
@@ -131,6 +135,9 @@ pub(crate) struct NumberChangeArgs {
     /// Most messages in a second; 0 is no limit
     #[arg(long, value_name = "COUNT")]
     pub(crate) messages_per_second: Option<u32>,
+    /// Whether it may be in the pool of numbers that messages leave through
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) pool: Option<bool>,
 }
 
 impl std::fmt::Debug for NumberChangeArgs {
@@ -156,6 +163,7 @@ pub(crate) async fn run(group: Group<NumbersCommand>) -> Result<(), CliError> {
             let body = json!({
                 "kind": number.kind,
                 "messages_per_second": number.messages_per_second,
+                "pool": number.pool,
                 "phone": account.phone,
                 "phone_number_id": account.phone_number_id,
                 "account_id": account.account_id,
@@ -177,6 +185,7 @@ pub(crate) async fn run(group: Group<NumbersCommand>) -> Result<(), CliError> {
                 "app_secret": change.app_secret,
                 "verify_token": change.verify_token,
                 "messages_per_second": change.messages_per_second,
+                "pool": change.pool,
             });
             let changed = client.call(Method::PATCH, &path, Some(&body)).await?;
             let shown = table::record(&changed, &NUMBER);

@@ -52,6 +52,11 @@ pub(crate) struct SendMessageBody<'a> {
     /// values of at most 256.
     #[schema(example = json!({"shop": "north"}))]
     metadata: Option<BTreeMap<String, String>>,
+    /// The number that it leaves through, by its id or its phone; left out: the one that was last
+    /// used with the recipient, or one of the pool.
+    #[serde(borrow)]
+    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    from: Option<Cow<'a, str>>,
 }
 
 /// A reply; without `Debug`, as it has the text.
@@ -107,7 +112,8 @@ struct Fields<'a> {
 impl SendMessageBody<'_> {
     /// Checks the body.
     pub(crate) fn message(self) -> Result<SendMessage, ApiError> {
-        let Self { to, recipient, kind, template, text, reference, metadata } = self;
+        let Self { to, recipient, kind, template, text, reference, metadata, from } = self;
+        let from = from.map(|from| from.as_ref().into());
         let to = match (to, recipient) {
             (Some(to), None) => {
                 let phone: Phone = to.parse().map_err(|error| ApiError::field("to", error))?;
@@ -121,7 +127,7 @@ impl SendMessageBody<'_> {
         };
         let fields = Fields { kind: &kind, template: template.as_ref(), text: text.as_deref() };
         let content = fields.content()?;
-        Ok(SendMessage { to, content, notes: sender_notes(reference, metadata)? })
+        Ok(SendMessage { to, content, notes: sender_notes(reference, metadata)?, from })
     }
 }
 

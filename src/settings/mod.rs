@@ -27,7 +27,7 @@ use layers::Layers;
 pub use layers::{InForce, VARIABLE_PREFIX};
 pub use section::{
     Admin, AdmissionSettings, AuditSettings, Broadcasts, ClockSettings, CloudApi, Conversations,
-    Dashboard, EmailSettings, Events, Guard, Log, Messages, OptOut, OtpSettings, Prices,
+    Dashboard, EmailSettings, Events, Guard, Log, Messages, OptOut, OtpSettings, Pool, Prices,
     SandboxSettings, Secrets, Server, Shutdown, Storage, TracesSettings, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, SandboxClock};
@@ -66,6 +66,8 @@ pub struct Settings {
     pub broadcasts: Broadcasts,
     /// `[messages]`
     pub messages: Messages,
+    /// `[pool]`
+    pub pool: Pool,
     /// `[conversations]`
     pub conversations: Conversations,
     /// `[guard]`
@@ -183,6 +185,7 @@ impl Settings {
             opt_out: OptOut::build(layers)?,
             broadcasts: Broadcasts::build(layers)?,
             messages: Messages::build(layers)?,
+            pool: Pool::build(layers)?,
             conversations: Conversations::build(layers)?,
             guard: Guard::build(layers)?,
             otp: OtpSettings::build(layers)?,

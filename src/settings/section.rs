@@ -152,6 +152,13 @@ section! {
 }
 
 section! {
+    /// The numbers of a workspace that messages leave through.
+    Pool = "pool"
+    /// How long a number is down until another one takes over its messages.
+    reassign_after_seconds: Duration = value::long_seconds, "a whole number from 1 to 2592000";
+}
+
+section! {
     /// Retention of what was written in conversations.
     Conversations = "conversations"
     /// How long it is kept. `None`: for ever.
@@ -354,7 +361,7 @@ section! {
 }
 
 /// Every section, in the order of the defaults file.
-pub(super) static SECTIONS: [SectionSpec; 25] = [
+pub(super) static SECTIONS: [SectionSpec; 26] = [
     Server::SPEC,
     Dashboard::SPEC,
     Admin::SPEC,
@@ -364,6 +371,7 @@ pub(super) static SECTIONS: [SectionSpec; 25] = [
     OptOut::SPEC,
     Broadcasts::SPEC,
     Messages::SPEC,
+    Pool::SPEC,
     Conversations::SPEC,
     Guard::SPEC,
     OtpSettings::SPEC,

@@ -49,6 +49,8 @@ fn record() -> Record {
         settled: true,
         recipients_dropped: false,
         notes: SenderNotes::default(),
+        beside: Vec::new(),
+        from: Vec::new(),
     }
 }
 
@@ -56,11 +58,17 @@ fn record() -> Record {
 fn a_broadcast_is_stored_as_ever() {
     let mut sheet = Sheet::default();
     sheet.json("record", &record());
+    let [one, two] = [4, 5].map(|more| NumberId::from_parts(AT, UNIQUE + more));
+    let of_several = Record { beside: vec![one], from: vec![two], ..record() };
+    let mut of_several = serde_json::to_value(of_several).unwrap();
+    of_several.as_object_mut().unwrap().retain(|name, _| ["beside", "from"].contains(&&**name));
+    sheet.json("of several numbers", &of_several);
     use BroadcastStatus::{Cancelled, Completed, Failed, Paused, Queued, Scheduled, Sending};
     sheet.json("statuses", &[Scheduled, Queued, Sending, Paused, Completed, Cancelled, Failed]);
     sheet.json("policies", &[BroadcastPolicy::AtMostOnce, BroadcastPolicy::AtLeastOnce]);
     sheet.is(expect![[r#"
         record: {"id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring","template":{"name":"offer","language":"en_US"},"category":"marketing","policy":"at_least_once","status":"completed","reason":"too_many_failures","total":10,"sendable":9,"price":2,"number":"num_01hf7yat3v041061050r3gg28b","definition":[{"text":"Hi {{1}}","type":"BODY"}],"components":[{"parameters":[],"type":"body"}],"personal":true,"created_at":1700000000123,"schedule_at":1700000000123,"started_at":1700000000123,"finished_at":null,"retry_of":"brd_01hf7yat3v041061050r3gg28c","retried_by":"brd_01hf7yat3v041061050r3gg28d","settled":true}
+        of several numbers: {}
         statuses: ["scheduled","queued","sending","paused","completed","cancelled","failed"]
         policies: ["at_most_once","at_least_once"]
     "#]]);

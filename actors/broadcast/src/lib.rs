@@ -18,6 +18,7 @@ pub mod message;
 pub mod outcomes;
 pub mod parameters;
 pub mod phone_index;
+mod placement;
 pub mod plan;
 pub mod ports;
 pub mod record;

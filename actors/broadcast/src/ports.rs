@@ -2,9 +2,9 @@
 
 use postrider_domain::template::TemplateName;
 use postrider_domain::template::TemplateStatus;
-use postrider_domain::{BroadcastId, NumberId, Phone, WorkspaceId};
+use postrider_domain::{BroadcastId, NumberId, Phone, Timestamp, WorkspaceId};
 use postrider_runtime::task::BoxFuture;
-use postrider_store::StoreError;
+use postrider_store::{Change, StoreError};
 
 use crate::control::{Control, ControlError};
 use crate::record::Record;
@@ -37,6 +37,28 @@ pub trait BroadcastHost: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`]: it cannot be read.
     fn is_connected(&self, workspace: &WorkspaceId, number: NumberId) -> Result<bool, StoreError>;
+
+    /// Which number was last used with each of these phones, in their order; `None` where that is
+    /// none that is connected.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it cannot be read.
+    fn last_used(
+        &self,
+        workspace: &WorkspaceId,
+        phones: &[Phone],
+    ) -> Result<Vec<Option<NumberId>>, StoreError>;
+
+    /// The changes that note which number is used with these phones from now on.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it cannot be read.
+    fn note_used(
+        &self,
+        workspace: &WorkspaceId,
+        used: &[(Phone, NumberId)],
+        at: Timestamp,
+    ) -> Result<Vec<Change>, StoreError>;
 
     /// Whether any phone has opted out. If not, callers need not ask for phones one by one.
     ///

@@ -131,6 +131,27 @@ pub struct Record {
     /// What its sender notes of it.
     #[serde(default, skip_serializing_if = "SenderNotes::is_empty")]
     pub notes: SenderNotes,
+    /// The other numbers that it is sent from, all at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<NumberId>,
+    /// The numbers that its maker named; without any, it is sent from those of the pool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<NumberId>,
+}
+
+impl Record {
+    /// The numbers that it is sent from.
+    pub fn numbers(&self) -> impl Iterator<Item = NumberId> + '_ {
+        std::iter::once(self.number).chain(self.beside.iter().copied())
+    }
+
+    /// The record of a broadcast that is sent from these numbers; `None` if there are none.
+    #[must_use]
+    pub fn sent_from(self, numbers: impl IntoIterator<Item = NumberId>) -> Option<Self> {
+        let mut numbers = numbers.into_iter();
+        let number = numbers.next()?;
+        Some(Self { number, beside: numbers.collect(), ..self })
+    }
 }
 
 /// The id of a broadcast's message to the recipient at `index`: the first 12 bytes of the

@@ -19,4 +19,6 @@ pub struct Services {
     pub numbers: Arc<Numbers>,
     /// How long after its claim a message may be sent.
     pub give_up: Duration,
+    /// How long a number is down until another one takes its recipients over.
+    pub reassign_after: Duration,
 }

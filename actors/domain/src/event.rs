@@ -192,6 +192,7 @@ impl PublicEvent {
                 test: None,
                 reference: None,
                 metadata: None,
+                number_id: None,
             }),
             Self::OtpVerified { request_id, phone } | Self::OtpExpired { request_id, phone } => {
                 value(&OtpData::of(request_id, phone))
@@ -206,6 +207,7 @@ impl PublicEvent {
                     test: None,
                     reference: None,
                     metadata: None,
+                    number_id: None,
                 })
             }
             Self::Noted { ref event, ref notes } => {

@@ -148,6 +148,13 @@ impl Numbers {
         self.deliver(number, NumberMessage::Withdraw(broadcast));
     }
 
+    /// Has a number that is down return the codes that wait, and the messages made of templates too
+    /// if they are wanted.
+    pub fn hand_back(&self, number: NumberId, templates: bool) {
+        // The queue of an actor that has died is recovered, and asked for again.
+        self.directory.cast_live(&number, NumberMessage::HandBack { templates });
+    }
+
     /// Has a number hand over no more what it has waiting of a request for a code; its outcome is
     /// that it was not sent in time.
     pub fn withdraw_code(&self, number: NumberId, request: RequestId) {

@@ -27,6 +27,9 @@ pub type NumberSlot = Slot<NumberMessage, NumberEntry>;
 pub struct NumberEntry {
     /// Engine time until which the circuit breaker is open, in milliseconds; 0 while it is closed.
     pub(crate) down_until_ms: AtomicU64,
+    /// Engine time at which it last opened after it had been closed, in milliseconds; 0 while it
+    /// is closed.
+    pub(crate) down_since_ms: AtomicU64,
     /// Messages without a final outcome.
     pub(crate) queue: AtomicUsize,
     /// Those of them that are with the channel or about to be.
@@ -55,10 +58,32 @@ impl NumberEntry {
         (!left.is_zero()).then_some(left)
     }
 
+    /// For how long it has been failing, or stopped, if it is left alone now.
+    pub fn down_since(&self, now: Timestamp) -> Option<Duration> {
+        self.down_for(now)?;
+        Some(now.since(Timestamp::from_millis(self.down_since_ms.load(Ordering::Acquire))))
+    }
+
+    /// Notes until when the circuit breaker is open; `None` once it is closed.
+    pub(crate) fn note_down(&self, until: Option<Timestamp>, now: Timestamp) {
+        let since = match (until, self.down_since_ms.load(Ordering::Relaxed)) {
+            (None, _) => 0,
+            (Some(_), 0) => now.as_millis(),
+            (Some(_), since) => since,
+        };
+        self.down_since_ms.store(since, Ordering::Release);
+        self.down_until_ms.store(until.map_or(0, Timestamp::as_millis), Ordering::Release);
+    }
+
     /// Whether it has had nothing to do for so long that its actor may passivate itself.
     pub(crate) fn is_idle_for_long(&self, now: Timestamp) -> bool {
         let since = self.idle_since_ms.load(Ordering::Acquire);
         since != 0 && Timestamp::from_millis(since).plus(REST_AFTER) <= now
+    }
+
+    /// Whether it has messages without a final outcome.
+    pub fn has_messages(&self) -> bool {
+        self.queue.load(Ordering::Relaxed) > 0
     }
 
     /// How many messages are with the channel, or about to be.

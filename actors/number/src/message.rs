@@ -51,6 +51,13 @@ pub enum NumberMessage {
     Withdraw(BroadcastId),
     /// Somebody asks what the number tells of itself. The actor must answer at once.
     Figures(oneshot::Sender<NumberFigures>),
+    /// The number is down and others of its workspace are not. An actor whose breaker is open must
+    /// return the codes that wait, and if this is set the messages made of templates;
+    /// [`OutcomeSink::handed_back`](crate::OutcomeSink::handed_back) answers it.
+    HandBack {
+        /// Whether messages made of templates are to be returned too.
+        templates: bool,
+    },
     /// The request was cancelled. The actor must finish those of its messages that the channel does
     /// not have, as [`FinalOutcome::NotSentInTime`](postrider_channel::outcome::FinalOutcome).
     WithdrawCode(RequestId),

@@ -1,7 +1,7 @@
 //! Pure: the port through which numbers report, and what they exchange with its receiver.
 
 use postrider_channel::outcome::FinalOutcome;
-use postrider_channel::{Failure, Origin};
+use postrider_channel::{Failure, Origin, Outbound};
 use postrider_domain::{BroadcastId, MessageId, NumberId, WorkspaceId};
 
 use crate::notices::NumberNotice;
@@ -25,6 +25,10 @@ pub trait OutcomeSink: Send + Sync + 'static {
     /// A number returns messages of broadcasts, by broadcast and recipient: the channel surely did
     /// not take them.
     fn withdrawn(&self, messages: Vec<(BroadcastId, u32)>);
+
+    /// A number that is down returns messages of a workspace, which the channel surely did not take
+    /// and which are not claimed: another number may send them.
+    fn handed_back(&self, workspace: &WorkspaceId, messages: Vec<Outbound>);
 
     /// A number's account cannot send: its broadcasts must pause.
     fn stopped(&self, number: NumberId, failure: &Failure);

@@ -24,6 +24,18 @@ pub struct NumberInfo {
     /// Its ids at the provider, for a number of [`NumberKind::CloudApi`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<CloudApiAccount>,
+    /// Whether it may be in the workspace's pool; earlier versions knew no pool.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub pool: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_yes(pool: &bool) -> bool {
+    *pool
 }
 
 impl NumberInfo {
@@ -69,6 +81,16 @@ pub struct NewNumber {
     pub provider: NewProvider,
     /// Most messages per second, 0 for no limit; `None` takes the rate of the settings.
     pub messages_per_second: Option<u32>,
+    /// Whether it may be in the workspace's pool.
+    pub pool: bool,
+}
+
+impl NewNumber {
+    /// A number for the pool, at the rate of the settings.
+    #[must_use]
+    pub const fn of(provider: NewProvider) -> Self {
+        Self { provider, messages_per_second: None, pool: true }
+    }
 }
 
 /// What is behind a number that is to be connected.
@@ -93,6 +115,8 @@ pub struct NumberChange {
     pub verify_token: Option<Secret>,
     /// Most messages per second, 0 for no limit.
     pub messages_per_second: Option<u32>,
+    /// Whether it may be in the workspace's pool.
+    pub pool: Option<bool>,
 }
 
 /// Why a number was not changed.
@@ -133,6 +157,7 @@ impl NumberRecord {
             created_at: at,
             messages_per_second: new.messages_per_second,
             account: None,
+            pool: new.pool,
         };
         let mut sealed = None;
         match new.provider {
@@ -166,6 +191,7 @@ impl NumberRecord {
     ) -> Result<Self, NumberChangeError> {
         self.info.messages_per_second =
             change.messages_per_second.or(self.info.messages_per_second);
+        self.info.pool = change.pool.unwrap_or(self.info.pool);
         let secrets = match (change.token, change.app_secret, change.verify_token) {
             (None, None, None) => return Ok(self),
             _ if self.info.kind != NumberKind::CloudApi => {

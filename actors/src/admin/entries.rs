@@ -49,6 +49,7 @@ pub(super) fn number_connected(number: &NumberInfo) -> AuditEntry {
         .change("kind", number.kind.as_str())
         .change_if_some("phone_number_id", account.map(|it| it.phone_number_id.as_str()))
         .change("messages_per_second", number.messages_per_second)
+        .change_if_some("pool", (!number.pool).then_some(false))
 }
 
 pub(super) fn number_updated(number: NumberId, change: &NumberChange) -> AuditEntry {
@@ -58,4 +59,5 @@ pub(super) fn number_updated(number: NumberId, change: &NumberChange) -> AuditEn
         .change_concealed("app_secret", change.app_secret.is_some())
         .change_concealed("verify_token", change.verify_token.is_some())
         .change_if_some("messages_per_second", change.messages_per_second)
+        .change_if_some("pool", change.pool)
 }

@@ -180,8 +180,7 @@ impl Admin {
     /// # Errors
     /// [`AdminError`]: there is no such workspace, or not now.
     pub async fn connect_sandbox_number(&self, id: &WorkspaceId) -> Result<NumberInfo, AdminError> {
-        let new = NewNumber { provider: NewProvider::Sandbox, messages_per_second: None };
-        self.connect_number(id, new).await
+        self.connect_number(id, NewNumber::of(NewProvider::Sandbox)).await
     }
 
     /// The workspaces that have a sandbox number, in order: what leaves through one reaches nobody.

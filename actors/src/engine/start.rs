@@ -326,6 +326,7 @@ fn broadcasts(options: &EngineOptions, opened: &Opened, numbers: &Arc<Numbers>) 
         clock: options.clock.clone(),
         numbers: Arc::clone(numbers),
         give_up: options.messages.give_up,
+        reassign_after: options.messages.reassign_after,
     };
     Arc::new(Broadcasts::new(options.broadcasts, services))
 }

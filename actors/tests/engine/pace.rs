@@ -13,7 +13,8 @@ const RATE: u32 = 20;
 async fn paced(engine: &Engine) -> Workspace {
     engine.admin().create_workspace(id("acme"), "acme".to_owned()).await.unwrap();
     engine.admin().set_credits(&id("acme"), 10_000).await.unwrap();
-    let number = NewNumber { provider: NewProvider::Sandbox, messages_per_second: Some(RATE) };
+    let number =
+        NewNumber { messages_per_second: Some(RATE), ..NewNumber::of(NewProvider::Sandbox) };
     engine.admin().connect_number(&id("acme"), number).await.unwrap();
     let acme = engine.workspace(&id("acme")).unwrap();
     let template = NewTemplate {
@@ -42,6 +43,7 @@ async fn a_one_time_password_waits_for_no_broadcast() {
         schedule_at: None,
         policy: BroadcastPolicy::AtMostOnce,
         notes: SenderNotes::default(),
+        from: Vec::new(),
     };
     acme.create_broadcast(new, None).await.unwrap();
     let sent = || engine.sandbox().messages(&id("acme"), None, usize::MAX);

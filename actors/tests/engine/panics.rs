@@ -35,7 +35,7 @@ async fn a_channel_that_panics_leaves_the_outcome_unknown_and_its_number_goes_on
     let admin = engine.admin();
     admin.create_workspace(id("acme"), "acme".to_owned()).await.unwrap();
     admin.set_credits(&id("acme"), 10).await.unwrap();
-    let number = NewNumber { provider: NewProvider::Custom, messages_per_second: None };
+    let number = NewNumber::of(NewProvider::Custom);
     admin.connect_number(&id("acme"), number).await.unwrap();
     let acme = engine.workspace(&id("acme")).unwrap();
     for number in 1..=4 {

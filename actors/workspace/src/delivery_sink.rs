@@ -2,7 +2,7 @@
 
 use postrider_broadcast::FanoutMessage;
 use postrider_channel::outcome::FinalOutcome;
-use postrider_channel::{Failure, Origin};
+use postrider_channel::{Failure, Origin, Outbound};
 use postrider_domain::{BroadcastId, NumberId, UnavailableReason, WorkspaceId};
 use postrider_number::notices::NumberNotice;
 use postrider_number::{Claims, OutcomeSink, Outcomes};
@@ -64,6 +64,12 @@ impl OutcomeSink for DeliverySink {
         if let Some(shared) = self.0.upgrade() {
             shared.broadcasts.withdrawn(places);
         }
+    }
+
+    fn handed_back(&self, workspace: &WorkspaceId, messages: Vec<Outbound>) {
+        let Some(shared) = self.0.upgrade() else { return };
+        // One that has no actor dispatches everything when it has one again.
+        shared.workspaces.cast_live(workspace, WorkspaceMessage::HandedBack(messages));
     }
 
     fn stopped(&self, number: NumberId, failure: &Failure) {

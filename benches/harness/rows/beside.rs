@@ -124,7 +124,8 @@ impl Bench {
         let mut options = setup::options(data.path(), 1000);
         options.channel = Some(CustomChannel(Arc::new(Taking { since, arrived: arrivals })));
         let engine = Engine::start(options).await?;
-        let number = NewNumber { provider: NewProvider::Custom, messages_per_second: Some(RATE) };
+        let number =
+            NewNumber { messages_per_second: Some(RATE), ..NewNumber::of(NewProvider::Custom) };
         let workspace = setup::workspace_with(&engine, number).await?;
         Ok(Self { since, engine, workspace, phones: Phones::new(), arrived, _data: data })
     }

@@ -59,7 +59,7 @@ async fn one(recipients: usize) -> Result<(f64, f64)> {
     options.channel = Some(CustomChannel(channel.clone()));
     options.broadcasts.recipients_max = recipients;
     let engine = Engine::start(options).await?;
-    let number = NewNumber { provider: NewProvider::Custom, messages_per_second: None };
+    let number = NewNumber::of(NewProvider::Custom);
     let workspace = setup::workspace_with(&engine, number).await?;
     let new = to_phones(&Phones::new(), recipients)?;
     let watch = Stopwatch::start();
@@ -91,6 +91,7 @@ pub(super) fn to_phones(phones: &Phones, recipients: usize) -> Result<NewBroadca
         schedule_at: None,
         policy: BroadcastPolicy::AtMostOnce,
         notes: SenderNotes::default(),
+        from: Vec::new(),
     })
 }
 

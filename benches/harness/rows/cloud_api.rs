@@ -93,7 +93,7 @@ pub(super) fn number(app_secret: &str) -> Result<NewNumber> {
         verify_token: Secret::new("verify"),
     };
     let provider = NewProvider::CloudApi(account, secrets);
-    Ok(NewNumber { provider, messages_per_second: Some(0) })
+    Ok(NewNumber { messages_per_second: Some(0), ..NewNumber::of(provider) })
 }
 
 /// Sends a template to a phone of its own and waits until the channel has it. Gives both.
@@ -105,7 +105,7 @@ pub(super) async fn send_one(workspace: &Workspace) -> Result<(MessageId, Phone)
     };
     let content = MessageContent::Template(template);
     let to = PHONES.next_phone()?;
-    let message = SendMessage { to: to.into(), content, notes: SenderNotes::default() };
+    let message = SendMessage { to: to.into(), content, notes: SenderNotes::default(), from: None };
     // The channel answers in time, or its own patience ends.
     let sent = workspace.send_message_and_wait(message, None, std::future::pending()).await?;
     match sent.answer.status {

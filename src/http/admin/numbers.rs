@@ -45,6 +45,10 @@ pub(crate) struct NumberInput<'a> {
     /// and no limit for `sandbox`.
     #[schema(value_type = Option<i64>, minimum = 0, example = 80)]
     messages_per_second: Option<Integer>,
+    /// Whether it may be in the pool of numbers that messages leave through. Once a `cloud_api`
+    /// number is in the pool, only those are.
+    #[schema(default = true)]
+    pool: Option<bool>,
     /// The phone number itself.
     #[serde(borrow)]
     #[schema(example = "+15550001111")]
@@ -89,6 +93,9 @@ pub(crate) struct NumberUpdate<'a> {
     /// Most messages in a second, 0 for no limit.
     #[schema(value_type = Option<i64>, minimum = 0, example = 80)]
     messages_per_second: Option<Integer>,
+    /// Whether it may be in the pool of numbers that messages leave through.
+    #[schema(example = true)]
+    pool: Option<bool>,
 }
 
 /// A connected number.
@@ -112,6 +119,8 @@ pub(crate) struct NumberRow {
     account_id: Option<String>,
     /// Most messages in a second, 0 for no limit; null when it is not the number's own.
     messages_per_second: Option<u32>,
+    /// Whether it may be in the pool of numbers that messages leave through.
+    pool: bool,
     /// Why it cannot send at the time, as the provider explains it, in the list of numbers: without
     /// what looks like a phone or a token. Left out while it can, and in other answers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,6 +143,7 @@ impl From<NumberInfo> for NumberRow {
             phone_number_id: account.map(|account| account.phone_number_id.as_str().to_owned()),
             account_id: account.map(|account| account.account_id.as_str().to_owned()),
             messages_per_second: info.messages_per_second,
+            pool: info.pool,
             trouble: None,
             created_at: info.created_at.to_string(),
         }
@@ -150,6 +160,7 @@ impl NumberUpdate<'_> {
             app_secret: secret("app_secret", &self.app_secret)?,
             verify_token: secret("verify_token", &self.verify_token)?,
             messages_per_second: rate(self.messages_per_second)?,
+            pool: self.pool,
         })
     }
 }
@@ -173,7 +184,11 @@ impl NumberInput<'_> {
             }
             _ => return Err(ApiError::field("kind", "must be `sandbox` or `cloud_api`")),
         };
-        Ok(NewNumber { provider, messages_per_second: rate(self.messages_per_second)? })
+        Ok(NewNumber {
+            provider,
+            messages_per_second: rate(self.messages_per_second)?,
+            pool: self.pool.unwrap_or(true),
+        })
     }
 }
 
@@ -225,7 +240,8 @@ pub(crate) struct NumbersAnswer {
     description = "The templates of a `cloud_api` number are brought up to date in the background. A \
         `phone_number_id` that is connected already, in whatever workspace, is refused with 409. A \
         number of the kind `sandbox` is connected in a sandbox only: elsewhere it is refused with 422 \
-        and the reason `not_a_sandbox`.",
+        and the reason `not_a_sandbox`. A workspace has at most 64 numbers: one more is refused with \
+        422 and the reason `number_limit`.",
     params(("workspace" = String, Path, description = "The workspace's id")),
     request_body = NumberInput,
     responses((status = 201, description = "Connected", body = NumberRow))

@@ -84,6 +84,31 @@ pub(crate) struct NewBroadcastBody<'a> {
     /// values of at most 256.
     #[schema(example = json!({"shop": "north"}))]
     metadata: Option<BTreeMap<String, String>>,
+    /// The number that it is sent from, by its id or its phone, or a list of them; left out: all
+    /// numbers of the pool.
+    #[schema(value_type = Option<Object>, example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    from: Option<SentFrom>,
+}
+
+/// One number, or several.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum SentFrom {
+    One(Box<str>),
+    Several(Vec<Box<str>>),
+}
+
+impl SentFrom {
+    /// Most numbers that a body may name.
+    const NUMBERS_MAX: usize = 64;
+
+    fn numbers(self) -> Result<Vec<Box<str>>, ApiError> {
+        match self {
+            Self::One(number) => Ok(vec![number]),
+            Self::Several(all) if (1..=Self::NUMBERS_MAX).contains(&all.len()) => Ok(all),
+            Self::Several(_) => Err(ApiError::field("from", "must name 1 to 64 numbers")),
+        }
+    }
 }
 
 /// A broadcast was made.
@@ -242,6 +267,7 @@ pub(super) fn new_broadcast(
         schedule_at,
         policy,
         notes: sender_notes(body.reference, body.metadata)?,
+        from: body.from.map(SentFrom::numbers).transpose()?.unwrap_or_default(),
     };
     Ok((new, segment))
 }

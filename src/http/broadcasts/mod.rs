@@ -52,6 +52,9 @@ impl From<CreateBroadcastError> for ApiError {
             }
             CreateBroadcastError::Retried(_) => Self::new(Code::Conflict, message),
             CreateBroadcastError::Template(error) => template_refusal(error, ""),
+            CreateBroadcastError::UnknownNumber => {
+                Self::new(Code::Unprocessable, message).because("unknown_number")
+            }
             CreateBroadcastError::NotConnected => Self::new(Code::MessagingNotConnected, message),
             CreateBroadcastError::InsufficientCredits { .. } => {
                 Self::new(Code::InsufficientCredits, message)

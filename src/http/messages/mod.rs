@@ -45,7 +45,8 @@ pub(crate) struct SentAnswer {
                    the answer waits for the channel's: `sent` or `failed`, or `queued` when that \
                    takes longer. A refused message costs nothing; one that surely failed is paid \
                    back. Free text leaves through the number that the recipient last wrote to, a \
-                   template through the workspace's oldest one. Honours `Idempotency-Key`.",
+                   template through the one that was last used with the recipient, or one of the \
+                   pool. Honours `Idempotency-Key`.",
     params(("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the \
         channel's answer")),
     request_body = SendMessageBody,
@@ -216,6 +217,9 @@ impl From<SendMessageError> for ApiError {
         let message = error.to_string();
         match error {
             SendMessageError::NotConnected => Self::new(Code::MessagingNotConnected, message),
+            SendMessageError::UnknownNumber => {
+                Self::new(Code::Unprocessable, message).because("unknown_number")
+            }
             SendMessageError::WindowClosed => {
                 Self::new(Code::Unprocessable, message).because("conversation_window_closed")
             }

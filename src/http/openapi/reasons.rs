@@ -2,10 +2,23 @@
 
 /// Operation, and the reasons of its 422.
 pub(super) const REASONS: &[(&str, &[&str])] = &[
-    ("sendOtp", &["idempotency_mismatch", "destination_blocked", "channel_not_configured"]),
+    (
+        "sendOtp",
+        &[
+            "idempotency_mismatch",
+            "destination_blocked",
+            "channel_not_configured",
+            "unknown_number",
+        ],
+    ),
     (
         "sendOtpByMessagingPath",
-        &["idempotency_mismatch", "destination_blocked", "channel_not_configured"],
+        &[
+            "idempotency_mismatch",
+            "destination_blocked",
+            "channel_not_configured",
+            "unknown_number",
+        ],
     ),
     ("verifyOtp", &["cancelled", "inbound_only"]),
     ("verifyOtpByMessagingPath", &["cancelled", "inbound_only"]),
@@ -14,9 +27,9 @@ pub(super) const REASONS: &[(&str, &[&str])] = &[
         "resendOtpByMessagingPath",
         &["cancelled", "destination_blocked", "channel_not_configured", "inbound_only"],
     ),
-    ("sendMessage", &["idempotency_mismatch"]),
-    ("createBroadcast", &["idempotency_mismatch"]),
-    ("testBroadcast", &["idempotency_mismatch"]),
+    ("sendMessage", &["idempotency_mismatch", "unknown_number"]),
+    ("createBroadcast", &["idempotency_mismatch", "unknown_number"]),
+    ("testBroadcast", &["idempotency_mismatch", "unknown_number"]),
     ("createContact", &["idempotency_mismatch"]),
     ("createContacts", &["idempotency_mismatch"]),
     ("replyInConversation", &["idempotency_mismatch", "email_not_configured"]),
@@ -27,5 +40,5 @@ pub(super) const REASONS: &[(&str, &[&str])] = &[
     ("createWebhook", &["webhook_limit"]),
     ("testWebhook", &["webhook_disabled"]),
     ("addCredits", &["credits_too_large"]),
-    ("connectNumber", &["not_a_sandbox"]),
+    ("connectNumber", &["not_a_sandbox", "number_limit"]),
 ];

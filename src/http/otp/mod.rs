@@ -102,12 +102,17 @@ pub(crate) struct SendOtpBody<'a> {
     #[serde(borrow)]
     #[schema(example = "outbound", default = "outbound")]
     mode: Option<Cow<'a, str>>,
+    /// The number that it leaves through, by its id or its phone; left out: the one that was last
+    /// used with the phone, or one of the pool.
+    #[serde(borrow)]
+    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    from: Option<Cow<'a, str>>,
 }
 
 impl SendOtpBody<'_> {
     /// What few callers ask for, if this one does.
     fn more(self) -> Result<Option<Box<SendMore>>, ApiError> {
-        let Self { context, reference, metadata, channels, email, language, mode, .. } = self;
+        let Self { context, reference, metadata, channels, email, language, mode, from, .. } = self;
         let inbound = match mode.as_deref() {
             None | Some("outbound") => false,
             Some("inbound") => true,
@@ -122,6 +127,7 @@ impl SendOtpBody<'_> {
             || channels.is_some()
             || email.is_some()
             || language.is_some()
+            || from.is_some()
             || inbound;
         if !asks {
             return Ok(None);
@@ -132,6 +138,7 @@ impl SendOtpBody<'_> {
             more.context = context.read()?;
         }
         more.inbound = inbound;
+        more.from = from.map(|from| from.as_ref().into());
         more.channels = channels.as_deref().map(steps).transpose()?;
         if let Some(email) = email {
             Email::new(&email).map_err(|error| ApiError::field("email", error))?;
@@ -313,6 +320,10 @@ pub(crate) struct OtpAnswer {
     phone: String,
     /// Who sent the code, once it is verified by that.
     contact_id: Option<String>,
+    /// The number that its messages leave through; of one that ended an hour ago only where there
+    /// was a choice.
+    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    number_id: Option<String>,
     /// The language that is used over that channel; from an hour after the end on only where one
     /// was asked for.
     #[schema(example = "en")]
@@ -345,6 +356,7 @@ async fn read(mut call: Call<Principal>) -> Answer {
         mode: if state.is_inbound { "inbound" } else { "outbound" },
         phone: state.phone.to_string(),
         contact_id: state.notes.contact_id.map(|id| id.to_string()),
+        number_id: state.number.map(|id| id.to_string()),
         reference: state.notes.reference,
         metadata: state.notes.metadata,
         channel: state.channel.as_str(),

@@ -22,7 +22,8 @@ pub(super) fn error(status: u16, code: u32) -> Answer {
 /// Takes a message or refuses it; `None` when the answer is lost.
 pub(super) async fn take(shared: &Arc<Shared>, path: &str, body: &[u8]) -> Option<Answer> {
     let Some((to, body)) = read(body) else { return Some(error(400, 100)) };
-    let scripted = shared.next_script(&to);
+    let phone_number_id = path.split('/').nth(2).unwrap_or_default();
+    let scripted = shared.next_script(&to, phone_number_id);
     match scripted {
         Some(Scripted::Error { status, code }) => return Some(error(status, code)),
         Some(Scripted::Raw { status, body }) => return Some(Answer(status, body)),
@@ -32,7 +33,6 @@ pub(super) async fn take(shared: &Arc<Shared>, path: &str, body: &[u8]) -> Optio
         return Some(error(400, code));
     }
     let accepted = shared.accept(to, body);
-    let phone_number_id = path.split('/').nth(2).unwrap_or_default();
     callbacks::report(shared, &accepted, phone_number_id);
     match scripted {
         Some(Scripted::Lost) => return None,
@@ -84,9 +84,11 @@ impl Shared {
         });
     }
 
-    fn next_script(&self, to: &str) -> Option<Scripted> {
+    fn next_script(&self, to: &str, phone_number_id: &str) -> Option<Scripted> {
         let state = &mut *self.state.lock().unwrap();
-        let of = if state.scripts.contains_key(to) { to } else { "" };
+        let through = format!("through {phone_number_id}");
+        let names = [to, &*through];
+        let of = names.into_iter().find(|name| state.scripts.contains_key(*name)).unwrap_or("");
         let (scripted, times) = state.scripts.get_mut(of)?;
         let scripted = scripted.clone();
         if let Some(times) = times {

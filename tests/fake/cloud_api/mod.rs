@@ -192,6 +192,13 @@ impl FakeCloudApi {
         self.state(|state| state.scripts.insert(to, (scripted, times)));
     }
 
+    /// Scripts what becomes of messages through a number, by its id at the provider, until the next
+    /// script for it. Scripts by recipient come first.
+    pub fn script_number(&self, phone_number_id: &str, scripted: Scripted) {
+        let name = format!("through {phone_number_id}");
+        self.state(|state| state.scripts.insert(name, (scripted, None)));
+    }
+
     /// Answers with this error code and HTTP status from now on.
     pub fn fail(&self, status: u16, code: u32) {
         self.script(None, Scripted::Error { status, code }, None);

@@ -9,6 +9,7 @@ mod merged_contacts;
 mod messages;
 mod number_updates;
 mod number_watch;
+mod pool;
 mod preferences;
 mod rare_codes;
 mod sandbox;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::daily_counts::Counted;
 use crate::outcomes::Window;
+use crate::placement::Placed;
 use crate::plan::Plan;
 use crate::record::{self, parts_prefix, window_key};
 use crate::reports::Reports;
@@ -85,6 +86,8 @@ fn read(store: &dyn View, workspace: &WorkspaceId, id: BroadcastId) -> Result<Ru
         record,
         plan,
         counted: Counted::default(),
+        placed: Placed::default(),
+        noted: Vec::new(),
         claimed: Vec::new(),
         judged: Judged::default(),
         wakes: 0,

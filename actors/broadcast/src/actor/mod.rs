@@ -5,6 +5,7 @@
 
 mod judged;
 mod load;
+mod numbers;
 mod outbound;
 mod preconditions;
 
@@ -25,6 +26,7 @@ use crate::entry::{BroadcastSlot, rest};
 use crate::failure_policy::{Verdict, verdict};
 use crate::message::FanoutMessage;
 use crate::outcomes::{Failed, Mark};
+use crate::placement::Placed;
 use crate::plan::Plan;
 use crate::ports::BroadcastHost;
 use crate::record::{self, BroadcastPolicy, BroadcastStatus, Record, window_key};
@@ -50,6 +52,10 @@ pub(crate) struct Running {
     /// What is counted by day.
     counted: Counted,
     outbound: OutboundMessages,
+    /// The numbers that the messages in flight are with.
+    placed: Placed,
+    /// What is to be noted, with the claim, of the numbers of its recipients.
+    noted: Vec<Change>,
     /// Claimed recipients whose claim is not known to be durable. They must not be dispatched yet.
     claimed: Vec<u32>,
     /// Outcomes since the status changed, and the failures among them.
@@ -60,6 +66,14 @@ pub(crate) struct Running {
     withdrawal_requested: bool,
     /// Whether the engine stops, so that nothing more may be claimed or dispatched.
     halted: bool,
+}
+
+impl Running {
+    /// Takes the outcome of a message, which is with no number any more.
+    fn settle(&mut self, index: u32, mark: Mark, failed: Option<Failed>) {
+        self.placed.settle(index);
+        self.plan.settle(index, mark, failed);
+    }
 }
 
 impl LoadedActor for Fanout {
@@ -81,28 +95,34 @@ impl LoadedActor for Fanout {
         let mut write_all = false;
         match message {
             FanoutMessage::Reload => self.reload(state),
-            FanoutMessage::Tick => write_all = true,
+            FanoutMessage::Tick => {
+                write_all = true;
+                self.take_back(state);
+            }
             FanoutMessage::Settled(outcomes) => self.apply_outcomes(outcomes, state).await,
             FanoutMessage::Withdrawn(indices) => {
-                indices.into_iter().for_each(|index| state.plan.settle(index, Mark::Retry, None));
+                indices.into_iter().for_each(|index| state.settle(index, Mark::Retry, None));
             }
             FanoutMessage::ReportedFailed(indices) => {
                 indices.into_iter().for_each(|index| state.judged.reported_failed(index));
                 self.judge(None, state).await;
             }
             FanoutMessage::NumberStopped(number, failure) => {
-                if let (true, Some(Verdict::Pause(reason))) =
-                    (number == state.record.number, verdict(&failure))
-                {
+                let is_last = state.record.numbers().any(|own| own == number)
+                    && !self.is_another_up(number, state);
+                if let (true, Some(Verdict::Pause(reason))) = (is_last, verdict(&failure)) {
                     self.pause(reason, state).await;
                 }
             }
             FanoutMessage::QueueLost(number) => {
-                if number == state.record.number {
-                    state.plan.settle_in_flight(match state.record.policy {
-                        BroadcastPolicy::AtMostOnce => Mark::Unknown,
-                        BroadcastPolicy::AtLeastOnce => Mark::Retry,
-                    });
+                let mark = match state.record.policy {
+                    BroadcastPolicy::AtMostOnce => Mark::Unknown,
+                    BroadcastPolicy::AtLeastOnce => Mark::Retry,
+                };
+                let lost = state.placed.of(number);
+                lost.into_iter().for_each(|index| state.settle(index, mark, None));
+                if state.record.beside.is_empty() && number == state.record.number {
+                    state.plan.settle_in_flight(mark);
                 }
             }
             FanoutMessage::Halt(done) => {
@@ -180,7 +200,9 @@ impl Fanout {
         } else if write_all || !state.withdrawal_requested {
             // Messages may return from the channel to the number, so each tick asks again.
             state.withdrawal_requested = true;
-            self.services.numbers.withdraw(state.record.number, self.id);
+            for number in state.record.numbers() {
+                self.services.numbers.withdraw(number, self.id);
+            }
         }
         if state.plan.in_flight() > 0 || (sending && !state.plan.is_done()) {
             return Ok(());
@@ -207,13 +229,14 @@ impl Fanout {
             let sending = state.record.status == BroadcastStatus::Sending;
             if !sending {
                 for index in std::mem::take(&mut state.claimed) {
-                    state.plan.settle(index, Mark::Retry, None);
+                    state.settle(index, Mark::Retry, None);
                 }
             }
             let may_claim = sending && state.claimed.is_empty() && self.has_capacity(state);
             if may_claim && self.may_send(state).await {
                 state.claimed = state.plan.claim(self.claim_size(state));
                 self.exclude_opted_out(state).await?;
+                self.place(state).await?;
             }
             let claimed = !state.claimed.is_empty();
             if !(write || claimed || state.plan.has_final()) {
@@ -276,11 +299,13 @@ impl Fanout {
             })
             .collect();
         changes.extend(state.counted.changes(&self.slot.workspace, self.id));
+        changes.extend(state.noted.iter().cloned());
         // Refused, it would repeat what the number has done. Only one is under way at a time.
         match self.services.writer.commit_own(changes).await {
             Ok(()) => {
                 state.plan.written();
                 state.counted.written();
+                state.noted.clear();
                 true
             }
             Err(error) => {
@@ -295,7 +320,10 @@ impl Fanout {
         let give_up_at = self.services.clock.now().plus(self.services.give_up);
         let claimed = std::mem::take(&mut state.claimed);
         let store = self.services.view.as_ref();
-        let messages = state.outbound.to(store, &claimed, give_up_at)?;
+        let mut messages = state.outbound.to(store, &claimed, give_up_at)?;
+        for (message, index) in messages.iter_mut().zip(&claimed) {
+            message.number = state.placed.number(*index).unwrap_or(message.number);
+        }
         self.services.numbers.dispatch(messages.into_iter().map(HandedOver::from).collect());
         Ok(())
     }
@@ -322,7 +350,7 @@ impl Fanout {
                 }
             };
             state.judged.outcome(index, mark);
-            state.plan.settle(index, mark, failed);
+            state.settle(index, mark, failed);
         }
         self.judge(stop, state).await;
     }
@@ -349,7 +377,7 @@ impl Fanout {
         // Claimed messages that were not dispatched, or that the number did not send, were not
         // sent.
         for index in std::mem::take(&mut state.claimed) {
-            state.plan.settle(index, Mark::Retry, None);
+            state.settle(index, Mark::Retry, None);
         }
         if drained {
             state.plan.settle_in_flight(Mark::Retry);

@@ -1,42 +1,25 @@
 //! The preconditions for claiming more recipients.
 
 use crate::control::{Control, TEMPLATE_GONE, TEMPLATE_PAUSED};
-use crate::record::WINDOW;
 use postrider_domain::template::TemplateStatus;
 
 use super::{Fanout, Running};
 
-/// The smallest claim, so that a few messages in flight do not block the others.
-const CLAIMED_MIN: u32 = 50;
-
 impl Fanout {
-    /// Whether the number will soon need more messages. Messages that are with the channel do not
-    /// count against the limit, because their answers may take long.
-    pub(super) fn has_capacity(&self, state: &Running) -> bool {
-        let under_way = self.services.numbers.slot(state.record.number).under_way();
-        state.plan.in_flight() <= self.claim_size(state).saturating_add(under_way).min(WINDOW)
-    }
-
-    /// How many recipients one claim takes: what the number may send in a second. A larger claim
-    /// would leave more outcomes unknown after a crash.
-    pub(super) fn claim_size(&self, state: &Running) -> u32 {
-        let number = self.services.numbers.connected(state.record.number);
-        let pace = number.map(|number| number.messages_per_second).filter(|pace| *pace > 0);
-        pace.unwrap_or(WINDOW).clamp(CLAIMED_MIN, WINDOW)
-    }
-
-    /// Whether more may be claimed. Pauses the broadcast if its number was disconnected, pauses or
-    /// fails it if its template is not approved, and waits while the number's breaker is open or
-    /// nothing may leave.
+    /// Whether more may be claimed. Pauses the broadcast if its numbers were disconnected, pauses or
+    /// fails it if its template is not approved, and waits while the breakers of all of them are
+    /// open or nothing may leave.
     pub(super) async fn may_send(&self, state: &mut Running) -> bool {
         if !self.services.numbers.hold.lets_out() {
             return false;
         }
         let host = self.host.as_ref();
-        let (workspace, number) = (&self.slot.workspace, state.record.number);
-        match host.is_connected(workspace, number) {
-            Ok(true) => {}
-            Ok(false) => {
+        let workspace = &self.slot.workspace;
+        let connected = state.record.numbers().map(|number| host.is_connected(workspace, number));
+        let connected: Result<Vec<bool>, _> = connected.collect();
+        match connected {
+            Ok(connected) if connected.contains(&true) => {}
+            Ok(_) => {
                 self.pause("the messaging number was disconnected", state).await;
                 return false;
             }
@@ -46,9 +29,7 @@ impl Fanout {
             return false;
         };
         match template {
-            Some(TemplateStatus::Approved) => {
-                self.services.numbers.slot(number).down_for(self.services.clock.now()).is_none()
-            }
+            Some(TemplateStatus::Approved) => self.is_any_up(state),
             Some(TemplateStatus::Paused) => {
                 self.pause(TEMPLATE_PAUSED, state).await;
                 false

@@ -37,6 +37,10 @@ pub struct MessageData {
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<MessageErrorData>,
+    /// The number that it leaves through; left out of a mail, and of a broadcast's message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub number_id: Option<NumberId>,
     /// What its sender calls it, or calls its broadcast; left out where that is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chain::{OtpChannel, TryStatus};
 use super::fields;
-use crate::{ContactId, Phone, RequestId, Timestamp};
+use crate::{ContactId, NumberId, Phone, RequestId, Timestamp};
 
 /// What is known of a request beside its own fields. Every event and row about it shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -22,6 +22,10 @@ pub struct OtpNotes {
     /// What its sender keeps with it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
+    /// The number that its messages leave through, where the workspace has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub number_id: Option<NumberId>,
     /// Who sent the code, of one that its person sends.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
@@ -42,6 +46,9 @@ pub struct OtpOwnNotes {
     /// Whether its person sends the code.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inbound: bool,
+    /// Whether its sender has named the number that it leaves through.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
     /// What became of its tries by its end, where it went over several channels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tries: Vec<OtpTry>,
@@ -122,6 +129,11 @@ pub struct OtpSentData {
     /// What its sender keeps with it; left out where that is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
+    /// The number that its messages leave through, where the workspace has several; left out where
+    /// there is no choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub number_id: Option<NumberId>,
 }
 
 /// A request for a one-time password.
@@ -151,6 +163,11 @@ pub struct OtpData {
     /// What its sender keeps with it; left out where that is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
+    /// The number that its messages leave through, where the workspace has several; left out where
+    /// there is no choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub number_id: Option<NumberId>,
 }
 
 impl OtpData {
@@ -165,6 +182,7 @@ impl OtpData {
             test: None,
             reference: None,
             metadata: None,
+            number_id: None,
         }
     }
 }
@@ -194,6 +212,11 @@ pub struct OtpFailedData {
     /// What its sender keeps with it; left out where that is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
+    /// The number that its messages leave through, where the workspace has several; left out where
+    /// there is no choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub number_id: Option<NumberId>,
 }
 
 /// Codes that nobody submits.
@@ -236,6 +259,11 @@ pub struct OtpTryStartedData {
     /// What its sender keeps with it; left out where that is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
+    /// The number that its messages leave through, where the workspace has several; left out where
+    /// there is no choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub number_id: Option<NumberId>,
 }
 
 /// A step of a request is over.
@@ -269,4 +297,9 @@ pub struct OtpTryEndedData {
     /// What its sender keeps with it; left out where that is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
+    /// The number that its messages leave through, where the workspace has several; left out where
+    /// there is no choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub number_id: Option<NumberId>,
 }

@@ -2,6 +2,7 @@
 
 mod claims;
 mod figures;
+mod hand_back;
 mod rest;
 mod sending;
 mod span;
@@ -79,6 +80,7 @@ impl Actor for NumberActor {
         self.send_ready(&myself, state);
         self.report_outcomes(state);
         self.report_recipients(state);
+        hand_back::report(self, state);
         if state.closed && state.in_flight.is_empty() {
             myself.stop(None);
         }
@@ -127,6 +129,7 @@ impl NumberActor {
             NumberMessage::Fault(failure) => self.fault(failure, false, state),
             NumberMessage::Reconnected => self.reconnected(state),
             NumberMessage::Withdraw(broadcast) => self.withdraw(broadcast, state),
+            NumberMessage::HandBack { templates } => hand_back::take(templates, state),
             // The asker may have gone away.
             NumberMessage::Figures(reply) => {
                 drop(reply.send(figures::figures(state, self.clock.now())))

@@ -64,6 +64,7 @@ pub(super) fn pass_on(
         | NumberMessage::Wake(_)
         | NumberMessage::Reconnected
         | NumberMessage::Figures(_)
+        | NumberMessage::HandBack { .. }
         | NumberMessage::Rest
         | NumberMessage::Released => {}
     }
@@ -80,6 +81,7 @@ impl State {
             && self.unacked.is_empty()
             && self.outcomes.is_empty()
             && self.learned.is_empty()
+            && self.handed_back.is_empty()
             && self.breaker.open_until().is_none()
             && self.draining.is_none()
             && !self.closed

@@ -76,8 +76,7 @@ impl NumberActor {
 
     /// Publishes the number's figures, with `free` as the capacity for single messages.
     fn publish(&self, free: usize, now: Timestamp, state: &mut State) {
-        let until_ms = state.breaker.open_until().map_or(0, Timestamp::as_millis);
-        self.slot.down_until_ms.store(until_ms, Ordering::Release);
+        self.slot.note_down(state.breaker.open_until(), now);
         figures::note_state(state, now);
         self.slot.queue.store(state.unanswered(), Ordering::Relaxed);
         self.slot.in_flight.store(state.in_flight_or_claiming(), Ordering::Relaxed);

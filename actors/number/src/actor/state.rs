@@ -63,6 +63,8 @@ pub(crate) struct State {
     /// What outcomes revealed about recipients, not reported yet.
     pub(super) learned: Vec<Recipient>,
     pub(super) reported_names: ReportedNames,
+    /// Messages that another number is to send, not reported yet.
+    pub(super) handed_back: Vec<Outbound>,
     pub(super) unrecognized: Unrecognized,
     /// What is told of the number.
     pub(super) ledger: Ledger,
@@ -99,6 +101,7 @@ impl State {
             outcomes_of: None,
             learned: Vec::new(),
             reported_names: ReportedNames::default(),
+            handed_back: Vec::new(),
             unrecognized: Unrecognized::default(),
             ledger: Ledger::default(),
             draining: None,

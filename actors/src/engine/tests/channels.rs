@@ -355,7 +355,7 @@ async fn the_secrets_of_a_number_outlive_a_rotation() {
         verify_token: secret("shown"),
     };
     let provider = NewProvider::CloudApi(account, secrets);
-    let number = NewNumber { provider, messages_per_second: None };
+    let number = NewNumber::of(provider);
     let number = engine.admin().connect_number(&id("acme"), number).await.unwrap();
     engine.shutdown(LONG).await.unwrap();
     for keys in [&[old][..], &[old, new], &[new]] {

@@ -58,7 +58,8 @@ pub(super) async fn send_message_under(
     let content = MessageContent::Template(content);
     let notes = SenderNotes::default();
     let key = key.map(|key| IdempotencyKey::new(Route::SendMessage, key, b""));
-    workspace.send_message(SendMessage { to: to.into(), content, notes }, key).await
+    let message = SendMessage { to: to.into(), content, notes, from: None };
+    workspace.send_message(message, key).await
 }
 
 /// Has the provider report on a message.

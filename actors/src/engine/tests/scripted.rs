@@ -56,7 +56,8 @@ impl Rig {
         if engine.workspace(&id("acme")).is_none() {
             admin.create_workspace(id("acme"), "acme".to_owned()).await.unwrap();
             admin.set_credits(&id("acme"), 100).await.unwrap();
-            let number = NewNumber { provider: NewProvider::Custom, messages_per_second: Some(0) };
+            let number =
+                NewNumber { messages_per_second: Some(0), ..NewNumber::of(NewProvider::Custom) };
             admin.connect_number(&id("acme"), number).await.unwrap();
             let acme = engine.workspace(&id("acme")).unwrap();
             acme.create_template(welcome()).await.unwrap();

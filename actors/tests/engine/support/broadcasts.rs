@@ -40,6 +40,7 @@ pub(crate) fn broadcast_to(recipients: u32) -> NewBroadcast {
         schedule_at: None,
         policy: BroadcastPolicy::AtMostOnce,
         notes: SenderNotes::default(),
+        from: Vec::new(),
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
 
 pub(crate) fn text(to: Phone) -> SendMessage {
     let content = MessageContent::Text("Your table is ready.".parse().unwrap());
-    SendMessage { to: to.into(), content, notes: SenderNotes::default() }
+    SendMessage { to: to.into(), content, notes: SenderNotes::default(), from: None }
 }
 
 pub(crate) async fn send(workspace: &Workspace, to: Phone) -> MessageId {

@@ -11,6 +11,7 @@ use crate::actor::WorkspaceActor;
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::core::audit::AuditDraft;
 use crate::core::otp::chain_plan::chain_in_force;
+use crate::core::pool::Pool;
 use crate::core::records;
 use crate::core::settings::WorkspaceSettings;
 use crate::mailbox::message::Configure;
@@ -39,7 +40,16 @@ impl WorkspaceActor {
             Ok(change) => change,
             Err(refusal) => return state.finish(Some(PendingReply::Change(reply, Err(refusal)))),
         };
+        let before = state.core.pool.clone();
         state.connect();
+        let alone = before.alone_before(&state.core.pool, state.core.now());
+        if alone != state.profile.alone {
+            // Others have joined the only number.
+            state.profile.alone = alone;
+            let (key, value) = self.profile(state);
+            state.effects.changes.set(Table::Workspaces, key, value);
+            state.connect();
+        }
         let held = PendingReply::Change(reply, Ok(Box::new(self.settings(state))));
         if let Some((key, value)) = change {
             state.effects.changes.set(Table::Workspaces, key, value);
@@ -99,6 +109,9 @@ impl WorkspaceActor {
                 None
             }
             Configure::Connect(number) => {
+                if state.numbers.len() >= Pool::NUMBERS_MAX {
+                    return Err(ChangeError::TooManyNumbers);
+                }
                 self.want_templates(&number.info, state)?;
                 let record = codec::encode(&number);
                 let key = records::number_key(id, number.info.id);

@@ -5,6 +5,7 @@
 pub mod child_spec;
 pub mod configure;
 mod count_records;
+mod moving;
 pub mod recovery;
 pub mod snapshots;
 mod state;
@@ -33,7 +34,7 @@ use crate::mailbox::output_gate::{Carry, Gate, PendingReply, SharedHeld, refuse}
 use crate::mailbox::release::{Notify, Release};
 use crate::mailbox::slot::{Slot, passivate};
 use crate::messages;
-use crate::otp::{courier, send};
+use crate::otp::{courier, resend, send};
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
@@ -130,6 +131,7 @@ impl WorkspaceActor {
                 // What it hands over is durable, and nobody would ask for it a second time.
                 WorkspaceMessage::Committed(..)
                 | WorkspaceMessage::Redispatch
+                | WorkspaceMessage::HandedBack(_)
                 | WorkspaceMessage::Recovered(_) => {}
                 WorkspaceMessage::Settled(answers) => {
                     state.unrecorded.push(answers);
@@ -164,18 +166,19 @@ impl WorkspaceActor {
         mut message: WorkspaceMessage,
         state: &mut WorkspaceState,
     ) -> Result<(), StateLost> {
-        let (down, can_be_kept) = (state.down_for(), message.can_be_kept());
+        let can_be_kept = message.can_be_kept();
         let (core, effects) = (&mut state.core, &mut state.effects);
         let held = match message {
             WorkspaceMessage::SendOtp(command, reply) => {
-                PendingReply::Send(reply, self.send_otp(command, down, state))
+                PendingReply::Send(reply, self.send_otp(command, state))
             }
             WorkspaceMessage::VerifyOtp(id, code, reply) => {
                 PendingReply::Verify(reply, core.verify_otp(id, &code, effects))
             }
             WorkspaceMessage::ResendOtp(id, only, reply) => {
                 let message = MessageId::from_parts(core.hot.now(), random::unique());
-                PendingReply::Resend(reply, core.resend_otp((id, only), message, down, effects))
+                let context = &mut state.context(self.shared.store.as_ref());
+                PendingReply::Resend(reply, resend(context, (id, only), message))
             }
             WorkspaceMessage::ReadOtp(id, reply) => PendingReply::Read(reply, core.otp(id)),
             WorkspaceMessage::Configure(configure, audit, reply) => {
@@ -200,6 +203,7 @@ impl WorkspaceActor {
                 }
                 state.release_late()?;
                 self.beat(myself, state)?;
+                moving::ask(&self.shared.numbers, state);
                 self.passivate(myself, state);
                 return Ok(());
             }
@@ -212,6 +216,10 @@ impl WorkspaceActor {
                 return Ok(());
             }
             WorkspaceMessage::Recovered(messages) => return self.recover(messages, state),
+            WorkspaceMessage::HandedBack(messages) => {
+                let (store, numbers) = (self.shared.store.as_ref(), &*self.shared.numbers);
+                return moving::take((store, numbers), messages, state);
+            }
             WorkspaceMessage::Sweep(step) => return self.sweep_on(myself, step, state),
             WorkspaceMessage::Commands(all) => return self.carry_out(myself, all.take(), state),
         };
@@ -260,11 +268,10 @@ impl WorkspaceActor {
     fn send_otp(
         &self,
         command: SendOtp,
-        down: Option<Duration>,
         state: &mut WorkspaceState,
     ) -> Result<OtpSent, SendOtpError> {
         let id = random::request_id(state.core.now());
-        send(&mut state.context(self.shared.store.as_ref()), command, id, down)
+        send(&mut state.context(self.shared.store.as_ref()), command, id)
     }
 
     /// Hands over again what is not answered for.

@@ -10,6 +10,7 @@ use postrider_store::StoreError;
 use crate::core::Core;
 use crate::core::hot::HotState;
 use crate::core::otp::chain_plan::ChannelSetup;
+use crate::core::pool::Pool;
 use crate::core::records;
 use crate::core::records::WorkspaceRecords;
 use crate::core::settings::Rules;
@@ -76,12 +77,14 @@ fn read(
     let otp_template = records.profile.otp_template();
     // The journal may have seen a later moment.
     let now = shared.clock.now().max(hot.now());
+    let pool = Pool::of(id, &records.numbers, records.profile.alone);
     let core = Core {
         id: id.clone(),
         hot,
         credits: records.credits,
         rules,
-        number: records.numbers.first().map(|number| number.id),
+        number: pool.first(),
+        pool,
         destinations: records.profile.destinations.clone(),
         keys: shared.master_keys.code_keys(id),
         otp_template_status: templates::status(store, id, &otp_template)

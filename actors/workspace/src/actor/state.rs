@@ -3,7 +3,6 @@
 use postrider_store::view::event_log;
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -21,6 +20,7 @@ use crate::core::Core;
 use crate::core::claims;
 use crate::core::command::Context;
 use crate::core::effects::Effects;
+use crate::core::pool::Pool;
 use crate::core::read_ahead::Recent;
 use crate::core::records;
 use crate::core::records::Profile;
@@ -29,6 +29,7 @@ use crate::core::waiters::Waiters;
 use crate::mailbox::output_gate::{Carry, Gate, PendingReply};
 use crate::mailbox::slot::Slot;
 use crate::messages;
+use crate::messages::used_with;
 use postrider_channel::outcome::FinalOutcome;
 
 /// Most answers that are noted in one commit.
@@ -46,8 +47,7 @@ pub struct WorkspaceState {
     pub(crate) core: Core,
     /// The workspace's own record, for changes of it.
     pub(crate) profile: Profile,
-    /// Connected numbers, oldest first; messages leave through the first, unless they answer what
-    /// was written to another one.
+    /// Connected numbers, oldest first.
     pub(crate) numbers: Vec<NumberInfo>,
     /// The numbers of all workspaces, which take what goes out.
     all_numbers: Arc<Numbers>,
@@ -328,7 +328,9 @@ impl WorkspaceState {
 
     /// Takes up which numbers are connected.
     pub(crate) fn connect(&mut self) {
-        self.core.number = self.numbers.first().map(|number| number.id);
+        let pool = Pool::of(&self.core.id, &self.numbers, self.profile.alone);
+        self.core.number = pool.first();
+        self.core.pool = pool;
         self.core.needs_template = records::need_template(&self.numbers);
         let channels = &mut self.core.channels;
         channels.mail = channels.mail_server || records::is_sandbox(&self.numbers);
@@ -336,9 +338,9 @@ impl WorkspaceState {
         self.slots = self.numbers.iter().map(|number| (number.id, all.slot(number.id))).collect();
     }
 
-    /// How long the number that messages leave through is still left alone.
-    pub(crate) fn down_for(&self) -> Option<Duration> {
-        self.slots.first().and_then(|(_, slot)| slot.down_for(self.core.now()))
+    /// The connected numbers, with what they do.
+    pub(crate) fn slots(&self) -> &[(NumberId, Arc<NumberSlot>)] {
+        &self.slots
     }
 
     /// What a command sees and changes.
@@ -358,6 +360,7 @@ impl WorkspaceState {
             waiters: &mut self.waiters,
             connected: &self.numbers,
             log_next: self.log_end.last + 1,
+            used: used_with,
         }
     }
 }

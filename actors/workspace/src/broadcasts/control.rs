@@ -11,7 +11,7 @@ use postrider_domain::template::TemplateStatus;
 use postrider_domain::{BroadcastId, EventData};
 use postrider_store::{CommitError, Table};
 
-use crate::broadcasts::{BroadcastCounts, counts, emit, find, save};
+use crate::broadcasts::{BroadcastCounts, counts, emit, find, save, sender};
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::settings::UseTemplateError;
 use crate::handle::Workspace;
@@ -105,9 +105,10 @@ impl Command for ControlBroadcast {
             (Control::Resume, Paused) => {
                 let TemplateName { name, language } = &record.template;
                 approved_template(context, name, language)?;
-                let number = context.core.number.ok_or(BroadcastError::NotConnected)?;
                 let status = if record.started_at.is_some() { Sending } else { Queued };
-                let record = Record { status, number, reason: None, ..record };
+                let record = Record { status, reason: None, ..record };
+                let numbers = sender::numbers(context, &record.from);
+                let record = record.sent_from(numbers).ok_or(BroadcastError::NotConnected)?;
                 Ok(changed(context, EventData::BroadcastResumed, record))
             }
             (Control::Cancel, Scheduled) => {
@@ -146,13 +147,15 @@ fn begin(context: &mut Context<'_>, record: Record, late: bool) -> Result<Record
             return Ok(failed(context, record, TEMPLATE_GONE.into()));
         }
     }
-    let Some(number) = context.core.number else {
+    let numbers = sender::numbers(context, &record.from);
+    if numbers.is_empty() {
         let reason = Some("the workspace has no active messaging number".into());
         let record = Record { status: BroadcastStatus::Paused, reason, ..record };
         return Ok(changed(context, EventData::BroadcastPaused, record));
-    };
+    }
     let started_at = Some(context.now());
-    let record = Record { status: BroadcastStatus::Sending, number, started_at, ..record };
+    let record = Record { status: BroadcastStatus::Sending, started_at, ..record };
+    let record = record.clone().sent_from(numbers).unwrap_or(record);
     reply_attribution::opens(context, &record);
     Ok(changed(context, EventData::BroadcastStarted, record))
 }

@@ -19,7 +19,7 @@ use postrider_runtime::task::detached;
 use postrider_store::{Change, StoreError, Table, View};
 
 use crate::broadcasts::room::RoomForBroadcast;
-use crate::broadcasts::{emit, find, save};
+use crate::broadcasts::{emit, find, save, sender};
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::quota;
 use crate::core::settings::UseTemplateError;
@@ -56,6 +56,8 @@ pub struct NewBroadcast {
     pub policy: BroadcastPolicy,
     /// What its sender notes of it.
     pub notes: SenderNotes,
+    /// The numbers that it is sent from, by their ids or phones; without any, those of the pool.
+    pub from: Vec<Box<str>>,
 }
 
 /// A broadcast was made: it is durable.
@@ -95,6 +97,9 @@ pub enum CreateBroadcastError {
     /// The template cannot be sent.
     #[error(transparent)]
     Template(UseTemplateError),
+    /// It is to be sent from a number that the workspace does not have.
+    #[error("the workspace has no such number")]
+    UnknownNumber,
     /// No number is connected.
     #[error("the workspace has no active messaging number")]
     NotConnected,
@@ -156,7 +161,9 @@ impl Command for CreateBroadcast {
             // Those of each recipient were looked at before.
             template.content(&new.components).map_err(UseTemplateError::Parameters)?;
         }
-        let number = context.core.number.ok_or(CreateBroadcastError::NotConnected)?;
+        let from = sender::named(context, &new.from)?;
+        let mut numbers = sender::numbers(context, &from).into_iter();
+        let number = numbers.next().ok_or(CreateBroadcastError::NotConnected)?;
         let price = context.core.rules.prices.template(template.category);
         let needed = price.saturating_mul(sendable.into());
         let available = context.core.credits;
@@ -191,6 +198,8 @@ impl Command for CreateBroadcast {
             settled: false,
             recipients_dropped: false,
             notes: new.notes,
+            beside: numbers.collect(),
+            from,
         };
         context.delete(Table::Broadcasts, draft_key(&context.core.id, id));
         save(context, &record);

@@ -6,12 +6,16 @@ use postrider_broadcast::record::Record;
 use postrider_broadcast::{BroadcastHost, Control, ControlError};
 use postrider_domain::template::TemplateName;
 use postrider_domain::template::TemplateStatus;
-use postrider_domain::{BroadcastId, NumberId, Phone, Unavailable, UnavailableReason, WorkspaceId};
+use postrider_domain::{
+    BroadcastId, NumberId, PartyId, Phone, Timestamp, Unavailable, UnavailableReason, WorkspaceId,
+};
 use postrider_runtime::task::BoxFuture;
-use postrider_store::{StoreError, Table, View};
+use postrider_store::{Change, StoreError, Table, View};
 
 use crate::Workspace;
 use crate::core::records;
+use crate::core::sticky;
+use crate::messages::newest_message;
 use crate::services::Services;
 use crate::{suppressions, templates};
 
@@ -24,6 +28,12 @@ impl Host {
         let stopped = || StoreError::Failed("the engine has stopped".into());
         Ok(Arc::clone(&shared.ok_or_else(stopped)?.store))
     }
+}
+
+/// What a number's windows are known by.
+fn line_of(lines: &[(NumberId, NumberId)], number: NumberId) -> NumberId {
+    let found = lines.iter().find(|(_, id)| *id == number);
+    found.map_or(number, |(line, _)| *line)
 }
 
 impl BroadcastHost for Host {
@@ -54,6 +64,49 @@ impl BroadcastHost for Host {
     fn is_connected(&self, workspace: &WorkspaceId, number: NumberId) -> Result<bool, StoreError> {
         let key = records::number_key(workspace, number);
         Ok(self.view()?.get(Table::Workspaces, &key)?.is_some())
+    }
+
+    fn last_used(
+        &self,
+        workspace: &WorkspaceId,
+        phones: &[Phone],
+    ) -> Result<Vec<Option<NumberId>>, StoreError> {
+        let view = self.view()?;
+        let Some(records) = records::load(view.as_ref(), workspace)? else {
+            return Ok(vec![None; phones.len()]);
+        };
+        let lines: Vec<_> = records.numbers.iter().map(|it| (it.line(), it.id)).collect();
+        let number = |phone: &Phone| {
+            let contact = PartyId::from(*phone);
+            let noted = sticky::stored(view.as_ref(), workspace, &contact)?;
+            let used = match noted.filter(|(at, _)| !records.profile.was_alone_after(*at)) {
+                Some(noted) => Some(noted),
+                None => newest_message(view.as_ref(), workspace, &contact)?
+                    .map(|(at, number)| (at, line_of(&lines, number)))
+                    .max(noted),
+            };
+            let line = used.map(|(_, line)| line);
+            let found = lines.iter().find(|(known, _)| Some(*known) == line);
+            Ok(found.map(|(_, number)| *number))
+        };
+        phones.iter().map(number).collect()
+    }
+
+    fn note_used(
+        &self,
+        workspace: &WorkspaceId,
+        used: &[(Phone, NumberId)],
+        at: Timestamp,
+    ) -> Result<Vec<Change>, StoreError> {
+        let Some(records) = records::load(self.view()?.as_ref(), workspace)? else {
+            return Ok(Vec::new());
+        };
+        let lines: Vec<_> = records.numbers.iter().map(|it| (it.line(), it.id)).collect();
+        let change = |(phone, number): &(Phone, NumberId)| {
+            let key = sticky::key(workspace, &PartyId::from(*phone));
+            Change::put(Table::Windows, key, sticky::encode((at, line_of(&lines, *number))))
+        };
+        Ok(used.iter().map(change).collect())
     }
 
     fn any_opted_out(&self, workspace: &WorkspaceId) -> Result<bool, StoreError> {

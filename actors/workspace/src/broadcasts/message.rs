@@ -78,6 +78,7 @@ impl<'a> MessagesOf<'a> {
             read_at: None,
             failed_at: None,
             notes: record.notes.clone(),
+            pinned: !record.from.is_empty(),
             broadcast: Some(record.id),
         })
     }

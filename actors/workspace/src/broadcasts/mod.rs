@@ -19,6 +19,7 @@ pub(crate) mod reply_lookup;
 mod report;
 mod retry;
 mod room;
+mod sender;
 mod sweep;
 mod update;
 mod view;

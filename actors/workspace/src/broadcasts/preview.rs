@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::Workspace;
 use crate::broadcasts::create::{CreateBroadcastError, NewBroadcast, opted_out};
+use crate::broadcasts::sender;
 use crate::contacts::party_holder;
 use crate::core::command::{Command, Context};
 use crate::core::settings::UseTemplateError;
@@ -62,6 +63,7 @@ struct Ask {
     name: Box<str>,
     language: Box<str>,
     schedule_at: Option<Timestamp>,
+    from: Vec<Box<str>>,
 }
 
 impl Command for Ask {
@@ -73,13 +75,18 @@ impl Command for Ask {
             return Err(CreateBroadcastError::Past);
         }
         let template = approved_template(context, &self.name, &self.language)?;
-        let number = context.core.number.ok_or(CreateBroadcastError::NotConnected)?;
-        let known = context.connected.iter().find(|known| known.id == number);
+        let from = sender::named(context, &self.from)?;
+        let numbers = sender::numbers(context, &from);
+        if numbers.is_empty() {
+            return Err(CreateBroadcastError::NotConnected);
+        }
+        let known = context.connected.iter().filter(|known| numbers.contains(&known.id));
+        let paces: Option<Vec<u32>> = known.map(|known| known.messages_per_second).collect();
         Ok(Quote {
             price: context.core.rules.prices.template(template.category),
             template,
             credits: context.core.credits,
-            per_second: known.and_then(|known| known.messages_per_second),
+            per_second: paces.map(|paces| paces.into_iter().fold(0, u32::saturating_add)),
         })
     }
 }
@@ -114,7 +121,8 @@ impl Workspace {
             return Err(CreateBroadcastError::NoRecipients);
         }
         let (name, language) = (new.template.clone(), new.language.clone());
-        let quote = self.perform(Ask { name, language, schedule_at: new.schedule_at }).await?;
+        let (schedule_at, from) = (new.schedule_at, new.from.clone());
+        let quote = self.perform(Ask { name, language, schedule_at, from }).await?;
         let Quote { template, price, credits, per_second } = quote;
         if new.audience.variables.is_none() {
             template.content(&new.components).map_err(UseTemplateError::Parameters)?;

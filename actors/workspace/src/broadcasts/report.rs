@@ -180,6 +180,7 @@ fn emit(
         status,
         template: None,
         error: None,
+        number_id: None,
         reference,
         metadata,
     };

@@ -78,6 +78,7 @@ impl Workspace {
             schedule_at: None,
             policy: record.policy,
             notes: record.notes,
+            from: record.from.iter().map(|number| number.to_string().into()).collect(),
         };
         match self.create_broadcast_attached(new, None, Some(id)).await {
             Ok(made) => Ok(made.answer),

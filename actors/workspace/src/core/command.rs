@@ -18,6 +18,7 @@ use postrider_store::{Direction, Table, View, Visit};
 use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::read_ahead::ReadAhead;
+use crate::core::sticky::FindUsed;
 use crate::core::view::{Records, unreadable};
 use crate::core::waiters::Waiters;
 use postrider_domain::unavailable::Unavailable;
@@ -81,6 +82,8 @@ pub struct Context<'a> {
     pub(crate) waiters: &'a mut Waiters,
     /// The sequence of the entry of the event log that comes next.
     pub(crate) log_next: u64,
+    /// Finds which number was last used with a contact before that was noted.
+    pub(crate) used: FindUsed,
 }
 
 impl Context<'_> {
@@ -104,6 +107,11 @@ impl Context<'_> {
     /// How long a number is still left alone because it keeps failing.
     pub fn down_for(&self, number: NumberId) -> Option<Duration> {
         self.number(number)?.down_for(self.now())
+    }
+
+    /// For how long a number has been failing, if it is left alone now.
+    pub(crate) fn down_since(&self, number: NumberId) -> Option<Duration> {
+        self.number(number)?.down_since(self.now())
     }
 
     /// A record's value, with what this and earlier commands have made of it.

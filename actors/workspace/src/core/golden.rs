@@ -41,6 +41,7 @@ fn profile() -> Profile {
         },
         otp_channels: Vec::new(),
         otp_texts: Default::default(),
+        alone: None,
     }
 }
 
@@ -64,7 +65,7 @@ fn settings_and_balance_are_stored_as_ever() {
     "#]]);
     assert_eq!(codec::encode(&profile()), serde_json::to_vec(&profile()).unwrap());
 
-    let new = NewNumber { provider: NewProvider::Sandbox, messages_per_second: None };
+    let new = NewNumber::of(NewProvider::Sandbox);
     let keys = postrider_domain::keys::MasterKeys::single([7; 32]);
     let record = NumberRecord::new(number, AT, new, &keys);
     let store = MemoryStore::new();

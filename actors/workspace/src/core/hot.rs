@@ -344,6 +344,11 @@ impl HotState {
         if rest.is_empty() { Ok(state) } else { Err(EventDecodeError) }
     }
 
+    /// Whether a code was sent to a phone in the last hour.
+    pub(crate) fn had_code(&self, phone: postrider_domain::Phone) -> bool {
+        self.phone_wait(phone, 1, Duration::from_secs(3600)).is_some()
+    }
+
     /// How long until one more one-time password to `phone` keeps the limit; `None`: now.
     pub(crate) fn phone_wait(
         &self,

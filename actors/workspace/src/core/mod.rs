@@ -9,10 +9,12 @@ mod golden;
 pub mod hot;
 pub mod message_status;
 pub mod otp;
+pub mod pool;
 pub mod quota;
 pub(crate) mod read_ahead;
 pub mod records;
 pub mod settings;
+pub(crate) mod sticky;
 pub mod unsent;
 pub mod view;
 pub mod waiters;
@@ -44,6 +46,7 @@ use crate::core::otp::extras::TestPhones;
 use crate::core::otp::requests::Otp;
 use crate::core::otp::retries;
 use crate::core::otp::{chain, chain_messages, chain_tries};
+use crate::core::pool::Pool;
 use crate::core::settings::{ChangeError, CreditsChange, Rules};
 
 /// Most requests that one [`Core::tick`] handles, so that its events fit in a frame.
@@ -57,8 +60,11 @@ pub struct Core {
     /// The balance, as of the last command.
     pub(crate) credits: u64,
     pub(crate) rules: Rules,
-    /// The number that messages leave through.
+    /// The number of the pool that was connected first: what leaves through no other one leaves
+    /// through it.
     pub(crate) number: Option<NumberId>,
+    /// The numbers that messages leave through.
+    pub(crate) pool: Pool,
     /// Where one-time passwords may go.
     pub(crate) destinations: Destinations,
     /// Derives the codes.

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::pool::Alone;
 use postrider_domain::event::chain::ChainStep;
 use postrider_domain::otp_text::OtpTexts;
 use postrider_domain::template::TemplateName;
@@ -35,6 +36,9 @@ pub struct Profile {
     /// What codes are written in over SMS and mail.
     #[serde(default, skip_serializing_if = "has_no_texts")]
     pub otp_texts: OtpTexts,
+    /// The number that was alone in the pool before others joined it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone: Option<Alone>,
 }
 
 fn has_no_texts(texts: &OtpTexts) -> bool {
@@ -52,7 +56,13 @@ impl Profile {
             destinations: Destinations::default(),
             otp_channels: Vec::new(),
             otp_texts: OtpTexts::default(),
+            alone: None,
         }
+    }
+
+    /// Whether one number was alone in the pool at some time after this moment.
+    pub(crate) fn was_alone_after(&self, at: Timestamp) -> bool {
+        self.alone.is_some_and(|alone| at < alone.until)
     }
 
     /// The template that carries one-time passwords.
@@ -111,9 +121,9 @@ pub(crate) fn test_phones_key(workspace: &WorkspaceId) -> Vec<u8> {
     key(workspace, b"test-phones")
 }
 
-/// Whether the number that messages leave through, the oldest, takes no code without a template.
+/// Whether the numbers that messages leave through take no code without a template.
 pub(crate) fn need_template(numbers: &[NumberInfo]) -> bool {
-    numbers.first().is_some_and(|number| number.kind == NumberKind::CloudApi)
+    numbers.iter().any(|number| number.pool && number.kind == NumberKind::CloudApi)
 }
 
 /// Reads the balance of a workspace; it costs one look-up.
@@ -127,7 +137,8 @@ pub fn credits(store: &dyn View, workspace: &WorkspaceId) -> Result<u64, StoreEr
 
 /// Whether messages leave into the sandbox.
 pub(crate) fn is_sandbox(numbers: &[NumberInfo]) -> bool {
-    numbers.first().is_some_and(|number| number.kind == NumberKind::Sandbox)
+    let first = numbers.iter().find(|number| number.pool);
+    !need_template(numbers) && first.is_some_and(|number| number.kind == NumberKind::Sandbox)
 }
 
 /// Reads what the store keeps of a workspace; `None` when there is no such workspace.

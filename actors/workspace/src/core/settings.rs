@@ -8,6 +8,8 @@ use postrider_domain::template::{Misfit, TemplateName, TemplateStatus};
 use postrider_domain::{Destinations, Limits, Prices, Timestamp, Unavailable};
 use postrider_number::record::NumberInfo;
 
+use crate::core::pool::Pool;
+
 /// The settings that a workspace's rules read.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
@@ -65,6 +67,9 @@ pub struct MessageOptions {
     /// How long what was written in a conversation is kept; `None` is for ever. The conversation
     /// and its contact stay.
     pub written_kept_for: Option<Duration>,
+    /// A message made of a template leaves through another number of the pool once its own has been
+    /// down for this long.
+    pub reassign_after: Duration,
 }
 
 impl Default for MessageOptions {
@@ -74,6 +79,7 @@ impl Default for MessageOptions {
             give_up: day,
             unknown_after: day,
             unsent_max: 1_000_000,
+            reassign_after: Duration::from_secs(60),
             kept_for: Some(365 * day),
             written_kept_for: None,
         }
@@ -141,6 +147,9 @@ pub enum ChangeError {
     /// It has no such number.
     #[error("no such number")]
     NoSuchNumber,
+    /// It has as many numbers as it may.
+    #[error("a workspace has at most {} numbers", Pool::NUMBERS_MAX)]
+    TooManyNumbers,
     /// It cannot be taken now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),

@@ -211,6 +211,7 @@ fn emit(context: &mut Context<'_>, id: MessageId, record: &Record) {
         status: record.status.as_str(),
         template: None,
         error: record.error.as_ref().map(MessageError::event_data),
+        number_id: None,
         reference,
         metadata,
     };

@@ -20,6 +20,7 @@ use crate::conversations::Conversation;
 use crate::conversations::append::Received;
 use crate::core::command::Context;
 use crate::core::otp::inbound;
+use crate::core::sticky;
 use crate::inbox::author::{self, Author};
 use crate::inbox::callback_reads::Replies;
 use crate::inbox::received::received_key;
@@ -78,6 +79,7 @@ fn received_first(
     let conversation = conversations::received(context, &contact, received)?;
     for party in &parties {
         service_window::open(context, number, party, at)?;
+        sticky::note(context, party, number, at)?;
     }
     for party in parties.iter().chain(&others) {
         apply_opt_out(context, party, &inbound.text, at)?;

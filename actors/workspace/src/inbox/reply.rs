@@ -61,7 +61,8 @@ impl Command for Reply {
         let by_id = contact.user_id.clone().map(PartyId::from);
         let to = contact.phone.map(PartyId::from).or(by_id).ok_or(ReplyError::NoPhone)?;
         let counted = answered(context, &conversation)?;
-        let (message, through) = (SendMessage { to, content, notes }, conversation.number);
+        let (message, through) =
+            (SendMessage { to, content, notes, from: None }, conversation.number);
         let send = Send { message, through, unique, waiter: None };
         let sent = send.carry_out(context)?;
         // Sending has added the message to the conversation.

@@ -54,6 +54,8 @@ pub enum WorkspaceMessage {
     /// This actor has just been loaded, or a number has lost its queue: hand over again what is not
     /// answered for.
     Redispatch,
+    /// A number that is down has returned these messages: another one is to send them.
+    HandedBack(Vec<Outbound>),
     /// Unsent messages were read from their records for that.
     Recovered(Vec<Outbound>),
     /// The sweep of what is kept for a time only has come a step further.

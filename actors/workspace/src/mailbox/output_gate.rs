@@ -274,6 +274,7 @@ pub(crate) fn refuse(message: WorkspaceMessage, why: Unavailable) {
         | WorkspaceMessage::Tick
         | WorkspaceMessage::Barrier(_)
         | WorkspaceMessage::Redispatch
+        | WorkspaceMessage::HandedBack(_)
         | WorkspaceMessage::Recovered(_)
         | WorkspaceMessage::Sweep(_) => {}
     }

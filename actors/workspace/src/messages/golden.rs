@@ -33,6 +33,7 @@ fn state() -> MessageState {
         read_at: Some(AT),
         failed_at: Some(AT),
         notes: SenderNotes::default(),
+        pinned: false,
         broadcast: None,
     }
 }

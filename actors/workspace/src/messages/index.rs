@@ -166,6 +166,7 @@ pub(super) mod tests {
             read_at: None,
             failed_at: None,
             notes: SenderNotes { reference: Some("é 1".to_owned()), ..SenderNotes::default() },
+            pinned: false,
             broadcast: None,
         }
     }

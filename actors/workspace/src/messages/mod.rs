@@ -5,12 +5,14 @@ mod content;
 #[cfg(test)]
 mod golden;
 pub(crate) mod index;
+mod moving;
 mod record;
 mod reply_error;
 pub mod send;
 pub mod service_window;
 mod settle;
 mod sweep;
+mod used;
 mod waiting;
 
 pub use crate::core::message_status::MessageStatus;
@@ -20,6 +22,8 @@ pub use reply_error::ReplyError;
 pub use send::{MessageSent, SendMessage, SendMessageError};
 
 pub(crate) use content::unsent;
+pub(crate) use moving::move_message;
 pub(crate) use send::Send;
 pub(crate) use settle::{report, settle};
 pub(crate) use sweep::too_old;
+pub(crate) use used::{newest_message, used_with};

@@ -76,6 +76,9 @@ pub struct MessageState {
     /// What its sender notes of it.
     #[serde(default, skip_serializing_if = "SenderNotes::is_empty")]
     pub notes: SenderNotes,
+    /// Whether its sender has named its number: it leaves through no other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
     /// The broadcast that it is of; no record of a single message has it.
     #[serde(skip)]
     pub broadcast: Option<BroadcastId>,
@@ -170,6 +173,7 @@ impl MessageState {
             template: template
                 .map(|TemplateName { name, language }| MessageTemplateData { name, language }),
             error: self.error.as_ref().map(MessageError::event_data),
+            number_id: Some(self.number),
             reference,
             metadata,
         };
@@ -199,6 +203,7 @@ mod tests {
             read_at: None,
             failed_at: None,
             notes: SenderNotes::default(),
+            pinned: false,
             broadcast: None,
         }
     }

@@ -8,6 +8,7 @@ use crate::conversations::Wrote;
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::message_status::MessageStatus;
 use crate::core::settings::UseTemplateError;
+use crate::core::sticky;
 use crate::core::waiters::Waiter;
 use crate::messages::service_window;
 use crate::suppressions::has_opted_out;
@@ -18,7 +19,6 @@ use postrider_domain::{
     Event, MessageContent, MessageId, NumberId, PartyId, RenderedContent, SenderNotes,
 };
 use postrider_number::capacity::HandedOver;
-use postrider_number::record::NumberInfo;
 use postrider_store::Table;
 
 use crate::messages::content::{content_key, outbound};
@@ -34,6 +34,8 @@ pub struct SendMessage {
     pub content: MessageContent,
     /// What its sender notes of it.
     pub notes: SenderNotes,
+    /// The number that it is to leave through, by its id or its phone; `None`: the contact's.
+    pub from: Option<Box<str>>,
 }
 
 /// A message was accepted.
@@ -51,6 +53,9 @@ pub enum SendMessageError {
     /// The workspace has no messaging number.
     #[error("the workspace has no active messaging number")]
     NotConnected,
+    /// It is to leave through a number that the workspace does not have.
+    #[error("the workspace has no such number")]
+    UnknownNumber,
     /// Free text, and the recipient has not written to a connected number in the last 24 hours.
     #[error(
         "the recipient has not written to a connected number in the last 24 hours: only a template \
@@ -91,9 +96,22 @@ pub struct Send {
     pub waiter: Option<Waiter>,
 }
 
+/// Which number a message is to leave through.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// The one that its sender names.
+    from: Option<NumberId>,
+    /// The one that what it replies to was written to.
+    through: Option<NumberId>,
+    /// The one that the recipient last wrote to.
+    written_to: Option<NumberId>,
+}
+
 /// A message that may be sent.
 struct Checked {
     number: NumberId,
+    /// Whether another number may take it over.
+    may_move: bool,
     price: u64,
     content: RenderedContent,
 }
@@ -107,13 +125,18 @@ impl Command for Send {
     const SHARES_SUBMIT: bool = true;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, SendMessageError> {
-        let Self { message: SendMessage { to, content, notes }, through, unique, waiter } = self;
+        let Self { message, through, unique, waiter } = self;
+        let SendMessage { to, content, notes, from } = message;
+        let named =
+            |name: Box<str>| sticky::named(context, &name).ok_or(SendMessageError::UnknownNumber);
+        let from = from.map(named).transpose()?;
         // Before anything is changed: what can fail is done first.
         let conversation = conversations::of_party(context, &to)?;
         let written_to = through.or_else(|| conversation.as_ref().and_then(|it| it.number));
-        let checked = check(context, &to, through, written_to, content)?;
-        let Checked { number, price, content } = checked;
-        may_send(context, number, price)?;
+        let wanted = Wanted { from, through, written_to };
+        let Checked { number, may_move, price, content } = check(context, &to, wanted, content)?;
+        may_send(context, (number, may_move), price)?;
+        sticky::note(context, &to, number, context.now())?;
         let now = context.now();
         let message_id = MessageId::from_parts(now, unique);
         let state = MessageState {
@@ -133,6 +156,7 @@ impl Command for Send {
             read_at: None,
             failed_at: None,
             notes,
+            pinned: from.is_some(),
             broadcast: None,
         };
         let event = Event::MessageQueued { id: message_id, give_up_at: state.give_up_at };
@@ -173,36 +197,38 @@ fn write(context: &mut Context<'_>, state: &MessageState, content: &RenderedCont
 }
 
 /// Checks the content against the rules of its kind: renders a template, chooses the number, and
-/// gives the price. `through` is the number that the message replies to, and `written_to` the one
-/// that the recipient last wrote to.
+/// gives the price.
 fn check(
     context: &Context<'_>,
     to: &PartyId,
-    through: Option<NumberId>,
-    written_to: Option<NumberId>,
+    wanted: Wanted,
     content: MessageContent,
 ) -> Result<Checked, SendMessageError> {
     let content = content.try_map_template(|asked| use_template(context, &asked))?;
     let number = match content.template() {
-        Some((template, _)) => template_number(context, to, through, template.category)?,
-        None => open_number(context, to, written_to)?,
+        Some((template, _)) => template_number(context, to, wanted, template.category)?,
+        None => open_number(context, to, wanted)?,
     };
+    let may_move = content.template().is_some() && wanted.from.is_none();
     let class = content.price_class(|(template, _)| template.category);
     let price = context.core.rules.prices.of(class);
-    Ok(Checked { number, price, content: content.map_template(|(_, content)| content) })
+    let content = content.map_template(|(_, content)| content);
+    Ok(Checked { number, may_move, price, content })
 }
 
 /// The number for free-form content, which the channel accepts only while a conversation window is
 /// open: that of the number that the recipient last wrote to, if it is still connected, or of
-/// another one.
+/// another one. If its sender names one, no other will do.
 fn open_number(
     context: &Context<'_>,
     to: &PartyId,
-    written_to: Option<NumberId>,
+    Wanted { from, written_to, .. }: Wanted,
 ) -> Result<NumberId, SendMessageError> {
-    let preferred = through(context, written_to).ok_or(SendMessageError::NotConnected)?;
-    let others = context.numbers.iter().map(|(id, _)| *id).filter(|id| *id != preferred);
-    for number in [preferred].into_iter().chain(others) {
+    let connected = || context.numbers.iter().map(|(id, _)| *id);
+    connected().next().ok_or(SendMessageError::NotConnected)?;
+    let preferred = from.or_else(|| connected().find(|id| Some(*id) == written_to));
+    let others = connected().filter(|id| from.is_none() && Some(*id) != preferred);
+    for number in preferred.into_iter().chain(others) {
         if service_window::is_open(context, number, to)? {
             return Ok(number);
         }
@@ -214,14 +240,20 @@ fn open_number(
 fn template_number(
     context: &Context<'_>,
     to: &PartyId,
-    written_to: Option<NumberId>,
+    Wanted { from, through, .. }: Wanted,
     category: TemplateCategory,
 ) -> Result<NumberId, SendMessageError> {
     if category == TemplateCategory::Authentication && to.phone().is_none() {
         return Err(SendMessageError::RecipientNeedsPhone);
     }
-    let has_template = |id: &NumberId| has_templates(context, *id);
-    let number = through(context, written_to.filter(has_template));
+    let has_template = |id: &NumberId| context.core.pool.has_templates(*id);
+    let number = match (from, through.filter(has_template)) {
+        (Some(from), _) if !has_template(&from) => {
+            return Err(UseTemplateError::NoSuchTemplate.into());
+        }
+        (Some(number), _) | (None, Some(number)) => Some(number),
+        (None, None) => sticky::choose(context, to, context.core.rules.messages.reassign_after)?,
+    };
     let number = number.ok_or(SendMessageError::NotConnected)?;
     if category == TemplateCategory::Marketing {
         for party in parties_of(context, to)? {
@@ -233,23 +265,13 @@ fn template_number(
     Ok(number)
 }
 
-/// The number that a message leaves through: the one that was written to, if it is still connected,
-/// or the workspace's oldest, which can send everything.
-fn through(context: &Context<'_>, written_to: Option<NumberId>) -> Option<NumberId> {
-    let connected = |id: &NumberId| context.number(*id).is_some();
-    written_to.filter(connected).or(context.core.number)
-}
-
-/// Whether a number can send the workspace's templates: they are those of the account of its oldest
-/// number that has one, and a number without an account takes any.
-fn has_templates(context: &Context<'_>, number: NumberId) -> bool {
-    let account = |of: &NumberInfo| of.account.as_ref().map(|account| account.account_id.clone());
-    let own = context.connected.iter().find(|known| known.id == number).and_then(account);
-    own.is_none() || own == context.connected.iter().find_map(account)
-}
-
-/// Whether a message of this price can be paid for and taken by this number now.
-fn may_send(context: &Context<'_>, number: NumberId, price: u64) -> Result<(), SendMessageError> {
+/// Whether a message of this price can be paid for and taken by this number now, or by another one
+/// later if it may move.
+fn may_send(
+    context: &Context<'_>,
+    (number, may_move): (NumberId, bool),
+    price: u64,
+) -> Result<(), SendMessageError> {
     let available = context.core.credits;
     if available < price {
         return Err(SendMessageError::InsufficientCredits { needed: price, available });
@@ -257,8 +279,11 @@ fn may_send(context: &Context<'_>, number: NumberId, price: u64) -> Result<(), S
     if context.core.hot.messages.len() >= context.core.rules.messages.unsent_max {
         return Err(Unavailable::because(UnavailableReason::Overloaded).into());
     }
+    let is_up = |id| context.down_for(id).is_none();
+    let moves = || may_move && context.core.pool.with_templates().any(is_up);
     match context.down_for(number) {
         None => Ok(()),
+        Some(_) if moves() => Ok(()),
         Some(retry_after) => {
             Err(Unavailable { reason: UnavailableReason::ChannelDown, retry_after }.into())
         }

@@ -13,6 +13,7 @@ use postrider_domain::{NumberId, PartyId, Timestamp, WorkspaceId};
 use postrider_store::{StoreError, Table, View};
 
 use crate::core::command::Context;
+use crate::core::sticky;
 use crate::core::view::unreadable;
 use crate::sweep::{Look, RecordKeys};
 use postrider_domain::unavailable::Unavailable;
@@ -65,7 +66,7 @@ pub(crate) fn passed(look: &Look<'_>, own_keys: &[u8]) -> Result<RecordKeys, Sto
     Ok(keys)
 }
 
-/// Forgets the windows of a contact with the connected numbers.
+/// Forgets the windows of a contact with the connected numbers, and which one was used last.
 pub(crate) fn forget_all(context: &mut Context<'_>, contact: &PartyId) {
     for number in context.connected {
         for id in [number.line(), number.id] {
@@ -73,6 +74,7 @@ pub(crate) fn forget_all(context: &mut Context<'_>, contact: &PartyId) {
             context.delete(Table::Windows, key);
         }
     }
+    sticky::forget(context, contact);
 }
 
 /// Closes the windows of a contact that have not been opened since `at`.

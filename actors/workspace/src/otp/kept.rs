@@ -37,7 +37,7 @@ impl Workspace {
 
 fn state_of(id: RequestId, ended: &Ended) -> OtpState {
     let notes = ended.notes.as_deref().map(OtpNotes::from_json).unwrap_or_default();
-    let OtpOwnNotes { languages, inbound, tries } =
+    let OtpOwnNotes { languages, inbound, tries, .. } =
         notes.own.as_deref().cloned().unwrap_or_default();
     let tries = if tries.is_empty() { sends_of(id, ended, &notes) } else { tries };
     let channel = channel_of(&tries);
@@ -45,6 +45,7 @@ fn state_of(id: RequestId, ended: &Ended) -> OtpState {
         OtpChannel::Messaging => languages.template,
         OtpChannel::Sms | OtpChannel::Email => languages.text,
     });
+    let number = notes.number_id;
     OtpState {
         request_id: id,
         status: ended.status,
@@ -59,6 +60,7 @@ fn state_of(id: RequestId, ended: &Ended) -> OtpState {
         channel,
         language: language.map(Into::into),
         phone: ended.phone,
+        number,
         inbound_code: None,
         is_inbound: inbound,
     }

@@ -8,17 +8,17 @@ mod list;
 mod settle_step;
 pub mod sms;
 pub mod test_phones;
+mod through_number;
 
 pub use days::OtpDays;
 pub use list::{OtpCursor, OtpFilter, OtpRow, OtpsPage};
 
 pub(crate) use days::{counts_of_today, long_past};
 pub(crate) use kept::long_ended;
+pub(crate) use through_number::move_code;
 
-use std::time::Duration;
-
-use postrider_domain::RequestId;
 use postrider_domain::event::chain::OtpChannel;
+use postrider_domain::{MessageId, RequestId};
 use postrider_runtime::random;
 
 use crate::Workspace;
@@ -127,10 +127,26 @@ pub(crate) fn send(
     context: &mut Context<'_>,
     mut command: SendOtp,
     id: RequestId,
-    down: Option<Duration>,
 ) -> Result<OtpSent, SendOtpError> {
     found_language::resolve(command.more.as_deref_mut(), context)?;
-    context.core.send_otp(command, id, down, context.effects)
+    let phone = command.phone;
+    let through = through_number::resolve(&mut command, context)?;
+    let down = through.or(context.core.number).and_then(|number| context.down_for(number));
+    let sent = context.core.send_otp(command, id, down, context.effects)?;
+    through_number::note(context, phone, through)?;
+    Ok(sent)
+}
+
+/// Sends a request's code once more, as message `message`.
+pub(crate) fn resend(
+    context: &mut Context<'_>,
+    (id, only): (RequestId, Option<OtpChannel>),
+    message: MessageId,
+) -> Result<OtpSent, ResendOtpError> {
+    let moved = through_number::of_resend(context, id).map_err(ResendOtpError::Refused)?;
+    let number = moved.or_else(|| context.core.number_of(id));
+    let down = number.and_then(|number| context.down_for(number));
+    context.core.resend_otp((id, only), message, (moved, down), context.effects)
 }
 
 /// Sending a one-time password, beside the hot path.
@@ -150,8 +166,7 @@ impl Command for SendOtpCommand {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<OtpSent, SendOtpError> {
         let now = context.now();
-        let down = context.core.number.and_then(|number| context.down_for(number));
-        send(context, self.command, RequestId::from_parts(now, self.unique), down)
+        send(context, self.command, RequestId::from_parts(now, self.unique))
     }
 }
 

@@ -39,8 +39,8 @@ const PAUSE_AT_START: Duration = Duration::from_millis(200);
 const TRIES_MAX: u32 = 20;
 
 impl Workspace {
-    /// Brings the templates up to date with those of the provider behind the workspace's oldest
-    /// number that has one, and gives all of them. A template that the provider does not have stays
+    /// Brings the templates up to date with those of the provider behind the oldest number of the
+    /// workspace's pool that has one, and gives all of them. A template that the provider does not have stays
     /// as it is. A sandbox number has none but those that are there.
     ///
     /// # Errors
@@ -79,8 +79,10 @@ impl Workspace {
             _ => Unavailable::because(UnavailableReason::Restarting),
         })?;
         let numbers = &self.shared.numbers;
+        let (pooled, others): (Vec<_>, Vec<_>) =
+            settings.numbers.iter().partition(|number| number.pool);
         let mut connected =
-            settings.numbers.iter().filter_map(|number| numbers.connected(number.id));
+            pooled.into_iter().chain(others).filter_map(|number| numbers.connected(number.id));
         Ok(connected.find_map(|connected| connected.cloud_api.clone()))
     }
 

@@ -93,6 +93,9 @@ impl From<SendOtpError> for ApiError {
                 Self::new(Code::OtpWorkspaceLimit, message).after(retry_after)
             }
             SendOtpError::NotConnected => Self::new(Code::MessagingNotConnected, message),
+            SendOtpError::UnknownNumber => {
+                Self::new(Code::Unprocessable, message).because("unknown_number")
+            }
             SendOtpError::Template(UseTemplateError::NotApproved(_)) => {
                 Self::new(Code::TemplateNotApproved, message)
             }
@@ -187,6 +190,9 @@ impl From<AdminError> for ApiError {
             ),
             AdminError::Change(ChangeError::TooManyCredits) => {
                 Self::new(Code::Unprocessable, message).because("credits_too_large")
+            }
+            AdminError::Change(ChangeError::TooManyNumbers) => {
+                Self::new(Code::Unprocessable, message).because("number_limit")
             }
             AdminError::Change(ChangeError::Unavailable(error))
             | AdminError::Unavailable(error) => error.into(),

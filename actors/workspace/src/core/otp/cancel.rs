@@ -25,7 +25,7 @@ pub(crate) fn cancel(
     core.keep_ended(&otp, OtpStatus::Cancelled, effects);
     let data = EventData::OtpCancelled(OtpData::of(id, otp.phone));
     core.tell(id, data.into(), effects);
-    effects.withdrawn.extend(core.number.map(|number| (number, id)));
+    effects.withdrawn.extend(core.number_of(id).map(|number| (number, id)));
     Ok(())
 }
 
@@ -63,6 +63,7 @@ pub(super) fn note(
             test,
             reference: more.reference.clone(),
             metadata: more.metadata.clone(),
+            number_id: more.through,
             contact_id: None,
             own: own_notes(more),
         },
@@ -75,7 +76,11 @@ pub(super) fn note(
 }
 
 fn own_notes(more: &SendMore) -> Option<Box<OtpOwnNotes>> {
-    let own =
-        OtpOwnNotes { languages: more.languages.clone(), inbound: more.inbound, tries: Vec::new() };
+    let own = OtpOwnNotes {
+        languages: more.languages.clone(),
+        inbound: more.inbound,
+        pinned: more.from.is_some(),
+        tries: Vec::new(),
+    };
     (own != OtpOwnNotes::default()).then(|| Box::new(own))
 }

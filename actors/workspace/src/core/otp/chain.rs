@@ -101,6 +101,7 @@ fn hand_over(core: &mut Core, otp: &Otp, step: ChainStep, effects: &mut Effects)
         test: None,
         reference: None,
         metadata: None,
+        number_id: None,
     };
     core.tell(otp.id, EventData::OtpTryStarted(data).into(), effects);
     if step.channel == OtpChannel::Messaging {
@@ -266,6 +267,7 @@ fn tell_ended(
         test: None,
         reference: None,
         metadata: None,
+        number_id: None,
     };
     core.tell(otp.id, EventData::OtpTryEnded(data).into(), effects);
 }

@@ -5,9 +5,12 @@ use std::time::Duration;
 use postrider_channel::{Content, Origin, Outbound};
 use postrider_domain::destination::calling_code;
 use postrider_domain::event::chain::{ChainPlan, OtpChannel};
+use postrider_domain::event::otp::OtpNotes;
 use postrider_domain::event::{OtpFailure, OtpStatus};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{Event, MessageId, OtpCode, Phone, PublicEvent, RequestId, Timestamp};
+use postrider_domain::{
+    Event, MessageId, NumberId, OtpCode, Phone, PublicEvent, RequestId, Timestamp,
+};
 
 use super::caller_log::{Counting, counting};
 use super::chain_plan::{plan_again, plan_of};
@@ -80,12 +83,13 @@ impl Core {
         self.announce_send(&otp, message, effects).ok_or(SendOtpError::NotConnected)
     }
 
-    /// Sends a request's code once more, as message `message`.
+    /// Sends a request's code once more, as message `message`, through the number `through` if that
+    /// is another one than before.
     pub fn resend_otp(
         &mut self,
         (id, only): (RequestId, Option<OtpChannel>),
         message: MessageId,
-        down: Option<Duration>,
+        (through, down): (Option<NumberId>, Option<Duration>),
         effects: &mut Effects,
     ) -> Result<OtpSent, ResendOtpError> {
         let otp = self.outbound_only(id).map_err(ResendOtpError::Ended)?;
@@ -102,6 +106,9 @@ impl Core {
         let found = languages::template_of(self, id).language != self.otp_template.language;
         let asked = (otp.phone, &[][..], plan.as_ref());
         self.may_send(asked, found, down, effects).map_err(ResendOtpError::Refused)?;
+        if let Some(number) = through {
+            self.move_request(id, number, effects);
+        }
         let is_chain = plan.is_some();
         if let Some(plan) = plan {
             // Its messages so far become tries, so the send that follows is none of them.
@@ -178,6 +185,7 @@ impl Core {
             expires_at: self.hot.otps.expires_at(&otp),
             delivery: otp.delivery,
             notes: self.hot.otps.extras.notes(id),
+            number: self.number_of(id),
             tries,
             channel,
             language: Some(languages::language_over(self, id, channel)),
@@ -309,8 +317,27 @@ impl Core {
         expires_at
     }
 
+    /// The number that a request's messages leave through.
+    pub(crate) fn number_of(&self, id: RequestId) -> Option<NumberId> {
+        let noted = self.hot.otps.extras.number(id);
+        noted.filter(|noted| self.pool.has_templates(*noted)).or(self.number)
+    }
+
+    /// Whether its sender has named the number of a request: it leaves through no other.
+    pub(crate) fn is_pinned(&self, id: RequestId) -> bool {
+        self.hot.otps.extras.own(id).is_some_and(|own| own.pinned)
+    }
+
+    /// What is to follow of a request leaves through this number.
+    pub(crate) fn move_request(&mut self, id: RequestId, to: NumberId, effects: &mut Effects) {
+        let notes = OtpNotes { number_id: Some(to), ..self.hot.otps.extras.notes(id) };
+        if let Some(notes) = notes.to_json() {
+            self.perform(Event::OtpNoted { id, notes }, effects);
+        }
+    }
+
     pub(crate) fn outbound(&self, otp: &Otp, message_id: MessageId) -> Option<Outbound> {
-        let number = self.number?;
+        let number = self.number_of(otp.id)?;
         let code_key = self.keys.of_version(otp.key_version)?.clone();
         Some(Outbound {
             message_id,

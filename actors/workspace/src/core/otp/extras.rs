@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use postrider_domain::event::otp::{OtpNotes, OtpOwnNotes};
 use postrider_domain::event::{EventDecodeError, encode};
-use postrider_domain::{OtpCode, Phone, PublicEvent, RequestId};
+use postrider_domain::{NumberId, OtpCode, Phone, PublicEvent, RequestId};
 
 use hashbrown::HashMap;
 
 /// What is in the notes of a request if Postrider itself has noted something.
 const OWN: &str = r#""_":"#;
+/// What is in the notes of a request that leaves through a number of several.
+const NUMBER: &str = r#""number_id":"#;
 
 /// The phones of a workspace that nothing is sent to, with the codes that verify there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -98,6 +100,13 @@ impl Extras {
     /// What is noted of a request.
     pub(crate) fn notes(&self, id: RequestId) -> OtpNotes {
         self.json(id).map(OtpNotes::from_json).unwrap_or_default()
+    }
+
+    /// The number that a request leaves through, where there was a choice.
+    pub(crate) fn number(&self, id: RequestId) -> Option<NumberId> {
+        // Few have one.
+        let json = self.json(id).filter(|json| json.contains(NUMBER))?;
+        OtpNotes::from_json(json).number_id
     }
 
     /// What Postrider itself notes of a request.

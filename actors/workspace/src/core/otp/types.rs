@@ -11,7 +11,7 @@ use postrider_domain::code::{CodeLength, Expiry};
 use postrider_domain::event::chain::{ChainStep, OtpChannel};
 use postrider_domain::event::otp::{OtpLanguages, OtpNotes};
 use postrider_domain::otp_text::Language;
-use postrider_domain::{OtpCode, Phone, RequestId, Timestamp};
+use postrider_domain::{NumberId, OtpCode, Phone, RequestId, Timestamp};
 
 use crate::core::settings::UseTemplateError;
 use postrider_domain::unavailable::Unavailable;
@@ -48,6 +48,10 @@ pub struct SendMore {
     pub language: Option<Language>,
     /// What serves that language; set when it is sent.
     pub languages: Option<OtpLanguages>,
+    /// The number that it is to leave through, by its id or its phone; `None`: the contact's.
+    pub from: Option<Box<str>>,
+    /// The number that it leaves through, where there is a choice; set when it is sent.
+    pub through: Option<NumberId>,
 }
 
 /// Who asked the caller for a one-time password. It is counted, and kept as a keyed hash only; so
@@ -144,6 +148,8 @@ pub struct OtpState {
     pub inbound_code: Option<OtpCode>,
     /// Whether its person sends the code.
     pub is_inbound: bool,
+    /// The number that its messages leave through; of an ended one only where there was a choice.
+    pub number: Option<NumberId>,
 }
 
 pub use postrider_domain::event::otp::OtpTry;
@@ -175,6 +181,9 @@ pub enum SendOtpError {
     /// The workspace has no messaging number.
     #[error("the workspace has no active messaging number")]
     NotConnected,
+    /// It is to leave through a number that the workspace does not have.
+    #[error("the workspace has no such number")]
+    UnknownNumber,
     /// The template that carries one-time passwords cannot be used.
     #[error("the template of one-time passwords cannot be used: {0}")]
     Template(#[from] UseTemplateError),

@@ -107,6 +107,7 @@ impl Bench {
             credits: 1000,
             rules,
             number: Some(NumberId::from_bytes([9; 16])),
+            pool: Default::default(),
             destinations: Destinations::default(),
             otp_template: Arc::new(TemplateName { name: "otp_code".into(), language: "en".into() }),
             otp_template_status: None,

@@ -44,6 +44,7 @@ fn single(number: u64, phones: u64) -> MessageState {
         read_at: None,
         failed_at: None,
         notes: SenderNotes { reference, ..SenderNotes::default() },
+        pinned: false,
         broadcast: None,
     }
 }

@@ -26,6 +26,7 @@ fn try_started() -> OtpTryStartedData {
         test: None,
         reference: None,
         metadata: None,
+        number_id: None,
     }
 }
 
@@ -41,6 +42,7 @@ fn try_ended() -> OtpTryEndedData {
         test: None,
         reference: None,
         metadata: None,
+        number_id: None,
     }
 }
 
@@ -115,6 +117,7 @@ fn message(status: &'static str) -> MessageData {
         status,
         template: Some(MessageTemplateData { name: "offer".into(), language: "en".into() }),
         error: Some(MessageErrorData { reason, code, details }),
+        number_id: Some(NumberId::from_parts(AT, UNIQUE)),
         reference: None,
         metadata: None,
     }
@@ -122,12 +125,21 @@ fn message(status: &'static str) -> MessageData {
 
 fn broadcast_message(to: Option<String>) -> MessageData {
     let broadcast_id = Some(BroadcastId::from_parts(AT, UNIQUE));
-    MessageData { broadcast_id, to, r#type: None, template: None, error: None, ..message("read") }
+    let (error, number_id) = (None, None);
+    MessageData {
+        broadcast_id,
+        to,
+        r#type: None,
+        template: None,
+        error,
+        number_id,
+        ..message("read")
+    }
 }
 
 fn mail() -> MessageData {
     let (to, r#type) = (Some("ann@example.com".to_owned()), Some(MessageData::EMAIL));
-    MessageData { to, r#type, template: None, ..message("failed") }
+    MessageData { to, r#type, template: None, number_id: None, ..message("failed") }
 }
 
 fn received() -> MessageReceivedData {

@@ -1,0 +1,158 @@
+//! Pure: the number that was last used between the workspace and a contact, either way.
+//!
+//! [`Table::Windows`] has it under `workspace ‖ 0 ‖ 16 zero bytes ‖ party`: the moment (u64, big
+//! endian) and the number's line. No number has that line.
+//!
+//! It is noted only while the pool offers a choice, so that a workspace with one number pays
+//! nothing for it. What was used before others joined the only number is then found in what is kept
+//! of the contact: its newest message, its conversation, and the codes of the last hour.
+
+use std::time::Duration;
+
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{NumberId, PartyId, Timestamp, WorkspaceId};
+use postrider_store::{StoreError, Table, View};
+
+use crate::core::command::Context;
+use crate::core::pool;
+
+/// A moment that is noted is not brought up to date for so long: only its order counts.
+const NOTED_FOR: Duration = Duration::from_secs(24 * 3600);
+
+/// When a number was used, and its line.
+pub(crate) type Used = (Timestamp, NumberId);
+
+/// Finds which number was last used with a contact, in records that are not the pool's own.
+pub(crate) type FindUsed = fn(&Context<'_>, &PartyId) -> Result<Option<Used>, Unavailable>;
+
+/// What becomes of a message whose number is down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// It leaves through this number from now on.
+    To(NumberId),
+    /// It waits for its own number.
+    Stays,
+    /// It is not to be sent any more.
+    Over,
+}
+
+/// The key of what is noted of a contact.
+pub(crate) fn key(workspace: &WorkspaceId, contact: &PartyId) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0], &[0; 16], &contact.key_bytes()].concat()
+}
+
+/// The value of what is noted.
+pub(crate) fn encode((at, line): Used) -> Vec<u8> {
+    [&at.as_millis().to_be_bytes()[..], line.as_bytes()].concat()
+}
+
+fn decode(value: &[u8]) -> Option<Used> {
+    let (at, line) = value.split_first_chunk()?;
+    let line = NumberId::from_bytes(line.try_into().ok()?);
+    Some((Timestamp::from_millis(u64::from_be_bytes(*at)), line))
+}
+
+fn noted(context: &Context<'_>, contact: &PartyId) -> Result<Option<Used>, Unavailable> {
+    let value = context.get(Table::Windows, &key(&context.core.id, contact))?;
+    Ok(value.and_then(|value| decode(&value)))
+}
+
+/// What is noted of a contact, as it is committed.
+pub(crate) fn stored(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    contact: &PartyId,
+) -> Result<Option<Used>, StoreError> {
+    let value = store.get(Table::Windows, &key(workspace, contact))?;
+    Ok(value.and_then(|value| decode(&value)))
+}
+
+/// Whether others have joined the only number of the pool since this moment.
+fn is_from_before(context: &Context<'_>, at: Timestamp) -> bool {
+    context.core.pool.alone().is_some_and(|alone| at < alone.until)
+}
+
+/// The line of the number that was last used with a contact.
+fn last(context: &Context<'_>, contact: &PartyId) -> Result<Option<NumberId>, Unavailable> {
+    let noted = noted(context, contact)?;
+    if noted.is_some_and(|(at, _)| !is_from_before(context, at)) {
+        return Ok(noted.map(|(_, line)| line));
+    }
+    let pool = &context.core.pool;
+    let only = match pool.alone() {
+        Some(alone) => Some((alone.until, alone.line)),
+        // Of a version that knew no pool: all codes left through the oldest number.
+        None => pool.first().map(|first| (Timestamp::default(), context.line(first))),
+    };
+    let had_code = contact.phone().is_some_and(|phone| context.core.hot.had_code(phone));
+    let used = (context.used)(context, contact)?.max(noted).max(only.filter(|_| had_code));
+    Ok(used.map(|(_, line)| line))
+}
+
+/// The number for a template to a contact: its own one, unless that has been down for `patience`
+/// and another is not. `None` where no number can send it.
+pub(crate) fn choose(
+    context: &Context<'_>,
+    contact: &PartyId,
+    patience: Duration,
+) -> Result<Option<NumberId>, Unavailable> {
+    let pool = &context.core.pool;
+    if !pool.is_choice() {
+        return Ok(pool.with_templates().next());
+    }
+    let is_free = |number| context.down_since(number).is_none_or(|since| since < patience);
+    Ok(pool.choose(contact, last(context, contact)?, is_free))
+}
+
+/// The connected number that is called so, by its id or its phone.
+pub(crate) fn named(context: &Context<'_>, name: &str) -> Option<NumberId> {
+    pool::called(context.connected, name)
+}
+
+/// Notes that a number was used with a contact at this moment, if the pool offers a choice.
+pub(crate) fn note(
+    context: &mut Context<'_>,
+    contact: &PartyId,
+    number: NumberId,
+    at: Timestamp,
+) -> Result<(), Unavailable> {
+    if !context.core.pool.is_choice() {
+        return Ok(());
+    }
+    let line = context.line(number);
+    let is_known = noted(context, contact)?.is_some_and(|(before, known)| match known == line {
+        true => at < before.plus(NOTED_FOR) && !is_from_before(context, before),
+        // What comes late was used before.
+        false => at < before,
+    });
+    if !is_known {
+        context.put(Table::Windows, key(&context.core.id, contact), encode((at, line)));
+    }
+    Ok(())
+}
+
+/// Forgets which number was used with a contact.
+pub(crate) fn forget(context: &mut Context<'_>, contact: &PartyId) {
+    context.delete(Table::Windows, key(&context.core.id, contact));
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use postrider_domain::golden::{AT, Sheet, UNIQUE};
+
+    use super::*;
+
+    #[test]
+    fn what_is_noted_of_a_contact_is_stored_as_ever() {
+        let line = NumberId::from_parts(AT, UNIQUE);
+        let value = encode((AT, line));
+        assert_eq!(decode(&value), Some((AT, line)));
+        assert_eq!(decode(&value[..23]), None);
+        let contact = "+15550123456".parse::<postrider_domain::Phone>().unwrap().into();
+        let mut sheet = Sheet::default();
+        sheet.text("key", &key(&"acme".parse().unwrap(), &contact));
+        sheet.text("value", &value);
+        sheet.is(expect![[r#""#]]);
+    }
+}

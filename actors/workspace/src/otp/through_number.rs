@@ -1,0 +1,92 @@
+//! Chooses the number that a one-time password leaves through.
+//!
+//! It is noted of the request only where there is a choice, and of its contact too, in the commit
+//! that accepts it. With one number nothing is looked up and nothing is noted.
+
+use std::time::Duration;
+
+use postrider_channel::outcome::FinalOutcome;
+use postrider_domain::event::OtpStatus;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{NumberId, PartyId, Phone, RequestId};
+
+use crate::core::command::Context;
+use crate::core::otp::types::{SendOtp, SendOtpError};
+use crate::core::settings::UseTemplateError;
+use crate::core::sticky::{self, Moved};
+
+/// Sets the number of a send: the one that it names, or the contact's, or another one at once while
+/// that is down. `None` where there is no choice.
+pub(crate) fn resolve(
+    command: &mut SendOtp,
+    context: &Context<'_>,
+) -> Result<Option<NumberId>, SendOtpError> {
+    let named = command.more.as_deref().and_then(|more| more.from.as_deref());
+    let leaves = command.more.as_deref().is_none_or(|more| !more.inbound)
+        && context.core.test_phones.code(command.phone).is_none();
+    let through = match named {
+        Some(name) => {
+            let number = sticky::named(context, name).ok_or(SendOtpError::UnknownNumber)?;
+            if !context.core.pool.has_templates(number) {
+                return Err(UseTemplateError::NoSuchTemplate.into());
+            }
+            Some(number)
+        }
+        None if !context.core.pool.is_choice() || !leaves => return Ok(None),
+        None => sticky::choose(context, &command.phone.into(), Duration::ZERO)?,
+    };
+    command.more.get_or_insert_default().through = through;
+    Ok(through)
+}
+
+/// Notes that a number is the contact's from now on.
+pub(crate) fn note(
+    context: &mut Context<'_>,
+    phone: Phone,
+    through: Option<NumberId>,
+) -> Result<(), SendOtpError> {
+    let Some(number) = through else { return Ok(()) };
+    Ok(sticky::note(context, &PartyId::from(phone), number, context.now())?)
+}
+
+/// Moves a code that waits for a number which is down to another one.
+pub(crate) fn move_code(
+    context: &mut Context<'_>,
+    (id, message): (RequestId, u8),
+    from: NumberId,
+) -> Result<Moved, Unavailable> {
+    let Some(otp) = context.core.known(id) else { return Ok(Moved::Over) };
+    if context.core.hot.otps.status(&otp, context.now()) != OtpStatus::Active {
+        let late = FinalOutcome::NotSentInTime;
+        context.core.settle(id, message, &late, context.effects);
+        return Ok(Moved::Over);
+    }
+    if context.core.is_pinned(id) {
+        return Ok(Moved::Stays);
+    }
+    let contact = PartyId::from(otp.phone);
+    match sticky::choose(context, &contact, Duration::ZERO)? {
+        Some(to) if to != from && context.down_for(to).is_none() => {
+            sticky::note(context, &contact, to, context.now())?;
+            context.core.move_request(id, to, context.effects);
+            Ok(Moved::To(to))
+        }
+        _ => Ok(Moved::Stays),
+    }
+}
+
+/// The number that a request moves to as it is sent again, because its own is down.
+pub(crate) fn of_resend(
+    context: &mut Context<'_>,
+    id: RequestId,
+) -> Result<Option<NumberId>, SendOtpError> {
+    let is_down = |number| context.down_for(number).is_some();
+    let core = &context.core;
+    let may_move = core.pool.is_choice() && !core.is_pinned(id);
+    if !may_move || !core.number_of(id).is_some_and(is_down) {
+        return Ok(None);
+    }
+    let Some(otp) = context.core.known(id) else { return Ok(None) };
+    let to = sticky::choose(context, &otp.phone.into(), Duration::ZERO)?;
+    Ok(to.filter(|to| context.down_for(*to).is_none()))
+}
