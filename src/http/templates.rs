@@ -294,7 +294,7 @@ async fn change(mut call: Call<Principal>) -> Answer {
     tag = "Messaging",
     summary = "Bring the templates of one's own workspace up to date with the channel's",
     description = "For people whose role allows it; no key does. Takes what the provider behind the \
-        oldest number of the Cloud API has, and answers all of them.",
+        oldest number of the pool has that is of the Cloud API, and answers all of them.",
     responses((status = 200, description = "The first page of the templates", body = TemplatesAnswer))
 )]
 async fn sync(call: Call<Principal>) -> Answer {

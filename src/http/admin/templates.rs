@@ -103,8 +103,8 @@ async fn change(mut call: Call<()>) -> Answer {
     operation_id = "syncTemplates",
     tag = "Administration",
     summary = "Bring the templates up to date with the channel's",
-    description = "Takes what the provider behind the workspace's oldest number of the Cloud API has. \
-        A template that it does not have stays as it is; a sandbox number has none but those that are \
+    description = "Takes what the provider behind the oldest number of the workspace's pool has that \
+        is of the Cloud API. A template that it does not have stays as it is; a sandbox number has none but those that are \
         there. Answers all of them.",
     params(("workspace" = String, Path, description = "The workspace's id")),
     responses((status = 200, description = "The first page of the templates", body = TemplatesAnswer))

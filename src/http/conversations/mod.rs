@@ -214,10 +214,10 @@ async fn mark_read(mut call: Call<Principal>) -> Answer {
                    (422, `reason: \"email_not_configured\"`), text is always allowed and costs \
                    nothing. An open conversation is pending then. Honours `Idempotency-Key`. A reply leaves through the number \
                    that the contact last wrote to; where that is disconnected, free text through \
-                   another one whose window is open, and a template through the oldest one. So does \
-                   a template where that number is of another account than the one that the \
-                   workspace's templates come from, which is that of its oldest number with an \
-                   account.",
+                   another one whose window is open, and a template as with \
+                   `POST /v1/messaging/send`. So does a template where that number is of another \
+                   account than the one that the workspace's templates come from, which is that of \
+                   the oldest number of its pool with an account.",
     params(("conversation_id" = String, Path, description = "The conversation's id")),
     request_body = ReplyBody,
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))

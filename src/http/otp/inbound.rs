@@ -23,7 +23,7 @@ pub(super) async fn told(
 ) -> Result<Option<InboundCode>, ApiError> {
     let Some(code) = state.inbound_code else { return Ok(None) };
     let numbers = call.edge.engine.admin().numbers(call.caller.workspace().id()).await?;
-    let account = numbers.first().and_then(|number| number.account.as_ref());
+    let account = numbers.iter().filter(|it| it.pool).find_map(|it| it.account.as_ref());
     let phone = account.map(|account| account.phone);
     let code = code.reveal();
     let text = sent_text(&code, state.language.as_deref());

@@ -229,7 +229,7 @@ async fn a_code_leaves_by_another_number_at_once_when_its_own_is_stopped() {
     rig.becomes(&id, "sent").await;
     // One whose sender has named the number waits for it, and no other can take it.
     let named = json!({"phone": phone(300), "from": first});
-    rig.api.post("/v1/otp/send", named).await.check(503, "UNAVAILABLE");
+    rig.api.post("/v1/otp/send", named).await.check(503, "SERVICE_UNAVAILABLE");
     rig.fake.script_number("206", Scripted::Error { status: 401, code: 190 });
     code_through(&rig, &ada).await;
     let refused = async || {

@@ -121,7 +121,9 @@ impl Old {
 }
 
 /// Fields that the server of then did not have.
-const NEW_FIELDS: [&str; 50] = [
+const NEW_FIELDS: [&str; 52] = [
+    "number_id",
+    "pool",
     "created_by",
     "mode",
     "phone",
