@@ -68,7 +68,7 @@ fn a_broadcast_is_stored_as_ever() {
     sheet.json("policies", &[BroadcastPolicy::AtMostOnce, BroadcastPolicy::AtLeastOnce]);
     sheet.is(expect![[r#"
         record: {"id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring","template":{"name":"offer","language":"en_US"},"category":"marketing","policy":"at_least_once","status":"completed","reason":"too_many_failures","total":10,"sendable":9,"price":2,"number":"num_01hf7yat3v041061050r3gg28b","definition":[{"text":"Hi {{1}}","type":"BODY"}],"components":[{"parameters":[],"type":"body"}],"personal":true,"created_at":1700000000123,"schedule_at":1700000000123,"started_at":1700000000123,"finished_at":null,"retry_of":"brd_01hf7yat3v041061050r3gg28c","retried_by":"brd_01hf7yat3v041061050r3gg28d","settled":true}
-        of several numbers: {}
+        of several numbers: {"beside":["num_01hf7yat3v041061050r3gg28e"],"from":["num_01hf7yat3v041061050r3gg28f"]}
         statuses: ["scheduled","queued","sending","paused","completed","cancelled","failed"]
         policies: ["at_most_once","at_least_once"]
     "#]]);

@@ -86,16 +86,16 @@ pub(crate) struct NewBroadcastBody<'a> {
     metadata: Option<BTreeMap<String, String>>,
     /// The number that it is sent from, by its id or its phone, or a list of them; left out: all
     /// numbers of the pool.
-    #[schema(value_type = Option<Object>, example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     from: Option<SentFrom>,
 }
 
-/// One number, or several.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub(super) enum SentFrom {
-    One(Box<str>),
-    Several(Vec<Box<str>>),
+/// One number, or several, by their ids or phones.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
+pub(crate) enum SentFrom {
+    One(String),
+    Several(Vec<String>),
 }
 
 impl SentFrom {
@@ -104,8 +104,10 @@ impl SentFrom {
 
     fn numbers(self) -> Result<Vec<Box<str>>, ApiError> {
         match self {
-            Self::One(number) => Ok(vec![number]),
-            Self::Several(all) if (1..=Self::NUMBERS_MAX).contains(&all.len()) => Ok(all),
+            Self::One(number) => Ok(vec![number.into()]),
+            Self::Several(all) if (1..=Self::NUMBERS_MAX).contains(&all.len()) => {
+                Ok(all.into_iter().map(Box::from).collect())
+            }
             Self::Several(_) => Err(ApiError::field("from", "must name 1 to 64 numbers")),
         }
     }

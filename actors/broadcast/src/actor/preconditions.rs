@@ -6,8 +6,8 @@ use postrider_domain::template::TemplateStatus;
 use super::{Fanout, Running};
 
 impl Fanout {
-    /// Whether more may be claimed. Pauses the broadcast if its numbers were disconnected, pauses or
-    /// fails it if its template is not approved, and waits while the breakers of all of them are
+    /// Whether more may be claimed. Pauses the broadcast if its numbers were disconnected, pauses
+    /// or fails it if its template is not approved, and waits while the breakers of all of them are
     /// open or nothing may leave.
     pub(super) async fn may_send(&self, state: &mut Running) -> bool {
         if !self.services.numbers.hold.lets_out() {

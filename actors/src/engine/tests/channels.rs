@@ -97,8 +97,8 @@ impl Rig {
         admin.create_workspace(id("acme"), "acme".to_owned()).await.unwrap();
         admin.set_credits(&id("acme"), 1_000).await.unwrap();
         let number = NewNumber {
-            provider: NewProvider::Custom,
             messages_per_second: Some(messages_per_second),
+            ..NewNumber::of(NewProvider::Custom)
         };
         admin.connect_number(&id("acme"), number).await.unwrap();
         let acme = engine.workspace(&id("acme")).unwrap();

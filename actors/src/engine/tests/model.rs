@@ -174,7 +174,9 @@ impl Model {
                 let sends = self.inside(now, HOUR, None).1;
                 assert!(self.limits.iter().any(|(_, all)| *all > 0 && sends >= *all as usize));
             }
-            SendOtpError::NotConnected => panic!("a number was acknowledged"),
+            SendOtpError::NotConnected | SendOtpError::UnknownNumber => {
+                panic!("a number was acknowledged")
+            }
             SendOtpError::Template(_) => panic!("no template is needed"),
             SendOtpError::DestinationBlocked => panic!("every destination is allowed"),
             SendOtpError::CallerLimit { .. } => panic!("no caller is named"),

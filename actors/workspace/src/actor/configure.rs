@@ -40,16 +40,7 @@ impl WorkspaceActor {
             Ok(change) => change,
             Err(refusal) => return state.finish(Some(PendingReply::Change(reply, Err(refusal)))),
         };
-        let before = state.core.pool.clone();
-        state.connect();
-        let alone = before.alone_before(&state.core.pool, state.core.now());
-        if alone != state.profile.alone {
-            // Others have joined the only number.
-            state.profile.alone = alone;
-            let (key, value) = self.profile(state);
-            state.effects.changes.set(Table::Workspaces, key, value);
-            state.connect();
-        }
+        self.connect(state);
         let held = PendingReply::Change(reply, Ok(Box::new(self.settings(state))));
         if let Some((key, value)) = change {
             state.effects.changes.set(Table::Workspaces, key, value);
@@ -62,6 +53,20 @@ impl WorkspaceActor {
         state.finish(Some(PendingReply::Disconnect(numbers, number)))?;
         state.pass(held);
         Ok(())
+    }
+
+    /// Takes up which numbers are connected, and remembers the only one of the pool if others have
+    /// joined it.
+    fn connect(&self, state: &mut WorkspaceState) {
+        let before = state.core.pool.clone();
+        state.connect();
+        let alone = before.alone_before(&state.core.pool, state.core.now());
+        if alone != state.profile.alone {
+            state.profile.alone = alone;
+            let (key, value) = self.profile(state);
+            state.effects.changes.set(Table::Workspaces, key, value);
+            state.connect();
+        }
     }
 
     /// Changes the state; what record has to change with it, or why nothing did.
@@ -108,16 +113,7 @@ impl WorkspaceActor {
                 state.core.change_credits(change, &mut state.effects)?;
                 None
             }
-            Configure::Connect(number) => {
-                if state.numbers.len() >= Pool::NUMBERS_MAX {
-                    return Err(ChangeError::TooManyNumbers);
-                }
-                self.want_templates(&number.info, state)?;
-                let record = codec::encode(&number);
-                let key = records::number_key(id, number.info.id);
-                state.numbers.push(number.info);
-                Some((key, Some(record)))
-            }
+            Configure::Connect(number) => Some(self.add(*number, state)?),
             Configure::Replace(number) => Some(self.replace(*number, state)?),
             Configure::Disconnect(number) => {
                 let place = state.numbers.iter().position(|known| known.id == number);
@@ -129,6 +125,21 @@ impl WorkspaceActor {
 
     fn profile(&self, state: &WorkspaceState) -> RecordChange {
         (records::profile_key(&self.slot.id), Some(codec::encode(&state.profile)))
+    }
+
+    fn add(
+        &self,
+        number: NumberRecord,
+        state: &mut WorkspaceState,
+    ) -> Result<RecordChange, ChangeError> {
+        if state.numbers.len() >= Pool::NUMBERS_MAX {
+            return Err(ChangeError::TooManyNumbers);
+        }
+        self.want_templates(&number.info, state)?;
+        let record = codec::encode(&number);
+        let key = records::number_key(&self.slot.id, number.info.id);
+        state.numbers.push(number.info);
+        Ok((key, Some(record)))
     }
 
     fn replace(

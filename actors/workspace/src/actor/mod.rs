@@ -3,6 +3,7 @@
 //! Answers and messages leave it once the effects that they depend on are durable.
 
 pub mod child_spec;
+mod codes;
 pub mod configure;
 mod count_records;
 mod moving;
@@ -23,18 +24,16 @@ use crate::services::Services;
 use postrider_channel::{Failure, Outbound};
 use postrider_domain::MessageId;
 use postrider_number::{Claims, Granted, Outcomes};
-use postrider_runtime::random;
 use postrider_runtime::supervise::LoadedActor;
 use postrider_store::GroupNumber;
 
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::core::claims;
-use crate::core::otp::types::{OtpSent, SendOtp, SendOtpError};
 use crate::mailbox::output_gate::{Carry, Gate, PendingReply, SharedHeld, refuse};
 use crate::mailbox::release::{Notify, Release};
 use crate::mailbox::slot::{Slot, passivate};
 use crate::messages;
-use crate::otp::{courier, resend, send};
+use crate::otp::courier;
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
@@ -170,15 +169,13 @@ impl WorkspaceActor {
         let (core, effects) = (&mut state.core, &mut state.effects);
         let held = match message {
             WorkspaceMessage::SendOtp(command, reply) => {
-                PendingReply::Send(reply, self.send_otp(command, state))
+                PendingReply::Send(reply, codes::send(&self.shared, command, state))
             }
             WorkspaceMessage::VerifyOtp(id, code, reply) => {
                 PendingReply::Verify(reply, core.verify_otp(id, &code, effects))
             }
             WorkspaceMessage::ResendOtp(id, only, reply) => {
-                let message = MessageId::from_parts(core.hot.now(), random::unique());
-                let context = &mut state.context(self.shared.store.as_ref());
-                PendingReply::Resend(reply, resend(context, (id, only), message))
+                PendingReply::Resend(reply, codes::resend(&self.shared, (id, only), state))
             }
             WorkspaceMessage::ReadOtp(id, reply) => PendingReply::Read(reply, core.otp(id)),
             WorkspaceMessage::Configure(configure, audit, reply) => {
@@ -187,9 +184,7 @@ impl WorkspaceActor {
             WorkspaceMessage::Perform(errand) => {
                 PendingReply::Answer(errand.run(&mut state.context(self.shared.store.as_ref())))
             }
-            WorkspaceMessage::Settled(answers) => {
-                return self.settle(answers, state);
-            }
+            WorkspaceMessage::Settled(answers) => return self.settle(answers, state),
             WorkspaceMessage::Claims(claims) => return self.claim(claims, state),
             WorkspaceMessage::Committed(group, result) => {
                 result?;
@@ -217,8 +212,7 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::Recovered(messages) => return self.recover(messages, state),
             WorkspaceMessage::HandedBack(messages) => {
-                let (store, numbers) = (self.shared.store.as_ref(), &*self.shared.numbers);
-                return moving::take((store, numbers), messages, state);
+                return moving::take(&self.shared, messages, state);
             }
             WorkspaceMessage::Sweep(step) => return self.sweep_on(myself, step, state),
             WorkspaceMessage::Commands(all) => return self.carry_out(myself, all.take(), state),
@@ -263,15 +257,6 @@ impl WorkspaceActor {
             state.subscriber.hurry();
         }
         Ok(())
-    }
-
-    fn send_otp(
-        &self,
-        command: SendOtp,
-        state: &mut WorkspaceState,
-    ) -> Result<OtpSent, SendOtpError> {
-        let id = random::request_id(state.core.now());
-        send(&mut state.context(self.shared.store.as_ref()), command, id)
     }
 
     /// Hands over again what is not answered for.

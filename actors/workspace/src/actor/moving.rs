@@ -10,13 +10,13 @@ use postrider_channel::{Origin, Outbound};
 use postrider_domain::NumberId;
 use postrider_number::capacity::HandedOver;
 use postrider_number::{NumberSlot, Numbers};
-use postrider_store::View;
 
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::core::command::Context;
 use crate::core::sticky::Moved;
 use crate::messages;
 use crate::otp;
+use crate::services::Services;
 use postrider_domain::unavailable::Unavailable;
 
 /// Most messages of one commit.
@@ -44,7 +44,7 @@ pub(super) fn ask(numbers: &Numbers, state: &WorkspaceState) {
 
 /// Dispatches messages that a number has returned through the numbers that can send them.
 pub(super) fn take(
-    (store, numbers): (&dyn View, &Numbers),
+    shared: &Services,
     messages: Vec<Outbound>,
     state: &mut WorkspaceState,
 ) -> Result<(), StateLost> {
@@ -53,7 +53,7 @@ pub(super) fn take(
         if count % MOVED_MAX == MOVED_MAX - 1 {
             state.finish(None)?;
         }
-        let mut context = state.context(store);
+        let mut context = state.context(shared.store.as_ref());
         match move_one(&mut context, &message) {
             Ok(Moved::To(number)) => {
                 let moved = Outbound { number, ..message };
@@ -67,7 +67,7 @@ pub(super) fn take(
             }
         }
     }
-    numbers.dispatch(back);
+    shared.numbers.dispatch(back);
     state.finish(None)
 }
 

@@ -11,8 +11,8 @@ use postrider_broadcast::parameters::with_variables;
 use postrider_broadcast::phone_index::ByPhone;
 use postrider_broadcast::record::{BroadcastStatus, Record, draft_key};
 use postrider_broadcast::{Audience, BroadcastPolicy};
-use postrider_domain::template::TemplateName;
 use postrider_domain::template::{Misfit, parameters};
+use postrider_domain::template::{TemplateCategory, TemplateName};
 use postrider_domain::{BroadcastId, EventData, Phone, SenderNotes, Timestamp, WorkspaceId};
 use postrider_runtime::random;
 use postrider_runtime::task::detached;
@@ -149,11 +149,9 @@ impl Command for CreateBroadcast {
             return Err(CreateBroadcastError::Past);
         }
         quota::check_broadcasts(context)?;
-        if let Some(old) = retry_of.map(|of| find(context, of)).transpose()?.flatten() {
-            if let Some(by) = old.retried_by {
-                return Err(CreateBroadcastError::Retried(by));
-            }
-            save(context, &Record { retried_by: Some(id), ..old });
+        let old = retry_of.map(|of| find(context, of)).transpose()?.flatten();
+        if let Some(by) = old.as_ref().and_then(|old| old.retried_by) {
+            return Err(CreateBroadcastError::Retried(by));
         }
         let template = approved_template(context, &new.template, &new.language)?;
         let personal = new.audience.variables.is_some();
@@ -164,16 +162,11 @@ impl Command for CreateBroadcast {
         let from = sender::named(context, &new.from)?;
         let mut numbers = sender::numbers(context, &from).into_iter();
         let number = numbers.next().ok_or(CreateBroadcastError::NotConnected)?;
-        let price = context.core.rules.prices.template(template.category);
-        let needed = price.saturating_mul(sendable.into());
-        let available = context.core.credits;
-        let left = available
-            .checked_sub(needed)
-            .ok_or(CreateBroadcastError::InsufficientCredits { needed, available })?;
-        context.core.set_credits(left, context.effects);
-        let is_scheduled = new.schedule_at.is_some();
-        let status =
-            if is_scheduled { BroadcastStatus::Scheduled } else { BroadcastStatus::Queued };
+        let price = reserve(context, template.category, sendable)?;
+        let status = match new.schedule_at {
+            Some(_) => BroadcastStatus::Scheduled,
+            None => BroadcastStatus::Queued,
+        };
         let record = Record {
             id,
             name: new.name,
@@ -201,11 +194,29 @@ impl Command for CreateBroadcast {
             beside: numbers.collect(),
             from,
         };
+        if let Some(old) = old {
+            save(context, &Record { retried_by: Some(id), ..old });
+        }
         context.delete(Table::Broadcasts, draft_key(&context.core.id, id));
         save(context, &record);
         emit(context, EventData::BroadcastCreated, &record);
         Ok(BroadcastMade { broadcast_id: id, status, total_recipients: total })
     }
+}
+
+/// Pays for so many messages of this category; gives the price of one.
+fn reserve(
+    context: &mut Context<'_>,
+    category: TemplateCategory,
+    sendable: u32,
+) -> Result<u64, CreateBroadcastError> {
+    let price = context.core.rules.prices.template(category);
+    let (needed, available) = (price.saturating_mul(sendable.into()), context.core.credits);
+    let left = available
+        .checked_sub(needed)
+        .ok_or(CreateBroadcastError::InsufficientCredits { needed, available })?;
+    context.core.set_credits(left, context.effects);
+    Ok(price)
 }
 
 impl Workspace {

@@ -122,8 +122,8 @@ pub(crate) fn note(
     let line = context.line(number);
     let is_known = noted(context, contact)?.is_some_and(|(before, known)| match known == line {
         true => at < before.plus(NOTED_FOR) && !is_from_before(context, before),
-        // What comes late was used before.
-        false => at < before,
+        // What comes late was used before; the channel tells seconds.
+        false => at.as_secs() < before.as_secs(),
     });
     if !is_known {
         context.put(Table::Windows, key(&context.core.id, contact), encode((at, line)));
@@ -153,6 +153,9 @@ mod tests {
         let mut sheet = Sheet::default();
         sheet.text("key", &key(&"acme".parse().unwrap(), &contact));
         sheet.text("value", &value);
-        sheet.is(expect![[r#""#]]);
+        sheet.is(expect![[r#"
+            key: acme\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x9e\xdc\r\xc0
+            value: \x00\x00\x01\x8b\xcf\xe5h{\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
+        "#]]);
     }
 }

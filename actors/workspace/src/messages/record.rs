@@ -255,6 +255,7 @@ mod tests {
             "to": "+15550123456",
             "type": "text",
             "status": "queued",
+            "number_id": state.number.to_string(),
         });
         assert_eq!(told(&state), Some(("message.queued", expected.clone())));
         state.template = Some(TemplateName { name: "t".into(), language: "en".into() });

@@ -40,8 +40,8 @@ const TRIES_MAX: u32 = 20;
 
 impl Workspace {
     /// Brings the templates up to date with those of the provider behind the oldest number of the
-    /// workspace's pool that has one, and gives all of them. A template that the provider does not have stays
-    /// as it is. A sandbox number has none but those that are there.
+    /// workspace's pool that has one, and gives all of them. A template that the provider does not
+    /// have stays as it is. A sandbox number has none but those that are there.
     ///
     /// # Errors
     /// [`TemplateError`]: the provider does not tell, or not now.

@@ -87,11 +87,11 @@ fn payloads_are_stored_as_ever() {
         conversation.updated: {"assigned_to":"ann","channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":"+15550123456","status":"open"}
         webhook.disabled: {"reason":"gone","webhook_id":"whk_01hf7yat3v041061050r3gg28a"}
         webhook.test: {"webhook_id":"whk_01hf7yat3v041061050r3gg28a"}
-        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"queued","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"}}
-        message.sent: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"sent","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"}}
-        message.delivered: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"delivered","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"}}
-        message.read: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"read","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"}}
-        message.failed: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"failed","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"}}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"queued","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
+        message.sent: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"sent","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
+        message.delivered: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"delivered","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
+        message.read: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"read","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
+        message.failed: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"failed","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
         message.received: {"at":"2023-11-14T22:13:20.123Z","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","from":"+15550123456","message_id":"msg_01hf7yat3v041061050r3gg28a","name":"Ann","number_id":"num_01hf7yat3v041061050r3gg28a","referral":{"headline":"Spring","source_id":"42","source_type":"ad"},"text":"Hi","type":"text"}
         template.status_changed: {"category":"utility","language":"en_US","name":"offer","previous_status":"approved","status":"in_appeal"}
         number.stopped: {"error_code":131031,"number_id":"num_01hf7yat3v041061050r3gg28a","reason":"locked"}
@@ -106,9 +106,9 @@ fn payloads_are_stored_as_ever() {
         otp.try_ended: {"channel":"sms","error_code":30007,"next":"email","phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a","status":"failed","step":2}
         template.category_changed: {"category":"marketing","language":"en_US","name":"offer","previous":"utility"}
         template.quality_changed: {"language":"en_US","name":"offer","previous":"unknown","quality":"red"}
-        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued"}
-        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued","reference":"order-7","metadata":{"é":"1"}}
-        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","recipient":"US.13491208","type":"text","status":"queued"}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued","number_id":"num_01hf7yat3v041061050r3gg28a"}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued","number_id":"num_01hf7yat3v041061050r3gg28a","reference":"order-7","metadata":{"é":"1"}}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","recipient":"US.13491208","type":"text","status":"queued","number_id":"num_01hf7yat3v041061050r3gg28a"}
         message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read","to":"+15550123456"}
         message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read"}
         message.failed: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","status":"failed","to":"ann@example.com","type":"email"}
@@ -140,13 +140,13 @@ fn data_is_the_payload_as_json() {
         otp.verified: {"phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
         otp.expired: {"phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
         otp.failed: {"error_code":131026,"phone":"+15550123456","reason":"channel_refused","request_id":"otp_01hf7yat3v041061050r3gg28a"}
-        otp.sent: {"expires_at":"2023-11-14T22:13:20.123Z","metadata":{"flow":"sign-in"},"phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","resend":true,"test":true}
-        otp.verified: {"metadata":{"flow":"sign-in"},"phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
-        otp.expired: {"metadata":{"flow":"sign-in"},"phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
-        otp.failed: {"error_code":131026,"metadata":{"flow":"sign-in"},"phone":"+15550123456","reason":"channel_refused","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
-        otp.delivered: {"channel":"sms","metadata":{"flow":"sign-in"},"phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
-        otp.try_started: {"channel":"sms","metadata":{"flow":"sign-in"},"phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","step":2,"test":true}
-        otp.try_ended: {"channel":"sms","error_code":30007,"metadata":{"flow":"sign-in"},"next":"email","phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","status":"failed","step":2,"test":true}
+        otp.sent: {"expires_at":"2023-11-14T22:13:20.123Z","metadata":{"flow":"sign-in"},"number_id":"num_01hf7yat3v041061050r3gg28a","phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","resend":true,"test":true}
+        otp.verified: {"metadata":{"flow":"sign-in"},"number_id":"num_01hf7yat3v041061050r3gg28a","phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
+        otp.expired: {"metadata":{"flow":"sign-in"},"number_id":"num_01hf7yat3v041061050r3gg28a","phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
+        otp.failed: {"error_code":131026,"metadata":{"flow":"sign-in"},"number_id":"num_01hf7yat3v041061050r3gg28a","phone":"+15550123456","reason":"channel_refused","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
+        otp.delivered: {"channel":"sms","metadata":{"flow":"sign-in"},"number_id":"num_01hf7yat3v041061050r3gg28a","phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","test":true}
+        otp.try_started: {"channel":"sms","metadata":{"flow":"sign-in"},"number_id":"num_01hf7yat3v041061050r3gg28a","phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","step":2,"test":true}
+        otp.try_ended: {"channel":"sms","error_code":30007,"metadata":{"flow":"sign-in"},"next":"email","number_id":"num_01hf7yat3v041061050r3gg28a","phone":"+15550123456","reference":"order 7","request_id":"otp_01hf7yat3v041061050r3gg28a","status":"failed","step":2,"test":true}
         otp.verified: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
     "#]]);
 }

@@ -183,7 +183,7 @@ impl Bench {
     fn resend(&mut self, id: RequestId) -> Result<OtpSent, ResendOtpError> {
         self.unique += 1;
         let message = MessageId::from_parts(self.now, self.unique);
-        self.run(false, |core, effects| core.resend_otp((id, None), message, None, effects))
+        self.run(false, |core, effects| core.resend_otp((id, None), message, (None, None), effects))
     }
 
     fn resend_over(
@@ -194,7 +194,7 @@ impl Bench {
         self.unique += 1;
         let message = MessageId::from_parts(self.now, self.unique);
         let over = (id, Some(channel));
-        self.run(false, |core, effects| core.resend_otp(over, message, None, effects))
+        self.run(false, |core, effects| core.resend_otp(over, message, (None, None), effects))
     }
 
     fn verify(&mut self, id: RequestId, code: &str) -> Result<Verification, VerifyOtpError> {

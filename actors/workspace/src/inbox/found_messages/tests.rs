@@ -93,6 +93,8 @@ fn broadcast(store: &MemoryStore, second: u64, recipients: u64) -> Vec<MessageSt
         settled: false,
         recipients_dropped: false,
         notes: SenderNotes::default(),
+        beside: Vec::new(),
+        from: Vec::new(),
     };
     let mut changes = audience.segment(&workspace(), id, 0);
     changes.extend(ByPhone::of(&audience.phones).changes(&workspace(), id, &audience.phones));

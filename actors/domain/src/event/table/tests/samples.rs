@@ -366,6 +366,7 @@ pub(super) fn noted() -> Vec<PublicEvent> {
         test: true,
         reference: Some("order 7".into()),
         metadata: [("flow".to_owned(), "sign-in".to_owned())].into(),
+        number_id: Some(NumberId::from_parts(AT, UNIQUE)),
         contact_id: None,
         own: None,
     };
