@@ -22,7 +22,6 @@ use ractor::{ActorProcessingErr, ActorRef};
 
 use crate::services::Services;
 use postrider_channel::{Failure, Outbound};
-use postrider_domain::MessageId;
 use postrider_number::{Claims, Granted, Outcomes};
 use postrider_runtime::supervise::LoadedActor;
 use postrider_store::GroupNumber;
