@@ -87,10 +87,7 @@ struct Figures {
     checkpoint: [Gauge; CHECKPOINT.len()],
     free_bytes: Gauge,
     clock: (Gauge, Counter),
-    webhook_requests: Gauge,
-    webhook_tries: [Counter; 3],
-    webhook_micros: Counter,
-    webhook_oldest_due: Gauge,
+    webhooks: WebhookMeters,
 }
 
 impl Figures {
@@ -146,16 +143,7 @@ impl Figures {
                 "Free bytes of the disk with the data; NaN where they are not measured",
             ),
             clock: (gauge(CLOCK[0].0, CLOCK[0].1), counter(CLOCK[1].0, CLOCK[1].1)),
-            webhook_requests: gauge("postrider_webhook_requests", "Webhook requests under way"),
-            webhook_tries: WEBHOOK_TRIES.map(|(name, what)| counter(name, what)),
-            webhook_micros: counter(
-                "postrider_webhook_microseconds_total",
-                "Time that all webhook requests took",
-            ),
-            webhook_oldest_due: gauge(
-                "postrider_webhook_oldest_due_seconds",
-                "Age of the oldest webhook delivery that is due, held back or not",
-            ),
+            webhooks: WebhookMeters::register(counter, gauge),
         }
     }
 
@@ -197,12 +185,7 @@ impl Figures {
             let values = [last, figures.bytes, figures.segments as u64, applied, figures.synced.0];
             self.log.iter().zip(values).for_each(|(gauge, value)| gauge.set(value as f64));
         }
-        let webhooks = shared.webhooks.figures();
-        self.webhook_requests.set(webhooks.in_flight as f64);
-        let tries = [webhooks.delivered, webhooks.refused, webhooks.unanswered];
-        self.webhook_tries.iter().zip(tries).for_each(|(counter, count)| counter.absolute(count));
-        self.webhook_micros.absolute(webhooks.latency_us);
-        self.webhook_oldest_due.set(shared.webhooks.oldest_due().as_secs_f64());
+        self.webhooks.sample(shared);
         let clock = shared.clock.health();
         self.clock.0.set(clock.difference_ms as f64 / 1000.0);
         self.clock.1.absolute(clock.steps);
@@ -239,6 +222,39 @@ impl ScanMeters {
         self.waiting.set(scans.waiting as f64);
         self.finished.absolute(scans.finished);
         self.refused.absolute(scans.refused);
+    }
+}
+
+/// What became of webhook requests, and what waits.
+struct WebhookMeters {
+    requests: Gauge,
+    tries: [Counter; 3],
+    micros: Counter,
+    oldest_due: Gauge,
+}
+
+impl WebhookMeters {
+    fn register(
+        counter: impl Fn(&'static str, &'static str) -> Counter,
+        gauge: impl Fn(&'static str, &'static str) -> Gauge,
+    ) -> Self {
+        const MICROS: &str = "Time that all webhook requests took";
+        const OLDEST: &str = "Age of the oldest webhook delivery that is due, held back or not";
+        Self {
+            requests: gauge("postrider_webhook_requests", "Webhook requests under way"),
+            tries: WEBHOOK_TRIES.map(|(name, what)| counter(name, what)),
+            micros: counter("postrider_webhook_microseconds_total", MICROS),
+            oldest_due: gauge("postrider_webhook_oldest_due_seconds", OLDEST),
+        }
+    }
+
+    fn sample(&self, shared: &Services) {
+        let figures = shared.webhooks.figures();
+        self.requests.set(figures.in_flight as f64);
+        let tries = [figures.delivered, figures.refused, figures.unanswered];
+        self.tries.iter().zip(tries).for_each(|(counter, count)| counter.absolute(count));
+        self.micros.absolute(figures.latency_us);
+        self.oldest_due.set(shared.webhooks.oldest_due().as_secs_f64());
     }
 }
 

@@ -17,6 +17,7 @@ use postrider_actors::{home_of, home_told_by};
 use super::door::Shards;
 use super::figures::Traffic;
 use super::operate;
+use super::operate::Operator;
 use super::peers::{CLIENT, SHARD, TOKEN};
 use super::settled::{no_owner, outcome_unknown};
 use crate::http::{AdminToken, Answering, ApiError, Code, Peer};
@@ -84,7 +85,7 @@ impl Answers for Front {
                     inner.route(inner.any_shard(), request).await
                 }
                 Way::Node if request.uri().path().starts_with(operate::PREFIX) => {
-                    inner.operate(request).await
+                    Operator(&inner).answer(request).await
                 }
                 Way::Node => inner.answer_itself(&request),
                 Way::Workspaces if request.method() == Method::POST => inner.create(request).await,

@@ -53,16 +53,19 @@ fn operation(path: &str) -> Option<Operation> {
     }
 }
 
-impl Inner {
+/// Carries operations out, on behalf of the front of a node.
+pub(super) struct Operator<'a>(pub(super) &'a Inner);
+
+impl Operator<'_> {
     /// Answers a request whose admin token is right.
-    pub(super) async fn operate(&self, request: Request) -> Response<Body> {
+    pub(super) async fn answer(&self, request: Request) -> Response<Body> {
         let headers = request.headers().clone();
         let Some(operation) = operation(request.uri().path()) else {
             let error = ApiError::not_found("there is no such route, node or shard");
-            return self.shards.answers.refuse(&headers, error.closing_with_body());
+            return self.0.shards.answers.refuse(&headers, error.closing_with_body());
         };
         if request.method() != Method::POST {
-            return self.has_no_such_method(&headers);
+            return self.0.has_no_such_method(&headers);
         }
         let done = match operation {
             Operation::Drain(node) => self.drain(node, true).await,
@@ -73,14 +76,14 @@ impl Inner {
             },
         };
         match done {
-            Ok(answer) => self.shards.answers.tell(&headers, &answer),
-            Err(error) => self.shards.answers.refuse(&headers, error.closing_with_body()),
+            Ok(answer) => self.0.shards.answers.tell(&headers, &answer),
+            Err(error) => self.0.shards.answers.refuse(&headers, error.closing_with_body()),
         }
     }
 
     async fn target(&self, request: Request) -> Result<NodeName, ApiError> {
         let reading = to_bytes(request.into_body(), BODY_BYTES_MAX);
-        let read = tokio::time::timeout(self.body_timeout, reading).await;
+        let read = tokio::time::timeout(self.0.body_timeout, reading).await;
         let late = |_| ApiError::new(Code::RequestTimeout, "the body did not come in time");
         let long = |_| ApiError::new(Code::PayloadTooLarge, "the body is too long");
         let bytes = read.map_err(late)?.map_err(long)?;
@@ -92,10 +95,10 @@ impl Inner {
     }
 
     async fn drain(&self, node: NodeName, drains: bool) -> Result<Value, ApiError> {
-        let (shards, name) = (self.shards.clone(), node.clone());
+        let (shards, name) = (self.0.shards.clone(), node.clone());
         blocking(move || shards.node.set_draining(&name, drains)).await?;
         tracing::info!(%node, drains, "an operator has said whether a node drains");
-        let seen = self.shards.node.seen();
+        let seen = self.0.shards.node.seen();
         let state = match (drains, seen.nodes.contains_key(&node)) {
             (_, false) => "unreachable",
             (true, true) => "draining",
@@ -107,7 +110,7 @@ impl Inner {
     async fn move_shard(&self, shard: u16, to: NodeName) -> Result<Value, ApiError> {
         let turn = Stopwatch::start();
         let begun = loop {
-            let (shards, name) = (Arc::clone(&self.shards), to.clone());
+            let (shards, name) = (Arc::clone(&self.0.shards), to.clone());
             match blocking(move || shards.node.move_shard(shard, &name)).await {
                 Err(Refused::Operation(OperationError::Busy)) if turn.elapsed() < TURN_WITHIN => {
                     tokio::time::sleep(TURN_EVERY).await;
@@ -119,7 +122,7 @@ impl Inner {
         tracing::info!(shard, from, %to, "an operator moves a shard");
         let way = Stopwatch::start();
         while way.elapsed() < OWNED_WITHIN {
-            let seen = self.shards.node.seen();
+            let seen = self.0.shards.node.seen();
             if let Some((_, _, report)) = seen.owner(shard).filter(|(owner, ..)| **owner == to) {
                 let milliseconds = u64::try_from(way.elapsed().as_millis()).unwrap_or(u64::MAX);
                 return Ok(json!({

@@ -233,7 +233,7 @@ impl Maker {
         made: &Made,
     ) -> Result<Position, CheckpointError> {
         let kept = keeper.keep(made, self.data.store(), &|| *self.stopping.0.lock());
-        if let Err(error) = std::fs::remove_file(&made.checkpoint.path) {
+        if let Err(error) = made.checkpoint.remove() {
             tracing::warn!(%error, "a checkpoint that is kept elsewhere was not removed here");
         }
         kept

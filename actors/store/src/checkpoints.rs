@@ -91,6 +91,14 @@ impl Checkpoint {
         Ok(self.reader()?.header().clone())
     }
 
+    /// Removes its file.
+    ///
+    /// # Errors
+    /// [`CheckpointError`].
+    pub fn remove(&self) -> Result<(), CheckpointError> {
+        std::fs::remove_file(&self.path).map_err(|error| CheckpointError::io(&self.path, error))
+    }
+
     fn reader(&self) -> Result<ArchiveReader<BufReader<File>>, CheckpointError> {
         let file =
             File::open(&self.path).map_err(|error| CheckpointError::io(&self.path, error))?;

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::recipients::Recipients;
+use super::sent_from::SentFrom;
 use super::variables::sources;
 use crate::http::pipeline::{
     Answer, ApiError, BodySize, Call, Key, Principal, Reply, Routes, Takes, route,
@@ -88,29 +89,6 @@ pub(crate) struct NewBroadcastBody<'a> {
     /// numbers of the pool.
     #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     from: Option<SentFrom>,
-}
-
-/// One number, or several, by their ids or phones.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged, expecting = "expected a string or a list of strings")]
-pub(crate) enum SentFrom {
-    One(String),
-    Several(Vec<String>),
-}
-
-impl SentFrom {
-    /// Most numbers that a body may name.
-    const NUMBERS_MAX: usize = 64;
-
-    fn numbers(self) -> Result<Vec<Box<str>>, ApiError> {
-        match self {
-            Self::One(number) => Ok(vec![number.into()]),
-            Self::Several(all) if (1..=Self::NUMBERS_MAX).contains(&all.len()) => {
-                Ok(all.into_iter().map(Box::from).collect())
-            }
-            Self::Several(_) => Err(ApiError::field("from", "must name 1 to 64 numbers")),
-        }
-    }
 }
 
 /// A broadcast was made.

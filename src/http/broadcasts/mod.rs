@@ -6,6 +6,7 @@ mod preview;
 mod read;
 mod recipients;
 mod recipients_csv;
+mod sent_from;
 mod trial;
 mod update;
 mod variables;

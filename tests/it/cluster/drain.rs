@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::load::{Load, total};
 use super::nodes::{Cluster, TOKEN, admin, done, once, settled, workspace};
 use crate::faults::Process;
+use crate::support::eventually;
 
 /// One in each shard of four, and two more.
 const WORKSPACES: [&str; 6] = ["acme", "globex", "initech", "umbrella", "hooli", "stark"];
@@ -63,7 +64,9 @@ async fn a_node_is_emptied_and_filled_again_and_no_client_notices() {
     first.terminate();
     assert!(first.ended().status.success());
     let first = cluster.start("pr-1");
-    assert_eq!(settled_ready(&first).await, (503, json!("draining")));
+    let draining = async || (settled_ready(&first).await == (503, json!("draining"))).then_some(());
+    // It has read nothing of the cluster at first.
+    eventually("it drains", draining).await;
     let state =
         once(&first, "its name again", |state| of(state, "pr-1")["lease_ms"] != json!(null));
     assert_eq!(of(&state.await, "pr-1")["owned"], 0);

@@ -84,7 +84,9 @@ async fn a_text_is_queued_then_sent() {
     let told = api.get("/v1/events?type=message.sent").await.ok()["data"][0]["data"].clone();
     let expected = json!({
         "message_id": sent["message_id"], "to": PHONE, "type": "text", "status": "sent",
+        "number_id": message["number_id"],
     });
+    assert!(message["number_id"].as_str().unwrap().starts_with("num_"), "{message}");
     assert_eq!(told, expected);
 }
 

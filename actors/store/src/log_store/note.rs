@@ -2,8 +2,8 @@
 
 use postrider_log::{AppendError, CheckpointNote, Kind, encode_commit};
 
+use super::LogStore;
 use super::encode::mark;
-use super::{Inner, LogStore};
 use crate::{Position, StoreError};
 
 impl LogStore {
@@ -17,28 +17,23 @@ impl LogStore {
         note: &CheckpointNote,
         time_ms: u64,
     ) -> Result<Position, StoreError> {
-        self.inner.note(note, time_ms)
-    }
-}
-
-impl Inner {
-    fn note(&self, note: &CheckpointNote, time_ms: u64) -> Result<Position, StoreError> {
-        let mut writing = self.writing.lock();
-        self.check()?;
-        let tail = self.log.tail().map_err(|error| self.fail(error.into(), false))?;
+        let inner = &*self.inner;
+        let mut writing = inner.writing.lock();
+        inner.check()?;
+        let tail = inner.log.tail().map_err(|error| inner.fail(error.into(), false))?;
         // Engine time goes on from the last entry.
         let time_ms = tail.header.as_ref().map_or(0, |header| header.time_ms).max(time_ms);
         let (next, body) = (tail.next(writing.epoch), note.encode()?);
         let entries =
-            encode_commit(&next, Kind::Checkpoint, time_ms, &body, self.log.entry_bytes_max())?;
-        match self.log.append(next.position, &entries) {
+            encode_commit(&next, Kind::Checkpoint, time_ms, &body, inner.log.entry_bytes_max())?;
+        match inner.log.append(next.position, &entries) {
             Ok(()) => {}
             // Nothing of it is there, so the store goes on.
             Err(error @ AppendError::Refused(_)) => return Err(error.into()),
-            Err(error) => return Err(self.fail(error.into(), false)),
+            Err(error) => return Err(inner.fail(error.into(), false)),
         }
-        let at = mark(&self.log.tail().map_err(|error| self.fail(error.into(), false))?);
-        self.view.apply(&at, &[]).map_err(|error| self.fail(error, true))?;
+        let at = mark(&inner.log.tail().map_err(|error| inner.fail(error.into(), false))?);
+        inner.view.apply(&at, &[]).map_err(|error| inner.fail(error, true))?;
         writing.noted += entries.len() as u64;
         Ok(at.position)
     }

@@ -210,9 +210,7 @@ impl WorkspaceActor {
                 return Ok(());
             }
             WorkspaceMessage::Recovered(messages) => return self.recover(messages, state),
-            WorkspaceMessage::HandedBack(messages) => {
-                return moving::take(&self.shared, messages, state);
-            }
+            WorkspaceMessage::HandedBack(all) => return moving::take(&self.shared, all, state),
             WorkspaceMessage::Sweep(step) => return self.sweep_on(myself, step, state),
             WorkspaceMessage::Commands(all) => return self.carry_out(myself, all.take(), state),
         };
