@@ -4,7 +4,7 @@ mod checkpoints;
 
 use std::path::PathBuf;
 
-use postrider_log::body::{ChangeRef, encode_group};
+use postrider_log::body::{ChangeRef, Claim, DATA_FORMAT, encode_group};
 use postrider_log::{
     EntryHash, FileLog, FileOptions, Kind, Log as _, LogId, Mark, Start, encode_commit,
 };
@@ -210,7 +210,13 @@ fn a_view_that_is_not_what_the_log_says_is_told_by_the_deep_check_only() {
 fn append(data: &Data, table: u8) {
     let files = FileOptions { segment_bytes: SEGMENT_BYTES, ..FileOptions::default() };
     let log = FileLog::open(&data.path().join("log"), files, Start::new(LogId([7; 16]))).unwrap();
-    let tail = log.tail().unwrap();
+    let writer = Claim {
+        node: "t".to_owned(),
+        incarnation: [0; 16],
+        program: "t".to_owned(),
+        readable_from: DATA_FORMAT,
+    };
+    let tail = postrider_log::claim(&log, &writer, 1).unwrap();
     let change = ChangeRef { table, key: b"new", value: Some(b"1") };
     let body = encode_group(&[], [change].into_iter()).unwrap();
     let next = tail.next(tail.epoch);

@@ -253,7 +253,8 @@ fn a_bad_block_is_found_and_the_view_built_anew() {
     let checked = crate::check::check(data.dir.path(), false).unwrap();
     FjallView::wait_until_closed(&data.at(VIEW)).unwrap();
     let problems = checked.problems.iter();
-    let told: Vec<_> = problems.map(|it| (&*it.file, it.what.starts_with("the table "))).collect();
+    let told: Vec<_> =
+        problems.map(|it| (&*it.file, it.what.contains("ChecksumMismatch"))).collect();
     assert_eq!(told, [("view", true)], "{checked:?}");
     assert!(unreadable());
     data.is_whole();

@@ -100,7 +100,7 @@ fn a_note_stands_between_two_commits_and_changes_nothing() {
             log::Header::decode(&bytes).unwrap().time_ms
         })
         .collect();
-    assert_eq!(times, [5, 5, 9, 5], "a note is not before the entry before it");
+    assert_eq!(times, [5, 5, 9, 9], "no entry is before the one before it");
     let after = rig.after_kill().unwrap();
     assert_eq!(after.store.get(Table::Meta, b"k").unwrap(), Some(second.0.to_be_bytes().to_vec()));
 }
