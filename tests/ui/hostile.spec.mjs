@@ -82,6 +82,7 @@ test('mails, names, agents and files of strangers are text on every page that sh
 
   // In the search, and as the workspace's own name, which every page shows.
   await page.keyboard.press('Control+k');
+  await expect(page.getByRole('dialog', { name: 'Search' })).toBeVisible();
   await page.keyboard.type('two');
   await isText(page, page.getByRole('listbox', { name: 'Found' }), `${HOSTILE} two`);
   await page.keyboard.press('Escape');
