@@ -35,14 +35,15 @@ enum ClusterCommand {
     /// Have a node hand all its shards to the others, and wait until it owns none
     Drain(DrainArgs),
     /// Let a node own shards again
-    Undrain(NodeArgs),
+    Undrain(UndrainArgs),
     /// Hand a shard to a node, where it stays until that node drains or is gone
     Move(MoveArgs),
 }
 
 #[derive(Debug, Args)]
 struct NodeArgs {
-    /// The node's name
+    /// The node's name; left out: that of the environment's settings
+    #[arg(env = "POSTRIDER__CLUSTER__NODE")]
     node: String,
     #[command(flatten)]
     remote: Remote,
@@ -55,6 +56,15 @@ struct DrainArgs {
     /// How long to wait until the node owns nothing
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
+}
+
+#[derive(Debug, Args)]
+struct UndrainArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// How long to ask again while no node answers, such as while this one starts
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    wait: u64,
 }
 
 #[derive(Debug, Args)]
@@ -98,7 +108,7 @@ pub(crate) async fn run(args: ClusterArgs) -> Result<(), CliError> {
             print(remote.json, &answer, &shown(&answer))
         }
         ClusterCommand::Drain(args) => told(args.node.remote.json, drain(&args).await),
-        ClusterCommand::Undrain(args) => told(args.remote.json, undrain(&args).await),
+        ClusterCommand::Undrain(args) => told(args.node.remote.json, undrain(&args).await),
         ClusterCommand::Move(args) => told(args.remote.json, move_shard(&args).await),
     }
 }
@@ -136,10 +146,21 @@ async fn drain(args: &DrainArgs) -> Result<(), CliError> {
     }
 }
 
-async fn undrain(args: &NodeArgs) -> Result<(), CliError> {
-    let path = format!("/cluster/nodes/{}/undrain", args.node);
-    let answer = Client::new(&args.remote)?.administer(Method::POST, &path, None).await?;
-    print(args.remote.json, &answer, &format!("{} may own shards again\n", args.node))
+async fn undrain(args: &UndrainArgs) -> Result<(), CliError> {
+    let NodeArgs { node, remote } = &args.node;
+    let (client, watch) = (Client::new(remote)?, Stopwatch::start());
+    let path = format!("/cluster/nodes/{node}/undrain");
+    let answer = loop {
+        match client.administer(Method::POST, &path, None).await {
+            Err(CliError::Unreachable { .. })
+                if watch.elapsed() < Duration::from_secs(args.wait) =>
+            {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            answer => break answer?,
+        }
+    };
+    print(remote.json, &answer, &format!("{node} may own shards again\n"))
 }
 
 async fn move_shard(args: &MoveArgs) -> Result<(), CliError> {

@@ -3,6 +3,8 @@
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use super::load::{Load, total};
 use super::nodes::{Cluster, TOKEN, admin, done, once, settled, workspace};
@@ -126,4 +128,36 @@ async fn a_moved_shard_stays_where_it_was_moved_to() {
     let refused = settled(&mut right, "POST", path, &body).await;
     assert_eq!((refused.status, &refused.body["code"]), (400, &json!("VALIDATION_ERROR")));
     done(&mut right, "/admin/v1/cluster/nodes/pr-2/undrain", json!({})).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_starts_is_asked_again_until_it_answers() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let undrain = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+        command.args(["cluster", "undrain", "--server", &server]).args(more);
+        // As in a container: which node and which token, its settings say.
+        command.env("POSTRIDER__CLUSTER__NODE", "pr-7").env("POSTRIDER__ADMIN__TOKEN", TOKEN);
+        tokio::task::spawn_blocking(move || command.output().unwrap())
+    };
+    let once = undrain(&[]);
+    drop(listener.accept().await.unwrap());
+    assert_eq!(once.await.unwrap().status.code(), Some(1), "it is asked once unless told");
+    let mut again = undrain(&["--wait", "60"]);
+    drop(listener.accept().await.unwrap());
+    let (mut stream, _) = tokio::select! {
+        asked = listener.accept() => asked.unwrap(),
+        ended = &mut again => panic!("it is not asked again: {ended:?}"),
+    };
+    let mut asked = vec![0; 1_024];
+    let length = stream.read(&mut asked).await.unwrap();
+    let asked = String::from_utf8_lossy(&asked[..length]);
+    assert!(asked.starts_with("POST /admin/v1/cluster/nodes/pr-7/undrain "), "{asked}");
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
+    stream.write_all(answer.as_bytes()).await.unwrap();
+    drop(stream);
+    let output = again.await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "pr-7 may own shards again\n");
 }
