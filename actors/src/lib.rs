@@ -99,7 +99,7 @@ mod operations;
 
 pub use access::{
     Access, AdminTokenInfo, Admission, Caller, CreatedAdminToken, CreatedKey, KeyChange, KeyInfo,
-    NewAdminToken, NewKey, home_of, home_told_by,
+    KeyMark, NewAdminToken, NewKey, home_of, home_told_by, key_mark,
 };
 pub use admin::{
     Admin, AdminError, AskError, CreateWorkspaceError, DeleteWorkspaceError, TIME_MAX,

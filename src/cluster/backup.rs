@@ -1,13 +1,13 @@
 //! A backup of a cluster: for each shard its newest whole checkpoint, and the log behind it.
 //!
-//! Each shard has a directory as `postrider backup` makes one, of which `postrider restore` makes
-//! the data of a single node.
+//! Each shard has a directory as `postrider backup` makes one. `postrider restore` makes the data of
+//! a single node of all of them, or of one.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-use postrider_actors::copies::{BackupDir, CopyError};
+use postrider_actors::copies::{BackupDir, CopyError, ShardList};
 use postrider_actors::store::postrider_log::{Log as _, Mark, Position, write_piece};
 use postrider_actors::store::{ArchiveHeader, ArchiveWriter};
 use postrider_cluster::checkpoints::CheckpointsError;
@@ -46,9 +46,10 @@ pub async fn backup_cluster(
         let mut copied = Vec::new();
         for shard in shard_copies(&access, &peers)? {
             let error = |error| ClusterError::Copy { shard: shard.shard, error };
-            copied
-                .push(copy(&shard, &to.join(format!("shard-{:03}", shard.shard))).map_err(error)?);
+            copied.push(copy(&shard, &ShardList::directory(&to, shard.shard)).map_err(error)?);
         }
+        // Shards are never more than a u16 counts.
+        ShardList::of(u16::try_from(copied.len()).unwrap_or(u16::MAX)).write(&to)?;
         Ok(copied)
     });
     copied.await?

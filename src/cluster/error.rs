@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use postrider_actors::copies::CopyError;
 use postrider_cluster::copies::ShardCopyError;
+use postrider_cluster::import::ImportError;
 use postrider_cluster::{JoinError, NameError};
 
 use crate::boot::BootError;
@@ -38,6 +39,12 @@ pub enum ClusterError {
         /// Why.
         error: CopyError,
     },
+    /// Nothing is imported, or not all of it.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// What shall be imported cannot be read or split.
+    #[error("{code}: {0}", code = .0.code())]
+    Data(#[from] CopyError),
     /// A name of the settings is none.
     #[error("BAD_NAME: {0}")]
     Name(#[from] NameError),

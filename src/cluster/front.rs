@@ -12,7 +12,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, Method, Response, Uri, header};
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::domain::WorkspaceId;
-use postrider_actors::{home_of, home_told_by};
+use postrider_actors::{home_of, home_told_by, key_mark};
 
 use super::door::Shards;
 use super::figures::Traffic;
@@ -78,7 +78,7 @@ impl Answers for Front {
             request.headers_mut().remove(name);
         }
         Box::pin(async move {
-            match way(request.uri().path(), request.headers()) {
+            match inner.way(request.uri().path(), request.headers()) {
                 Way::Node if inner.is_a_guess(&request) => {
                     // An engine counts who guesses, and refuses them for a time.
                     *request.uri_mut() = Uri::from_static("/admin/v1/workspaces");
@@ -103,7 +103,7 @@ impl Answers for Front {
 }
 
 /// Where a request goes, by its path and its key.
-fn way(path: &str, headers: &HeaderMap) -> Way {
+fn way(path: &str, headers: &HeaderMap, home: impl Fn(&str) -> Option<u16>) -> Way {
     let named = |name: &str| {
         let name = name.split('/').next().unwrap_or_default();
         name.parse().map_or(Way::Any, |id: WorkspaceId| Way::Home(home_of(&id)))
@@ -116,7 +116,7 @@ fn way(path: &str, headers: &HeaderMap) -> Way {
     } else if let Some(rest) = path.strip_prefix("/admin/v1/workspaces/") {
         named(rest)
     } else if path.starts_with("/v1/") {
-        bearer(headers).and_then(home_told_by).map_or(Way::Any, Way::Home)
+        bearer(headers).and_then(home).map_or(Way::Any, Way::Home)
     } else if let Some(rest) = path.strip_prefix("/channels/email/") {
         named(rest)
     } else if let Some(rest) = path.strip_prefix("/channels/sms/") {
@@ -135,9 +135,14 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 impl Inner {
     pub(super) fn shard_of(&self, home: u16) -> u16 {
-        let shards = self.shards.node.cluster().1.shards;
-        // Both are powers of two, and there are two shards at least.
-        home.checked_shr(16 - shards.trailing_zeros()).unwrap_or(0)
+        self.shards.node.cluster().1.shard_of(home)
+    }
+
+    fn way(&self, path: &str, headers: &HeaderMap) -> Way {
+        let node = &self.shards.node;
+        // A key that an import has brought tells nothing.
+        let known = |key: &str| node.home_of_key(&key_mark(key)?);
+        way(path, headers, |key| home_told_by(key).or_else(|| known(key)))
     }
 
     fn any_shard(&self) -> u16 {
@@ -257,12 +262,12 @@ mod tests {
             ("/v1/otp/send", Way::Any),
             ("/docs", Way::Any),
         ] {
-            assert_eq!(way(path, &none), expected, "{path}");
+            assert_eq!(way(path, &none, home_told_by), expected, "{path}");
         }
         // 32 bytes of zeros and the home 0x0102.
         let key = format!("Bearer pr_{}BAg", "A".repeat(43));
         let headers =
             HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::try_from(key).unwrap())]);
-        assert_eq!(way("/v1/otp/send", &headers), Way::Home(0x0102));
+        assert_eq!(way("/v1/otp/send", &headers, home_told_by), Way::Home(0x0102));
     }
 }

@@ -12,6 +12,7 @@ mod figures;
 mod front;
 mod gather;
 mod identity;
+mod import;
 mod keeper;
 mod made;
 mod operate;
@@ -21,5 +22,6 @@ mod settled;
 
 pub use backup::{ShardBackup, backup_cluster};
 pub use error::ClusterError;
+pub use import::{ClusterImported, import_into_cluster};
 pub use made::{ClusterMade, init_cluster};
 pub use server::{ClusterNode, NodeStopError};

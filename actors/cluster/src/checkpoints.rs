@@ -255,6 +255,28 @@ impl ShardCheckpoints {
         Ok(needed_after(&listed))
     }
 
+    /// Keeps one alone, and forgets those that were listed before, while `is_mine` says that nobody
+    /// else does the same.
+    ///
+    /// # Errors
+    /// [`CheckpointsError`]; those that were listed before are listed still.
+    pub fn keep_alone(
+        &self,
+        record: &CheckpointRecord,
+        file: &Path,
+        is_mine: &dyn Fn() -> bool,
+    ) -> Result<(), CheckpointsError> {
+        // Whoever comes later has another revision, or is asked for.
+        let (_, revision) = self.read()?;
+        if !is_mine() {
+            return Err(CheckpointsError::Replaced);
+        }
+        self.archives.put(&self.name(record), file, &|| false)?;
+        self.get(record, None, &|| false)?;
+        self.write(std::slice::from_ref(record), revision)?;
+        self.archives.keep_only(self.shard, &[self.name(record)])
+    }
+
     fn newest_whole(
         &self,
         before: &[CheckpointRecord],

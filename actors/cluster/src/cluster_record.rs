@@ -69,6 +69,12 @@ pub enum JoinError {
          same secrets.master_key (the earlier one may be in secrets.previous_master_keys)"
     )]
     Key,
+    /// What is there is a part of an import.
+    #[error(
+        "IMPORT_UNFINISHED: an import into the cluster was not finished, so it has a part of the \
+         data; run `postrider import --cluster` again"
+    )]
+    ImportUnfinished,
     /// Another node has the name.
     #[error("NODE_NAME_TAKEN: a live node of another directory is called {0}; set cluster.node")]
     NameTaken(NodeName),
@@ -80,6 +86,13 @@ impl ClusterRecord {
     pub fn stream(&self, cluster: &NodeName, shard: u16) -> StreamSpec {
         let (cluster, replicas) = (cluster.clone(), self.replicas);
         StreamSpec { cluster, shard, replicas, bytes_max: self.stream_bytes_max }
+    }
+
+    /// The shard of a workspace with this home.
+    #[must_use]
+    pub fn shard_of(&self, home: u16) -> u16 {
+        // Both are powers of two, and there are two shards at least.
+        home.checked_shr(16 - self.shards.trailing_zeros()).unwrap_or(0)
     }
 
     /// The identity of a shard's log: that of the cluster, and the shard.

@@ -7,6 +7,7 @@ use postrider_log::LogError;
 use crate::checkpoints::ShardCheckpoints;
 use crate::clock::BootClock;
 use crate::cluster_record::{Access, JoinError, open};
+use crate::import::must_be_finished;
 use crate::log::{ReplicatedLog, ReplicatedOptions};
 use crate::nats::preflight::Monitor;
 
@@ -46,6 +47,7 @@ pub fn shard_copies(
     monitor: &dyn Monitor,
 ) -> Result<Vec<ShardCopy>, ShardCopyError> {
     let opened = open(access, monitor)?;
+    must_be_finished(&*opened.bucket)?;
     let bytes_max = opened.record.stream_bytes_max.unsigned_abs();
     let mut shards = Vec::new();
     for (shard, stream) in (0..).zip(opened.streams) {

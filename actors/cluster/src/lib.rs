@@ -11,6 +11,7 @@ pub mod coordination;
 pub mod coordinator;
 pub mod copies;
 pub mod gate;
+pub mod import;
 mod life;
 pub mod log;
 mod member;

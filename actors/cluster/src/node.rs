@@ -4,6 +4,7 @@
 //! It promises that an engine runs only while this node may own the shard, and that whoever asks
 //! the gate before an answer leaves never answers from what another node has replaced.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -17,6 +18,7 @@ use crate::clock::{BootClock, SteadyClock};
 use crate::cluster_record::{Access, ClusterRecord, JoinError, Opened, open};
 use crate::coordination::{Coordination, ShardReport};
 use crate::gate::Gate;
+use crate::import::{KeyMark, homes_of_keys, must_be_finished};
 use crate::life::Life;
 use crate::log::Stream;
 use crate::member;
@@ -37,6 +39,8 @@ pub struct Node {
     inner: Arc<Inner>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     checkup: Checkup,
+    /// The homes of API keys that do not tell them.
+    homes: OnceLock<HashMap<KeyMark, u16>>,
     /// Its end is that of the looks at NATS.
     runs: Mutex<Option<Sender<Infallible>>>,
 }
@@ -63,7 +67,8 @@ impl Node {
         let inner = Arc::new(inner(looks.access.cluster.clone(), options, host, opened));
         let (runs, stops) = mpsc::channel();
         let runs = Mutex::new(Some(runs));
-        let node = Self { inner, threads: Mutex::default(), checkup, runs };
+        let (threads, homes) = (Mutex::default(), OnceLock::new());
+        let node = Self { inner, threads, checkup, homes, runs };
         if let Err(error) = node.begin().and_then(|()| node.look_after_nats(looks, stops)) {
             node.stop();
             return Err(error);
@@ -85,6 +90,10 @@ impl Node {
             }
             inner.clock.wait_ms(LOOK_EVERY_MS);
         }
+        // No import begins while the node has its key.
+        must_be_finished(&*inner.bucket)?;
+        // It is set once, here.
+        drop(self.homes.set(homes_of_keys(&*inner.bucket)?));
         let mut senders = Vec::new();
         for shard in 0..inner.record.shards {
             let (sender, inbox) = mpsc::channel();
@@ -148,6 +157,12 @@ impl Node {
     #[must_use]
     pub fn cluster(&self) -> (&NodeName, &ClusterRecord) {
         (&self.inner.cluster, &self.inner.record)
+    }
+
+    /// The home of an API key that does not tell it, by its mark, if an import has brought it.
+    #[must_use]
+    pub fn home_of_key(&self, mark: &KeyMark) -> Option<u16> {
+        self.homes.get()?.get(mark).copied()
     }
 
     pub(crate) fn bucket(&self) -> &dyn Coordination {

@@ -34,6 +34,30 @@ pub fn home_told_by(key: &str) -> Option<u16> {
     Some(u16::from_be_bytes([bytes[RANDOM_BYTES], bytes[RANDOM_BYTES + 1]]))
 }
 
+/// The first bytes of a key's hash, by which a cluster finds the home of a key that does not tell
+/// it. They say nothing of the key.
+pub type KeyMark = [u8; 8];
+
+/// The mark of a key that does not tell its home, as those of a single node do not.
+#[must_use]
+pub fn key_mark(key: &str) -> Option<KeyMark> {
+    let bytes = URL_SAFE_NO_PAD.decode(key.strip_prefix(KEY_PREFIX)?).ok()?;
+    (bytes.len() == RANDOM_BYTES).then(|| KeyHash::of(key).mark())
+}
+
+/// What copies know of a key by its record.
+pub(crate) struct KeyParts {
+    pub(crate) id: KeyId,
+    pub(crate) workspace: WorkspaceId,
+    pub(crate) mark: KeyMark,
+}
+
+/// The parts of a record in the store; `None` if it cannot be read.
+pub(crate) fn key_parts(value: &[u8]) -> Option<KeyParts> {
+    let KeyRecord { id, workspace, hash, .. } = codec::decode(value).ok()?;
+    Some(KeyParts { id, workspace, mark: hash.mark() })
+}
+
 /// Random bytes of a key.
 const RANDOM_BYTES: usize = 32;
 /// Characters of a key that lists show: its prefix and 30 bits of 256.
@@ -120,6 +144,10 @@ pub(super) struct KeyHash([u8; 32]);
 impl KeyHash {
     pub(super) fn of(token: &str) -> Self {
         Self(Sha256::digest(token.as_bytes()).into())
+    }
+
+    fn mark(&self) -> KeyMark {
+        std::array::from_fn(|at| self.0[at])
     }
 
     /// Whether both are of the same key, in constant time.

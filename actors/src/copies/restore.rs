@@ -4,11 +4,14 @@ use std::path::Path;
 
 use postrider_domain::MasterKeys;
 use postrider_runtime::random;
-use postrider_store::copies::{CopyError, Import, Loaded, RestorePlan, archive_bytes, frame_of};
+use postrider_store::copies::{
+    CopyError, Import, Loaded, RestorePlan, ShardList, archive_bytes, frame_of,
+};
 use postrider_store::{ArchiveCounts, LoadedSnapshot, LogId, Mark, Position, rebase};
 use postrider_workspace::snapshots::{self, Rebases, States};
 
 use super::space::check_space;
+use super::unite;
 use crate::engine::{StartError, key_check};
 
 /// Where a copy becomes data.
@@ -46,7 +49,8 @@ pub fn import_archive(archive: &Path, target: Target<'_>) -> Result<Made, CopyEr
     finish(import, header.at, counts, states, target)
 }
 
-/// Makes a data directory of a backup: of all of it, or up to a position. Blocks.
+/// Makes a data directory of a backup, of a single node or a cluster: of all of it, or up to a
+/// position. Blocks.
 ///
 /// # Errors
 /// [`CopyError`]; nothing is made then.
@@ -55,6 +59,14 @@ pub fn restore_backup(
     position: Option<Position>,
     target: Target<'_>,
 ) -> Result<Made, CopyError> {
+    if ShardList::is_of_cluster(from) {
+        let what = "each shard of a cluster has positions of its own: leave the position out, or \
+                    restore one shard alone";
+        return match position {
+            Some(_) => Err(CopyError::NoSuchPosition(what.to_owned())),
+            None => unite::restore_cluster(from, target),
+        };
+    }
     let plan = RestorePlan::new(from, position)?;
     check_room(plan.bytes(), &target)?;
     let import = Import::begin(target.dir)?;
@@ -77,11 +89,11 @@ pub fn restore_backup(
 }
 
 /// Fails unless there is room for so many bytes of copies and for the log's first file.
-fn check_room(bytes: u64, target: &Target<'_>) -> Result<(), CopyError> {
+pub(super) fn check_room(bytes: u64, target: &Target<'_>) -> Result<(), CopyError> {
     check_space(target.dir, bytes.saturating_add(target.segment_bytes))
 }
 
-fn finish(
+pub(super) fn finish(
     import: Import,
     at: Mark,
     counts: ArchiveCounts,

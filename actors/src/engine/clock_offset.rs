@@ -5,7 +5,7 @@ use std::time::Duration;
 use postrider_store::{Change, StoreError, Table, View};
 
 /// Milliseconds that engine time is ahead of the system's, in [`Table::Meta`].
-pub(super) const KEY: &[u8] = b"clock_offset";
+pub(crate) const KEY: &[u8] = b"clock_offset";
 
 /// The stored offset; none at all where time was never moved.
 pub(super) fn read(store: &dyn View) -> Result<Duration, StoreError> {

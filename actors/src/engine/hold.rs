@@ -13,7 +13,7 @@ use super::{Durability, EngineOptions, StartError};
 use crate::audit::record_of;
 
 /// Since when it is held, in [`Table::Meta`]: a version byte, then milliseconds.
-const KEY: &[u8] = b"held";
+pub(crate) const KEY: &[u8] = b"held";
 const VERSION: u8 = 1;
 
 /// Whether the record says so.

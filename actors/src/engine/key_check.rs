@@ -22,12 +22,26 @@ type Fingerprint = [u8; 16];
 /// # Errors
 /// [`StartError::MasterKeyMissing`], [`StartError::MasterKeyWrong`], or the store cannot be read.
 pub(crate) fn check(store: &dyn View, keys: &MasterKeys) -> Result<Vec<Change>, StartError> {
-    let given: BTreeMap<u8, Fingerprint> =
-        keys.all_for(PURPOSE).map(|(version, key)| (version, first_half(key))).collect();
-    let mut known = match store.get(Table::Meta, KEY)? {
+    let known = match store.get(Table::Meta, KEY)? {
         Some(bytes) => read(&bytes)?,
         None => BTreeMap::new(),
     };
+    let before = known.len();
+    let all = check_known(known, keys)?;
+    let is_new = all.len() > before;
+    Ok(is_new.then(|| Change::put(Table::Meta, KEY, write(&all))).into_iter().collect())
+}
+
+/// Compares the keys with fingerprints of those that were there before, and gives all of them.
+///
+/// # Errors
+/// [`StartError::MasterKeyMissing`], [`StartError::MasterKeyWrong`].
+pub(crate) fn check_known(
+    mut known: BTreeMap<u8, Fingerprint>,
+    keys: &MasterKeys,
+) -> Result<BTreeMap<u8, Fingerprint>, StartError> {
+    let given: BTreeMap<u8, Fingerprint> =
+        keys.all_for(PURPOSE).map(|(version, key)| (version, first_half(key))).collect();
     if let Some((&version, _)) = known.last_key_value()
         && !given.contains_key(&version)
     {
@@ -38,10 +52,8 @@ pub(crate) fn check(store: &dyn View, keys: &MasterKeys) -> Result<Vec<Change>, 
             return Err(StartError::MasterKeyWrong { version });
         }
     }
-    let before = known.len();
     known.extend(given);
-    let is_new = known.len() > before;
-    Ok(is_new.then(|| Change::put(Table::Meta, KEY, write(&known))).into_iter().collect())
+    Ok(known)
 }
 
 /// Versions and fingerprints of the master keys that the data was written under.

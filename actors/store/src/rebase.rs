@@ -13,7 +13,8 @@ use crate::usage::{self, UsageProgress};
 use crate::view::audit::{self, AuditMark};
 use crate::{Change, Group, Position, Store, StoreError, Table, View, writer};
 
-const KEY: &[u8] = b"clock_rebases";
+/// Where the record is.
+pub const KEY: &[u8] = b"clock_rebases";
 const VERSION: u8 = 1;
 
 /// One rebase.
@@ -33,6 +34,20 @@ pub struct Rebase {
 /// Those of [`View::get`]; [`StoreError::Damaged`] when the record is not of this version.
 pub fn all(store: &dyn View) -> Result<Vec<Rebase>, StoreError> {
     let Some(bytes) = store.get(Table::Meta, KEY)? else { return Ok(Vec::new()) };
+    decode(&bytes)
+}
+
+/// The record of them for data whose log begins anew: no replay comes past them again.
+///
+/// # Errors
+/// [`StoreError::Damaged`] when the record is not of this version.
+pub fn behind(record: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let rebases = decode(record)?.into_iter();
+    let rebases: Vec<_> = rebases.map(|it| Rebase { position: Position::START, ..it }).collect();
+    Ok(encode(&rebases))
+}
+
+fn decode(bytes: &[u8]) -> Result<Vec<Rebase>, StoreError> {
     let damaged = |what: String| StoreError::Damaged(format!("the rebases of the clock: {what}"));
     let (&version, rebases) = bytes.split_first().unwrap_or((&0, &[]));
     if version > VERSION {
@@ -140,6 +155,9 @@ mod tests {
         };
         put(encode(&both));
         assert_eq!(all(&store).unwrap(), both);
+        put(behind(&encode(&both)).unwrap());
+        let behind = both.map(|it| Rebase { position: Position::START, ..it });
+        assert_eq!(all(&store).unwrap(), behind, "of a log that begins anew");
         put(vec![2, 0]);
         let refused = all(&store).unwrap_err().to_string();
         assert!(refused.contains("version 2; this Postrider reads up to 1"), "{refused}");

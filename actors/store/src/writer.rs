@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 use crate::{Change, Position, Store, StoreError};
 pub(crate) use moment::last_moment_change;
-pub use moment::{Moments, last_moment};
+pub use moment::{KEY as LAST_MOMENT, Moments, last_moment};
 use staging::{Need, Owner, Queue};
 
 /// Bounds of the writer's queue.

@@ -1,6 +1,7 @@
 //! `postrider export`, `import`, `backup` and `restore`: copies of all data.
 
 mod backup;
+mod cluster;
 mod export;
 mod report;
 mod source;
@@ -27,11 +28,27 @@ pub(crate) struct ExportArgs {
 /// Arguments of `postrider import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// The archive that `export` made
+    /// The archive that `export` made; with --cluster the directory of a stopped server too
     #[arg(long, value_name = "FILE")]
     from: PathBuf,
-    #[command(flatten)]
-    target: TargetArgs,
+    /// Import into the cluster of the settings, which no node has served yet
+    #[arg(long)]
+    cluster: bool,
+    /// The directory that is made: missing, or with nothing but master.key, admin.token and
+    /// demo.key
+    #[arg(
+        long,
+        value_name = "DIR",
+        required_unless_present = "cluster",
+        conflicts_with = "cluster"
+    )]
+    data_dir: Option<PathBuf>,
+    /// Settings of the server, for its master keys and its cluster
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Arguments of `postrider backup`.
@@ -47,7 +64,7 @@ pub(crate) struct BackupArgs {
 /// Arguments of `postrider restore`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// The backup's directory
+    /// The backup's directory: of a server, of a whole cluster, or of one of its shards
     #[arg(long, value_name = "DIR")]
     from: PathBuf,
     /// Restore what was committed up to this position of the log, and nothing later
@@ -70,9 +87,15 @@ pub(crate) async fn export(args: ExportArgs) -> Result<(), CliError> {
 
 /// Runs `postrider import`.
 pub(crate) async fn import(args: ImportArgs) -> Result<(), CliError> {
-    let as_json = args.target.json();
-    let done = blocking(move || target::import(&args.from, &args.target)).await;
-    report::show(as_json, done)
+    let ImportArgs { from, data_dir, config, json, .. } = args;
+    let done = match data_dir {
+        Some(dir) => {
+            let target = TargetArgs::new(dir, config, json);
+            blocking(move || target::import(&from, &target)).await
+        }
+        None => cluster::import(&from, config.as_deref()).await,
+    };
+    report::show(json, done)
 }
 
 /// Runs `postrider backup`.

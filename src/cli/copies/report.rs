@@ -17,8 +17,9 @@ pub(super) fn show(as_json: bool, done: Result<Report, CliError>) -> Result<(), 
         Ok(Report { object, text }) => print(as_json, &object, &text),
         Err(error) if as_json => {
             let code = match &error {
-                CliError::Copy(error) => error.code(),
-                _ => "IO",
+                CliError::Copy(error) => error.code().to_owned(),
+                CliError::Cluster(error) => error.code(),
+                _ => "IO".to_owned(),
             };
             print(true, &json!({ "error": code, "message": error.to_string() }), "")?;
             Err(CliError::Reported)

@@ -27,6 +27,10 @@ pub(crate) struct TargetArgs {
 }
 
 impl TargetArgs {
+    pub(super) const fn new(data_dir: PathBuf, config: Option<PathBuf>, json: bool) -> Self {
+        Self { data_dir, config, json }
+    }
+
     pub(super) const fn json(&self) -> bool {
         self.json
     }

@@ -15,7 +15,7 @@ use super::hashing::{Hashing, Written, create, sync_dir};
 use crate::archive::{ArchiveCounts, ArchiveHeader, ArchiveReader, Row};
 use crate::directory::{self, FORMAT_FILE, IMPORT, LOG, SNAPSHOTS, STORE, VIEW};
 use crate::fjall::FjallView;
-use crate::log_store::open::apply;
+use crate::log_store::decode::changes_of;
 use crate::view::MarkedView;
 use crate::{Change, FjallOptions, Frame, SnapshotDir, StoreError, Table, View};
 
@@ -26,6 +26,9 @@ const KEPT: [&str; 5] = ["admin.token", "demo.key", "lost+found", "master.key", 
 const LEFT: [&str; 6] = [IMPORT, LOG, SNAPSHOTS, FORMAT_FILE, STORE, HELD];
 /// The file that says that the data is held back from the world.
 const HELD: &str = "held";
+
+/// Gives what is taken of a change: all of it, something else, or nothing.
+pub type Sieve<'a> = &'a mut dyn FnMut(Change) -> Result<Option<Change>, CopyError>;
 
 /// A data directory that is being made. Dropped before its end, it leaves nothing.
 pub struct Import {
@@ -133,6 +136,14 @@ impl Import {
     /// # Errors
     /// [`CopyError`].
     pub fn load(&self, archive: &Path) -> Result<Loaded, CopyError> {
+        self.load_through(archive, &mut |change| Ok(Some(change)))
+    }
+
+    /// The same, but each record goes through the sieve.
+    ///
+    /// # Errors
+    /// [`CopyError`], also of the sieve.
+    pub fn load_through(&self, archive: &Path, sieve: Sieve<'_>) -> Result<Loaded, CopyError> {
         let view = self.marked()?;
         let mut states = Vec::new();
         let (header, counts, written) = read_archive(archive, |header, rows| {
@@ -140,7 +151,7 @@ impl Import {
             for row in rows {
                 match row {
                     Row::Record(table, key, value) => {
-                        changes.push(Change::put(table, key, value));
+                        changes.extend(sieve(Change::put(table, key, value))?);
                     }
                     Row::State(workspace, state) => {
                         let id =
@@ -156,12 +167,34 @@ impl Import {
         Ok(Loaded { header, counts, written, states })
     }
 
-    /// Takes a commit, and gives its frame.
+    /// Takes a commit.
     ///
     /// # Errors
     /// [`CopyError`].
     pub fn apply(&self, commit: &Commit) -> Result<(), CopyError> {
-        Ok(apply(self.marked()?, commit)?)
+        self.apply_through(commit, &mut |change| Ok(Some(change)))
+    }
+
+    /// The same, but each change goes through the sieve.
+    ///
+    /// # Errors
+    /// [`CopyError`], also of the sieve.
+    pub fn apply_through(&self, commit: &Commit, sieve: Sieve<'_>) -> Result<(), CopyError> {
+        let at = Mark { position: commit.position, epoch: commit.epoch, hash: commit.hash };
+        let mut changes = Vec::new();
+        for change in changes_of(commit)? {
+            changes.extend(sieve(change)?);
+        }
+        Ok(self.marked()?.apply(&at, &changes)?)
+    }
+
+    /// Takes changes at the mark that it has reached.
+    ///
+    /// # Errors
+    /// [`CopyError`].
+    pub fn put(&self, changes: &[Change]) -> Result<(), CopyError> {
+        let view = self.marked()?;
+        Ok(view.apply(&view.applied()?, changes)?)
     }
 
     /// Counts what the view has.

@@ -5,6 +5,7 @@ mod error;
 mod hashing;
 mod import;
 mod manifest;
+mod shard_list;
 
 #[cfg(test)]
 mod tests;
@@ -12,4 +13,5 @@ mod tests;
 pub use backup::{BackupDir, RestorePlan};
 pub use error::CopyError;
 pub use hashing::{Written, write_file};
-pub use import::{Import, Loaded, archive_bytes, frame_of, read_archive};
+pub use import::{Import, Loaded, Sieve, archive_bytes, frame_of, read_archive};
+pub use shard_list::ShardList;

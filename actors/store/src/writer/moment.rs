@@ -11,7 +11,7 @@ use crate::{Change, StoreError, Table, View};
 pub type Moments = Box<dyn Fn() -> Timestamp + Send>;
 
 /// Where the moment is, in [`Table::Meta`].
-pub(super) const KEY: &[u8] = b"durable_moment";
+pub const KEY: &[u8] = b"durable_moment";
 /// The first byte of the value. The moment in milliseconds follows, as u64, big endian.
 const VERSION: u8 = 1;
 

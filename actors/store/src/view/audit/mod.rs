@@ -148,6 +148,28 @@ impl AuditMark {
     }
 }
 
+/// When a committed record was made; `None` if its bytes are none.
+#[must_use]
+pub fn moment_of(value: &[u8]) -> Option<Timestamp> {
+    let moment = value.get(1 + HASH_BYTES..HEADER_BYTES)?.try_into().ok()?;
+    Some(Timestamp::from_millis(u64::from_be_bytes(moment)))
+}
+
+/// Links a committed record of another chain to the one that ends with `head`. Returns the new end;
+/// `None` if its bytes are none.
+#[must_use]
+pub fn relinked(head: &AuditMark, value: &[u8]) -> Option<(Change, AuditMark)> {
+    let (mut key, mut value) = (Vec::new(), value.get(1 + HASH_BYTES..)?.to_vec());
+    let end = head.link(&mut key, &mut value)?;
+    Some((Change::put(Table::Audit, key, value), end))
+}
+
+/// The change that makes a mark the end of the chain.
+#[must_use]
+pub fn head_change(end: &AuditMark) -> Change {
+    Change::put(Table::Meta, HEAD_KEY, end.encode())
+}
+
 /// Links the staged records among `changes` to the chain that ends with `head`. Returns its new
 /// end if there were any.
 pub(crate) fn link_staged(changes: &mut [Change], head: &AuditMark) -> Option<AuditMark> {

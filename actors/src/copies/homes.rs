@@ -1,0 +1,202 @@
+//! Pure: whose each record is, by which data is split over the shards of a cluster and united.
+
+use hashbrown::HashMap;
+use postrider_domain::{KeyId, WorkspaceId};
+use postrider_store::copies::CopyError;
+use postrider_store::{Change, Table, rebase};
+
+use crate::access::{home_of, key_parts};
+
+/// What precedes the keys of records that no engine of a cluster reads. They wait in the first
+/// shard for the way back: people, their sessions and the tokens of administrators.
+pub(super) const ASIDE: &[u8] = b"single/";
+
+/// Records of the engine as a whole that each shard needs.
+const OF_EVERY: [&[u8]; 5] =
+    [b"master_keys", b"clock_offset", b"durable_moment", b"contact_index_format", b"usage"];
+/// Those of the audit log, which goes on in the first shard.
+const OF_FIRST: [&[u8]; 3] = [b"audit_head", b"audit_trimmed", rebase::KEY];
+/// What belongs to the log that the data comes from.
+const OF_LOG: [&[u8]; 2] = [b"epoch", b"usage_cursor"];
+/// What begins the keys of records of a workspace.
+const OF_WORKSPACE: [&[u8]; 3] = [b"usage/", b"removed/", b"totp_required/"];
+/// What begins the keys of what a cluster does not serve.
+const OF_SINGLE: [&[u8]; 6] =
+    [b"admin_token/", b"person/", b"people/name", b"invite/", b"session/", b"sign_in_link/"];
+
+/// Whose a record is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Home {
+    /// The shard of a workspace has it.
+    Workspace(WorkspaceId),
+    /// The shard of a key's workspace has it.
+    Key(KeyId),
+    /// Every shard has it.
+    Every,
+    /// The first shard has it.
+    First,
+    /// The first shard keeps it for the way back.
+    Aside,
+    /// It is of the log that the data comes from.
+    Nobody,
+}
+
+/// Whose a record is.
+///
+/// # Errors
+/// [`CopyError::Damaged`] for one that no version of this program writes.
+pub(super) fn home(table: Table, key: &[u8], value: &[u8]) -> Result<Home, CopyError> {
+    let unknown = || {
+        let (table, key) = (table.name(), key.escape_ascii());
+        CopyError::Damaged(format!("the record {key} of the table {table} is not known"))
+    };
+    let workspace = |id: &[u8]| {
+        let id = std::str::from_utf8(id).ok().and_then(|id| id.parse().ok());
+        id.map(Home::Workspace).ok_or_else(unknown)
+    };
+    match table {
+        Table::Meta => {
+            if let Some(of) = OF_WORKSPACE.iter().find(|of| key.starts_with(of)) {
+                return workspace(&key[of.len()..]);
+            }
+            let is = |of: &[&[u8]]| of.contains(&key);
+            Ok(match () {
+                () if is(&OF_EVERY) => Home::Every,
+                () if is(&OF_FIRST) => Home::First,
+                () if is(&OF_LOG) => Home::Nobody,
+                () if OF_SINGLE.iter().any(|of| key.starts_with(of)) => Home::Aside,
+                () => return Err(unknown()),
+            })
+        }
+        Table::Audit => Ok(Home::First),
+        // One that cannot be read works nowhere.
+        Table::Keys => {
+            Ok(key_parts(value).map_or(Home::First, |parts| Home::Workspace(parts.workspace)))
+        }
+        Table::Buckets => match key.split_first() {
+            Some((b'a', _)) => Ok(Home::Every),
+            Some((b'k' | b'u', rest)) => {
+                let id = rest.first_chunk().ok_or_else(unknown)?;
+                Ok(Home::Key(KeyId::from_bytes(*id)))
+            }
+            _ => Err(unknown()),
+        },
+        _ => {
+            let end = key.iter().position(|byte| *byte == 0).ok_or_else(unknown)?;
+            workspace(&key[..end])
+        }
+    }
+}
+
+/// Where the records of a single node go in a cluster.
+pub(super) struct Places {
+    pub(super) shards: u16,
+    /// The workspace of each key.
+    pub(super) keys: HashMap<KeyId, WorkspaceId>,
+}
+
+/// Which shards have a record.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// One of them, with this record.
+    One(u16, Change),
+    /// Each of them.
+    Every(Change),
+}
+
+impl Places {
+    /// The shard of a workspace.
+    pub(super) fn shard_of(&self, workspace: &WorkspaceId) -> u16 {
+        // Both are powers of two.
+        home_of(workspace).checked_shr(16 - self.shards.trailing_zeros()).unwrap_or(0)
+    }
+
+    /// Where a record goes; `None` for one that is of the log which it comes from.
+    ///
+    /// # Errors
+    /// Those of [`home`].
+    pub(super) fn of(&self, change: Change) -> Result<Option<Place>, CopyError> {
+        let value = change.value.as_deref().unwrap_or_default();
+        Ok(match home(change.table, &change.key, value)? {
+            Home::Workspace(id) => Some(Place::One(self.shard_of(&id), change)),
+            Home::Key(id) => {
+                let shard = self.keys.get(&id).map_or(0, |workspace| self.shard_of(workspace));
+                Some(Place::One(shard, change))
+            }
+            Home::Every => Some(Place::Every(change)),
+            Home::First if change.table == Table::Meta && change.key == rebase::KEY => {
+                let value = rebase::behind(value)?;
+                Some(Place::One(0, Change::put(Table::Meta, rebase::KEY, value)))
+            }
+            Home::First => Some(Place::One(0, change)),
+            Home::Aside => {
+                let key = [ASIDE, &change.key].concat();
+                Some(Place::One(0, Change { key, ..change }))
+            }
+            Home::Nobody => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_domain::Timestamp;
+
+    use super::*;
+
+    fn places() -> Places {
+        let key = KeyId::from_parts(Timestamp::from_millis(1), 7);
+        Places { shards: 4, keys: [(key, "acme".parse().unwrap())].into() }
+    }
+
+    #[test]
+    fn every_table_of_workspaces_goes_to_their_shard() {
+        let places = places();
+        let acme = places.shard_of(&"acme".parse().unwrap());
+        for table in Table::ALL.iter().copied().filter(|table| table.is_of_workspaces()) {
+            let change = Change::put(table, *b"acme\0x", *b"v");
+            let expected = Place::One(acme, change.clone());
+            assert_eq!(places.of(change).unwrap(), Some(expected), "{table:?}");
+            let odd = Change::put(table, *b"acme", *b"v");
+            assert_eq!(places.of(odd).unwrap_err().code(), "DAMAGED", "{table:?}");
+        }
+    }
+
+    #[test]
+    fn the_other_tables_have_a_place_for_each_record() {
+        let places = places();
+        let acme = places.shard_of(&"acme".parse().unwrap());
+        assert_ne!(acme, 0, "the first shard must not be right by chance");
+        let key = KeyId::from_parts(Timestamp::from_millis(1), 7);
+        let gone = KeyId::from_parts(Timestamp::from_millis(2), 7);
+        let bucket = |of: &[u8], key: KeyId| [of, key.as_bytes(), &60_u32.to_be_bytes()].concat();
+        let one = |table: Table, key: Vec<u8>| match places.of(Change::put(table, key, *b"v")) {
+            Ok(Some(Place::One(shard, change))) => (shard, change.key),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(one(Table::Buckets, bucket(b"k", key)).0, acme);
+        assert_eq!(one(Table::Buckets, bucket(b"u", key)).0, acme);
+        assert_eq!(one(Table::Buckets, bucket(b"k", gone)).0, 0);
+        for name in OF_WORKSPACE {
+            assert_eq!(one(Table::Meta, [name, b"acme"].concat()).0, acme);
+        }
+        assert_eq!(one(Table::Audit, vec![0; 8]).0, 0);
+        assert_eq!(one(Table::Meta, b"audit_head".to_vec()), (0, b"audit_head".to_vec()));
+        assert_eq!(one(Table::Meta, b"person/1".to_vec()), (0, b"single/person/1".to_vec()));
+        for (table, key) in OF_EVERY
+            .map(|key| (Table::Meta, key))
+            .into_iter()
+            .chain([(Table::Buckets, &b"a127.0.0.1"[..])])
+        {
+            let change = Change::put(table, key, *b"v");
+            assert_eq!(places.of(change.clone()).unwrap(), Some(Place::Every(change)));
+        }
+        for key in OF_LOG {
+            assert_eq!(places.of(Change::put(Table::Meta, key, *b"v")).unwrap(), None);
+        }
+        for (table, key) in [(Table::Meta, "new"), (Table::Buckets, "x"), (Table::Meta, "held")] {
+            let refused = places.of(Change::put(table, key, *b"v")).unwrap_err().to_string();
+            assert!(refused.contains(key) && refused.contains("is not known"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Splits an archive of a single node into archives of the shards of a cluster.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use hashbrown::HashMap;
+use postrider_domain::{MasterKeys, Timestamp, WorkspaceId};
+use postrider_store::archive::{ArchiveError, Row};
+use postrider_store::copies::{CopyError, archive_bytes, read_archive};
+use postrider_store::{ArchiveCounts, ArchiveHeader, ArchiveWriter, Change, LogId, Mark, Table};
+
+use super::homes::{Place, Places};
+use super::space::check_space;
+use crate::access::{KeyMark, home_of, key_parts};
+use crate::engine::{hold, key_check};
+
+/// An archive of a single node which a cluster is to have. It was read and is whole.
+pub struct ClusterArchive {
+    path: PathBuf,
+    header: ArchiveHeader,
+    counts: ArchiveCounts,
+    places: Places,
+    homes: Vec<(KeyMark, u16)>,
+}
+
+/// A shard's part of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardPart {
+    /// The shard.
+    pub shard: u16,
+    /// Its log.
+    pub log: LogId,
+    /// The entry of that log which everything stands at.
+    pub at: Mark,
+    /// The file that is made.
+    pub path: PathBuf,
+}
+
+impl ClusterArchive {
+    /// Most shards that are split off at a time: each keeps a block of 4 MiB.
+    pub const SHARDS_AT_ONCE: usize = 32;
+
+    /// Reads an archive.
+    ///
+    /// # Errors
+    /// [`CopyError::KeyMismatch`] when it was written under other master keys; others of
+    /// [`CopyError`] when it cannot be read, or cannot be split.
+    pub fn open(path: &Path, keys: &MasterKeys) -> Result<Self, CopyError> {
+        let mut places = Places { shards: 1, keys: HashMap::new() };
+        let mut homes = Vec::new();
+        let (header, counts, _) = read_archive(path, |_, rows| {
+            for row in rows {
+                let Row::Record(table, key, value) = row else { continue };
+                match table {
+                    Table::Meta if key[..] == *hold::KEY => return Err(held(path)),
+                    Table::Keys => {
+                        let Some(parts) = key_parts(&value) else { continue };
+                        homes.push((parts.mark, home_of(&parts.workspace)));
+                        places.keys.insert(parts.id, parts.workspace);
+                    }
+                    _ => {}
+                }
+            }
+            Ok(())
+        })?;
+        key_check::check_known(header.keys.iter().copied().collect(), keys)
+            .map_err(|error| CopyError::KeyMismatch(error.to_string()))?;
+        Ok(Self { path: path.to_owned(), header, counts, places, homes })
+    }
+
+    /// The same for a cluster with so many shards, a power of two.
+    #[must_use]
+    pub fn for_shards(mut self, shards: u16) -> Self {
+        self.places.shards = shards;
+        self
+    }
+
+    /// How much there is.
+    #[must_use]
+    pub const fn counts(&self) -> ArchiveCounts {
+        self.counts
+    }
+
+    /// Engine time when it was made.
+    #[must_use]
+    pub const fn time(&self) -> Timestamp {
+        Timestamp::from_millis(self.header.time_ms)
+    }
+
+    /// The homes of all keys by their marks: a key of a single node does not tell its own.
+    #[must_use]
+    pub fn homes(&self) -> &[(KeyMark, u16)] {
+        &self.homes
+    }
+
+    /// Writes the archives of some shards, of [`Self::SHARDS_AT_ONCE`] at the most. Blocks.
+    ///
+    /// # Errors
+    /// [`CopyError`]; files may be left.
+    pub fn split(&self, parts: &[ShardPart]) -> Result<(), CopyError> {
+        if let Some(dir) = parts.first().and_then(|part| part.path.parent()) {
+            check_space(dir, archive_bytes(&self.path)?)?;
+        }
+        let made = parts.iter().map(|part| Ok((part.shard, Output::new(self, part)?)));
+        let mut outputs: BTreeMap<_, _> = made.collect::<Result<_, CopyError>>()?;
+        read_archive(&self.path, |_, rows| {
+            rows.into_iter().try_for_each(|row| self.put(row, &mut outputs))
+        })?;
+        outputs.into_values().try_for_each(Output::finish)
+    }
+
+    fn put(&self, row: Row, outputs: &mut BTreeMap<u16, Output>) -> Result<(), CopyError> {
+        match row {
+            Row::Record(table, key, value) => {
+                match self.places.of(Change::put(table, key, value))? {
+                    Some(Place::One(shard, change)) => match outputs.get_mut(&shard) {
+                        Some(output) => output.record(change),
+                        None => Ok(()),
+                    },
+                    Some(Place::Every(change)) => {
+                        outputs.values_mut().try_for_each(|output| output.record(change.clone()))
+                    }
+                    None => Ok(()),
+                }
+            }
+            Row::State(workspace, state) => {
+                let id = std::str::from_utf8(&workspace).ok().and_then(|id| id.parse().ok());
+                let what = || format!("{} names no workspace", self.path.display());
+                let id: WorkspaceId = id.ok_or_else(|| CopyError::Damaged(what()))?;
+                match outputs.get_mut(&self.places.shard_of(&id)) {
+                    Some(output) => output.state(id.as_str(), &state),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+fn held(path: &Path) -> CopyError {
+    let path = path.display();
+    let what = "is of a server that is held, and nothing would release it in a cluster: release it \
+                first (`postrider release`), and make the archive then";
+    CopyError::Io(format!("{path} {what}"))
+}
+
+/// The archive of one shard, as it is written.
+struct Output {
+    path: PathBuf,
+    writer: ArchiveWriter<BufWriter<File>>,
+    /// The first table's records, whose keys may have changed, until they are in order.
+    first: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Output {
+    fn new(of: &ClusterArchive, part: &ShardPart) -> Result<Self, CopyError> {
+        let ShardPart { shard, log, at, path } = part.clone();
+        let header = ArchiveHeader { log, shard, at, ..of.header.clone() };
+        let file = File::create(&path).map_err(|error| CopyError::io(&path, &error))?;
+        let writer = ArchiveWriter::new(BufWriter::with_capacity(1 << 16, file), &header);
+        let writer = writer.map_err(|error| CopyError::archive(&path, &error))?;
+        Ok(Self { path, writer, first: BTreeMap::new() })
+    }
+
+    fn told<T>(&self, done: Result<T, ArchiveError>) -> Result<T, CopyError> {
+        done.map_err(|error| CopyError::archive(&self.path, &error))
+    }
+
+    fn record(&mut self, change: Change) -> Result<(), CopyError> {
+        let Change { table, key, value } = change;
+        let value = value.unwrap_or_default();
+        if table == Table::Meta {
+            self.first.insert(key, value);
+            return Ok(());
+        }
+        self.end_first()?;
+        let written = self.writer.record(table, &key, &value);
+        self.told(written)
+    }
+
+    fn end_first(&mut self) -> Result<(), CopyError> {
+        for (key, value) in std::mem::take(&mut self.first) {
+            let written = self.writer.record(Table::Meta, &key, &value);
+            self.told(written)?;
+        }
+        Ok(())
+    }
+
+    fn state(&mut self, workspace: &str, state: &[u8]) -> Result<(), CopyError> {
+        self.end_first()?;
+        let written = self.writer.state(workspace, state);
+        self.told(written)
+    }
+
+    fn finish(mut self) -> Result<(), CopyError> {
+        self.end_first()?;
+        let Self { path, writer, .. } = self;
+        writer.finish().map(drop).map_err(|error| CopyError::archive(&path, &error))
+    }
+}

@@ -1,0 +1,160 @@
+//! Makes the data of a single node of the backup of a cluster: of all its shards.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use postrider_store::copies::{CopyError, Import, Loaded, RestorePlan, ShardList, frame_of};
+use postrider_store::view::audit;
+use postrider_store::{Change, LoadedSnapshot, Mark, Table, writer};
+use postrider_workspace::snapshots::{self, Rebases, States};
+
+use super::homes::{ASIDE, Home, home};
+use super::restore::{Made, Target, check_room, finish};
+use crate::engine::clock_offset;
+
+/// Says that the bytes of all workspaces are counted, and how far they are where they are not.
+const COUNTED: &[u8] = b"usage";
+const COUNTED_UP_TO: &[u8] = b"usage_cursor";
+
+/// Makes a data directory of the backup of a whole cluster. Blocks.
+///
+/// # Errors
+/// [`CopyError`]; nothing is made then.
+pub(super) fn restore_cluster(from: &Path, target: Target<'_>) -> Result<Made, CopyError> {
+    let shards = ShardList::read(from)?.shards;
+    let plan = |shard| RestorePlan::new(&ShardList::directory(from, shard), None);
+    let plans: Vec<_> = (0..shards).map(plan).collect::<Result<_, _>>()?;
+    check_room(plans.iter().map(RestorePlan::bytes).fold(0, u64::saturating_add), &target)?;
+    let import = Import::begin(target.dir)?;
+    let (mut at, mut states, mut united) = (Mark::default(), States::new(), United::default());
+    for (shard, plan) in (0..).zip(&plans) {
+        let (end, some) = united.take(&import, shard, plan)?;
+        states.extend(some);
+        at.position = at.position.max(end.position);
+        at.epoch = at.epoch.max(end.epoch);
+    }
+    states.sort_unstable_by(|(one, _), (other, _)| one.as_str().cmp(other.as_str()));
+    united.finish(&import)?;
+    let counts = import.counts()?;
+    finish(import, at, counts, states, target)
+}
+
+/// What the shards tell of the whole, each for itself.
+#[derive(Default)]
+struct United {
+    shard: u16,
+    /// The audit records of all shards but the first, by shard and sequence.
+    audit: BTreeMap<(u16, Vec<u8>), Vec<u8>>,
+    /// By shard, how far its clock is ahead, and the moment of its last commit.
+    clocks: BTreeMap<(u16, Vec<u8>), Vec<u8>>,
+    /// By shard, whether its bytes are counted.
+    uncounted: BTreeMap<u16, Vec<u8>>,
+    /// The buckets of addresses.
+    addresses: BTreeMap<(u16, Vec<u8>), Vec<u8>>,
+}
+
+impl United {
+    /// Takes a shard's records. Returns where it ends, and what its actors keep in memory.
+    fn take(
+        &mut self,
+        import: &Import,
+        shard: u16,
+        plan: &RestorePlan,
+    ) -> Result<(Mark, States), CopyError> {
+        self.shard = shard;
+        let Loaded { header, written, states, .. } =
+            import.load_through(&plan.archive(), &mut |change| self.sieve(change))?;
+        plan.check_archive(&header, &written)?;
+        let at = plan.commits(header.at, &mut |commit| {
+            import.apply_through(&commit, &mut |change| self.sieve(change))
+        })?;
+        let (position, warnings) = (header.at.position, Vec::new());
+        let base = LoadedSnapshot { position, entries: states, warnings };
+        // The clock of a shard is never rebased.
+        let folded = snapshots::fold::<CopyError>(&base, Rebases::default(), &|visit| {
+            plan.commits(header.at, &mut |commit| {
+                frame_of(&commit)?.iter().for_each(&mut *visit);
+                Ok(())
+            })?;
+            Ok(at.position)
+        })?;
+        Ok((at, folded.encode()))
+    }
+
+    /// What goes into the records at once; the rest is looked at when all shards were read.
+    fn sieve(&mut self, change: Change) -> Result<Option<Change>, CopyError> {
+        let (shard, is_first) = (self.shard, self.shard == 0);
+        let Change { table, key, value } = change;
+        if table == Table::Meta && key.starts_with(ASIDE) {
+            let key = key[ASIDE.len()..].to_vec();
+            return Ok(is_first.then_some(Change { table, key, value }));
+        }
+        let to = match (table, key.as_slice()) {
+            (Table::Audit, _) if !is_first => &mut self.audit,
+            (Table::Meta, key) if key == clock_offset::KEY || key == writer::LAST_MOMENT => {
+                &mut self.clocks
+            }
+            (Table::Meta, COUNTED_UP_TO) => {
+                match value {
+                    Some(value) => self.uncounted.insert(shard, value),
+                    None => self.uncounted.remove(&shard),
+                };
+                return Ok(None);
+            }
+            (Table::Buckets, key) if key.starts_with(b"a") => &mut self.addresses,
+            (table, key) => {
+                let home = match &value {
+                    Some(value) => home(table, key, value)?,
+                    // What is deleted was there, or nothing comes of it.
+                    None => Home::Every,
+                };
+                let is_taken = match home {
+                    Home::First => is_first || table == Table::Keys,
+                    Home::Nobody | Home::Aside => false,
+                    Home::Workspace(_) | Home::Key(_) | Home::Every => true,
+                };
+                let key = key.to_vec();
+                return Ok(is_taken.then_some(Change { table, key, value }));
+            }
+        };
+        match value {
+            Some(value) => to.insert((shard, key), value),
+            None => to.remove(&(shard, key)),
+        };
+        Ok(None)
+    }
+
+    /// Adds what follows from all shards together.
+    fn finish(self, import: &Import) -> Result<(), CopyError> {
+        let view = import.view()?;
+        let mut changes = Vec::new();
+        // Big-endian numbers of one length: the greatest is the furthest ahead.
+        let all = self.clocks.into_iter().chain(self.addresses);
+        let mut greatest = BTreeMap::<Vec<u8>, Vec<u8>>::new();
+        for ((_, key), value) in all {
+            let kept = greatest.entry(key).or_default();
+            *kept = std::mem::take(kept).max(value);
+        }
+        for (key, value) in greatest {
+            let is_bucket = key.starts_with(b"a");
+            let table = if is_bucket { Table::Buckets } else { Table::Meta };
+            changes.push(Change::put(table, key, value));
+        }
+        if !self.uncounted.is_empty() {
+            changes.push(Change::delete(Table::Meta, COUNTED));
+        }
+        let mut records: Vec<_> = self.audit.into_iter().collect();
+        records.sort_by_key(|((shard, key), value)| (audit::moment_of(value), *shard, key.clone()));
+        let mut head = audit::head(view)?;
+        for (_, value) in records {
+            let damaged = || CopyError::Damaged("a record of the audit log is none".to_owned());
+            let (change, end) = audit::relinked(&head, &value).ok_or_else(damaged)?;
+            changes.push(change);
+            head = end;
+        }
+        if head.sequence > 0 {
+            changes.push(audit::head_change(&head));
+        }
+        import.put(&changes)
+    }
+}

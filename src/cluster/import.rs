@@ -1,0 +1,129 @@
+//! The data of a single node, or an archive of it, comes into a cluster that is empty.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use postrider_actors::copies::{ClusterArchive, CopyError, ShardPart, check_space, write_file};
+use postrider_actors::{MasterKeys, random};
+use postrider_cluster::Access;
+use postrider_cluster::import::{ClusterImport, ShardClaim};
+
+use super::error::ClusterError;
+use super::made::{access, master_keys, token};
+use super::peers::Peers;
+use crate::boot::StoppedData;
+use crate::settings::Settings;
+
+/// What is behind the name of the directory in which an import works.
+const WORK: &str = ".import";
+
+/// What was imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterImported {
+    /// The cluster's name.
+    pub cluster: String,
+    /// How many shards it has.
+    pub shards: u16,
+    /// Records that there were.
+    pub records: u64,
+    /// Workspaces that there were.
+    pub workspaces: u64,
+}
+
+/// Imports an archive, or the data directory of a server that does not run, into the cluster of the
+/// settings, which must be empty. It may be run again when it has not come to its end.
+///
+/// # Errors
+/// [`ClusterError`]; no node starts on what is there then, unless nothing was written.
+pub async fn import_into_cluster(
+    settings: &Settings,
+    from: &Path,
+) -> Result<ClusterImported, ClusterError> {
+    let keys = master_keys(settings).ok_or(ClusterError::NoServers)?;
+    let access = access(settings, &keys)?;
+    let (peers, from) = (Peers::new(token(&keys)), from.to_owned());
+    tokio::task::spawn_blocking(move || import(&access, &peers, &keys, &from)).await?
+}
+
+fn import(
+    access: &Access,
+    peers: &Peers,
+    keys: &MasterKeys,
+    from: &Path,
+) -> Result<ClusterImported, ClusterError> {
+    let work = Work::at(from)?;
+    let archive = ClusterArchive::open(&work.archive(from)?, keys)?;
+    let mut import = ClusterImport::begin(access, peers, random::bytes())?;
+    let shards = import.cluster().shards;
+    let archive = archive.for_shards(shards);
+    import.keep_homes(archive.homes())?;
+    let all: Vec<u16> = (0..shards).collect();
+    for some in all.chunks(ClusterArchive::SHARDS_AT_ONCE) {
+        let claim = |shard: &u16| import.claim(*shard, archive.time().as_millis());
+        let claims: Vec<_> = some.iter().map(claim).collect::<Result<_, _>>()?;
+        let parts: Vec<_> = claims.iter().map(|claim| work.part(claim)).collect();
+        archive.split(&parts)?;
+        for (claim, part) in claims.iter().zip(&parts) {
+            import.keep(claim, &part.path)?;
+            let removed = fs::remove_file(&part.path);
+            removed.map_err(|error| CopyError::io(&part.path, &error))?;
+        }
+    }
+    import.finish()?;
+    let counts = archive.counts();
+    let cluster = access.cluster.to_string();
+    let (records, workspaces) = (counts.records, counts.workspaces);
+    Ok(ClusterImported { cluster, shards, records, workspaces })
+}
+
+/// The directory beside the source in which the parts of an import are. It goes at the end.
+struct Work(PathBuf);
+
+impl Work {
+    fn at(from: &Path) -> Result<Self, CopyError> {
+        let name = from.file_name().ok_or_else(|| {
+            CopyError::Io(format!("{} is no archive and no directory", from.display()))
+        })?;
+        let mut name = name.to_owned();
+        name.push(WORK);
+        let path = from.with_file_name(name);
+        remove(&path).map_err(|error| CopyError::io(&path, &error))?;
+        // Codes could be worked out of what is in it, with the master key.
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| CopyError::io(&path, &error))?;
+        Ok(Self(path))
+    }
+
+    /// The archive: that of the name, or one of the data in a directory.
+    fn archive(&self, from: &Path) -> Result<PathBuf, CopyError> {
+        if !from.is_dir() {
+            return Ok(from.to_owned());
+        }
+        let (data, path) = (StoppedData::open(from)?, self.0.join("whole.archive"));
+        check_space(&self.0, data.source().archive_bytes()?)?;
+        write_file(&path, |out| data.source().write_archive(None, out).map(drop), |_| Ok(()))?;
+        Ok(path)
+    }
+
+    fn part(&self, claim: &ShardClaim) -> ShardPart {
+        let ShardClaim { shard, id: log, at, .. } = *claim;
+        let path = self.0.join(format!("{shard:03}.archive"));
+        ShardPart { shard, log, at, path }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.0) {
+            tracing::warn!(path = %self.0.display(), %error, "it was not removed");
+        }
+    }
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
