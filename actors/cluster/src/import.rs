@@ -184,7 +184,9 @@ impl ClusterImport {
     }
 
     fn must_be_unused(&self, goes_on: bool) -> Result<(), ImportError> {
-        if let Some((node, _)) = read_nodes(&*self.opened.bucket)?.into_iter().next() {
+        // The key of one that has stopped is there for a second more.
+        let mut nodes = read_nodes(&*self.opened.bucket)?.into_iter();
+        if let Some((node, _)) = nodes.find(|(_, record)| !record.is_draining) {
             return Err(ImportError::InUse(node));
         }
         for shard in 0..self.opened.record.shards {

@@ -57,6 +57,7 @@ impl Node {
         monitor: Box<dyn Monitor + Send>,
     ) -> Result<Self, JoinError> {
         let opened = open(access, &*monitor)?;
+        must_be_finished(&*opened.bucket)?;
         if options.belongs_to.as_ref().is_some_and(|id| *id != opened.record.id) {
             let why = "the data directory belongs to another cluster than cluster.nats has";
             return Err(JoinError::Mismatch(why.to_owned()));
@@ -90,7 +91,7 @@ impl Node {
             }
             inner.clock.wait_ms(LOOK_EVERY_MS);
         }
-        // No import begins while the node has its key.
+        // Looked at again: none begins while the node has its key.
         must_be_finished(&*inner.bucket)?;
         // It is set once, here.
         drop(self.homes.set(homes_of_keys(&*inner.bucket)?));

@@ -75,6 +75,7 @@ pub(super) fn home(table: Table, key: &[u8], value: &[u8]) -> Result<Home, CopyE
         }
         Table::Buckets => match key.split_first() {
             Some((b'a', _)) => Ok(Home::Every),
+            Some((b'w', id)) => workspace(id),
             Some((b'k' | b'u', rest)) => {
                 let id = rest.first_chunk().ok_or_else(unknown)?;
                 Ok(Home::Key(KeyId::from_bytes(*id)))
@@ -177,6 +178,7 @@ mod tests {
         assert_eq!(one(Table::Buckets, bucket(b"k", key)).0, acme);
         assert_eq!(one(Table::Buckets, bucket(b"u", key)).0, acme);
         assert_eq!(one(Table::Buckets, bucket(b"k", gone)).0, 0);
+        assert_eq!(one(Table::Buckets, b"wacme".to_vec()).0, acme);
         for name in OF_WORKSPACE {
             assert_eq!(one(Table::Meta, [name, b"acme"].concat()).0, acme);
         }

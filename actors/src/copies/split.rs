@@ -11,7 +11,7 @@ use postrider_store::archive::{ArchiveError, Row};
 use postrider_store::copies::{CopyError, archive_bytes, read_archive};
 use postrider_store::{ArchiveCounts, ArchiveHeader, ArchiveWriter, Change, LogId, Mark, Table};
 
-use super::homes::{Place, Places};
+use super::homes::{Place, Places, home};
 use super::space::check_space;
 use crate::access::{KeyMark, home_of, key_parts};
 use crate::engine::{hold, key_check};
@@ -53,6 +53,10 @@ impl ClusterArchive {
         let (header, counts, _) = read_archive(path, |_, rows| {
             for row in rows {
                 let Row::Record(table, key, value) = row else { continue };
+                // One whose place is not known is refused before anything is written.
+                if table != Table::Meta || key[..] != *hold::KEY {
+                    home(table, &key, &value)?;
+                }
                 match table {
                     Table::Meta if key[..] == *hold::KEY => return Err(held(path)),
                     Table::Keys => {

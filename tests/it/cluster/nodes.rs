@@ -95,31 +95,34 @@ impl Cluster {
         settings.into_iter().chain(self.more.clone()).collect()
     }
 
-    /// Runs `postrider cluster init --json`, with other settings too.
-    pub fn init(&self, more: &[(&str, &str)]) -> (Output, Value) {
+    /// A command of the program with the settings of the cluster, and others too.
+    pub fn command(&self, args: &[&str], more: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
-        command.args(["cluster", "init", "--json"]);
+        command.args(args);
         for (name, value) in self.settings("pr-1") {
             command.env(format!("POSTRIDER__{name}"), value);
         }
         for (name, value) in more {
             command.env(format!("POSTRIDER__{name}"), value);
         }
-        let output = command.output().unwrap();
+        command
+    }
+
+    /// Runs a command, and reads what it prints with `--json`.
+    pub fn run(&self, args: &[&str], more: &[(&str, &str)]) -> (Output, Value) {
+        let output = self.command(args, more).arg("--json").output().unwrap();
         let answer = serde_json::from_slice(&output.stdout).unwrap_or_default();
         (output, answer)
     }
 
+    /// Runs `postrider cluster init --json`, with other settings too.
+    pub fn init(&self, more: &[(&str, &str)]) -> (Output, Value) {
+        self.run(&["cluster", "init"], more)
+    }
+
     /// Runs `postrider cluster backup --json`.
     pub fn backup(&self, to: &Path) -> (Output, Value) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
-        command.args(["cluster", "backup", "--json", "--to"]).arg(to);
-        for (name, value) in self.settings("pr-1") {
-            command.env(format!("POSTRIDER__{name}"), value);
-        }
-        let output = command.output().unwrap();
-        let answer = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        (output, answer)
+        self.run(&["cluster", "backup", "--to", to.to_str().unwrap()], &[])
     }
 
     /// The data directory of a node.
@@ -134,8 +137,19 @@ impl Cluster {
 
     /// The same on any directory; the log if it does not start.
     pub fn try_start(&self, node: &str, data: &Path) -> Result<Process, String> {
+        self.start_with(node, data, &[])
+    }
+
+    /// The same with settings that only this node has.
+    pub fn start_with(
+        &self,
+        node: &str,
+        data: &Path,
+        own: &[(&str, &str)],
+    ) -> Result<Process, String> {
         let settings = self.settings(node);
-        let settings: Vec<_> = settings.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        let settings = settings.iter().map(|(a, b)| (a.as_str(), b.as_str()));
+        let settings: Vec<_> = settings.chain(own.iter().copied()).collect();
         Process::try_start(data, &settings).map_err(|failed| failed.log)
     }
 }

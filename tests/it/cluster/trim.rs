@@ -1,11 +1,10 @@
 //! Logs are trimmed, and what they no longer hold is in checkpoints.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::jetstream::jetstream;
 use super::nodes::{Cluster, admin, once, read, send, verify, workspace};
 use crate::faults::{Client, Outcome};
 
@@ -55,33 +54,6 @@ fn checkpoint(state: &Value) -> Option<(u64, u64)> {
     let of =
         |shard: &Value| Some((shard["shard"].as_u64()?, shard["checkpoint_position"].as_u64()?));
     shards.filter_map(of).max_by_key(|(_, position)| *position)
-}
-
-/// Asks JetStream.
-fn jetstream(address: &str, what: &str, body: &Value) -> Value {
-    let mut stream = TcpStream::connect(address.strip_prefix("nats://").unwrap()).unwrap();
-    let body = body.to_string();
-    let length = body.len();
-    write!(
-        stream,
-        "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\n\
-         PUB $JS.API.{what} answer {length}\r\n{body}\r\n"
-    )
-    .unwrap();
-    let (mut text, mut chunk) = (String::new(), [0; 64 << 10]);
-    loop {
-        let read = stream.read(&mut chunk).unwrap();
-        assert!(read > 0, "{what}: {text}");
-        text.push_str(std::str::from_utf8(&chunk[..read]).unwrap());
-        let message = text.split_once("MSG answer 1 ").and_then(|(_, it)| it.split_once("\r\n"));
-        let Some((length, rest)) = message else { continue };
-        let length: usize = length.split(' ').next_back().unwrap().parse().unwrap();
-        if rest.len() >= length {
-            let answer: Value = serde_json::from_str(&rest[..length]).unwrap();
-            assert!(answer["error"].is_null(), "{what}: {answer}");
-            return answer;
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,132 @@
+//! An owner stands still beyond its lease and comes back: another node has gone on.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::nodes::{Cluster, admin, done, once, send, settled, verify, workspace};
+use crate::fake::FakeCloudApi;
+use crate::faults::{Client, Outcome, Process, signal};
+
+const MESSAGES: usize = 300;
+
+/// A workspace in the same shard that sends through the fake; its key.
+async fn sender(node: &Process, id: &str) -> String {
+    let mut admin = admin(node);
+    let path = format!("/admin/v1/workspaces/{id}");
+    done(&mut admin, "/admin/v1/workspaces", json!({"id": id, "name": id})).await;
+    done(&mut admin, &format!("{path}/credits"), json!({"add": 10_000})).await;
+    let mut number = crate::channel::cloud_api::number();
+    number["messages_per_second"] = 40.into();
+    done(&mut admin, &format!("{path}/numbers"), number).await;
+    let components = json!([{"type": "BODY", "text": "Sale"}]);
+    let sale = json!({"name": "sale", "category": "marketing", "components": components});
+    done(&mut admin, &format!("{path}/templates"), sale).await;
+    let key = json!({"name": "test", "scopes": ["messaging:send"]});
+    let key = done(&mut admin, &format!("{path}/keys"), key).await;
+    key["key"].as_str().unwrap().to_owned()
+}
+
+fn owner(state: &Value, shard: usize) -> &str {
+    state["shards"][shard]["owner"].as_str().unwrap_or_default()
+}
+
+/// The answer of a node that may have none.
+async fn answer(client: &mut Client, path: &str, body: &Value) -> Option<(u16, Value)> {
+    match client.post(path, body).await {
+        Outcome::Answered(answer) => Some((answer.status, answer.body)),
+        Outcome::Lost | Outcome::Refused => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_stood_still_answers_nothing_of_its_own_and_sends_nothing_twice() {
+    let fake = FakeCloudApi::start();
+    let base_url = fake.base_url();
+    let cluster = Cluster::with(&[
+        ("CLOUD_API__BASE_URL", base_url.as_str()),
+        ("LIMITS__KEY_REQUESTS_PER_HOUR", "0"),
+    ]);
+    let first = cluster.start("pr-1");
+    once(&first, "all shards", |state| state["ready"] == true).await;
+    let (mut client, key) = workspace(&first, "acme").await;
+    let code = send(&mut client, "+15550100001").await;
+    let sending = sender(&first, "globex").await;
+    let second = cluster.start("pr-2");
+    let both = |it: &Value| it["ready"] == true && (0..4).any(|at| owner(it, at) == "pr-2");
+    once(&second, "shards for the other", both).await;
+    // All shards are of the one that will stand still.
+    for shard in 0..4 {
+        let path = format!("/admin/v1/cluster/shards/{shard}/move");
+        // Two shards that are on their way already keep another one waiting.
+        while settled(&mut admin(&second), "POST", &path, &json!({"to": "pr-1"})).await.status
+            != 200
+        {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    let all = |it: &Value| it["ready"] == true && (0..4).all(|at| owner(it, at) == "pr-1");
+    once(&second, "all shards of one", all).await;
+    // Both clients have their connections, and a request of one is under way when it stands still.
+    let mut old = Client::new(first.address(), &key);
+    let path = format!("/v1/otp/{}", code.0);
+    assert_eq!(settled(&mut old, "GET", &path, &Value::Null).await.status, 200);
+    let mut messages = Vec::new();
+    let mut sender = Client::new(first.address(), &sending);
+    for number in 0..MESSAGES {
+        let template = json!({"name": "sale", "language": "en"});
+        let to = format!("+1555{number:07}");
+        let body = json!({"to": to, "type": "template", "template": template});
+        let sent = done(&mut sender, "/v1/messaging/send", body).await;
+        messages.push(sent["message_id"].as_str().unwrap().to_owned());
+    }
+    let sent = fake.accepted_count();
+    assert!(sent < MESSAGES as u64, "some must be left to send: {sent}");
+    signal(first.id(), "STOP");
+    let taken = |it: &Value| it["ready"] == true && (0..4).all(|at| owner(it, at) == "pr-2");
+    once(&second, "all shards of the other", taken).await;
+    let mut new = Client::new(second.address(), &key);
+    assert_eq!(verify(&mut new, &code.0, &code.1).await.0, 200);
+    let waiting = tokio::spawn(async move {
+        let body = json!({"request_id": code.0, "otp": code.1});
+        (answer(&mut old, "/v1/otp/verify", &body).await, old, body)
+    });
+    // The request is in the connection when the node goes on.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    signal(first.id(), "CONT");
+    let (told, mut old, body) = waiting.await.unwrap();
+    let is_right = |told: &Option<(u16, Value)>| match told {
+        Some((status, _)) => [422, 503].contains(status),
+        None => true,
+    };
+    assert!(is_right(&told), "the code was used: {told:?}");
+    for _ in 0..20 {
+        let told = answer(&mut old, "/v1/otp/verify", &body).await;
+        assert!(is_right(&told), "the code was used: {told:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut api = Client::new(second.address(), &sending);
+    let mut unknown = 0;
+    for message in &messages {
+        let path = format!("/v1/messaging/messages/{message}");
+        let status = loop {
+            let state = settled(&mut api, "GET", &path, &Value::Null).await;
+            assert_eq!(state.status, 200, "lost: {message}: {state:?}");
+            let status = state.body["status"].as_str().unwrap().to_owned();
+            if status != "queued" {
+                break status;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        let taken = fake.accepted_of(message);
+        match status.as_str() {
+            "unknown" => {
+                unknown += 1;
+                assert!(taken <= 1, "{message} was sent {taken} times");
+            }
+            _ => assert_eq!(taken, 1, "{message} is {status}"),
+        }
+    }
+    println!("{sent} of {MESSAGES} were sent before, {unknown} are unknown");
+    assert!(unknown < MESSAGES / 10, "{unknown}");
+}
