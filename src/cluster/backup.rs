@@ -1,7 +1,7 @@
 //! A backup of a cluster: for each shard its newest whole checkpoint, and the log behind it.
 //!
-//! Each shard has a directory as `postrider backup` makes one. `postrider restore` makes the data of
-//! a single node of all of them, or of one.
+//! Each shard has a directory as `postrider backup` makes one. `postrider restore` makes the data
+//! of a single node of all of them, or of one.
 
 use std::fs::File;
 use std::io::{self, Write};

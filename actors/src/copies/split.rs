@@ -1,15 +1,15 @@
 //! Splits an archive of a single node into archives of the shards of a cluster.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use hashbrown::HashMap;
 use postrider_domain::{MasterKeys, Timestamp, WorkspaceId};
 use postrider_store::archive::{ArchiveError, Row};
-use postrider_store::copies::{CopyError, archive_bytes, read_archive};
-use postrider_store::{ArchiveCounts, ArchiveHeader, ArchiveWriter, Change, LogId, Mark, Table};
+use postrider_store::copies::{
+    ArchiveFile, CopyError, archive_bytes, create_archive, read_archive,
+};
+use postrider_store::{ArchiveCounts, ArchiveHeader, Change, LogId, Mark, Table};
 
 use super::homes::{Place, Places, home};
 use super::space::check_space;
@@ -152,7 +152,7 @@ fn held(path: &Path) -> CopyError {
 /// The archive of one shard, as it is written.
 struct Output {
     path: PathBuf,
-    writer: ArchiveWriter<BufWriter<File>>,
+    writer: ArchiveFile,
     /// The first table's records, whose keys may have changed, until they are in order.
     first: BTreeMap<Vec<u8>, Vec<u8>>,
 }
@@ -161,9 +161,7 @@ impl Output {
     fn new(of: &ClusterArchive, part: &ShardPart) -> Result<Self, CopyError> {
         let ShardPart { shard, log, at, path } = part.clone();
         let header = ArchiveHeader { log, shard, at, ..of.header.clone() };
-        let file = File::create(&path).map_err(|error| CopyError::io(&path, &error))?;
-        let writer = ArchiveWriter::new(BufWriter::with_capacity(1 << 16, file), &header);
-        let writer = writer.map_err(|error| CopyError::archive(&path, &error))?;
+        let writer = create_archive(&path, &header)?;
         Ok(Self { path, writer, first: BTreeMap::new() })
     }
 

@@ -126,16 +126,7 @@ fn postrider(args: &[&str]) -> Value {
 async fn a_single_node_becomes_a_cluster_and_a_single_node_again() {
     let place = tempfile::tempdir().unwrap();
     let (dir, mut known) = single(&place).await;
-    let person = "ada@example.com";
-    let token = r#"{"name": "alice"}"#;
-    let node = Process::start_with(&dir, &SINGLE);
-    let token: Value = serde_json::from_str(token).unwrap();
-    let token = done(&mut admin(&node), "/admin/v1/tokens", token).await;
-    let token = token["token"].as_str().unwrap().to_owned();
-    node.terminate();
-    assert!(node.ended().status.success());
-    postrider_users(&dir, person);
-    assert!(users(&dir).contains(person));
+    let token = with_operators(&dir).await;
     let archive = place.path().join("all.archive");
     let exported = postrider(&["export", "--to", text(&archive), "--data-dir", text(&dir)]);
 
@@ -175,25 +166,7 @@ async fn a_single_node_becomes_a_cluster_and_a_single_node_again() {
     assert!(second.ended().status.success());
 
     let back = place.path().join("back");
-    let made = postrider(&["restore", "--from", text(&backup), "--data-dir", text(&back)]);
-    assert!(made["position"].as_u64() > Some(1), "{made}");
-    let node = Process::start_with(&back, &SINGLE);
-    for (it, (request, code)) in known.iter().zip(&opened) {
-        check(&node, it, 2).await;
-        let mut client = Client::new(node.address(), &it.key);
-        assert_eq!(verify(&mut client, &it.open.0, &it.open.1).await.0, 422, "{}", it.id);
-        assert_eq!(verify(&mut client, request, code).await.0, 200, "{}", it.id);
-    }
-    check(&node, &new, 3).await;
-    let mut alice = Client::new(node.address(), &token);
-    let listed = settled(&mut alice, "GET", "/admin/v1/workspaces", &Value::Null).await;
-    assert_eq!((listed.status, &listed.body["total"]), (200, &json!(7)), "{listed:?}");
-    node.terminate();
-    assert!(node.ended().status.success());
-    let checked = postrider(&["check", "--data-dir", text(&back)]);
-    assert_eq!(checked["ok"], true, "{checked}");
-    postrider(&["audit", "verify", "--stopped", text(&back)]);
-    assert!(users(&back).contains(person), "people have waited in the first shard");
+    came_back(&backup, &back, &known, &opened, &new, &token).await;
     // And once more, of the directory itself.
     let again = Cluster::with(&LIMITS);
     import(&again, &back);
@@ -201,6 +174,49 @@ async fn a_single_node_becomes_a_cluster_and_a_single_node_again() {
     once(&node, "all shards", |state| state["ready"] == true).await;
     check(&node, &known[0], 1).await;
     check(&node, &new, 2).await;
+}
+
+/// Restores the backup of a cluster into a single node, and looks at everything there.
+async fn came_back(
+    backup: &Path,
+    back: &Path,
+    known: &[Known],
+    opened: &[(String, String)],
+    new: &Known,
+    token: &str,
+) {
+    let made = postrider(&["restore", "--from", text(backup), "--data-dir", text(back)]);
+    assert!(made["position"].as_u64() > Some(1), "{made}");
+    let node = Process::start_with(back, &SINGLE);
+    for (it, (request, code)) in known.iter().zip(opened) {
+        check(&node, it, 2).await;
+        let mut client = Client::new(node.address(), &it.key);
+        assert_eq!(verify(&mut client, &it.open.0, &it.open.1).await.0, 422, "{}", it.id);
+        assert_eq!(verify(&mut client, request, code).await.0, 200, "{}", it.id);
+    }
+    check(&node, new, 3).await;
+    let mut alice = Client::new(node.address(), token);
+    let listed = settled(&mut alice, "GET", "/admin/v1/workspaces", &Value::Null).await;
+    assert_eq!((listed.status, &listed.body["total"]), (200, &json!(7)), "{listed:?}");
+    node.terminate();
+    assert!(node.ended().status.success());
+    let checked = postrider(&["check", "--data-dir", text(back)]);
+    assert_eq!(checked["ok"], true, "{checked}");
+    postrider(&["audit", "verify", "--stopped", text(back)]);
+    assert!(users(back).contains(PERSON), "people have waited in the first shard");
+}
+
+const PERSON: &str = "ada@example.com";
+
+/// Adds a person and an admin token, which is returned, to the data of a stopped server.
+async fn with_operators(dir: &Path) -> String {
+    let node = Process::start_with(dir, &SINGLE);
+    let token = done(&mut admin(&node), "/admin/v1/tokens", json!({"name": "alice"})).await;
+    node.terminate();
+    assert!(node.ended().status.success());
+    postrider_users(dir, PERSON);
+    assert!(users(dir).contains(PERSON));
+    token["token"].as_str().unwrap().to_owned()
 }
 
 /// Adds a person to the data of a stopped server.
@@ -268,10 +284,21 @@ async fn an_import_that_does_not_come_to_its_end_is_never_served() {
     };
     refused("full");
     resize(&about["config"]["max_bytes"]);
-    // Killed wherever it is, but before its end.
-    let mut unfinished = 0;
-    for _ in 0..4 {
-        let mut command = cluster.command(&["import", "--cluster", "--from", text(&dir)], &[]);
+    killed_anywhere(&cluster, &dir, refused);
+    let node = cluster.start("pr-1");
+    once(&node, "all shards", |state| state["ready"] == true).await;
+    for it in &known {
+        check(&node, it, 3).await;
+    }
+    node.terminate();
+    assert!(node.ended().status.success());
+    assert_eq!(run(&[], &dir), "NOT_EMPTY");
+}
+
+/// Imports are killed wherever they are, but before their end, until one comes to it.
+fn killed_anywhere(cluster: &Cluster, dir: &Path, refused: impl Fn(&str)) {
+    for round in 0..4 {
+        let mut command = cluster.command(&["import", "--cluster", "--from", text(dir)], &[]);
         let mut child = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let length = || {
             let about = jetstream(&cluster.nats.address, "STREAM.INFO.PR_test_0", &json!({}));
@@ -281,20 +308,9 @@ async fn an_import_that_does_not_come_to_its_end_is_never_served() {
         while length() == before && child.try_wait().unwrap().is_none() {}
         child.kill().unwrap();
         if child.wait().unwrap().success() {
-            break;
+            return;
         }
-        unfinished += 1;
-        refused(&format!("killed-{unfinished}"));
+        refused(&format!("killed-{round}"));
     }
-    if unfinished == 4 {
-        import(&cluster, &dir);
-    }
-    let node = cluster.start("pr-1");
-    once(&node, "all shards", |state| state["ready"] == true).await;
-    for it in &known {
-        check(&node, it, 3).await;
-    }
-    node.terminate();
-    assert!(node.ended().status.success());
-    assert_eq!(run(&[], &dir), "NOT_EMPTY");
+    import(cluster, dir);
 }

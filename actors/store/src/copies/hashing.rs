@@ -1,12 +1,13 @@
 //! Files of copies that are written whole or not at all, and readers that hash what they read.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
 use super::CopyError;
+use crate::archive::{ArchiveHeader, ArchiveWriter};
 use crate::whole_file;
 
 /// The length and the SHA-256 of a file, in hexadecimal digits.
@@ -49,6 +50,18 @@ impl<R: Read> Read for Hashing<R> {
 /// Creates an empty file that only its user can read, in place of one that is there.
 pub(super) fn create(path: &Path) -> Result<File, CopyError> {
     whole_file::create(path).map_err(|error| CopyError::io(path, &error))
+}
+
+/// An archive that is written to a file.
+pub type ArchiveFile = ArchiveWriter<BufWriter<File>>;
+
+/// Begins an archive in an empty file that only its user can read.
+///
+/// # Errors
+/// [`CopyError`].
+pub fn create_archive(path: &Path, header: &ArchiveHeader) -> Result<ArchiveFile, CopyError> {
+    let writer = ArchiveWriter::new(BufWriter::with_capacity(1 << 16, create(path)?), header);
+    writer.map_err(|error| CopyError::archive(path, &error))
 }
 
 /// Makes the names in a directory durable.

@@ -12,6 +12,6 @@ mod tests;
 
 pub use backup::{BackupDir, RestorePlan};
 pub use error::CopyError;
-pub use hashing::{Written, write_file};
+pub use hashing::{ArchiveFile, Written, create_archive, write_file};
 pub use import::{Import, Loaded, Sieve, archive_bytes, frame_of, read_archive};
 pub use shard_list::ShardList;
