@@ -7,7 +7,8 @@ use postrider_actors::domain::OptOutWords;
 use postrider_actors::{
     AddressRules, AdmissionOptions, AuditOptions, BroadcastOptions, CloudApiOptions,
     DeliveriesKept, DirectorySpace, EngineOptions, EventOptions, GuardOptions, MailOptions,
-    MessageOptions, OtpOptions, PeopleOptions, Prices, SandboxOptions, WebhookOptions,
+    MediaOptions, MessageOptions, OtpOptions, PeopleOptions, Prices, SandboxOptions,
+    WebhookOptions,
 };
 
 use crate::boot::{self, BootError, DataDir};
@@ -83,8 +84,13 @@ pub(crate) fn engine_options(
             base_url: settings.cloud_api.base_url.clone(),
             version: settings.cloud_api.version.clone(),
             extra_roots: boot::certificates(settings.cloud_api.ca_file.as_deref())?,
+            media_hosts: settings.cloud_api.media_hosts.clone(),
             connect_timeout: settings.cloud_api.connect_timeout_seconds,
             timeout: settings.cloud_api.timeout_seconds,
+        },
+        media: MediaOptions {
+            kept_for: settings.media.kept_days,
+            bytes_max: settings.media.kept_bytes_max,
         },
         mail: mail_options(settings)?,
         people: people_options(settings),

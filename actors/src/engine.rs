@@ -28,6 +28,7 @@ use postrider_workspace::Workspace;
 use postrider_workspace::core::settings::{GuardOptions, MessageOptions, OtpOptions};
 use postrider_workspace::event_options::EventOptions;
 pub(crate) use postrider_workspace::services::Services;
+use postrider_workspace::{MediaOptions, media::stage};
 
 mod callbacks;
 pub(crate) mod checkpoints;
@@ -36,6 +37,7 @@ mod disk;
 mod health;
 pub(crate) mod hold;
 pub(crate) mod key_check;
+mod media;
 mod opened;
 mod opening;
 mod reencrypt;
@@ -135,6 +137,8 @@ pub struct EngineOptions {
     pub webhooks: WebhookOptions,
     /// Where the chat-app channel is.
     pub cloud_api: CloudApiOptions,
+    /// How files are kept; with [`Durability::Custom`] and [`Durability::Replica`] none are.
+    pub media: MediaOptions,
     /// The server that mail leaves through; without one, mails come in and cannot be answered.
     pub mail: Option<MailOptions>,
     /// How long sessions of people last, and how much they may ask.
@@ -211,6 +215,7 @@ impl EngineOptions {
             audit: AuditOptions::default(),
             webhooks: WebhookOptions::default(),
             cloud_api: CloudApiOptions::default(),
+            media: MediaOptions::default(),
             mail: None,
             people: PeopleOptions::default(),
             channel: None,
@@ -354,6 +359,14 @@ impl Engine {
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.inner.shared.clock
+    }
+
+    /// Begins the content of a file, which [`Workspace::add_media`] then adds. Its writes block.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: it cannot be written, or this engine keeps none.
+    pub async fn stage_media(&self) -> Result<crate::StagedMedia, Unavailable> {
+        stage(&self.inner.shared).await
     }
 
     /// The moment of the last durable commit; `None` where none is known.

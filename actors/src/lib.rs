@@ -139,6 +139,7 @@ pub use postrider_people::{
     Permissions, Person, PersonChange, Role, RoleError, Session, SessionHolder, SessionRecord,
     SignedIn,
 };
+pub use postrider_store::blobs::Staged as StagedMedia;
 pub use postrider_store::view::audit::{
     AuditCheck, AuditFault, AuditFilter, AuditMark, AuditPage, AuditRow, DamagedRow, FaultKind,
 };
@@ -170,11 +171,12 @@ pub use postrider_workspace::mailbox::watching::{
 };
 pub use postrider_workspace::messages::{
     MessageContent, MessageError, MessageKind, MessageSent, MessageState, MessageStatus,
-    SendMessage, SendMessageError, TemplateMessage,
+    ObjectContent, SendMessage, SendMessageError, TemplateMessage,
 };
 pub use postrider_workspace::{
     AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,
 };
+pub use postrider_workspace::{AddMediaError, MediaBytes, MediaOptions, MediaState};
 pub use postrider_workspace::{ChangeContactsError, ChosenContacts, ContactsChange, TagCount};
 pub use postrider_workspace::{
     Contact, ContactChange, ContactFilter, ContactMade, ContactOrder, ContactRowMade, ContactSort,
@@ -187,7 +189,8 @@ pub use postrider_workspace::{
     Conversation, ConversationChange, ConversationCounts, ConversationFilter, ConversationMessage,
     ConversationNote, ConversationStatus, ConversationView, ConversationsPage, Direction,
     MessagesPage, NOTES_MAX, NoteError, NotesPage, QUICK_REPLIES_MAX, QuickReply, QuickReplyError,
-    ReadConversationError, ReplyError, ReplyWindow, UpdateConversationError,
+    ReadConversationError, ReplyError, ReplyWindow, TellReadError, UpdateConversationError,
+    WrittenMedia,
 };
 pub use postrider_workspace::{EmailChannel, ReceiveMailError};
 pub use postrider_workspace::{

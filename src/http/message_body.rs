@@ -1,87 +1,155 @@
 //! Parses the content of a message, which two requests have: sending one, and replying.
 //!
-//! The fields stand in each body, and `type` says which of them counts. A tagged enum or a
-//! flattened struct would say it shorter, but serde buffers those, and then an error does not name
-//! its field.
+//! The fields stand in each body, written once by a macro, and `type` says which of them counts. A
+//! tagged enum or a flattened struct would say it shorter, but serde buffers those, and then an
+//! error does not name its field.
+
+mod interactive;
+mod objects;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use postrider_actors::domain::{MessageKind, PartyId, Phone, SenderNotes, UserId};
+use postrider_actors::domain::{MessageId, MessageKind, PartyId, Phone, SenderNotes, UserId};
 use postrider_actors::{MessageContent, SendMessage, TemplateMessage};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+pub(crate) use self::objects::check_filename;
+use self::objects::{
+    AnsweredMessage, AudioObject, CaptionedObject, DocumentObject, LocationObject, MediaObject,
+    ReactionObject, StickerObject, cards, message_id,
+};
 use super::pipeline::ApiError;
 use super::sender_notes::sender_notes;
 
 /// Language of a template when the body gives none.
 const LANGUAGE_DEFAULT: &str = "en";
 
-/// Asks for a message to be sent; without `Debug`, as it has the text.
-#[derive(Deserialize, ToSchema)]
-#[schema(
-    as = SendMessage,
-    example = json!({"to": "+15550123456", "type": "template", "template": {"name": "welcome"}})
-)]
-pub(crate) struct SendMessageBody<'a> {
-    /// Who gets it, in E.164; left out with `recipient`.
-    #[serde(borrow)]
-    #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
-    to: Option<Cow<'a, str>>,
-    /// Who gets it, by the channel's id; left out with `to`.
-    #[serde(borrow)]
-    #[schema(pattern = r"^[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128}$")]
-    recipient: Option<Cow<'a, str>>,
-    /// `template` or `text`.
-    #[serde(borrow, rename = "type")]
-    #[schema(example = "template")]
-    kind: Cow<'a, str>,
-    /// When `type` is `template`.
-    #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
-    template: Option<TemplateBody<'a>>,
-    /// Free text, when `type` is `text`: allowed for 24 hours after the recipient has written.
-    #[serde(borrow)]
-    #[schema(example = "Your table is ready.", min_length = 1, max_length = 4096)]
-    text: Option<Cow<'a, str>>,
-    /// What the caller calls the message: 1 to 128 printable characters. Shown in rows and events.
-    #[serde(borrow)]
-    #[schema(example = "order-1017", min_length = 1, max_length = 128)]
-    reference: Option<Cow<'a, str>>,
-    /// At most 16 strings that are kept with the message, with keys of at most 40 characters and
-    /// values of at most 256.
-    #[schema(example = json!({"shop": "north"}))]
-    metadata: Option<BTreeMap<String, String>>,
-    /// The number that it leaves through, by its id or its phone; left out: the one that was last
-    /// used with the recipient, or one of the pool.
-    #[serde(borrow)]
-    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
-    from: Option<Cow<'a, str>>,
+macro_rules! bodies {
+    ($($(#[$about:meta])* $name:ident { $($own:tt)* })*) => {$(
+        #[derive(Deserialize, ToSchema)]
+        $(#[$about])*
+        pub(crate) struct $name<'a> {
+            $($own)*
+            /// What it is, which names the field that counts: `template`, `text`, `image`, `video`,
+            /// `document`, `audio`, `sticker`, `location`, `contacts`, `reaction` or `interactive`.
+            #[serde(borrow, rename = "type")]
+            #[schema(example = "text")]
+            kind: Cow<'a, str>,
+            /// When `type` is `template`.
+            #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
+            template: Option<TemplateBody<'a>>,
+            /// Free text, when `type` is `text`: allowed for 24 hours after the recipient has
+            /// written, as is everything but a template.
+            #[serde(borrow)]
+            #[schema(example = "Your table is ready.", min_length = 1, max_length = 4096)]
+            text: Option<Cow<'a, str>>,
+            /// When `type` is `image`.
+            #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
+            #[schema(value_type = Option<CaptionedObject>)]
+            image: Option<MediaObject<'a>>,
+            /// When `type` is `video`.
+            #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
+            #[schema(value_type = Option<CaptionedObject>)]
+            video: Option<MediaObject<'a>>,
+            /// When `type` is `document`.
+            #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
+            #[schema(value_type = Option<DocumentObject>)]
+            document: Option<MediaObject<'a>>,
+            /// When `type` is `audio`.
+            #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
+            #[schema(value_type = Option<AudioObject>)]
+            audio: Option<MediaObject<'a>>,
+            /// When `type` is `sticker`.
+            #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
+            #[schema(value_type = Option<StickerObject>)]
+            sticker: Option<MediaObject<'a>>,
+            /// When `type` is `location`.
+            #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
+            location: Option<LocationObject<'a>>,
+            /// When `type` is `contacts`: 1 to 257 address cards in the channel's form.
+            #[schema(value_type = Option<Vec<Object>>, min_items = 1, max_items = 257,
+                example = json!([{"name": {"formatted_name": "Ada", "first_name": "Ada"},
+                    "phones": [{"phone": "+15550123456"}]}]))]
+            contacts: Option<Vec<serde_json::Value>>,
+            /// When `type` is `reaction`.
+            #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
+            reaction: Option<ReactionObject<'a>>,
+            /// When `type` is `interactive`: the channel's object, of the type `button`, `list`,
+            /// `cta_url`, `flow` or `location_request_message`.
+            #[schema(value_type = Option<Object>)]
+            interactive: Option<serde_json::Map<String, serde_json::Value>>,
+            /// Makes it an answer to a message.
+            #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
+            context: Option<AnsweredMessage<'a>>,
+            /// What the caller calls the message: 1 to 128 printable characters. Shown in rows and
+            /// events.
+            #[serde(borrow)]
+            #[schema(example = "order-1017", min_length = 1, max_length = 128)]
+            reference: Option<Cow<'a, str>>,
+            /// At most 16 strings that are kept with the message, with keys of at most 40
+            /// characters and values of at most 256.
+            #[schema(example = json!({"shop": "north"}))]
+            metadata: Option<BTreeMap<String, String>>,
+        }
+
+        impl $name<'_> {
+            /// Checks what it says.
+            fn content(&self) -> Result<MessageContent, ApiError> {
+                let fields = Fields {
+                    template: self.template.as_ref(),
+                    text: self.text.as_deref(),
+                    image: self.image.as_ref(),
+                    video: self.video.as_ref(),
+                    document: self.document.as_ref(),
+                    audio: self.audio.as_ref(),
+                    sticker: self.sticker.as_ref(),
+                    location: self.location.as_ref(),
+                    contacts: self.contacts.as_deref(),
+                    reaction: self.reaction.as_ref(),
+                    interactive: self.interactive.as_ref(),
+                };
+                fields.content(&self.kind)
+            }
+
+            /// Checks which message it answers.
+            fn answers(&self) -> Result<Option<MessageId>, ApiError> {
+                let Some(context) = &self.context else { return Ok(None) };
+                if self.reaction.is_some() && self.kind == MessageKind::Reaction.as_str() {
+                    let rule = "must not be given with `type` reaction";
+                    return Err(ApiError::field("context", rule));
+                }
+                message_id("context.message_id", &context.message_id).map(Some)
+            }
+        }
+    )*};
 }
 
-/// A reply; without `Debug`, as it has the text.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = Reply)]
-pub(crate) struct ReplyBody<'a> {
-    /// `text` or `template`.
-    #[serde(borrow, rename = "type")]
-    #[schema(example = "text")]
-    kind: Cow<'a, str>,
-    /// When `type` is `template`.
-    #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
-    template: Option<TemplateBody<'a>>,
-    /// When `type` is `text`.
-    #[serde(borrow)]
-    #[schema(example = "It is on its way.", min_length = 1, max_length = 4096)]
-    text: Option<Cow<'a, str>>,
-    /// What the caller calls the message: 1 to 128 printable characters. Shown in rows and events.
-    #[serde(borrow)]
-    #[schema(example = "order-1017", min_length = 1, max_length = 128)]
-    reference: Option<Cow<'a, str>>,
-    /// At most 16 strings that are kept with the message, with keys of at most 40 characters and
-    /// values of at most 256.
-    #[schema(example = json!({"shop": "north"}))]
-    metadata: Option<BTreeMap<String, String>>,
+bodies! {
+    /// Asks for a message to be sent; without `Debug`, as it has the text.
+    #[schema(
+        as = SendMessage,
+        example = json!({"to": "+15550123456", "type": "template", "template": {"name": "welcome"}})
+    )]
+    SendMessageBody {
+        /// Who gets it, in E.164; left out with `recipient`.
+        #[serde(borrow)]
+        #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
+        to: Option<Cow<'a, str>>,
+        /// Who gets it, by the channel's id; left out with `to`.
+        #[serde(borrow)]
+        #[schema(pattern = r"^[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128}$")]
+        recipient: Option<Cow<'a, str>>,
+        /// The number that it leaves through, by its id or its phone; left out: the one that was
+        /// last used with the recipient, or one of the pool.
+        #[serde(borrow)]
+        #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+        from: Option<Cow<'a, str>>,
+    }
+    /// A reply; without `Debug`, as it has the text.
+    #[schema(as = Reply, example = json!({"type": "text", "text": "It is on its way."}))]
+    ReplyBody {}
 }
 
 /// A template and the parameters for its places.
@@ -104,17 +172,23 @@ pub(crate) struct TemplateBody<'a> {
 
 /// The fields of a body that are its content.
 struct Fields<'a> {
-    kind: &'a str,
     template: Option<&'a TemplateBody<'a>>,
     text: Option<&'a str>,
+    image: Option<&'a MediaObject<'a>>,
+    video: Option<&'a MediaObject<'a>>,
+    document: Option<&'a MediaObject<'a>>,
+    audio: Option<&'a MediaObject<'a>>,
+    sticker: Option<&'a MediaObject<'a>>,
+    location: Option<&'a LocationObject<'a>>,
+    contacts: Option<&'a [serde_json::Value]>,
+    reaction: Option<&'a ReactionObject<'a>>,
+    interactive: Option<&'a serde_json::Map<String, serde_json::Value>>,
 }
 
 impl SendMessageBody<'_> {
     /// Checks the body.
     pub(crate) fn message(self) -> Result<SendMessage, ApiError> {
-        let Self { to, recipient, kind, template, text, reference, metadata, from } = self;
-        let from = from.map(|from| from.as_ref().into());
-        let to = match (to, recipient) {
+        let to = match (&self.to, &self.recipient) {
             (Some(to), None) => {
                 let phone: Phone = to.parse().map_err(|error| ApiError::field("to", error))?;
                 PartyId::Phone(phone)
@@ -125,48 +199,63 @@ impl SendMessageBody<'_> {
             }
             _ => return Err(ApiError::field("to", "must be given, or `recipient`, and not both")),
         };
-        let fields = Fields { kind: &kind, template: template.as_ref(), text: text.as_deref() };
-        let content = fields.content()?;
-        Ok(SendMessage { to, content, notes: sender_notes(reference, metadata)?, from })
+        let (content, answers) = (self.content()?, self.answers()?);
+        let from = self.from.map(|from| from.as_ref().into());
+        let notes = sender_notes(self.reference, self.metadata)?;
+        Ok(SendMessage { to, content, answers, notes, from })
     }
 }
 
 impl ReplyBody<'_> {
-    /// Checks the body.
-    pub(crate) fn content(self) -> Result<(MessageContent, SenderNotes), ApiError> {
-        let Self { kind, template, text, reference, metadata } = self;
-        let fields = Fields { kind: &kind, template: template.as_ref(), text: text.as_deref() };
-        Ok((fields.content()?, sender_notes(reference, metadata)?))
+    /// Checks the body: what it says, which message it answers, and what is noted of it.
+    pub(crate) fn message(
+        self,
+    ) -> Result<(MessageContent, Option<MessageId>, SenderNotes), ApiError> {
+        let (content, answers) = (self.content()?, self.answers()?);
+        Ok((content, answers, sender_notes(self.reference, self.metadata)?))
     }
 }
 
 impl Fields<'_> {
     /// Checks the field of the body's type. A template beside a text would surely be missed by
     /// whoever gave it, so it is refused.
-    fn content(self) -> Result<MessageContent, ApiError> {
+    fn content(&self, kind: &str) -> Result<MessageContent, ApiError> {
         let unknown = |_| {
-            ApiError::field("type", format_args!("must be {}", MessageKind::WORDS.join(" or ")))
+            let words = MessageKind::WORDS.join(", ");
+            ApiError::field("type", format_args!("must be one of {words}"))
         };
-        match self.kind.parse::<MessageKind>().map_err(unknown)? {
+        let kind = kind.parse::<MessageKind>().map_err(unknown)?;
+        let missing = || ApiError::field(kind.as_str(), "must be given");
+        let media = |given: Option<&MediaObject<'_>>| given.ok_or_else(missing)?.checked(kind);
+        Ok(MessageContent::Object(match kind {
             MessageKind::Text if self.template.is_some() => {
-                Err(ApiError::field("template", "must not be given with `type` text"))
+                return Err(ApiError::field("template", "must not be given with `type` text"));
             }
             MessageKind::Text => {
-                let text = self.text.ok_or_else(|| ApiError::field("text", "must be given"))?;
+                let text = self.text.ok_or_else(missing)?;
                 let text = text.parse().map_err(|error| ApiError::field("text", error))?;
-                Ok(MessageContent::Text(text))
+                return Ok(MessageContent::Text(text));
             }
             MessageKind::Template => {
-                let template = self.template;
-                let template =
-                    template.ok_or_else(|| ApiError::field("template", "must be given"))?;
-                Ok(MessageContent::Template(TemplateMessage {
+                let template = self.template.ok_or_else(missing)?;
+                return Ok(MessageContent::Template(TemplateMessage {
                     name: (*template.name).into(),
                     language: template.language.as_deref().unwrap_or(LANGUAGE_DEFAULT).into(),
                     components: template.components.clone().unwrap_or_default(),
-                }))
+                }));
             }
-        }
+            MessageKind::Image => media(self.image)?,
+            MessageKind::Video => media(self.video)?,
+            MessageKind::Document => media(self.document)?,
+            MessageKind::Audio => media(self.audio)?,
+            MessageKind::Sticker => media(self.sticker)?,
+            MessageKind::Location => self.location.ok_or_else(missing)?.checked()?,
+            MessageKind::Contacts => cards(self.contacts.ok_or_else(missing)?)?,
+            MessageKind::Reaction => self.reaction.ok_or_else(missing)?.checked()?,
+            MessageKind::Interactive => {
+                interactive::checked(self.interactive.ok_or_else(missing)?)?
+            }
+        }))
     }
 }
 
@@ -214,11 +303,15 @@ mod tests {
         };
         let reply = |fields: &str| {
             let body = format!(r#"{{"x": 1{fields}}}"#);
-            body::parse::<ReplyBody<'_>>(body.as_bytes())?.content().map(|(content, _)| content)
+            body::parse::<ReplyBody<'_>>(body.as_bytes())?.message().map(|(content, ..)| content)
         };
         for (fields, expected) in [
             ("", "missing field `type`"),
-            (r#", "type": "x""#, "`type` must be template or text"),
+            (
+                r#", "type": "x""#,
+                "`type` must be one of template, text, image, video, document, audio, sticker, location, \
+                 contacts, reaction, interactive",
+            ),
             (r#", "type": "text""#, "`text` must be given"),
             (r#", "type": "text", "text": """#, "`text` must have 1 to 4096 characters"),
             (r#", "type": "template", "text": "a""#, "`template` must be given"),

@@ -15,6 +15,7 @@ mod email;
 mod events;
 mod health;
 pub(crate) mod me;
+mod media;
 mod message_body;
 mod messages;
 mod openapi;
@@ -208,6 +209,7 @@ fn client_routes(mounted: Mounted) -> Routes {
         .merge(otp::routes())
         .merge(broadcasts::routes())
         .merge(messages::routes())
+        .merge(media::routes())
         .merge(templates::routes())
         .merge(events::routes())
         .merge(contacts::routes())

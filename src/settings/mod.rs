@@ -8,6 +8,7 @@ mod declare;
 mod error;
 mod layers;
 mod limits;
+mod media;
 mod section;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ pub use cluster::Cluster;
 pub use error::{Origin, SettingsError};
 use layers::Layers;
 pub use layers::{InForce, VARIABLE_PREFIX};
+pub use media::Media;
 pub use section::{
     Admin, AdmissionSettings, AuditSettings, Broadcasts, ClockSettings, CloudApi, Conversations,
     Dashboard, EmailSettings, Events, Guard, Log, Messages, OptOut, OtpSettings, Pool, Prices,
@@ -60,6 +62,8 @@ pub struct Settings {
     pub number_messages_per_second: Option<u32>,
     /// `[prices]`
     pub prices: Prices,
+    /// `[media]`
+    pub media: Media,
     /// `[opt_out]`
     pub opt_out: OptOut,
     /// `[broadcasts]`
@@ -182,6 +186,7 @@ impl Settings {
             session_requests_per_minute: limits::build_session_rate(layers)?,
             number_messages_per_second: limits::build_number_rate(layers)?,
             prices: Prices::build(layers)?,
+            media: Media::build(layers)?,
             opt_out: OptOut::build(layers)?,
             broadcasts: Broadcasts::build(layers)?,
             messages: Messages::build(layers)?,

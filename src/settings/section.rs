@@ -13,6 +13,7 @@ use super::cluster::Cluster;
 use super::declare::{SectionSpec, section};
 use super::error::{Refusal, SettingsError};
 use super::limits;
+use super::media::Media;
 use super::url;
 use super::value::{self, LogFormat, MasterKey, SandboxClock};
 
@@ -303,6 +304,9 @@ section! {
     version: String = value::version, "`v` and a number, such as \"v24.0\"";
     /// A PEM file of certificates to trust in addition to those of the system.
     ca_file: Option<PathBuf> = value::optional(value::path), "empty, or the path of a file";
+    /// Hosts that files which came in are got from, beside that of `base_url`.
+    media_hosts: Vec<String> = value::hosts,
+        "empty, or names without ports with commas between, such as \"files.example.com\"";
     /// Longest wait for a connection.
     connect_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
     /// Timeout of a whole request.
@@ -361,13 +365,14 @@ section! {
 }
 
 /// Every section, in the order of the defaults file.
-pub(super) static SECTIONS: [SectionSpec; 26] = [
+pub(super) static SECTIONS: [SectionSpec; 27] = [
     Server::SPEC,
     Dashboard::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
     limits::LIMITS,
     Prices::SPEC,
+    Media::SPEC,
     OptOut::SPEC,
     Broadcasts::SPEC,
     Messages::SPEC,

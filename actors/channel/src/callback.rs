@@ -137,6 +137,21 @@ pub struct Inbound {
     pub at: Timestamp,
     /// The advertisement that led to it, if one did.
     pub referral: Option<Referral>,
+    /// The file that it has, if it has one.
+    pub media: Option<InboundMedia>,
+}
+
+/// A file that a recipient sent. Its content is to be got from the provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InboundMedia {
+    /// The provider's id of it.
+    pub id: Box<str>,
+    /// Its type, without parameters: printable characters that a header can have.
+    pub mime_type: Box<str>,
+    /// The SHA-256 of its content, if the provider tells.
+    pub sha256: Option<[u8; 32]>,
+    /// Its name, if it has one.
+    pub filename: Option<Box<str>>,
 }
 
 impl Inbound {

@@ -49,6 +49,8 @@ pub struct Outbound {
     pub give_up_at: Timestamp,
     /// Its content.
     pub content: Content,
+    /// The channel's id of the message that it answers, if it answers one.
+    pub answers: Option<Box<str>>,
 }
 
 /// What a message belongs to.
@@ -152,8 +154,8 @@ impl Outbound {
 pub enum AttemptOutcome {
     /// The provider accepted it.
     Sent,
-    /// The provider accepted it, and knows the recipient by another phone number or by its own id.
-    SentAs(PartyNames),
+    /// The provider accepted it, and tells more.
+    SentAs(Acceptance),
     /// The provider refused it; it must not be sent again as it is.
     Failed(Failure),
     /// The provider limits the rate. The message surely was not accepted, through no fault of its
@@ -172,6 +174,15 @@ pub enum AttemptOutcome {
     },
     /// The message may have been accepted: no answer arrived. It must not be sent again.
     Unknown,
+}
+
+/// What a provider tells of a message that it accepted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Acceptance {
+    /// Another phone number by which it knows the recipient, and its own id of them.
+    pub known_as: PartyNames,
+    /// The provider's id of the message.
+    pub provider_id: Option<Box<str>>,
 }
 
 /// The scope of a provider's rate limit.

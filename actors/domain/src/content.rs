@@ -1,13 +1,15 @@
 //! Pure: what a message says, from the request for it to the channel.
 //!
-//! A new kind of message is a word of [`MessageKind`] and a variant of [`MessageContent`]. What the
-//! engine needs to know of a kind is answered here; beyond this file only the parser of requests,
-//! the channels and replies by mail look into the variants.
+//! A new kind of message is a word of [`MessageKind`]: a variant of [`MessageContent`], or one that
+//! [`ObjectContent`] carries in the channel's own form. What the engine needs to know of a kind is
+//! answered here; beyond this file only the parser of requests, the channels and replies by mail
+//! look into the variants.
 
 use std::convert::Infallible;
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::{MediaId, MessageId};
 use crate::prices::PriceClass;
 use crate::template::{TemplateCategory, TemplateName};
 use crate::text::{self, MessageText};
@@ -20,6 +22,24 @@ words! {
         Template = "template",
         /// Free text.
         Text = "text",
+        /// A picture.
+        Image = "image",
+        /// A film.
+        Video = "video",
+        /// A file.
+        Document = "document",
+        /// A sound, or a voice message.
+        Audio = "audio",
+        /// A sticker.
+        Sticker = "sticker",
+        /// A place.
+        Location = "location",
+        /// Address cards.
+        Contacts = "contacts",
+        /// An emoji on another message.
+        Reaction = "reaction",
+        /// Buttons, a list, a link or a form.
+        Interactive = "interactive",
     }
 }
 
@@ -36,6 +56,42 @@ pub enum MessageContent<T = TemplateMessage> {
     Text(#[serde(with = "text::stored")] MessageText),
     /// A template with its parameters.
     Template(T),
+    /// What has an object of its own.
+    Object(ObjectContent),
+}
+
+/// Free-form content that is an object in the channel's own form.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectContent {
+    /// Its kind, which is the object's name too.
+    pub kind: MessageKind,
+    /// The object as JSON, without the channel's own ids until the message is accepted.
+    pub object: Box<str>,
+    /// A line that tells a person what it is; empty where the kind says all.
+    pub text: Box<str>,
+    /// The message that it is about, whose id of the channel belongs into the object.
+    #[serde(skip)]
+    pub about: Option<MessageId>,
+    /// The file that it has, whose id of the channel belongs into the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<MediaId>,
+}
+
+impl ObjectContent {
+    /// Puts one of the channel's ids into the object.
+    pub fn insert(&mut self, field: &str, id: &str) {
+        // It is an object that was parsed before.
+        if let Ok(serde_json::Value::Object(mut object)) = serde_json::from_str(&self.object) {
+            object.insert(field.to_owned(), id.into());
+            self.object = serde_json::Value::Object(object).to_string().into();
+        }
+    }
+}
+
+impl std::fmt::Debug for ObjectContent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ObjectContent").field("kind", &self.kind).finish_non_exhaustive()
+    }
 }
 
 /// Content that can be handed to a channel.
@@ -78,6 +134,7 @@ impl<T> MessageContent<T> {
         match self {
             Self::Text(_) => MessageKind::Text,
             Self::Template(_) => MessageKind::Template,
+            Self::Object(content) => content.kind,
         }
     }
 
@@ -86,7 +143,7 @@ impl<T> MessageContent<T> {
     pub const fn template(&self) -> Option<&T> {
         match self {
             Self::Template(template) => Some(template),
-            Self::Text(_) => None,
+            Self::Text(_) | Self::Object(_) => None,
         }
     }
 
@@ -114,6 +171,7 @@ impl<T> MessageContent<T> {
         Ok(match self {
             Self::Text(text) => MessageContent::Text(text),
             Self::Template(template) => MessageContent::Template(map(template)?),
+            Self::Object(content) => MessageContent::Object(content),
         })
     }
 }
@@ -125,6 +183,7 @@ impl RenderedContent {
         match self {
             Self::Text(text) => text.as_str(),
             Self::Template(content) => &content.text,
+            Self::Object(content) => &content.text,
         }
     }
 }
@@ -150,6 +209,20 @@ mod tests {
         let stored = format!(r#"{{"text":"{}"}}"#, "a".repeat(text::CHARS_MAX + 1));
         let content: RenderedContent = serde_json::from_str(&stored).unwrap();
         assert_eq!(content.text().len(), text::CHARS_MAX + 1);
+    }
+
+    #[test]
+    fn an_object_gets_the_channels_id() {
+        let kind = MessageKind::Reaction;
+        let object = r#"{"emoji":"a"}"#.into();
+        let mut content =
+            ObjectContent { kind, object, text: "a".into(), about: None, media: None };
+        content.insert("message_id", "wamid.\"1");
+        let expected = serde_json::json!({"emoji": "a", "message_id": "wamid.\"1"});
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&content.object).unwrap(), expected);
+        let free = MessageContent::<u8>::Object(content);
+        assert_eq!((free.kind(), free.template()), (kind, None));
+        assert_eq!(free.price_class(|_| unreachable!()), PriceClass::FreeForm);
     }
 
     #[test]

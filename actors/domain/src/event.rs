@@ -11,6 +11,7 @@ pub mod contact;
 pub mod conversation;
 mod fields;
 mod journal;
+pub mod media;
 pub mod message;
 pub mod number;
 pub mod otp;

@@ -161,6 +161,8 @@ identifiers! {
     WebhookId = "whk_";
     /// One template sent to many recipients.
     BroadcastId = "brd_";
+    /// A file that was uploaded, or that a contact sent.
+    MediaId = "med_";
     /// A record of the audit log.
     AuditId = "aud_";
 }

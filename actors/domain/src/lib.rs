@@ -38,14 +38,16 @@ pub mod workspace;
 pub use audit::{ActorKind, AuditActor, AuditContext, AuditEntry, AuditRecord};
 pub use code::{CodeKey, OtpCode};
 pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
-pub use content::{MessageContent, MessageKind, RenderedContent, TemplateContent, TemplateMessage};
+pub use content::{
+    MessageContent, MessageKind, ObjectContent, RenderedContent, TemplateContent, TemplateMessage,
+};
 pub use day::{Day, DayError};
 pub use destination::{Destinations, Prefix};
 pub use event::{Event, EventData, EventKind, LogEntry, PublicEvent};
 pub use id::{
     AdminTokenId, AuditId, BroadcastId, ContactId, ConversationId, EventId, IdError, InviteId,
-    KeyId, MessageId, NoteId, NumberId, PersonId, QuickReplyId, RequestId, SegmentId, SessionId,
-    WebhookId,
+    KeyId, MediaId, MessageId, NoteId, NumberId, PersonId, QuickReplyId, RequestId, SegmentId,
+    SessionId, WebhookId,
 };
 pub use keys::{CodeKeys, MasterKeys};
 pub use limits::{Limits, LimitsOverride};

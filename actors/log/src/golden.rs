@@ -204,6 +204,7 @@ fn the_tables_keep_their_numbers() {
         26 audit
         27 otps
         28 message_index
+        29 media
     "#]]
     .assert_eq(&out);
 }

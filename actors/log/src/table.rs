@@ -31,6 +31,7 @@ pub const NUMBERS: &[(u8, &str)] = &[
     (26, "audit"),
     (27, "otps"),
     (28, "message_index"),
+    (29, "media"),
     // 255 stands for hot states in an archive.
 ];
 

@@ -27,7 +27,7 @@ impl OutcomeCounts {
                 Origin::Broadcast { .. } => 2,
             };
             let outcome = match settled {
-                FinalOutcome::Sent => 0,
+                FinalOutcome::Sent | FinalOutcome::SentAs(_) => 0,
                 FinalOutcome::Failed(_) => 1,
                 FinalOutcome::Unknown => 2,
                 FinalOutcome::NotSentInTime => 3,

@@ -177,6 +177,7 @@ pub(super) mod tests {
             to: format!("+1555{phone:07}").parse().unwrap(),
             give_up_at: at(until),
             content: Content::Message(Arc::new(RenderedContent::Text("hello".parse().unwrap()))),
+            answers: None,
         }
     }
 

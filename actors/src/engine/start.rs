@@ -31,6 +31,7 @@ use postrider_workspace::mailbox::admission::Admission;
 use postrider_workspace::mailbox::release::Releaser;
 use postrider_workspace::mailbox::slot::WorkspaceEntry;
 use postrider_workspace::mailer_state::Mailer;
+use postrider_workspace::media::upkeep;
 use postrider_workspace::recovered::Recovered;
 use postrider_workspace::removal;
 use postrider_workspace::snapshots::KeptAside;
@@ -44,7 +45,7 @@ use super::sandbox_reports;
 use super::space::Space;
 use super::{
     AdmissionOptions, Durability, Engine, EngineOptions, Inner, SharedRecorder, StartError, disk,
-    hold,
+    hold, media,
 };
 use postrider_workspace::directory::Workspaces;
 use postrider_workspace::disk_space::DiskSpace;
@@ -87,11 +88,12 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
     let numbers = Arc::new(numbers(&options, &sandbox, &opened.numbers, &hold));
     let (admission, snapshots) = (admission(&options), snapshots(&options, &opened));
     let broadcasts = broadcasts(&options, &opened, &numbers);
-    let space = options.measure().map(Space::new);
+    let (space, keys_tell_home) = (options.measure().map(Space::new), options.keys_tell_home);
     let (data, on_disk) = (opened.data(), on_disk(&options, &opened));
     let checkpoints = Checkpoints::start(&options, data.as_ref())?;
     let snapshot_dir = opened.snapshots.map(|(dir, _)| dir);
     let shared = Arc::new(Services {
+        media: media::open(&options).await?,
         store: view,
         writer: opened.writer,
         releaser: Releaser::start(Arc::clone(&numbers)),
@@ -131,7 +133,6 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
         waiting: opened.damaged.into_iter().chain(opened.deleting).collect(),
         uncounted,
     };
-    let keys_tell_home = options.keys_tell_home;
     let prepared =
         Prepared { shared, sandbox, snapshots, space, data, on_disk, checkpoints, keys_tell_home };
     prepared.run((options.audit, options.people, options.recorder), unfinished).await
@@ -179,6 +180,7 @@ impl Prepared {
         show(recorder, &shared, checkpoints.as_deref());
         go_on(unfinished.broadcasts, &shared, &sandbox).await;
         count_beside(&shared, unfinished.uncounted);
+        drop(tokio::spawn(upkeep::run(Arc::downgrade(&shared))));
         let operations = Operations::new(Arc::clone(&shared), on_disk);
         let inner = Inner {
             shared,

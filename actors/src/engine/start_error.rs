@@ -48,6 +48,9 @@ pub enum StartError {
     /// Engine time was moved ahead by so much, and that is not allowed.
     #[error("its time was moved ahead by {0:?}")]
     ClockMoved(Duration),
+    /// The directory of the contents of files cannot be used.
+    #[error("the directory of media cannot be used: {0}")]
+    Media(String),
     /// An actor did not start.
     #[error("an actor did not start: {0}")]
     Actor(String),

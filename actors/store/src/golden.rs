@@ -84,6 +84,7 @@ fn tables_keep_their_names() {
         mail_queue
         audit
         otps
-        message_index"#]]
+        message_index
+        media"#]]
     .assert_eq(&names.join("\n"));
 }

@@ -13,6 +13,7 @@
 //! Readers take a `&dyn View`; recovery and snapshots take a `&dyn Log`.
 
 pub mod archive;
+pub mod blobs;
 pub mod check;
 pub mod checkpoints;
 pub mod copies;

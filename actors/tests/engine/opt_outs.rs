@@ -42,6 +42,7 @@ async fn the_last_word_counts_whichever_comes_last() {
             text: text.into(),
             at: START.plus(Duration::from_secs(second)),
             referral: None,
+            media: None,
         };
         let callback = Callback { inbound: vec![inbound], ..Callback::default() };
         acme.receive(number, callback).await.unwrap();
@@ -98,8 +99,18 @@ async fn opting_out_and_in_is_told_once() {
         let (from, kind) = (phone(2), "text".into());
         let (user_id, username, referral) = (None, None, None);
         let (from, name) = (Some(from), None);
-        let inbound =
-            Inbound { provider_id, from, user_id, username, name, kind, text, at, referral };
+        let inbound = Inbound {
+            provider_id,
+            from,
+            user_id,
+            username,
+            name,
+            kind,
+            text,
+            at,
+            referral,
+            media: None,
+        };
         let callback = Callback { inbound: vec![inbound], ..Callback::default() };
         acme.receive(number, callback).await.unwrap();
     }
@@ -146,6 +157,7 @@ async fn what_the_channel_reports_late_is_decided_by_its_moment() {
             text: text.into(),
             at,
             referral: None,
+            media: None,
         };
         let callback = Callback { inbound: vec![inbound], ..Callback::default() };
         acme.receive(number, callback).await.unwrap();

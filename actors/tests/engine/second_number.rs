@@ -26,7 +26,7 @@ async fn reply(workspace: &Workspace) -> Result<NumberId, IdempotentError<ReplyE
     let (conversation, _) = &found.conversations[0];
     let content = MessageContent::Text("At eight.".parse().unwrap());
     let sent =
-        workspace.reply(conversation.id, content, SenderNotes::default(), None).await?.answer;
+        workspace.reply(conversation.id, content, None, SenderNotes::default(), None).await?.answer;
     Ok(read(workspace, sent.message_id).await.number)
 }
 

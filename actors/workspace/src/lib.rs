@@ -26,6 +26,8 @@ pub mod idempotency;
 pub mod inbox;
 pub mod mailbox;
 pub mod mailer_state;
+pub mod media;
+mod media_files;
 pub mod messages;
 pub mod numbers;
 pub mod otp;
@@ -55,7 +57,7 @@ pub use conversations::{
     Conversation, ConversationChange, ConversationCounts, ConversationFilter, ConversationNote,
     ConversationStatus, ConversationView, ConversationsPage, CountError, Direction, NOTES_MAX,
     NoteError, NotesPage, QUICK_REPLIES_MAX, QuickReply, QuickReplyError, ReadConversationError,
-    UpdateConversationError, count_beside, see_to_counts,
+    UpdateConversationError, WrittenMedia, count_beside, see_to_counts,
 };
 pub use email::{EmailChannel, ReceiveMailError};
 pub use event_options::EventOptions;
@@ -64,8 +66,10 @@ pub use handle::Workspace;
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use inbox::{
     ChangeContactsError, ContactsChange, ConversationMessage, DeleteContactError, MessageFilter,
-    MessagesListed, MessagesPage, ReplyWindow, UpdateContactError,
+    MessagesListed, MessagesPage, ReplyWindow, TellReadError, UpdateContactError,
 };
+pub use media::{AddMediaError, MediaBytes, MediaState};
+pub use media_files::{MediaFiles, MediaOptions};
 pub use messages::ReplyError;
 pub use otp::sms::{SetSmsError, SmsInfo, SmsReceipt, SmsReceiptError, SmsRoute};
 pub use otp::test_phones::TestPhones;

@@ -25,6 +25,7 @@ use crate::event_options::EventOptions;
 use crate::mailbox::admission::Admission;
 use crate::mailbox::release::Releaser;
 use crate::mailer_state::Mailer;
+use crate::media_files::MediaFiles;
 use crate::recovered::Recovered;
 use crate::snapshots::KeptAside;
 use crate::sweep::SweepTurns;
@@ -88,6 +89,8 @@ pub struct Services {
     pub counting: Arc<CountsUnderWay>,
     /// How much is still written, by the free space of the disk.
     pub disk: DiskSpace,
+    /// Files, and those that are being uploaded to the channel.
+    pub media: MediaFiles,
     /// Whether nothing may leave.
     pub hold: Hold,
     /// What is followed of requests.

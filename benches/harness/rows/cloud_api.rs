@@ -105,7 +105,8 @@ pub(super) async fn send_one(workspace: &Workspace) -> Result<(MessageId, Phone)
     };
     let content = MessageContent::Template(template);
     let to = PHONES.next_phone()?;
-    let message = SendMessage { to: to.into(), content, notes: SenderNotes::default(), from: None };
+    let notes = SenderNotes::default();
+    let message = SendMessage { to: to.into(), content, answers: None, notes, from: None };
     // The channel answers in time, or its own patience ends.
     let sent = workspace.send_message_and_wait(message, None, std::future::pending()).await?;
     match sent.answer.status {

@@ -61,9 +61,10 @@ class Operation:
 
 
 def is_file(operation: Schema) -> bool:
-    """Whether it answers with a file, which commands fetch and these clients do not."""
+    """Whether it takes or answers with a file, which these clients do not."""
     content = operation["responses"].get("200", {}).get("content", {})
-    return "application/octet-stream" in content
+    given = operation.get("requestBody", {}).get("content", {})
+    return "application/octet-stream" in content or "application/octet-stream" in given
 
 
 class Document:

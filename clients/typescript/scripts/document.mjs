@@ -9,7 +9,8 @@ const LINES = { exportContacts: "Contact" };
 const INFERRED = new Set(["SendMessage", "Reply"]);
 // Fields below which names are the user's own, so that they are not rewritten.
 export const FREE = [
-  "changes", "channels", "components", "custom_fields", "headers", "metadata", "phones", "settings",
+  "changes", "channels", "components", "contacts", "custom_fields", "headers", "interactive", "metadata",
+  "phones", "settings",
 ];
 // `data` of an event is typed by the event.
 const TYPED_ELSEWHERE = new Set(["EventRow.data"]);
@@ -22,8 +23,10 @@ export const reference = (schema) => {
   return schema.$ref.split("/").at(-1);
 };
 
-/** Whether it answers with a file, which commands fetch and this client does not. */
-const isFile = (operation) => "application/octet-stream" in (operation.responses["200"]?.content ?? {});
+const FILE = "application/octet-stream";
+/** Whether it takes or answers with a file, which this client does not. */
+const isFile = ({ requestBody, responses }) =>
+  FILE in (responses["200"]?.content ?? {}) || FILE in (requestBody?.content ?? {});
 
 /** The document's schemas with our names, each flat, and its operations. */
 export class Document {

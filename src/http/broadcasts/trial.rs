@@ -113,7 +113,8 @@ async fn test(call: Call<Principal>) -> Answer {
     let (name, language) = (new.template, new.language);
     let from = new.from.into_iter().next();
     let content = MessageContent::Template(TemplateMessage { name, language, components });
-    let message = SendMessage { to: PartyId::from(to), content, notes: of_test(new.notes), from };
+    let (to, notes) = (PartyId::from(to), of_test(new.notes));
+    let message = SendMessage { to, content, answers: None, notes, from };
     let Replayable { answer, replayed } = caller.workspace().send_message(message, key).await?;
     drop(permit);
     Ok(sent_reply(answer).replayed(replayed))

@@ -7,9 +7,9 @@ mod row;
 use postrider_actors::domain::{ConversationId, printable};
 use postrider_actors::{
     ConversationChange, ConversationFilter, ConversationStatus, ConversationView, Permission,
-    ReadConversationError, Replayable, ReplyError, Route, UpdateConversationError,
+    ReadConversationError, Replayable, ReplyError, Route, TellReadError, UpdateConversationError,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::contacts::search_term;
@@ -35,7 +35,7 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(list).guarded(Key::of(Permission::InboxRead)))
         .routes(route!(counts).guarded(Key::of(Permission::InboxRead)))
         .routes(route!(read).guarded(Key::of(Permission::InboxRead)))
-        .routes(route!(mark_read).guarded(Key::of(Permission::InboxWrite)))
+        .routes(route!(mark_read).guarded(Key::REPLY))
         .routes(route!(list_messages).guarded(Key::of(Permission::InboxRead)))
         .routes(route!(update).guarded(Key::of(Permission::InboxWrite)))
         .routes(route!(reply).guarded(Key::REPLY))
@@ -186,21 +186,50 @@ async fn update(mut call: Call<Principal>) -> Answer {
     one(&call, updated).await
 }
 
+/// What the contact is told.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct ReadBody {
+    /// Whether an answer is being typed, which the contact sees for 25 seconds at the most.
+    #[schema(default = false, example = true)]
+    typing: Option<bool>,
+}
+
+/// Nothing is unread.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ReadAnswer {
+    /// Whether the contact was told; `false` without a body.
+    #[schema(example = true)]
+    read: bool,
+}
+
 #[utoipa::path(
     post,
     path = "/v1/conversations/{conversation_id}/read",
     operation_id = "markConversationRead",
     tag = "Conversations",
     summary = "Take what the contact has written as read",
-    description = "Nothing in the conversation is `unread` then, for every agent alike. No event \
-                   tells of it.",
+    description = "Scope `messaging:send`. Nothing in the conversation is `unread` then, for every \
+                   agent alike. No event tells of it. With a body the contact is told too: the \
+                   newest message is marked as read on the channel, once; 503 where the channel \
+                   does not take it, and then nothing is changed. Without a body the contact \
+                   learns nothing.",
     params(("conversation_id" = String, Path, description = "The conversation's id")),
-    responses((status = 204, description = "Nothing is unread"))
+    request_body = ReadBody,
+    responses((status = 200, description = "Nothing is unread", body = ReadAnswer))
 )]
 async fn mark_read(mut call: Call<Principal>) -> Answer {
+    let body = match call.raw().is_empty() {
+        true => None,
+        false => Some(call.json::<ReadBody>()?),
+    };
     let id = conversation(&mut call).await?;
-    call.caller.workspace().mark_conversation_read(id).await?;
-    Ok(Reply::no_content())
+    let workspace = call.caller.workspace();
+    let Some(ReadBody { typing }) = body else {
+        workspace.mark_conversation_read(id).await?;
+        return Ok(Reply::ok(&ReadAnswer { read: false }));
+    };
+    workspace.tell_read(id, typing.unwrap_or_default()).await?;
+    Ok(Reply::ok(&ReadAnswer { read: true }))
 }
 
 #[utoipa::path(
@@ -223,11 +252,11 @@ async fn mark_read(mut call: Call<Principal>) -> Answer {
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
 )]
 async fn reply(mut call: Call<Principal>) -> Answer {
-    let (content, notes) = call.json::<ReplyBody<'_>>()?.content()?;
+    let (content, answers, notes) = call.json::<ReplyBody<'_>>()?.message()?;
     let key = call.idempotency_key(Route::Reply)?;
     let id = conversation(&mut call).await?;
     let workspace = call.caller.workspace();
-    let Replayable { answer, replayed } = workspace.reply(id, content, notes, key).await?;
+    let Replayable { answer, replayed } = workspace.reply(id, content, answers, notes, key).await?;
     Ok(messages::sent_reply(answer).replayed(replayed))
 }
 
@@ -292,6 +321,18 @@ impl From<ReadConversationError> for ApiError {
         match error {
             ReadConversationError::NotFound => Self::not_found(NO_SUCH_CONVERSATION),
             ReadConversationError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<TellReadError> for ApiError {
+    fn from(error: TellReadError) -> Self {
+        match error {
+            TellReadError::NotFound => Self::not_found(NO_SUCH_CONVERSATION),
+            TellReadError::NothingToRead => {
+                Self::new(Code::Unprocessable, error.to_string()).because("nothing_to_read")
+            }
+            TellReadError::Unavailable(error) => error.into(),
         }
     }
 }

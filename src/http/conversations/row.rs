@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use postrider_actors::domain::Timestamp;
 use postrider_actors::{
-    ConversationCounts, ConversationMessage, ConversationView, Direction, MessageError, ReplyWindow,
+    ConversationCounts, ConversationMessage, ConversationView, Direction, MessageError,
+    ReplyWindow, WrittenMedia,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -179,6 +180,29 @@ pub(crate) struct ConversationMessageRow {
     /// What its sender keeps with it.
     #[schema(value_type = Object, example = json!({"shop": "north"}))]
     metadata: BTreeMap<String, String>,
+    /// The file that it has; null of one without, and of one by a link.
+    media: Option<WrittenFile>,
+}
+
+/// The file of a message, which may not be there any more.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct WrittenFile {
+    /// Names it in every call.
+    #[schema(example = "med_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    media_id: String,
+    /// Its type.
+    #[schema(example = "image/jpeg")]
+    mime_type: String,
+    /// Its name; null if it has none.
+    #[schema(example = "plan.png")]
+    filename: Option<String>,
+}
+
+impl From<WrittenMedia> for WrittenFile {
+    fn from(media: WrittenMedia) -> Self {
+        let WrittenMedia { media_id, mime_type, filename } = media;
+        Self { media_id: media_id.to_string(), mime_type, filename }
+    }
 }
 
 /// Why a message of a conversation failed.
@@ -215,6 +239,7 @@ impl From<ConversationMessage> for ConversationMessageRow {
             at: message.at.to_string(),
             reference: message.notes.reference,
             metadata: message.notes.metadata,
+            media: message.media.map(WrittenFile::from),
         }
     }
 }

@@ -8,6 +8,7 @@ use postrider_actors::domain::MessageId;
 use postrider_actors::domain::template::TemplateName;
 use postrider_actors::{
     MessageError, MessageSent, MessageState, Permission, Replayable, Route, SendMessageError,
+    Unavailable, UnavailableReason,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -93,7 +94,8 @@ pub(crate) struct MessageAnswer {
     /// Who gets it, by the channel's id; null where it goes to a phone.
     #[schema(example = "US.13491208655302741918")]
     recipient: Option<String>,
-    /// `template` or `text`.
+    /// `template`, `text`, `image`, `video`, `document`, `audio`, `sticker`, `location`,
+    /// `contacts`, `reaction` or `interactive`.
     #[serde(rename = "type")]
     #[schema(example = "template")]
     kind: &'static str,
@@ -229,6 +231,16 @@ impl From<SendMessageError> for ApiError {
             }
             SendMessageError::RecipientNeedsPhone => {
                 Self::new(Code::Unprocessable, message).because("recipient_needs_phone")
+            }
+            SendMessageError::UnknownMessage => {
+                Self::new(Code::Unprocessable, message).because("unknown_message")
+            }
+            SendMessageError::UnknownMedia { kind } => {
+                Self::field(&format!("{}.media_id", kind.as_str()), message)
+            }
+            // It was deleted, or another number was chosen, while it was uploaded.
+            SendMessageError::NotUploaded { .. } => {
+                Unavailable::because(UnavailableReason::Restarting).into()
             }
             SendMessageError::InsufficientCredits { .. } => {
                 Self::new(Code::InsufficientCredits, message)

@@ -23,34 +23,36 @@ const fn one(given: &'static [&'static str], left_out: &'static [&'static str]) 
     Fields { tag: None, given, left_out }
 }
 
-const MESSAGES: &[Fields] = &[
-    Fields { tag: Some(("type", &["text"])), given: &["text"], left_out: &["template"] },
-    Fields { tag: Some(("type", &["template"])), given: &["template"], left_out: &[] },
-];
+/// A file is one that is here, or one somewhere else.
+const FILES: &[Fields] = &[one(&["media_id"], &["link"]), one(&["link"], &["media_id"])];
 
-/// A message to one recipient, who is named by a phone or by the channel's id.
-const SENT: &[Fields] = &[
-    Fields {
-        tag: Some(("type", &["text"])),
-        given: &["text", "to"],
-        left_out: &["template", "recipient"],
-    },
-    Fields {
-        tag: Some(("type", &["text"])),
-        given: &["text", "recipient"],
-        left_out: &["template", "to"],
-    },
-    Fields {
-        tag: Some(("type", &["template"])),
-        given: &["template", "to"],
-        left_out: &["recipient"],
-    },
-    Fields {
-        tag: Some(("type", &["template"])),
-        given: &["template", "recipient"],
-        left_out: &["to"],
-    },
-];
+/// The bodies of messages: by type, the object of that name must be given. A message to one
+/// recipient names them by a phone or by the channel's id.
+macro_rules! messages {
+    ($($kind:literal, [$($left_out:literal)?]);*) => {
+        const MESSAGES: &[Fields] = &[$(
+            Fields { tag: Some(("type", &[$kind])), given: &[$kind], left_out: &[$($left_out)?] },
+        )*];
+
+        const SENT: &[Fields] = &[$(
+            Fields {
+                tag: Some(("type", &[$kind])),
+                given: &[$kind, "to"],
+                left_out: &["recipient", $($left_out)?],
+            },
+            Fields {
+                tag: Some(("type", &[$kind])),
+                given: &[$kind, "recipient"],
+                left_out: &["to", $($left_out)?],
+            },
+        )*];
+    };
+}
+
+messages! {
+    "text", ["template"]; "template", []; "image", []; "video", []; "document", []; "audio", [];
+    "sticker", []; "location", []; "contacts", []; "reaction", ["context"]; "interactive", []
+}
 
 const ALL: &[Alternatives] = &[
     Alternatives {
@@ -108,6 +110,10 @@ const ALL: &[Alternatives] = &[
     },
     Alternatives { schema: "SendMessage", of: SENT },
     Alternatives { schema: "Reply", of: MESSAGES },
+    Alternatives { schema: "CaptionedObject", of: FILES },
+    Alternatives { schema: "DocumentObject", of: FILES },
+    Alternatives { schema: "AudioObject", of: FILES },
+    Alternatives { schema: "StickerObject", of: FILES },
     Alternatives {
         schema: "SuppressionBody",
         of: &[one(&["phone"], &["user_id"]), one(&["user_id"], &["phone"])],

@@ -76,6 +76,8 @@ use webhooks::Deliveries;
             name = "Messaging",
             description = "Messages, broadcasts and templates; scope `messaging:send`"
         ),
+        (name = "Media", description = "Files that messages are sent with; scopes `messaging:send` \
+            and `contacts:read`"),
         (name = "Analytics", description = "What messages brought; scope `analytics:read`"),
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
         (name = "Webhooks", description = "Events, delivered; scope `webhooks:manage`"),
@@ -256,7 +258,8 @@ impl Area {
             "/openapi.json" => refusals.push(404),
             path if path.starts_with("/channels/") && has_body => refusals.extend([401, 429]),
             path if path.starts_with("/channels/") => refusals.extend([400, 403, 429]),
-            path if path.ends_with("/credits") => refusals.push(422),
+            "/v1/media/{media_id}/content" => refusals.push(409),
+            path if RULED.iter().any(|end| path.ends_with(end)) => refusals.push(422),
             _ => {}
         }
         refusals
@@ -265,6 +268,9 @@ impl Area {
 
 /// Ends of the paths at which something is made that may be refused by what there is.
 const MADE: [&str; 4] = ["/messages", "/notes", "/quick-replies", "/webhooks"];
+
+/// Ends of other paths that a rule may refuse.
+const RULED: [&str; 3] = ["/v1/media", "/credits", "/read"];
 
 /// Ends of the paths that take a query.
 const LISTS: &[&str] = &[

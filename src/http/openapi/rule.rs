@@ -23,9 +23,11 @@ pub(super) enum Rule {
     NotEmpty,
     /// Each item of a list does.
     Items(&'static [Rule]),
+    /// An object of any shape is such as this.
+    Like(fn() -> Value),
 }
 
-use Rule::{Chars, Format, Items, Max, NotEmpty, Pattern, PatternOf, Words};
+use Rule::{Chars, Format, Items, Like, Max, NotEmpty, Pattern, PatternOf, Words};
 
 impl Rule {
     /// Adds the rule to a schema of the type that it is for.
@@ -67,6 +69,7 @@ impl Rule {
                 (object.min_length, object.max_length) = ((min > 0).then_some(min), Some(max));
             }
             Max(max) => object.maximum = Some(max.into()),
+            Like(example) => object.example = Some(example()),
             NotEmpty | Items(_) => debug_assert!(false, "the rule is for lists"),
         }
     }

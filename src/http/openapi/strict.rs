@@ -3,6 +3,7 @@
 use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{PublicEvent, Scope};
 use postrider_actors::{AutoDeliver, ConversationStatus, MessageKind, RecipientStatus, Role};
+use serde_json::{Value, json};
 use utoipa::Modify;
 use utoipa::openapi::path::Parameter;
 use utoipa::openapi::schema::Schema;
@@ -10,7 +11,9 @@ use utoipa::openapi::{OpenApi, RefOr, Response};
 
 use super::parts::operations;
 use super::reasons::REASONS;
-use super::rule::Rule::{self, Chars, Format, Items, Max, NotEmpty, Pattern, PatternOf, Words};
+use super::rule::Rule::{
+    self, Chars, Format, Items, Like, Max, NotEmpty, Pattern, PatternOf, Words,
+};
 
 /// A name without control characters.
 const NAME: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
@@ -29,6 +32,9 @@ const CONTACT_ID: &str = "^con_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const NUMBER_ID: &str = "^num_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const BROADCAST_ID: &str = "^brd_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const MESSAGE_ID: &str = "^msg_[0-7][0-9a-hjkmnp-tv-z]{25}$";
+const MEDIA_ID: &str = "^med_[0-7][0-9a-hjkmnp-tv-z]{25}$";
+/// Without control characters and slashes.
+const FILE_NAME: &str = r"^[^\u0000-\u001f\u007f-\u009f/\\]*$";
 const WORKSPACE: &str = "^[a-z0-9-]{1,40}$";
 const WEBHOOK_SECRET: &str = "^whsec_[A-Za-z0-9+/]{32,86}={0,2}$";
 /// Other braces than these are refused.
@@ -64,6 +70,19 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("SendBody", "reference", &[Pattern(NAME), Chars(1, 128)]),
     ("SendMessage", "reference", &[Pattern(NAME), Chars(1, 128)]),
     ("Reply", "reference", &[Pattern(NAME), Chars(1, 128)]),
+    ("SendMessage", "interactive", &[Like(interactive)]),
+    ("Reply", "interactive", &[Like(interactive)]),
+    ("AnsweredMessage", "message_id", &[Pattern(MESSAGE_ID)]),
+    ("ReactionObject", "message_id", &[Pattern(MESSAGE_ID)]),
+    ("CaptionedObject", "link", URL),
+    ("CaptionedObject", "media_id", &[Pattern(MEDIA_ID)]),
+    ("DocumentObject", "link", URL),
+    ("DocumentObject", "media_id", &[Pattern(MEDIA_ID)]),
+    ("AudioObject", "link", URL),
+    ("AudioObject", "media_id", &[Pattern(MEDIA_ID)]),
+    ("StickerObject", "link", URL),
+    ("StickerObject", "media_id", &[Pattern(MEDIA_ID)]),
+    ("DocumentObject", "filename", &[Pattern(FILE_NAME), Chars(1, 240)]),
     ("NewBroadcastBody", "reference", &[Pattern(NAME), Chars(1, 128)]),
     ("BroadcastTestBody", "reference", &[Pattern(NAME), Chars(1, 128)]),
     ("SendBody", "email", &[Format("email")]),
@@ -176,6 +195,7 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("listMessages", "since", &[Format("date-time")]),
     ("listMessages", "until", &[Format("date-time")]),
     ("listMessages", "cursor", &[Pattern(MESSAGE_CURSOR)]),
+    ("uploadMedia", "filename", &[Pattern(FILE_NAME)]),
     ("readLog", "log", &[Pattern(LOG_ID)]),
     ("listWebhookDeliveries", "status", &[Words(|| vec!["failed", "ok"])]),
     ("listWebhookDeliveries", "since", &[Format("date-time")]),
@@ -225,6 +245,11 @@ fn contact_sorts() -> Vec<&'static str> {
 
 fn roles() -> Vec<&'static str> {
     Role::ALL.into_iter().map(Role::as_str).collect()
+}
+
+fn interactive() -> Value {
+    json!({"type": "button", "body": {"text": "Shall we?"}, "action": {"buttons": [
+        {"type": "reply", "reply": {"id": "yes", "title": "Yes"}}]}})
 }
 
 fn template_statuses() -> Vec<&'static str> {

@@ -30,6 +30,7 @@ use super::rate_limit_headers;
 use super::reply::Reply;
 use super::request_id;
 use super::span;
+use super::spool::{self, Spooled};
 use super::unwind::catch_unwind;
 use crate::http::edge::Edge;
 use crate::metrics::RouteMeter;
@@ -49,6 +50,8 @@ pub(crate) enum Takes {
     NoBody,
     /// As JSON of at most this size.
     Json(BodySize),
+    /// As a file of a type that the channel takes.
+    Media,
     /// As bytes of any type.
     Raw {
         /// Largest body, in bytes.
@@ -88,6 +91,8 @@ pub(crate) struct Call<C> {
     pub(super) origin: Origin,
     parts: Parts,
     body: Bytes,
+    /// The file that it is.
+    media: Option<Spooled>,
     /// Counts the body's bytes while this lives.
     _lease: BodyLease,
 }
@@ -101,6 +106,11 @@ impl<C> Call<C> {
     /// The body as bytes.
     pub(crate) fn raw(&self) -> &[u8] {
         &self.body
+    }
+
+    /// The file that the body is, with its type, once.
+    pub(crate) fn take_media(&mut self) -> Result<Spooled, ApiError> {
+        self.media.take().ok_or_else(ApiError::internal)
     }
 
     /// The request's headers.
@@ -275,6 +285,7 @@ async fn receive<C>(
     let deadline = ReadDeadline { timeout: edge.options.body_timeout, drain: &edge.options.drain };
     let received = match caller {
         Ok((caller, origin, mut lease)) => {
+            let mut media = None;
             let bytes = match takes {
                 Takes::NoBody => {
                     // An unexpected body must be read, or it would be taken for the next request.
@@ -285,17 +296,25 @@ async fn receive<C>(
                     let max = size.max(edge);
                     body::read(&parts.headers, body, max, &mut lease, deadline).await
                 }
+                Takes::Media => {
+                    let (engine, headers) = (&edge.engine, &parts.headers);
+                    let file = spool::read(engine, headers, body, &mut lease, deadline).await;
+                    file.map(|file| {
+                        media = Some(file);
+                        Bytes::new()
+                    })
+                }
                 Takes::Raw { max_bytes } => {
                     body::read_raw(body, max_bytes, &mut lease, deadline).await
                 }
             };
-            bytes.map(|bytes| (caller, origin, lease, bytes))
+            bytes.map(|bytes| (caller, origin, lease, bytes, media))
         }
         Err(error) => Err(error),
     };
     match received {
-        Ok((caller, origin, lease, body)) => {
-            Ok(Call { edge: Arc::clone(edge), caller, origin, parts, body, _lease: lease })
+        Ok((caller, origin, lease, body, media)) => {
+            Ok(Call { edge: Arc::clone(edge), caller, origin, parts, body, media, _lease: lease })
         }
         Err(error) => Err(refuse(error, &parts, body, deadline).await),
     }

@@ -174,6 +174,7 @@ async fn receive(call: Call<Principal>) -> Answer {
             text,
             at: call.edge.engine.clock().now(),
             referral: body.referral.map(ReferralBody::read).transpose()?,
+            media: None,
         }
     };
     let workspace = call.caller.workspace();

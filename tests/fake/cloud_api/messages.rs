@@ -21,6 +21,9 @@ pub(super) fn error(status: u16, code: u32) -> Answer {
 
 /// Takes a message or refuses it; `None` when the answer is lost.
 pub(super) async fn take(shared: &Arc<Shared>, path: &str, body: &[u8]) -> Option<Answer> {
+    if let Some(marked) = marked_read(body) {
+        return Some(take_read(shared, marked));
+    }
     let Some((to, body)) = read(body) else { return Some(error(400, 100)) };
     let phone_number_id = path.split('/').nth(2).unwrap_or_default();
     let scripted = shared.next_script(&to, phone_number_id);
@@ -54,6 +57,43 @@ pub(super) async fn take(shared: &Arc<Shared>, path: &str, body: &[u8]) -> Optio
     Some(Answer(200, answer.to_string()))
 }
 
+/// The body of what marks a message as read.
+fn marked_read(body: &[u8]) -> Option<Value> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    (body["status"] == "read" && body["messaging_product"] == "whatsapp").then_some(body)
+}
+
+/// Takes that a message was read, unless a script for everyone refuses it.
+fn take_read(shared: &Shared, body: Value) -> Answer {
+    match shared.next_script("", "") {
+        Some(Scripted::Error { status, code }) => error(status, code),
+        _ => {
+            shared.state.lock().unwrap().marked_read.push(body);
+            Answer(200, json!({"success": true}).to_string())
+        }
+    }
+}
+
+/// Takes a file, unless a script for `media` refuses it.
+pub(super) fn take_file(shared: &Shared, number: &str, kind: &str, body: &[u8]) -> Answer {
+    if let Some(Scripted::Error { status, code }) = shared.next_script("media", "") {
+        return error(status, code);
+    }
+    let state = &mut *shared.state.lock().unwrap();
+    state.files.push((number.to_owned(), kind.to_owned(), body.to_vec()));
+    Answer(200, json!({"id": format!("file{}", state.files.len())}).to_string())
+}
+
+/// Tells where a file is, unless a script for `file` refuses it; `None`: there is no such file.
+pub(super) fn place_of_file(shared: &Shared, host: &str, id: &str) -> Option<Answer> {
+    let elsewhere = shared.state.lock().unwrap().offered.get(id)?.0.clone();
+    if let Some(Scripted::Error { status, code }) = shared.next_script("file", "") {
+        return Some(error(status, code));
+    }
+    let url = elsewhere.unwrap_or_else(|| format!("http://{host}/files/{id}"));
+    Some(Answer(200, json!({"id": id, "url": url, "messaging_product": "whatsapp"}).to_string()))
+}
+
 /// The recipient and the whole body, if it has what every message must.
 fn read(body: &[u8]) -> Option<(String, Value)> {
     let body: Value = serde_json::from_slice(body).ok()?;
@@ -62,7 +102,8 @@ fn read(body: &[u8]) -> Option<(String, Value)> {
     let to = phone.or(body["recipient"].as_str())?.to_owned();
     let digits = phone.is_none_or(|phone| phone.bytes().all(|byte| byte.is_ascii_digit()));
     let content = &body[body["type"].as_str()?];
-    let whole = body["messaging_product"] == "whatsapp" && content.is_object();
+    let whole =
+        body["messaging_product"] == "whatsapp" && (content.is_object() || content.is_array());
     (digits && whole).then_some((to, body))
 }
 

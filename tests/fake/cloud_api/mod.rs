@@ -118,6 +118,12 @@ struct State {
     user_ids: HashMap<String, String>,
     /// What a 429 asks to wait for, in seconds.
     retry_after: Option<u32>,
+    /// What marked messages as read.
+    marked_read: Vec<Value>,
+    /// Files that were uploaded: the number, the form's type, and the form.
+    files: Vec<(String, String, Vec<u8>)>,
+    /// Files that can be got, by their ids: where one is, unless here, and its content.
+    offered: HashMap<String, (Option<String>, Vec<u8>)>,
     templates: Vec<Value>,
     /// Calls that listed templates.
     template_calls: u32,
@@ -248,6 +254,22 @@ impl FakeCloudApi {
     /// The newest message to a recipient (digits only), if it is among those that are kept.
     pub fn newest_to(&self, to: &str) -> Option<Accepted> {
         self.state(|state| state.accepted.iter().rev().find(|it| it.to == to).cloned())
+    }
+
+    /// Files that were uploaded, oldest first: the number, the form's type, and the form.
+    pub fn files(&self) -> Vec<(String, String, Vec<u8>)> {
+        self.state(|state| state.files.clone())
+    }
+
+    /// Offers a file that somebody has sent, here or elsewhere.
+    pub fn offer(&self, id: &str, elsewhere: Option<&str>, content: &[u8]) {
+        let offered = (elsewhere.map(str::to_owned), content.to_vec());
+        self.state(|state| state.offered.insert(id.to_owned(), offered));
+    }
+
+    /// What marked messages as read, oldest first.
+    pub fn marked_read(&self) -> Vec<Value> {
+        self.state(|state| state.marked_read.clone())
     }
 
     /// Messages that were taken, ever.

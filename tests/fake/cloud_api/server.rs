@@ -54,6 +54,12 @@ async fn answer(
     let known = shared.state.lock().unwrap().token.as_deref().is_none_or(|token| {
         authorization.strip_prefix("Bearer ").is_some_and(|given| given == token)
     });
+    if let (true, [_, id]) = (path.starts_with("/files/") && known, &segments[..]) {
+        let content = shared.state.lock().unwrap().offered.get(*id).map(|it| it.1.clone());
+        return Ok(Response::new(Full::from(content.unwrap_or_default())));
+    }
+    let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.unwrap_or_default();
     let is_message = matches!(segments[..], [_, _, "messages"]);
     if is_message {
         shared.note(parts.version, &path, authorization, &body);
@@ -64,10 +70,16 @@ async fn answer(
             Some(answer) => answer,
             None => return Err(io::Error::other("the answer is lost")),
         },
+        (Method::POST, [_, number, "media"]) => {
+            let kind = parts.headers.get(header::CONTENT_TYPE);
+            let kind = kind.and_then(|value| value.to_str().ok()).unwrap_or_default();
+            messages::take_file(&shared, number, kind, &body)
+        }
         (Method::GET, [_, _, "message_templates"]) => {
             templates::page(&shared, parts.uri.query().unwrap_or_default())
         }
-        (Method::GET, [_, id]) => Answer(200, serde_json::json!({ "id": id }).to_string()),
+        (Method::GET, [_, id]) => messages::place_of_file(&shared, host, id)
+            .unwrap_or_else(|| Answer(200, serde_json::json!({ "id": id }).to_string())),
         _ => messages::error(400, 100),
     };
     let retry_after = shared.state.lock().unwrap().retry_after.filter(|_| status == 429);

@@ -146,7 +146,7 @@ async fn free_text_needs_the_window_and_a_template_does_not() {
     let messages_at = format!("{}/messages", at(&conversation));
     for (field, bad) in [
         ("type", json!({"text": "x"})),
-        ("type", json!({"type": "image", "text": "x"})),
+        ("type", json!({"type": "poll", "text": "x"})),
         ("text", json!({"type": "text"})),
         ("text", json!({"type": "text", "text": ""})),
         ("template", json!({"type": "template", "text": "x"})),

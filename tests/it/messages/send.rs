@@ -217,7 +217,7 @@ async fn bad_bodies_are_named() {
         (json!({"type": "text", "text": "x"}), "to"),
         (json!({"to": "15550123456", "type": "text", "text": "x"}), "to"),
         (json!({"to": PHONE, "text": "x"}), "type"),
-        (json!({"to": PHONE, "type": "image", "text": "x"}), "type"),
+        (json!({"to": PHONE, "type": "poll", "text": "x"}), "type"),
         (json!({"to": PHONE, "type": 1, "text": "x"}), "type"),
         (json!({"to": PHONE, "type": "text"}), "text"),
         (json!({"to": PHONE, "type": "text", "text": null}), "text"),

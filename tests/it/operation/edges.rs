@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::support::{Api, TestServer};
 
 /// Texts for the patterns of the document, by their beginning.
-const SAMPLES: [(&str, &[&str]); 30] = [
+const SAMPLES: [(&str, &[&str]); 32] = [
     (r"[^\s]", &["a", " é\n"]),
     ("^[a-z]{2,3}(_", &["en", "pt_BR"]),
     ("^[a-z_]{1,40}$", &["text"]),
@@ -24,6 +24,7 @@ const SAMPLES: [(&str, &[&str]); 30] = [
     ("^[0-9a-fA-F]{32}$", &["00000000000000000000000000000000"]),
     ("^[0-9a-fA-F:.]", &["192.0.2.7", "10.1.0.0/16", "2001:db8::/32"]),
     ("^msg_", &["msg_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
+    ("^med_", &["med_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
     ("^num_", &["num_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
     ("^brd_", &["brd_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
     ("^con_", &["con_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
@@ -34,6 +35,7 @@ const SAMPLES: [(&str, &[&str]); 30] = [
     ("^(name|", &["name", "custom_fields.city"]),
     (r"^(otp\.", &["otp.sent", "otp.sent,otp.verified"]),
     ("^(evt_", &["0"]),
+    (r"^[^\u0000-\u001f\u007f-\u009f/", &["a.pdf"]),
     (r"^[^\u0000-\u001f\u007f-\u009f]*$", &["a", "é 名 \u{a0}"]),
     (r"^[^\u0000-\u001f\u007f-\u009f]*[^\s", &["a", " é "]),
 ];
@@ -80,6 +82,11 @@ impl Document {
         } else if types.contains(&"string") {
             edges.extend(texts(schema).into_iter().map(Value::from));
         } else if types.contains(&"integer") {
+            edges.extend(numbers(schema));
+        } else if types.contains(&"number") {
+            let example = schema.get("example").filter(|example| example.is_number());
+            edges.extend(example.cloned());
+            edges.extend([0, -1, 1].map(|sign| json!(f64::from(sign) * 0.5)));
             edges.extend(numbers(schema));
         } else if types.contains(&"boolean") {
             edges.extend([json!(true), json!(false)]);

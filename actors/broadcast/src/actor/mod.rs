@@ -333,7 +333,7 @@ impl Fanout {
         let mut stop = None;
         for (index, outcome) in outcomes {
             let (mark, failed) = match outcome {
-                FinalOutcome::Sent => (Mark::Sent, None),
+                FinalOutcome::Sent | FinalOutcome::SentAs(_) => (Mark::Sent, None),
                 FinalOutcome::Unknown => (Mark::Unknown, None),
                 FinalOutcome::NotSentInTime => {
                     let late = Failed { refused: false, code: None, details: Box::default() };

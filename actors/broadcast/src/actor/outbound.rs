@@ -63,6 +63,7 @@ impl OutboundMessages {
                 to: to.into(),
                 give_up_at,
                 content: Content::Message(self.content(&variables)?),
+                answers: None,
             });
         }
         Ok(messages)

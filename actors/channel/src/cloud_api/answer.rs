@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::{AttemptOutcome, Failure, FailureClass, Throttle, Trouble};
+use crate::{Acceptance, AttemptOutcome, Failure, FailureClass, Throttle, Trouble};
 use postrider_domain::{PartyId, PartyNames};
 
 use super::body;
@@ -18,6 +18,9 @@ use super::http::Answer;
 const MAINTENANCE: Duration = Duration::from_secs(60);
 /// Most characters of an explanation that are kept.
 const DETAILS_CHARS_MAX: usize = 500;
+
+/// Most bytes of the provider's id of a message.
+const PROVIDER_ID_BYTES_MAX: usize = 512;
 
 /// What must follow from an error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,9 +93,9 @@ pub(super) fn outcome(answer: &Answer, to: &PartyId) -> AttemptOutcome {
     if (200..300).contains(&answer.status) {
         // A success that names no message may be the response of a proxy in between.
         return match serde_json::from_slice::<Accepted<'_>>(&answer.body) {
-            Ok(accepted) if !accepted.messages.is_empty() => match accepted.known_as(to) {
-                names if names.is_empty() => AttemptOutcome::Sent,
-                names => AttemptOutcome::SentAs(names),
+            Ok(accepted) if !accepted.messages.is_empty() => match accepted.tells(to) {
+                more if more == Acceptance::default() => AttemptOutcome::Sent,
+                more => AttemptOutcome::SentAs(more),
             },
             _ => AttemptOutcome::Unknown,
         };
@@ -116,6 +119,18 @@ pub(super) fn outcome(answer: &Answer, to: &PartyId) -> AttemptOutcome {
         (None, 429) => AttemptOutcome::Throttled { scope: Throttle::Number, after },
         (None, _) if code.is_some() => failed(FailureClass::Unrecognized),
         (None, _) => failed(FailureClass::Permanent),
+    }
+}
+
+/// Why a call is refused for good; `None` where it may be tried again, once the account is well.
+pub(super) fn refusal(answer: &Answer) -> Option<Failure> {
+    let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
+    let error = error.unwrap_or_default();
+    match (error.code.and_then(meaning), answer.status) {
+        (Some(Meaning::Refused(FailureClass::Account)), _) => None,
+        (Some(Meaning::Refused(_)), _) => Some(failure(&error)),
+        (Some(_), _) | (None, 429 | 500..) => None,
+        (None, _) => Some(failure(&error)),
     }
 }
 
@@ -144,12 +159,21 @@ pub(super) fn failure(error: &ErrorBody) -> Failure {
 
 #[derive(Deserialize)]
 struct Accepted<'a> {
-    messages: Vec<serde::de::IgnoredAny>,
+    #[serde(borrow)]
+    messages: Vec<&'a RawValue>,
     #[serde(borrow)]
     contacts: Option<&'a RawValue>,
 }
 
 impl Accepted<'_> {
+    fn tells(&self, to: &PartyId) -> Acceptance {
+        let first = self.messages.first();
+        let message = first.and_then(|it| serde_json::from_str::<Value>(it.get()).ok());
+        let id = message.as_ref().and_then(|message| message["id"].as_str());
+        let provider_id = id.filter(|id| id.len() <= PROVIDER_ID_BYTES_MAX).map(Box::from);
+        Acceptance { known_as: self.known_as(to), provider_id }
+    }
+
     /// By what the provider knows the recipient, as far as it says more than was sent to.
     fn known_as(&self, to: &PartyId) -> PartyNames {
         let contacts = self.contacts.and_then(|it| serde_json::from_str::<Value>(it.get()).ok());
@@ -321,14 +345,20 @@ mod tests {
             outcome(&answer(200, &body))
         };
         let contact = |wa_id: &str| format!(r#"[{{"input":"+15551234567","wa_id":{wa_id}}}]"#);
-        assert_eq!(accepted(&contact(r#""15551234567""#)), AttemptOutcome::Sent);
+        let sent_as = |known_as| {
+            let provider_id = Some("wamid.x".into());
+            AttemptOutcome::SentAs(Acceptance { known_as, provider_id })
+        };
+        let sent = sent_as(PartyNames::default());
+        assert_eq!(accepted(&contact(r#""15551234567""#)), sent);
+        assert_eq!(outcome(&answer(200, r#"{"messages":[7]}"#)), AttemptOutcome::Sent);
         let other = PartyNames { phone: "+5511987654".parse().ok(), user_id: None };
-        assert_eq!(accepted(&contact(r#""5511987654""#)), AttemptOutcome::SentAs(other));
+        assert_eq!(accepted(&contact(r#""5511987654""#)), sent_as(other));
         let hidden = r#"[{"input":"+15551234567","wa_id":"15551234567","user_id":"US.1"}]"#;
         let other = PartyNames { phone: None, user_id: "US.1".parse().ok() };
-        assert_eq!(accepted(hidden), AttemptOutcome::SentAs(other));
+        assert_eq!(accepted(hidden), sent_as(other));
         for odd in ["null", "7", "[]", "{}", r#"["\ud83d"]"#, &contact("1"), &contact(r#""x""#)] {
-            assert_eq!(accepted(odd), AttemptOutcome::Sent, "{odd}");
+            assert_eq!(accepted(odd), sent, "{odd}");
         }
         for odd in ["", "{}", r#"{"messages":[]}"#, "<html>"] {
             assert_eq!(outcome(&answer(200, odd)), AttemptOutcome::Unknown, "{odd}");

@@ -2,7 +2,7 @@
 
 use crate::{Content, Origin, Outbound};
 use postrider_domain::template::TemplateName;
-use postrider_domain::{MessageContent, PartyId, Phone, RenderedContent};
+use postrider_domain::{MessageContent, ObjectContent, PartyId, Phone, RenderedContent};
 
 /// The JSON of a request to send `message`, with our id in its opaque field.
 pub(super) fn json_of(message: &Outbound) -> Vec<u8> {
@@ -13,7 +13,12 @@ pub(super) fn json_of(message: &Outbound) -> Vec<u8> {
         PartyId::Phone(phone) => ("to", phone.as_u64().to_string()),
         PartyId::User(id) => ("recipient", id.to_string()),
     };
-    json.extend_from_slice(format!(r#""{field}":"{party}"#).as_bytes());
+    json.extend_from_slice(format!(r#""{field}":"{party}""#).as_bytes());
+    if let Some(answered) = &message.answers {
+        json.extend_from_slice(br#","context":{"message_id":"#);
+        push_string(&mut json, answered);
+        json.push(b'}');
+    }
     match &message.content {
         Content::Message(content) => push_content(&mut json, content),
         Content::Otp { template, .. } => {
@@ -73,19 +78,24 @@ pub(super) fn phone(digits: &str) -> Option<Phone> {
 fn push_content(json: &mut Vec<u8>, content: &RenderedContent) {
     match content {
         MessageContent::Text(text) => {
-            json.extend_from_slice(br#"","type":"text","text":{"preview_url":false,"body":"#);
+            json.extend_from_slice(br#","type":"text","text":{"preview_url":false,"body":"#);
             push_string(json, text.as_str());
             json.push(b'}');
         }
         MessageContent::Template(content) => {
             push_template(json, &content.template, &content.components);
         }
+        MessageContent::Object(ObjectContent { kind, object, .. }) => {
+            // The object is JSON already, and its name is a word.
+            let kind = kind.as_str();
+            json.extend_from_slice(format!(r#","type":"{kind}","{kind}":{object}"#).as_bytes());
+        }
     }
 }
 
 /// Appends a template. `components` is JSON already and is inserted as it is.
 fn push_template(json: &mut Vec<u8>, template: &TemplateName, components: &str) {
-    json.extend_from_slice(br#"","type":"template","template":{"name":"#);
+    json.extend_from_slice(br#","type":"template","template":{"name":"#);
     push_string(json, &template.name);
     json.extend_from_slice(br#","language":{"code":"#);
     push_string(json, &template.language);
@@ -130,6 +140,7 @@ mod tests {
             to: "+15551234567".parse().unwrap(),
             give_up_at: at,
             content,
+            answers: None,
         }
     }
 

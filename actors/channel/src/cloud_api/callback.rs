@@ -1,5 +1,7 @@
 //! Pure: verifies callbacks of the provider and parses their items.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,8 +10,8 @@ use subtle::ConstantTimeEq;
 
 use crate::Failure;
 use crate::callback::{
-    ChannelFault, IdentityChange, IgnoredReason, Inbound, MarketingChoice, Progress, Referral,
-    StatusUpdate, TEXT_CHARS_MAX, TemplateNews, TemplateUpdate, WORD_CHARS_MAX,
+    ChannelFault, IdentityChange, IgnoredReason, Inbound, InboundMedia, MarketingChoice, Progress,
+    Referral, StatusUpdate, TEXT_CHARS_MAX, TemplateNews, TemplateUpdate, WORD_CHARS_MAX,
 };
 use postrider_domain::contact::NAME_CHARS_MAX;
 use postrider_domain::printable;
@@ -18,10 +20,14 @@ use postrider_domain::{PartyId, PartyNames, Phone, Timestamp, UserId};
 
 use super::answer::{ErrorBody, failure};
 use super::items::PassedOver;
-use super::{CloudApiNumber, body};
+use super::{CloudApiNumber, ProviderId, body};
 
 /// Most bytes of a provider's id, or of a template's name.
 const ID_BYTES_MAX: usize = 512;
+/// Most bytes of the type of a file.
+const MIME_TYPE_BYTES_MAX: usize = 127;
+/// What a file is that the provider gives no good type of.
+const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 impl CloudApiNumber {
     /// Whether this is the number's verify token. It is compared in constant time.
@@ -255,6 +261,7 @@ pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
             source_id: id,
             headline,
         }),
+        media: media(value),
     })
 }
 
@@ -272,6 +279,37 @@ fn text_of_message(message: &Value) -> Option<Box<str>> {
         "location" => text_of(&part["name"]).or_else(|| text_of(&part["address"])),
         _ => text_of(&part["caption"]),
     }
+}
+
+/// The file of a message; `None` of one that has none, or none that can be got.
+fn media(message: &Value) -> Option<InboundMedia> {
+    let kind = message["type"].as_str()?;
+    if !["image", "video", "document", "audio", "sticker"].contains(&kind) {
+        return None;
+    }
+    let part = &message[kind];
+    let id = part["id"].as_str().filter(|id| id.parse::<ProviderId>().is_ok())?;
+    let mime_type = part["mime_type"].as_str().and_then(mime_type).unwrap_or(UNKNOWN_TYPE);
+    let sha256 = part["sha256"].as_str().and_then(|hash| STANDARD.decode(hash).ok());
+    let filename = name(&part["filename"]).filter(|name| !name.is_empty());
+    Some(InboundMedia {
+        id: id.into(),
+        mime_type: mime_type.into(),
+        sha256: sha256.and_then(|hash| hash.try_into().ok()),
+        filename,
+    })
+}
+
+/// A type without its parameters, if this is one: strangers write these.
+fn mime_type(text: &str) -> Option<&str> {
+    let essence = text.split(';').next()?.trim();
+    let is_token = |part: &str| {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte);
+        !part.is_empty() && part.bytes().all(allowed)
+    };
+    let (kind, of) = essence.split_once('/')?;
+    let fits = essence.len() <= MIME_TYPE_BYTES_MAX && is_token(kind) && is_token(of);
+    fits.then_some(essence)
 }
 
 /// The fields of callbacks that say something of a template.

@@ -1,14 +1,11 @@
 //! The HTTP client of the provider, whose connections all numbers share.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use http_body_util::BodyExt;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -17,8 +14,10 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
+use tokio::sync::mpsc;
 
 use super::CloudApiOptions;
+use super::payload::{Form, Payload};
 
 /// How long an idle connection is kept. It is less than a provider's own idle timeout, because a
 /// request on a connection that is being closed may get lost.
@@ -26,6 +25,12 @@ const IDLE_MAX: Duration = Duration::from_secs(30);
 
 /// Longest wait that a provider may ask for; a longer one is shortened to this.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+
+/// How fast a large body is at the least, in bytes per second.
+const BYTES_PER_SECOND_MIN: u64 = 256 << 10;
+
+const NAME: HeaderValue = HeaderValue::from_static("postrider");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A client with its connection pool.
 pub(super) struct Http {
@@ -51,6 +56,17 @@ pub(super) enum NoAnswer {
     /// A connection has taken the body, so the provider may have carried the request out.
     #[error("the provider's answer was lost")]
     Lost,
+}
+
+/// A body was not handed on to its end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotFetched {
+    /// It has more bytes than it may.
+    #[error("it is too large")]
+    TooLarge,
+    /// It did not come, or not to its end.
+    #[error("it did not come: {0}")]
+    Cut(Box<str>),
 }
 
 /// TLS cannot be set up, because the trusted certificates cannot be read.
@@ -100,7 +116,8 @@ impl Http {
         body: Vec<u8>,
         answer_bytes_max: usize,
     ) -> Result<Answer, NoAnswer> {
-        self.call(Method::POST, uri, authorization, Bytes::from(body), answer_bytes_max).await
+        let payload = Payload::of(Bytes::from(body));
+        self.call((Method::POST, uri), authorization, JSON, payload, answer_bytes_max).await
     }
 
     /// Sends a `GET`.
@@ -110,24 +127,66 @@ impl Http {
         authorization: HeaderValue,
         answer_bytes_max: usize,
     ) -> Result<Answer, NoAnswer> {
-        self.call(Method::GET, uri, authorization, Bytes::new(), answer_bytes_max).await
+        let payload = Payload::of(Bytes::new());
+        self.call((Method::GET, uri), authorization, JSON, payload, answer_bytes_max).await
+    }
+
+    /// Sends a form with a file, whose parts are sent as they come.
+    pub(super) async fn post_form(
+        &self,
+        uri: Uri,
+        authorization: HeaderValue,
+        form: Form,
+        answer_bytes_max: usize,
+    ) -> Result<Answer, NoAnswer> {
+        let (content_type, payload) = Payload::of_form(form);
+        self.call((Method::POST, uri), authorization, content_type, payload, answer_bytes_max).await
+    }
+
+    /// Sends a `GET`, and hands on the body of a good answer in parts as they come. Gives the
+    /// status of the answer; redirects are not followed.
+    pub(super) async fn fetch(
+        &self,
+        uri: Uri,
+        authorization: HeaderValue,
+        bytes_max: u64,
+        parts: mpsc::Sender<Bytes>,
+    ) -> Result<u16, NotFetched> {
+        let late = |_| NotFetched::Cut("no answer in time".into());
+        let mut request = Request::new(Payload::of(Bytes::new()));
+        *request.uri_mut() = uri;
+        request.headers_mut().insert(header::AUTHORIZATION, authorization);
+        // The provider's hosts of files refuse whoever has no name.
+        request.headers_mut().insert(header::USER_AGENT, NAME);
+        let answered = tokio::time::timeout(self.timeout, self.client.request(request)).await;
+        let answered = answered.map_err(late)?.map_err(|error| NotFetched::Cut(cause(&error)))?;
+        let status = answered.status().as_u16();
+        if status == 200 {
+            // What is large takes longer.
+            let longest = self.timeout + Duration::from_secs(bytes_max / BYTES_PER_SECOND_MIN);
+            let handing_on = hand_on(answered.into_body(), bytes_max, parts);
+            tokio::time::timeout(longest, handing_on).await.map_err(late)??;
+        }
+        Ok(status)
     }
 
     async fn call(
         &self,
-        method: Method,
-        uri: Uri,
+        (method, uri): (Method, Uri),
         authorization: HeaderValue,
-        body: Bytes,
+        content_type: HeaderValue,
+        payload: Payload,
         answer_bytes_max: usize,
     ) -> Result<Answer, NoAnswer> {
-        let claim = Arc::new(Claim::default());
-        let mut request = Request::new(Payload { bytes: Some(body), claim: Arc::clone(&claim) });
+        let claim = payload.claim();
+        // What is large takes longer.
+        let timeout = self.timeout + Duration::from_secs(payload.left() / BYTES_PER_SECOND_MIN);
+        let mut request = Request::new(payload);
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         let headers = request.headers_mut();
         headers.insert(header::AUTHORIZATION, authorization);
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::CONTENT_TYPE, content_type);
         let answered = async {
             let response = self.client.request(request).await.map_err(|error| cause(&error))?;
             let (parts, body) = response.into_parts();
@@ -136,7 +195,7 @@ impl Http {
             Ok::<_, Box<str>>(Answer { status: parts.status.as_u16(), retry_after, body })
         };
         // The timeout covers everything from connecting to the last byte of the response.
-        match tokio::time::timeout(self.timeout, answered).await {
+        match tokio::time::timeout(timeout, answered).await {
             Ok(Ok(answer)) => Ok(answer),
             _ if !claim.withdraw() => Err(NoAnswer::Lost),
             Ok(Err(cause)) => Err(NoAnswer::NotWritten(cause)),
@@ -168,72 +227,29 @@ async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B, max: usize) -> Option<
     Some(whole.freeze())
 }
 
+/// Hands on a body of up to `bytes_max` bytes.
+async fn hand_on<B: Body<Data = Bytes, Error: std::error::Error> + Unpin>(
+    mut body: B,
+    bytes_max: u64,
+    parts: mpsc::Sender<Bytes>,
+) -> Result<(), NotFetched> {
+    if body.size_hint().lower() > bytes_max {
+        return Err(NotFetched::TooLarge);
+    }
+    let mut left = bytes_max;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| NotFetched::Cut(cause(&error)))?;
+        let Ok(data) = frame.into_data() else { continue };
+        left = left.checked_sub(data.len() as u64).ok_or(NotFetched::TooLarge)?;
+        let nobody = |_| NotFetched::Cut("nobody takes it".into());
+        parts.send(data).await.map_err(nobody)?;
+    }
+    Ok(())
+}
+
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
-}
-
-/// Whose a request is: of the one who asks, or of a connection. It changes hands once.
-///
-/// A connection runs on a thread of its own. It may take a request in the moment in which the
-/// asker's time is over, so either of them must learn that the other was first: a request that
-/// leaves after it was said not to have been written is sent twice.
-#[derive(Default)]
-struct Claim(AtomicU8);
-
-impl Claim {
-    const FREE: u8 = 0;
-    const TAKEN: u8 = 1;
-    const WITHDRAWN: u8 = 2;
-
-    /// A connection takes the request. `false`: it was withdrawn, and must not be written.
-    fn take(&self) -> bool {
-        self.settle(Self::TAKEN)
-    }
-
-    /// The asker withdraws it. `false`: a connection has taken it, so it may have been written.
-    fn withdraw(&self) -> bool {
-        self.settle(Self::WITHDRAWN)
-    }
-
-    /// Whether it was free, and is this now.
-    fn settle(&self, now: u8) -> bool {
-        self.0.compare_exchange(Self::FREE, now, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-}
-
-/// The request was withdrawn before a connection took it.
-#[derive(Debug, thiserror::Error)]
-#[error("the request was withdrawn")]
-struct Withdrawn;
-
-/// A request's body. It records when a connection takes it: before that, the provider cannot have
-/// acted on the request.
-struct Payload {
-    bytes: Option<Bytes>,
-    claim: Arc<Claim>,
-}
-
-impl Body for Payload {
-    type Data = Bytes;
-    type Error = Withdrawn;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
-        let taken = if self.claim.take() { Ok(Frame::data(bytes)) } else { Err(Withdrawn) };
-        Poll::Ready(Some(taken))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.bytes.as_ref().is_none_or(Bytes::is_empty)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
-    }
 }
 
 #[cfg(test)]
@@ -262,20 +278,6 @@ mod tests {
             stream.write_all(answer).await.unwrap();
         }));
         uri
-    }
-
-    #[tokio::test]
-    async fn a_request_that_was_withdrawn_is_not_written_afterwards() {
-        for withdrawn in [false, true] {
-            let claim = Arc::new(Claim::default());
-            assert!(!withdrawn || claim.withdraw());
-            let bytes = Some(Bytes::from_static(b"{}"));
-            let payload = Payload { bytes, claim: Arc::clone(&claim) };
-            // As a connection reads it, on its own thread.
-            let written = payload.collect().await.map(http_body_util::Collected::to_bytes);
-            assert_eq!(written.is_err(), withdrawn);
-            assert!(!claim.withdraw(), "it has changed hands");
-        }
     }
 
     #[tokio::test]
@@ -323,6 +325,33 @@ mod tests {
         let http = http(Duration::from_secs(20));
         let answered = http.post(uri.parse().unwrap(), TOKEN, b"{}".to_vec(), 100).await;
         assert!(matches!(answered, Err(NoAnswer::NotWritten(_))), "{answered:?}");
+    }
+
+    #[tokio::test]
+    async fn a_file_is_handed_on_to_its_end_or_not_taken_for_one() {
+        let http = http(Duration::from_secs(20));
+        let cut = "it did not come: ";
+        for (answer, expected) in [
+            (&b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour"[..], "200"),
+            (b"HTTP/1.1 302 Found\r\nLocation: /a\r\nContent-Length: 4\r\n\r\nfour", "302"),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfives", "it is too large"),
+            (
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfives\r\n0\r\n\r\n",
+                "it is too large",
+            ),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfou", cut),
+            (b"", cut),
+        ] {
+            let (sender, mut parts) = mpsc::channel(9);
+            let fetched = http.fetch(answering(answer).await, TOKEN, 4, sender).await;
+            let told = fetched.map_or_else(|error| error.to_string(), |status| status.to_string());
+            assert!(told.starts_with(expected), "{told}, not {expected}");
+            let mut whole = Vec::new();
+            while let Some(part) = parts.recv().await {
+                whole.extend_from_slice(&part);
+            }
+            assert_eq!(whole == b"four", expected == "200", "{whole:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

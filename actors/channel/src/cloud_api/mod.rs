@@ -3,20 +3,26 @@
 mod answer;
 mod body;
 mod callback;
+mod download;
 pub mod envelope;
 mod http;
 pub mod items;
+mod payload;
+mod reading;
 mod templates;
+mod upload;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::{HeaderValue, Uri};
+use bytes::Bytes;
 use parking_lot::Mutex;
 use rustls::pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
 
 use postrider_runtime::Secret;
 
@@ -25,7 +31,10 @@ use super::{AttemptOutcome, Channel, Outbound, Sending, Trouble};
 use self::envelope::About;
 use self::http::{Http, NoAnswer};
 
+pub use self::download::DownloadError;
 pub use self::http::TlsError;
+pub use self::reading::NotMarked;
+pub use self::upload::{UploadError, UploadedFile};
 pub use templates::{ListError, ListedTemplate};
 
 /// Most bytes of a response that are read.
@@ -40,6 +49,8 @@ pub struct CloudApiOptions {
     pub version: String,
     /// Root certificates that are trusted besides those of the system, such as a proxy's.
     pub extra_roots: Vec<CertificateDer<'static>>,
+    /// Hosts that files which somebody sent are got from, beside the provider's own.
+    pub media_hosts: Vec<String>,
     /// Longest wait for a connection.
     pub connect_timeout: Duration,
     /// Longest wait for a whole response, connecting included. If it ends after the request was
@@ -53,6 +64,7 @@ impl Default for CloudApiOptions {
             base_url: "https://graph.facebook.com".to_owned(),
             version: "v24.0".to_owned(),
             extra_roots: Vec::new(),
+            media_hosts: vec!["lookaside.fbsbx.com".to_owned()],
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(20),
         }
@@ -133,7 +145,7 @@ impl CloudApi {
         account: &CloudApiAccount,
         secrets: CloudApiSecrets,
     ) -> Result<CloudApiNumber, &'static str> {
-        let CloudApiOptions { base_url, version, .. } = &*self.options;
+        let CloudApiOptions { base_url, version, media_hosts, .. } = &*self.options;
         let root = format!("{}/{version}", base_url.trim_end_matches('/'));
         let uri = |path: String| {
             format!("{root}/{path}").parse::<Uri>().map_err(|_| "the provider's address is none")
@@ -144,9 +156,12 @@ impl CloudApi {
         let phone_number_id = account.phone_number_id.clone();
         Ok(CloudApiNumber {
             messages: uri(format!("{}/messages", phone_number_id.as_str()))?,
+            media: uri(format!("{}/media", phone_number_id.as_str()))?,
             health: uri(format!("{}?fields=id", phone_number_id.as_str()))?,
             templates: format!("{root}/{}/message_templates", account.account_id.as_str()),
+            media_hosts: media_hosts.as_slice().into(),
             http: Arc::clone(&self.http),
+            root,
             phone_number_id,
             account_id: account.account_id.clone(),
             authorization,
@@ -159,7 +174,12 @@ impl CloudApi {
 /// One number of the Cloud API.
 pub struct CloudApiNumber {
     http: Arc<Http>,
+    /// The beginning of every URL.
+    root: String,
+    /// Hosts that files are got from, beside the provider's own.
+    media_hosts: Box<[String]>,
     messages: Uri,
+    media: Uri,
     health: Uri,
     /// The URL of the account's templates, without the query.
     templates: String,
@@ -186,6 +206,41 @@ impl CloudApiNumber {
             About::Number(id) => id.as_deref().is_none_or(|id| id == self.phone_number_id.as_str()),
             About::Account(id) => id.as_deref().is_none_or(|id| id == self.account_id.as_str()),
         }
+    }
+}
+
+impl CloudApiNumber {
+    /// Marks a message of a contact as read, with all before it. `typing`: the contact sees that
+    /// somebody types, until an answer comes or for 25 seconds. It is tried once.
+    ///
+    /// # Errors
+    /// [`NotMarked`]: the provider refused it, or cannot be reached.
+    pub async fn mark_read(&self, message: &str, typing: bool) -> Result<(), NotMarked> {
+        reading::mark(self, message, typing).await
+    }
+
+    /// Uploads a file, and gives what the provider calls it, which is known behind this number
+    /// only.
+    ///
+    /// # Errors
+    /// [`UploadError`]: the provider refuses it, or did not take it.
+    pub async fn upload(&self, file: UploadedFile) -> Result<Box<str>, UploadError> {
+        upload::upload(self, file).await
+    }
+
+    /// Downloads a file of at most `bytes_max` bytes. The token goes to the provider and to the
+    /// hosts of its files only, and nobody is redirected elsewhere.
+    ///
+    /// # Errors
+    /// [`DownloadError`]: the provider does not give it out, or not now. What was handed on is then
+    /// not the whole file.
+    pub async fn download(
+        &self,
+        id: &ProviderId,
+        bytes_max: u64,
+        parts: mpsc::Sender<Bytes>,
+    ) -> Result<(), DownloadError> {
+        download::download(self, id, bytes_max, parts).await
     }
 }
 

@@ -266,7 +266,9 @@ impl Delivered {
                 ("otp", format!("{code} is your verification code."), Some(code))
             }
             DeliveredContent::Message(content) => {
-                (content.kind().as_str(), content.text().to_owned(), None)
+                let (kind, text) = (content.kind().as_str(), content.text());
+                let shown = if text.is_empty() { format!("[{kind}]") } else { text.to_owned() };
+                (kind, shown, None)
             }
             DeliveredContent::Code(over, code, text, address) => {
                 (channel, email) = (*over, address.clone());

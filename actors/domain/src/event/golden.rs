@@ -232,6 +232,8 @@ fn the_kinds_of_the_event_log_keep_their_numbers_on_disk() {
         32: otp.try_ended
         33: template.category_changed
         34: template.quality_changed
+        35: media.ready
+        36: media.failed
     "#]]);
 }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::fields;
-use crate::{BroadcastId, ContactId, ConversationId, MessageId, NumberId, Timestamp, UserId};
+use crate::{
+    BroadcastId, ContactId, ConversationId, MediaId, MessageId, NumberId, Timestamp, UserId,
+};
 
 /// A message that goes out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -26,7 +28,7 @@ pub struct MessageData {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub recipient: Option<UserId>,
-    /// `template`, `text` or `email`.
+    /// `email`, or the kind of a message, such as `template`, `text` or `image`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r#type: Option<&'static str>,
     /// `queued`, `sent`, `delivered`, `read` or `failed`.
@@ -133,6 +135,27 @@ pub struct MessageReceivedData {
     /// The advertisement that it was written from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub referral: Option<ReferralData>,
+    /// The file that it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media: Option<ReceivedMediaData>,
+}
+
+/// A file that came with a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ReceivedMediaData {
+    /// Names it in every call.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub media_id: MediaId,
+    /// Its type.
+    #[cfg_attr(feature = "schema", schema(example = "image/jpeg"))]
+    pub mime_type: String,
+    /// Its name, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
+    /// `pending`: `media.ready` or `media.failed` follows.
+    #[cfg_attr(feature = "schema", schema(example = "pending"))]
+    pub state: &'static str,
 }
 
 /// An advertisement that led to a message.

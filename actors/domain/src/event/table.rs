@@ -10,6 +10,7 @@ use super::PublicEvent;
 use super::broadcast::{BroadcastCompletedData, BroadcastData};
 use super::contact::{ContactData, ContactMergedData, OptedInData, OptedOutData};
 use super::conversation::ConversationData;
+use super::media::MediaData;
 use super::message::{MessageData, MessageReceivedData};
 use super::number::{ChannelErrorData, ChannelIgnoredData, NumberData, NumberStoppedData};
 use super::otp::{
@@ -269,6 +270,10 @@ event_types! {
         "the channel has put a template into another category; new messages follow it";
     kind 34: TemplateQualityChanged(TemplateQualityData) of [],
         "template.quality_changed", "the channel rates a template differently";
+    kind 35: MediaReady(MediaData) of [message_id],
+        "media.ready", "the content of a file that came in is there";
+    kind 36: MediaFailed(MediaData) of [message_id],
+        "media.failed", "the content of a file that came in will not be there; `error` says why";
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use std::time::Duration;
 use ractor::ActorRef;
 
 use postrider_channel::outcome::FinalOutcome;
-use postrider_channel::{AttemptOutcome, Failure, FailureClass, Lane, Origin, Throttle, Trouble};
+use postrider_channel::{
+    Acceptance, AttemptOutcome, Failure, FailureClass, Lane, Origin, Throttle, Trouble,
+};
 use postrider_domain::{PartyNames, Timestamp};
 use postrider_runtime::clock::Stopwatch;
 use postrider_runtime::flow::{Backoff, Passage, Trip, jittered};
@@ -178,11 +180,11 @@ impl NumberActor {
                 state.breaker.undecided(trial);
                 self.finish(&attempt, FinalOutcome::Unknown, state);
             }
-            AttemptOutcome::SentAs(known_as) => {
+            AttemptOutcome::SentAs(Acceptance { known_as, provider_id }) => {
                 self.known_as(&attempt, known_as, state);
-                self.sent(&attempt, trial, state);
+                self.sent(&attempt, provider_id, trial, state);
             }
-            AttemptOutcome::Sent => self.sent(&attempt, trial, state),
+            AttemptOutcome::Sent => self.sent(&attempt, None, trial, state),
             AttemptOutcome::Failed(failure) => {
                 self.channel_answered(trial, state);
                 figures::note_error(self, &failure);
@@ -229,7 +231,7 @@ impl NumberActor {
     }
 
     /// The channel accepted the message.
-    fn sent(&self, attempt: &Attempt, trial: bool, state: &mut State) {
+    fn sent(&self, attempt: &Attempt, as_id: Option<Box<str>>, trial: bool, state: &mut State) {
         let shared = [&*state.connected.app_pause, &*state.connected.account_pause];
         shared.into_iter().chain([&state.pause]).for_each(Pause::accepted);
         self.channel_answered(trial, state);
@@ -238,7 +240,7 @@ impl NumberActor {
         if !matches!(attempt.message.origin, Origin::Otp { .. }) {
             self.slot.accepted.note(now);
         }
-        self.finish(attempt, FinalOutcome::Sent, state);
+        self.finish(attempt, FinalOutcome::sent(attempt.message.origin, as_id), state);
     }
 
     /// The channel can be reached and the account can send: the breaker closes.

@@ -33,7 +33,7 @@ async fn what_comes_within_a_second_is_shown_in_the_order_of_its_coming() {
     let conversation = first().await.id;
     engine.pass(Duration::from_millis(300)).await;
     let content = MessageContent::Text("which?".parse().unwrap());
-    acme.reply(conversation, content, SenderNotes::default(), None).await.unwrap();
+    acme.reply(conversation, content, None, SenderNotes::default(), None).await.unwrap();
     engine.pass(Duration::from_millis(300)).await;
     // The provider tells whole seconds.
     receive("this one", START).await;
@@ -140,7 +140,7 @@ async fn counted_as_listed(by_version: bool) {
         acme.update_conversation(conversation.id, change).await.unwrap();
         if round % 3 == 0 {
             let content = crate::MessageContent::Text("Yes.".parse().unwrap());
-            acme.reply(conversation.id, content, SenderNotes::default(), None).await.unwrap();
+            acme.reply(conversation.id, content, None, SenderNotes::default(), None).await.unwrap();
         }
         if round % 7 == 6 {
             acme.delete_contact(contact.id).await.unwrap();

@@ -245,7 +245,7 @@ async fn a_mail_that_waits_does_not_leave_any_more() {
     let (conversation, contact) = &found.conversations[0];
     let reply = async || {
         let text = MessageContent::Text("Hello".parse().unwrap());
-        acme.reply(conversation.id, text, SenderNotes::default(), None)
+        acme.reply(conversation.id, text, None, SenderNotes::default(), None)
             .await
             .unwrap()
             .answer

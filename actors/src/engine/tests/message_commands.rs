@@ -58,7 +58,7 @@ pub(super) async fn send_message_under(
     let content = MessageContent::Template(content);
     let notes = SenderNotes::default();
     let key = key.map(|key| IdempotencyKey::new(Route::SendMessage, key, b""));
-    let message = SendMessage { to: to.into(), content, notes, from: None };
+    let message = SendMessage { to: to.into(), content, answers: None, notes, from: None };
     workspace.send_message(message, key).await
 }
 

@@ -159,7 +159,7 @@ async fn a_mail_is_handed_over_with_the_tenure_alone() {
         let found = acme.conversations(Default::default(), 0, 1).await.unwrap();
         let conversation = found.conversations[0].0.id;
         let text = MessageContent::Text("Hello".parse().unwrap());
-        acme.reply(conversation, text, SenderNotes::default(), None).await.unwrap();
+        acme.reply(conversation, text, None, SenderNotes::default(), None).await.unwrap();
         tenure.holds_for(questions);
         pass(&engine).await;
         assert!(server.accept().is_err(), "with {questions}");

@@ -59,6 +59,8 @@ pub enum Table {
     Otps,
     /// The index by which single messages are found.
     MessageIndex,
+    /// Files, whose contents are beside the records.
+    Media,
 }
 
 impl Table {
@@ -92,6 +94,7 @@ impl Table {
         Self::Audit,
         Self::Otps,
         Self::MessageIndex,
+        Self::Media,
     ];
 
     /// Whether the records belong to workspaces, with keys that begin with `workspace ‖ 0`.
@@ -132,6 +135,7 @@ impl Table {
             Self::Audit => "audit",
             Self::Otps => "otps",
             Self::MessageIndex => "message_index",
+            Self::Media => "media",
         }
     }
 
@@ -167,6 +171,7 @@ impl Table {
             Self::Audit => 26,
             Self::Otps => 27,
             Self::MessageIndex => 28,
+            Self::Media => 29,
         }
     }
 

@@ -15,13 +15,15 @@ pub(crate) fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
         text: "Hello".into(),
         at,
         referral: None,
+        media: None,
     };
     Callback { inbound: vec![inbound], ..Callback::default() }
 }
 
 pub(crate) fn text(to: Phone) -> SendMessage {
     let content = MessageContent::Text("Your table is ready.".parse().unwrap());
-    SendMessage { to: to.into(), content, notes: SenderNotes::default(), from: None }
+    let notes = SenderNotes::default();
+    SendMessage { to: to.into(), content, answers: None, notes, from: None }
 }
 
 pub(crate) async fn send(workspace: &Workspace, to: Phone) -> MessageId {

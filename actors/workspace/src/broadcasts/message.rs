@@ -79,6 +79,8 @@ impl<'a> MessagesOf<'a> {
             failed_at: None,
             notes: record.notes.clone(),
             pinned: !record.from.is_empty(),
+            answers: None,
+            provider_id: None,
             broadcast: Some(record.id),
         })
     }

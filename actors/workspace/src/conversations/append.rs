@@ -10,7 +10,8 @@ use postrider_store::Table;
 
 use crate::conversations::counts::moved;
 use crate::conversations::record::{
-    Conversation, ConversationStatus, Counted, Direction, Written, emit, message_key, of_place, put,
+    Conversation, ConversationStatus, Counted, Direction, Written, WrittenMedia, emit, message_key,
+    of_place, put,
 };
 
 /// A message that a contact wrote, the first time that it is told of.
@@ -23,6 +24,8 @@ pub(crate) struct Received<'a> {
     pub(crate) at: Timestamp,
     /// What the provider told.
     pub(crate) inbound: &'a Inbound,
+    /// What its file is called now.
+    pub(crate) media: Option<&'a WrittenMedia>,
 }
 
 /// A message of the workspace's.
@@ -33,6 +36,8 @@ pub(crate) struct Wrote<'a> {
     pub kind: &'static str,
     /// What the recipient reads.
     pub text: &'a str,
+    /// The file that it has.
+    pub media: Option<WrittenMedia>,
 }
 
 /// Most characters of a message that its conversation shows; the message has all of them.
@@ -44,7 +49,7 @@ pub(crate) fn received(
     contact: &Contact,
     received: &Received<'_>,
 ) -> Result<Conversation, Unavailable> {
-    let Received { id, number, at, inbound } = *received;
+    let Received { id, number, at, inbound, media } = *received;
     let unique = u128::from_be_bytes(*id.as_bytes());
     let old = of_place(context, place_of(contact.id))?;
     let mut new =
@@ -57,7 +62,15 @@ pub(crate) fn received(
         (new.number, new.number_at) = (Some(number), Some(at));
     }
     let (kind, text) = (inbound.kind.to_string(), inbound.text.to_string());
-    let written = Written { direction: Direction::In, kind, text, at, mail: None };
+    let written = Written {
+        direction: Direction::In,
+        kind,
+        text,
+        at,
+        mail: None,
+        provider_id: Some(inbound.provider_id.clone()),
+        media: media.cloned(),
+    };
     let counted = moved(context, &Vec::from_iter(&old), &[&new])?;
     let new = note(context, old.as_ref(), new, id, &written, counted);
     if opens {
@@ -81,11 +94,12 @@ pub(crate) fn of_party(
 pub(crate) fn sent(
     context: &mut Context<'_>,
     conversation: Conversation,
-    wrote: &Wrote<'_>,
+    wrote: Wrote<'_>,
 ) -> Conversation {
     let at = context.now();
-    let (kind, text) = (wrote.kind.to_owned(), wrote.text.to_owned());
-    let written = Written { direction: Direction::Out, kind, text, at, mail: None };
+    let (kind, text, media) = (wrote.kind.to_owned(), wrote.text.to_owned(), wrote.media);
+    let (direction, mail, provider_id) = (Direction::Out, None, None);
+    let written = Written { direction, kind, text, at, mail, provider_id, media };
     // It stands as it did.
     let counted = Counted::default();
     note(context, Some(&conversation), conversation.clone(), wrote.id, &written, counted)

@@ -20,7 +20,7 @@ pub use counts::{ConversationCounts, CountError, count_beside, see_to_counts};
 pub use list::{ConversationFilter, ConversationView, ConversationsPage, ReadConversationError};
 pub use notes::{ConversationNote, NOTES_MAX, NoteError, NotesPage};
 pub use quick_replies::{QUICK_REPLIES_MAX, QuickReply, QuickReplyError};
-pub use record::{Conversation, ConversationStatus, Direction};
+pub use record::{Conversation, ConversationStatus, Direction, WrittenMedia};
 
 pub(crate) use append::{Wrote, note, of_party, received, sent};
 pub(crate) use change::{answered, once_answered};

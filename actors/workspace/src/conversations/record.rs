@@ -10,7 +10,8 @@ use crate::core::read_ahead::Reader;
 use postrider_domain::event::conversation::ConversationData;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{
-    ContactId, ConversationId, Email, EventData, MessageId, NumberId, Phone, Timestamp, WorkspaceId,
+    ContactId, ConversationId, Email, EventData, MediaId, MessageId, NumberId, Phone, Timestamp,
+    WorkspaceId,
 };
 use postrider_store::{StoreError, Table};
 
@@ -177,6 +178,24 @@ pub(crate) struct Written {
     /// Of a mail that came in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mail: Option<MailKnownBy>,
+    /// What the provider calls a message that came in over the chat-app channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<Box<str>>,
+    /// The file that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<WrittenMedia>,
+}
+
+/// The file of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenMedia {
+    /// The file.
+    pub media_id: MediaId,
+    /// Its type.
+    pub mime_type: String,
+    /// Its name, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
 }
 
 /// The counts that a change of conversations leaves, by key. They are written in its commit.

@@ -192,6 +192,8 @@ fn written(
         text: text.clone(),
         at: mail.at,
         mail: Some(MailKnownBy { message_id: mail.message_id.clone(), address: mail.from.clone() }),
+        provider_id: None,
+        media: None,
     };
     let counted = conversations::moved(context, &Vec::from_iter(old), &[&new])?;
     Ok((conversations::note(context, old, new, id, &written, counted), opens))
@@ -214,6 +216,7 @@ fn emit(context: &mut Context<'_>, id: MessageId, mail: &InboundMail, of: &Conve
         text: mail.text.as_str().into(),
         at: mail.at,
         referral: None,
+        media: None,
     };
     context.effects.emit(context.now(), EventData::MessageReceived(data));
 }

@@ -53,8 +53,8 @@ pub(crate) fn reply(
     // Whoever answers this mail is in this conversation.
     let known = known_key(&context.core.id, &record.message_id);
     context.put(Table::Mails, known, old.id.as_bytes().to_vec());
-    let wrote = Wrote { id, kind: "email", text: text.as_str() };
-    let appended = conversations::sent(context, old.clone(), &wrote);
+    let wrote = Wrote { id, kind: "email", text: text.as_str(), media: None };
+    let appended = conversations::sent(context, old.clone(), wrote);
     let mut new = conversations::once_answered(&appended);
     if let Some(thread) = &mut new.mail {
         thread.references.push(record.message_id);

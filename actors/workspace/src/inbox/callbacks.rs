@@ -10,7 +10,7 @@ use postrider_channel::callback::{
 };
 use postrider_channel::{Failure, FailureClass, Origin};
 use postrider_domain::event::number::{ChannelErrorData, ChannelIgnoredData};
-use postrider_domain::{BroadcastId, EventData, NumberId, PartyId, Phone, Timestamp};
+use postrider_domain::{BroadcastId, EventData, MediaId, NumberId, PartyId, Phone, Timestamp};
 
 use crate::broadcasts::reply_attribution::LiveBroadcasts;
 use crate::core::command::{Command, Context};
@@ -107,6 +107,7 @@ impl Workspace {
         }
         shared.broadcasts.reported_failed(news.failed);
         news.stopped.iter().for_each(|record| self.follow(record));
+        self.fetch_soon(news.files);
         if news.templates_outdated {
             self.sync_templates_soon();
         }
@@ -142,6 +143,8 @@ struct News {
     failed: Vec<(BroadcastId, u32)>,
     /// Broadcasts that were paused or ended.
     stopped: Vec<Record>,
+    /// Files that came in.
+    files: Vec<MediaId>,
     /// It told of a template that is not known, or not as it is now.
     templates_outdated: bool,
 }
@@ -201,7 +204,9 @@ fn take_item(
                 news.concerns_number(failure);
             }
         }
-        Item::Inbound(number, it) => inbound_messages::take(context, number, &it, replies)?,
+        Item::Inbound(number, it) => {
+            news.files.extend(inbound_messages::take(context, number, &it, replies)?);
+        }
         Item::IdentityChange(number, it) => identity_change::take(context, number, &it)?,
         Item::Fault(number, it) => news.concerns_number(fault(context, number, it)),
         Item::Ignored(number, it) => ignored(context, number, it),
@@ -294,14 +299,16 @@ fn report(
     update: &StatusUpdate,
     news: &mut News,
 ) -> Result<(), Unavailable> {
-    let StatusUpdate { origin, status, at, to, .. } = update;
+    let StatusUpdate { origin, status, at, to, provider_id, .. } = update;
     let (to, written_at) = match *origin {
         Origin::Otp { request_id, number } => {
             context.core.report(request_id, number, status, context.effects);
             let to = context.core.known(request_id).map(|otp| otp.phone.into());
             (to, request_id.timestamp())
         }
-        Origin::Message(id) => (messages::report(context, id, status, *at)?, id.timestamp()),
+        Origin::Message(id) => {
+            (messages::report(context, id, status, provider_id, *at)?, id.timestamp())
+        }
         Origin::Broadcast { broadcast, index } => {
             let failure = broadcasts::report(context, broadcast, index, update)?;
             news.failed.extend(failure.is_new.then_some((broadcast, index)));

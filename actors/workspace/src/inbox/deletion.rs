@@ -8,12 +8,15 @@ use std::ops::ControlFlow;
 
 use crate::core::command::Context;
 use crate::email;
+use crate::media;
 use crate::sweep::{Look, NEVER, RecordKeys, SweepCursor, after};
 use postrider_domain::{ConversationId, Email, MessageId, WorkspaceId};
-use postrider_store::{Direction, StoreError, Table, View};
+use postrider_store::{Direction as Order, StoreError, Table, View};
 
 use crate::conversations::notes::notes_prefix;
-use crate::conversations::record::{Conversation, Written, delete, messages_prefix, prefix};
+use crate::conversations::record::{
+    Conversation, Direction, Written, delete, messages_prefix, prefix,
+};
 
 /// Messages that one slice deletes at the most: one by e-mail has four records.
 const SLICE_MAX: usize = 250;
@@ -40,7 +43,7 @@ type Row = (Vec<u8>, Vec<u8>);
 fn first(store: &dyn View, prefix: &[u8], from: &[u8]) -> Result<Option<Row>, StoreError> {
     let mut found = None;
     let from = from.starts_with(prefix).then_some(from);
-    store.scan(Table::Conversations, prefix, from, Direction::Forward, &mut |key, value| {
+    store.scan(Table::Conversations, prefix, from, Order::Forward, &mut |key, value| {
         found = Some((key.to_vec(), value.to_vec()));
         ControlFlow::Break(())
     })?;
@@ -86,6 +89,9 @@ pub(crate) fn of_deleted(
     for (key, message, row) in rows {
         let written: Written = codec::decode(&row)?;
         keys.extend(email::beside(look, id, message, &written)?);
+        if let (Direction::In, Some(file)) = (written.direction, &written.media) {
+            keys.extend(media::records(look.store, look.workspace, file.media_id)?);
+        }
         cursor.within = after(&key);
         keys.push((Table::Conversations, key));
     }

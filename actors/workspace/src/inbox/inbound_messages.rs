@@ -9,21 +9,22 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use postrider_channel::callback::{Inbound, Referral};
-use postrider_domain::event::message::{MessageReceivedData, ReferralData};
-use postrider_domain::{EventData, MessageId, NumberId, PartyId, WorkspaceId};
+use postrider_domain::event::message::{MessageReceivedData, ReceivedMediaData, ReferralData};
+use postrider_domain::{EventData, MediaId, MessageId, NumberId, PartyId, WorkspaceId};
 use postrider_store::{StoreError, Table};
 
 use crate::analytics;
 use crate::contacts::Contact;
 use crate::conversations;
-use crate::conversations::Conversation;
 use crate::conversations::append::Received;
+use crate::conversations::{Conversation, WrittenMedia};
 use crate::core::command::Context;
 use crate::core::otp::inbound;
 use crate::core::sticky;
 use crate::inbox::author::{self, Author};
 use crate::inbox::callback_reads::Replies;
 use crate::inbox::received::received_key;
+use crate::media;
 use crate::messages::service_window;
 use crate::suppressions::apply_opt_out;
 use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
@@ -34,13 +35,13 @@ const KEPT: Duration = Duration::from_secs(8 * 24 * 3600);
 /// How often it is looked for those to forget, at the least.
 const ROUND: Duration = Duration::from_secs(24 * 3600);
 
-/// Takes what a contact wrote, once.
+/// Takes what a contact wrote, once. Gives the file that it has, whose content is to be got.
 pub(super) fn take(
     context: &mut Context<'_>,
     number: NumberId,
     inbound: &Inbound,
     replies: Option<&Replies>,
-) -> Result<(), Unavailable> {
+) -> Result<Option<MediaId>, Unavailable> {
     let line = context.line(number);
     let id = inbound.message_id(line);
     let key = received_key(&context.core.id, Some(id));
@@ -49,13 +50,13 @@ pub(super) fn take(
     if context.get(Table::Received, &key)?.is_some()
         || (line != number && context.get(Table::Received, &as_before)?.is_some())
     {
-        return Ok(());
+        return Ok(None);
     }
-    let received = Received { id, number, at: inbound.at.min(context.now()), inbound };
-    let parties = received_first(context, &received, replies)?;
+    let received = Received { id, number, at: inbound.at.min(context.now()), inbound, media: None };
+    let (parties, file) = received_first(context, received, replies)?;
     // Last, so that one that could not be taken is not known when it comes again.
     context.put(Table::Received, key, window_names(line, &parties));
-    Ok(())
+    Ok(file)
 }
 
 /// The names of the windows that a message opened, those of phones first.
@@ -64,18 +65,24 @@ fn window_names(line: NumberId, parties: &[PartyId]) -> Vec<u8> {
 }
 
 /// Everything that a contact's message sets off. Each message comes here exactly once. Returns for
-/// which names it opened a window.
+/// which names it opened a window, and its file.
 fn received_first(
     context: &mut Context<'_>,
-    received: &Received<'_>,
+    received: Received<'_>,
     replies: Option<&Replies>,
-) -> Result<Vec<PartyId>, Unavailable> {
-    let Received { id, number, at, inbound } = *received;
+) -> Result<(Vec<PartyId>, Option<MediaId>), Unavailable> {
+    let Received { id, number, at, inbound, .. } = received;
     let unique = u128::from_be_bytes(*id.as_bytes());
     let Some(Author { contact, phone, parties, others }) = author::of(context, inbound, unique)?
     else {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     };
+    let media = inbound.media.as_ref().map(|told| WrittenMedia {
+        media_id: media::expect(context, number, id, told),
+        mime_type: told.mime_type.to_string(),
+        filename: told.filename.as_deref().map(str::to_owned),
+    });
+    let received = &Received { media: media.as_ref(), ..received };
     let conversation = conversations::received(context, &contact, received)?;
     for party in &parties {
         service_window::open(context, number, party, at)?;
@@ -98,7 +105,7 @@ fn received_first(
     }
     let phone = phone.map(|phone| phone.to_string());
     context.effects.emit(context.now(), event(received, &conversation, &contact, phone));
-    Ok(parties)
+    Ok((parties, media.map(|media| media.media_id)))
 }
 
 fn event(
@@ -128,6 +135,12 @@ fn event(
         text,
         at: received.at,
         referral,
+        media: received.media.map(|media| ReceivedMediaData {
+            media_id: media.media_id,
+            mime_type: media.mime_type.clone(),
+            filename: media.filename.clone(),
+            state: "pending",
+        }),
     })
 }
 

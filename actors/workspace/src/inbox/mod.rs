@@ -17,6 +17,7 @@ pub mod phone_aliases;
 mod received;
 mod reply;
 mod reply_window;
+mod tell_read;
 mod transcript;
 
 pub use bulk::{ChangeContactsError, ContactsChange};
@@ -24,4 +25,5 @@ pub use change_contact::UpdateContactError;
 pub use delete_contact::DeleteContactError;
 pub use found_messages::{MessageFilter, MessagesListed};
 pub use reply_window::ReplyWindow;
+pub use tell_read::TellReadError;
 pub use transcript::{ConversationMessage, MessagesPage};

@@ -1,6 +1,7 @@
 //! Replying in a conversation, by message or by mail.
 
-use postrider_domain::{ConversationId, Email, EventData, PartyId, SenderNotes};
+use postrider_channel::Failure;
+use postrider_domain::{ConversationId, Email, EventData, MessageId, PartyId, SenderNotes};
 use postrider_runtime::random;
 
 use crate::Workspace;
@@ -9,7 +10,9 @@ use crate::conversations::{emit, find, put};
 use crate::core::command::{Command, Context, Footprint};
 use crate::email;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use crate::messages::{MessageContent, MessageSent, ReplyError, Send, SendMessage};
+use crate::messages::{
+    MessageContent, MessageSent, ReplyError, Send, SendMessage, SendMessageError, Uploaded,
+};
 
 impl Workspace {
     /// Writes to the contact of a conversation. It waits for the contact then, if it was open. With
@@ -23,23 +26,48 @@ impl Workspace {
         &self,
         id: ConversationId,
         content: MessageContent,
+        answers: Option<MessageId>,
         notes: SenderNotes,
         key: Option<IdempotencyKey>,
     ) -> Result<Replayable<MessageSent>, IdempotentError<ReplyError>> {
         let key = key.map(|key| key.about(id.as_bytes()));
         let mail_from = self.shared.mailer.from().cloned();
-        let command = Reply { id, content, notes, unique: random::unique(), mail_from };
-        self.perform(Idempotent { key, command }).await
+        let reply = |refused| Reply {
+            id,
+            content: content.clone(),
+            answers,
+            notes: notes.clone(),
+            unique: random::unique(),
+            mail_from: mail_from.clone(),
+            refused,
+        };
+        let answer = self.perform(Idempotent { key, command: reply(None) }).await;
+        let Err(IdempotentError::Refused(ReplyError::Refused(SendMessageError::NotUploaded {
+            number,
+            media,
+        }))) = answer
+        else {
+            return answer;
+        };
+        let refused = match self.upload(number, media).await {
+            Ok(Uploaded::Done) => None,
+            Ok(Uploaded::Refused(failure)) => Some(failure),
+            Err(why) => return Err(IdempotentError::Refused(why.into())),
+        };
+        self.perform(Idempotent { key, command: reply(refused) }).await
     }
 }
 
 struct Reply {
     id: ConversationId,
     content: MessageContent,
+    answers: Option<MessageId>,
     notes: SenderNotes,
     unique: u128,
     /// Where mails come from.
     mail_from: Option<Email>,
+    /// Why the channel did not take the reply's file.
+    refused: Option<Failure>,
 }
 
 impl Command for Reply {
@@ -50,10 +78,14 @@ impl Command for Reply {
     const SENDS: bool = true;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, ReplyError> {
-        let Self { id, content, notes, unique, mail_from } = self;
+        let Self { id, content, answers, notes, unique, mail_from, refused } = self;
         let found = find_with_contact(context, id)?;
         let (conversation, contact) = found.ok_or(ReplyError::NotFound)?;
         if let Some(thread) = &conversation.mail {
+            if answers.is_some() {
+                // A mail answers the last one of its thread.
+                return Err(SendMessageError::UnknownMessage.into());
+            }
             let of = (&conversation, thread);
             let reply = (&content, notes);
             return email::reply(context, of, contact.phone, reply, unique, mail_from.as_ref());
@@ -61,9 +93,9 @@ impl Command for Reply {
         let by_id = contact.user_id.clone().map(PartyId::from);
         let to = contact.phone.map(PartyId::from).or(by_id).ok_or(ReplyError::NoPhone)?;
         let counted = answered(context, &conversation)?;
-        let (message, through) =
-            (SendMessage { to, content, notes, from: None }, conversation.number);
-        let send = Send { message, through, unique, waiter: None };
+        let message = SendMessage { to, content, answers, notes, from: None };
+        let through = conversation.number;
+        let send = Send { message, through, unique, waiter: None, refused };
         let sent = send.carry_out(context)?;
         // Sending has added the message to the conversation.
         if let Some(old) = find(context, id)? {

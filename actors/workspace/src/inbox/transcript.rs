@@ -8,7 +8,7 @@ use postrider_store::{Direction as ScanDirection, StoreError, Table, View};
 
 use crate::Workspace;
 use crate::conversations::list::{ReadConversationError, view};
-use crate::conversations::record::{Direction, Written, messages_prefix};
+use crate::conversations::record::{Direction, Written, WrittenMedia, messages_prefix};
 use crate::email;
 use crate::messages::{MessageError, MessageState};
 
@@ -32,6 +32,8 @@ pub struct ConversationMessage {
     pub at: Timestamp,
     /// What its sender notes of one of the workspace's.
     pub notes: SenderNotes,
+    /// The file that it has.
+    pub media: Option<WrittenMedia>,
 }
 
 /// A page of messages.
@@ -95,7 +97,7 @@ fn message(
     id: MessageId,
     json: &[u8],
 ) -> Result<ConversationMessage, StoreError> {
-    let Written { direction, kind, text, at, .. } = codec::decode(json)?;
+    let Written { direction, kind, text, at, media, .. } = codec::decode(json)?;
     let (status, error, notes) = match direction {
         Direction::In => ("received", None, SenderNotes::default()),
         Direction::Out => {
@@ -110,5 +112,5 @@ fn message(
             })
         }
     };
-    Ok(ConversationMessage { id, direction, kind, text, status, error, at, notes })
+    Ok(ConversationMessage { id, direction, kind, text, status, error, at, notes, media })
 }

@@ -310,6 +310,7 @@ mod tests {
             to: "+15550100000".parse().unwrap(),
             give_up_at: now,
             content,
+            answers: None,
         })
     }
 

@@ -4,14 +4,17 @@ use crate::Workspace;
 use crate::broadcasts;
 use crate::core::waiters::Waiter;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
+use postrider_channel::Failure;
 use postrider_domain::MessageId;
 use postrider_domain::unavailable::Unavailable;
 use postrider_runtime::random;
 use postrider_store::Table;
 use postrider_store::view::codec;
 
+use crate::messages::attached;
 use crate::messages::record::MessageState;
 use crate::messages::send::{MessageSent, Send, SendMessage, SendMessageError};
+use crate::messages::upload::Uploaded;
 use crate::messages::waiting;
 
 impl Workspace {
@@ -26,7 +29,34 @@ impl Workspace {
         message: SendMessage,
         key: Option<IdempotencyKey>,
     ) -> Result<Replayable<MessageSent>, IdempotentError<SendMessageError>> {
-        self.accept(message, key, None).await
+        let again = attached::file_of(&message.content).map(|_| (message.clone(), key));
+        match (self.accept(message, key, None, None).await, again) {
+            (Err(error), Some((message, key))) => {
+                let refused = self.uploaded(error).await?;
+                self.accept(message, key, None, refused).await
+            }
+            (answered, _) => answered,
+        }
+    }
+
+    /// Has the file uploaded that a message could not be sent without. Gives why the channel does
+    /// not take it, if it does not.
+    ///
+    /// # Errors
+    /// What refused the message for another reason; or the channel cannot be reached.
+    async fn uploaded(
+        &self,
+        error: IdempotentError<SendMessageError>,
+    ) -> Result<Option<Failure>, IdempotentError<SendMessageError>> {
+        let IdempotentError::Refused(SendMessageError::NotUploaded { number, media }) = error
+        else {
+            return Err(error);
+        };
+        match self.upload(number, media).await {
+            Ok(Uploaded::Done) => Ok(None),
+            Ok(Uploaded::Refused(failure)) => Ok(Some(failure)),
+            Err(why) => Err(IdempotentError::Refused(why.into())),
+        }
     }
 
     /// The same, and then waits for what the channel makes of the message, until `patience` is
@@ -40,9 +70,18 @@ impl Workspace {
         key: Option<IdempotencyKey>,
         patience: impl Future<Output = ()>,
     ) -> Result<Replayable<MessageSent>, IdempotentError<SendMessageError>> {
-        let kept_under = key.map(|key| key.record_key(self.id()));
-        let (waiter, waiting) = waiting::waiter(kept_under);
-        let mut accepted = self.accept(message, key, Some(waiter)).await?;
+        let kept_under = key.as_ref().map(|key| key.record_key(self.id()));
+        let again = attached::file_of(&message.content).map(|_| (message.clone(), key));
+        let (waiter, mut waiting) = waiting::waiter(kept_under.clone());
+        let mut accepted = match (self.accept(message, key, Some(waiter), None).await, again) {
+            (Err(error), Some((message, key))) => {
+                let refused = self.uploaded(error).await?;
+                let (waiter, anew) = waiting::waiter(kept_under);
+                waiting = anew;
+                self.accept(message, key, Some(waiter), refused).await?
+            }
+            (answered, _) => answered?,
+        };
         if let Some(status) = waiting.settled(patience).await {
             accepted.answer.status = status;
         }
@@ -54,8 +93,9 @@ impl Workspace {
         message: SendMessage,
         key: Option<IdempotencyKey>,
         waiter: Option<Waiter>,
+        refused: Option<Failure>,
     ) -> Result<Replayable<MessageSent>, IdempotentError<SendMessageError>> {
-        let command = Send { message, through: None, unique: random::unique(), waiter };
+        let command = Send { message, through: None, unique: random::unique(), waiter, refused };
         self.perform(Idempotent { key, command }).await
     }
 

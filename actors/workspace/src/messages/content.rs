@@ -33,6 +33,7 @@ pub(crate) fn outbound(
         to: state.to.clone(),
         give_up_at: state.give_up_at,
         content: Content::Message(Arc::new(content)),
+        answers: state.answers.clone(),
     }
 }
 

@@ -8,7 +8,8 @@ use super::record::{MessageError, MessageState};
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::template::TemplateName;
 use postrider_domain::{
-    MessageId, MessageKind, NumberId, RenderedContent, SenderNotes, TemplateContent, WorkspaceId,
+    MessageId, MessageKind, NumberId, ObjectContent, RenderedContent, SenderNotes, TemplateContent,
+    WorkspaceId,
 };
 
 fn state() -> MessageState {
@@ -34,6 +35,8 @@ fn state() -> MessageState {
         failed_at: Some(AT),
         notes: SenderNotes::default(),
         pinned: false,
+        answers: None,
+        provider_id: None,
         broadcast: None,
     }
 }
@@ -58,6 +61,10 @@ fn a_message_is_stored_as_ever() {
     let components = r#"[{"type":"body"}]"#.into();
     let content = TemplateContent { template, components, text: "Hi".into() };
     sheet.json("template", &RenderedContent::Template(content));
+    let (object, text) = (r#"{"link":"l"}"#.into(), "A".into());
+    let content =
+        ObjectContent { kind: MessageKind::Image, object, text, about: None, media: None };
+    sheet.json("object", &RenderedContent::Object(content));
     sheet.is(expect![[r#"
         key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
         message: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":15550123456,"kind":"template","template":{"name":"offer","language":"en_US"},"status":"failed","error":{"reason":"channel_refused","code":131026,"details":"no"},"number":"num_01hf7yat3v041061050r3gg28b","price":2,"created_at":1700000000123,"give_up_at":1700000000123,"unknown_at":1700000000123,"sent_at":1700000000123,"read_at":1700000000123,"failed_at":1700000000123}
@@ -67,6 +74,7 @@ fn a_message_is_stored_as_ever() {
         content key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\nc
         text: {"text":"Hé"}
         template: {"template":{"template":{"name":"offer","language":"en"},"components":"[{\"type\":\"body\"}]","text":"Hi"}}
+        object: {"object":{"kind":"image","object":"{\"link\":\"l\"}","text":"A"}}
     "#]]);
     let mut earlier = serde_json::to_value(state()).unwrap();
     for field in ["template", "unknown_at", "sent_at", "delivered_at", "read_at", "failed_at"] {

@@ -167,6 +167,8 @@ pub(super) mod tests {
             failed_at: None,
             notes: SenderNotes { reference: Some("é 1".to_owned()), ..SenderNotes::default() },
             pinned: false,
+            answers: None,
+            provider_id: None,
             broadcast: None,
         }
     }

@@ -1,6 +1,7 @@
 //! Single messages: accepted, handed over, and followed until it is known what became of them.
 
 mod api;
+mod attached;
 mod content;
 #[cfg(test)]
 mod golden;
@@ -11,12 +12,14 @@ mod reply_error;
 pub mod send;
 pub mod service_window;
 mod settle;
+mod spoken_of;
 mod sweep;
+mod upload;
 mod used;
 mod waiting;
 
 pub use crate::core::message_status::MessageStatus;
-pub use postrider_domain::content::{MessageContent, MessageKind, TemplateMessage};
+pub use postrider_domain::content::{MessageContent, MessageKind, ObjectContent, TemplateMessage};
 pub use record::{MessageError, MessageState};
 pub use reply_error::ReplyError;
 pub use send::{MessageSent, SendMessage, SendMessageError};
@@ -26,4 +29,5 @@ pub(crate) use moving::move_message;
 pub(crate) use send::Send;
 pub(crate) use settle::{report, settle};
 pub(crate) use sweep::too_old;
+pub(crate) use upload::Uploaded;
 pub(crate) use used::{newest_message, used_with};

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use postrider_domain::event::message::{MessageData, MessageErrorData, MessageTemplateData};
 use postrider_domain::template::TemplateName;
 use postrider_domain::{
-    BroadcastId, EventData, MessageId, MessageKind, NumberId, PartyId, PublicEvent, SenderNotes,
-    Timestamp, WorkspaceId,
+    BroadcastId, EventData, MessageId, MessageKind, NumberId, PartyId, PublicEvent,
+    RenderedContent, SenderNotes, Timestamp, WorkspaceId,
 };
 
 use crate::core::message_status::MessageStatus;
@@ -76,9 +76,16 @@ pub struct MessageState {
     /// What its sender notes of it.
     #[serde(default, skip_serializing_if = "SenderNotes::is_empty")]
     pub notes: SenderNotes,
-    /// Whether its sender has named its number: it leaves through no other.
+    /// Whether its sender has named its number, or it answers a message: it leaves through no
+    /// other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
+    /// The provider's id of the message that it answers, if it answers one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Box<str>>,
+    /// The provider's id of the message, once that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<Box<str>>,
     /// The broadcast that it is of; no record of a single message has it.
     #[serde(skip)]
     pub broadcast: Option<BroadcastId>,
@@ -103,6 +110,38 @@ pub(crate) enum Learned {
 }
 
 impl MessageState {
+    /// A message that is accepted at the moment of its id, for a number at a price.
+    pub(super) fn new(
+        message_id: MessageId,
+        to: PartyId,
+        (number, price): (NumberId, u64),
+        content: &RenderedContent,
+    ) -> Self {
+        let created_at = message_id.timestamp();
+        Self {
+            message_id,
+            to,
+            kind: content.kind(),
+            template: content.template().map(|content| content.template.clone()),
+            status: MessageStatus::Queued,
+            error: None,
+            number,
+            price,
+            created_at,
+            give_up_at: created_at,
+            unknown_at: None,
+            sent_at: None,
+            delivered_at: None,
+            read_at: None,
+            failed_at: None,
+            notes: SenderNotes::default(),
+            pinned: false,
+            answers: None,
+            provider_id: None,
+            broadcast: None,
+        }
+    }
+
     /// What the keys of a workspace's messages begin with.
     pub(crate) fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
         [workspace.as_str().as_bytes(), &[0]].concat()
@@ -204,6 +243,8 @@ mod tests {
             failed_at: None,
             notes: SenderNotes::default(),
             pinned: false,
+            answers: None,
+            provider_id: None,
             broadcast: None,
         }
     }

@@ -13,17 +13,23 @@ use crate::core::waiters::Waiter;
 use crate::messages::service_window;
 use crate::suppressions::has_opted_out;
 use crate::templates::use_template;
+use postrider_channel::Failure;
+use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::template::TemplateCategory;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{
-    Event, MessageContent, MessageId, NumberId, PartyId, RenderedContent, SenderNotes,
+    Event, MediaId, MessageContent, MessageId, MessageKind, NumberId, PartyId, RenderedContent,
+    SenderNotes,
 };
-use postrider_number::capacity::HandedOver;
+use postrider_number::capacity::{HandedOver, Reservation};
 use postrider_store::Table;
 
+use crate::messages::attached;
 use crate::messages::content::{content_key, outbound};
 use crate::messages::index;
 use crate::messages::record::MessageState;
+use crate::messages::settle;
+use crate::messages::spoken_of::SpokenOf;
 
 /// Asks for a message to be sent.
 #[derive(Debug, Clone)]
@@ -32,6 +38,8 @@ pub struct SendMessage {
     pub to: PartyId,
     /// What it says.
     pub content: MessageContent,
+    /// The message that it answers, of the same conversation.
+    pub answers: Option<MessageId>,
     /// What its sender notes of it.
     pub notes: SenderNotes,
     /// The number that it is to leave through, by its id or its phone; `None`: the contact's.
@@ -71,6 +79,23 @@ pub enum SendMessageError {
     /// The template is for authentication, and the recipient is not given by phone.
     #[error("an authentication template goes to a phone only")]
     RecipientNeedsPhone,
+    /// It is about a message that is not of the conversation, or that the channel has no id of.
+    #[error("no such message in the conversation with the recipient")]
+    UnknownMessage,
+    /// There is no such file, or one of another kind.
+    #[error("must be the id of an uploaded file that can be sent as {}", .kind.as_str())]
+    UnknownMedia {
+        /// The kind of the message.
+        kind: MessageKind,
+    },
+    /// The channel does not have the file behind this number. Whoever sends has it uploaded.
+    #[error("the file must be uploaded first")]
+    NotUploaded {
+        /// The number.
+        number: NumberId,
+        /// The file.
+        media: MediaId,
+    },
     /// The workspace cannot pay for it.
     #[error("not enough credits: {needed} needed, {available} available")]
     InsufficientCredits {
@@ -94,6 +119,8 @@ pub struct Send {
     pub unique: u128,
     /// Who waits for the channel's answer.
     pub waiter: Option<Waiter>,
+    /// Why the channel did not take the message's file.
+    pub refused: Option<Failure>,
 }
 
 /// Which number a message is to leave through.
@@ -125,8 +152,8 @@ impl Command for Send {
     const SHARES_SUBMIT: bool = true;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, SendMessageError> {
-        let Self { message, through, unique, waiter } = self;
-        let SendMessage { to, content, notes, from } = message;
+        let Self { message, through, unique, waiter, refused } = self;
+        let SendMessage { to, content, answers, notes, from } = message;
         let named =
             |name: Box<str>| sticky::named(context, &name).ok_or(SendMessageError::UnknownNumber);
         let from = from.map(named).transpose()?;
@@ -134,38 +161,23 @@ impl Command for Send {
         let conversation = conversations::of_party(context, &to)?;
         let written_to = through.or_else(|| conversation.as_ref().and_then(|it| it.number));
         let wanted = Wanted { from, through, written_to };
-        let Checked { number, may_move, price, content } = check(context, &to, wanted, content)?;
-        may_send(context, (number, may_move), price)?;
+        let checked = check(context, &to, wanted, content)?;
+        let Checked { number, may_move, price, mut content } = checked;
+        let spoken_of = SpokenOf { to: &to, conversation: conversation.as_ref(), number };
+        let answers = answers.map(|id| spoken_of.channel_id(context, id)).transpose()?;
+        spoken_of.complete(context, &mut content)?;
+        let has_refused = refused.is_some();
+        let media = attached::attach(context, number, &mut content, has_refused)?;
+        // Only its own number knows what it answers.
+        let is_pinned = from.is_some() || answers.is_some();
+        may_send(context, (number, may_move && !is_pinned), price)?;
         sticky::note(context, &to, number, context.now())?;
         let now = context.now();
         let message_id = MessageId::from_parts(now, unique);
-        let state = MessageState {
-            message_id,
-            to,
-            kind: content.kind(),
-            template: content.template().map(|content| content.template.clone()),
-            status: MessageStatus::Queued,
-            error: None,
-            number,
-            price,
-            created_at: now,
-            give_up_at: now.plus(context.core.rules.messages.give_up),
-            unknown_at: None,
-            sent_at: None,
-            delivered_at: None,
-            read_at: None,
-            failed_at: None,
-            notes,
-            pinned: from.is_some(),
-            broadcast: None,
-        };
-        let event = Event::MessageQueued { id: message_id, give_up_at: state.give_up_at };
-        context.core.perform(event, context.effects);
-        let place = context.number(number).and_then(|slot| slot.take_place());
-        if place.is_some() {
-            // It goes out as soon as this is durable, with no commit between the two.
-            context.core.perform(Event::MessageClaimed { id: message_id }, context.effects);
-        }
+        let new = MessageState::new(message_id, to, (number, price), &content);
+        let give_up_at = now.plus(context.core.rules.messages.give_up);
+        let state = MessageState { give_up_at, notes, pinned: is_pinned, answers, ..new };
+        let place = queue(context, &state, refused.is_none());
         context.core.set_credits(context.core.credits - price, context.effects);
         if let Some(event) = state.event() {
             context.effects.emit(now, event);
@@ -174,8 +186,13 @@ impl Command for Send {
         write(context, &state, &content);
         if let Some(conversation) = conversation {
             let (kind, text) = (content.kind().as_str(), content.text());
-            let wrote = Wrote { id: message_id, kind, text };
-            conversations::sent(context, conversation, &wrote);
+            let wrote = Wrote { id: message_id, kind, text, media };
+            conversations::sent(context, conversation, wrote);
+        }
+        if let Some(failure) = refused {
+            settle(context, message_id, &FinalOutcome::Failed(failure))?;
+            let status = waiter.map_or(MessageStatus::Queued, |_| MessageStatus::Failed);
+            return Ok(MessageSent { message_id, status });
         }
         let message = outbound(&workspace, &state, content);
         context.effects.outbound.push(HandedOver { message, place });
@@ -184,6 +201,20 @@ impl Command for Send {
         }
         Ok(MessageSent { message_id, status: MessageStatus::Queued })
     }
+}
+
+/// Makes a message one that is to be sent. Where its number has a place for it, and it leaves, it
+/// goes out as soon as this is durable, with no commit between the two.
+fn queue(context: &mut Context<'_>, state: &MessageState, leaves: bool) -> Option<Reservation> {
+    let id = state.message_id;
+    let event = Event::MessageQueued { id, give_up_at: state.give_up_at };
+    context.core.perform(event, context.effects);
+    let slot = context.number(state.number).filter(|_| leaves);
+    let place = slot.and_then(|slot| slot.take_place());
+    if place.is_some() {
+        context.core.perform(Event::MessageClaimed { id }, context.effects);
+    }
+    place
 }
 
 /// Writes a new message: its record, its content, and what it is found by.

@@ -12,6 +12,7 @@ use postrider_domain::{Event, MessageId, PartyId, Timestamp};
 use postrider_store::Table;
 
 use crate::core::message_status::MessageStatus;
+use crate::messages::attached;
 use crate::messages::content::content_key;
 use crate::messages::record::{Learned, MessageError, MessageState};
 use crate::messages::send::MessageSent;
@@ -29,7 +30,7 @@ pub(crate) fn settle(
         return Ok(());
     }
     let learned = match settled {
-        FinalOutcome::Sent => Learned::Sent,
+        FinalOutcome::Sent | FinalOutcome::SentAs(_) => Learned::Sent,
         FinalOutcome::Unknown => Learned::Unknown,
         FinalOutcome::Failed(failure) => Learned::Failed(refused(failure)),
         FinalOutcome::NotSentInTime => Learned::Failed(MessageError {
@@ -42,7 +43,11 @@ pub(crate) fn settle(
         FinalOutcome::Failed(failure) => Some(failure),
         _ => None,
     };
-    learn(context, id, learned, failure, context.now()).map(drop)
+    let provider_id = match settled {
+        FinalOutcome::SentAs(id) => Some(&**id),
+        _ => None,
+    };
+    learn(context, id, (learned, failure), provider_id, context.now()).map(drop)
 }
 
 /// Takes what the provider reports of a message. It settles a message whose answer got lost. Gives
@@ -51,6 +56,7 @@ pub(crate) fn report(
     context: &mut Context<'_>,
     id: MessageId,
     progress: &Progress,
+    provider_id: &str,
     at: Timestamp,
 ) -> Result<Option<PartyId>, Unavailable> {
     let learned = match progress {
@@ -63,7 +69,7 @@ pub(crate) fn report(
         Progress::Failed(failure) => Some(failure),
         _ => None,
     };
-    learn(context, id, learned, failure, at)
+    learn(context, id, (learned, failure), Some(provider_id), at)
 }
 
 fn refused(failure: &Failure) -> MessageError {
@@ -77,8 +83,8 @@ fn refused(failure: &Failure) -> MessageError {
 fn learn(
     context: &mut Context<'_>,
     id: MessageId,
-    learned: Learned,
-    failure: Option<&Failure>,
+    (learned, failure): (Learned, Option<&Failure>),
+    provider_id: Option<&str>,
     at: Timestamp,
 ) -> Result<Option<PartyId>, Unavailable> {
     let key = MessageState::key(&context.core.id, id);
@@ -95,13 +101,23 @@ fn learn(
     }
     // The provider's clock may be ahead of ours or behind it, and it counts in seconds.
     let at = at.max(state.last_moment()).min(context.now());
+    let is_named = state.provider_id.is_none() && provider_id.is_some();
+    if is_named {
+        state.provider_id = provider_id.map(Box::from);
+    }
     if !state.learn(learned, at) {
+        if is_named {
+            context.put_json(Table::Messages, key, &state);
+        }
         return Ok(to);
     }
     if failure.is_some_and(|failure| failure.class == FailureClass::OptedOut) {
         stopped_marketing(context, &state.to, at)?;
     }
     if context.core.hot.messages.contains(id) {
+        if let Some(failure) = failure {
+            attached::doubt(context, &state, failure)?;
+        }
         context.core.perform(Event::MessageSettled { id }, context.effects);
         // It is not handed over again, so nobody needs what it says.
         context.delete(Table::Messages, content_key(&context.core.id, id));

@@ -15,7 +15,7 @@ const TYPES = `otp.sent otp.verified otp.expired otp.failed otp.delivered otp.pu
   conversation.opened conversation.updated webhook.disabled webhook.test message.queued message.sent
   message.delivered message.read message.failed message.received template.status_changed
   template.category_changed template.quality_changed number.stopped number.recovered channel.error channel.ignored
-  otp.cancelled otp.try_started otp.try_ended`.split(/\s+/);
+  otp.cancelled otp.try_started otp.try_ended media.ready media.failed`.split(/\s+/);
 /** Said on the stream only, without an id: not in the log. */
 const PASSING = ['broadcast.progress', 'conversation.typing', 'conversation.noted'];
 export const EVENT_TYPES = TYPES;

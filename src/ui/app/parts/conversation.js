@@ -3,6 +3,7 @@ import { t } from '../lib/i18n.js';
 import { icon } from '../lib/icons.js';
 import { html } from '../lib/render.js';
 import { can } from '../lib/session.js';
+import { attached, line } from './attached.js';
 import { bubble } from './bubble.js';
 import { idText } from './code.js';
 import { problem, skeleton } from './empty.js';
@@ -37,7 +38,8 @@ export function threadLog(thread, waiting) {
     ${!thread.loaded && !thread.error && !waiting.length ? skeleton(4) : ''}
     ${thread.more && thread.loaded ? html`<div class="row center"><button type="button" onclick=${() => thread.loadMore()}>
       ${t('Earlier messages')}</button></div>` : ''}
-    ${all.map((m) => bubble({ key: m.id, direction: m.direction, text: m.text, status: m.status, at: m.at, error: m.error ?? null }))}</div>`;
+    ${all.map((m) => bubble({ key: m.id, direction: m.direction, text: line(m), status: m.status, at: m.at,
+      error: m.error ?? null, note: attached(m) }))}</div>`;
 }
 
 /** Who a conversation is with, and what follows. @param {Conversation} c @param {unknown} more @param {() => unknown} close */

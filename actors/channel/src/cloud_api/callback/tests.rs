@@ -347,3 +347,23 @@ fn who_writes_is_known_by_phone_or_id_wherever_they_stand() {
     ];
     assert_eq!(found, expected);
 }
+
+#[test]
+fn a_file_is_taken_where_it_can_be_got() {
+    let sent = |kind: &str, file: Value| json!({"from": "16505551234", "id": "wamid.i", "timestamp": "1", "type": kind, kind: file});
+    let hash = "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=";
+    let whole = json!({
+        "id": "801", "mime_type": "audio/ogg; codecs=opus", "sha256": hash, "filename": "a\u{7}b",
+    });
+    let odd = json!({"id": "802", "mime_type": "text/html\r\nX: y", "sha256": "x"});
+    let callback = messages(json!({"messages": [
+        sent("audio", whole), sent("image", odd), sent("image", json!({"id": "../1"})),
+        sent("location", json!({"id": "803"})), sent("image", json!(null)),
+    ]}));
+    let files: Vec<_> = callback.inbound.into_iter().map(|it| it.media).collect();
+    let [Some(whole), Some(odd), None, None, None] = &files[..] else { panic!("{files:?}") };
+    assert_eq!((&*whole.id, &*whole.mime_type), ("801", "audio/ogg"));
+    assert_eq!(whole.sha256.map(|hash| hash[..2].to_vec()), Some(vec![0xba, 0x78]));
+    assert!(whole.filename.as_ref().is_some_and(|name| !name.contains('\u{7}')), "{whole:?}");
+    assert_eq!((&*odd.mime_type, odd.sha256), ("application/octet-stream", None));
+}

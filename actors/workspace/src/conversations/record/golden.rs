@@ -64,14 +64,24 @@ fn what_was_written_is_stored_as_ever() {
         text: "Hé".into(),
         at: AT,
         mail,
+        provider_id: None,
+        media: None,
     };
+    let media = WrittenMedia {
+        media_id: MediaId::from_parts(AT, UNIQUE),
+        mime_type: "image/png".into(),
+        filename: None,
+    };
+    let with_file = Written { media: Some(media), ..written(Direction::In, None) };
     let known = MailKnownBy { message_id: "<a@example.com>".into(), address: address() };
     let mut sheet = Sheet::default();
     sheet.json("in", &written(Direction::In, Some(known)));
     sheet.json("out", &written(Direction::Out, None));
+    sheet.json("with a file", &with_file);
     sheet.is(expect![[r#"
         in: {"direction":"in","kind":"text","text":"Hé","at":1700000000123,"mail":{"message_id":"<a@example.com>","address":"ann@example.com"}}
         out: {"direction":"out","kind":"text","text":"Hé","at":1700000000123}
+        with a file: {"direction":"in","kind":"text","text":"Hé","at":1700000000123,"media":{"media_id":"med_01hf7yat3v041061050r3gg28a","mime_type":"image/png"}}
     "#]]);
 }
 

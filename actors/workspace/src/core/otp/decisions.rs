@@ -356,6 +356,7 @@ impl Core {
                 template: languages::template_of(self, otp.id),
                 chained: false,
             },
+            answers: None,
         })
     }
 

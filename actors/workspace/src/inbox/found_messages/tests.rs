@@ -45,6 +45,8 @@ fn single(number: u64, phones: u64) -> MessageState {
         failed_at: None,
         notes: SenderNotes { reference, ..SenderNotes::default() },
         pinned: false,
+        answers: None,
+        provider_id: None,
         broadcast: None,
     }
 }

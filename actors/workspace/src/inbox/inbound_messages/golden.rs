@@ -17,6 +17,7 @@ fn keys_are_as_ever() {
         text: "Hi".into(),
         at: AT,
         referral: None,
+        media: None,
     };
     let line = NumberId::from_parts(AT, UNIQUE);
     let id = inbound.message_id(line);

@@ -13,6 +13,10 @@ use crate::{
     Phone, RequestId, SenderNotes, Tags, WebhookId,
 };
 
+mod files;
+
+use files::{media, received_file};
+
 fn phone() -> Phone {
     "+15550123456".parse().unwrap()
 }
@@ -163,6 +167,7 @@ fn received() -> MessageReceivedData {
         text: "Hi".into(),
         at: AT,
         referral: Some(referral),
+        media: None,
     }
 }
 
@@ -280,6 +285,8 @@ pub(super) fn payloads() -> Vec<EventData> {
         Data::OtpTryEnded(try_ended()),
         template_category(),
         template_quality(),
+        EventData::MediaReady(media(None)),
+        EventData::MediaFailed(media(Some("refused".into()))),
     ]
 }
 
@@ -345,6 +352,7 @@ pub(super) fn other_payloads() -> Vec<EventData> {
         }),
         Data::ContactOptedIn(OptedInData { phone, user_id: user_id.clone(), contact_id }),
         Data::ContactOptedOut(OptedOutData { phone, user_id, contact_id, reason, source }),
+        Data::MessageReceived(received_file()),
     ]
 }
 

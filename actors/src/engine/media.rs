@@ -1,0 +1,33 @@
+//! Where the contents of files are.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use postrider_store::blobs::{BlobStore, FileBlobs, MemoryBlobs};
+
+use postrider_workspace::MediaFiles;
+
+use super::{Durability, EngineOptions, StartError};
+
+/// The directory beside the records.
+const MEDIA: &str = "media";
+
+/// Opens the files. Other engines may have a store of the caller's or a shard after this one, and
+/// not what would be beside it, so none are kept there.
+pub(super) async fn open(options: &EngineOptions) -> Result<MediaFiles, StartError> {
+    let blobs = match &options.durability {
+        Durability::Disk(dir) => Some(open_dir(dir.join(MEDIA)).await?),
+        Durability::Memory => Some(BlobStore::new(Arc::new(MemoryBlobs::default()))),
+        Durability::Custom(_) | Durability::Replica(_) => None,
+    };
+    Ok(MediaFiles::new(blobs, options.media))
+}
+
+async fn open_dir(dir: PathBuf) -> Result<BlobStore, StartError> {
+    let opening = tokio::task::spawn_blocking(move || FileBlobs::open(&dir));
+    match opening.await {
+        Ok(Ok(files)) => Ok(BlobStore::new(Arc::new(files))),
+        Ok(Err(error)) => Err(StartError::Media(error.to_string())),
+        Err(error) => Err(StartError::Media(error.to_string())),
+    }
+}

@@ -1,0 +1,172 @@
+//! Files that a workspace sends and gets: what is known of them. Their contents are beside the
+//! records.
+//!
+//! [`Table::Media`] has, under `workspace ‖ 0`: `m ‖ media id` a [`MediaState`] as JSON; `h ‖ hash
+//! ‖ media id` for each, by which it is known whether a content is still named; `p ‖ media id` for
+//! each whose content is still to be got; and `u`, how many bytes all of them have. A record names
+//! a content only once that is durable, and a content goes once no workspace names it.
+
+mod api;
+mod commands;
+mod fetch;
+#[cfg(test)]
+mod golden;
+mod inbound;
+pub mod upkeep;
+
+use serde::{Deserialize, Serialize};
+
+use postrider_domain::{MediaId, MessageId, NumberId, Timestamp, WorkspaceId};
+use postrider_store::blobs::BlobHash;
+use postrider_store::view::codec;
+use postrider_store::{Direction, StoreError, Table, View};
+
+pub use api::{MediaBytes, stage};
+pub use commands::AddMediaError;
+pub(crate) use commands::{NoteUpload, forget_upload};
+pub(crate) use inbound::expect;
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// How long an id of the channel is used: it keeps what was uploaded for 30 days.
+const UPLOAD_KEPT: Duration = Duration::from_secs(29 * 24 * 3600);
+/// How long the channel gives out a file that came in.
+const OFFERED: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// A file and what is known of it. This is its record too, as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MediaState {
+    /// Names it in every call.
+    pub media_id: MediaId,
+    /// Its type.
+    pub mime_type: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// The SHA-256 of its content, in hexadecimal.
+    pub sha256: String,
+    /// Its name, if it has one.
+    pub filename: Option<String>,
+    /// When it was uploaded.
+    pub created_at: Timestamp,
+    /// It is deleted then.
+    pub expires_at: Timestamp,
+    /// What the channel calls it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) uploads: Vec<ChannelUpload>,
+    /// The message that it came with; nothing of one that was uploaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+    /// Why its content is not there and will not be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Box<str>>,
+    /// Where its content is to be got, while that is waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) source: Option<MediaSource>,
+}
+
+/// Where the content of a file that came in is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MediaSource {
+    /// The number that it came to.
+    pub(crate) number: NumberId,
+    /// What the channel calls it.
+    pub(crate) id: Box<str>,
+    /// The SHA-256 that its content must have, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sha256: Option<String>,
+}
+
+/// An upload to the channel, through one number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChannelUpload {
+    pub(crate) number: NumberId,
+    pub(crate) id: Box<str>,
+    pub(crate) at: Timestamp,
+}
+
+impl MediaState {
+    /// What the channel calls it behind a number, if it still has it.
+    pub(crate) fn channel_id(&self, number: NumberId, now: Timestamp) -> Option<&str> {
+        let of_number = self.uploads.iter().find(|upload| upload.number == number)?;
+        (of_number.at.plus(UPLOAD_KEPT) > now).then_some(&*of_number.id)
+    }
+
+    /// Whether its content is still to be got.
+    #[must_use]
+    pub const fn is_pending(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// Whether its content is here.
+    #[must_use]
+    pub const fn is_ready(&self) -> bool {
+        self.source.is_none() && self.error.is_none()
+    }
+
+    pub(crate) fn hash(&self) -> Option<BlobHash> {
+        BlobHash::parse(&self.sha256)
+    }
+}
+
+/// What the keys of the files of a workspace begin with.
+fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0, b'm']].concat()
+}
+
+pub(crate) fn media_key(workspace: &WorkspaceId, id: MediaId) -> Vec<u8> {
+    [prefix(workspace).as_slice(), id.as_bytes()].concat()
+}
+
+/// What the keys of the files begin with whose content is to be got.
+fn pending_prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0, b'p']].concat()
+}
+
+fn pending_key(workspace: &WorkspaceId, id: MediaId) -> Vec<u8> {
+    [pending_prefix(workspace).as_slice(), id.as_bytes()].concat()
+}
+
+fn used_key(workspace: &WorkspaceId) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0, b'u']].concat()
+}
+
+/// What the keys begin with by which a workspace names contents.
+fn all_names(workspace: &WorkspaceId) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0, b'h']].concat()
+}
+
+/// Those by which it names this one.
+fn names_prefix(workspace: &WorkspaceId, hash: &BlobHash) -> Vec<u8> {
+    [all_names(workspace).as_slice(), &hash.0].concat()
+}
+
+fn name_key(workspace: &WorkspaceId, hash: &BlobHash, id: MediaId) -> Vec<u8> {
+    [names_prefix(workspace, hash).as_slice(), id.as_bytes()].concat()
+}
+
+/// The records of a file. Its content goes with the next upkeep, and what it counts.
+pub(crate) fn records(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    id: MediaId,
+) -> Result<Vec<(Table, Vec<u8>)>, StoreError> {
+    let key = media_key(workspace, id);
+    let Some(json) = store.get(Table::Media, &key)? else { return Ok(Vec::new()) };
+    let state: MediaState = codec::decode(&json)?;
+    let name = state.hash().map(|hash| name_key(workspace, &hash, id));
+    let pending = state.is_pending().then(|| pending_key(workspace, id));
+    let keys = [Some(key), name, pending].into_iter().flatten();
+    Ok(keys.map(|key| (Table::Media, key)).collect())
+}
+
+/// Whether a record of a workspace names a content.
+fn names(store: &dyn View, workspace: &WorkspaceId, hash: &BlobHash) -> Result<bool, StoreError> {
+    let mut is_named = false;
+    let prefix = names_prefix(workspace, hash);
+    store.scan(Table::Media, &prefix, None, Direction::Forward, &mut |_, _| {
+        is_named = true;
+        ControlFlow::Break(())
+    })?;
+    Ok(is_named)
+}

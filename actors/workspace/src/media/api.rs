@@ -1,0 +1,179 @@
+//! What callers ask of a workspace about files.
+
+use std::io;
+use std::sync::Arc;
+
+use postrider_domain::MediaId;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_runtime::random;
+use postrider_store::blobs::{BlobHash, BlobReader, BlobStore, Pinned, Staged};
+use postrider_store::view::codec;
+use postrider_store::{StoreError, Table};
+
+use super::commands::{Add, Remove};
+use super::{AddMediaError, MediaState, media_key, names};
+use crate::Workspace;
+use crate::core::command::Footprint;
+use crate::services::Services;
+
+/// The content of a file, which is read part by part.
+pub struct MediaBytes(Box<dyn BlobReader>);
+
+impl MediaBytes {
+    /// Up to `max` bytes from `offset` on; none at the end. Blocks.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn read_at(&mut self, offset: u64, max: usize) -> io::Result<Vec<u8>> {
+        self.0.read_at(offset, max)
+    }
+}
+
+/// Why a content was not removed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReleaseError {
+    #[error(transparent)]
+    File(#[from] io::Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Workspace {
+    /// Adds a file. When this answers, it is durable with its content.
+    ///
+    /// # Errors
+    /// [`AddMediaError`]: there are too many bytes already, or not now.
+    pub async fn add_media(
+        &self,
+        staged: Staged,
+        mime_type: &str,
+        filename: Option<String>,
+    ) -> Result<MediaState, AddMediaError> {
+        let blobs = self.blobs()?;
+        let keeping = blobs.clone();
+        let pinned = blocking(move || keeping.keep(staged)).await?;
+        let options = self.shared.media.options;
+        let now = self.shared.clock.now();
+        let Pinned { hash, length, .. } = pinned;
+        let state = MediaState {
+            media_id: MediaId::from_parts(now, random::unique()),
+            mime_type: mime_type.to_owned(),
+            size: length,
+            sha256: hash.to_string(),
+            filename,
+            created_at: now,
+            expires_at: now.plus(options.kept_for),
+            uploads: Vec::new(),
+            message_id: None,
+            error: None,
+            source: None,
+        };
+        let added = self.perform(Add { state, hash, bytes_max: options.bytes_max }).await;
+        drop(pinned);
+        if added.is_err() {
+            release(&self.shared, vec![hash]).await;
+        }
+        added
+    }
+
+    /// A file; `None`: there is none of that id, or none any more.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn media(&self, id: MediaId) -> Result<Option<MediaState>, Unavailable> {
+        let now = self.shared.clock.now();
+        let found = self.read(move |store, workspace| {
+            let json = store.get(Table::Media, &media_key(workspace, id))?;
+            json.map(|json| codec::decode::<MediaState>(&json)).transpose()
+        });
+        Ok(found.await?.filter(|state| state.expires_at > now))
+    }
+
+    /// The content of a file; `None` when it is gone.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when it cannot be read.
+    pub async fn media_bytes(&self, state: &MediaState) -> Result<Option<MediaBytes>, Unavailable> {
+        let Some(hash) = state.hash().filter(|_| state.is_ready()) else { return Ok(None) };
+        let blobs = self.blobs()?;
+        let opened = blocking(move || blobs.open(&hash)).await?;
+        Ok(opened.map(MediaBytes))
+    }
+
+    /// Removes a file, and its content unless another file has the same. Returns whether it was
+    /// there.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: not now.
+    pub async fn remove_media(&self, id: MediaId) -> Result<bool, Unavailable> {
+        self.remove_all_media(vec![id]).await
+    }
+
+    pub(super) async fn remove_all_media(&self, ids: Vec<MediaId>) -> Result<bool, Unavailable> {
+        let contents = self.perform(Remove(ids)).await?;
+        let any = !contents.is_empty();
+        release(&self.shared, contents).await;
+        Ok(any)
+    }
+
+    pub(super) fn blobs(&self) -> Result<BlobStore, Unavailable> {
+        blobs(&self.shared)
+    }
+}
+
+/// Begins the content of a file, which a workspace then adds. Its writes block.
+///
+/// # Errors
+/// [`Unavailable`]: it cannot be written.
+pub async fn stage(shared: &Services) -> Result<Staged, Unavailable> {
+    let blobs = blobs(shared)?;
+    // Before a large file is written, and not only before its record is.
+    shared.disk.admit(Footprint::Grows)?;
+    blocking(move || blobs.begin()).await
+}
+
+fn blobs(shared: &Services) -> Result<BlobStore, Unavailable> {
+    let blobs = shared.media.blobs.clone();
+    blobs.ok_or_else(|| Unavailable::because(UnavailableReason::Storage))
+}
+
+/// Does something with contents on a thread that may block.
+pub(super) async fn blocking<T: Send + 'static>(
+    act: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Unavailable> {
+    let failed = || Unavailable::because(UnavailableReason::Storage);
+    match tokio::task::spawn_blocking(act).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => {
+            tracing::error!(%error, "the content of a file cannot be read or written");
+            Err(failed())
+        }
+        Err(_) => Err(failed()),
+    }
+}
+
+/// Whether a workspace names a content.
+fn is_named(shared: &Services, hash: &BlobHash) -> Result<bool, StoreError> {
+    for slot in shared.workspaces.slots() {
+        if names(shared.store.as_ref(), &slot.id, hash)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Removes contents that no record names. One that cannot be removed goes after the next start.
+pub(super) async fn release(shared: &Arc<Services>, contents: Vec<BlobHash>) {
+    let Some(blobs) = shared.media.blobs.clone() else { return };
+    let shared = Arc::clone(shared);
+    let removing = move || {
+        for hash in contents {
+            let named = || Ok::<_, ReleaseError>(is_named(&shared, &hash)?);
+            if let Err(error) = blobs.remove_unless(&hash, named) {
+                tracing::warn!(%hash, %error, "the content of a file is not removed yet");
+            }
+        }
+    };
+    // It has told what failed.
+    tokio::task::spawn_blocking(removing).await.ok();
+}

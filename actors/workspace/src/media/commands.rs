@@ -1,0 +1,155 @@
+//! Commands on the records of files.
+
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{MediaId, NumberId};
+use postrider_store::Table;
+use postrider_store::blobs::BlobHash;
+
+use super::{ChannelUpload, MediaState, media_key, name_key, pending_key, used_key};
+use crate::core::command::{Command, Context, Footprint};
+
+/// Why a file was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddMediaError {
+    /// The workspace has as many bytes as it may.
+    #[error("the workspace keeps {used} bytes of media; with this it would be over {max}")]
+    Full {
+        /// How many it has.
+        used: u64,
+        /// How many it may have.
+        max: u64,
+    },
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Adds a file whose content is durable.
+pub(super) struct Add {
+    pub(super) state: MediaState,
+    pub(super) hash: BlobHash,
+    pub(super) bytes_max: u64,
+}
+
+impl Command for Add {
+    type Answer = MediaState;
+    type Error = AddMediaError;
+
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<MediaState, AddMediaError> {
+        let Self { state, hash, bytes_max: max } = self;
+        let used = used(context)?;
+        if used.saturating_add(state.size) > max {
+            return Err(AddMediaError::Full { used, max });
+        }
+        let workspace = context.core.id.clone();
+        context.put_json(Table::Media, media_key(&workspace, state.media_id), &state);
+        context.put(Table::Media, name_key(&workspace, &hash, state.media_id), Vec::new());
+        put_used(context, used + state.size);
+        Ok(state)
+    }
+}
+
+/// Removes files; gives the contents that they had.
+pub(super) struct Remove(pub(super) Vec<MediaId>);
+
+impl Command for Remove {
+    type Answer = Vec<BlobHash>;
+    type Error = Unavailable;
+
+    const FOOTPRINT: Footprint = Footprint::Ends;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Vec<BlobHash>, Unavailable> {
+        let workspace = context.core.id.clone();
+        let (mut contents, mut freed) = (Vec::new(), 0);
+        for id in self.0 {
+            let key = media_key(&workspace, id);
+            let Some(state) = context.get_json::<MediaState>(Table::Media, &key)? else { continue };
+            freed += state.size;
+            context.delete(Table::Media, key);
+            context.delete(Table::Media, pending_key(&workspace, id));
+            if let Some(hash) = state.hash() {
+                context.delete(Table::Media, name_key(&workspace, &hash, id));
+                contents.push(hash);
+            }
+        }
+        if freed > 0 {
+            let left = used(context)?.saturating_sub(freed);
+            put_used(context, left);
+        }
+        Ok(contents)
+    }
+}
+
+/// Forgets what the channel calls a file behind a number.
+pub(crate) fn forget_upload(
+    context: &mut Context<'_>,
+    media: MediaId,
+    number: NumberId,
+) -> Result<(), Unavailable> {
+    let key = media_key(&context.core.id, media);
+    if let Some(mut state) = context.get_json::<MediaState>(Table::Media, &key)? {
+        state.uploads.retain(|upload| upload.number != number);
+        context.put_json(Table::Media, key, &state);
+    }
+    Ok(())
+}
+
+/// Notes what the channel calls a file behind a number.
+pub(crate) struct NoteUpload {
+    pub(crate) media: MediaId,
+    pub(crate) number: NumberId,
+    pub(crate) id: Box<str>,
+}
+
+impl Command for NoteUpload {
+    type Answer = ();
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        let Self { media, number, id } = self;
+        let key = media_key(&context.core.id, media);
+        if let Some(mut state) = context.get_json::<MediaState>(Table::Media, &key)? {
+            state.uploads.retain(|upload| upload.number != number);
+            state.uploads.push(ChannelUpload { number, id, at: context.now() });
+            context.put_json(Table::Media, key, &state);
+        }
+        Ok(())
+    }
+}
+
+/// Corrects how many bytes the workspace has, if nothing has changed since they were counted.
+pub(super) struct Recount {
+    /// What was noted then.
+    pub(super) noted: u64,
+    pub(super) counted: u64,
+}
+
+impl Command for Recount {
+    type Answer = ();
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        if used(context)? == self.noted {
+            put_used(context, self.counted);
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn used(context: &Context<'_>) -> Result<u64, Unavailable> {
+    Ok(noted(context.get(Table::Media, &used_key(&context.core.id))?))
+}
+
+pub(super) fn noted(bytes: Option<Vec<u8>>) -> u64 {
+    bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
+}
+
+pub(super) fn put_used(context: &mut Context<'_>, used: u64) {
+    let key = used_key(&context.core.id);
+    match used {
+        0 => context.delete(Table::Media, key),
+        used => context.put(Table::Media, key, used.to_be_bytes().to_vec()),
+    }
+}

@@ -1,0 +1,146 @@
+//! Gets the contents of files that came in from the channel.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use postrider_channel::cloud_api::{CloudApiNumber, DownloadError, ProviderId};
+use postrider_domain::MediaId;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_store::Table;
+use postrider_store::blobs::{Pinned, Staged};
+use postrider_store::view::codec;
+
+use super::api::{blocking, release, stage};
+use super::inbound::{Arrived, GiveUp};
+use super::{MediaSource, MediaState, OFFERED, media_key};
+use crate::Workspace;
+
+/// Most bytes of a file that came in: as many as the channel lets anybody send.
+const BYTES_MAX: u64 = 100 << 20;
+/// Parts that wait for the disk.
+const PARTS_MAX: usize = 4;
+
+/// Why there is no content.
+enum NoContent {
+    /// There will be none.
+    Ever(&'static str),
+    /// It is tried again.
+    Now(Box<str>),
+}
+
+impl Workspace {
+    /// Has the contents of files got that came in, beside whoever asks.
+    pub(crate) fn fetch_soon(&self, ids: Vec<MediaId>) {
+        for id in ids {
+            let workspace = self.clone();
+            drop(tokio::spawn(async move {
+                // What it could not do is tried again by the upkeep.
+                workspace.fetch(id).await.ok();
+            }));
+        }
+    }
+
+    /// Gets the content of a file that came in, unless it is here. It goes on when nobody waits for
+    /// it any more.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: not now.
+    pub async fn fetch_media(&self, id: MediaId) -> Result<(), Unavailable> {
+        let workspace = self.clone();
+        let fetching = tokio::spawn(async move { workspace.fetch(id).await });
+        fetching.await.unwrap_or_else(|_| Err(Unavailable::because(UnavailableReason::Storage)))
+    }
+
+    /// Of several calls for the same file one gets it, and the others wait.
+    async fn fetch(&self, id: MediaId) -> Result<(), Unavailable> {
+        let fetches = &self.shared.media.fetches;
+        let turn = Arc::clone(&*fetches.entry(id).or_default());
+        let held = turn.lock().await;
+        let fetched = self.fetch_now(id).await;
+        drop(held);
+        // The map has one, and this has one: nobody else waits.
+        fetches.remove_if(&id, |_, turn| Arc::strong_count(turn) <= 2);
+        fetched
+    }
+
+    async fn fetch_now(&self, id: MediaId) -> Result<(), Unavailable> {
+        self.shared.may_send()?;
+        let found = self.read(move |store, workspace| {
+            let json = store.get(Table::Media, &media_key(workspace, id))?;
+            json.map(|json| codec::decode::<MediaState>(&json)).transpose()
+        });
+        let Some(state) = found.await?.filter(MediaState::is_pending) else { return Ok(()) };
+        let Some(source) = &state.source else { return Ok(()) };
+        let (now, rests) = (self.shared.clock.now(), self.shared.clock.deletion_rests());
+        if !rests && state.created_at.plus(OFFERED) <= now {
+            return self.perform(GiveUp { media: id, reason: "expired" }).await;
+        }
+        let connected = self.shared.numbers.connected(source.number);
+        let Some(provider) = connected.and_then(|it| it.cloud_api.clone()) else {
+            // It may be connected again.
+            return Ok(());
+        };
+        // Whoever closes the places is gone.
+        let _place = self.shared.media.fetch_places.acquire().await.ok();
+        match self.content(&provider, source).await {
+            Ok(content) => self.arrived(id, content).await,
+            Err(NoContent::Ever(reason)) => self.perform(GiveUp { media: id, reason }).await,
+            Err(NoContent::Now(cause)) => {
+                tracing::info!(workspace = %self.id(), media = %id, %cause, "a file is not here yet");
+                Ok(())
+            }
+        }
+    }
+
+    /// Downloads a content and makes it durable.
+    async fn content(
+        &self,
+        provider: &CloudApiNumber,
+        source: &MediaSource,
+    ) -> Result<Pinned, NoContent> {
+        let not_now = |why: Unavailable| NoContent::Now(why.to_string().into());
+        let id = source.id.parse::<ProviderId>().map_err(|_| NoContent::Ever("refused"))?;
+        let staged = stage(&self.shared).await.map_err(not_now)?;
+        let (sender, parts) = mpsc::channel(PARTS_MAX);
+        let writing = blocking(move || written(staged, parts));
+        let (downloaded, staged) = tokio::join!(provider.download(&id, BYTES_MAX, sender), writing);
+        downloaded.map_err(|error| match error {
+            DownloadError::Refused(_) => NoContent::Ever("refused"),
+            DownloadError::TooLarge => NoContent::Ever("too_large"),
+            DownloadError::UntrustedHost => NoContent::Ever("untrusted_host"),
+            DownloadError::NotNow(cause) => NoContent::Now(cause),
+        })?;
+        let (staged, blobs) = (staged.map_err(not_now)?, self.blobs().map_err(not_now)?);
+        let pinned = blocking(move || blobs.keep(staged)).await.map_err(not_now)?;
+        if source.sha256.as_ref().is_some_and(|told| *told != pinned.hash.to_string()) {
+            let hash = pinned.hash;
+            drop(pinned);
+            release(&self.shared, vec![hash]).await;
+            return Err(NoContent::Ever("altered"));
+        }
+        Ok(pinned)
+    }
+
+    async fn arrived(&self, media: MediaId, content: Pinned) -> Result<(), Unavailable> {
+        let options = self.shared.media.options;
+        let Pinned { hash, length: size, .. } = content;
+        let (kept_for, bytes_max) = (options.kept_for, options.bytes_max);
+        let arrived = self.perform(Arrived { media, hash, size, kept_for, bytes_max }).await;
+        drop(content);
+        if !matches!(arrived, Ok(true)) {
+            release(&self.shared, vec![hash]).await;
+        }
+        arrived.map(drop)
+    }
+}
+
+/// Writes what comes. Blocks.
+fn written(mut staged: Staged, mut parts: mpsc::Receiver<Bytes>) -> io::Result<Staged> {
+    while let Some(part) = parts.blocking_recv() {
+        staged.write(&part)?;
+    }
+    Ok(staged)
+}

@@ -1,0 +1,198 @@
+//! Gets what is still to be got, and removes what is over or what no record names.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use hashbrown::HashSet;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{MediaId, Timestamp, WorkspaceId};
+use postrider_store::blobs::BlobHash;
+use postrider_store::view::codec;
+use postrider_store::{Direction, StoreError, Table};
+
+use super::api::ReleaseError;
+use super::commands::{Recount, noted};
+use super::{MediaState, all_names, api, pending_prefix, prefix, used_key};
+use crate::Workspace;
+use crate::services::Services;
+
+/// How often it is looked for contents that are still to be got.
+const EVERY: Duration = Duration::from_secs(60);
+/// How often it is looked for files whose time is over.
+const EXPIRED_EVERY: Duration = Duration::from_secs(600);
+/// How often it is looked for contents that no record names, and bytes are counted anew.
+const UNNAMED_EVERY: Duration = Duration::from_secs(3600);
+/// Most contents of a workspace that one round has got.
+const FETCHED_AT_ONCE: usize = 100;
+/// Most files that one command removes.
+const REMOVED_AT_ONCE: usize = 200;
+/// The pause between two parts of what a start looks through.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Runs until the engine is gone.
+pub async fn run(shared: Weak<Services>) {
+    let Some(clock) = shared.upgrade().map(|shared| shared.clock.clone()) else { return };
+    let (mut expired, mut unnamed) = (Timestamp::default(), Timestamp::default());
+    loop {
+        let Some(engine) = shared.upgrade() else { return };
+        if engine.media.blobs.is_none() {
+            return;
+        }
+        fetch_pending(&engine).await;
+        if expired <= clock.now() && !clock.deletion_rests() {
+            expired = clock.now().plus(EXPIRED_EVERY);
+            remove_expired(&engine).await;
+        }
+        drop(engine);
+        if unnamed <= clock.now() {
+            unnamed = clock.now().plus(UNNAMED_EVERY);
+            remove_all_unnamed(&shared).await;
+        }
+        clock.sleep_until(clock.now().plus(EVERY)).await;
+    }
+}
+
+/// Gets contents that could not be got before, or that a crash came between.
+async fn fetch_pending(shared: &Arc<Services>) {
+    for slot in shared.workspaces.slots() {
+        let workspace = Workspace::new(Arc::clone(shared), slot);
+        let mut ids = some(&workspace, pending_prefix, FETCHED_AT_ONCE, |_| true).await;
+        ids.retain(|id| !shared.media.fetches.contains_key(id));
+        workspace.fetch_soon(ids);
+    }
+}
+
+/// Removes the contents that no record names, and counts anew how much each workspace has: records
+/// go with what a contact has written, too.
+async fn remove_all_unnamed(shared: &Weak<Services>) {
+    for first in 0..=u8::MAX {
+        let Some(shared) = shared.upgrade() else { return };
+        let is_none = remove_unnamed(&shared, first).await;
+        drop(shared);
+        if !is_none {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    let Some(shared) = shared.upgrade() else { return };
+    for slot in shared.workspaces.slots() {
+        // The next round tries it again.
+        Workspace::new(Arc::clone(&shared), slot).recount_media().await.ok();
+    }
+}
+
+/// Removes the contents whose hash begins with this byte that no record names. Gives whether there
+/// was no content at all.
+async fn remove_unnamed(shared: &Arc<Services>, first: u8) -> bool {
+    let Some(blobs) = shared.media.blobs.clone() else { return true };
+    let reading = Arc::clone(shared);
+    let unnamed = move || {
+        let mut contents = blobs.list(first)?;
+        let is_none = contents.is_empty();
+        if !is_none {
+            let named = named(&reading, first)?;
+            contents.retain(|hash| !named.contains(hash));
+        }
+        Ok::<_, ReleaseError>((contents, is_none))
+    };
+    match tokio::task::spawn_blocking(unnamed).await {
+        Ok(Ok((contents, is_none))) => {
+            if !contents.is_empty() {
+                // It looks again whether anybody names them.
+                api::release(shared, contents).await;
+            }
+            is_none
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the contents of files cannot be listed");
+            false
+        }
+        Err(_) => false,
+    }
+}
+
+/// The contents whose hash begins with this byte that records name.
+fn named(shared: &Services, first: u8) -> Result<HashSet<BlobHash>, StoreError> {
+    let mut named = HashSet::new();
+    for slot in shared.workspaces.slots() {
+        let (all, prefix) = (all_names(&slot.id), [&*all_names(&slot.id), &[first]].concat());
+        let visit = &mut |key: &[u8], _: &[u8]| {
+            let hash = key[all.len()..].first_chunk();
+            named.extend(hash.map(|hash| BlobHash(*hash)));
+            ControlFlow::Continue(())
+        };
+        shared.store.scan(Table::Media, &prefix, None, Direction::Forward, visit)?;
+    }
+    Ok(named)
+}
+
+async fn remove_expired(shared: &Arc<Services>) {
+    let (kept_for, now) = (shared.media.options.kept_for, shared.clock.now());
+    for slot in shared.workspaces.slots() {
+        let workspace = Workspace::new(Arc::clone(shared), slot);
+        let is_over = move |id: MediaId| id.timestamp().plus(kept_for) <= now;
+        loop {
+            // They are in the order in which they were made.
+            let ids = some(&workspace, prefix, REMOVED_AT_ONCE, is_over).await;
+            if ids.is_empty() {
+                break;
+            }
+            if workspace.remove_all_media(ids).await.is_err() {
+                // A later round goes on.
+                return;
+            }
+        }
+    }
+}
+
+/// The ids of the first files below a prefix while it `is_wanted`; none if they cannot be read now.
+async fn some(
+    workspace: &Workspace,
+    prefix: fn(&WorkspaceId) -> Vec<u8>,
+    max: usize,
+    is_wanted: impl Fn(MediaId) -> bool + Send + 'static,
+) -> Vec<MediaId> {
+    let read = workspace.read(move |store, workspace| {
+        let (prefix, mut ids) = (prefix(workspace), Vec::new());
+        store.scan(Table::Media, &prefix, None, Direction::Forward, &mut |key, _| {
+            let id = key[prefix.len()..].try_into().ok().map(MediaId::from_bytes);
+            match id.filter(|id| is_wanted(*id)) {
+                Some(id) if ids.len() < max => {
+                    ids.push(id);
+                    ControlFlow::Continue(())
+                }
+                _ => ControlFlow::Break(()),
+            }
+        })?;
+        Ok(ids)
+    });
+    read.await.unwrap_or_default()
+}
+
+impl Workspace {
+    /// Counts anew how many bytes of files the workspace has.
+    async fn recount_media(&self) -> Result<(), Unavailable> {
+        let counting = self.read(|store, workspace| {
+            let noted =
+                || Ok::<_, StoreError>(noted(store.get(Table::Media, &used_key(workspace))?));
+            let (before, mut counted, mut failed) = (noted()?, 0, None);
+            let prefix = prefix(workspace);
+            store.scan(Table::Media, &prefix, None, Direction::Forward, &mut |_, json| {
+                match codec::decode::<MediaState>(json) {
+                    Ok(state) => counted += state.size,
+                    Err(error) => failed = Some(error),
+                }
+                ControlFlow::Continue(())
+            })?;
+            match failed {
+                Some(error) => Err(error),
+                None => Ok((before, counted, noted()?)),
+            }
+        });
+        let (noted, counted, after) = counting.await?;
+        if noted != after || noted == counted {
+            return Ok(());
+        }
+        self.perform(Recount { noted, counted }).await
+    }
+}

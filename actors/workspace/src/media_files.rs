@@ -1,0 +1,57 @@
+//! Where the contents of files are, and which of them are on their way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use tokio::sync::{Mutex, Semaphore};
+
+use postrider_domain::{MediaId, NumberId};
+use postrider_store::blobs::BlobStore;
+
+/// Most contents that are got from the channel at once.
+const FETCHES_MAX: usize = 4;
+
+/// How files are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MediaOptions {
+    /// How long.
+    pub kept_for: Duration,
+    /// How many bytes of each workspace.
+    pub bytes_max: u64,
+}
+
+impl Default for MediaOptions {
+    fn default() -> Self {
+        Self { kept_for: Duration::from_secs(30 * 24 * 3600), bytes_max: 10 << 30 }
+    }
+}
+
+/// Files: where their contents are, and how they are kept.
+#[derive(Debug)]
+pub struct MediaFiles {
+    /// Where the contents are; `None`: none are kept.
+    pub blobs: Option<BlobStore>,
+    /// How they are kept.
+    pub options: MediaOptions,
+    /// Those that are being uploaded to the channel, behind which number.
+    pub(crate) uploads: DashMap<(MediaId, NumberId), Arc<Mutex<()>>>,
+    /// Those whose contents are being got from the channel.
+    pub(crate) fetches: DashMap<MediaId, Arc<Mutex<()>>>,
+    /// Leave to get a content.
+    pub(crate) fetch_places: Semaphore,
+}
+
+impl MediaFiles {
+    /// Files whose contents are there.
+    #[must_use]
+    pub fn new(blobs: Option<BlobStore>, options: MediaOptions) -> Self {
+        Self {
+            blobs,
+            options,
+            uploads: DashMap::new(),
+            fetches: DashMap::new(),
+            fetch_places: Semaphore::new(FETCHES_MAX),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The file that a message has, and what the channel calls it.
+
+use postrider_channel::Failure;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{MediaId, MessageContent, MessageKind, NumberId, RenderedContent};
+use postrider_store::Table;
+
+use crate::conversations::WrittenMedia;
+use crate::core::command::Context;
+use crate::media::{MediaState, forget_upload, media_key};
+use crate::messages::content::content_key;
+use crate::messages::record::MessageState;
+use crate::messages::send::SendMessageError;
+
+/// Codes by which the channel refuses a message that may be about its file: a parameter that is
+/// none or not allowed, and media that cannot be got or sent.
+const ABOUT_FILES: [u32; 4] = [100, 131_009, 131_052, 131_053];
+
+/// Puts the channel's id of a message's file into its object, unless the channel has `refused` the
+/// file. Gives which file it is.
+///
+/// # Errors
+/// [`SendMessageError`]: there is no such file, or of another kind, or it must be uploaded first.
+pub(super) fn attach(
+    context: &Context<'_>,
+    number: NumberId,
+    content: &mut RenderedContent,
+    refused: bool,
+) -> Result<Option<WrittenMedia>, SendMessageError> {
+    let MessageContent::Object(object) = content else { return Ok(None) };
+    let Some(id) = object.media else { return Ok(None) };
+    let key = media_key(&context.core.id, id);
+    let state = context.get_json::<MediaState>(Table::Media, &key)?;
+    let state = state.filter(|state| state.is_ready() && state.expires_at > context.now());
+    let unknown = SendMessageError::UnknownMedia { kind: object.kind };
+    let state = state.filter(|state| fits(object.kind, &state.mime_type)).ok_or(unknown)?;
+    let known = context.connected.iter().find(|known| known.id == number);
+    if known.is_some_and(|known| known.account.is_none()) {
+        // It has no place for files; whoever is behind it knows ours.
+        object.insert("id", &id.to_string());
+    } else if !refused {
+        let uploaded = state.channel_id(number, context.now());
+        object.insert("id", uploaded.ok_or(SendMessageError::NotUploaded { number, media: id })?);
+    }
+    let MediaState { mime_type, filename, .. } = state;
+    Ok(Some(WrittenMedia { media_id: id, mime_type, filename }))
+}
+
+/// Forgets what the channel calls the file of a message that it refused, where that may be why: it
+/// may have forgotten the file. The next message has it uploaded again.
+pub(super) fn doubt(
+    context: &mut Context<'_>,
+    refused: &MessageState,
+    failure: &Failure,
+) -> Result<(), Unavailable> {
+    if !failure.code.is_some_and(|code| ABOUT_FILES.contains(&code)) {
+        return Ok(());
+    }
+    let key = content_key(&context.core.id, refused.message_id);
+    let content = context.get_json::<RenderedContent>(Table::Messages, &key)?;
+    if let Some(MessageContent::Object(object)) = content
+        && let Some(media) = object.media
+    {
+        forget_upload(context, media, refused.number)?;
+    }
+    Ok(())
+}
+
+/// The file of a message.
+pub(super) fn file_of<T>(content: &MessageContent<T>) -> Option<MediaId> {
+    match content {
+        MessageContent::Object(object) => object.media,
+        _ => None,
+    }
+}
+
+/// Whether a message of this kind can have a file of this type. Every file can be a document.
+fn fits(kind: MessageKind, mime_type: &str) -> bool {
+    match kind {
+        MessageKind::Image => matches!(mime_type, "image/jpeg" | "image/png"),
+        MessageKind::Sticker => mime_type == "image/webp",
+        MessageKind::Audio => mime_type.starts_with("audio/"),
+        MessageKind::Video => mime_type.starts_with("video/"),
+        _ => true,
+    }
+}

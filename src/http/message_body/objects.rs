@@ -1,0 +1,277 @@
+//! The objects of messages that are not text, and what each of them must have.
+
+use std::borrow::Cow;
+
+use axum::http::Uri;
+use postrider_actors::ObjectContent;
+use postrider_actors::domain::{MessageId, MessageKind, printable};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use crate::http::pipeline::ApiError;
+
+/// Longest caption, in characters.
+const CAPTION_CHARS_MAX: usize = 1024;
+/// Longest name of a file, in characters.
+const FILENAME_CHARS_MAX: usize = 240;
+/// Longest link, in characters.
+const LINK_CHARS_MAX: usize = 2048;
+/// Longest name or address of a place, in characters.
+const PLACE_CHARS_MAX: usize = 1000;
+/// Longest emoji, in characters: some are made of many.
+const EMOJI_CHARS_MAX: usize = 32;
+/// Most address cards of a message.
+const CARDS_MAX: usize = 257;
+/// Most characters of the line that tells whose cards they are.
+const LINE_CHARS_MAX: usize = 200;
+
+/// A picture, film, file, sound or sticker: what each of them may have.
+#[derive(Deserialize)]
+pub(crate) struct MediaObject<'a> {
+    #[serde(borrow)]
+    media_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    link: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    caption: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    filename: Option<Cow<'a, str>>,
+    voice: Option<bool>,
+}
+
+macro_rules! media_objects {
+    ($($(#[$about:meta])* $name:ident {
+        $($(#[$field_about:meta])* $field:ident: $of:ty,)*
+    })*) => {$(
+        $(#[$about])*
+        #[derive(ToSchema)]
+        #[schema(example = json!({"media_id": "med_01jd3v0x5n8m7k2q4r6s8t0w2y"}))]
+        #[allow(dead_code, reason = "describes what `MediaObject` reads for some types")]
+        pub(crate) struct $name {
+            /// A file that was uploaded or came in; left out with `link`.
+            #[schema(example = "med_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+            media_id: Option<String>,
+            /// Where the channel gets it: an `http` or `https` URL; left out with `media_id`.
+            #[schema(example = "https://example.com/plan.png", max_length = 2048)]
+            link: Option<String>,
+            $($(#[$field_about])* $field: Option<$of>,)*
+        }
+    )*};
+}
+
+media_objects! {
+    /// A picture or a film.
+    CaptionedObject {
+        /// What stands below it.
+        #[schema(min_length = 1, max_length = 1024)]
+        caption: String,
+    }
+    /// A file that is shown by its name.
+    DocumentObject {
+        /// What stands below it.
+        #[schema(min_length = 1, max_length = 1024)]
+        caption: String,
+        /// Its name, of printable characters without slashes.
+        #[schema(min_length = 1, max_length = 240)]
+        filename: String,
+    }
+    /// A sound.
+    AudioObject {
+        /// Whether it is a voice message.
+        voice: bool,
+    }
+    /// A sticker.
+    StickerObject {}
+}
+
+/// A place.
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"latitude": 52.52, "longitude": 13.405, "name": "Berlin"}))]
+pub(crate) struct LocationObject<'a> {
+    /// Degrees to the north.
+    #[schema(minimum = -90, maximum = 90)]
+    latitude: f64,
+    /// Degrees to the east.
+    #[schema(minimum = -180, maximum = 180)]
+    longitude: f64,
+    /// What it is called.
+    #[serde(borrow)]
+    #[schema(min_length = 1, max_length = 1000)]
+    name: Option<Cow<'a, str>>,
+    /// Its address.
+    #[serde(borrow)]
+    #[schema(min_length = 1, max_length = 1000)]
+    address: Option<Cow<'a, str>>,
+}
+
+/// An emoji on a message.
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"message_id": "msg_01jd3v0x5n8m7k2q4r6s8t0w2y", "emoji": "👍"}))]
+pub(crate) struct ReactionObject<'a> {
+    /// The message, of the same conversation.
+    #[serde(borrow)]
+    message_id: Cow<'a, str>,
+    /// The emoji; an empty one takes the reaction back.
+    #[serde(borrow)]
+    #[schema(max_length = 32)]
+    emoji: Cow<'a, str>,
+}
+
+/// The message that is answered.
+#[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"message_id": "msg_01jd3v0x5n8m7k2q4r6s8t0w2y"}))]
+pub(crate) struct AnsweredMessage<'a> {
+    /// The message, of the same conversation.
+    #[serde(borrow)]
+    pub(super) message_id: Cow<'a, str>,
+}
+
+/// Parses a message's id.
+pub(super) fn message_id(field: &str, id: &str) -> Result<MessageId, ApiError> {
+    id.parse().map_err(|_| ApiError::field(field, "must be the id of a message"))
+}
+
+/// Checks that a text of so many characters may be there.
+pub(super) fn check_length(
+    field: &str,
+    text: &str,
+    min: usize,
+    max: usize,
+) -> Result<(), ApiError> {
+    let chars = text.chars().count();
+    if (min..=max).contains(&chars) {
+        return Ok(());
+    }
+    Err(ApiError::field(field, format_args!("must have {min} to {max} characters")))
+}
+
+/// Checks that this is an address of the web.
+pub(super) fn check_link(field: &str, link: &str) -> Result<(), ApiError> {
+    let is_web = link.parse::<Uri>().is_ok_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.host().is_some_and(|host| !host.is_empty())
+    });
+    if is_web && link.chars().count() <= LINK_CHARS_MAX {
+        return Ok(());
+    }
+    Err(ApiError::field(field, "must be an http or https URL of at most 2048 characters"))
+}
+
+fn content(kind: MessageKind, object: Value, text: String) -> ObjectContent {
+    ObjectContent {
+        kind,
+        object: object.to_string().into(),
+        text: text.into(),
+        about: None,
+        media: None,
+    }
+}
+
+impl MediaObject<'_> {
+    /// Checks that an object of this kind may be so.
+    pub(super) fn checked(&self, kind: MessageKind) -> Result<ObjectContent, ApiError> {
+        let name = kind.as_str();
+        let field = |of: &str| format!("{name}.{of}");
+        let only = |of: &str, kinds: &str| {
+            Err(ApiError::field(&field(of), format_args!("is of {kinds} only")))
+        };
+        let mut object = Map::new();
+        let media = match (self.media_id.as_deref(), self.link.as_deref()) {
+            (None, Some(link)) => {
+                check_link(&field("link"), link)?;
+                object.insert("link".to_owned(), link.into());
+                None
+            }
+            (Some(id), None) => Some(id.parse().map_err(|_| {
+                ApiError::field(&field("media_id"), "must be the id of an uploaded file")
+            })?),
+            _ => {
+                let rule = "must be given, or `link`, and not both";
+                return Err(ApiError::field(&field("media_id"), rule));
+            }
+        };
+        if let Some(caption) = self.caption.as_deref() {
+            if matches!(kind, MessageKind::Audio | MessageKind::Sticker) {
+                return only("caption", "image, video and document");
+            }
+            check_length(&field("caption"), caption, 1, CAPTION_CHARS_MAX)?;
+            object.insert("caption".to_owned(), caption.into());
+        }
+        if let Some(filename) = self.filename.as_deref() {
+            if kind != MessageKind::Document {
+                return only("filename", "document");
+            }
+            check_filename(&field("filename"), filename)?;
+            object.insert("filename".to_owned(), filename.into());
+        }
+        if let Some(voice) = self.voice {
+            if kind != MessageKind::Audio {
+                return only("voice", "audio");
+            }
+            object.insert("voice".to_owned(), voice.into());
+        }
+        let line = self.caption.as_deref().or(self.filename.as_deref()).unwrap_or_default();
+        Ok(ObjectContent { media, ..content(kind, object.into(), line.to_owned()) })
+    }
+}
+
+/// Checks the name of a file.
+pub(crate) fn check_filename(field: &str, name: &str) -> Result<(), ApiError> {
+    check_length(field, name, 1, FILENAME_CHARS_MAX)?;
+    if printable::has_control(name) || name.contains(['/', '\\']) {
+        return Err(ApiError::field(field, "must have printable characters and no slashes"));
+    }
+    Ok(())
+}
+
+impl LocationObject<'_> {
+    /// Checks the place.
+    pub(super) fn checked(&self) -> Result<ObjectContent, ApiError> {
+        let Self { latitude, longitude, name, address } = self;
+        for (field, degrees, max) in
+            [("location.latitude", latitude, 90), ("location.longitude", longitude, 180)]
+        {
+            if degrees.abs() > f64::from(max) {
+                return Err(ApiError::field(field, format_args!("must be -{max} to {max}")));
+            }
+        }
+        let mut object = json!({"latitude": latitude, "longitude": longitude});
+        for (of, text) in [("name", name), ("address", address)] {
+            if let Some(text) = text {
+                check_length(&format!("location.{of}"), text, 1, PLACE_CHARS_MAX)?;
+                object[of] = (**text).into();
+            }
+        }
+        let line = name.as_deref().or(address.as_deref()).map(str::to_owned);
+        let line = line.unwrap_or_else(|| format!("{latitude}, {longitude}"));
+        Ok(content(MessageKind::Location, object, line))
+    }
+}
+
+impl ReactionObject<'_> {
+    /// Checks the reaction.
+    pub(super) fn checked(&self) -> Result<ObjectContent, ApiError> {
+        let about = message_id("reaction.message_id", &self.message_id)?;
+        check_length("reaction.emoji", &self.emoji, 0, EMOJI_CHARS_MAX)?;
+        let (emoji, line) = (json!({"emoji": self.emoji}), self.emoji.to_string());
+        Ok(ObjectContent { about: Some(about), ..content(MessageKind::Reaction, emoji, line) })
+    }
+}
+
+/// Checks address cards: each names somebody, and the rest is the channel's to check.
+pub(super) fn cards(cards: &[Value]) -> Result<ObjectContent, ApiError> {
+    if !(1..=CARDS_MAX).contains(&cards.len()) {
+        return Err(ApiError::field("contacts", "must have 1 to 257 entries"));
+    }
+    let mut names = Vec::with_capacity(cards.len());
+    for (index, card) in cards.iter().enumerate() {
+        let name = card["name"]["formatted_name"].as_str().filter(|name| !name.is_empty());
+        names.push(name.ok_or_else(|| {
+            let field = format!("contacts[{index}].name.formatted_name");
+            ApiError::field(&field, "must be a text that is not empty")
+        })?);
+    }
+    let line = names.join(", ").chars().take(LINE_CHARS_MAX).collect();
+    Ok(content(MessageKind::Contacts, cards.into(), line))
+}
