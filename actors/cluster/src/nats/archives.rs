@@ -3,6 +3,7 @@
 //! It has a connection of its own, so that no append waits behind the chunks of an archive.
 
 use std::collections::HashMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -98,12 +99,16 @@ impl NatsArchives {
         })
     }
 
-    /// Runs a call to its end, unless it is given up.
+    /// Runs a call to its end, unless it is given up: before it, or when it takes long.
     fn run<T: Send + 'static>(
         &self,
         gives_up: GivesUp<'_>,
         call: impl Future<Output = Result<T, CheckpointsError>> + Send + 'static,
     ) -> Result<T, CheckpointsError> {
+        let given_up = || Err(failed("the engine stops"));
+        if gives_up() {
+            return given_up();
+        }
         let (sender, receiver) = mpsc::sync_channel(1);
         let task = self.nats.handle.spawn(async move {
             // Nobody may wait any more.
@@ -114,7 +119,7 @@ impl NatsArchives {
                 Ok(outcome) => return outcome,
                 Err(RecvTimeoutError::Timeout) if gives_up() => {
                     task.abort();
-                    return Err(failed("the engine stops"));
+                    return given_up();
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -177,48 +182,32 @@ async fn get(
     Ok(Digest { sha256: hasher.finalize().into(), bytes })
 }
 
-/// Stores the chunks under the object's own name, so that what is left of an upload that was given
-/// up is found again.
-async fn put(
-    mut context: Context,
-    bucket: String,
-    name: String,
-    file: PathBuf,
-) -> Result<(), CheckpointsError> {
-    let mut file = File::open(file).await.map_err(failed)?;
-    context.set_timeout(ANSWER_WITHIN);
-    let (mut hasher, mut size, mut chunks) = (Sha256::new(), 0, 0);
-    let subject = format!("$O.{bucket}.C.{name}");
-    loop {
-        let mut chunk = Vec::with_capacity(CHUNK_BYTES);
-        let read = (&mut file).take(CHUNK_BYTES as u64).read_to_end(&mut chunk).await;
-        if read.map_err(failed)? == 0 {
-            break;
-        }
-        hasher.update(&chunk);
-        (size, chunks) = (size + chunk.len(), chunks + 1);
-        let sent = context.publish(subject.clone(), chunk.into()).await.map_err(failed)?;
-        sent.await.map_err(failed)?;
-    }
-    let about = ObjectInfo {
+/// What the store keeps of an object beside its chunks. They stand under its own name, so that what
+/// is left of an upload that was given up is found again.
+fn about(bucket: &str, name: &str, size: usize, chunks: usize, sha256: &[u8]) -> ObjectInfo {
+    ObjectInfo {
         description: None,
         options: Some(ObjectOptions { link: None, max_chunk_size: Some(CHUNK_BYTES) }),
-        nuid: name.clone(),
+        nuid: name.to_owned(),
         chunks,
         size,
-        digest: Some(format!("SHA-256={}", URL_SAFE.encode(hasher.finalize()))),
+        digest: Some(format!("SHA-256={}", URL_SAFE.encode(sha256))),
         modified: None,
         deleted: false,
         metadata: HashMap::new(),
         headers: None,
-        bucket: bucket.clone(),
-        name,
-    };
-    let subject = about_subject(&bucket, &about.name);
-    let about = serde_json::to_vec(&about).map_err(failed)?;
-    let mut headers = HeaderMap::new();
-    headers.insert("Nats-Rollup", "sub");
-    let sent = context.publish_with_headers(subject, headers, about.into()).await;
+        bucket: bucket.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+async fn publish(
+    context: Context,
+    subject: String,
+    headers: HeaderMap,
+    payload: Vec<u8>,
+) -> Result<(), CheckpointsError> {
+    let sent = context.publish_with_headers(subject, headers, payload.into()).await;
     sent.map_err(failed)?.await.map(drop).map_err(failed)
 }
 
@@ -230,8 +219,28 @@ impl Archives for NatsArchives {
     fn put(&self, name: &str, file: &Path, gives_up: GivesUp<'_>) -> Result<(), CheckpointsError> {
         // What is left under the name is of a process that did not end it.
         self.purge(name)?;
-        let (name, file) = (name.to_owned(), file.to_owned());
-        self.run(gives_up, put(self.nats.context(), self.bucket.clone(), name, file))
+        let mut file = std::fs::File::open(file).map_err(failed)?;
+        let mut context = self.nats.context();
+        context.set_timeout(ANSWER_WITHIN);
+        let (mut hasher, mut size, mut chunks) = (Sha256::new(), 0, 0);
+        let subject = format!("$O.{}.C.{name}", self.bucket);
+        loop {
+            let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+            let read = (&mut file).take(CHUNK_BYTES as u64).read_to_end(&mut chunk);
+            if read.map_err(failed)? == 0 {
+                break;
+            }
+            hasher.update(&chunk);
+            (size, chunks) = (size + chunk.len(), chunks + 1);
+            // Each is a call of its own, so that it is seen between any two whether to go on.
+            let headers = HeaderMap::new();
+            self.run(gives_up, publish(context.clone(), subject.clone(), headers, chunk))?;
+        }
+        let about = about(&self.bucket, name, size, chunks, &hasher.finalize());
+        let about = serde_json::to_vec(&about).map_err(failed)?;
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Rollup", "sub");
+        self.run(gives_up, publish(context, about_subject(&self.bucket, name), headers, about))
     }
 
     fn get(

@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use bytes::Bytes;
 use postrider_log::conformance::{Outcome, Subject};
 use postrider_log::testing::*;
@@ -326,7 +327,18 @@ fn archives_are_stored_in_chunks_and_damage_is_told() {
         assert_eq!(std::fs::read(&fetched).unwrap(), bytes);
     }
     // An upload that was given up is stored anew, and what it left goes with the others.
-    assert!(archives.put("0.4.2", &file, &|| true).is_err());
+    let stream = nats.open_stream("OBJ_PR_test_checkpoints").unwrap();
+    let until = BootClock.now_ms() + 60_000;
+    let has_chunk = || loop {
+        let (stream, chunk) = (stream.clone(), "$O.PR_test_checkpoints.C.0.4.2");
+        match nats.wait(async move { stream.get_last_raw_message_by_subject(chunk).await }) {
+            Some(Ok(_)) => return true,
+            Some(Err(it)) if it.kind() == LastRawMessageErrorKind::NoMessageFound => return false,
+            silent => assert!(BootClock.now_ms() < until, "{silent:?}"),
+        }
+    };
+    assert!(archives.put("0.4.2", &file, &has_chunk).is_err());
+    assert!(has_chunk());
     archives.put("0.3.2", &file, &|| false).unwrap();
     assert_eq!(archives.get("0.3.2", None, &|| false), Ok(digest));
     archives.keep_only(0, &["0.2.1".to_owned(), "0.3.2".to_owned()]).unwrap();
@@ -335,8 +347,7 @@ fn archives_are_stored_in_chunks_and_damage_is_told() {
         assert_eq!(got.is_ok(), is_there, "{name}: {got:?}");
         assert!(is_there || matches!(got, Err(CheckpointsError::Damaged { .. })), "{got:?}");
     }
-    let name = "OBJ_PR_test_checkpoints";
-    let stream = nats.open_stream(name).unwrap();
+    assert!(!has_chunk());
     let purged =
         nats.wait(async move { stream.purge().filter("$O.PR_test_checkpoints.C.0.3.2").await });
     purged.unwrap().unwrap();
