@@ -14,7 +14,7 @@ use crate::coordination::{NodeRecord, ShardReport, Standing, decode, node_key};
 use crate::gate::ShardTenure;
 use crate::log::{Ends, OwnedLog, ReplicatedLog, ReplicatedOptions, Told, settle};
 use crate::replica::Replica;
-use crate::settle::Settled;
+use crate::settle::{Settled, Settlement};
 use crate::shard::{
     Answer, Moment, Question, ReleaseAnswer, Role, Shard, ShardInput, ShardOutput, ShardState,
 };
@@ -339,9 +339,10 @@ impl Life {
     /// Appends until it is known how that ended, or the node stops.
     fn append(&self, at: Position, bytes: &Bytes) -> Option<Settled> {
         let stream = &*self.inner.streams[usize::from(self.number)];
+        let mut settlement = Settlement::new(at, bytes.clone());
         while !self.inner.is_stopping() {
             let until = self.inner.clock.now_ms() + APPEND_FOR_MS;
-            match settle(stream, &*self.inner.clock, at, bytes, until) {
+            match settle(stream, &*self.inner.clock, &mut settlement, until) {
                 Ok(Some(settled)) => return Some(settled),
                 Ok(None) => {}
                 Err(error) => {

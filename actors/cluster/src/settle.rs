@@ -2,10 +2,11 @@
 //!
 //! It owns one append of one entry, from its first publish to an outcome that is sure.
 //! It promises that an entry is durable only if the stream has it, taken only if another's entry
-//! stands at its position, and that neither a refusal nor a silence is ever an outcome.
+//! stands at its position, and that neither a refusal nor a silence is ever an outcome. What was not
+//! appended at once is published again only behind the entry that it follows.
 
 use bytes::Bytes;
-use postrider_log::{Header, Position};
+use postrider_log::{EntryHash, Header, Position};
 
 #[cfg(test)]
 use crate::planted::Planted;
@@ -32,7 +33,7 @@ pub enum Heard {
     Nothing,
     /// These bytes stand at the position.
     Found(Bytes),
-    /// Nothing stands at the position, and the stream ends here.
+    /// Nothing stands at the position that was looked at, and the stream ends here.
     Absent {
         /// The last position of the stream.
         last: Position,
@@ -46,8 +47,8 @@ pub enum Heard {
 pub enum Act {
     /// Publish the entry, expecting that the one before it is the last.
     Publish,
-    /// Read what stands at the position, from the stream's leader.
-    LookUp,
+    /// Read what stands at this position, from the stream's leader.
+    LookUp(Position),
     /// Wait until this time.
     WaitUntil(u64),
     /// Done.
@@ -61,7 +62,7 @@ pub enum Settled {
     Durable,
     /// Another's entry has the position. Whoever wrote as an owner has been replaced.
     Taken(Header),
-    /// What stands at the position is no entry.
+    /// What stands at the position is no entry, or what stands before it is another than it follows.
     Damaged(String),
     /// The stream ends before what this writer knows to have been in it.
     Lost {
@@ -75,8 +76,11 @@ pub enum Settled {
 pub struct Settlement {
     at: Position,
     bytes: Bytes,
+    has_begun: bool,
     /// Since when the stream has looked too short.
     short_since: Option<u64>,
+    /// What was looked at last: the position, or the one before it.
+    looks_at: Position,
     /// When it was looked at last: an answer may be heard long after it was given.
     looked_at: u64,
     #[cfg(test)]
@@ -84,13 +88,15 @@ pub struct Settlement {
 }
 
 impl Settlement {
-    /// The append of these bytes at this position. The first act is [`Act::Publish`].
+    /// The append of these bytes at this position.
     #[must_use]
     pub const fn new(at: Position, bytes: Bytes) -> Self {
         Self {
             at,
             bytes,
+            has_begun: false,
             short_since: None,
+            looks_at: at,
             looked_at: 0,
             #[cfg(test)]
             planted: None,
@@ -109,14 +115,23 @@ impl Settlement {
         &self.bytes
     }
 
+    /// What is done first: a publish, and when it was begun before, a look at what became of it.
+    pub fn begin(&mut self, now: u64) -> Act {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return self.step(now, Heard::Woken);
+        }
+        Act::Publish
+    }
+
     /// Takes what was heard, and says what to do next.
     pub fn step(&mut self, now: u64, heard: Heard) -> Act {
         match heard {
             Heard::Acknowledged => Act::Done(Settled::Durable),
             Heard::Refused | Heard::Nothing | Heard::Woken => {
                 self.looked_at = now;
-                Act::LookUp
+                self.look_up(self.at)
             }
+            Heard::Found(before) if self.looks_at < self.at => self.publish_behind(&before),
             Heard::Found(bytes) if bytes == self.bytes => Act::Done(Settled::Durable),
             Heard::Found(bytes) => Act::Done(match Header::decode(&bytes) {
                 Ok(header) => Settled::Taken(header),
@@ -124,7 +139,12 @@ impl Settlement {
             }),
             Heard::Absent { last } if last == self.at.previous() => {
                 self.short_since = None;
-                Act::Publish
+                match last {
+                    Position::START => Act::Publish,
+                    // It is gone from under the end.
+                    last if last == self.looks_at => Act::WaitUntil(now + ASK_AGAIN_MS),
+                    last => self.look_up(last),
+                }
             }
             Heard::Absent { last } if last < self.at => {
                 let since = *self.short_since.get_or_insert(now);
@@ -139,5 +159,21 @@ impl Settlement {
             }
             Heard::Absent { .. } => Act::WaitUntil(now + ASK_AGAIN_MS),
         }
+    }
+
+    fn look_up(&mut self, at: Position) -> Act {
+        self.looks_at = at;
+        Act::LookUp(at)
+    }
+
+    /// Publishes again if this is what the entry follows. A stream that has lost its end and was
+    /// written by another since ends at the same position, and its servers look at no more.
+    fn publish_behind(&self, before: &Bytes) -> Act {
+        let own = Header::decode(&self.bytes);
+        if own.is_ok_and(|own| own.prev == EntryHash::of(before)) {
+            return Act::Publish;
+        }
+        let what = "the entry before it is another than the one that was there".to_owned();
+        Act::Done(Settled::Damaged(what))
     }
 }

@@ -169,7 +169,8 @@ impl ReplicatedLog {
         for (number, entry) in entries.iter().enumerate() {
             let until = self.clock.now_ms() + self.options.stall_ms;
             let at = entry.header.position;
-            let settled = settle(&*self.stream, &*self.clock, at, &entry.bytes, until);
+            let mut settlement = Settlement::new(at, entry.bytes.clone());
+            let settled = settle(&*self.stream, &*self.clock, &mut settlement, until);
             let unknown = match settled {
                 Ok(Some(Settled::Durable)) => continue,
                 Ok(Some(Settled::Taken(header))) => return Err(AppendError::Taken(header)),
@@ -320,24 +321,23 @@ impl Log for ReplicatedLog {
     }
 }
 
-/// Appends one entry, and returns how that ended; `None` when it could not be settled in time.
+/// Appends one entry, and returns how that ended; `None` when it could not be settled in time, and
+/// may be gone on with.
 pub(crate) fn settle(
     stream: &dyn Stream,
     clock: &dyn SteadyClock,
-    at: Position,
-    bytes: &Bytes,
+    settlement: &mut Settlement,
     until: u64,
 ) -> Result<Option<Settled>, AppendError> {
-    let mut settlement = Settlement::new(at, bytes.clone());
-    let mut act = Act::Publish;
-    let mut publishes = 0;
+    let mut act = settlement.begin(clock.now_ms());
+    let mut publishes = u32::from(act != Act::Publish);
     loop {
         let began = clock.now_ms();
         let heard = match act {
             Act::Done(settled) => return Ok(Some(settled)),
             Act::Publish => {
                 publishes += 1;
-                match stream.publish(at.0 - 1, bytes) {
+                match stream.publish(settlement.at().previous().0, settlement.bytes()) {
                     Published::Acknowledged => Heard::Acknowledged,
                     Published::Refused(_) => Heard::Refused,
                     Published::Declined(why) if publishes == 1 => {
@@ -352,7 +352,7 @@ pub(crate) fn settle(
                     }
                 }
             }
-            Act::LookUp => look_up(stream, at),
+            Act::LookUp(at) => look_up(stream, at),
             Act::WaitUntil(until) => {
                 clock.wait_ms(until.saturating_sub(began));
                 Heard::Woken

@@ -4,6 +4,9 @@ use postrider_log::{Claim, EntryHash, Kind, LogId, Next, encode_commit};
 
 use super::*;
 
+/// What stands at position 4.
+const BEFORE: Bytes = Bytes::from_static(b"the entry before it");
+
 fn entry(epoch: u64) -> Bytes {
     let claim = Claim {
         node: "a".to_owned(),
@@ -11,8 +14,8 @@ fn entry(epoch: u64) -> Bytes {
         program: String::new(),
         readable_from: 1,
     };
-    let next =
-        Next { log: LogId([1; 16]), shard: 3, position: Position(5), epoch, prev: EntryHash::NONE };
+    let prev = EntryHash::of(&BEFORE);
+    let next = Next { log: LogId([1; 16]), shard: 3, position: Position(5), epoch, prev };
     let body = claim.encode().unwrap();
     encode_commit(&next, Kind::Claim, 0, &body, 10_000).unwrap().remove(0)
 }
@@ -24,6 +27,8 @@ fn settlement() -> Settlement {
 #[test]
 fn an_acknowledgement_is_durable() {
     let mut settlement = settlement();
+    assert_eq!(settlement.begin(0), Act::Publish);
+    assert_eq!(settlement.begin(0), Act::LookUp(Position(5)), "it may have landed");
     assert_eq!(settlement.step(0, Heard::Acknowledged), Act::Done(Settled::Durable));
 }
 
@@ -31,8 +36,8 @@ fn an_acknowledgement_is_durable() {
 fn neither_a_refusal_nor_a_silence_is_an_outcome() {
     for first in [Heard::Refused, Heard::Nothing] {
         let mut mine = settlement();
-        assert_eq!(mine.step(0, first.clone()), Act::LookUp);
-        assert_eq!(mine.step(1, Heard::Nothing), Act::LookUp);
+        assert_eq!(mine.step(0, first.clone()), Act::LookUp(Position(5)));
+        assert_eq!(mine.step(1, Heard::Nothing), Act::LookUp(Position(5)));
         assert_eq!(mine.step(2, Heard::Found(entry(1))), Act::Done(Settled::Durable));
 
         let mut other = settlement();
@@ -44,8 +49,10 @@ fn neither_a_refusal_nor_a_silence_is_an_outcome() {
 
         let mut none = settlement();
         none.step(0, first);
-        assert_eq!(none.step(1, Heard::Absent { last: Position(4) }), Act::Publish);
-        assert_eq!(none.step(2, Heard::Acknowledged), Act::Done(Settled::Durable));
+        let end = Heard::Absent { last: Position(4) };
+        assert_eq!(none.step(1, end), Act::LookUp(Position(4)));
+        assert_eq!(none.step(2, Heard::Found(BEFORE)), Act::Publish);
+        assert_eq!(none.step(3, Heard::Acknowledged), Act::Done(Settled::Durable));
     }
 }
 
@@ -54,17 +61,40 @@ fn a_stream_is_too_short_only_when_it_stays_so() {
     let mut settlement = settlement();
     let short = Heard::Absent { last: Position(3) };
     assert_eq!(settlement.step(0, short.clone()), Act::WaitUntil(1_000));
-    assert_eq!(settlement.step(1_000, Heard::Woken), Act::LookUp);
+    assert_eq!(settlement.step(1_000, Heard::Woken), Act::LookUp(Position(5)));
     // A stale answer is forgotten when the right one comes.
-    assert_eq!(settlement.step(11_000, Heard::Absent { last: Position(4) }), Act::Publish);
-    assert_eq!(settlement.step(11_500, Heard::Refused), Act::LookUp);
+    let end = Heard::Absent { last: Position(4) };
+    assert_eq!(settlement.step(11_000, end), Act::LookUp(Position(4)));
+    assert_eq!(settlement.step(11_000, Heard::Found(BEFORE)), Act::Publish);
+    assert_eq!(settlement.step(11_500, Heard::Refused), Act::LookUp(Position(5)));
     assert_eq!(settlement.step(12_000, short.clone()), Act::WaitUntil(13_000));
-    assert_eq!(settlement.step(23_999, Heard::Woken), Act::LookUp);
+    assert_eq!(settlement.step(23_999, Heard::Woken), Act::LookUp(Position(5)));
     // It is heard late, but was given before.
     assert_eq!(settlement.step(30_000, short.clone()), Act::WaitUntil(31_000));
-    assert_eq!(settlement.step(31_000, Heard::Woken), Act::LookUp);
+    assert_eq!(settlement.step(31_000, Heard::Woken), Act::LookUp(Position(5)));
     let lost = Act::Done(Settled::Lost { last: Position(3) });
     assert_eq!(settlement.step(31_000, short), lost);
+}
+
+#[test]
+fn nothing_is_published_again_behind_what_it_does_not_follow() {
+    let end = Heard::Absent { last: Position(4) };
+    let mut settlement = settlement();
+    settlement.step(0, Heard::Refused);
+    assert_eq!(settlement.step(1, end.clone()), Act::LookUp(Position(4)));
+    // Nothing was heard of it: both are looked at anew.
+    assert_eq!(settlement.step(2, Heard::Nothing), Act::LookUp(Position(5)));
+    assert_eq!(settlement.step(3, end.clone()), Act::LookUp(Position(4)));
+    assert_eq!(settlement.step(4, end.clone()), Act::WaitUntil(1_004), "it is gone");
+    assert_eq!(settlement.step(1_004, Heard::Woken), Act::LookUp(Position(5)));
+    assert_eq!(settlement.step(1_005, end), Act::LookUp(Position(4)));
+    // The stream has lost what was there, and another has written since.
+    let other = settlement.step(1_006, Heard::Found(entry(2)));
+    assert!(matches!(other, Act::Done(Settled::Damaged(_))), "{other:?}");
+    // Nothing is before the first entry.
+    let mut first = Settlement::new(Position(1), entry(1));
+    first.step(0, Heard::Refused);
+    assert_eq!(first.step(1, Heard::Absent { last: Position(0) }), Act::Publish);
 }
 
 #[test]

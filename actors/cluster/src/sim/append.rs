@@ -38,12 +38,14 @@ impl World {
         let mut settlement = Settlement::new(at, bytes);
         settlement.planted = it.planted;
         let mut append = Append { number, settlement, attempt: 0, is_publish: true };
-        self.act(node, shard, &mut append, &Act::Publish);
+        let first = append.settlement.begin(self.nodes[node].boot(self.now));
+        self.act(node, shard, &mut append, &first);
         append
     }
 
     /// Does what the settlement says; the deadline is a message to oneself.
     fn act(&mut self, node: NodeNumber, shard: usize, append: &mut Append, act: &Act) {
+        self.told(|| format!("node {node} shard {shard}: {act:?}"));
         append.attempt += 1;
         append.is_publish = *act == Act::Publish;
         let (number, attempt) = (append.number, append.attempt);
@@ -55,7 +57,8 @@ impl World {
             Act::Publish => {
                 self.call(node, Call::Publish { shard, at, bytes, append: number, attempt });
             }
-            Act::LookUp => {
+            Act::LookUp(at) => {
+                let at = *at;
                 self.judge.summary.settled += 1;
                 self.call(node, Call::LookUp { shard, at, append: number, attempt });
             }

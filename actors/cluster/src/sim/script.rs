@@ -2,6 +2,7 @@
 
 use super::World;
 use super::call::{Event, Input};
+use super::services::ONE_SERVER_MS;
 
 /// Faults end by then, so that a run is short.
 const LAST_FAULT_MS: u64 = 28_000;
@@ -13,6 +14,8 @@ pub(super) enum Fault {
     Kill { node: usize, loses_disk: bool },
     /// The process stands still.
     Pause { node: usize, for_ms: u64 },
+    /// The process of whoever owns the shard then stands still.
+    PauseOwner { shard: usize, for_ms: u64 },
     /// Neither log nor bucket nor other nodes hear it.
     Cut { node: usize },
     /// The bucket does not hear it; the log and other nodes do.
@@ -56,19 +59,39 @@ impl World {
                 lasts = 13_000 + self.draw(4_000);
             }
             let fault = self.draw_fault(lasts, damages);
-            let is_stale = matches!(fault, Fault::Stale { .. });
+            let again = self.draw_pause(&fault, at);
             self.add_fault(fault, at, lasts);
             calm_from = calm_from.max(at + lasts);
-            if is_stale {
-                // What such a server said is read long after it was asked.
-                let node = self.draw(self.nodes.len() as u64) as usize;
-                let (at, for_ms) = (at + 500 + self.draw(2_500), 12_000 + self.draw(3_000));
-                self.add_fault(Fault::Pause { node, for_ms }, at, for_ms);
-                calm_from = calm_from.max(at + for_ms);
+            if let Some((fault, at, lasts)) = again {
+                self.add_fault(fault, at, lasts);
+                calm_from = calm_from.max(at + lasts);
             }
         }
         // What is under way when it heals may be late by some seconds.
         self.calm_from = calm_from;
+    }
+
+    /// Draws who stands still after a fault, when, and for how long: a lease, about.
+    fn draw_pause(&mut self, fault: &Fault, at: u64) -> Option<(Fault, u64, u64)> {
+        match *fault {
+            // What such a server said is read long after it was asked. It must have been asked twice
+            // by one who knows more: after others were asked, and late in a turn of it.
+            Fault::Stale { .. } => {
+                let node = self.draw(self.nodes.len() as u64) as usize;
+                let turns = 2 * ONE_SERVER_MS;
+                let turn = (at + ONE_SERVER_MS).next_multiple_of(turns);
+                let at = turn + ONE_SERVER_MS / 3 + self.draw(ONE_SERVER_MS);
+                let for_ms = 12_000 + self.draw(3_000);
+                Some((Fault::Pause { node, for_ms }, at, for_ms))
+            }
+            // Who knows what was lost has begun to append behind it, and wakes when the next owner
+            // has written about as much.
+            Fault::Lose { shard, kills: 0, .. } => {
+                let (at, for_ms) = (at + 1_500 + self.draw(1_500), 12_500 + self.draw(1_500));
+                Some((Fault::PauseOwner { shard, for_ms }, at, for_ms))
+            }
+            _ => None,
+        }
     }
 
     fn add_fault(&mut self, fault: Fault, at: u64, lasts: u64) {
@@ -81,7 +104,7 @@ impl World {
     fn draw_fault(&mut self, lasts: u64, damages: bool) -> Fault {
         let node = self.draw(self.nodes.len() as u64) as usize;
         let shard = self.draw(self.streams.len() as u64) as usize;
-        match self.draw(if damages { 22 } else { 19 }) {
+        match self.draw(if damages { 25 } else { 19 }) {
             0 | 1 => Fault::Kill { node, loses_disk: self.draw(3) == 0 },
             2..=4 => Fault::Pause { node, for_ms: lasts },
             5..=7 => Fault::Cut { node },
@@ -92,7 +115,7 @@ impl World {
             15 => Fault::Silence { for_ms: lasts },
             16 | 17 => Fault::Stale { shard, for_ms: lasts.min(9_000) },
             18 => Fault::Rot { shard },
-            19 | 20 => {
+            19..=23 => {
                 let (count, kills) = (1 + self.draw(4) as usize, self.draw(3) as usize);
                 Fault::Lose { shard, count, kills }
             }
@@ -128,6 +151,14 @@ impl World {
                 let it = &mut self.nodes[node];
                 it.paused_until = it.paused_until.max(until);
             }
+            Fault::PauseOwner { shard, for_ms } => {
+                let until = self.now + for_ms;
+                let owner = (0..self.nodes.len()).find(|it| self.nodes[*it].owns(shard, self.now));
+                if let Some(node) = owner {
+                    let it = &mut self.nodes[node];
+                    it.paused_until = it.paused_until.max(until);
+                }
+            }
             Fault::Cut { node } => self.nodes[node].is_cut = true,
             Fault::CutFromBucket { node } => self.nodes[node].has_no_bucket = true,
             Fault::Drain { node } => self.nodes[node].is_draining = true,
@@ -141,6 +172,8 @@ impl World {
                 stream.stale = (self.now + for_ms, stream.entries.len());
             }
             Fault::Lose { shard, count, kills } => {
+                let unseen = self.unseen(shard);
+                let count = if kills == 0 { unseen.unwrap_or(count) } else { count };
                 self.streams[shard].lose(count);
                 self.streams[shard].lost_at = self.now;
                 let owner =
@@ -156,6 +189,14 @@ impl World {
                 }
             }
         }
+    }
+
+    /// How many entries only the owner has, if that are some: another may go on without them.
+    fn unseen(&self, shard: usize) -> Option<usize> {
+        let others = self.nodes.iter().filter(|it| !it.owns(shard, self.now));
+        let applied = others.map(|it| it.shards[shard].shard.chain().last().0 as usize).max()?;
+        let count = self.streams[shard].entries.len().checked_sub(applied)?;
+        (1..=4).contains(&count).then_some(count)
     }
 
     pub(super) fn end_fault(&mut self, number: usize) {
