@@ -38,7 +38,12 @@ impl Shard {
     }
 
     pub(super) fn drained(&mut self, moment: Moment, outputs: &mut Outputs) {
-        let State::HandingOff { to, .. } = &self.state else { return };
+        let State::HandingOff { term, to } = &self.state else { return };
+        // Who was replaced appends nothing: after a loss the log may end where it would fit.
+        if moment.term != Some(*term) {
+            self.abandon(outputs);
+            return;
+        }
         let handoff = Handoff { node: to.as_str().to_owned() };
         let epoch = self.replica.chain().epoch();
         match handoff.encode() {
