@@ -2,8 +2,8 @@
 //!
 //! It owns one append of one entry, from its first publish to an outcome that is sure.
 //! It promises that an entry is durable only if the stream has it, taken only if another's entry
-//! stands at its position, and that neither a refusal nor a silence is ever an outcome. What was not
-//! appended at once is published again only behind the entry that it follows.
+//! stands at its position, and that neither a refusal nor a silence is ever an outcome. What was
+//! not appended at once is published again only behind the entry that it follows.
 
 use bytes::Bytes;
 use postrider_log::{EntryHash, Header, Position};
@@ -62,7 +62,7 @@ pub enum Settled {
     Durable,
     /// Another's entry has the position. Whoever wrote as an owner has been replaced.
     Taken(Header),
-    /// What stands at the position is no entry, or what stands before it is another than it follows.
+    /// What stands at the position is no entry, or it does not follow what stands before it.
     Damaged(String),
     /// The stream ends before what this writer knows to have been in it.
     Lost {

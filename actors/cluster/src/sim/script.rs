@@ -74,8 +74,8 @@ impl World {
     /// Draws who stands still after a fault, when, and for how long: a lease, about.
     fn draw_pause(&mut self, fault: &Fault, at: u64) -> Option<(Fault, u64, u64)> {
         match *fault {
-            // What such a server said is read long after it was asked. It must have been asked twice
-            // by one who knows more: after others were asked, and late in a turn of it.
+            // What such a server said is read long after it was asked. It must have been asked
+            // twice by one who knows more: after others were asked, and late in a turn of it.
             Fault::Stale { .. } => {
                 let node = self.draw(self.nodes.len() as u64) as usize;
                 let turns = 2 * ONE_SERVER_MS;
