@@ -14,7 +14,7 @@ const FAKE: &str = "http://127.0.0.1:9090";
 const READS_MAX: usize = 200;
 
 /// Blocks that are not run: the document, and how the block begins.
-const NOT_RUN: [(&str, &str); 20] = [
+const NOT_RUN: [(&str, &str); 22] = [
     ("README.md", "cargo run --release"),
     ("docs/administration.md", "cargo build --release"),
     ("docs/cloud-api.md", "cargo run --example fake_cloud_api"),
@@ -23,6 +23,8 @@ const NOT_RUN: [(&str, &str); 20] = [
     ("docs/cluster.md", ". /tmp/cluster/environment"),
     ("docs/cluster.md", "systemctl stop postrider"),
     ("docs/cluster.md", "kubectl create secret"),
+    ("docs/cluster.md", "postrider import --cluster"),
+    ("docs/cluster.md", "postrider cluster backup"),
     ("docs/cluster.md", "postrider cluster drain"),
     ("docs/comparisons.md", "benches/compare/run"),
     ("docs/email.md", "POSTRIDER__EMAIL__HOST="),

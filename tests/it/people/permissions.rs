@@ -10,6 +10,7 @@ const ROLES: [&str; 6] = ["owner", "admin", "marketer", "agent", "analyst", "dev
 const MANY: &[(&str, &str)] = &[("LIMITS__SESSION_REQUESTS_PER_MINUTE", "100000")];
 
 const REPLY: (&str, &str) = ("POST", "/v1/conversations/{conversation_id}/messages");
+const READ: (&str, &str) = ("POST", "/v1/conversations/{conversation_id}/read");
 
 /// What reading and what changing need, by how paths begin; the first that fits counts.
 const ABOUT: &[(&str, &str, &str)] = &[
@@ -28,6 +29,7 @@ const ABOUT: &[(&str, &str, &str)] = &[
     ("/v1/segments", "contacts:read", "contacts:write"),
     ("/v1/suppressions", "contacts:read", "contacts:write"),
     ("/v1/conversations", "inbox:read", "inbox:write"),
+    ("/v1/media", "inbox:read", "messages:send"),
     ("/v1/quick-replies", "inbox:read", "inbox:write"),
     ("/v1/webhooks", "webhooks:manage", "webhooks:manage"),
     ("/v1/analytics", "analytics:read", "-"),
@@ -152,8 +154,9 @@ async fn a_key_is_refused_whatever_its_scope_does_not_allow() {
         let mut refused = 0;
         for Operation { method, path, permission } in &operations {
             let has = me["permissions"].as_array().unwrap().contains(&json!(permission));
-            // Below /admin a key is nobody, and who may send may also reply.
-            let is_other = path.starts_with("/admin/") || (method.as_str(), path.as_str()) == REPLY;
+            // Below /admin a key is nobody, and who may send may also reply and tell what was read.
+            let is_reply = [REPLY, READ].contains(&(method.as_str(), path.as_str()));
+            let is_other = path.starts_with("/admin/") || is_reply;
             if has || permission == "any" || is_other {
                 continue;
             }
