@@ -27,13 +27,15 @@ def document(server: Server) -> Any:
 def operations(document: Any) -> dict[str, tuple[str, str, bool]]:
     """The method and path of each operation, and whether it takes an Idempotency-Key.
 
-    Files are fetched by commands, and not by the clients.
+    Files are sent and fetched by commands, and not by the clients.
     """
     found = {}
     for path, item in document["paths"].items():
         for method, operation in item.items():
             is_ours = path.startswith(("/v1/", "/admin/v1/")) and method != "parameters"
-            if is_ours and "octet-stream" not in str(operation["responses"].get("200")):
+            both = [operation["responses"].get("200"), operation.get("requestBody")]
+            is_file = "octet-stream" in str(both)
+            if is_ours and not is_file:
                 names = {it["name"] for it in operation.get("parameters", [])}
                 is_keyed = "Idempotency-Key" in names
                 found[operation["operationId"]] = (method.upper(), path, is_keyed)

@@ -9,8 +9,11 @@ import { client, refused, take, withFake } from "./server.js";
 interface Operation {
   operationId: string;
   parameters?: { name: string }[];
+  requestBody?: { content?: Record<string, unknown> };
   responses: Record<string, { content?: Record<string, unknown> }>;
 }
+
+const FILE = "application/octet-stream";
 
 const read = (name: string): unknown => JSON.parse(readFileSync(process.env[name] ?? "", "utf8"));
 const names = read("POSTRIDER_OPERATIONS") as Record<string, string>;
@@ -19,8 +22,8 @@ const document = read("POSTRIDER_OPENAPI") as { paths: Record<string, Record<str
 const operations = Object.entries(document.paths)
   .filter(([path]) => /^\/(admin\/)?v1\//.test(path))
   .flatMap(([path, item]) => Object.entries(item).map(([method, it]) => ({ path, method, ...it })))
-  // Commands fetch files; the clients do not.
-  .filter((it) => !("application/octet-stream" in (it.responses["200"]?.content ?? {})));
+  // Commands send and fetch files; the clients do not.
+  .filter((it) => ![it.responses["200"], it.requestBody].some((of) => FILE in (of?.content ?? {})));
 
 const camel = (name: string): string =>
   name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
