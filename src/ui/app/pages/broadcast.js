@@ -35,12 +35,19 @@ export default function page() {
     (/** @type {Recipient} */ r) => r.message_id ?? r.to,
   );
   const load = () => Promise.all([one.load(signal), rows.load(signal)]);
+  let later = 0;
+  /** An answer that was asked for before the last progress may come after it: the newest one is asked for. */
+  const loadLater = () => {
+    clearTimeout(later);
+    later = setTimeout(() => signal?.aborted || one.load(signal), 600);
+  };
   /** @param {string} what @param {string} name */
   const act = async (what, name) => {
     busy = name;
     await attempt(async () => {
       one.data = await post(`/v1/messaging/broadcasts/${part(id)}/${what}`);
       rows.refetch();
+      loadLater();
     });
     busy = '';
   };
@@ -132,6 +139,7 @@ export default function page() {
             total_recipients: d.total_recipients,
             rate_per_second: d.rate_per_second,
           };
+        if (OVER.includes(d.status)) loadLater();
         if (OVER.includes(d.status) || rows.rows.length === 0) rows.refetch(600);
       } else if (event.type.startsWith('broadcast.')) load();
     },
