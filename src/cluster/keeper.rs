@@ -9,7 +9,7 @@ use postrider_actors::store::{
 };
 use postrider_actors::{CheckpointKeeper, KeptCheckpoint};
 use postrider_cluster::checkpoints::{
-    CheckpointRecord, CheckpointsError, Digest, ShardCheckpoints,
+    CheckpointRecord, CheckpointsError, Digest, ShardCheckpoints, needed_after,
 };
 
 /// The checkpoints of one shard, for its owner.
@@ -27,17 +27,22 @@ fn given_up(error: CheckpointsError) -> CheckpointError {
 }
 
 impl CheckpointKeeper for Keeper {
-    fn newest(&self) -> Result<Option<KeptCheckpoint>, CheckpointError> {
+    fn kept(&self) -> Result<(Option<KeptCheckpoint>, Position), CheckpointError> {
         let listed = self.checkpoints.list().map_err(given_up)?;
-        Ok(listed.first().map(|newest| KeptCheckpoint {
+        let newest = listed.first().map(|newest| KeptCheckpoint {
             position: Position(newest.position),
             bytes: newest.digest.bytes,
             made: Timestamp::from_millis(newest.time_ms),
-        }))
+        });
+        Ok((newest, needed_after(&listed)))
     }
 
     fn log_bytes_max(&self) -> u64 {
         self.checkpoints.log_bytes_max()
+    }
+
+    fn whole_log_bytes_max(&self) -> u64 {
+        self.checkpoints.whole_log_bytes_max()
     }
 
     fn keep(

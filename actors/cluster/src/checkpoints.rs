@@ -160,7 +160,7 @@ pub struct ShardCheckpoints {
     shard: u16,
     bucket: Arc<dyn Coordination>,
     archives: Arc<dyn Archives>,
-    log_bytes_max: u64,
+    stream_bytes_max: u64,
 }
 
 impl ShardCheckpoints {
@@ -172,14 +172,20 @@ impl ShardCheckpoints {
         archives: Arc<dyn Archives>,
         stream_bytes_max: u64,
     ) -> Self {
-        // With two checkpoints and what is written meanwhile, half of the stream is in use.
-        Self { shard, bucket, archives, log_bytes_max: stream_bytes_max / 4 }
+        Self { shard, bucket, archives, stream_bytes_max }
     }
 
     /// The log since the last one at which the next one is made at the latest.
     #[must_use]
     pub const fn log_bytes_max(&self) -> u64 {
-        self.log_bytes_max
+        // With two checkpoints and what is written meanwhile, half of the stream is in use.
+        self.stream_bytes_max / 4
+    }
+
+    /// The whole log above which the next one is made, however little came since the last one.
+    #[must_use]
+    pub const fn whole_log_bytes_max(&self) -> u64 {
+        self.stream_bytes_max / 2
     }
 
     fn key(&self) -> String {

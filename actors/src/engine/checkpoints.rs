@@ -132,13 +132,14 @@ impl Maker {
         let Some(keeper) = &self.keeper else {
             return Ok((newest(&self.dir)?, self.dir.log_needed_after().map_err(failed)?));
         };
-        let newest = keeper.newest().map_err(failed)?.map(|kept| NewestCheckpoint {
+        // An owner may have ended before it trimmed the log.
+        let (newest, needed_after) = keeper.kept().map_err(failed)?;
+        let newest = newest.map(|kept| NewestCheckpoint {
             position: kept.position,
             bytes: kept.bytes,
             made: kept.made,
         });
-        // Nothing is trimmed before this engine has kept one.
-        Ok((newest, Position::START))
+        Ok((newest, needed_after))
     }
 
     fn run(&self) {
@@ -148,7 +149,10 @@ impl Maker {
                 passed_over -= 1;
                 continue;
             }
-            if self.consider() == Considered::Failed {
+            let ended = self.consider();
+            // One that made no room, as a snapshot is late, is not repeated at every beat.
+            let no_room = ended == Considered::Made && self.is_crowded().unwrap_or(true);
+            if ended == Considered::Failed || no_room {
                 patience = (patience * 2).clamp(1, PASSED_OVER_MAX);
                 passed_over = patience;
             } else {
@@ -198,7 +202,30 @@ impl Maker {
         let bytes_max = self.keeper.as_ref().map_or(u64::MAX, |keeper| keeper.log_bytes_max());
         let bytes_min = bytes_min.min(bytes_max);
         let begins_after = store.begins_after().map_err(source)?;
-        Ok(bytes > bytes_min || newest.is_none() && begins_after > Position::START)
+        let is_only_copy = newest.is_none() && begins_after > Position::START;
+        Ok(bytes > bytes_min || is_only_copy || self.is_crowded()?)
+    }
+
+    /// Whether the whole log is so large that only newer checkpoints keep it from being full.
+    ///
+    /// How much came since the newest one does not tell: what is before it may be most of the log,
+    /// and nothing more comes into a full one.
+    fn is_crowded(&self) -> Result<bool, CheckpointError> {
+        let Some(keeper) = &self.keeper else { return Ok(false) };
+        let store = self.data.store();
+        let is_large = || {
+            // All of it is counted, and nothing estimated.
+            let bytes = store.bytes_after(store.begins_after()?)?;
+            Ok(bytes > keeper.whole_log_bytes_max())
+        };
+        if !is_large().map_err(source)? {
+            return Ok(false);
+        }
+        // This asks for nothing new: it repeats a trim that failed.
+        store.trim(Position::START).map_err(source)?;
+        let after = self.figures.newest().map_or(Position::START, |newest| newest.position);
+        let has_news = store.last_position().map_err(source)? > after;
+        Ok(has_news && is_large().map_err(source)?)
     }
 
     fn make(&self) -> Result<NewestCheckpoint, CheckpointError> {

@@ -22,14 +22,17 @@ pub struct KeptCheckpoint {
 
 /// Keeps checkpoints where other nodes find them. Its methods block.
 pub trait CheckpointKeeper: Send + Sync {
-    /// The newest one that is kept.
+    /// The newest one that is kept, and after which position the log is needed for all that are.
     ///
     /// # Errors
     /// [`CheckpointError`]: it cannot be told.
-    fn newest(&self) -> Result<Option<KeptCheckpoint>, CheckpointError>;
+    fn kept(&self) -> Result<(Option<KeptCheckpoint>, Position), CheckpointError>;
 
     /// The log since the last one at which the next one is made at the latest.
     fn log_bytes_max(&self) -> u64;
+
+    /// The whole log above which the next one is made, however little came since the last one.
+    fn whole_log_bytes_max(&self) -> u64;
 
     /// Keeps one, durably, says so in the log of the store, and returns after which position the
     /// log is needed for the ones that are kept. It ends early when `gives_up` says so.
@@ -52,6 +55,11 @@ pub struct Replica {
 }
 
 impl Replica {
+    /// The whole log above which the next snapshot is taken.
+    pub(super) fn whole_log_bytes_max(&self) -> u64 {
+        self.keeper.whole_log_bytes_max()
+    }
+
     /// What was opened, and what keeps its checkpoints.
     #[must_use]
     pub fn new(opened: OpenedReplica, keeper: Arc<dyn CheckpointKeeper>) -> Self {

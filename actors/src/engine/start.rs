@@ -306,9 +306,12 @@ fn snapshots(options: &EngineOptions, opened: &Opened) -> Option<Snapshots> {
     let (dir, newest) = opened.snapshots.as_ref()?;
     let journal_bytes_min = options.snapshot_journal_bytes;
     let (dir, log) = (Arc::clone(dir), opened.store.clone());
-    let rebases = opened.rebases.clone();
-    let kept = KeptAside::default();
-    Some(Snapshots { dir, log, journal_bytes_min, newest: *newest, rebases, kept })
+    let whole_log_bytes_max = match &options.durability {
+        Durability::Replica(replica) => Some(replica.whole_log_bytes_max()),
+        _ => None,
+    };
+    let (newest, rebases, kept) = (*newest, opened.rebases.clone(), KeptAside::default());
+    Some(Snapshots { dir, log, journal_bytes_min, whole_log_bytes_max, newest, rebases, kept })
 }
 
 fn webhooks(options: &EngineOptions, opened: &Opened, hold: &Hold) -> Arc<Webhooks> {

@@ -2,11 +2,18 @@
 
 use std::path::Path;
 
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use crate::engine::checkpoints::Considered;
-use crate::{OtpState, StartError};
-use postrider_store::FreeSpace;
+use crate::{CheckpointKeeper, Durability, KeptCheckpoint, OtpState, Replica, StartError};
+use postrider_store::checkpoints::Made;
+use postrider_store::postrider_log::{Log, LogId, MemoryLog, Start};
+use postrider_store::replica::{Bases, ReplicaDir};
+use postrider_store::{
+    Checkpoint, CheckpointDir, CheckpointError, FjallOptions, FreeSpace, LogStore, Position,
+    StoreError, Writes,
+};
 
 use super::snapshots::{generations, position};
 use super::*;
@@ -200,5 +207,98 @@ async fn what_the_older_checkpoint_needs_stays_whatever_snapshots_cover() {
         }
     }
     assert!(first_entry(&engine) > 1, "nothing is trimmed");
+    engine.shutdown(LONG * 1_000).await.unwrap();
+}
+
+/// The whole log above which checkpoints are made.
+const WHOLE_LOG_BYTES_MAX: u64 = 16 * 1024;
+
+/// Lists checkpoints and forgets their bytes, the newest one last.
+#[derive(Default, Clone)]
+struct Listing(Arc<Mutex<Vec<KeptCheckpoint>>>);
+
+impl Listing {
+    fn needed_after(&self) -> Position {
+        let listed = self.0.lock();
+        listed.iter().rev().nth(1).map_or(Position::START, |older| older.position)
+    }
+}
+
+impl CheckpointKeeper for Listing {
+    fn kept(&self) -> Result<(Option<KeptCheckpoint>, Position), CheckpointError> {
+        let newest = self.0.lock().last().copied();
+        Ok((newest, self.needed_after()))
+    }
+
+    fn log_bytes_max(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn whole_log_bytes_max(&self) -> u64 {
+        WHOLE_LOG_BYTES_MAX
+    }
+
+    fn keep(
+        &self,
+        made: &Made,
+        _: &LogStore,
+        _: &dyn Fn() -> bool,
+    ) -> Result<Position, CheckpointError> {
+        let (position, bytes) = (made.checkpoint.position, made.checkpoint.bytes);
+        let made = Timestamp::from_millis(made.header.time_ms);
+        self.0.lock().push(KeptCheckpoint { position, bytes, made });
+        Ok(self.needed_after())
+    }
+}
+
+impl Bases for Listing {
+    fn fetch(&self, _: usize, _: &CheckpointDir) -> Result<Option<Checkpoint>, StoreError> {
+        Ok(None)
+    }
+}
+
+/// The shard of a cluster, for which no checkpoint and no snapshot is due by what came last.
+async fn start_replica(dir: &Path, log: &MemoryLog, listing: &Listing) -> Engine {
+    let opened = loop {
+        let log: Arc<dyn Log> = Arc::new(log.open_again());
+        let replica = ReplicaDir::at(dir, 0);
+        match replica.open(&log, FjallOptions::default(), Writes::default(), listing) {
+            Err(StoreError::Locked) => tokio::time::sleep(Duration::from_millis(1)).await,
+            opened => break opened.unwrap(),
+        }
+    };
+    let replica = EngineOptions {
+        durability: Durability::Replica(Replica::new(opened, Arc::new(listing.clone()))),
+        snapshot_journal_bytes: u64::MAX,
+        checkpoint_log_bytes: Some(u64::MAX),
+        ..options(dir)
+    };
+    Engine::start(replica).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_log_is_trimmed_however_little_came_since_the_newest_one() {
+    let (dir, listing) = (tempfile::tempdir().unwrap(), Listing::default());
+    let log = MemoryLog::new(&Start::new(LogId([3; 16])));
+    let engine = start_replica(dir.path(), &log, &listing).await;
+    let acme = workspace(&engine, "acme", 1_000).await;
+    let whole = || log.bytes_after(Position::START).unwrap();
+    let mut number = 1;
+    while whole() <= WHOLE_LOG_BYTES_MAX {
+        assert_eq!(listing.0.lock().len(), 0, "none is due yet");
+        some(&engine, &acme, number..number + 1).await;
+        number += 1;
+    }
+    for round in 0.. {
+        if whole() <= WHOLE_LOG_BYTES_MAX {
+            break;
+        }
+        assert!(round < 100, "the log stays full: {:?}", listing.0.lock());
+        some(&engine, &acme, number..number + 1).await;
+        number += 1;
+        // Snapshots are taken meanwhile.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    assert!(first_entry(&engine) <= listing.needed_after().next().0);
     engine.shutdown(LONG * 1_000).await.unwrap();
 }

@@ -6,7 +6,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::snapshots::{self, KeptAside, Rebases, Taken};
 use postrider_store::snapshot::SnapshotDir;
-use postrider_store::{Log, Position};
+use postrider_store::{Log, Position, StoreError};
 
 /// The messages of the snapshots' actor.
 #[derive(Debug)]
@@ -37,6 +37,9 @@ pub struct Snapshots {
     pub log: Arc<dyn Log>,
     /// Bytes of journal since the last snapshot at which the next one is due, at the least.
     pub journal_bytes_min: u64,
+    /// Bytes of the whole log above which one is due as soon as anything came since the last one:
+    /// a log that is full grows no more.
+    pub whole_log_bytes_max: Option<u64>,
     /// Where the newest snapshot stands at the start.
     pub newest: Position,
     /// The rebases of the clock that the log comes past.
@@ -138,10 +141,20 @@ impl Drop for Ended {
 }
 
 impl Snapshots {
+    fn is_due(&self, last: Taken) -> Result<bool, StoreError> {
+        let grown = self.log.bytes_after(last.position)?;
+        if grown > self.journal_bytes_min.max(last.bytes) {
+            return Ok(true);
+        }
+        let Some(whole_max) = self.whole_log_bytes_max else { return Ok(false) };
+        let whole = self.log.bytes_after(self.log.begins_after()?)?;
+        Ok(whole > whole_max && self.log.last_position()? > last.position)
+    }
+
     fn take_if_due(&self, last: Taken) -> Ending {
-        match self.log.bytes_after(last.position) {
-            Ok(bytes) if bytes <= self.journal_bytes_min.max(last.bytes) => return Ending::NotDue,
-            Ok(_) => {}
+        match self.is_due(last) {
+            Ok(false) => return Ending::NotDue,
+            Ok(true) => {}
             Err(error) => {
                 tracing::warn!(%error, "whether a snapshot is due cannot be told");
                 return Ending::Failed;
