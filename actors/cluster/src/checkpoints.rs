@@ -120,12 +120,19 @@ pub trait Archives: Debug + Send + Sync + 'static {
         gives_up: GivesUp<'_>,
     ) -> Result<Digest, CheckpointsError>;
 
-    /// Removes everything of a shard but what is stored under these names: also parts of what was
-    /// not stored to its end.
+    /// Removes everything of a shard but what is stored under these names and what an owner with a
+    /// higher epoch stored: also parts of what was not stored to its end.
     ///
     /// # Errors
     /// [`CheckpointsError::Failed`].
-    fn keep_only(&self, shard: u16, names: &[String]) -> Result<(), CheckpointsError>;
+    fn keep_only(&self, shard: u16, names: &[String], epoch: u64) -> Result<(), CheckpointsError>;
+}
+
+/// Whether an archive of a shard goes when its owner of this epoch keeps these. An owner may have
+/// been replaced since it wrote its list, and what the next one stored is not its to remove.
+pub(crate) fn goes(name: &str, kept: &[String], epoch: u64) -> bool {
+    let stored_in = name.rsplit('.').next().and_then(|it| it.parse::<u64>().ok());
+    !kept.iter().any(|it| it == name) && stored_in.is_none_or(|it| it <= epoch)
 }
 
 /// Says whether to end early.
@@ -255,7 +262,7 @@ impl ShardCheckpoints {
         listed.extend(older);
         self.write(&listed, revision)?;
         let names: Vec<_> = listed.iter().map(|it| self.name(it)).collect();
-        if let Err(error) = self.archives.keep_only(self.shard, &names) {
+        if let Err(error) = self.archives.keep_only(self.shard, &names, record.epoch) {
             tracing::warn!(shard = self.shard, %error, "old checkpoints were not removed");
         }
         Ok(needed_after(&listed))
@@ -280,7 +287,7 @@ impl ShardCheckpoints {
         self.archives.put(&self.name(record), file, &|| false)?;
         self.get(record, None, &|| false)?;
         self.write(std::slice::from_ref(record), revision)?;
-        self.archives.keep_only(self.shard, &[self.name(record)])
+        self.archives.keep_only(self.shard, &[self.name(record)], record.epoch)
     }
 
     fn newest_whole(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-use super::{Archives, CheckpointsError, Digest, GivesUp};
+use super::{Archives, CheckpointsError, Digest, GivesUp, goes};
 
 /// Archives in memory. They are gone with the process.
 #[derive(Debug, Clone, Default)]
@@ -57,9 +57,9 @@ impl Archives for FakeArchives {
         Ok(digest(&bytes))
     }
 
-    fn keep_only(&self, shard: u16, names: &[String]) -> Result<(), CheckpointsError> {
+    fn keep_only(&self, shard: u16, names: &[String], epoch: u64) -> Result<(), CheckpointsError> {
         let own = format!("{shard}.");
-        self.0.lock().retain(|name, _| !name.starts_with(&own) || names.contains(name));
+        self.0.lock().retain(|name, _| !name.starts_with(&own) || !goes(name, names, epoch));
         Ok(())
     }
 }

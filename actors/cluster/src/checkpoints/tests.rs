@@ -103,6 +103,58 @@ fn an_owner_that_was_replaced_changes_nothing() {
     assert_eq!(rig.positions(), [30, 20]);
 }
 
+/// Archives whose owner pauses before it removes what it no longer lists.
+#[derive(Debug)]
+struct Paused {
+    archives: FakeArchives,
+    next: ShardCheckpoints,
+    stored: Vec<(CheckpointRecord, PathBuf)>,
+}
+
+impl Archives for Paused {
+    fn put(&self, name: &str, file: &Path, gives_up: GivesUp<'_>) -> Result<(), CheckpointsError> {
+        self.archives.put(name, file, gives_up)
+    }
+
+    fn get(
+        &self,
+        name: &str,
+        to: Option<&Path>,
+        gives_up: GivesUp<'_>,
+    ) -> Result<Digest, CheckpointsError> {
+        self.archives.get(name, to, gives_up)
+    }
+
+    fn keep_only(&self, shard: u16, names: &[String], epoch: u64) -> Result<(), CheckpointsError> {
+        for (record, file) in &self.stored {
+            self.next.keep(record, file, &|| false)?;
+        }
+        self.archives.keep_only(shard, names, epoch)
+    }
+}
+
+#[test]
+fn an_owner_that_paused_removes_nothing_of_the_next_one() {
+    for alone in [false, true] {
+        let rig = Rig::new();
+        rig.keep(10).unwrap();
+        let stored = [30, 40].map(|at| (rig.record(at, 5), rig.file(at))).to_vec();
+        let (archives, next) = (rig.archives.clone(), rig.of(0));
+        let paused = Arc::new(Paused { archives, next, stored });
+        let own = ShardCheckpoints::new(0, rig.bucket.clone(), paused, 1 << 20);
+        let (record, file) = (rig.record(20, 4), rig.file(20));
+        if alone {
+            own.keep_alone(&record, &file, &|| true).unwrap();
+        } else {
+            own.keep(&record, &file, &|| false).unwrap();
+        }
+        assert_eq!(rig.positions(), [40, 30]);
+        for listed in rig.of(0).list().unwrap() {
+            rig.of(0).fetch(&listed, &rig.dir.path().join("fetched")).unwrap();
+        }
+    }
+}
+
 #[test]
 fn what_is_listed_tells_who_owned_the_shard() {
     let rig = Rig::new();

@@ -22,7 +22,7 @@ use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Nats, NatsError};
-use crate::checkpoints::{Archives, CheckpointsError, Digest, GivesUp};
+use crate::checkpoints::{Archives, CheckpointsError, Digest, GivesUp, goes};
 use crate::name::NodeName;
 
 /// Bytes of a chunk: half of what a server takes as one message.
@@ -253,7 +253,7 @@ impl Archives for NatsArchives {
         self.run(gives_up, get(store, name, to))
     }
 
-    fn keep_only(&self, shard: u16, names: &[String]) -> Result<(), CheckpointsError> {
+    fn keep_only(&self, shard: u16, names: &[String], epoch: u64) -> Result<(), CheckpointsError> {
         let prefix = format!("$O.{}.C.", self.bucket);
         let asked = json!({ "subjects_filter": format!("{prefix}{shard}.>") });
         let (context, about) = (self.nats.context(), format!("STREAM.INFO.OBJ_{}", self.bucket));
@@ -266,7 +266,7 @@ impl Archives for NatsArchives {
         let subjects = found["state"]["subjects"].as_object();
         let found = subjects.into_iter().flat_map(|it| it.keys());
         let found = found.filter_map(|subject| subject.strip_prefix(&prefix));
-        for name in found.filter(|name| !names.iter().any(|kept| kept == name)) {
+        for name in found.filter(|name| goes(name, names, epoch)) {
             self.purge(name)?;
         }
         Ok(())

@@ -321,7 +321,7 @@ fn archives_are_stored_in_chunks_and_damage_is_told() {
     let bytes: Vec<u8> = (0..1_300_000_u32).map(|at| (at % 251) as u8).collect();
     std::fs::write(&file, &bytes).unwrap();
     let digest = Digest::of_file(&file).unwrap();
-    for name in ["0.1.1", "0.2.1", "0.3.2", "10.1.1"] {
+    for name in ["0.1.1", "0.2.1", "0.3.2", "0.5.3", "10.1.1"] {
         archives.put(name, &file, &|| false).unwrap();
         assert_eq!(archives.get(name, Some(&fetched), &|| false), Ok(digest));
         assert_eq!(std::fs::read(&fetched).unwrap(), bytes);
@@ -341,8 +341,10 @@ fn archives_are_stored_in_chunks_and_damage_is_told() {
     assert!(has_chunk());
     archives.put("0.3.2", &file, &|| false).unwrap();
     assert_eq!(archives.get("0.3.2", None, &|| false), Ok(digest));
-    archives.keep_only(0, &["0.2.1".to_owned(), "0.3.2".to_owned()]).unwrap();
-    for (name, is_there) in [("0.1.1", false), ("0.2.1", true), ("0.3.2", true), ("10.1.1", true)] {
+    archives.keep_only(0, &["0.2.1".to_owned(), "0.3.2".to_owned()], 2).unwrap();
+    // What the next owner stored stays.
+    let there = [("0.2.1", true), ("0.3.2", true), ("0.5.3", true), ("10.1.1", true)];
+    for (name, is_there) in [("0.1.1", false)].into_iter().chain(there) {
         let got = archives.get(name, None, &|| false);
         assert_eq!(got.is_ok(), is_there, "{name}: {got:?}");
         assert!(is_there || matches!(got, Err(CheckpointsError::Damaged { .. })), "{got:?}");
