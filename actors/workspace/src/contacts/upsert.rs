@@ -60,7 +60,7 @@ pub type ContactMade = Result<Contact, CreateContactError>;
 impl Workspace {
     /// Makes contacts, each or not as [`create_contact`](Self::create_contact) would; together they
     /// count as one against the limit. They are made in several commits: should one of them fail,
-    /// those that it and the ones after it were to make are answered so.
+    /// those that it was to make are answered so, and the ones after it are tried still.
     ///
     /// With an idempotency key each commit is carried out once: a second call with the key and the
     /// same body goes on where the first one ended.
