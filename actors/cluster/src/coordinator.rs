@@ -61,6 +61,8 @@ pub fn coordinate(me: &NodeName, view: &BucketView, bounds: Bounds) -> Vec<Coord
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn name(name: &str) -> NodeName {
@@ -76,7 +78,7 @@ mod tests {
         BucketView { nodes: nodes.into(), coordinator, assignment: None }
     }
 
-    const BOUNDS: Bounds = Bounds { shards: 4, standbys: 1, moves: 2 };
+    const BOUNDS: Bounds = Bounds { shards: 4, standbys: 1, moves: 2, free: BTreeSet::new() };
 
     #[test]
     fn only_the_coordinator_assigns_and_only_what_changes() {

@@ -39,7 +39,7 @@ pub struct Placed {
 pub type Assignment = Vec<Placed>;
 
 /// What an assignment must keep to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
     /// How many shards there are.
     pub shards: u16,
@@ -47,6 +47,8 @@ pub struct Bounds {
     pub standbys: usize,
     /// How many shards are taken from living owners with this assignment; see [`moves_left`].
     pub moves: usize,
+    /// Shards that go from draining nodes beside these moves; see [`free_moves`].
+    pub free: BTreeSet<u16>,
 }
 
 /// How well a node suits a shard: the highest one has it.
@@ -81,7 +83,7 @@ pub fn place(candidates: &[Candidate], current: &[Placed], bounds: Bounds) -> As
         return kept;
     }
     let most = usize::from(bounds.shards).div_ceil(usable.len());
-    let owners = owners(&alive, &usable, current, most, bounds);
+    let owners = owners(&alive, &usable, current, most, &bounds);
     let standbys = |shard: u16, owner: &NodeName| {
         let zone = candidates.iter().find(|it| it.node == *owner).map(|it| it.zone.as_str());
         let kept = current.get(usize::from(shard)).map_or(&[][..], |it| &it.standbys);
@@ -114,11 +116,38 @@ pub fn moves_left(
     owns: impl Fn(u16, &NodeName) -> bool,
     at_a_time: usize,
 ) -> usize {
-    let lives = |node: &NodeName| candidates.iter().any(|it| it.node == *node);
-    let owners =
-        (0..=u16::MAX).zip(current).filter_map(|(shard, it)| Some((shard, it.owner.as_ref()?)));
-    let coming = owners.filter(|(shard, owner)| lives(owner) && !owns(*shard, owner));
-    at_a_time.saturating_sub(coming.count())
+    at_a_time.saturating_sub(coming(candidates, current, owns).count())
+}
+
+/// The shards that are on their way to draining nodes and may go elsewhere now.
+///
+/// They are on their way with it or without it, so they cost no move: else a node whose engines do
+/// not start could not be emptied. No more go than keep those that are on their way to other nodes
+/// within `at_a_time`, for a draining node may own one by now and not have said so yet.
+#[must_use]
+pub fn free_moves(
+    candidates: &[Candidate],
+    current: &[Placed],
+    owns: impl Fn(u16, &NodeName) -> bool,
+    at_a_time: usize,
+) -> BTreeSet<u16> {
+    let coming = coming(candidates, current, owns);
+    let (draining, others): (Vec<_>, Vec<_>) = coming.partition(|(_, to)| to.is_draining);
+    let free = draining.into_iter().map(|(shard, _)| shard);
+    free.take(at_a_time.saturating_sub(others.len())).collect()
+}
+
+/// The shards that are on their way, and to whom.
+fn coming<'a>(
+    candidates: &'a [Candidate],
+    current: &'a [Placed],
+    owns: impl Fn(u16, &NodeName) -> bool + 'a,
+) -> impl Iterator<Item = (u16, &'a Candidate)> {
+    (0..=u16::MAX).zip(current).filter_map(move |(shard, placed)| {
+        let owner = placed.owner.as_ref()?;
+        let living = candidates.iter().find(|it| it.node == *owner)?;
+        (!owns(shard, owner)).then_some((shard, living))
+    })
 }
 
 fn owners(
@@ -126,7 +155,7 @@ fn owners(
     usable: &[&Candidate],
     current: &[Placed],
     most: usize,
-    bounds: Bounds,
+    bounds: &Bounds,
 ) -> Vec<Option<NodeName>> {
     let can: BTreeSet<&NodeName> = usable.iter().map(|it| &it.node).collect();
     let owner = |shard: u16| current.get(usize::from(shard)).and_then(|it| it.owner.as_ref());
@@ -148,8 +177,9 @@ fn owners(
     for (shard, owner) in kept {
         let held = load.entry(owner).or_default();
         let allowed = if can.contains(owner) { most } else { 0 };
-        if *held >= allowed && moves > 0 && !is_pinned(shard) {
-            moves -= 1;
+        let is_free = allowed == 0 && bounds.free.contains(&shard);
+        if *held >= allowed && (is_free || moves > 0) && !is_pinned(shard) {
+            moves -= usize::from(!is_free);
             continue;
         }
         *held += 1;

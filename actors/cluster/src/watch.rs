@@ -13,7 +13,7 @@ use crate::coordination::{
 };
 use crate::coordinator::{BucketView, CoordinatorWrite, coordinate};
 use crate::name::NodeName;
-use crate::placement::{Bounds, moves_left};
+use crate::placement::{Bounds, free_moves, moves_left};
 use crate::shared::{Inner, Input, Seen};
 
 #[cfg(test)]
@@ -85,16 +85,36 @@ impl Doubts {
     }
 }
 
-/// How many shards may be taken from living owners now.
-pub(crate) fn moves(view: &BucketView, nodes: &BTreeMap<NodeName, NodeRecord>) -> usize {
+/// Whether a shard is not on its way to its owner any more.
+fn is_there(nodes: &BTreeMap<NodeName, NodeRecord>, shard: u16, owner: &NodeName) -> bool {
+    let reports = nodes.get(owner).map_or(&[][..], |record| &record.shards);
     // One that has stopped waits for a repair, and the others do not wait for that.
-    let is_there = |shard: u16, owner: &NodeName| {
-        let reports = nodes.get(owner).map_or(&[][..], |record| &record.shards);
-        let done = |state| matches!(state, Standing::Owned | Standing::Stopped);
-        reports.iter().any(|it| it.shard == shard && done(it.state))
-    };
+    let done = |state| matches!(state, Standing::Owned | Standing::Stopped);
+    reports.iter().any(|it| it.shard == shard && done(it.state))
+}
+
+/// Whether somebody may move a shard now: one that is on its way already may go elsewhere.
+pub(crate) fn may_move(
+    shard: u16,
+    view: &BucketView,
+    nodes: &BTreeMap<NodeName, NodeRecord>,
+) -> bool {
+    let is_there = |shard, owner: &NodeName| is_there(nodes, shard, owner);
     let current = view.assignment.as_ref().map_or(&[][..], |(assignment, _)| assignment);
-    moves_left(&view.nodes, current, is_there, MOVES)
+    let owner = current.get(usize::from(shard)).and_then(|placed| placed.owner.as_ref());
+    let is_coming = |owner: &NodeName| nodes.contains_key(owner) && !is_there(shard, owner);
+    owner.is_some_and(is_coming) || moves_left(&view.nodes, current, is_there, MOVES) > 0
+}
+
+fn bounds(inner: &Inner, view: &BucketView, nodes: &BTreeMap<NodeName, NodeRecord>) -> Bounds {
+    let is_there = |shard, owner: &NodeName| is_there(nodes, shard, owner);
+    let current = view.assignment.as_ref().map_or(&[][..], |(assignment, _)| assignment);
+    Bounds {
+        shards: inner.record.shards,
+        standbys: inner.options.standbys,
+        moves: moves_left(&view.nodes, current, is_there, MOVES),
+        free: free_moves(&view.nodes, current, is_there, MOVES),
+    }
 }
 
 fn compare_clocks(inner: &Inner, nodes: &BTreeMap<NodeName, NodeRecord>) {
@@ -116,8 +136,7 @@ fn look(inner: &Arc<Inner>) -> Result<(), CoordinationError> {
     let view = view_with(bucket, &nodes, &draining)?;
     let me = &inner.options.node;
     let shards = inner.record.shards;
-    let bounds = Bounds { shards, standbys: inner.options.standbys, moves: moves(&view, &nodes) };
-    for write in coordinate(me, &view, bounds) {
+    for write in coordinate(me, &view, bounds(inner, &view, &nodes)) {
         match write {
             CoordinatorWrite::Lead { revision } => {
                 let value = encode(COORDINATOR, &me.as_str())?;

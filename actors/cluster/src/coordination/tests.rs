@@ -61,7 +61,7 @@ fn nodes_and_assignments_are_read_back() {
     let node = NodeName::new("pr-1").unwrap();
     let key = node_key(&node);
     bucket.write(&key, encode(&key, &record).unwrap(), 0, Some(13)).unwrap();
-    let bounds = Bounds { shards: 4, standbys: 1, moves: 2 };
+    let bounds = Bounds { shards: 4, standbys: 1, moves: 2, free: BTreeSet::new() };
     let candidate = Candidate { node: node.clone(), zone: "east".to_owned(), is_draining: false };
     let assignment = crate::placement::place(&[candidate], &[], bounds);
     let revision = write_assignment(&bucket, &assignment, 0).unwrap().unwrap();

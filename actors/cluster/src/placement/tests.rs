@@ -11,7 +11,7 @@ fn nodes(count: usize) -> Vec<Candidate> {
     (0..count).map(node).collect()
 }
 
-const BOUNDS: Bounds = Bounds { shards: 32, standbys: 1, moves: 2 };
+const BOUNDS: Bounds = Bounds { shards: 32, standbys: 1, moves: 2, free: BTreeSet::new() };
 
 fn load(assignment: &[Placed], candidate: &Candidate) -> usize {
     assignment.iter().filter(|it| it.owner.as_ref() == Some(&candidate.node)).count()
@@ -137,4 +137,36 @@ fn what_is_on_its_way_counts_as_a_move() {
     assert_eq!(moves_left(&[], &after, owned_before, 2), 2);
     let none = Bounds { moves: 0, ..BOUNDS };
     assert_eq!(place(&drained, &after, none), after);
+}
+
+#[test]
+fn a_node_that_drains_and_owns_nothing_is_emptied() {
+    let mut current = settled(&nodes(3), Vec::new());
+    let mut candidates = nodes(3);
+    candidates[1].is_draining = true;
+    let sick = candidates[1].node.clone();
+    // Who is well owns what it shall own by the next look.
+    let owns = |_: u16, owner: &NodeName| *owner != sick;
+    let on_their_way = |current: &[Placed], before: &[Placed]| {
+        let differs = |it: &(&Placed, &Placed)| it.0.owner != it.1.owner;
+        current.iter().zip(before).filter(differs).count()
+    };
+    for _ in 0..32 {
+        assert!(
+            load(&current, &candidates[1]) < 2 || moves_left(&candidates, &current, owns, 2) == 0
+        );
+        let free = free_moves(&candidates, &current, owns, 2);
+        let moves = moves_left(&candidates, &current, owns, 2);
+        let next = place(&candidates, &current, Bounds { moves, free, ..BOUNDS });
+        assert!(on_their_way(&next, &current) <= 2);
+        // Nothing more goes while these are on their way.
+        let is_new =
+            |shard: u16| next[usize::from(shard)].owner != current[usize::from(shard)].owner;
+        let owned_before = |shard: u16, owner: &NodeName| owns(shard, owner) && !is_new(shard);
+        if on_their_way(&next, &current) == 2 {
+            assert!(free_moves(&candidates, &next, owned_before, 2).is_empty());
+        }
+        current = next;
+    }
+    assert_eq!(load(&current, &candidates[1]), 0);
 }

@@ -7,7 +7,7 @@ use super::call::{Call, Input, NodeNumber, Snapshot};
 use crate::coordination::skew::Sighting;
 use crate::coordinator::{CoordinatorWrite, coordinate};
 use crate::name::NodeName;
-use crate::placement::{Bounds, moves_left};
+use crate::placement::{Bounds, free_moves, moves_left};
 use crate::planted::Planted;
 use crate::shard::{Answer, Question, Role, ShardInput, ShardOutput, ShardState};
 use crate::tenure::{TenureInput, TenureOutput};
@@ -119,8 +119,9 @@ impl World {
             Some(Planted::MovesNotCounted) => MOVES,
             _ => moves_left(&view.nodes, &assignment, owns, MOVES),
         };
+        let free = free_moves(&view.nodes, &assignment, owns, MOVES);
         let shards = self.streams.len() as u16;
-        let bounds = Bounds { shards, standbys: 1, moves };
+        let bounds = Bounds { shards, standbys: 1, moves, free };
         for write in coordinate(&me, &view, bounds) {
             self.call(
                 node,
