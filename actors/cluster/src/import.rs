@@ -167,11 +167,18 @@ impl ClusterImport {
         let goes_on = before.as_ref().is_some_and(|(it, _)| it.stage == Stage::Unfinished);
         let revision = before.map_or(0, |(_, revision)| revision);
         let mut import = Self { opened, incarnation, mark, revision, ends: BTreeMap::new() };
-        import.must_be_unused(goes_on)?;
+        match import.must_be_unused(goes_on) {
+            // The import that is not finished was ended before it saw that a node has served.
+            Err(error @ ImportError::NotEmpty(_)) if goes_on => {
+                import.withdraw()?;
+                return Err(error);
+            }
+            unused => unused?,
+        }
         import.note(Stage::Unfinished)?;
         // A node that started meanwhile has its key by now, or sees the mark.
         if let Err(error) = import.must_be_unused(goes_on) {
-            import.note(Stage::Withdrawn)?;
+            import.withdraw()?;
             return Err(error);
         }
         Ok(import)
@@ -197,6 +204,18 @@ impl ClusterImport {
             }
         }
         Ok(())
+    }
+
+    /// Lets nodes start, unless a part of an import is there: that must never be served.
+    fn withdraw(&mut self) -> Result<(), ImportError> {
+        for shard in 0..self.opened.record.shards {
+            let failed = |error| ImportError::Checkpoint { shard, error };
+            let listed = self.checkpoints(shard).list().map_err(failed)?;
+            if listed.iter().any(|it| it.node == IMPORTER) {
+                return Ok(());
+            }
+        }
+        self.note(Stage::Withdrawn)
     }
 
     fn log(&self, shard: u16) -> Result<ReplicatedLog, LogError> {
@@ -302,9 +321,12 @@ impl ClusterImport {
             parts.entry(mark[0]).or_default().push((*mark, *home));
         }
         self.mark.homes.clear();
+        let incarnation = u128::from_be_bytes(self.incarnation);
+        let incarnation = format!("{incarnation:032x}");
         for (first, mut part) in parts {
             part.sort_unstable();
-            let key = format!("{HOMES}{first:02x}");
+            // Another import that has begun since writes none of these.
+            let key = format!("{HOMES}{incarnation}.{first:02x}");
             let revision = self.opened.bucket.read(&key)?.map_or(0, |kept| kept.revision);
             let value = encode(&key, &part)?;
             let written = self.opened.bucket.write(&key, value, revision, None)?;
