@@ -11,6 +11,7 @@ use std::fmt::Debug;
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use postrider_log::{EntryHash, LogId, Mark, Position};
 use serde::{Deserialize, Serialize};
@@ -168,18 +169,25 @@ pub struct ShardCheckpoints {
     bucket: Arc<dyn Coordination>,
     archives: Arc<dyn Archives>,
     stream_bytes_max: u64,
+    /// Whether fetching one is given up, for the node stops.
+    is_stopping: Arc<AtomicBool>,
 }
 
 impl ShardCheckpoints {
     /// The checkpoints of a shard whose stream has so many bytes at the most.
     #[must_use]
-    pub const fn new(
+    pub fn new(
         shard: u16,
         bucket: Arc<dyn Coordination>,
         archives: Arc<dyn Archives>,
         stream_bytes_max: u64,
     ) -> Self {
-        Self { shard, bucket, archives, stream_bytes_max }
+        Self { shard, bucket, archives, stream_bytes_max, is_stopping: Arc::default() }
+    }
+
+    /// The same, fetched only while this does not say that the node stops.
+    pub(crate) fn of_node(self, is_stopping: Arc<AtomicBool>) -> Self {
+        Self { is_stopping, ..self }
     }
 
     /// The log since the last one at which the next one is made at the latest.
@@ -222,9 +230,10 @@ impl ShardCheckpoints {
     /// Fetches one into a file.
     ///
     /// # Errors
-    /// [`CheckpointsError::Damaged`] when it is not what was stored.
+    /// [`CheckpointsError::Damaged`] when it is not what was stored; [`CheckpointsError::Failed`]
+    /// also when the node stops meanwhile.
     pub fn fetch(&self, record: &CheckpointRecord, to: &Path) -> Result<(), CheckpointsError> {
-        self.get(record, Some(to), &|| false)
+        self.get(record, Some(to), &|| self.is_stopping.load(Ordering::Acquire))
     }
 
     fn get(

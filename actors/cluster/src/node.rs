@@ -261,7 +261,7 @@ fn inner(cluster: NodeName, options: NodeOptions, host: Arc<dyn Host>, opened: O
         reports: Mutex::new(vec![None; shards.into()]),
         counters: Counters::default(),
         lives: OnceLock::new(),
-        is_stopping: AtomicBool::new(false),
+        is_stopping: Arc::default(),
         is_name_taken: AtomicBool::new(false),
         record,
     }

@@ -173,7 +173,7 @@ pub(crate) struct Inner {
     pub(crate) reports: Mutex<Vec<Option<ShardReport>>>,
     pub(crate) counters: Counters,
     pub(crate) lives: OnceLock<Vec<Sender<Input>>>,
-    pub(crate) is_stopping: AtomicBool,
+    pub(crate) is_stopping: Arc<AtomicBool>,
     pub(crate) is_name_taken: AtomicBool,
     /// When the bucket answered last, by the steady clock.
     pub(crate) answered_ms: AtomicU64,
@@ -194,7 +194,9 @@ impl Inner {
     /// The checkpoints of a shard.
     pub(crate) fn checkpoints(&self, shard: u16) -> ShardCheckpoints {
         let bytes_max = self.record.stream_bytes_max.unsigned_abs();
-        ShardCheckpoints::new(shard, self.bucket.clone(), self.archives.clone(), bytes_max)
+        let (bucket, archives) = (self.bucket.clone(), self.archives.clone());
+        let checkpoints = ShardCheckpoints::new(shard, bucket, archives, bytes_max);
+        checkpoints.of_node(self.is_stopping.clone())
     }
 
     /// Whether this node's wall clock is that of most nodes.

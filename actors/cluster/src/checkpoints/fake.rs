@@ -46,8 +46,11 @@ impl Archives for FakeArchives {
         &self,
         name: &str,
         to: Option<&Path>,
-        _: GivesUp<'_>,
+        gives_up: GivesUp<'_>,
     ) -> Result<Digest, CheckpointsError> {
+        if gives_up() {
+            return Err(CheckpointsError::Failed("it was given up".to_owned()));
+        }
         let gone = || CheckpointsError::Damaged { name: name.to_owned(), what: "gone".to_owned() };
         let bytes = self.0.lock().get(name).cloned().ok_or_else(gone)?;
         if let Some(to) = to {

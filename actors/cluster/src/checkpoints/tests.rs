@@ -69,6 +69,9 @@ fn the_log_stays_whole_until_there_are_two_and_then_leads_on_from_the_older() {
     rig.of(0).fetch(&listed[0], &to).unwrap();
     assert_eq!(std::fs::read(to).unwrap(), b"everything up to 30");
     assert_eq!(rig.of(1).list().unwrap(), []);
+    let stopping = rig.of(0).of_node(Arc::new(AtomicBool::new(true)));
+    let fetched = stopping.fetch(&listed[0], &rig.dir.path().join("given up"));
+    assert!(matches!(fetched, Err(CheckpointsError::Failed(_))), "{fetched:?}");
 }
 
 #[test]

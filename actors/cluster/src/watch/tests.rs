@@ -99,7 +99,7 @@ impl Cluster {
             clocks: Mutex::default(),
             reports: Mutex::default(),
             lives: OnceLock::from(vec![sender]),
-            is_stopping: AtomicBool::new(false),
+            is_stopping: Arc::default(),
             is_name_taken: AtomicBool::new(false),
             counters: Counters::default(),
             answered_ms: AtomicU64::new(0),
