@@ -321,7 +321,8 @@ impl WorkspaceActor {
         let Claims { number, released, asked } = claims;
         let (ticket, asked) = asked.unzip();
         let asked = asked.unwrap_or_default();
-        let messages = claims::claim(&mut state.core, &released, asked, &mut state.effects);
+        claims::release(&mut state.core, &released, &mut state.effects);
+        let messages = claims::claim(&mut state.core, number, asked, &mut state.effects);
         let Some(ticket) = ticket else {
             // At once: a crash before it is durable makes unknown what was surely not taken.
             return state.finish(None);
@@ -335,17 +336,14 @@ impl WorkspaceActor {
     /// what it has not handed over.
     fn recover(
         &self,
-        messages: Vec<Outbound>,
+        mut messages: Vec<Outbound>,
         state: &mut WorkspaceState,
     ) -> Result<(), StateLost> {
-        let waiting = |mut message: Outbound| {
-            // Earlier than in its record where the clock was rebased.
-            let give_up_at = state.core.hot.messages.give_up_at(message.message_id)?;
-            message.give_up_at = message.give_up_at.min(give_up_at);
-            Some(message)
-        };
-        let messages = messages.into_iter().filter_map(waiting);
+        // Those moved meanwhile that are not durable yet go out when they are.
+        state.gate.retain_absent(&mut messages);
+        let messages = state.core.recovered(messages);
         let (messages, lost): (Vec<_>, Vec<_>) = messages
+            .into_iter()
             .partition(|message| state.numbers.iter().any(|number| number.id == message.number));
         let is_claimed =
             |message: &Outbound| state.core.hot.messages.is_claimed(message.message_id);

@@ -59,15 +59,16 @@ pub(super) fn take(
                 let moved = Outbound { number, ..message };
                 context.effects.outbound.push(HandedOver::from(moved));
             }
-            Ok(Moved::Stays) => back.push(HandedOver::from(message)),
+            Ok(Moved::Stays) => back.push(message),
             Ok(Moved::Over) => {}
             Err(error) => {
                 tracing::warn!(%error, "a message waits for its number, which is down");
-                back.push(HandedOver::from(message));
+                back.push(message);
             }
         }
     }
-    shared.numbers.dispatch(back);
+    // The number may have got it again from its record meanwhile.
+    shared.numbers.recover(back);
     state.finish(None)
 }
 
@@ -76,7 +77,7 @@ fn move_one(context: &mut Context<'_>, message: &Outbound) -> Result<Moved, Unav
         Origin::Otp { request_id, number } => {
             otp::move_code(context, (request_id, number), message.number)
         }
-        Origin::Message(id) => messages::move_message(context, id),
+        Origin::Message(id) => messages::move_message(context, id, message.number),
         Origin::Broadcast { .. } => Ok(Moved::Over),
     }
 }

@@ -303,7 +303,7 @@ impl WorkspaceState {
     /// Gives up the claims that could not be given up while storage failed.
     pub(crate) fn release_late(&mut self) -> Result<(), StateLost> {
         for released in std::mem::take(&mut self.unreleased).chunks(SETTLED_MAX) {
-            claims::claim(&mut self.core, released, Vec::new(), &mut self.effects);
+            claims::release(&mut self.core, released, &mut self.effects);
             self.finish(None)?;
         }
         Ok(())

@@ -3,25 +3,32 @@
 //! A number claims a message durably before it dispatches it. A message that is claimed and not
 //! settled after a crash may have been taken, so it is never dispatched again.
 
-use postrider_domain::{Event, MessageId};
+use postrider_domain::{Event, MessageId, NumberId};
 
 use crate::core::Core;
 use crate::core::effects::Effects;
 
-/// Gives up the claims of `released`, which were surely not taken, and claims `asked`. Gives those
-/// of `asked` that may be handed over when that is durable: all that are not settled yet.
-pub(crate) fn claim(
-    core: &mut Core,
-    released: &[MessageId],
-    mut asked: Vec<MessageId>,
-    effects: &mut Effects,
-) -> Vec<MessageId> {
+/// Gives up the claims of `released`, which were surely not taken.
+pub(crate) fn release(core: &mut Core, released: &[MessageId], effects: &mut Effects) {
     for id in released.iter().copied() {
         if core.hot.messages.is_claimed(id) {
             core.perform(Event::MessageReleased { id }, effects);
         }
     }
-    asked.retain(|id| core.hot.messages.contains(*id));
+}
+
+/// Claims `asked` for a number. Gives those that it may hand over when that is durable: all that
+/// are not settled yet and that no other number has taken over.
+pub(crate) fn claim(
+    core: &mut Core,
+    number: NumberId,
+    mut asked: Vec<MessageId>,
+    effects: &mut Effects,
+) -> Vec<MessageId> {
+    let messages = &core.hot.messages;
+    asked.retain(|id| {
+        messages.contains(*id) && messages.number(*id).is_none_or(|own| own == number)
+    });
     for id in asked.iter().copied() {
         if !core.hot.messages.is_claimed(id) {
             core.perform(Event::MessageClaimed { id }, effects);

@@ -143,6 +143,25 @@ impl Core {
             .collect()
     }
 
+    /// Those of the messages, as they were read from their records, that are not answered for, as
+    /// they are now. Each is noted to be with its number.
+    pub(crate) fn recovered(&mut self, read: Vec<Outbound>) -> Vec<Outbound> {
+        let (unsent, is_choice) = (&mut self.hot.messages, self.pool.is_choice());
+        let current = |mut message: Outbound| {
+            let id = message.message_id;
+            // Earlier than in its record where the clock was rebased.
+            message.give_up_at = message.give_up_at.min(unsent.give_up_at(id)?);
+            // It may have been moved since it was read.
+            match unsent.number(id) {
+                Some(number) => message.number = number,
+                None if is_choice => unsent.set_number(id, message.number),
+                None => {}
+            }
+            Some(message)
+        };
+        read.into_iter().filter_map(current).collect()
+    }
+
     /// Sets the balance, or adds to it.
     pub fn change_credits(
         &mut self,

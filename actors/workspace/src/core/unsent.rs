@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use postrider_domain::{MessageId, Timestamp};
+use hashbrown::HashMap;
+use postrider_domain::{MessageId, NumberId, Timestamp};
 
 /// How long after its life a message is still left to its number, which may have it under way.
 const GRACE: Duration = Duration::from_secs(3600);
@@ -21,6 +22,9 @@ pub(crate) struct Unsent {
 #[derive(Debug, Default)]
 pub(crate) struct UnsentMessages {
     by_id: BTreeMap<MessageId, Unsent>,
+    /// The numbers of those that were moved or recovered: only of these may another number have a
+    /// copy left.
+    numbers: HashMap<MessageId, NumberId>,
 }
 
 impl UnsentMessages {
@@ -49,6 +53,18 @@ impl UnsentMessages {
         self.by_id.iter().map(|(id, unsent)| (*id, *unsent))
     }
 
+    /// The number that alone may send it, if that is known here. Else only one has it.
+    pub(crate) fn number(&self, id: MessageId) -> Option<NumberId> {
+        self.numbers.get(&id).copied()
+    }
+
+    /// It leaves through this number from now on; nothing of one that is settled.
+    pub(crate) fn set_number(&mut self, id: MessageId, number: NumberId) {
+        if self.contains(id) {
+            self.numbers.insert(id, number);
+        }
+    }
+
     pub(crate) fn insert(&mut self, id: MessageId, unsent: Unsent) {
         self.by_id.insert(id, unsent);
     }
@@ -62,6 +78,7 @@ impl UnsentMessages {
 
     pub(crate) fn remove(&mut self, id: MessageId) {
         self.by_id.remove(&id);
+        self.numbers.remove(&id);
     }
 
     /// Messages that came after `to` count as come then, so that their lives end earlier.
