@@ -116,8 +116,28 @@ pub(crate) fn note(
     number: NumberId,
     at: Timestamp,
 ) -> Result<(), Unavailable> {
+    let value = to_note(context, contact, number, at)?;
+    put(context, contact, value);
+    Ok(())
+}
+
+/// Writes what is to be noted of a contact.
+pub(crate) fn put(context: &mut Context<'_>, contact: &PartyId, value: Option<Vec<u8>>) {
+    if let Some(value) = value {
+        context.put(Table::Windows, key(&context.core.id, contact), value);
+    }
+}
+
+/// What is to be noted if a number is used with a contact at this moment. It is read before the
+/// effects of what uses the number, because those are carried out even if this fails.
+pub(crate) fn to_note(
+    context: &Context<'_>,
+    contact: &PartyId,
+    number: NumberId,
+    at: Timestamp,
+) -> Result<Option<Vec<u8>>, Unavailable> {
     if !context.core.pool.is_choice() {
-        return Ok(());
+        return Ok(None);
     }
     let line = context.line(number);
     let is_known = noted(context, contact)?.is_some_and(|(before, known)| match known == line {
@@ -125,10 +145,7 @@ pub(crate) fn note(
         // What comes late was used before; the channel tells seconds.
         false => at.as_secs() < before.as_secs(),
     });
-    if !is_known {
-        context.put(Table::Windows, key(&context.core.id, contact), encode((at, line)));
-    }
-    Ok(())
+    Ok((!is_known).then(|| encode((at, line))))
 }
 
 /// Forgets which number was used with a contact.

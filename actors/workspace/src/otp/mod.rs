@@ -28,6 +28,7 @@ use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
 };
+use crate::core::sticky;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use crate::mailbox::message::WorkspaceMessage;
 
@@ -132,8 +133,9 @@ pub(crate) fn send(
     let phone = command.phone;
     let through = through_number::resolve(&mut command, context)?;
     let down = through.or(context.core.number).and_then(|number| context.down_for(number));
+    let noted = through_number::to_note(context, phone, through)?;
     let sent = context.core.send_otp(command, id, down, context.effects)?;
-    through_number::note(context, phone, through)?;
+    sticky::put(context, &phone.into(), noted);
     Ok(sent)
 }
 

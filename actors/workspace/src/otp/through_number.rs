@@ -39,14 +39,14 @@ pub(crate) fn resolve(
     Ok(through)
 }
 
-/// Notes that a number is the contact's from now on.
-pub(crate) fn note(
-    context: &mut Context<'_>,
+/// What is to be noted if a number becomes the contact's with a send.
+pub(crate) fn to_note(
+    context: &Context<'_>,
     phone: Phone,
     through: Option<NumberId>,
-) -> Result<(), SendOtpError> {
-    let Some(number) = through else { return Ok(()) };
-    Ok(sticky::note(context, &PartyId::from(phone), number, context.now())?)
+) -> Result<Option<Vec<u8>>, SendOtpError> {
+    let Some(number) = through else { return Ok(None) };
+    Ok(sticky::to_note(context, &phone.into(), number, context.now())?)
 }
 
 /// Moves a code that waits for a number which is down to another one.
