@@ -42,9 +42,7 @@ pub(super) fn next_step(core: &mut Core, id: RequestId, is_down: bool, effects: 
         };
         let price = core.rules.prices.of_channel(step.channel);
         let is_up = match step.channel {
-            OtpChannel::Messaging => {
-                !is_down && core.number.is_some() && may_use_template(core, id)
-            }
+            OtpChannel::Messaging => !is_down && core.has_number(id) && may_use_template(core, id),
             OtpChannel::Sms => core.channels.sms,
             OtpChannel::Email => core.channels.mail && chain.plan.email.is_some(),
         };

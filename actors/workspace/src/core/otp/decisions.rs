@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postrider_channel::{Content, Origin, Outbound};
 use postrider_domain::destination::calling_code;
-use postrider_domain::event::chain::{ChainPlan, OtpChannel};
+use postrider_domain::event::chain::{ChainPlan, ChainStep, OtpChannel};
 use postrider_domain::event::otp::OtpNotes;
 use postrider_domain::event::{OtpFailure, OtpStatus};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
@@ -97,6 +97,11 @@ impl Core {
             return Ok(OtpSent { request_id: id, expires_at: self.hot.otps.expires_at(&otp) });
         }
         let plan = plan_again(self, id, only).map_err(ResendOtpError::Refused)?;
+        let is_message = |step: &ChainStep| step.channel == OtpChannel::Messaging;
+        let needs_number = plan.as_ref().is_none_or(|plan| plan.steps.iter().all(is_message));
+        if needs_number && !self.has_number(id) {
+            return Err(ResendOtpError::Refused(SendOtpError::NotConnected));
+        }
         let chain = self.hot.otps.chains.get(id);
         let tries = chain.map_or_else(|| self.hot.otps.earlier.newest(id), |chain| chain.newest());
         if plan.is_some() && tries >= chain::TRIES_MAX {
@@ -320,7 +325,14 @@ impl Core {
     /// The number that a request's messages leave through.
     pub(crate) fn number_of(&self, id: RequestId) -> Option<NumberId> {
         let noted = self.hot.otps.extras.number(id);
-        noted.filter(|noted| self.pool.has_templates(*noted)).or(self.number)
+        let is_kept = |noted: &NumberId| self.pool.has_templates(*noted) || self.is_pinned(id);
+        noted.filter(is_kept).or(self.number)
+    }
+
+    /// Whether the number that a request has to leave through is connected.
+    pub(super) fn has_number(&self, id: RequestId) -> bool {
+        let named = self.hot.otps.extras.number(id).filter(|_| self.is_pinned(id));
+        self.number.is_some() && named.is_none_or(|named| self.pool.has_templates(named))
     }
 
     /// Whether its sender has named the number of a request: it leaves through no other.

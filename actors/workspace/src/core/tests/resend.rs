@@ -1,5 +1,6 @@
 //! Tests how a code is sent again on request.
 
+use crate::core::otp::types::SendMore;
 use crate::core::tests::*;
 
 #[test]
@@ -81,6 +82,28 @@ fn a_failing_channel_refuses_it_after_the_rules() {
     ));
     bench.verify(id, &bench.code(id)).unwrap();
     assert_eq!(resend(&mut bench, id), Err(ResendOtpError::Ended(VerifyOtpError::AlreadyVerified)));
+}
+
+#[test]
+fn it_leaves_through_no_other_number_than_the_named_one() {
+    for from in [None, Some("+15550000009".into())] {
+        let mut bench = Bench::new();
+        let gone = NumberId::from_bytes([1; 16]);
+        let more = SendMore { from, through: Some(gone), ..SendMore::default() };
+        let is_named = more.from.is_some();
+        let command = SendOtp { more: Some(Box::new(more)), ..SendOtp::to(phone(1)) };
+        let id = bench.send_command(command, None).unwrap().request_id;
+        bench.settle(id, FinalOutcome::Sent);
+        let again = bench.resend(id);
+        let through: Vec<_> = bench.outbound.iter().map(|message| message.number).collect();
+        if is_named {
+            let refused = ResendOtpError::Refused(SendOtpError::NotConnected);
+            assert_eq!((again, through), (Err(refused), vec![gone]));
+        } else {
+            let other = bench.core.number.unwrap();
+            assert_eq!((again.is_ok(), through), (true, vec![other; 2]));
+        }
+    }
 }
 
 /// A refusal by the channel.
