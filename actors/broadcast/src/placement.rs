@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use postrider_domain::NumberId;
 
+use crate::record::WINDOW;
+
 /// A number of a broadcast, and the room that it has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
@@ -34,6 +36,12 @@ impl Placed {
     /// How many messages are with a number.
     pub(crate) fn with(&self, number: NumberId) -> u32 {
         self.counts.get(&number).copied().unwrap_or_default()
+    }
+
+    /// How many messages wait for numbers that are down, as far as others may be claimed beside
+    /// them: of each number a window. More would leave too many outcomes unknown after a crash.
+    pub(crate) fn stuck(&self, down: impl Iterator<Item = NumberId>) -> u32 {
+        down.map(|number| self.with(number).min(WINDOW)).sum()
     }
 
     /// The recipients whose messages are with a number.
@@ -116,6 +124,26 @@ mod tests {
         assert_eq!(placed.place(0, Some(A), &rooms(given_up)), Some(B));
         assert_eq!((placed.with(A), placed.with(B)), (99, 2));
         assert_eq!(placed.place(101, Some(C), &rooms(given_up)), Some(B), "it is not one of them");
+    }
+
+    #[test]
+    fn claims_end_while_nearly_everybody_waits_for_a_number_that_is_down() {
+        let rooms = [Room { is_up: false, ..room(A, 80) }, room(B, 80)];
+        let mut placed = Placed::default();
+        let mut claimed = 0;
+        // What is in flight beside those that wait is less than one claim.
+        while claimed - placed.stuck([A].into_iter()) <= 80 {
+            (claimed..claimed + 80).for_each(|index| {
+                assert_eq!(placed.place(index, Some(A), &rooms), Some(A));
+            });
+            claimed += 80;
+            assert!(claimed < 100_000, "the whole audience is claimed");
+        }
+        assert_eq!(claimed, 640);
+        // Those that wait do not count against the others while they are few.
+        assert_eq!(placed.stuck([A, B].into_iter()), WINDOW);
+        placed.of(A).into_iter().skip(10).for_each(|index| placed.settle(index));
+        assert_eq!(placed.stuck([A].into_iter()), 10);
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Fanout {
     }
 
     /// Whether a number will soon need more messages. Messages that are with the channel do not
-    /// count against the limit, because their answers may take long, nor do those of recipients who
+    /// count against the limit, because their answers may take long, nor does a window of those who
     /// wait for a number that is down.
     pub(super) fn has_capacity(&self, state: &Running) -> bool {
         let rooms = self.rooms_in_use(state);
@@ -67,9 +67,8 @@ impl Fanout {
         let under_way = rooms.iter().map(|room| slot(room).under_way());
         let under_way = under_way.fold(0, u32::saturating_add);
         let limit = u32::try_from(rooms.len()).unwrap_or(u32::MAX).saturating_mul(WINDOW);
-        let stuck = state.record.numbers().filter(|number| !self.is_up(*number));
-        let stuck: u32 = stuck.map(|number| state.placed.with(number)).sum();
-        let in_flight = state.plan.in_flight().saturating_sub(stuck);
+        let down = state.record.numbers().filter(|number| !self.is_up(*number));
+        let in_flight = state.plan.in_flight().saturating_sub(state.placed.stuck(down));
         in_flight <= self.claim_size(state).saturating_add(under_way).min(limit)
     }
 
