@@ -1,5 +1,7 @@
 //! Returns what waits of a number that is down, so that another number can send it.
 
+use std::cell::Cell;
+
 use postrider_channel::{Content, Origin};
 use postrider_domain::RenderedContent;
 
@@ -7,13 +9,17 @@ use super::NumberActor;
 use super::state::State;
 use crate::queue::Attempt;
 
+/// Most messages that are returned at once. Those that the number gets back wait behind the others,
+/// so that all have their turn.
+const RETURNED_MAX: usize = 1000;
+
 /// Takes the codes that wait out of every queue, and the messages made of templates if they are
-/// wanted too. A number that sends keeps its own.
+/// wanted too, at most [`RETURNED_MAX`]. A number that sends keeps its own.
 pub(super) fn take(templates: bool, state: &mut State) {
     if state.breaker.open_until().is_none() {
         return;
     }
-    let is_wanted = |attempt: &Attempt| may_leave(attempt, templates);
+    let is_wanted = first(RETURNED_MAX, |attempt| may_leave(attempt, templates));
     let mut out = state.recipients.take(&is_wanted);
     out.extend(state.queue.take_first(&is_wanted));
     let delayed = state.delayed.extract_if(.., |_, attempt| is_wanted(attempt));
@@ -28,12 +34,24 @@ pub(super) fn take(templates: bool, state: &mut State) {
     }
 }
 
-/// Whether another number may send it. Free text belongs to the number that it answers through.
+/// Holds for the first `max` attempts that `wanted` holds for.
+fn first(max: usize, wanted: impl Fn(&Attempt) -> bool) -> impl Fn(&Attempt) -> bool {
+    let room = Cell::new(max);
+    move |attempt| {
+        let is_wanted = room.get() > 0 && wanted(attempt);
+        room.set(room.get() - usize::from(is_wanted));
+        is_wanted
+    }
+}
+
+/// Whether another number may send it. Free text and replies belong to the number that they answer
+/// through.
 fn may_leave(attempt: &Attempt, templates: bool) -> bool {
     match (&attempt.message.origin, &attempt.message.content) {
         (Origin::Otp { .. }, _) => true,
         (Origin::Message(_), Content::Message(content)) => {
-            templates && matches!(**content, RenderedContent::Template(_))
+            let is_template = matches!(**content, RenderedContent::Template(_));
+            templates && is_template && attempt.message.answers.is_none()
         }
         _ => false,
     }
@@ -44,5 +62,27 @@ pub(super) fn report(actor: &NumberActor, state: &mut State) {
     let messages = std::mem::take(&mut state.handed_back);
     if let (false, Some(sink)) = (messages.is_empty(), actor.reporter.sink()) {
         sink.handed_back(&actor.workspace, messages);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::SendQueue;
+    use crate::queue::tests::message;
+
+    #[test]
+    fn so_many_are_returned_at_once_and_those_that_come_back_are_behind() {
+        let mut queue = SendQueue::default();
+        (1..=5).for_each(|phone| queue.push(message(phone, 9), false));
+        let mut returned = |wanted: fn(&Attempt) -> bool| {
+            let out = queue.take_first(&first(2, wanted));
+            let sequences: Vec<_> = out.iter().map(|attempt| attempt.sequence).collect();
+            out.into_iter().for_each(|attempt| queue.push(attempt.message, false));
+            sequences
+        };
+        assert_eq!(returned(|attempt| attempt.sequence != 2), [1, 3]);
+        assert_eq!(returned(|attempt| attempt.sequence != 2), [4, 5]);
+        assert_eq!(returned(|_| true), [2, 6]);
     }
 }
