@@ -13,6 +13,7 @@ use postrider_domain::{MediaId, NumberId};
 
 use crate::Workspace;
 use crate::media::{MediaState, NoteUpload};
+use crate::services::Services;
 
 /// Bytes that are read at once.
 const PART_BYTES: usize = 256 << 10;
@@ -29,9 +30,24 @@ pub(crate) enum Uploaded {
     Refused(Failure),
 }
 
+/// One of those that want a file uploaded behind a number. Dropped last, it takes the entry away.
+struct Turn {
+    shared: Arc<Services>,
+    key: (MediaId, NumberId),
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // Whoever waits for it, or has it, has the lock too.
+        let uploads = &self.shared.media.uploads;
+        uploads.remove_if(&self.key, |_, lock| Arc::strong_count(lock) <= 1);
+    }
+}
+
 impl Workspace {
     /// Has the channel take a file behind a number, unless it has it. Of several calls for the same
-    /// one uploads it, and the others wait.
+    /// one uploads it, and the others wait. It goes on when nobody waits for it any more, so that a
+    /// large file gets there over a slow line.
     ///
     /// # Errors
     /// [`Unavailable`]: the channel cannot be reached, or the file not be read.
@@ -41,14 +57,17 @@ impl Workspace {
         media: MediaId,
     ) -> Result<Uploaded, Unavailable> {
         self.shared.may_send()?;
-        let under_way = &self.shared.media.uploads;
-        let turn: Arc<Mutex<()>> = under_way.entry((media, number)).or_default().clone();
-        let held = turn.lock().await;
-        let uploaded = self.upload_now(number, media).await;
-        drop(held);
-        // The map has one, and this has one: nobody else waits.
-        under_way.remove_if(&(media, number), |_, turn| Arc::strong_count(turn) <= 2);
-        uploaded
+        let turn = Turn { shared: Arc::clone(&self.shared), key: (media, number) };
+        let lock: Arc<Mutex<()>> =
+            Arc::clone(&*self.shared.media.uploads.entry(turn.key).or_default());
+        let held = lock.lock_owned().await;
+        let workspace = self.clone();
+        let uploading = tokio::spawn(async move {
+            // The lock goes before the turn, also when the upload panics.
+            let (_turn, _held) = (turn, held);
+            workspace.upload_now(number, media).await
+        });
+        uploading.await.unwrap_or_else(|_| Err(Unavailable::because(UnavailableReason::Storage)))
     }
 
     async fn upload_now(&self, number: NumberId, media: MediaId) -> Result<Uploaded, Unavailable> {
