@@ -52,6 +52,10 @@ impl Workspace {
         let refused = match self.upload(number, media).await {
             Ok(Uploaded::Done) => None,
             Ok(Uploaded::Refused(failure)) => Some(failure),
+            Ok(Uploaded::Gone) => {
+                let unknown = SendMessageError::UnknownMedia { kind: content.kind() };
+                return Err(IdempotentError::Refused(unknown.into()));
+            }
             Err(why) => return Err(IdempotentError::Refused(why.into())),
         };
         self.perform(Idempotent { key, command: reply(refused) }).await

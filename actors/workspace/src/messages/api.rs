@@ -5,8 +5,8 @@ use crate::broadcasts;
 use crate::core::waiters::Waiter;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use postrider_channel::Failure;
-use postrider_domain::MessageId;
 use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{MessageId, MessageKind};
 use postrider_runtime::random;
 use postrider_store::Table;
 use postrider_store::view::codec;
@@ -32,7 +32,7 @@ impl Workspace {
         let again = attached::file_of(&message.content).map(|_| (message.clone(), key));
         match (self.accept(message, key, None, None).await, again) {
             (Err(error), Some((message, key))) => {
-                let refused = self.uploaded(error).await?;
+                let refused = self.uploaded(error, message.content.kind()).await?;
                 self.accept(message, key, None, refused).await
             }
             (answered, _) => answered,
@@ -43,10 +43,12 @@ impl Workspace {
     /// not take it, if it does not.
     ///
     /// # Errors
-    /// What refused the message for another reason; or the channel cannot be reached.
+    /// What refused the message for another reason; or its content is gone, or the channel cannot be
+    /// reached.
     async fn uploaded(
         &self,
         error: IdempotentError<SendMessageError>,
+        kind: MessageKind,
     ) -> Result<Option<Failure>, IdempotentError<SendMessageError>> {
         let IdempotentError::Refused(SendMessageError::NotUploaded { number, media }) = error
         else {
@@ -55,6 +57,9 @@ impl Workspace {
         match self.upload(number, media).await {
             Ok(Uploaded::Done) => Ok(None),
             Ok(Uploaded::Refused(failure)) => Ok(Some(failure)),
+            Ok(Uploaded::Gone) => {
+                Err(IdempotentError::Refused(SendMessageError::UnknownMedia { kind }))
+            }
             Err(why) => Err(IdempotentError::Refused(why.into())),
         }
     }
@@ -75,7 +80,7 @@ impl Workspace {
         let (waiter, mut waiting) = waiting::waiter(kept_under.clone());
         let mut accepted = match (self.accept(message, key, Some(waiter), None).await, again) {
             (Err(error), Some((message, key))) => {
-                let refused = self.uploaded(error).await?;
+                let refused = self.uploaded(error, message.content.kind()).await?;
                 let (waiter, anew) = waiting::waiter(kept_under);
                 waiting = anew;
                 self.accept(message, key, Some(waiter), refused).await?

@@ -28,6 +28,8 @@ pub(crate) enum Uploaded {
     Done,
     /// The channel refuses it.
     Refused(Failure),
+    /// Its content is gone, as after a restore without contents.
+    Gone,
 }
 
 /// One of those that want a file uploaded behind a number. Dropped last, it takes the entry away.
@@ -79,7 +81,7 @@ impl Workspace {
             || Unavailable { reason: UnavailableReason::ChannelDown, retry_after: RETRY_AFTER };
         let connected = self.shared.numbers.connected(number);
         let provider = connected.and_then(|it| it.cloud_api.clone()).ok_or_else(down)?;
-        let Some(parts) = self.parts_of(&state).await? else { return Ok(Uploaded::Done) };
+        let Some(parts) = self.parts_of(&state).await? else { return Ok(Uploaded::Gone) };
         let file = UploadedFile {
             mime_type: state.mime_type,
             boundary: state.sha256,
