@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use postrider_domain::MediaId;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
@@ -15,6 +16,9 @@ use super::{AddMediaError, MediaState, media_key, names};
 use crate::Workspace;
 use crate::core::command::Footprint;
 use crate::services::Services;
+
+/// How long a content is pinned of which it is not known whether a record names it.
+const UNKNOWN_PINNED: Duration = Duration::from_secs(60);
 
 /// The content of a file, which is read part by part.
 pub struct MediaBytes(Box<dyn BlobReader>);
@@ -39,7 +43,8 @@ pub(super) enum ReleaseError {
 }
 
 impl Workspace {
-    /// Adds a file. When this answers, it is durable with its content.
+    /// Adds a file. When this answers, it is durable with its content. It goes on when nobody waits
+    /// for it any more: its content is pinned until its record is durable.
     ///
     /// # Errors
     /// [`AddMediaError`]: there are too many bytes already, or not now.
@@ -47,6 +52,18 @@ impl Workspace {
         &self,
         staged: Staged,
         mime_type: &str,
+        filename: Option<String>,
+    ) -> Result<MediaState, AddMediaError> {
+        let (workspace, mime_type) = (self.clone(), mime_type.to_owned());
+        let adding = async move { workspace.add_staged(staged, mime_type, filename).await };
+        let failed = || Unavailable::because(UnavailableReason::Storage);
+        tokio::spawn(adding).await.unwrap_or_else(|_| Err(failed().into()))
+    }
+
+    async fn add_staged(
+        &self,
+        staged: Staged,
+        mime_type: String,
         filename: Option<String>,
     ) -> Result<MediaState, AddMediaError> {
         let blobs = self.blobs()?;
@@ -57,7 +74,7 @@ impl Workspace {
         let Pinned { hash, length, .. } = pinned;
         let state = MediaState {
             media_id: MediaId::from_parts(now, random::unique()),
-            mime_type: mime_type.to_owned(),
+            mime_type,
             size: length,
             sha256: hash.to_string(),
             filename,
@@ -69,10 +86,11 @@ impl Workspace {
             source: None,
         };
         let added = self.perform(Add { state, hash, bytes_max: options.bytes_max }).await;
-        drop(pinned);
-        if added.is_err() {
-            release(&self.shared, vec![hash]).await;
-        }
+        let why = match &added {
+            Err(AddMediaError::Unavailable(why)) => Some(why),
+            Ok(_) | Err(AddMediaError::Full { .. }) => None,
+        };
+        let_go(&self.shared, pinned, added.is_ok(), why).await;
         added
     }
 
@@ -160,6 +178,36 @@ fn is_named(shared: &Services, hash: &BlobHash) -> Result<bool, StoreError> {
         }
     }
     Ok(false)
+}
+
+/// Ends the pin of a content whose record was committed (`is_named`) or not, and then removes it.
+/// Where that is not known, the record may still be on its way to the disk: the pin lasts for a
+/// while, and the upkeep removes the content if nothing names it then.
+pub(super) async fn let_go(
+    shared: &Arc<Services>,
+    pinned: Pinned,
+    is_named: bool,
+    why: Option<&Unavailable>,
+) {
+    if why.is_some_and(is_unknown) {
+        let clock = shared.clock.clone();
+        drop(tokio::spawn(async move {
+            clock.sleep_until(clock.now().plus(UNKNOWN_PINNED)).await;
+            drop(pinned);
+        }));
+        return;
+    }
+    let hash = pinned.hash;
+    drop(pinned);
+    if !is_named {
+        release(shared, vec![hash]).await;
+    }
+}
+
+/// Whether a command that was answered so may be carried out nevertheless.
+fn is_unknown(why: &Unavailable) -> bool {
+    use UnavailableReason::{Draining, Restarting, Storage};
+    matches!(why.reason, Storage | Restarting | Draining)
 }
 
 /// Removes contents that no record names. One that cannot be removed goes after the next start.

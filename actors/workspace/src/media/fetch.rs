@@ -13,7 +13,7 @@ use postrider_store::Table;
 use postrider_store::blobs::{Pinned, Staged};
 use postrider_store::view::codec;
 
-use super::api::{blocking, release, stage};
+use super::api::{blocking, let_go, release, stage};
 use super::inbound::{Arrived, GiveUp};
 use super::{MediaSource, MediaState, OFFERED, media_key};
 use crate::Workspace;
@@ -129,10 +129,8 @@ impl Workspace {
         let Pinned { hash, length: size, .. } = content;
         let (kept_for, bytes_max) = (options.kept_for, options.bytes_max);
         let arrived = self.perform(Arrived { media, hash, size, kept_for, bytes_max }).await;
-        drop(content);
-        if !matches!(arrived, Ok(true)) {
-            release(&self.shared, vec![hash]).await;
-        }
+        let is_named = matches!(arrived, Ok(true));
+        let_go(&self.shared, content, is_named, arrived.as_ref().err()).await;
         arrived.map(drop)
     }
 }
