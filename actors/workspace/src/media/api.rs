@@ -11,7 +11,7 @@ use postrider_store::blobs::{BlobHash, BlobReader, BlobStore, Pinned, Staged};
 use postrider_store::view::codec;
 use postrider_store::{StoreError, Table};
 
-use super::commands::{Add, Remove};
+use super::commands::{Add, Remove, Removed};
 use super::{AddMediaError, MediaState, media_key, names};
 use crate::Workspace;
 use crate::core::command::Footprint;
@@ -128,8 +128,7 @@ impl Workspace {
     }
 
     pub(super) async fn remove_all_media(&self, ids: Vec<MediaId>) -> Result<bool, Unavailable> {
-        let contents = self.perform(Remove(ids)).await?;
-        let any = !contents.is_empty();
+        let Removed { any, contents } = self.perform(Remove(ids)).await?;
         release(&self.shared, contents).await;
         Ok(any)
     }

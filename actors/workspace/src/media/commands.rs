@@ -51,34 +51,44 @@ impl Command for Add {
     }
 }
 
-/// Removes files; gives the contents that they had.
+/// Removes files.
 pub(super) struct Remove(pub(super) Vec<MediaId>);
 
+/// What was removed.
+#[derive(Debug, Default)]
+pub(super) struct Removed {
+    /// Whether any file was there, with a content or without.
+    pub(super) any: bool,
+    /// The contents that they had.
+    pub(super) contents: Vec<BlobHash>,
+}
+
 impl Command for Remove {
-    type Answer = Vec<BlobHash>;
+    type Answer = Removed;
     type Error = Unavailable;
 
     const FOOTPRINT: Footprint = Footprint::Ends;
 
-    fn carry_out(self, context: &mut Context<'_>) -> Result<Vec<BlobHash>, Unavailable> {
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Removed, Unavailable> {
         let workspace = context.core.id.clone();
-        let (mut contents, mut freed) = (Vec::new(), 0);
+        let (mut removed, mut freed) = (Removed::default(), 0);
         for id in self.0 {
             let key = media_key(&workspace, id);
             let Some(state) = context.get_json::<MediaState>(Table::Media, &key)? else { continue };
+            removed.any = true;
             freed += state.size;
             context.delete(Table::Media, key);
             context.delete(Table::Media, pending_key(&workspace, id));
             if let Some(hash) = state.hash() {
                 context.delete(Table::Media, name_key(&workspace, &hash, id));
-                contents.push(hash);
+                removed.contents.push(hash);
             }
         }
         if freed > 0 {
             let left = used(context)?.saturating_sub(freed);
             put_used(context, left);
         }
-        Ok(contents)
+        Ok(removed)
     }
 }
 
