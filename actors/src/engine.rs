@@ -28,7 +28,10 @@ use postrider_workspace::Workspace;
 use postrider_workspace::core::settings::{GuardOptions, MessageOptions, OtpOptions};
 use postrider_workspace::event_options::EventOptions;
 pub(crate) use postrider_workspace::services::Services;
-use postrider_workspace::{MediaOptions, media::stage};
+use postrider_workspace::{
+    MediaOptions,
+    media::{may_stage, stage},
+};
 
 mod callbacks;
 pub(crate) mod checkpoints;
@@ -367,6 +370,14 @@ impl Engine {
     /// [`Unavailable`]: it cannot be written, or this engine keeps none.
     pub async fn stage_media(&self) -> Result<crate::StagedMedia, Unavailable> {
         stage(&self.inner.shared).await
+    }
+
+    /// Whether more of a content may be written now.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: the disk is almost full.
+    pub fn may_stage_media(&self) -> Result<(), Unavailable> {
+        may_stage(&self.inner.shared)
     }
 
     /// The moment of the last durable commit; `None` where none is known.

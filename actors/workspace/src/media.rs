@@ -21,7 +21,7 @@ use postrider_store::blobs::BlobHash;
 use postrider_store::view::codec;
 use postrider_store::{Direction, StoreError, Table, View};
 
-pub use api::{MediaBytes, stage};
+pub use api::{MediaBytes, may_stage, stage};
 pub use commands::AddMediaError;
 pub(crate) use commands::{NoteUpload, forget_upload};
 pub(crate) use inbound::expect;

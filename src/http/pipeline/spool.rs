@@ -1,12 +1,17 @@
 //! Writes a file to the disk while its body arrives, so that no large one is in memory.
 
 use std::io;
+use std::pin::Pin;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
+use postrider_actors::domain::WorkspaceId;
 use postrider_actors::{Engine, StagedMedia, Unavailable, UnavailableReason};
+use tokio::time::Sleep;
 
 use super::body::ReadDeadline;
 use super::body_budget::BodyLease;
@@ -16,47 +21,85 @@ use super::media_types;
 /// Bytes that are written at once.
 const PART_BYTES: usize = 256 << 10;
 
+/// Bytes that come in a second, at least: a slower file is given up.
+const BYTES_PER_SECOND_MIN: u64 = 256 << 10;
+
 /// A file that has arrived, and its type.
 pub(crate) type Spooled = (StagedMedia, &'static str);
 
-/// Takes a file. Each part must come within the deadline.
+/// The parts of a body, each of which must come within the deadline, and all of them in a time that
+/// their length sets.
+struct Parts<'a> {
+    body: &'a mut Body,
+    deadline: ReadDeadline<'a>,
+    /// Ends when all must have come.
+    end: Pin<Box<Sleep>>,
+}
+
+impl<'a> Parts<'a> {
+    /// Those of a body of at most `max` bytes.
+    fn of(body: &'a mut Body, max: u64, deadline: ReadDeadline<'a>) -> Self {
+        let length = body.size_hint().upper().unwrap_or(max).min(max);
+        let longest = deadline.timeout + Duration::from_secs(length / BYTES_PER_SECOND_MIN);
+        Self { body, deadline, end: Box::pin(tokio::time::sleep(longest)) }
+    }
+
+    /// The next one; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Bytes>, ApiError> {
+        let late = || ApiError::new(Code::RequestTimeout, "the body did not arrive in time");
+        loop {
+            let frame = tokio::select! {
+                biased;
+                () = self.deadline.drain.begun() => {
+                    let message = "the server stops; nothing was done";
+                    let stops = ApiError::new(Code::ServiceUnavailable, message);
+                    return Err(stops.because("draining"));
+                }
+                () = self.end.as_mut() => return Err(late()),
+                frame = tokio::time::timeout(self.deadline.timeout, self.body.frame()) => frame,
+            };
+            let Some(frame) = frame.map_err(|_| late())? else { return Ok(None) };
+            let frame =
+                frame.map_err(|_| ApiError::invalid("the body ended before it was complete"))?;
+            if let Ok(data) = frame.into_data() {
+                return Ok(Some(data));
+            }
+        }
+    }
+}
+
+/// Takes a file of a workspace. What it has no room for is refused before a byte is read, as far as
+/// that is known by then.
 pub(super) async fn read(
     engine: &Engine,
+    workspace: Option<&WorkspaceId>,
     headers: &HeaderMap,
     body: &mut Body,
     lease: &mut BodyLease,
     deadline: ReadDeadline<'_>,
 ) -> Result<Spooled, ApiError> {
     let (mime_type, max) = type_of(headers)?;
-    // A body that announces too great a length is refused before a byte is read.
-    if body.size_hint().lower() > max {
+    let announced = body.size_hint().lower();
+    if announced > max {
         return Err(too_large(mime_type, max));
+    }
+    if let Some(workspace) = workspace.and_then(|id| engine.workspace(id)) {
+        workspace.may_add_media(announced).await?;
     }
     if !lease.grow(PART_BYTES) {
         return Err(ApiError::overloaded("too much is being received; nothing was done"));
     }
     let mut staged = engine.stage_media().await?;
     let mut part = Vec::with_capacity(PART_BYTES);
-    loop {
-        let frame = tokio::select! {
-            biased;
-            frame = tokio::time::timeout(deadline.timeout, body.frame()) => frame,
-            () = deadline.drain.begun() => {
-                let message = "the server stops; nothing was done";
-                return Err(ApiError::new(Code::ServiceUnavailable, message).because("draining"));
-            }
-        };
-        let frame = frame
-            .map_err(|_| ApiError::new(Code::RequestTimeout, "the body did not arrive in time"))?;
-        let Some(frame) = frame else { break };
-        let frame =
-            frame.map_err(|_| ApiError::invalid("the body ended before it was complete"))?;
-        let Ok(data) = frame.into_data() else { continue };
+    let mut parts = Parts::of(body, max, deadline);
+    while let Some(data) = parts.next().await? {
         part.extend_from_slice(&data);
         if staged.length() + part.len() as u64 > max {
             return Err(too_large(mime_type, max));
         }
         if part.len() >= PART_BYTES {
+            // Others write, too: the disk may have become full since it began.
+            engine.may_stage_media()?;
             (staged, part) = written(staged, part).await?;
         }
     }
@@ -101,4 +144,51 @@ fn type_of(headers: &HeaderMap) -> Result<(&'static str, u64), ApiError> {
 fn too_large(mime_type: &str, max: u64) -> ApiError {
     let message = format!("a file of the type {mime_type} may have at most {max} bytes");
     ApiError::new(Code::PayloadTooLarge, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::channel::Channel;
+
+    use super::super::drain::Drain;
+    use super::*;
+
+    /// A body of so many parts, one in 20 seconds.
+    fn dripping(parts: usize, part: &'static [u8]) -> Body {
+        let (mut sender, body) = Channel::<Bytes, io::Error>::new(1);
+        drop(tokio::spawn(async move {
+            for _ in 0..parts {
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                if sender.send_data(Bytes::from_static(part)).await.is_err() {
+                    return;
+                }
+            }
+        }));
+        Body::new(body)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_drips_is_given_up_and_one_that_is_slow_is_not() {
+        static PART: [u8; 6 << 20] = [7; 6 << 20];
+        let drain = Drain::default();
+        let deadline = ReadDeadline { timeout: Duration::from_secs(30), drain: &drain };
+        // 100 MiB may take 430 seconds.
+        for (count, part, expected) in [
+            (16, &PART[..], Ok(16)),
+            (21, &PART[..1], Ok(21)),
+            (22, &PART[..1], Err(Code::RequestTimeout)),
+        ] {
+            let mut body = dripping(count, part);
+            let mut parts = Parts::of(&mut body, 100 << 20, deadline);
+            let mut come = 0;
+            let read = loop {
+                match parts.next().await {
+                    Ok(Some(_)) => come += 1,
+                    Ok(None) => break Ok(come),
+                    Err(error) => break Err(error.code()),
+                }
+            };
+            assert_eq!(read, expected, "{count} parts of {} bytes", part.len());
+        }
+    }
 }

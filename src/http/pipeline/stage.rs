@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, HeaderName, Response};
 use bytes::Bytes;
 use hyper::body::Body as _;
 use postrider_actors::clock::Stopwatch;
+use postrider_actors::domain::WorkspaceId;
 use postrider_actors::trace::{self, Span};
 use postrider_actors::{IdempotencyKey, Route};
 use serde::Deserialize;
@@ -234,7 +235,8 @@ impl<G: Guard> Stage<G> {
         let Arrival { origin, named, workspace, bucket, caller } = arrival;
         let span = span::begin(&edge, &meter, &parts, &origin.identity);
         let caller = caller.map(|(caller, lease)| (caller, origin.clone(), lease));
-        let answer = match receive(&edge, caller, parts, &mut body, takes).await {
+        let answer = match receive(&edge, workspace.as_ref(), caller, parts, &mut body, takes).await
+        {
             Ok(call) => {
                 let wait = edge.options.handler_timeout;
                 // What is around it would keep a copy of it each, and be copied with that.
@@ -277,6 +279,7 @@ impl<G: Guard> Stage<G> {
 /// Reads the body. Refuses the request with what is left of it.
 async fn receive<C>(
     edge: &Arc<Edge>,
+    workspace: Option<&WorkspaceId>,
     caller: Result<(C, Origin, BodyLease), ApiError>,
     parts: Parts,
     body: &mut Body,
@@ -298,7 +301,8 @@ async fn receive<C>(
                 }
                 Takes::Media => {
                     let (engine, headers) = (&edge.engine, &parts.headers);
-                    let file = spool::read(engine, headers, body, &mut lease, deadline).await;
+                    let file =
+                        spool::read(engine, workspace, headers, body, &mut lease, deadline).await;
                     file.map(|file| {
                         media = Some(file);
                         Bytes::new()

@@ -11,8 +11,8 @@ use postrider_store::blobs::{BlobHash, BlobReader, BlobStore, Pinned, Staged};
 use postrider_store::view::codec;
 use postrider_store::{StoreError, Table};
 
-use super::commands::{Add, Remove, Removed};
-use super::{AddMediaError, MediaState, media_key, names};
+use super::commands::{Add, Remove, Removed, check_room, noted};
+use super::{AddMediaError, MediaState, media_key, names, used_key};
 use crate::Workspace;
 use crate::core::command::Footprint;
 use crate::services::Services;
@@ -58,6 +58,16 @@ impl Workspace {
         let adding = async move { workspace.add_staged(staged, mime_type, filename).await };
         let failed = || Unavailable::because(UnavailableReason::Storage);
         tokio::spawn(adding).await.unwrap_or_else(|_| Err(failed().into()))
+    }
+
+    /// Whether a file of this length could be added now, as far as that is known before it comes.
+    ///
+    /// # Errors
+    /// [`AddMediaError`]: there are too many bytes already, or not now.
+    pub async fn may_add_media(&self, length: u64) -> Result<(), AddMediaError> {
+        let used =
+            self.read(|store, workspace| Ok(noted(store.get(Table::Media, &used_key(workspace))?)));
+        check_room(used.await?, length, self.shared.media.options.bytes_max)
     }
 
     async fn add_staged(
@@ -145,8 +155,16 @@ impl Workspace {
 pub async fn stage(shared: &Services) -> Result<Staged, Unavailable> {
     let blobs = blobs(shared)?;
     // Before a large file is written, and not only before its record is.
-    shared.disk.admit(Footprint::Grows)?;
+    may_stage(shared)?;
     blocking(move || blobs.begin()).await
+}
+
+/// Whether more of a content may be written now.
+///
+/// # Errors
+/// [`Unavailable`]: the disk is almost full.
+pub fn may_stage(shared: &Services) -> Result<(), Unavailable> {
+    shared.disk.admit(Footprint::Grows)
 }
 
 fn blobs(shared: &Services) -> Result<BlobStore, Unavailable> {

@@ -24,6 +24,17 @@ pub enum AddMediaError {
     Unavailable(#[from] Unavailable),
 }
 
+/// Whether a file of this length still fits beside the bytes that are used.
+///
+/// # Errors
+/// [`AddMediaError::Full`].
+pub(super) fn check_room(used: u64, length: u64, max: u64) -> Result<(), AddMediaError> {
+    if used.saturating_add(length) > max {
+        return Err(AddMediaError::Full { used, max });
+    }
+    Ok(())
+}
+
 /// Adds a file whose content is durable.
 pub(super) struct Add {
     pub(super) state: MediaState,
@@ -40,9 +51,7 @@ impl Command for Add {
     fn carry_out(self, context: &mut Context<'_>) -> Result<MediaState, AddMediaError> {
         let Self { state, hash, bytes_max: max } = self;
         let used = used(context)?;
-        if used.saturating_add(state.size) > max {
-            return Err(AddMediaError::Full { used, max });
-        }
+        check_room(used, state.size, max)?;
         let workspace = context.core.id.clone();
         context.put_json(Table::Media, media_key(&workspace, state.media_id), &state);
         context.put(Table::Media, name_key(&workspace, &hash, state.media_id), Vec::new());
