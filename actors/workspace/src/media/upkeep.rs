@@ -138,8 +138,8 @@ async fn remove_expired(shared: &Arc<Services>) {
                 break;
             }
             if workspace.remove_all_media(ids).await.is_err() {
-                // A later round goes on.
-                return;
+                // A later round goes on; the other workspaces do not wait for it.
+                break;
             }
         }
     }
