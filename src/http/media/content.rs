@@ -139,7 +139,7 @@ impl Part {
                 let to = to.map_or(size, |to| to.saturating_add(1).min(size));
                 if from < size { Self::Of { from, to } } else { Self::Nowhere }
             }
-            (Some(None), Some(Some(0))) => Self::Nowhere,
+            (Some(None), Some(Some(last))) if last == 0 || size == 0 => Self::Nowhere,
             (Some(None), Some(Some(last))) => {
                 Self::Of { from: size.saturating_sub(last), to: size }
             }
@@ -212,6 +212,9 @@ mod tests {
             assert_eq!(Part::asked(Some(header), 10), expected, "{header}");
         }
         assert_eq!(Part::asked(None, 10), Part::Whole);
+        for nowhere in ["bytes=-5", "bytes=0-", "bytes=0-0"] {
+            assert_eq!(Part::asked(Some(nowhere), 0), Part::Nowhere, "{nowhere} of nothing");
+        }
     }
 
     #[test]
