@@ -78,6 +78,10 @@ impl Workspace {
         if !rests && state.created_at.plus(OFFERED) <= now {
             return self.perform(GiveUp { media: id, reason: "expired" }).await;
         }
+        if self.shared.media.blobs.is_none() {
+            // There is no place for it here. Its record is given up in time all the same.
+            return Ok(());
+        }
         let connected = self.shared.numbers.connected(source.number);
         let Some(provider) = connected.and_then(|it| it.cloud_api.clone()) else {
             // It may be connected again.

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{MediaId, Timestamp, WorkspaceId};
 use postrider_store::blobs::BlobHash;
@@ -34,12 +34,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub async fn run(shared: Weak<Services>) {
     let Some(clock) = shared.upgrade().map(|shared| shared.clock.clone()) else { return };
     let (mut expired, mut unnamed) = (Timestamp::default(), Timestamp::default());
+    let mut fetched = HashMap::new();
     loop {
         let Some(engine) = shared.upgrade() else { return };
-        if engine.media.blobs.is_none() {
-            return;
-        }
-        fetch_pending(&engine).await;
+        fetch_pending(&engine, &mut fetched).await;
         if expired <= clock.now() && !clock.deletion_rests() {
             expired = clock.now().plus(EXPIRED_EVERY);
             remove_expired(&engine).await;
@@ -53,11 +51,16 @@ pub async fn run(shared: Weak<Services>) {
     }
 }
 
-/// Gets contents that could not be got before, or that a crash came between.
-async fn fetch_pending(shared: &Arc<Services>) {
+/// Gets contents that could not be got before, or that a crash came between. Each round goes on
+/// behind the last file of the round before, so that those that stay pending hold up no others.
+async fn fetch_pending(shared: &Arc<Services>, fetched: &mut HashMap<WorkspaceId, MediaId>) {
     for slot in shared.workspaces.slots() {
-        let workspace = Workspace::new(Arc::clone(shared), slot);
-        let mut ids = some(&workspace, pending_prefix, FETCHED_AT_ONCE, |_| true).await;
+        let (id, workspace) = (slot.id.clone(), Workspace::new(Arc::clone(shared), slot));
+        let after = fetched.remove(&id);
+        let mut ids = some(&workspace, pending_prefix, after, FETCHED_AT_ONCE, |_| true).await;
+        if let Some(last) = ids.last().filter(|_| ids.len() == FETCHED_AT_ONCE) {
+            fetched.insert(id, *last);
+        }
         ids.retain(|id| !shared.media.fetches.contains_key(id));
         workspace.fetch_soon(ids);
     }
@@ -127,14 +130,19 @@ fn named(shared: &Services, first: u8) -> Result<HashSet<BlobHash>, StoreError> 
 }
 
 async fn remove_expired(shared: &Arc<Services>) {
-    let (kept_for, now) = (shared.media.options.kept_for, shared.clock.now());
+    let now = shared.clock.now();
     for slot in shared.workspaces.slots() {
         let workspace = Workspace::new(Arc::clone(shared), slot);
-        let is_over = move |id: MediaId| id.timestamp().plus(kept_for) <= now;
+        // As their records promise, whatever the setting is now. Pending ones are given up before.
+        let is_over = move |json: &[u8]| {
+            let state = codec::decode::<MediaState>(json);
+            state.is_ok_and(|state| !state.is_pending() && state.expires_at <= now)
+        };
+        let mut after = None;
         loop {
-            // They are in the order in which they were made.
-            let ids = some(&workspace, prefix, REMOVED_AT_ONCE, is_over).await;
-            if ids.is_empty() {
+            let ids = some(&workspace, prefix, after, REMOVED_AT_ONCE, is_over).await;
+            after = ids.last().copied();
+            if after.is_none() {
                 break;
             }
             if workspace.remove_all_media(ids).await.is_err() {
@@ -145,25 +153,25 @@ async fn remove_expired(shared: &Arc<Services>) {
     }
 }
 
-/// The ids of the first files below a prefix while it `is_wanted`; none if they cannot be read now.
+/// The ids of the first files below a prefix, behind `after`, whose records are wanted; none if they
+/// cannot be read now.
 async fn some(
     workspace: &Workspace,
     prefix: fn(&WorkspaceId) -> Vec<u8>,
+    after: Option<MediaId>,
     max: usize,
-    is_wanted: impl Fn(MediaId) -> bool + Send + 'static,
+    is_wanted: impl Fn(&[u8]) -> bool + Send + 'static,
 ) -> Vec<MediaId> {
     let read = workspace.read(move |store, workspace| {
         let (prefix, mut ids) = (prefix(workspace), Vec::new());
-        store.scan(Table::Media, &prefix, None, Direction::Forward, &mut |key, _| {
+        // The least key behind that file's.
+        let from = after.map(|after| [&*prefix, after.as_bytes(), &[0]].concat());
+        let visit = &mut |key: &[u8], value: &[u8]| {
             let id = key[prefix.len()..].try_into().ok().map(MediaId::from_bytes);
-            match id.filter(|id| is_wanted(*id)) {
-                Some(id) if ids.len() < max => {
-                    ids.push(id);
-                    ControlFlow::Continue(())
-                }
-                _ => ControlFlow::Break(()),
-            }
-        })?;
+            ids.extend(id.filter(|_| is_wanted(value)));
+            if ids.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        store.scan(Table::Media, &prefix, from.as_deref(), Direction::Forward, visit)?;
         Ok(ids)
     });
     read.await.unwrap_or_default()
