@@ -153,8 +153,8 @@ async fn remove_expired(shared: &Arc<Services>) {
     }
 }
 
-/// The ids of the first files below a prefix, behind `after`, whose records are wanted; none if they
-/// cannot be read now.
+/// The ids of the first files below a prefix, behind `after`, whose records are wanted; none if
+/// they cannot be read now.
 async fn some(
     workspace: &Workspace,
     prefix: fn(&WorkspaceId) -> Vec<u8>,

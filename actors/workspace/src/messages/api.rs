@@ -43,8 +43,8 @@ impl Workspace {
     /// not take it, if it does not.
     ///
     /// # Errors
-    /// What refused the message for another reason; or its content is gone, or the channel cannot be
-    /// reached.
+    /// What refused the message for another reason; or the content is gone, or the channel cannot
+    /// be reached.
     async fn uploaded(
         &self,
         error: IdempotentError<SendMessageError>,
