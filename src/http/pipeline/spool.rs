@@ -84,7 +84,9 @@ pub(super) async fn read(
         return Err(too_large(mime_type, max));
     }
     if let Some(workspace) = workspace.and_then(|id| engine.workspace(id)) {
-        workspace.may_add_media(announced).await?;
+        let room = workspace.may_add_media(announced).await;
+        // A large body is not read for nothing.
+        room.map_err(|full| ApiError::from(full).closing_with_body())?;
     }
     if !lease.grow(PART_BYTES) {
         return Err(ApiError::overloaded("too much is being received; nothing was done"));
