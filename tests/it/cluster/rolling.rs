@@ -17,7 +17,7 @@ fn of<'a>(state: &'a Value, node: &str) -> &'a Value {
 /// Every shard is owned, and every node has one.
 fn is_spread(state: &Value) -> bool {
     let owns = |node: &&str| of(state, node)["owned"].as_u64() > Some(0);
-    state["ready"] == true && NODES.iter().all(|node| owns(node))
+    state["ready"] == true && NODES.iter().all(owns)
 }
 
 async fn postrider(node: &Process, args: &[&str]) {
