@@ -24,14 +24,10 @@ use postrider_runtime::clock::Clock;
 use postrider_runtime::{Tenure, Traces};
 use postrider_store::{DirectorySpace, FreeSpace, Rebuilding, Store};
 use postrider_webhook::WebhookOptions;
-use postrider_workspace::Workspace;
 use postrider_workspace::core::settings::{GuardOptions, MessageOptions, OtpOptions};
 use postrider_workspace::event_options::EventOptions;
 pub(crate) use postrider_workspace::services::Services;
-use postrider_workspace::{
-    MediaOptions,
-    media::{may_stage, stage},
-};
+use postrider_workspace::{MediaOptions, Workspace};
 
 mod callbacks;
 pub(crate) mod checkpoints;
@@ -362,22 +358,6 @@ impl Engine {
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.inner.shared.clock
-    }
-
-    /// Begins the content of a file, which [`Workspace::add_media`] then adds. Its writes block.
-    ///
-    /// # Errors
-    /// [`Unavailable`]: it cannot be written, or this engine keeps none.
-    pub async fn stage_media(&self) -> Result<crate::StagedMedia, Unavailable> {
-        stage(&self.inner.shared).await
-    }
-
-    /// Whether more of a content may be written now.
-    ///
-    /// # Errors
-    /// [`Unavailable`]: the disk is almost full.
-    pub fn may_stage_media(&self) -> Result<(), Unavailable> {
-        may_stage(&self.inner.shared)
     }
 
     /// The moment of the last durable commit; `None` where none is known.

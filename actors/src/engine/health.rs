@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 use postrider_domain::WorkspaceId;
+use postrider_domain::unavailable::Unavailable;
 use postrider_runtime::clock::ClockHealth;
+use postrider_workspace::media::{may_stage, stage};
 use ractor::ActorStatus;
 
 use super::Engine;
+use crate::StagedMedia;
 
 /// Damaged workspaces that a warning names; it counts the others.
 const NAMED_MAX: usize = 5;
@@ -33,6 +36,22 @@ pub struct Health {
 }
 
 impl Engine {
+    /// Begins the content of a file, which [`Workspace::add_media`] then adds. Its writes block.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: it cannot be written, or this engine keeps none.
+    pub async fn stage_media(&self) -> Result<StagedMedia, Unavailable> {
+        stage(&self.inner.shared).await
+    }
+
+    /// Whether more of a content may be written now.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: the disk is almost full.
+    pub fn may_stage_media(&self) -> Result<(), Unavailable> {
+        may_stage(&self.inner.shared)
+    }
+
     /// Whether the engine takes work.
     #[must_use]
     pub fn health(&self) -> Health {

@@ -214,7 +214,7 @@ pub(crate) struct ReadAnswer {
                    does not take it, and then nothing is changed. Without a body the contact \
                    learns nothing.",
     params(("conversation_id" = String, Path, description = "The conversation's id")),
-    request_body = Option<ReadBody>,
+    request_body = ReadBody,
     responses((status = 200, description = "Nothing is unread", body = ReadAnswer))
 )]
 async fn mark_read(mut call: Call<Principal>) -> Answer {
