@@ -158,8 +158,8 @@ pub(crate) struct ConversationMessageRow {
     /// `in`: the contact wrote it; `out`: the workspace did.
     #[schema(example = "in")]
     direction: &'static str,
-    /// `text`, `template`, `image`, `video`, `document`, `audio`, `sticker`, `location`, `contacts`,
-    /// `reaction`, `interactive`, `email`, or what else the contact sent.
+    /// `text`, `template`, `image`, `video`, `document`, `audio`, `sticker`, `location`,
+    /// `contacts`, `reaction`, `interactive`, `email`, or what else the contact sent.
     #[serde(rename = "type")]
     #[schema(example = "text")]
     kind: String,

@@ -28,7 +28,8 @@ pub struct MessageData {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub recipient: Option<UserId>,
-    /// `email`, or the kind of a message, such as `template`, `text` or `image`.
+    /// `email`, or the kind of a message: `text`, `template`, `image`, `video`, `document`,
+    /// `audio`, `sticker`, `location`, `contacts`, `reaction` or `interactive`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r#type: Option<&'static str>,
     /// `queued`, `sent`, `delivered`, `read` or `failed`.
