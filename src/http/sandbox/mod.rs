@@ -46,7 +46,8 @@ pub(crate) struct MessageRow {
     /// Where it went.
     #[schema(example = "+15550123456")]
     to: String,
-    /// `otp`, `template` or `text`.
+    /// `otp`, `template`, `text`, `image`, `video`, `document`, `audio`, `sticker`, `location`,
+    /// `contacts`, `reaction` or `interactive`.
     #[schema(example = "otp")]
     kind: &'static str,
     /// What the recipient reads.

@@ -142,7 +142,8 @@ pub(crate) struct ThreadRow {
     /// `out`: to the phone; `in`: from it.
     #[schema(example = "out")]
     direction: &'static str,
-    /// `otp`, `template` or `text`.
+    /// `otp`, `template`, `text`, `image`, `video`, `document`, `audio`, `sticker`, `location`,
+    /// `contacts`, `reaction` or `interactive`.
     #[schema(example = "otp")]
     kind: &'static str,
     /// What is read.
