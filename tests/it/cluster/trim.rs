@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::jetstream::jetstream;
 use super::nodes::{Cluster, admin, once, read, send, verify, workspace};
 use crate::faults::{Client, Outcome};
+use crate::support::eventually;
 
 /// The least that a log may have.
 const STREAM_BYTES: u64 = 16 << 20;
@@ -96,14 +97,19 @@ async fn a_log_that_is_written_several_times_over_goes_on_and_nothing_is_lost() 
     let listed = read(&mut client, "/v1/contacts?limit=1").await;
     assert_eq!(last(&listed), (Some(CONTACTS as u64), round.to_string()));
     write(&mut client, STREAM_BYTES, &mut round).await;
+    let filter = json!({"subjects_filter": format!("$O.PR_test_checkpoints.C.{shard}.>")});
+    let stored = || -> Vec<String> {
+        let name = "STREAM.INFO.OBJ_PR_test_checkpoints";
+        let about = jetstream(&cluster.nats.address, name, &filter);
+        about["state"]["subjects"].as_object().unwrap().keys().cloned().collect()
+    };
+    // One that is being stored is the third.
+    eventually("two checkpoints", async || (stored().len() == 2).then_some(())).await;
     second.kill();
 
     // The newest checkpoint is gone, and so is the disk: the older one and the log have it all.
     std::fs::remove_dir_all(cluster.directory("pr-2").join("replicas")).unwrap();
-    let filter = json!({"subjects_filter": format!("$O.PR_test_checkpoints.C.{shard}.>")});
-    let stored = "STREAM.INFO.OBJ_PR_test_checkpoints";
-    let about = jetstream(&cluster.nats.address, stored, &filter);
-    let stored: Vec<_> = about["state"]["subjects"].as_object().unwrap().keys().cloned().collect();
+    let stored = stored();
     assert_eq!(stored.len(), 2, "two are kept: {stored:?}");
     let newest = json!({"filter": stored.iter().max().unwrap()});
     jetstream(&cluster.nats.address, "STREAM.PURGE.OBJ_PR_test_checkpoints", &newest);
