@@ -8,7 +8,6 @@ mod sink;
 mod watch;
 mod wire;
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -288,10 +287,10 @@ impl Drop for TestServer {
     }
 }
 
-/// Asks again and again, for at most half a minute, until there is an answer. It asks less and less
+/// Asks again and again, for at most two minutes, until there is an answer. It asks less and less
 /// often: a key has not many requests.
-pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
-    for attempt in 0..400 {
+pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    for attempt in 0..1_400 {
         if let Some(answer) = ask().await {
             return answer;
         }

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::nodes::{Cluster, admin, once, read, send, verify, workspace};
+use super::nodes::{Cluster, admin, read, send, verify, workspace};
+use super::state::once;
 use crate::faults::{Client, Process};
 
 const MASTER_KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";

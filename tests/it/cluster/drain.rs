@@ -1,38 +1,16 @@
 //! A node is emptied and filled again under load, and a shard is moved.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::load::{Load, total};
-use super::nodes::{Cluster, TOKEN, admin, done, once, settled, workspace};
+use super::nodes::{Cluster, TOKEN, admin, done, settled};
+use super::state::{about, once, owns, postrider, workspaces};
 use crate::faults::Process;
 use crate::support::eventually;
-
-/// One in each shard of four, and two more.
-const WORKSPACES: [&str; 6] = ["acme", "globex", "initech", "umbrella", "hooli", "stark"];
-
-/// Runs `postrider cluster … --json` at a node.
-async fn postrider(node: &Process, args: &[&str]) -> (Output, Value) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
-    command.arg("cluster").args(args).arg("--json");
-    command.args(["--server", &format!("http://{}", node.address())]);
-    command.env("POSTRIDER_ADMIN_TOKEN", TOKEN);
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    let answer = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    (output, answer)
-}
-
-fn of<'a>(state: &'a Value, node: &str) -> &'a Value {
-    let nodes = state["nodes"].as_array().unwrap();
-    nodes.iter().find(|it| it["node"] == node).unwrap_or(&Value::Null)
-}
-
-fn owns(state: &Value, node: &str, shards: u64) -> bool {
-    state["ready"] == true && of(state, node)["owned"] == shards
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_is_emptied_and_filled_again_and_no_client_notices() {
@@ -40,18 +18,14 @@ async fn a_node_is_emptied_and_filled_again_and_no_client_notices() {
     let (first, second) = (cluster.start("pr-1"), cluster.start("pr-2"));
     let both = |state: &Value| owns(state, "pr-1", 2) && owns(state, "pr-2", 2);
     once(&first, "two shards each", both).await;
-    let mut workspaces = Vec::new();
-    for id in WORKSPACES {
-        let (_, key) = workspace(&first, id).await;
-        workspaces.push((id.to_owned(), key));
-    }
+    let workspaces = workspaces(&first).await;
     let load = Load::begin(&[&first, &second], &workspaces);
     let (output, drained) = postrider(&first, &["drain", "pr-1"]).await;
     assert!(output.status.success(), "{output:?}");
     let expected = json!({ "node": "pr-1", "state": "draining", "shards_left": 0 });
     assert_eq!(drained, expected);
     let emptied = once(&second, "all shards", |state| owns(state, "pr-2", 4)).await;
-    assert_eq!(of(&emptied, "pr-1")["state"], "draining", "{emptied}");
+    assert_eq!(about(&emptied, "pr-1")["state"], "draining", "{emptied}");
     let told = load.end().await;
     let (codes, unanswered, refused, slowest) = total(&told);
     println!("{codes} codes, {unanswered} unanswered, {refused} refused, slowest {slowest:?}");
@@ -70,8 +44,8 @@ async fn a_node_is_emptied_and_filled_again_and_no_client_notices() {
     // It has read nothing of the cluster at first.
     eventually("it drains", draining).await;
     let state =
-        once(&first, "its name again", |state| of(state, "pr-1")["lease_ms"] != json!(null));
-    assert_eq!(of(&state.await, "pr-1")["owned"], 0);
+        once(&first, "its name again", |state| about(state, "pr-1")["lease_ms"] != json!(null));
+    assert_eq!(about(&state.await, "pr-1")["owned"], 0);
     let (output, answer) = postrider(&first, &["drain", "pr-2", "--timeout", "0"]).await;
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(answer["error"], "CONFLICT", "nobody is left to own them: {answer}");

@@ -2,15 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::nodes::{Cluster, admin, once, read, send, verify, workspace};
+use super::nodes::{Cluster, admin, read, send, verify, workspace};
+use super::state::{once, owned};
 use crate::faults::{Client, Process};
 
 const WORKSPACES: [&str; 4] = ["acme", "globex", "initech", "umbrella"];
-
-fn owned(state: &Value, node: &str) -> u64 {
-    let nodes = state["nodes"].as_array().unwrap();
-    nodes.iter().find(|it| it["node"] == node).map_or(0, |it| it["owned"].as_u64().unwrap())
-}
 
 async fn both_own(node: &Process) -> Value {
     let is_so = |state: &Value| {

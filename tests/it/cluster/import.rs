@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::jetstream::jetstream;
-use super::nodes::{Cluster, MASTER_KEY, TOKEN, admin, done, once, read, send, settled, verify};
+use super::nodes::{Cluster, MASTER_KEY, TOKEN, admin, done, read, send, settled, verify};
+use super::state::once;
 use crate::faults::{Client, Process};
 
 /// One in each shard of four, and one more.

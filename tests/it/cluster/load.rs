@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use postrider_actors::MasterKeys;
@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::nodes::MASTER_KEY;
 use crate::faults::{Client, Outcome, Process};
+use crate::support::eventually;
 
 /// How long a request is waited for before it counts as lost: a node may stand still.
 const PATIENCE: Duration = Duration::from_secs(6);
@@ -45,6 +46,7 @@ pub struct Told {
 /// Clients at work.
 pub struct Load {
     is_over: Arc<AtomicBool>,
+    acknowledged: Arc<AtomicUsize>,
     clients: Vec<JoinHandle<Told>>,
 }
 
@@ -139,24 +141,35 @@ impl Worker {
 impl Load {
     /// Begins with a client for each of these workspaces, which have their own keys.
     pub fn begin(nodes: &[&Process], workspaces: &[(String, String)]) -> Self {
-        let is_over = Arc::<AtomicBool>::default();
+        let (is_over, acknowledged) = <(Arc<AtomicBool>, Arc<AtomicUsize>)>::default();
         let nodes: Vec<_> = nodes.iter().map(|it| it.address()).collect();
         let client = |(at, workspace): (usize, &(String, String))| {
-            let (is_over, nodes) = (Arc::clone(&is_over), nodes.clone());
+            let (is_over, acknowledged) = (Arc::clone(&is_over), Arc::clone(&acknowledged));
+            let nodes = nodes.clone();
             let mut worker = Worker::new(nodes, at, workspace.clone());
             tokio::spawn(async move {
                 for number in 0.. {
                     if is_over.load(Ordering::Relaxed) {
                         break;
                     }
+                    let before = worker.told.acknowledged();
                     worker.step(number, &format!("+1555{at:02}{number:05}")).await;
+                    let codes = worker.told.acknowledged() - before;
+                    acknowledged.fetch_add(codes, Ordering::Relaxed);
                     tokio::time::sleep(PAUSE).await;
                 }
                 worker.told
             })
         };
         let clients = workspaces.iter().enumerate().map(client).collect();
-        Self { is_over, clients }
+        Self { is_over, acknowledged, clients }
+    }
+
+    /// Waits until so many more codes are acknowledged.
+    pub async fn acknowledges(&self, codes: usize) {
+        let wanted = self.acknowledged.load(Ordering::Relaxed) + codes;
+        let enough = async || (self.acknowledged.load(Ordering::Relaxed) >= wanted).then_some(());
+        eventually("more codes", enough).await;
     }
 
     /// Ends it, and returns what the clients were told.

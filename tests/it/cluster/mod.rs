@@ -17,5 +17,6 @@ mod one;
 mod partition;
 mod rolling;
 mod standstill;
+mod state;
 mod three;
 mod trim;

@@ -195,19 +195,6 @@ pub async fn read(client: &mut Client, path: &str) -> Value {
     answer.body
 }
 
-/// The state of the cluster, once it is as wished.
-pub async fn once(node: &Process, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-    let mut client = admin(node);
-    for _ in 0..600 {
-        let state = read(&mut client, "/admin/v1/cluster").await;
-        if is_so(&state) {
-            return state;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
-    panic!("{what} never came: {}", read(&mut client, "/admin/v1/cluster").await);
-}
-
 /// Makes a workspace with a number, credits and a key, and returns a client with the key.
 pub async fn workspace(node: &Process, id: &str) -> (Client, String) {
     let mut admin = admin(node);

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::nodes::{Cluster, admin, once, read, send, verify, workspace};
+use super::nodes::{Cluster, admin, read, send, verify, workspace};
+use super::state::once;
 use crate::faults::Client;
 
 const OTHER_KEY: &str = "7777777777777777777777777777777777777777777777777777777777777777";

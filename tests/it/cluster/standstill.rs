@@ -1,12 +1,14 @@
 //! An owner stands still beyond its lease and comes back: another node has gone on.
 
-use std::time::Duration;
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use super::nodes::{Cluster, admin, done, once, send, settled, verify, workspace};
+use super::nodes::{Cluster, admin, done, send, settled, verify, workspace};
+use super::state::{once, owner};
 use crate::fake::FakeCloudApi;
 use crate::faults::{Client, Outcome, Process, signal};
+use crate::support::eventually;
 
 const MESSAGES: usize = 300;
 
@@ -27,22 +29,35 @@ async fn sender(node: &Process, id: &str) -> String {
     key["key"].as_str().unwrap().to_owned()
 }
 
-fn owner(state: &Value, shard: usize) -> &str {
-    state["shards"][shard]["owner"].as_str().unwrap_or_default()
-}
-
 /// Moves all shards to the node that will stand still.
 async fn all_to_first(second: &Process) {
     for shard in 0..4 {
         let path = format!("/admin/v1/cluster/shards/{shard}/move");
         // Two shards that are on their way already keep another one waiting.
-        while settled(&mut admin(second), "POST", &path, &json!({"to": "pr-1"})).await.status != 200
-        {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let moved = async || {
+            let answer = settled(&mut admin(second), "POST", &path, &json!({"to": "pr-1"})).await;
+            (answer.status == 200).then_some(())
+        };
+        eventually("a move", moved).await;
     }
     let all = |it: &Value| it["ready"] == true && (0..4).all(|at| owner(it, at) == "pr-1");
     once(second, "all shards of one", all).await;
+}
+
+/// Bytes that the kernel holds for a node which does not read them, over all its connections.
+fn unread(node: SocketAddr) -> u64 {
+    let SocketAddr::V4(node) = node else { panic!("{node} has another table") };
+    let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(node.ip().octets()), node.port());
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let of = |line: &str| {
+        let mut columns = line.split_whitespace().skip(1);
+        let is_it = columns.next()? == local;
+        // The state of a connection: 01 is established, so that what waits to be accepted is none.
+        let is_open = columns.nth(1)? == "01";
+        let (_, waiting) = columns.next()?.split_once(':')?;
+        u64::from_str_radix(waiting, 16).ok().filter(|_| is_it && is_open)
+    };
+    table.lines().filter_map(of).sum()
 }
 
 /// The answer of a node that may have none.
@@ -95,7 +110,8 @@ async fn an_owner_that_stood_still_answers_nothing_of_its_own_and_sends_nothing_
         (answer(&mut old, "/v1/otp/verify", &body).await, old, body)
     });
     // The request is in the connection when the node goes on.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let arrived = async || (unread(first.address()) > 0).then_some(());
+    eventually("the request of the node that stands still", arrived).await;
     signal(first.id(), "CONT");
     let (told, mut old, body) = waiting.await.unwrap();
     let is_right = |told: &Option<(u16, Value)>| match told {
@@ -103,11 +119,12 @@ async fn an_owner_that_stood_still_answers_nothing_of_its_own_and_sends_nothing_
         None => true,
     };
     assert!(is_right(&told), "the code was used: {told:?}");
-    for _ in 0..20 {
+    let used = async || {
         let told = answer(&mut old, "/v1/otp/verify", &body).await;
         assert!(is_right(&told), "the code was used: {told:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        told.filter(|(status, _)| *status == 422)
+    };
+    eventually("an answer of the new owner", used).await;
     let unknown = ended_once(&second, &sending, &messages, &fake).await;
     println!("{sent} of {MESSAGES} were sent before, {unknown} are unknown");
     assert!(unknown < MESSAGES / 10, "{unknown}");
@@ -119,15 +136,13 @@ async fn ended_once(node: &Process, key: &str, messages: &[String], fake: &FakeC
     let mut unknown = 0;
     for message in messages {
         let path = format!("/v1/messaging/messages/{message}");
-        let status = loop {
+        let ended = async || {
             let state = settled(&mut api, "GET", &path, &Value::Null).await;
             assert_eq!(state.status, 200, "lost: {message}: {state:?}");
             let status = state.body["status"].as_str().unwrap().to_owned();
-            if status != "queued" {
-                break status;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            (status != "queued").then_some(status)
         };
+        let status = eventually("an end of a message", ended).await;
         let taken = fake.accepted_of(message);
         match status.as_str() {
             "unknown" => {

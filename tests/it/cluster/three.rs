@@ -2,59 +2,39 @@
 //!
 //! Everything that was acknowledged is there at the end, and no code was accepted twice.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use super::load::{Load, total};
-use super::nodes::{Cluster, once, workspace};
+use super::nodes::Cluster;
+use super::state::{NODES, is_spread, once, owns, workspaces};
 use crate::faults::{Process, signal};
 
-const WORKSPACES: [&str; 6] = ["acme", "globex", "initech", "umbrella", "hooli", "stark"];
-const NODES: [&str; 3] = ["pr-1", "pr-2", "pr-3"];
-
-fn owned(state: &Value, node: &str) -> u64 {
-    let nodes = state["nodes"].as_array().unwrap();
-    nodes.iter().find(|it| it["node"] == node).map_or(0, |it| it["owned"].as_u64().unwrap())
-}
-
-/// Every shard is owned, and every node has one.
-fn is_spread(state: &Value) -> bool {
-    state["ready"] == true && NODES.iter().all(|node| owned(state, node) > 0)
-}
-
-/// Codes of some length of time are asked for, whoever owns what.
-async fn work() {
-    tokio::time::sleep(Duration::from_secs(2)).await;
-}
+/// Codes that are acknowledged between two troubles, whoever owns what.
+const CODES: usize = 60;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_that_was_acknowledged_is_lost_whatever_is_killed_or_paused() {
     let mut cluster = Cluster::of_three();
     let [first, second, third] = NODES.map(|node| cluster.start(node));
     once(&third, "shards for each", is_spread).await;
-    let mut workspaces = Vec::new();
-    for id in WORKSPACES {
-        workspaces.push((id.to_owned(), workspace(&third, id).await.1));
-    }
+    let workspaces = workspaces(&third).await;
     let load = Load::begin(&[&third, &first, &second], &workspaces);
-    work().await;
+    load.acknowledges(CODES).await;
     // Two of three nodes at once: one is dead, and one will come back and believe it owns.
     first.kill();
     signal(second.id(), "STOP");
-    let is_alone = |state: &Value| state["ready"] == true && owned(state, "pr-3") == 4;
-    once(&third, "all shards of the node that is left", is_alone).await;
-    work().await;
+    once(&third, "all shards of the node that is left", |state| owns(state, "pr-3", 4)).await;
+    load.acknowledges(CODES).await;
     signal(second.id(), "CONT");
     let first = cluster.start("pr-1");
     once(&second, "shards for each again", is_spread).await;
     // The server that leads the log of a shard.
     let leader = tokio::task::block_in_place(|| cluster.nats.leader_of(0)).expect("a leader");
     cluster.nats.kill(std::slice::from_ref(&leader));
-    work().await;
+    load.acknowledges(CODES).await;
     let others = |state: &Value| state["log"]["reachable"] == true && is_spread(state);
     once(&third, "a log without that server", others).await;
-    work().await;
+    load.acknowledges(CODES).await;
     cluster.nats.start_again(&[leader]);
     let told = load.end().await;
     let (codes, unanswered, refused, slowest) = total(&told);

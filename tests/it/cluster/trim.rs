@@ -1,11 +1,10 @@
 //! Logs are trimmed, and what they no longer hold is in checkpoints.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::jetstream::jetstream;
-use super::nodes::{Cluster, admin, once, read, send, verify, workspace};
+use super::nodes::{Cluster, admin, read, send, verify, workspace};
+use super::state::once;
 use crate::faults::{Client, Outcome};
 use crate::support::eventually;
 
@@ -26,7 +25,6 @@ const SETTINGS: [(&str, &str); 5] = [
 /// Changes the same contacts over and over, until the log was written this many bytes.
 async fn write(client: &mut Client, bytes: u64, round: &mut usize) {
     let mut written = 0;
-    let mut refused = 0;
     while written < bytes {
         *round += 1;
         let field = format!("{round} {}", "y".repeat(FIELD_BYTES));
@@ -36,17 +34,14 @@ async fn write(client: &mut Client, bytes: u64, round: &mut usize) {
         };
         let contacts: Vec<_> = (0..CONTACTS).map(contact).collect();
         let body = json!({"on_conflict": "update", "contacts": contacts});
-        match client.post("/v1/contacts/batch", &body).await {
-            Outcome::Answered(answer) if answer.status == 200 && all_done(&answer.body) => {
-                written += (CONTACTS * FIELD_BYTES) as u64;
-            }
+        let taken = async || match client.post("/v1/contacts/batch", &body).await {
+            Outcome::Answered(answer) if answer.status == 200 && all_done(&answer.body) => Some(()),
             // A checkpoint is not made as fast as the log is written.
-            Outcome::Answered(answer) if [200, 503].contains(&answer.status) && refused < 1_200 => {
-                refused += 1;
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
+            Outcome::Answered(answer) if [200, 503].contains(&answer.status) => None,
             other => panic!("after {written} bytes: {other:?}"),
-        }
+        };
+        eventually("room in the log", taken).await;
+        written += (CONTACTS * FIELD_BYTES) as u64;
     }
 }
 
