@@ -120,6 +120,30 @@ impl NodeRecord {
     pub const fn identity(&self) -> Identity {
         Identity { directory: self.directory, incarnation: self.incarnation }
     }
+
+    /// What a node that owns these shards says of itself.
+    #[cfg(test)]
+    pub(crate) fn owning(owned: &[u16]) -> Self {
+        let report = |shard: &u16| ShardReport {
+            checkpoint: None,
+            shard: *shard,
+            state: Standing::Owned,
+            epoch: 1,
+            position: 1,
+            reason: None,
+        };
+        Self {
+            directory: [1; 16],
+            incarnation: [1; 16],
+            renewal: 1,
+            advertise: String::new(),
+            zone: String::new(),
+            is_draining: false,
+            version: String::new(),
+            wall_ms: 0,
+            shards: owned.iter().map(report).collect(),
+        }
+    }
 }
 
 /// What a node says of one shard of which it has a replica.

@@ -149,9 +149,7 @@ mod tests {
 
     use super::*;
     use crate::clock::StillClock;
-    use crate::coordination::{
-        FakeCoordination, NodeRecord, ShardReport, Standing, encode, node_key, read_view,
-    };
+    use crate::coordination::{FakeCoordination, NodeRecord, encode, node_key, read_view};
     use crate::placement::{Bounds, place};
 
     fn name(node: &str) -> NodeName {
@@ -159,25 +157,7 @@ mod tests {
     }
 
     fn tells(bucket: &dyn Coordination, node: &str, owned: &[u16]) {
-        let report = |shard: &u16| ShardReport {
-            checkpoint: None,
-            shard: *shard,
-            state: Standing::Owned,
-            epoch: 1,
-            position: 1,
-            reason: None,
-        };
-        let record = NodeRecord {
-            directory: [1; 16],
-            incarnation: [1; 16],
-            renewal: 1,
-            advertise: String::new(),
-            zone: String::new(),
-            is_draining: false,
-            version: String::new(),
-            wall_ms: 0,
-            shards: owned.iter().map(report).collect(),
-        };
+        let record = NodeRecord::owning(owned);
         let key = node_key(&name(node));
         let before = bucket.read(&key).unwrap().map_or(0, |kept| kept.revision);
         let written = bucket.write(&key, encode(&key, &record).unwrap(), before, None);

@@ -52,10 +52,14 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Clock, Engine, EngineOptions, EventEntry, MasterKeys, Verification, Workspace};
+use crate::{
+    Clock, Engine, EngineOptions, EventEntry, MailOptions, MailTls, MasterKeys, Verification,
+    Workspace,
+};
+use postrider_channel::email::inbound::InboundMail;
 use postrider_domain::code::CodeLength;
 use postrider_domain::unavailable::UnavailableReason;
-use postrider_domain::{Phone, RequestId, Timestamp};
+use postrider_domain::{Email, Phone, RequestId, Timestamp};
 use postrider_runtime::clock::Stopwatch;
 use postrider_store::CrashingStore;
 use postrider_workspace::core::otp::types::SendOtp;
@@ -74,6 +78,33 @@ impl Engine {
     fn actor(&self, name: &str) -> Option<ractor::ActorId> {
         let slot = self.shared().workspaces.slot(&id(name)).unwrap();
         slot.live().map(|actor| actor.get_id())
+    }
+}
+
+/// A mail server at a port of this machine.
+fn mail_server(port: u16) -> MailOptions {
+    MailOptions {
+        host: "127.0.0.1".to_owned(),
+        port,
+        tls: MailTls::None,
+        extra_roots: Vec::new(),
+        login: None,
+        from: Email::new("help@acme.example").unwrap(),
+        from_name: None,
+        timeout: Duration::from_secs(1),
+    }
+}
+
+/// A mail that opens a conversation.
+fn inbound_mail() -> InboundMail {
+    InboundMail {
+        from: Email::new("ana@example.com").unwrap(),
+        from_name: None,
+        subject: String::new(),
+        text: "Hi".to_owned(),
+        message_id: "<1@x>".to_owned(),
+        references: Vec::new(),
+        at: START,
     }
 }
 

@@ -11,7 +11,7 @@ use super::*;
 use crate::checkpoints::{FakeArchives, ShardCheckpoints};
 use crate::clock::{SteadyClock, StillClock};
 use crate::cluster_record::ClusterRecord;
-use crate::coordination::{ASSIGNMENT, FakeCoordination, ShardReport, node_key};
+use crate::coordination::{ASSIGNMENT, FakeCoordination, node_key};
 use crate::gate::{Gate, ShardTenure};
 use crate::name::Identity;
 use crate::shard::ReleaseAnswer;
@@ -110,25 +110,7 @@ impl Cluster {
     /// Writes what a node says of itself.
     fn tells(&self, node: &str, renewal: u64, wall_ms: u64, owned: &[u16]) {
         let key = node_key(&name(node));
-        let report = |shard: &u16| ShardReport {
-            checkpoint: None,
-            shard: *shard,
-            state: Standing::Owned,
-            epoch: 1,
-            position: 1,
-            reason: None,
-        };
-        let record = NodeRecord {
-            directory: [1; 16],
-            incarnation: [1; 16],
-            renewal,
-            advertise: String::new(),
-            zone: String::new(),
-            is_draining: false,
-            version: String::new(),
-            wall_ms,
-            shards: owned.iter().map(report).collect(),
-        };
+        let record = NodeRecord { renewal, wall_ms, ..NodeRecord::owning(owned) };
         let bucket = &self.inner.bucket;
         let revision = bucket.read(&key).unwrap().map_or(0, |kept| kept.revision);
         let value = encode(&key, &record).unwrap();

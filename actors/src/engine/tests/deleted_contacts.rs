@@ -6,10 +6,9 @@ use std::ops::ControlFlow;
 
 use parking_lot::Mutex;
 
-use crate::{MailOptions, MailTls, MessageContent, SendMessageError};
+use crate::{MessageContent, SendMessageError};
 use postrider_channel::callback::{Callback, Progress, StatusUpdate};
-use postrider_channel::email::inbound::InboundMail;
-use postrider_domain::{ActorKind, AuditActor, Email, MessageId, NumberId, SenderNotes};
+use postrider_domain::{ActorKind, AuditActor, MessageId, NumberId, SenderNotes};
 use postrider_store::hooked::{Hook, Hooked};
 use postrider_store::{Direction, Keep, MemoryStore, Table};
 use postrider_workspace::email;
@@ -216,31 +215,12 @@ async fn what_a_message_says_is_kept_until_it_is_known_what_became_of_it() {
 #[tokio::test(start_paused = true)]
 async fn a_mail_that_waits_does_not_leave_any_more() {
     let store = CrashingStore::new();
-    let mail = MailOptions {
-        host: "127.0.0.1".to_owned(),
-        port: 9,
-        tls: MailTls::None,
-        extra_roots: Vec::new(),
-        login: None,
-        from: Email::new("help@acme.example").unwrap(),
-        from_name: None,
-        timeout: Duration::from_secs(1),
-    };
-    let options = EngineOptions { mail: Some(mail), ..options(store.clone(), START) };
+    let options = EngineOptions { mail: Some(mail_server(9)), ..options(store.clone(), START) };
     let engine = Engine::start(options).await.unwrap();
     // It is the test that asks.
     engine.shared().mailer.stop().await;
     let acme = workspace(&engine, "acme", 10).await;
-    let mail = InboundMail {
-        from: Email::new("ana@example.com").unwrap(),
-        from_name: None,
-        subject: String::new(),
-        text: "Hi".to_owned(),
-        message_id: "<1@x>".to_owned(),
-        references: Vec::new(),
-        at: START,
-    };
-    acme.receive_mail(mail).await.unwrap();
+    acme.receive_mail(inbound_mail()).await.unwrap();
     let found = acme.conversations(Default::default(), 0, 1).await.unwrap();
     let (conversation, contact) = &found.conversations[0];
     let reply = async || {

@@ -3,15 +3,14 @@
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use postrider_channel::email::inbound::InboundMail;
-use postrider_domain::{Email, SenderNotes};
+use postrider_domain::SenderNotes;
 use postrider_store::Keep;
 use postrider_webhook::client::{Answer, Post, Posting};
 use reqwest::header::HeaderMap;
 
 use super::scripted::Rig;
 use super::*;
-use crate::{MailOptions, MailTls, MessageContent, MessageStatus, Tenure};
+use crate::{MessageContent, MessageStatus, Tenure};
 
 /// Holds so many times that it is asked, and then no more.
 #[derive(Debug, Default)]
@@ -139,23 +138,14 @@ async fn a_webhook_is_posted_with_the_tenure_alone() {
 async fn a_mail_is_handed_over_with_the_tenure_alone() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     server.set_nonblocking(true).unwrap();
-    let mail = MailOptions {
-        host: "127.0.0.1".to_owned(),
-        port: server.local_addr().unwrap().port(),
-        tls: MailTls::None,
-        extra_roots: Vec::new(),
-        login: None,
-        from: Email::new("help@acme.example").unwrap(),
-        from_name: None,
-        timeout: Duration::from_secs(1),
-    };
+    let mail = mail_server(server.local_addr().unwrap().port());
     // Not once; when it is claimed and not when it would be handed over.
     for questions in [0, 1] {
         let (store, tenure) = (CrashingStore::new(), Arc::<Scripted>::default());
         let options = EngineOptions { mail: Some(mail.clone()), ..under(&tenure, &store) };
         let engine = Engine::start(options).await.unwrap();
         let acme = workspace(&engine, "acme", 10).await;
-        acme.receive_mail(asked()).await.unwrap();
+        acme.receive_mail(inbound_mail()).await.unwrap();
         let found = acme.conversations(Default::default(), 0, 1).await.unwrap();
         let conversation = found.conversations[0].0.id;
         let text = MessageContent::Text("Hello".parse().unwrap());
@@ -169,17 +159,5 @@ async fn a_mail_is_handed_over_with_the_tenure_alone() {
         engine.inner.root.kill();
         drop(engine);
         while server.accept().is_ok() {}
-    }
-}
-
-fn asked() -> InboundMail {
-    InboundMail {
-        from: Email::new("ana@example.com").unwrap(),
-        from_name: None,
-        subject: String::new(),
-        text: "Hi".to_owned(),
-        message_id: "<1@x>".to_owned(),
-        references: Vec::new(),
-        at: START,
     }
 }

@@ -224,29 +224,13 @@ impl MessageState {
 mod tests {
     use super::*;
 
+    /// A text that a phone is sent.
     fn state(status: MessageStatus) -> MessageState {
-        MessageState {
-            message_id: MessageId::from_bytes([1; 16]),
-            to: "+15550123456".parse().unwrap(),
-            kind: MessageKind::Text,
-            template: None,
-            status,
-            error: None,
-            number: NumberId::from_bytes([2; 16]),
-            price: 1,
-            created_at: Timestamp::from_millis(1),
-            give_up_at: Timestamp::from_millis(2),
-            unknown_at: None,
-            sent_at: None,
-            delivered_at: None,
-            read_at: None,
-            failed_at: None,
-            notes: SenderNotes::default(),
-            pinned: false,
-            answers: None,
-            provider_id: None,
-            broadcast: None,
-        }
+        let to = PartyId::Phone("+15550123456".parse().unwrap());
+        let text = RenderedContent::Text("hello".parse().unwrap());
+        let number = NumberId::from_bytes([2; 16]);
+        let state = MessageState::new(MessageId::from_bytes([1; 16]), to, (number, 1), &text);
+        MessageState { status, ..state }
     }
 
     #[test]
