@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::front::{Inner, bearer};
 use super::operate;
+use crate::http::health::{NodeReady, ReadyAnswer};
 use crate::http::{ApiError, Code};
 
 /// For how long NATS may be silent before the node is not ready, in milliseconds.
@@ -81,15 +82,15 @@ impl Inner {
             return Err(error.because(reason).with_reasons(texts));
         }
         let owned = reports.iter().filter(|it| it.state == Standing::Owned).count();
-        Ok(json!({
-            "status": "ready",
-            "cluster": node.cluster().0.as_str(),
-            "node": node.name().as_str(),
-            "shards_owned": owned,
-            "log_reachable": true,
-            "lease_ms": node.gate().left_ms(),
-            "warnings": self.warnings,
-        }))
+        Ok(json!(ReadyAnswer::Node(NodeReady {
+            status: "ready",
+            cluster: node.cluster().0.to_string(),
+            node: node.name().to_string(),
+            shards_owned: owned,
+            log_reachable: true,
+            lease_ms: node.gate().left_ms(),
+            warnings: self.warnings.clone(),
+        })))
     }
 
     /// The state of the cluster, as this node sees it.

@@ -20,6 +20,7 @@ use super::operate;
 use super::operate::Operator;
 use super::peers::{CLIENT, SHARD, TOKEN};
 use super::settled::{no_owner, outcome_unknown};
+use crate::http::pipeline::page_headers;
 use crate::http::{AdminToken, Answering, ApiError, Code, Peer};
 use crate::metrics::Metrics;
 use crate::serve::Answers;
@@ -77,8 +78,9 @@ impl Answers for Front {
         for name in [TOKEN, SHARD, CLIENT] {
             request.headers_mut().remove(name);
         }
+        let is_private = page_headers::is_private(request.uri().path());
         Box::pin(async move {
-            match inner.way(request.uri().path(), request.headers()) {
+            let mut response = match inner.way(request.uri().path(), request.headers()) {
                 Way::Node if inner.is_a_guess(&request) => {
                     // An engine counts who guesses, and refuses them for a time.
                     *request.uri_mut() = Uri::from_static("/admin/v1/workspaces");
@@ -97,7 +99,10 @@ impl Answers for Front {
                     let error = ApiError::not_found("this does not work in a cluster yet");
                     inner.shards.answers.refuse(request.headers(), error.closing_with_body())
                 }
-            }
+            };
+            // An engine's answers have them already.
+            page_headers::add_common_headers(response.headers_mut(), is_private);
+            response
         })
     }
 }

@@ -109,6 +109,12 @@ impl ClusterNode {
         Ok(Self { main, door, shards, banner, grace, drain, upkeep, ended, directory, tls })
     }
 
+    /// The bound address for clients, with the actual port.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.main.address
+    }
+
     /// What the command line prints after a start.
     #[must_use]
     pub fn banner(&self) -> &Banner {

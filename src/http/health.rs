@@ -22,9 +22,44 @@ pub(crate) struct HealthAnswer {
     status: &'static str,
 }
 
-/// How a server is that takes work.
+/// How a server is that takes work: a single one, or a node of a cluster.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct ReadyAnswer {
+#[serde(untagged)]
+pub(crate) enum ReadyAnswer {
+    Server(ServerReady),
+    Node(NodeReady),
+}
+
+/// How a node of a cluster is that takes work.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NodeReady {
+    /// Always `ready`.
+    #[schema(example = "ready")]
+    pub(crate) status: &'static str,
+    /// The cluster's name.
+    #[schema(example = "postrider")]
+    pub(crate) cluster: String,
+    /// The node's name.
+    #[schema(example = "pr-1")]
+    pub(crate) node: String,
+    /// How many shards it owns now. It answers for all of them, whoever owns them.
+    #[schema(example = 8)]
+    pub(crate) shards_owned: usize,
+    /// Always `true`: NATS answered within the last three seconds.
+    #[schema(example = true)]
+    pub(crate) log_reachable: bool,
+    /// How long the node may own shards without another renewal, in milliseconds.
+    #[schema(example = 9991)]
+    pub(crate) lease_ms: u64,
+    /// What an operator must look at although the node takes work; left out where there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(example = json!([]))]
+    pub(crate) warnings: Vec<String>,
+}
+
+/// How a single server is that takes work.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ServerReady {
     /// Always `ready`.
     #[schema(example = "ready")]
     status: &'static str,
@@ -75,14 +110,14 @@ async fn ready(call: Call<()>) -> Answer {
         let mut warnings = call.edge.options.warnings.clone();
         warnings.extend(health.warnings);
         let Health { held, log_position, view_position, view_synced, .. } = health;
-        return Ok(Reply::ok(&ReadyAnswer {
+        return Ok(Reply::ok(&ReadyAnswer::Server(ServerReady {
             status: "ready",
             held,
             log_position,
             view_position,
             view_synced,
             warnings,
-        }));
+        })));
     }
     let message = match health.reasons.as_slice() {
         [] => "the engine takes no work".to_owned(),

@@ -13,7 +13,7 @@ mod dashboard;
 pub(crate) mod edge;
 mod email;
 mod events;
-mod health;
+pub(crate) mod health;
 pub(crate) mod me;
 mod media;
 mod message_body;

@@ -2,6 +2,7 @@
 
 mod api;
 mod browser;
+mod clustered;
 mod document;
 mod proxy;
 mod sink;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use postrider::settings::{Flags, Settings};
-use postrider::{BootError, RunningServer, Server};
+use postrider::{BootError, ClusterNode, RunningServer, Server};
 use postrider_actors::StartError;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -39,12 +40,54 @@ pub struct TestServer {
     listen: SocketAddr,
     name: String,
     dir: TempDir,
+    /// One for each key that was made.
+    clients: Mutex<Vec<Api>>,
 }
 
 struct Running {
     runtime: Runtime,
-    server: RunningServer,
+    server: AnyServer,
 }
+
+/// A server of either kind.
+enum AnyServer {
+    Single(RunningServer),
+    Node(ClusterNode),
+}
+
+impl AnyServer {
+    /// Starts one; `None` while the one before has not let go.
+    async fn start(settings: Settings) -> Option<Self> {
+        if clustered::nats().is_some() {
+            return match clustered::start(settings).await {
+                Err(error) if clustered::is_held(&error) => None,
+                started => Some(Self::Node(started.unwrap())),
+            };
+        }
+        match Server::start(settings).await {
+            Err(BootError::InUse(_) | BootError::Engine(StartError::Locked)) => None,
+            started => Some(Self::Single(started.unwrap())),
+        }
+    }
+
+    fn address(&self) -> SocketAddr {
+        match self {
+            Self::Single(server) => server.address(),
+            Self::Node(node) => node.address(),
+        }
+    }
+
+    async fn shutdown(self) {
+        match self {
+            Self::Single(server) => server.shutdown().await.unwrap(),
+            Self::Node(node) => node.shutdown().await.unwrap(),
+        }
+    }
+}
+
+/// All scopes of a key.
+const SCOPES: [&str; 5] =
+    ["messaging:send", "contacts:write", "contacts:read", "webhooks:manage", "analytics:read"];
 
 impl TestServer {
     /// A server with the settings of the developer sandbox.
@@ -75,10 +118,12 @@ impl TestServer {
             .iter()
             .chain(settings)
             .map(set)
+            .chain(clustered::settings())
             .collect(),
             listen: SocketAddr::new(ip.parse().unwrap(), 0),
             name,
             dir: tempfile::tempdir().unwrap(),
+            clients: Mutex::default(),
         };
         server.run().await;
         server
@@ -113,16 +158,13 @@ impl TestServer {
             .enable_all()
             .build()
             .unwrap();
-        let start = || async {
-            let settings = settings.clone();
-            match runtime.spawn(Server::start(settings)).await.unwrap() {
-                Err(BootError::InUse(_) | BootError::Engine(StartError::Locked)) => None,
-                started => Some(started.unwrap()),
-            }
-        };
+        let start = async || runtime.spawn(AnyServer::start(settings.clone())).await.unwrap();
         let server = eventually("the end of the server before", start).await;
         *self.address.lock().unwrap() = server.address();
         self.running = Some(Running { runtime, server });
+        if clustered::nats().is_some() {
+            self.complete().await;
+        }
     }
 
     /// Stops it cleanly and starts it again on the same data. Clients made before go on working.
@@ -136,12 +178,16 @@ impl TestServer {
         if let Some(Running { runtime, server }) = self.running.take() {
             // On a thread that may block, whatever kind of test this is.
             let stopping = std::thread::spawn(move || runtime.block_on(server.shutdown()));
-            stopping.join().unwrap().unwrap();
+            stopping.join().unwrap();
         }
     }
 
     /// Drops it where it stands, without a shutdown, and starts it again on the same data.
     pub async fn crash(&mut self) {
+        if clustered::nats().is_some() {
+            // A node has threads that end with its process alone; those tests kill processes.
+            return self.restart().await;
+        }
         if let Some(Running { runtime, server }) = self.running.take() {
             // What it leaves behind ends by itself; the data is free when all of it has.
             runtime.spawn(async move { drop(server) }).await.unwrap();
@@ -152,7 +198,10 @@ impl TestServer {
 
     /// What it tells the person at the terminal.
     pub fn banner(&self) -> String {
-        self.running.as_ref().unwrap().server.banner().to_string()
+        match &self.running.as_ref().unwrap().server {
+            AnyServer::Single(server) => server.banner().to_string(),
+            AnyServer::Node(node) => node.banner().to_string(),
+        }
     }
 
     /// Where its data is.
@@ -167,12 +216,18 @@ impl TestServer {
 
     /// Where it listens for operators.
     pub fn admin_address(&self) -> SocketAddr {
-        self.running.as_ref().unwrap().server.admin_address()
+        match &self.running.as_ref().unwrap().server {
+            AnyServer::Single(server) => server.admin_address(),
+            AnyServer::Node(node) => node.address(),
+        }
     }
 
     /// Has it read its certificate anew.
     pub fn reload_certificates(&self) {
-        self.running.as_ref().unwrap().server.reload_certificates();
+        match &self.running.as_ref().unwrap().server {
+            AnyServer::Single(server) => server.reload_certificates(),
+            AnyServer::Node(node) => node.reload_certificates().unwrap(),
+        }
     }
 
     /// A raw connection to it.
@@ -229,14 +284,7 @@ impl TestServer {
             admin.post(&format!("{path}/numbers"), json!({"kind": "sandbox"})).await.ok();
         }
         admin.put(&format!("{path}/credits"), json!({"credits": 100_000})).await.ok();
-        let all = [
-            "messaging:send",
-            "contacts:write",
-            "contacts:read",
-            "webhooks:manage",
-            "analytics:read",
-        ];
-        self.key(id, &all, json!({})).await.1
+        self.key(id, &SCOPES, json!({})).await.1
     }
 
     /// Makes a key; gives its id and a client with it.
@@ -245,13 +293,16 @@ impl TestServer {
         let path = format!("/admin/v1/workspaces/{workspace}/keys");
         let made = self.admin().post(&path, body).await.ok();
         let text = |name: &str| made[name].as_str().unwrap().to_owned();
-        (text("id"), self.api(&text("key")))
+        let api = self.api(&text("key"));
+        self.clients.lock().unwrap().push(api.clone());
+        (text("id"), api)
     }
 
     /// Moves engine time forward.
     pub async fn advance(&self, seconds: u64) {
         let body = json!({"advance_seconds": seconds});
-        self.demo().post("/v1/sandbox/clock", body).await.ok();
+        let moved = self.demo().post("/v1/sandbox/clock", body).await.ok();
+        self.follow(moved["offset_seconds"].as_u64().unwrap()).await;
     }
 
     /// The code that the newest message to `phone` carries, once there is one.

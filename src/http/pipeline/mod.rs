@@ -19,7 +19,7 @@ mod list;
 mod media_types;
 pub(crate) mod object;
 mod origin;
-mod page_headers;
+pub(crate) mod page_headers;
 mod principal;
 mod query;
 mod rate_limit_headers;

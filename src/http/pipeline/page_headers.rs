@@ -17,7 +17,7 @@ const TRANSPORT: &str = "max-age=31536000";
 
 /// Adds them to an answer of `route`.
 pub(super) fn add(headers: &mut HeaderMap, route: &str, dashboard: &DashboardOptions) {
-    add_common_headers(headers, route);
+    add_common_headers(headers, is_private(route));
     if route != "/" && route != "/ui" && !route.starts_with("/ui/") {
         return;
     }
@@ -36,11 +36,16 @@ pub(super) fn add(headers: &mut HeaderMap, route: &str, dashboard: &DashboardOpt
     }
 }
 
-/// Adds what browsers and caches must know of an answer of `route`.
-fn add_common_headers(headers: &mut HeaderMap, route: &str) {
+/// Whether what is answered at a path is for the holder of a key or token alone: secrets, codes,
+/// personal data.
+pub(crate) fn is_private(path: &str) -> bool {
+    ["/v1/", "/admin/", "/ui/api/"].iter().any(|below| path.starts_with(below))
+}
+
+/// Adds what browsers and caches must know of any answer.
+pub(crate) fn add_common_headers(headers: &mut HeaderMap, is_private: bool) {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // What is answered to a key or token is for its holder alone: secrets, codes, personal data.
-    if ["/v1/", "/admin/", "/ui/api/"].iter().any(|below| route.starts_with(below)) {
+    if is_private {
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     }
 }

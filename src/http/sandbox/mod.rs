@@ -149,8 +149,8 @@ async fn clock(call: Call<Principal>) -> Answer {
     operation_id = "advanceSandboxClock",
     tag = "Sandbox",
     summary = "Move the clock forward",
-    description = "Moves all that the engine measures, in every workspace of the server: limits, \
-                   expiry, schedules, windows. It survives a restart, never goes back, and ends at \
+    description = "Moves all that the engine measures, in every workspace of the server, or of \
+                   the key's shard in a cluster: limits, expiry, schedules, windows. It survives a restart, never goes back, and ends at \
                    2500-01-01T00:00:00Z. An admin token moves it as a key does; where \
                    `sandbox.clock` is `admin`, a key is answered 403.",
     request_body = AdvanceBody,

@@ -38,20 +38,18 @@ pub fn is_spread(state: &Value) -> bool {
     state["ready"] == true && NODES.iter().all(|node| owned(state, node) > 0)
 }
 
-/// The state of the cluster, once it is as wished. Prints each state that is not, for a failure.
+/// Looks before the one that shows what it has seen: about a minute and a half.
+const LOOKS: usize = 1_000;
+
+/// The state of the cluster, once it is as wished.
 pub async fn once(node: &Process, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let mut client = admin(node);
-    let mut last = Value::Null;
+    let mut looks = 0;
     eventually(what, async || {
         let state = read(&mut client, "/admin/v1/cluster").await;
-        if is_so(&state) {
-            return Some(state);
-        }
-        if state != last {
-            println!("not yet {what}: {state}");
-            last = state;
-        }
-        None
+        looks += 1;
+        assert!(looks < LOOKS || is_so(&state), "{what} never came: {state}");
+        is_so(&state).then_some(state)
     })
     .await
 }

@@ -1,0 +1,113 @@
+//! The servers of all tests as one-node clusters, where `POSTRIDER_TEST_CLUSTER` names NATS servers.
+
+use std::sync::OnceLock;
+
+use postrider::settings::Settings;
+use postrider::{BootError, ClusterError, ClusterNode, init_cluster};
+use postrider_actors::random;
+use serde_json::json;
+
+use super::{TestServer, eventually};
+
+/// The address of a server that syncs always, a space, and the address of its monitor.
+const NATS: &str = "POSTRIDER_TEST_CLUSTER";
+/// Every cluster has a name of its own in the same NATS.
+const MASTER_KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+/// The addresses of NATS and of its monitor, if servers are to be nodes.
+pub fn nats() -> Option<(&'static str, &'static str)> {
+    static ADDRESSES: OnceLock<Option<String>> = OnceLock::new();
+    ADDRESSES.get_or_init(|| std::env::var(NATS).ok()).as_deref()?.split_once(' ')
+}
+
+/// The settings that make a server the only node of a cluster of its own.
+pub fn settings() -> Vec<(String, String)> {
+    let Some((nats, monitor)) = nats() else { return Vec::new() };
+    let name: String = random::bytes::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
+    [
+        ("CLUSTER__NAME", &*name),
+        ("CLUSTER__NATS", nats),
+        ("CLUSTER__MONITOR", monitor),
+        ("CLUSTER__ALLOW_UNREPLICATED", "true"),
+        ("CLUSTER__NODE", "pr-1"),
+        ("CLUSTER__LISTEN", "127.0.0.1:0"),
+        ("CLUSTER__SHARDS", "4"),
+        ("CLUSTER__STREAM_BYTES_MAX", "16777216"),
+        ("SECRETS__MASTER_KEY", MASTER_KEY),
+        ("ADMIN__TOKEN", "the-token-of-administrators"),
+        ("DASHBOARD__ENABLED", "false"),
+    ]
+    .map(|(key, value)| (format!("POSTRIDER__{key}"), value.to_owned()))
+    .into()
+}
+
+/// Makes the cluster, unless it is there, and starts its node.
+pub async fn start(settings: Settings) -> Result<ClusterNode, ClusterError> {
+    init_cluster(&settings).await?;
+    ClusterNode::start(settings).await
+}
+
+/// Whether the process before has not let go yet.
+pub fn is_held(error: &ClusterError) -> bool {
+    matches!(error, ClusterError::Boot(BootError::InUse(_)))
+}
+
+impl TestServer {
+    /// Waits until it owns all shards, and makes the demo workspace, which a node does not.
+    pub(super) async fn complete(&self) {
+        let admin = self.admin();
+        eventually("all shards", async || {
+            let mut connection = self.connect().await;
+            connection.send(admin.request("GET", "/admin/v1/cluster", &[], &[])).await;
+            let state = connection.reply().await?.ok();
+            (state["ready"] == true).then_some(())
+        })
+        .await;
+        let file = self.data_dir().join("demo.key");
+        if file.exists() {
+            return;
+        }
+        self.workspace("demo").await;
+        let path = "/admin/v1/workspaces/demo";
+        admin.put(&format!("{path}/credits"), json!({"credits": 1_000_000})).await.ok();
+        for (name, category, status, text) in TEMPLATES {
+            let components = json!([{"type": "BODY", "text": text}]);
+            let template = json!({"name": name, "language": "en", "category": category,
+                "status": status, "components": components});
+            admin.post(&format!("{path}/templates"), template).await.ok();
+        }
+        let key = json!({"name": "demo", "scopes": super::SCOPES});
+        let key = admin.post(&format!("{path}/keys"), key).await.ok();
+        std::fs::write(file, key["key"].as_str().unwrap()).unwrap();
+    }
+}
+
+impl TestServer {
+    /// Moves the clocks of the other shards as far as that of the demo workspace: each has its own.
+    pub(super) async fn follow(&self, offset: u64) {
+        if nats().is_none() {
+            return;
+        }
+        let clients = self.clients.lock().unwrap().clone();
+        for client in clients {
+            let clock = client.get("/v1/sandbox/clock").await;
+            if clock.status != 200 {
+                // Its key was revoked, or has no scope for it.
+                continue;
+            }
+            let own = clock.ok()["offset_seconds"].as_u64().unwrap();
+            let body = json!({"advance_seconds": offset.saturating_sub(own)});
+            client.post("/v1/sandbox/clock", body).await.ok();
+        }
+    }
+}
+
+/// What the demo workspace of a single node has.
+const TEMPLATES: [(&str, &str, &str, &str); 6] = [
+    ("otp_code", "authentication", "approved", "{{1}} is your verification code."),
+    ("welcome", "utility", "approved", "Welcome! We are glad that you are here."),
+    ("order_update", "utility", "approved", "Hello {{1}}, your order {{2}} is on its way."),
+    ("spring_sale", "marketing", "approved", "Our spring sale has begun: 20% off everything."),
+    ("promo_pending", "marketing", "pending", "A promotion that the channel has not decided on."),
+    ("promo_rejected", "marketing", "rejected", "A promotion that the channel has refused."),
+];
