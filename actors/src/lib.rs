@@ -194,8 +194,8 @@ pub use postrider_workspace::{
 };
 pub use postrider_workspace::{EmailChannel, ReceiveMailError};
 pub use postrider_workspace::{
-    EventFilter, EventsBack, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, OtpCursor,
-    OtpDays, OtpFilter, OtpRow, OtpsPage, Replayable, Route, SetSmsError, SmsInfo, SmsReceipt,
+    EventFilter, EventsBack, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, OtpDays,
+    OtpFilter, OtpRow, OtpsPage, Replayable, Route, SetSmsError, SmsInfo, SmsReceipt,
     SmsReceiptError, SmsRoute, Template, TemplateError, TestPhones, UseTemplateError,
     WebhookChange, WebhookError, Workspace,
 };

@@ -205,6 +205,7 @@ fn the_tables_keep_their_numbers() {
         27 otps
         28 message_index
         29 media
+        30 otp_index
     "#]]
     .assert_eq(&out);
 }

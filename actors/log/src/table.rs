@@ -32,6 +32,7 @@ pub const NUMBERS: &[(u8, &str)] = &[
     (27, "otps"),
     (28, "message_index"),
     (29, "media"),
+    (30, "otp_index"),
     // 255 stands for hot states in an archive.
 ];
 

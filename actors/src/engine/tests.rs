@@ -26,6 +26,7 @@ mod messages;
 mod model;
 mod number_rest;
 mod numbers;
+mod otp_list;
 mod overload;
 mod passivation;
 mod places;

@@ -85,6 +85,7 @@ fn tables_keep_their_names() {
         audit
         otps
         message_index
-        media"#]]
+        media
+        otp_index"#]]
     .assert_eq(&names.join("\n"));
 }

@@ -2,19 +2,18 @@
 
 use std::str::FromStr;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use postrider_actors::domain::{MessageId, PartyId, UserId};
-use postrider_actors::{MessageFilter, MessageStatus, Permission};
+use postrider_actors::{MessageFilter, MessageKind, MessageStatus, Permission};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::MessageAnswer;
 use crate::http::pipeline::{
-    Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Query, Reply, Routes, route,
+    Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Query, Reply, Routes,
+    id_cursor, route,
 };
 
-/// First byte of a cursor, which defines the format of the rest.
+/// First byte of a cursor, which defines the format of the rest: a message.
 const CURSOR_VERSION: u8 = 1;
 /// Longest name of a template that is asked for, in characters.
 const TEMPLATE_CHARS_MAX: usize = 512;
@@ -56,7 +55,9 @@ pub(crate) struct ListedMessagesAnswer {
          the person of this id of the channel"),
         ("recipient" = Option<String>, Query, description = "Only those to the person of this id \
          of the channel; left out with `to`"),
-        ("type" = Option<String>, Query, description = "Only `template` or `text` ones"),
+        ("type" = Option<String>, Query, description = "Only those of this type, as `type` of \
+         `POST /v1/messaging/send`: `template`, `text`, `image`, `video`, `document`, `audio`, \
+         `sticker`, `location`, `contacts`, `reaction` or `interactive`"),
         ("reference" = Option<String>, Query, description = "Only those that their sender calls \
          so, exactly"),
         ("number_id" = Option<String>, Query, description = "Only those that leave through this \
@@ -86,7 +87,7 @@ async fn list(call: Call<Principal>) -> Answer {
     let filter = MessageFilter {
         to: party(&query)?,
         status: query.text("status")?.map(status).transpose()?,
-        kind: parsed(&query, "type", "must be template or text")?,
+        kind: parsed(&query, "type", &rule_of_types())?,
         template: template(&query)?,
         reference: query.text("reference")?.map(str::to_owned),
         number: parsed(&query, "number_id", "must be the id of a number")?,
@@ -94,11 +95,11 @@ async fn list(call: Call<Principal>) -> Answer {
         since,
         until,
     };
-    let after = cursor(&query)?;
+    let after = id_cursor::of_query(&query, CURSOR_VERSION)?.map(MessageId::from_bytes);
     let page = call.caller.workspace().messages(filter, after, limit).await?;
     Ok(Reply::ok(&ListedMessagesAnswer {
         data: page.messages.into_iter().map(MessageAnswer::from).collect(),
-        next_cursor: page.next.map(encode),
+        next_cursor: page.next.map(|id| id_cursor::encode(CURSOR_VERSION, id.as_bytes())),
     }))
 }
 
@@ -126,6 +127,10 @@ fn parsed<T: FromStr>(query: &Query, name: &str, rule: &str) -> Result<Option<T>
     text.map(|text| text.parse().map_err(|_| ApiError::field(name, rule))).transpose()
 }
 
+fn rule_of_types() -> String {
+    format!("must be one of {}", MessageKind::WORDS.join(", "))
+}
+
 fn status(text: &str) -> Result<MessageStatus, ApiError> {
     STATUSES.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
         let rule = "must be one of queued, sent, delivered, read, failed, unknown";
@@ -139,37 +144,4 @@ fn template(query: &Query) -> Result<Option<String>, ApiError> {
         return Err(ApiError::field("template", "must have at most 512 characters"));
     }
     Ok(Some(name.to_owned()))
-}
-
-fn cursor(query: &Query) -> Result<Option<MessageId>, ApiError> {
-    let Some(text) = query.text("cursor")? else { return Ok(None) };
-    let bad = || ApiError::field("cursor", "must be the `next_cursor` of an earlier answer");
-    decode(text).map(Some).ok_or_else(bad)
-}
-
-fn encode(before: MessageId) -> String {
-    URL_SAFE_NO_PAD.encode([&[CURSOR_VERSION][..], before.as_bytes()].concat())
-}
-
-fn decode(cursor: &str) -> Option<MessageId> {
-    let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
-    let (version, id) = bytes.split_first()?;
-    let id = id.try_into().ok()?;
-    (*version == CURSOR_VERSION).then(|| MessageId::from_bytes(id))
-}
-
-#[cfg(test)]
-mod tests {
-    use postrider_actors::domain::Timestamp;
-
-    use super::*;
-
-    #[test]
-    fn a_cursor_gives_its_message_back() {
-        let id = MessageId::from_parts(Timestamp::from_millis(1_700_000_000_000), 5);
-        assert_eq!(decode(&encode(id)), Some(id));
-        for bad in ["", "AQ", "AgAAAAAAAAAAAAAAAAAAAAA", "é"] {
-            assert_eq!(decode(bad), None, "{bad}");
-        }
-    }
 }

@@ -41,7 +41,7 @@ const WEBHOOK_SECRET: &str = "^whsec_[A-Za-z0-9+/]{32,86}={0,2}$";
 const OTP_TEXT: &str = r"^(?:[^{}]|\{(?:code|minutes)\})*\{code\}(?:[^{}]|\{(?:code|minutes)\})*$";
 const OTP_SUBJECT: &str = r"^(?:[^{}\x00-\x1f\x7f-\x9f]|\{(?:code|minutes)\})+$";
 const CURSOR: &str = "^AQ[A-Za-z0-9_-]{10}$";
-const OTP_CURSOR: &str = "^A(Ww|XI)[A-Za-z0-9_-]{21}$";
+const OTP_CURSOR: &str = "^A[g-v][A-Za-z0-9_-]{20}[AEIMQUYcgkosw048]$";
 const MESSAGE_CURSOR: &str = "^A[Q-Za-f][A-Za-z0-9_-]{20}[AEIMQUYcgkosw048]$";
 const PARTY: &str = r"^(\+[1-9][0-9]{6,14}|[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128})$";
 const USER_ID: &str = r"^[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128}$";

@@ -2,23 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use postrider_actors::domain::RequestId;
 use postrider_actors::domain::destination::calling_code;
 use postrider_actors::domain::event::chain::OtpChannel;
-use postrider_actors::domain::{RequestId, Timestamp};
-use postrider_actors::{Delivery, OtpCursor, OtpFilter, OtpRow, OtpStatus, Permission};
+use postrider_actors::{Delivery, OtpFilter, OtpRow, OtpStatus, Permission};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::http::pipeline::{
-    Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Query, Reply, Routes, route,
+    Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Reply, Routes, id_cursor,
+    route,
 };
 
-/// First byte of a cursor, which defines the format of the rest.
-const CURSOR_VERSION: u8 = 1;
-const IN_LOG: u8 = b'l';
-const IN_RECORDS: u8 = b'r';
+/// First byte of a cursor, which defines the format of the rest: a request.
+const CURSOR_VERSION: u8 = 2;
 
 pub(super) fn routes() -> Routes {
     Routes::default().routes(route!(list).guarded(Key::of(Permission::OtpRead))).routes(
@@ -109,7 +106,7 @@ pub(crate) struct OtpsAnswer {
     /// Newest first. It may be short of rows, or empty, while `next_cursor` goes on.
     data: Vec<ListedOtpRow>,
     /// Give it as `cursor`, with the same filters, to go on after this part; null at the oldest.
-    #[schema(example = "AWwAAAAAAAAAAQAAAZDx-Bs4")]
+    #[schema(example = "AgGQ8fgbOAECAwQFBgcICQo")]
     next_cursor: Option<String>,
 }
 
@@ -119,9 +116,11 @@ pub(crate) struct OtpsAnswer {
     operation_id = "listOtps",
     tag = "OTP",
     summary = "List one-time passwords",
-    description = "Never with their codes. Ended ones are kept for as long as `[otp] kept_days` \
-                   says, 30 days by default. Of those that ended under an earlier version, which kept none, nothing \
-                   is told.",
+    description = "Never with their codes. Filters combine. Those that have ended are found by \
+                   an index where `phone` or `reference` is given; of what else is asked for, a \
+                   part looks at 10,000 codes at most. Ended ones are kept for as long as `[otp] \
+                   kept_days` says, 30 days by default. Of those that ended under an earlier \
+                   version, which kept none, nothing is told.",
     params(
         ("phone" = Option<String>, Query, description = "Only those to this phone, in E.164"),
         ("status" = Option<String>, Query, description = "Only `active`, `verified`, `expired`, \
@@ -164,11 +163,11 @@ async fn list(call: Call<Principal>) -> Answer {
         reference: query.text("reference")?.map(str::to_owned),
         channel: channel.transpose()?,
     };
-    let after = cursor(&query)?;
+    let after = id_cursor::of_query(&query, CURSOR_VERSION)?.map(RequestId::from_bytes);
     let page = call.caller.workspace().otps(filter, after, limit).await?;
     Ok(Reply::ok(&OtpsAnswer {
         data: page.otps.into_iter().map(ListedOtpRow::from).collect(),
-        next_cursor: page.next.map(encode),
+        next_cursor: page.next.map(|id| id_cursor::encode(CURSOR_VERSION, id.as_bytes())),
     }))
 }
 
@@ -182,63 +181,6 @@ fn status(text: &str) -> Result<OtpStatus, ApiError> {
         _ => {
             let rule = "must be one of active, verified, expired, invalidated, cancelled";
             Err(ApiError::field("status", rule))
-        }
-    }
-}
-
-fn cursor(query: &Query) -> Result<Option<OtpCursor>, ApiError> {
-    let Some(text) = query.text("cursor")? else { return Ok(None) };
-    let bad = || ApiError::field("cursor", "must be the `next_cursor` of an earlier answer");
-    decode(text).map(Some).ok_or_else(bad)
-}
-
-fn encode(cursor: OtpCursor) -> String {
-    let mut bytes = vec![CURSOR_VERSION];
-    match cursor {
-        OtpCursor::Log { before, until } => {
-            bytes.push(IN_LOG);
-            bytes.extend_from_slice(&before.to_be_bytes());
-            bytes.extend_from_slice(&until.as_millis().to_be_bytes());
-        }
-        OtpCursor::Records { before } => {
-            bytes.push(IN_RECORDS);
-            bytes.extend_from_slice(before.as_bytes());
-        }
-    }
-    URL_SAFE_NO_PAD.encode(bytes)
-}
-
-fn decode(cursor: &str) -> Option<OtpCursor> {
-    let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
-    let ([CURSOR_VERSION, kind], rest) = bytes.split_first_chunk()? else { return None };
-    let rest: [u8; 16] = rest.try_into().ok()?;
-    let [before, until] = [0, 8].map(|at| std::array::from_fn(|byte| rest[at + byte]));
-    match *kind {
-        IN_LOG => Some(OtpCursor::Log {
-            before: u64::from_be_bytes(before),
-            until: Timestamp::from_millis(u64::from_be_bytes(until)),
-        }),
-        IN_RECORDS => Some(OtpCursor::Records { before: RequestId::from_bytes(rest) }),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cursor_gives_its_place_back() {
-        let until = Timestamp::from_millis(1_700_000_000_000);
-        for cursor in [
-            OtpCursor::Log { before: 7, until },
-            OtpCursor::Log { before: u64::MAX, until },
-            OtpCursor::Records { before: RequestId::from_parts(until, 5) },
-        ] {
-            assert_eq!(decode(&encode(cursor)), Some(cursor));
-        }
-        for bad in ["", "AQ", "AWw", "AngAAAAAAAAAAAAAAAAAAAAAAAAA", "é"] {
-            assert_eq!(decode(bad), None, "{bad}");
         }
     }
 }

@@ -14,6 +14,7 @@ mod compressed;
 pub(crate) mod drain;
 pub(crate) mod error;
 mod framing;
+pub(crate) mod id_cursor;
 mod integer;
 mod list;
 mod media_types;

@@ -29,7 +29,7 @@ const SAMPLES: [(&str, &[&str]); 32] = [
     ("^brd_", &["brd_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
     ("^con_", &["con_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
     ("^AQ", &["AQAAAAAAAAAA"]),
-    ("^A(Ww", &["AXIAAAAAAAAAAAAAAAAAAAAA"]),
+    ("^A[g-v", &["AgAAAAAAAAAAAAAAAAAAAAA"]),
     ("^A[Q-Z", &["AQAAAAAAAAAAAAAAAAAAAAA"]),
     (r"^(\+[1-9]", &["+15550123456", "US.1"]),
     ("^(name|", &["name", "custom_fields.city"]),

@@ -8,7 +8,7 @@ const PACKAGE: &str = "postrider-workspace";
 /// The files and folders of the crate, bottom to top; those of one row may import each other.
 const LAYERS: [&[&str]; 16] = [
     &["core"],
-    &["sweep"],
+    &["sweep", "newest_first"],
     &["mailbox"],
     &[
         "handle",

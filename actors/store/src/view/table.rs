@@ -61,6 +61,8 @@ pub enum Table {
     MessageIndex,
     /// Files, whose contents are beside the records.
     Media,
+    /// The index by which one-time passwords that have ended are found.
+    OtpIndex,
 }
 
 impl Table {
@@ -95,6 +97,7 @@ impl Table {
         Self::Otps,
         Self::MessageIndex,
         Self::Media,
+        Self::OtpIndex,
     ];
 
     /// Whether the records belong to workspaces, with keys that begin with `workspace ‖ 0`.
@@ -136,6 +139,7 @@ impl Table {
             Self::Otps => "otps",
             Self::MessageIndex => "message_index",
             Self::Media => "media",
+            Self::OtpIndex => "otp_index",
         }
     }
 
@@ -172,6 +176,7 @@ impl Table {
             Self::Otps => 27,
             Self::MessageIndex => 28,
             Self::Media => 29,
+            Self::OtpIndex => 30,
         }
     }
 

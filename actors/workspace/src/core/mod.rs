@@ -42,6 +42,7 @@ use crate::core::hot::HotState;
 use crate::core::otp::chain_plan::ChannelSetup;
 use crate::core::otp::day_counts::{Counted, DayCounts};
 use crate::core::otp::ended::{self, Ended};
+use crate::core::otp::ended_index;
 use crate::core::otp::extras::TestPhones;
 use crate::core::otp::requests::Otp;
 use crate::core::otp::retries;
@@ -195,6 +196,9 @@ impl Core {
         let sends = self.hot.otps.earlier.newest(otp.id);
         let notes = chain_tries::notes_at_end(self, otp);
         let ended = Ended::of(otp, sends, status, self.hot.now()).noted(notes.as_deref());
+        for key in ended_index::keys(&self.id, otp.id, &ended) {
+            effects.changes.set(Table::OtpIndex, key, Some(Vec::new()));
+        }
         effects.changes.set(Table::Otps, ended::key(&self.id, otp.id), Some(ended.encode()));
     }
 

@@ -21,9 +21,8 @@ use crate::Workspace;
 use crate::broadcasts::{MessagesOf, ids_before};
 use crate::messages::index::{self, By};
 use crate::messages::{MessageState, MessageStatus};
+use crate::newest_first::{LOOKED_AT_MAX, Walk, merged};
 
-/// Messages that one page looks at of each source: some 50 ms of them.
-const LOOKED_AT_MAX: usize = 10_000;
 /// What looking for a phone in a broadcast counts as.
 const AS_A_BROADCAST: usize = 10;
 /// Broadcasts that are read at once.
@@ -112,67 +111,24 @@ fn list(
     let list = List { store, workspace, filter, before };
     let mut sources = Vec::new();
     if filter.broadcast.is_none() {
-        let mut walk = Walk::new(filter, limit, before);
+        let mut walk = Walk::new(limit, LOOKED_AT_MAX, before);
         list.single(&mut walk)?;
         sources.push(walk);
     }
     let phone = filter.to.as_ref().and_then(PartyId::phone);
-    let mut walk = Walk::new(filter, limit, before);
+    let mut walk = Walk::new(limit, LOOKED_AT_MAX, before);
     match (filter.broadcast, phone) {
         (Some(id), _) => list.of_broadcast(id, &mut walk)?,
         (None, Some(phone)) => list.of_broadcasts(phone, &mut walk)?,
         (None, None) => {}
     }
     sources.push(walk);
-    Ok(merged(sources, limit))
+    let (messages, next) = merged(sources, limit);
+    Ok(MessagesListed { messages, next })
 }
 
-/// Rows of several sources in one order. Where one has stopped, the others end too.
-fn merged(sources: Vec<Walk<'_>>, limit: usize) -> MessagesListed {
-    let stopped = sources.iter().filter_map(|source| source.stopped).max();
-    let all = sources.into_iter().flat_map(|source| source.messages);
-    let looked_at = |id| stopped.is_none_or(|stopped| stopped <= id);
-    let mut messages: Vec<_> = all.filter(|state| looked_at(state.message_id)).collect();
-    messages.sort_unstable_by_key(|state| std::cmp::Reverse(state.message_id));
-    let is_cut = messages.len() > limit;
-    messages.truncate(limit);
-    let last = messages.last().map(|state| state.message_id).filter(|_| is_cut);
-    MessagesListed { messages, next: last.or(stopped) }
-}
-
-/// What a page takes from one source, whose messages are looked at newest first.
-struct Walk<'a> {
-    filter: &'a MessageFilter,
-    limit: usize,
-    looked_at: usize,
-    messages: Vec<MessageState>,
-    /// Everything from here on was looked at.
-    last: Option<MessageId>,
-    /// The same, where it was not looked further; `None`: there is nothing further.
-    stopped: Option<MessageId>,
-}
-
-impl<'a> Walk<'a> {
-    const fn new(filter: &'a MessageFilter, limit: usize, before: Option<MessageId>) -> Self {
-        Self { filter, limit, looked_at: 0, messages: Vec::new(), last: before, stopped: None }
-    }
-
-    /// Whether one more may be looked at, which costs so much. If not, the walk stops here.
-    fn goes_on(&mut self, cost: usize) -> bool {
-        if self.messages.len() == self.limit || self.looked_at >= LOOKED_AT_MAX {
-            self.stopped = self.last;
-            return false;
-        }
-        self.looked_at += cost;
-        true
-    }
-
-    /// Takes up one that was looked at, if it is wanted.
-    fn take(&mut self, id: MessageId, state: Option<MessageState>) {
-        self.last = Some(id);
-        self.messages.extend(state.filter(|state| self.filter.takes(state)));
-    }
-}
+/// What a page takes from one source.
+type Messages = Walk<MessageId, MessageState>;
 
 /// Where the messages are found, from before one on.
 #[derive(Clone, Copy)]
@@ -184,8 +140,13 @@ struct List<'a> {
 }
 
 impl List<'_> {
+    /// Takes up one that was looked at, if it is wanted.
+    fn take(&self, walk: &mut Messages, id: MessageId, state: Option<MessageState>) {
+        walk.take(id, state.filter(|state| self.filter.takes(state)));
+    }
+
     /// Looks at single messages.
-    fn single(&self, walk: &mut Walk<'_>) -> Result<(), StoreError> {
+    fn single(&self, walk: &mut Messages) -> Result<(), StoreError> {
         if let Some(reference) = &self.filter.reference {
             // Earlier versions knew no references.
             return self.indexed(By::Reference(reference), Timestamp::from_millis(0), walk);
@@ -193,7 +154,7 @@ impl List<'_> {
         let Some(to) = &self.filter.to else { return self.scan(walk) };
         let begin = index::begin(self.store, self.workspace)?;
         self.indexed(By::To(to), begin, walk)?;
-        if walk.stopped.is_some() || begin.as_millis() == 0 || self.filter.is_before(begin) {
+        if walk.has_stopped() || begin.as_millis() == 0 || self.filter.is_before(begin) {
             return Ok(());
         }
         let older = MessageId::from_parts(begin, 0);
@@ -203,11 +164,12 @@ impl List<'_> {
     }
 
     /// Looks at those of the index that are not older than its beginning.
-    fn indexed(&self, by: By<'_>, begin: Timestamp, walk: &mut Walk<'_>) -> Result<(), StoreError> {
+    fn indexed(&self, by: By<'_>, begin: Timestamp, walk: &mut Messages) -> Result<(), StoreError> {
         let prefix = by.prefix(self.workspace);
         let mut before = self.before;
         loop {
-            let ids = index::before(self.store, &prefix, before, walk.limit + 1)?;
+            let at_once = walk.room() + 1;
+            let ids = index::before(self.store, &prefix, before, at_once)?;
             for id in &ids {
                 let at = id.timestamp();
                 if at < begin || self.filter.is_before(at) || !walk.goes_on(1) {
@@ -215,17 +177,17 @@ impl List<'_> {
                 }
                 let json =
                     self.store.get(Table::Messages, &MessageState::key(self.workspace, *id))?;
-                walk.take(*id, json.map(|json| codec::decode(&json)).transpose()?);
+                self.take(walk, *id, json.map(|json| codec::decode(&json)).transpose()?);
             }
             before = ids.last().copied();
-            if ids.len() <= walk.limit {
+            if ids.len() < at_once {
                 return Ok(());
             }
         }
     }
 
     /// Looks at all, one by one.
-    fn scan(&self, walk: &mut Walk<'_>) -> Result<(), StoreError> {
+    fn scan(&self, walk: &mut Messages) -> Result<(), StoreError> {
         let prefix = MessageState::prefix(self.workspace);
         let from = self.before.map(|id| MessageState::key(self.workspace, id));
         let mut damage = None;
@@ -242,7 +204,7 @@ impl List<'_> {
                 return ControlFlow::Break(());
             }
             match codec::decode::<MessageState>(value) {
-                Ok(state) => walk.take(id, Some(state)),
+                Ok(state) => self.take(walk, id, Some(state)),
                 Err(error) => {
                     damage = Some(error);
                     return ControlFlow::Break(());
@@ -254,7 +216,7 @@ impl List<'_> {
     }
 
     /// Looks at the messages of all broadcasts to a phone.
-    fn of_broadcasts(&self, phone: Phone, walk: &mut Walk<'_>) -> Result<(), StoreError> {
+    fn of_broadcasts(&self, phone: Phone, walk: &mut Messages) -> Result<(), StoreError> {
         let mut before = self.before.map(newest_before);
         loop {
             let ids = ids_before(self.store, self.workspace, before, BROADCASTS_AT_ONCE)?;
@@ -281,7 +243,7 @@ impl List<'_> {
         &self,
         id: BroadcastId,
         phone: Phone,
-        walk: &mut Walk<'_>,
+        walk: &mut Messages,
     ) -> Result<(), StoreError> {
         let place = place_of(self.store, self.workspace, id, phone)?;
         let place = place.filter(|place| self.is_before(message_id(id, *place)));
@@ -293,7 +255,7 @@ impl List<'_> {
             (Some(of), Some(place)) => of.message(place)?,
             _ => None,
         };
-        walk.take(message_id(id, place.unwrap_or(0)), state);
+        self.take(walk, message_id(id, place.unwrap_or(0)), state);
         Ok(())
     }
 
@@ -302,7 +264,7 @@ impl List<'_> {
     }
 
     /// Looks at the messages of one broadcast, the last recipient first.
-    fn of_broadcast(&self, id: BroadcastId, walk: &mut Walk<'_>) -> Result<(), StoreError> {
+    fn of_broadcast(&self, id: BroadcastId, walk: &mut Messages) -> Result<(), StoreError> {
         if let Some(to) = &self.filter.to {
             let Some(phone) = to.phone() else { return Ok(()) };
             return self.of_phone(id, phone, walk);
@@ -320,7 +282,7 @@ impl List<'_> {
                     if !walk.goes_on(1) {
                         return Ok(());
                     }
-                    walk.take(id, state);
+                    self.take(walk, id, state);
                 }
             }
         }

@@ -10,13 +10,13 @@
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use postrider_domain::{MessageId, PartyId, Timestamp, WorkspaceId};
 use postrider_store::view::codec;
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::messages::record::MessageState;
+use crate::newest_first;
 
 /// What messages are found by.
 #[derive(Debug, Clone, Copy)]
@@ -64,15 +64,9 @@ pub(crate) fn before(
     before: Option<MessageId>,
     limit: usize,
 ) -> Result<Vec<MessageId>, StoreError> {
-    let from = before.map(|id| [prefix, id.as_bytes()].concat());
-    let mut ids = Vec::new();
-    let direction = Direction::Backward;
-    store.scan(Table::MessageIndex, prefix, from.as_deref(), direction, &mut |key, _| {
-        let id = key[prefix.len()..].try_into().ok().map(MessageId::from_bytes);
-        ids.extend(id.filter(|id| before.is_none_or(|before| *id < before)));
-        if ids.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
-    Ok(ids)
+    let before = before.as_ref().map(MessageId::as_bytes);
+    let ids = newest_first::ids_before(store, (Table::MessageIndex, prefix), before, limit)?;
+    Ok(ids.into_iter().map(MessageId::from_bytes).collect())
 }
 
 /// From which moment on messages are in the index.
@@ -80,29 +74,10 @@ pub(crate) fn before(
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
 pub(crate) fn begin(store: &dyn View, workspace: &WorkspaceId) -> Result<Timestamp, StoreError> {
-    let start = Timestamp::from_millis(0);
-    let Some(oldest) = nearest(store, workspace, start, Direction::Forward)? else {
-        return Ok(start);
-    };
-    if is_indexed(store, workspace, &oldest)? {
-        return Ok(start);
-    }
-    let end = Timestamp::from_millis(u64::MAX >> 16);
-    let newest = nearest(store, workspace, end, Direction::Backward)?;
-    let newest = newest.map_or(oldest.message_id, |newest| newest.message_id).timestamp();
-    // The first message from `old` on is not in the index; that from `new` on is, or is not there.
-    let mut old = oldest.message_id.timestamp().as_millis();
-    let mut new = newest.plus(Duration::from_millis(1)).as_millis();
-    while new - old > 1 {
-        let middle = Timestamp::from_millis(old + (new - old) / 2);
-        match nearest(store, workspace, middle, Direction::Forward)? {
-            Some(state) if !is_indexed(store, workspace, &state)? => {
-                old = state.message_id.timestamp().as_millis().clamp(middle.as_millis(), new - 1);
-            }
-            _ => new = middle.as_millis(),
-        }
-    }
-    Ok(Timestamp::from_millis(new))
+    newest_first::indexed_from(|at, direction| {
+        let Some(state) = nearest(store, workspace, at, direction)? else { return Ok(None) };
+        Ok(Some((state.message_id.timestamp(), is_indexed(store, workspace, &state)?)))
+    })
 }
 
 fn is_indexed(

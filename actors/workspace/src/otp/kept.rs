@@ -1,5 +1,6 @@
 //! Reads one-time passwords that the actor has forgotten, from their records.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use postrider_domain::RequestId;
@@ -12,8 +13,9 @@ use postrider_store::{StoreError, Table};
 use crate::Workspace;
 use crate::core::otp::chain_tries::channel_of;
 use crate::core::otp::ended::{self, Ended};
+use crate::core::otp::ended_index;
 use crate::core::otp::types::{OtpState, ReadOtpError};
-use crate::sweep::{self, Look, RecordKeys, SweepCursor};
+use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
 
 /// How often it is looked for records to forget.
 const ROUND: Duration = Duration::from_secs(3600);
@@ -83,21 +85,33 @@ fn sends_of(id: RequestId, ended: &Ended, notes: &OtpNotes) -> Vec<OtpTry> {
     }]
 }
 
-/// Reads which records have been kept for as long as they are.
+/// Reads which records have been kept for as long as they are, with their entries of the index.
 pub(crate) fn long_ended(
     look: &Look<'_>,
     cursor: &mut SweepCursor,
 ) -> Result<RecordKeys, StoreError> {
     let first = RequestId::from_parts(look.now.minus(known_for(look.kept.otps)), 0);
     let prefix = ended::prefix(look.workspace);
-    let is_over = |id: &[u8]| id < first.as_bytes().as_slice();
-    let (keys, more) = sweep::while_over(look, (Table::Otps, &prefix), &cursor.from, is_over)?;
-    if let Some((_, key)) = keys.last() {
+    let from = cursor.from.clone();
+    let (mut keys, mut next) = (Vec::new(), look.now.plus(ROUND));
+    look.scan(Table::Otps, &prefix, &from, &mut |key, value| {
+        let id = key[prefix.len()..].try_into().ok().map(RequestId::from_bytes);
+        if id.is_none_or(|id| first <= id) {
+            return ControlFlow::Break(());
+        }
+        if keys.len() >= SLICE_MAX {
+            next = look.now;
+            return ControlFlow::Break(());
+        }
+        // The entries of one that cannot be read stay, and lead to nothing.
+        let ended = id.zip(Ended::decode(value).ok());
+        let entries = ended.iter().flat_map(|(id, of)| ended_index::keys(look.workspace, *id, of));
+        keys.extend(entries.map(|key| (Table::OtpIndex, key)));
+        keys.push((Table::Otps, key.to_vec()));
         cursor.pass(key);
-    }
-    if !more {
-        cursor.rest_until(look.now.plus(ROUND));
-    }
+        ControlFlow::Continue(())
+    })?;
+    cursor.rest_until(next);
     Ok(keys)
 }
 

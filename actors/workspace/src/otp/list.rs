@@ -1,36 +1,39 @@
 //! Lists one-time passwords, newest first.
 //!
-//! Sending a code writes nothing for it; its end writes a record (`core/otp/ended.rs`). Those that
-//! the workspace may still have in memory are found in the event log, which is walked back from its
-//! end beside the actor; the actor is asked where the found ones stand. Older ones are found by
-//! their records, which are in the order of time.
+//! Sending a code writes nothing for it; its end writes a record and the entries of its index
+//! (`core/otp/ended.rs`, `ended_index.rs`). Those that have not ended are found in the actor's
+//! memory first. What ends meanwhile has its record by the time those are looked at, so none is
+//! missed between the two; one that is in both is told by its record.
 //!
 //! Each page looks at a bounded part of either, so it can be short of rows before the end.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
+use postrider_domain::code::Expiry;
 use postrider_domain::event::chain::OtpChannel;
 use postrider_domain::event::otp::OtpNotes;
 use postrider_domain::event::{Delivery, OtpStatus};
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{Phone, PublicEvent, RequestId, Timestamp, WorkspaceId};
-use postrider_store::view::event_log;
-use postrider_store::{Direction, StoreError, Table, View};
+use postrider_domain::{Phone, RequestId, Timestamp};
 
 use crate::Workspace;
+use crate::core::Core;
 use crate::core::command::{Command, Context};
-use crate::core::otp::chain_tries::channel_of;
-use crate::core::otp::ended::{self, Ended};
-use crate::core::otp::requests::KEPT_AFTER_EXPIRY;
-use postrider_domain::code::{ATTEMPTS_MAX, Expiry};
+use crate::core::otp::chain_tries::{channel_of, tries_of};
+use crate::core::otp::pending::Wanted;
+use crate::core::otp::requests::{KEPT_AFTER_EXPIRY, Otp};
+use crate::newest_first::{Batch, LOOKED_AT_MAX, Walk, merged};
+use crate::otp::found::ended_before;
 
-/// Entries of the log, and records, that one page looks at.
-const LOOKED_AT_MAX: usize = 50_000;
-/// Requests that the actor is asked about at once.
-const ASKED_AT_ONCE: usize = 200;
+/// Requests that one command looks at: some 50 µs of the actor.
+const LOOKED_AT_ONCE: usize = 2_000;
+/// Rows that the actor is asked for, or about, at once.
+const ROWS_AT_ONCE: usize = 200;
 /// What a request may be known for longer than its time, until a tick comes to it.
 const SLACK: Duration = Duration::from_secs(300);
+
+type Rows = Batch<RequestId, OtpRow>;
+type Otps = Walk<RequestId, OtpRow>;
 
 /// Which one-time passwords are asked for; the default is all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -50,21 +53,24 @@ pub struct OtpFilter {
 }
 
 impl OtpFilter {
-    fn takes(&self, phone: Phone, sent_at: Timestamp) -> bool {
-        self.phone.is_none_or(|wanted| wanted == phone)
-            && self.to.is_none_or(|to| sent_at < to)
-            && !self.is_before(sent_at)
-    }
-
-    fn fits(&self, row: &OtpRow) -> bool {
+    /// What never changes of a request that has ended.
+    pub(super) fn takes(&self, row: &OtpRow) -> bool {
         let reference = row.notes.reference.as_deref();
-        self.status.is_none_or(|status| status == row.status)
-            && self.channel.is_none_or(|channel| channel == row.channel)
+        let made_at = row.request_id.timestamp();
+        self.phone.is_none_or(|wanted| wanted == row.phone)
+            && self.status.is_none_or(|status| status == row.status)
             && self.reference.as_deref().is_none_or(|wanted| reference == Some(wanted))
+            && self.to.is_none_or(|to| made_at < to)
+            && !self.is_before(made_at)
     }
 
-    fn is_before(&self, sent_at: Timestamp) -> bool {
-        self.from.is_some_and(|from| sent_at < from)
+    /// Whether what was made then and before is too old.
+    pub(super) fn is_before(&self, at: Timestamp) -> bool {
+        self.from.is_some_and(|from| at < from)
+    }
+
+    fn takes_channel(&self, channel: OtpChannel) -> bool {
+        self.channel.is_none_or(|wanted| wanted == channel)
     }
 }
 
@@ -97,290 +103,163 @@ pub struct OtpRow {
     pub is_inbound: bool,
 }
 
-/// Where a list goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OtpCursor {
-    /// Before this entry of the log, as far back as that moment.
-    Log {
-        /// The entry's sequence.
-        before: u64,
-        /// Requests that were made then and before have records.
-        until: Timestamp,
-    },
-    /// Before this request, among the records.
-    Records {
-        /// The request.
-        before: RequestId,
-    },
-}
-
 /// A page of one-time passwords.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtpsPage {
     /// Newest first.
     pub otps: Vec<OtpRow>,
-    /// Where the next page begins; `None`: there is none.
-    pub next: Option<OtpCursor>,
-}
-
-/// A request of which the log has events.
-struct Sent {
-    sequence: u64,
-    id: RequestId,
-    phone: Phone,
-}
-
-/// How a page grows.
-struct Page {
-    filter: OtpFilter,
-    limit: usize,
-    /// Entries and records that may still be looked at.
-    left: usize,
-    rows: Vec<OtpRow>,
-}
-
-impl Page {
-    fn is_full(&self) -> bool {
-        self.rows.len() >= self.limit || self.left == 0
-    }
+    /// The next page is of those before this one; `None`: there is none.
+    pub next: Option<RequestId>,
 }
 
 impl Workspace {
     /// The one-time passwords that a filter asks for, newest first: at most `limit` of them, from
-    /// `after` on. A page looks at a bounded part of them, so it can be empty before the end.
+    /// before `after` on. A page looks at a bounded part of them, so it can be empty before the
+    /// end.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read, or the workspace does not answer.
     pub async fn otps(
         &self,
         filter: OtpFilter,
-        after: Option<OtpCursor>,
+        after: Option<RequestId>,
         limit: usize,
     ) -> Result<OtpsPage, Unavailable> {
-        let mut page = Page { filter, limit, left: LOOKED_AT_MAX, rows: Vec::new() };
-        let mut next = Some(after.unwrap_or_else(|| self.newest()));
-        while let Some(cursor) = next.filter(|_| !page.is_full()) {
-            next = match cursor {
-                OtpCursor::Log { before, until } => self.recent(&mut page, before, until).await?,
-                OtpCursor::Records { before } => {
-                    let (back, further) = self
-                        .scan(move |store, workspace| recorded(store, workspace, page, before))
-                        .await?;
-                    page = back;
-                    further
-                }
-            };
+        let until = filter.to.map(|to| RequestId::from_parts(to, 0));
+        let before = [after, until].into_iter().flatten().min();
+        let walk = || Walk::new(limit, LOOKED_AT_MAX / 2, before);
+        let (mut pending, mut ended) = (walk(), walk());
+        if matches!(filter.status, None | Some(OtpStatus::Active | OtpStatus::Expired)) {
+            self.walk_pending(&filter, before, &mut pending).await?;
         }
-        Ok(OtpsPage { otps: page.rows, next })
+        if filter.status != Some(OtpStatus::Active) {
+            self.walk_ended(&filter, before, &mut ended).await?;
+        }
+        let (otps, next) = merged(vec![ended, pending], limit);
+        Ok(OtpsPage { otps, next })
     }
 
-    fn newest(&self) -> OtpCursor {
-        let now = self.shared.clock.now();
-        let known_for = Duration::from_secs(Expiry::MAX_SECONDS.into()) + KEPT_AFTER_EXPIRY + SLACK;
-        OtpCursor::Log { before: u64::MAX, until: now.minus(known_for) }
-    }
-
-    /// Adds requests of which the log has events; gives where to go on.
-    async fn recent(
+    async fn walk_pending(
         &self,
-        page: &mut Page,
-        before: u64,
-        until: Timestamp,
-    ) -> Result<Option<OtpCursor>, Unavailable> {
-        let (filter, left) = (page.filter.clone(), page.left);
-        let (sent, looked_at, next) =
-            self.scan(move |store, of| sent(store, of, filter, (before, until), left)).await?;
-        page.left -= looked_at.min(page.left);
-        let ids: Vec<_> = sent.iter().map(|sent| sent.id).collect();
-        let known = if ids.is_empty() { Vec::new() } else { self.perform(ReadAll(ids)).await? };
-        let wanted: Vec<_> = sent.into_iter().zip(known).collect();
-        let rows = self.read(move |store, workspace| rows(store, workspace, wanted)).await?;
-        for (sequence, row) in rows {
-            if page.rows.len() == page.limit {
-                break;
-            }
-            if page.filter.fits(&row) {
-                page.rows.push(row);
-            }
-            if page.rows.len() == page.limit {
-                return Ok(Some(OtpCursor::Log { before: sequence, until }));
+        filter: &OtpFilter,
+        mut before: Option<RequestId>,
+        walk: &mut Otps,
+    ) -> Result<(), Unavailable> {
+        loop {
+            let wanted = Wanted {
+                phone: filter.phone,
+                before,
+                since: filter.from,
+                enough: (walk.room() + 1).min(ROWS_AT_ONCE),
+                looks: walk.left().min(LOOKED_AT_ONCE),
+            };
+            // Without an answer, it has brought some to their end that were to have been.
+            let Some(found) = self.perform(ReadPending(filter.clone(), wanted)).await? else {
+                continue;
+            };
+            before = walk.take_batch(found);
+            if before.is_none() {
+                return Ok(());
             }
         }
-        Ok(next)
+    }
+
+    async fn walk_ended(
+        &self,
+        filter: &OtpFilter,
+        mut before: Option<RequestId>,
+        walk: &mut Otps,
+    ) -> Result<(), Unavailable> {
+        loop {
+            let wanted = ((walk.room() + 1).min(ROWS_AT_ONCE), walk.left());
+            let of = filter.clone();
+            let read = move |store: &_, id: &_| ended_before(store, id, &of, before, wanted);
+            let mut found = self.scan(read).await?;
+            self.refresh(&mut found.rows).await?;
+            found.rows.retain(|(_, row)| filter.takes_channel(row.channel));
+            before = walk.take_batch(found);
+            if before.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Tells what was reported since their end of those that the workspace still knows.
+    async fn refresh(&self, rows: &mut [(RequestId, OtpRow)]) -> Result<(), Unavailable> {
+        let known_for = Duration::from_secs(Expiry::MAX_SECONDS.into()) + KEPT_AFTER_EXPIRY + SLACK;
+        let known_since = self.shared.clock.now().minus(known_for);
+        let young = rows.iter().take_while(|(id, _)| known_since <= id.timestamp());
+        let young: Vec<_> = young.map(|(id, _)| *id).collect();
+        if young.is_empty() {
+            return Ok(());
+        }
+        for ((_, row), known) in rows.iter_mut().zip(self.perform(ReadDeliveries(young)).await?) {
+            (row.delivery, row.channel) = known.unwrap_or((row.delivery, row.channel));
+        }
+        Ok(())
     }
 }
 
-/// The requests of the log before a place, how much was looked at, and where to go on.
-fn sent(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-    filter: OtpFilter,
-    (before, until): (u64, Timestamp),
-    left: usize,
-) -> Result<(Vec<Sent>, usize, Option<OtpCursor>), StoreError> {
-    let before = match filter.to {
-        Some(to) if before == u64::MAX => event_log::before(store, workspace, to)? + 1,
-        _ => before,
-    };
-    let (mut found, mut looked_at) = (Vec::new(), 0);
-    let of_records = OtpCursor::Records { before: first_after(until) };
-    let mut next = Some(of_records);
-    event_log::read_back(store, workspace, before, &mut |sequence, entry| {
-        if filter.is_before(entry.at) {
-            next = None;
-            return false;
-        }
-        if entry.at <= until {
-            return false;
-        }
-        looked_at += 1;
-        if let PublicEvent::OtpSent { request_id: id, phone, resend: false, .. } =
-            *entry.event.plain()
-            && filter.takes(phone, entry.at)
-        {
-            found.push(Sent { sequence, id, phone });
-        }
-        if found.len() == ASKED_AT_ONCE || looked_at >= left {
-            next = Some(OtpCursor::Log { before: sequence, until });
-            return false;
-        }
-        true
-    })?;
-    Ok((found, looked_at, next))
-}
+/// Some of what has not ended. It answers nothing while there is some that should have, long ago:
+/// then it brings a part of that to its end.
+struct ReadPending(OtpFilter, Wanted);
 
-/// The first id after all of a moment.
-fn first_after(at: Timestamp) -> RequestId {
-    RequestId::from_parts(at.plus(Duration::from_millis(1)), 0)
-}
+impl Command for ReadPending {
+    type Answer = Option<Rows>;
+    type Error = Unavailable;
 
-/// The rows of requests, with what the actor knows of them. One that it has forgotten has a record,
-/// and so has one that has ended.
-fn rows(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-    wanted: Vec<(Sent, Option<OtpRow>)>,
-) -> Result<Vec<(u64, OtpRow)>, StoreError> {
-    let mut rows = Vec::with_capacity(wanted.len());
-    for (sent, known) in wanted {
-        let needs_record = known.as_ref().is_none_or(|known| known.status != OtpStatus::Active);
-        let record = match needs_record {
-            true => store.get(Table::Otps, &ended::key(workspace, sent.id))?,
-            false => None,
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Option<Rows>, Unavailable> {
+        let Self(filter, wanted) = self;
+        if context.core.hot.is_behind() {
+            context.core.tick(context.effects);
+            return Ok(None);
+        }
+        let core = &*context.core;
+        let takes = |otp: &Otp| {
+            let (extras, reference) = (&core.hot.otps.extras, filter.reference.as_ref());
+            let status = core.hot.otps.status(otp, core.now());
+            filter.status.is_none_or(|wanted| wanted == status)
+                && reference.is_none_or(|_| extras.notes(otp.id).reference.as_ref() == reference)
+                && (filter.channel.is_none()
+                    || filter.takes_channel(channel_of(&tries_of(core, otp))))
         };
-        let record = record.map(|bytes| Ended::decode(&bytes)).transpose()?;
-        let row = match (known, record) {
-            (Some(known), record) => {
-                let record = record.map(|record| row_of(sent.id, record));
-                let (verified_at, ended_at) =
-                    record.map_or((None, None), |record| (record.verified_at, record.ended_at));
-                Some(OtpRow { verified_at, ended_at, ..known })
-            }
-            (None, Some(record)) => Some(row_of(sent.id, record)),
-            // It ended under an earlier version, which kept none.
-            (None, None) => None,
-        };
-        debug_assert!(row.as_ref().is_none_or(|row| row.phone == sent.phone));
-        rows.extend(row.map(|row| (sent.sequence, row)));
-    }
-    Ok(rows)
-}
-
-fn row_of(id: RequestId, ended: Ended) -> OtpRow {
-    let Ended { phone, valid_seconds, status, delivery, attempts, sends, verified_at, .. } = ended;
-    let expires_at = id.timestamp().plus(Duration::from_secs(valid_seconds.into()));
-    // Earlier versions kept no end, which for some is known nevertheless.
-    let expired_at = (status == OtpStatus::Expired).then_some(expires_at);
-    let ended_at = ended.ended_at.or(verified_at).or(expired_at);
-    let notes = ended.notes;
-    let notes = notes.as_deref().map(OtpNotes::from_json).unwrap_or_default();
-    let own = notes.own.as_deref();
-    let (channel, is_inbound) =
-        own.map_or((OtpChannel::Messaging, false), |own| (channel_of(&own.tries), own.inbound));
-    OtpRow {
-        request_id: id,
-        channel,
-        is_inbound,
-        phone,
-        status,
-        delivery,
-        attempts_remaining: ATTEMPTS_MAX.saturating_sub(attempts),
-        sends,
-        expires_at,
-        verified_at,
-        ended_at,
-        notes,
+        let found = core.hot.pending(&wanted, takes);
+        let rows = found.otps.iter().filter_map(|otp| Some((otp.id, pending_row(core, otp)?)));
+        let rows = rows.collect();
+        Ok(Some(Batch { rows, looked_at: found.looked_at, down_to: found.down_to }))
     }
 }
 
-/// Adds requests that have records; gives where to go on.
-fn recorded(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-    mut page: Page,
-    before: RequestId,
-) -> Result<(Page, Option<OtpCursor>), StoreError> {
-    let prefix = ended::prefix(workspace);
-    let before = match page.filter.to {
-        Some(to) => before.min(RequestId::from_parts(to, 0)),
-        None => before,
-    };
-    let from = ended::key(workspace, before);
-    let (mut next, mut damage) = (None, None);
-    store.scan(Table::Otps, &prefix, Some(&from), Direction::Backward, &mut |key, value| {
-        let Some(id) = key[prefix.len()..].try_into().ok().map(RequestId::from_bytes) else {
-            return ControlFlow::Continue(());
-        };
-        if id >= before {
-            return ControlFlow::Continue(());
-        }
-        if page.filter.is_before(id.timestamp()) {
-            return ControlFlow::Break(());
-        }
-        match Ended::decode(value) {
-            Ok(record) => {
-                let is_taken = page.filter.takes(record.phone, id.timestamp());
-                let row = is_taken.then(|| row_of(id, record));
-                page.rows.extend(row.filter(|row| page.filter.fits(row)));
-            }
-            Err(error) => damage = Some(error),
-        }
-        page.left -= 1;
-        if page.is_full() {
-            next = Some(OtpCursor::Records { before: id });
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    })?;
-    damage.map_or(Ok((page, next)), Err)
+fn pending_row(core: &Core, otp: &Otp) -> Option<OtpRow> {
+    let state = core.otp(otp.id).ok()?;
+    Some(OtpRow {
+        request_id: otp.id,
+        phone: otp.phone,
+        status: state.status,
+        delivery: state.delivery,
+        attempts_remaining: state.attempts_remaining,
+        sends: core.hot.otps.earlier.newest(otp.id),
+        expires_at: state.expires_at,
+        verified_at: None,
+        ended_at: None,
+        notes: state.notes,
+        channel: state.channel,
+        is_inbound: state.is_inbound,
+    })
 }
 
-/// What the actor knows of requests.
-struct ReadAll(Vec<RequestId>);
+/// What became of the messages of requests, of those that are known.
+struct ReadDeliveries(Vec<RequestId>);
 
-impl Command for ReadAll {
-    type Answer = Vec<Option<OtpRow>>;
+impl Command for ReadDeliveries {
+    type Answer = Vec<Option<(Delivery, OtpChannel)>>;
     type Error = Unavailable;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Unavailable> {
-        let core = &context.core;
+        let core = &*context.core;
         let known = |id: RequestId| {
             let otp = core.known(id)?;
-            let state = core.otp(id).ok()?;
-            Some(OtpRow {
-                request_id: id,
-                phone: otp.phone,
-                status: state.status,
-                delivery: state.delivery,
-                attempts_remaining: state.attempts_remaining,
-                sends: core.hot.otps.earlier.newest(id),
-                expires_at: state.expires_at,
-                verified_at: None,
-                ended_at: None,
-                notes: state.notes,
-                channel: state.channel,
-                is_inbound: state.is_inbound,
-            })
+            Some((otp.delivery, channel_of(&tries_of(core, &otp))))
         };
         Ok(self.0.into_iter().map(known).collect())
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod courier;
 mod days;
+mod found;
 mod found_language;
 mod kept;
 mod list;
@@ -11,7 +12,7 @@ pub mod test_phones;
 mod through_number;
 
 pub use days::OtpDays;
-pub use list::{OtpCursor, OtpFilter, OtpRow, OtpsPage};
+pub use list::{OtpFilter, OtpRow, OtpsPage};
 
 pub(crate) use days::{counts_of_today, long_past};
 pub(crate) use kept::long_ended;

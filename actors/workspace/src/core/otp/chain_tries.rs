@@ -8,7 +8,7 @@ use super::types::OtpTry;
 use crate::core::Core;
 
 /// What became of each try of a request.
-pub(super) fn tries_of(core: &Core, otp: &Otp) -> Vec<OtpTry> {
+pub(crate) fn tries_of(core: &Core, otp: &Otp) -> Vec<OtpTry> {
     let Some(chain) = core.hot.otps.chains.get(otp.id) else {
         return messages_of(core, otp);
     };

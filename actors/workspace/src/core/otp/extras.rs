@@ -1,6 +1,7 @@
 //! Pure: what is held of few requests for one-time passwords: notes, and which are tests.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use postrider_domain::event::otp::{OtpNotes, OtpOwnNotes};
 use postrider_domain::event::{EventDecodeError, encode};
@@ -82,6 +83,12 @@ impl Extras {
     pub(crate) fn inbound_of(&self, phone: Phone) -> Vec<RequestId> {
         let (first, last) = (RequestId::from_bytes([0; 16]), RequestId::from_bytes([255; 16]));
         self.senders.range((phone, first)..=(phone, last)).rev().map(|(_, id)| *id).collect()
+    }
+
+    /// The requests to test phones before one, newest first.
+    pub(crate) fn tests(&self, before: Option<RequestId>) -> impl Iterator<Item = RequestId> {
+        let before = before.map_or(Bound::Unbounded, Bound::Excluded);
+        self.tests.range((Bound::Unbounded, before)).rev().copied()
     }
 
     pub(crate) fn set_test(&mut self, id: RequestId) {

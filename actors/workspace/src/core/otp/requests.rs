@@ -1,6 +1,7 @@
 //! Pure: the requests for one-time passwords that a workspace holds in memory.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -224,6 +225,17 @@ impl OtpTable {
         let unanswered = if self.earlier.push(otp.id, otp.standing()) { 0 } else { otp.unsettled };
         otp.delivery = Delivery::Queued;
         otp.unsettled = unanswered.saturating_add(1);
+    }
+
+    /// Whether the moment of one has come, expiry or oblivion.
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
+        self.due.first_key_value().is_some_and(|(second, _)| *second <= now.as_secs())
+    }
+
+    /// The requests before one, newest first, that count as sent at another moment than their own.
+    pub(crate) fn dated_back(&self, before: Option<RequestId>) -> impl Iterator<Item = RequestId> {
+        let before = before.map_or(Bound::Unbounded, Bound::Excluded);
+        self.rebased.range((Bound::Unbounded, before)).rev().map(|(id, _)| *id)
     }
 
     /// Takes one slot whose moment has come, expiry or oblivion. The caller puts it back with

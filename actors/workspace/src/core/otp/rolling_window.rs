@@ -116,6 +116,27 @@ impl SendLog {
         self.sends.iter().map(|send| (send.at, send.slot))
     }
 
+    /// The sends until a moment, newest first; those to this phone, if there is one.
+    pub(crate) fn back_from(
+        &self,
+        until: Timestamp,
+        phone: Option<Phone>,
+        phone_of: impl Fn(Slot) -> Phone,
+    ) -> impl Iterator<Item = (Timestamp, Slot)> {
+        let end = self.sends.partition_point(|send| send.at <= until);
+        let key_of = |number: u32| phone_of(self.sends[self.place(number)].slot);
+        let newest = match phone {
+            Some(phone) => self.latest.get(&phone, key_of).map(|number| self.place(number)),
+            None => end.checked_sub(1),
+        };
+        let before = move |place: &usize| {
+            let back = phone.map_or(1, |_| self.sends[*place].back as usize);
+            place.checked_sub(back).filter(|_| back > 0)
+        };
+        let places = std::iter::successors(newest, before).filter(move |place| *place < end);
+        places.map(|place| (self.sends[place].at, self.sends[place].slot))
+    }
+
     const fn place(&self, number: u32) -> usize {
         number.wrapping_sub(self.first) as usize
     }

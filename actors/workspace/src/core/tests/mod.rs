@@ -4,6 +4,7 @@ mod cancel;
 mod chain;
 mod claims;
 mod inbound;
+mod pending;
 mod replay;
 mod resend;
 mod retries;

@@ -1,0 +1,178 @@
+//! Reads one-time passwords that have ended from their records, newest first.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use postrider_domain::code::{ATTEMPTS_MAX, Expiry};
+use postrider_domain::event::OtpStatus;
+use postrider_domain::event::chain::OtpChannel;
+use postrider_domain::event::otp::OtpNotes;
+use postrider_domain::{RequestId, Timestamp, WorkspaceId};
+use postrider_store::{Direction, StoreError, Table, View};
+
+use crate::core::otp::chain_tries::channel_of;
+use crate::core::otp::ended::{self, Ended};
+use crate::core::otp::ended_index::EndedBy;
+use crate::newest_first::{self, Batch};
+use crate::otp::list::{OtpFilter, OtpRow};
+
+/// How much later than another one that was made after it a request may end.
+const ENDS_WITHIN: Duration = Duration::from_secs(Expiry::MAX_SECONDS as u64 + 300);
+
+/// Where the records are read.
+#[derive(Clone, Copy)]
+struct Records<'a> {
+    store: &'a dyn View,
+    workspace: &'a WorkspaceId,
+    filter: &'a OtpFilter,
+    before: Option<RequestId>,
+    /// How many rows are wanted, and how many may be looked at.
+    wanted: (usize, usize),
+}
+
+/// What a filter asks for, but for the channel, from before one on: at most so many rows, of so
+/// many that are looked at.
+pub(super) fn ended_before(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    filter: &OtpFilter,
+    before: Option<RequestId>,
+    wanted: (usize, usize),
+) -> Result<Batch<RequestId, OtpRow>, StoreError> {
+    let records = Records { store, workspace, filter, before, wanted };
+    let reference = filter.reference.as_deref().map(EndedBy::Reference);
+    let Some(by) = filter.phone.map(EndedBy::Phone).or(reference) else { return records.scan() };
+    let begin = begin(store, workspace)?;
+    let first = RequestId::from_parts(begin, 0);
+    match before.is_some_and(|before| before <= first) {
+        true => records.scan(),
+        false => records.indexed(by, begin),
+    }
+}
+
+/// From which moment on all records are in the index. Of those that earlier versions wrote none is,
+/// and as requests end in another order than they begin, those of some minutes are mixed.
+fn begin(store: &dyn View, workspace: &WorkspaceId) -> Result<Timestamp, StoreError> {
+    let begin = newest_first::indexed_from(|at, direction| {
+        let prefix = ended::prefix(workspace);
+        let from = ended::key(workspace, RequestId::from_parts(at, 0));
+        let mut found = None;
+        store.scan(Table::Otps, &prefix, Some(&from), direction, &mut |key, value| {
+            let id = key[prefix.len()..].try_into().ok().map(RequestId::from_bytes);
+            found = id.zip(Ended::decode(value).ok());
+            if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        let Some((id, ended)) = found else { return Ok(None) };
+        let key = EndedBy::Phone(ended.phone).key(workspace, id);
+        Ok(Some((id.timestamp(), store.get(Table::OtpIndex, &key)?.is_some())))
+    })?;
+    let is_mixed = begin.as_millis() > 0;
+    Ok(if is_mixed { begin.plus(ENDS_WITHIN) } else { begin })
+}
+
+impl Records<'_> {
+    /// Looks at those of the index that are not older than its beginning.
+    fn indexed(
+        &self,
+        by: EndedBy<'_>,
+        begin: Timestamp,
+    ) -> Result<Batch<RequestId, OtpRow>, StoreError> {
+        let mut batch = Batch { rows: Vec::new(), looked_at: 0, down_to: None };
+        let (prefix, mut before) = (by.prefix(self.workspace), self.before);
+        loop {
+            let (enough, looks) = self.wanted;
+            let bytes = before.as_ref().map(RequestId::as_bytes);
+            let place = (Table::OtpIndex, &*prefix);
+            let ids = newest_first::ids_before(self.store, place, bytes, enough)?;
+            for id in ids.iter().copied().map(RequestId::from_bytes) {
+                if self.filter.is_before(id.timestamp()) {
+                    return Ok(batch);
+                }
+                if id.timestamp() < begin {
+                    batch.down_to = Some(RequestId::from_parts(begin, 0));
+                    return Ok(batch);
+                }
+                let key = ended::key(self.workspace, id);
+                let record = self.store.get(Table::Otps, &key)?;
+                // One that is gone was kept for as long as they are.
+                let record = record.map(|bytes| Ended::decode(&bytes)).transpose()?;
+                let row = record.map(|record| row_of(id, record));
+                batch.rows.extend(row.filter(|row| self.filter.takes(row)).map(|row| (id, row)));
+                batch.looked_at += 1;
+                if batch.rows.len() == enough || batch.looked_at >= looks {
+                    batch.down_to = Some(id);
+                    return Ok(batch);
+                }
+            }
+            if ids.len() < enough {
+                let older = begin.as_millis() > 0 && !self.filter.is_before(begin);
+                batch.down_to = older.then(|| RequestId::from_parts(begin, 0));
+                return Ok(batch);
+            }
+            before = ids.last().copied().map(RequestId::from_bytes);
+        }
+    }
+
+    /// Looks at all, one by one.
+    fn scan(&self) -> Result<Batch<RequestId, OtpRow>, StoreError> {
+        let mut batch = Batch { rows: Vec::new(), looked_at: 0, down_to: None };
+        let prefix = ended::prefix(self.workspace);
+        let from = self.before.map(|before| ended::key(self.workspace, before));
+        let (direction, mut damage) = (Direction::Backward, None);
+        let (enough, looks) = self.wanted;
+        self.store.scan(Table::Otps, &prefix, from.as_deref(), direction, &mut |key, value| {
+            let Some(id) = key[prefix.len()..].try_into().ok().map(RequestId::from_bytes) else {
+                return ControlFlow::Continue(());
+            };
+            if self.before.is_some_and(|before| before <= id) {
+                return ControlFlow::Continue(());
+            }
+            if self.filter.is_before(id.timestamp()) {
+                return ControlFlow::Break(());
+            }
+            match Ended::decode(value) {
+                Ok(record) => {
+                    let row = Some(row_of(id, record)).filter(|row| self.filter.takes(row));
+                    batch.rows.extend(row.map(|row| (id, row)));
+                }
+                Err(error) => damage = Some(error),
+            }
+            batch.looked_at += 1;
+            if batch.rows.len() == enough || batch.looked_at >= looks {
+                batch.down_to = Some(id);
+            }
+            match batch.down_to.is_some() || damage.is_some() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        damage.map_or(Ok(batch), Err)
+    }
+}
+
+fn row_of(id: RequestId, ended: Ended) -> OtpRow {
+    let Ended { phone, valid_seconds, status, delivery, attempts, sends, verified_at, .. } = ended;
+    let expires_at = id.timestamp().plus(Duration::from_secs(valid_seconds.into()));
+    // Earlier versions kept no end, which for some is known nevertheless.
+    let expired_at = (status == OtpStatus::Expired).then_some(expires_at);
+    let ended_at = ended.ended_at.or(verified_at).or(expired_at);
+    let notes = ended.notes;
+    let notes = notes.as_deref().map(OtpNotes::from_json).unwrap_or_default();
+    let own = notes.own.as_deref();
+    let (channel, is_inbound) =
+        own.map_or((OtpChannel::Messaging, false), |own| (channel_of(&own.tries), own.inbound));
+    OtpRow {
+        request_id: id,
+        channel,
+        is_inbound,
+        phone,
+        status,
+        delivery,
+        attempts_remaining: ATTEMPTS_MAX.saturating_sub(attempts),
+        sends,
+        expires_at,
+        verified_at,
+        ended_at,
+        notes,
+    }
+}
