@@ -17,7 +17,7 @@ use postrider::settings::Settings;
 use postrider::{RunningServer, Server};
 use postrider_actors::Workspace;
 use postrider_actors::domain::{MessageId, Phone};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -42,10 +42,10 @@ const STATUSES: [&str; 3] = ["sent", "delivered", "read"];
 const STATUSES_IN_ONE: [usize; 2] = [1, 50];
 const APP_SECRET: &str = "secret";
 
-struct Bench {
-    runtime: Runtime,
-    server: RunningServer,
-    workspace: Workspace,
+pub(super) struct Bench {
+    pub(super) runtime: Runtime,
+    pub(super) server: RunningServer,
+    pub(super) workspace: Workspace,
     _fake: FakeCloudApi,
     _data: TempDir,
     /// Where the number is called back.
@@ -85,7 +85,7 @@ fn rounds(bench: &Bench, scale: &Scale, many: usize) -> Result<Pair> {
 }
 
 impl Bench {
-    fn start() -> Result<Self> {
+    pub(super) fn start() -> Result<Self> {
         let data = setup::data_directory()?;
         let fake = FakeCloudApi::start();
         let mut settings = Settings::default();
@@ -125,6 +125,16 @@ impl Bench {
         let of_status = |status| messages.chunks_exact(many).map(move |part| (part, status));
         let callbacks = STATUSES.into_iter().flat_map(of_status);
         let requests = callbacks.map(|(part, status)| self.request(part, status)).collect();
+        self.call(requests, scale, time)
+    }
+
+    /// Calls back with each of these requests once, for at most that long.
+    pub(super) fn call(
+        &self,
+        requests: Vec<Vec<u8>>,
+        scale: &Scale,
+        time: Duration,
+    ) -> Result<Measured> {
         let reports = Arc::new(Reports { requests, next: AtomicUsize::new(0) });
         let script = || Report(Arc::clone(&reports));
         Client::connect(self.server.address(), scale.connections)?.drive(time, script)
@@ -146,7 +156,12 @@ impl Bench {
             })
         };
         let reports: Vec<_> = messages.iter().map(report).collect();
-        let body = callback("106540352242922", json!({"statuses": reports})).to_string();
+        self.signed(json!({"statuses": reports}))
+    }
+
+    /// The request of a callback that tells of this.
+    pub(super) fn signed(&self, value: Value) -> Vec<u8> {
+        let body = callback("106540352242922", value).to_string();
         let (path, signature) = (&self.path, sign(APP_SECRET, body.as_bytes()));
         format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\

@@ -13,8 +13,10 @@ mod contacts;
 pub(crate) mod curve;
 mod durable;
 mod echo;
+mod find;
 mod forget_keys;
 mod in_process;
+mod inbound_verify;
 mod log;
 mod otp_http;
 mod overload;
@@ -53,6 +55,7 @@ pub(crate) const GROUPS: &[Group] = &[
     cloud_api::SEND,
     cloud_api::BROADCAST,
     callbacks::GROUP,
+    inbound_verify::GROUP,
     beside::GROUP,
     forget_keys::GROUP,
     overload::OVERLOAD,
@@ -62,4 +65,5 @@ pub(crate) const GROUPS: &[Group] = &[
     webhooks::BESIDE_HANGING,
     webhooks::PUBLISH_TO_ARRIVAL,
     contacts::GROUP,
+    find::GROUP,
 ];
