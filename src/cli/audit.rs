@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::client::Client;
 use super::error::CliError;
 use super::output::print;
+use super::query::query;
 use super::remote::Remote;
 use super::table::{self, Column};
 
@@ -92,22 +93,8 @@ impl FilterArgs {
             ("until", self.until.map(|at| at.to_string())),
             ("cursor", cursor.map(str::to_owned)),
         ];
-        let given = texts.into_iter().filter_map(|(name, text)| Some((name, text?)));
-        let pairs: Vec<_> =
-            given.map(|(name, text)| format!("{name}={}", encoded(&text))).collect();
-        pairs.join("&")
+        query(texts)
     }
-}
-
-/// A text in the form that it has in a query.
-fn encoded(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-            char::from(byte).to_string()
-        }
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(byte).collect()
 }
 
 /// Runs `postrider audit`.

@@ -16,10 +16,14 @@ mod files;
 mod health;
 mod keys;
 mod limits;
+mod messages;
 mod numbers;
 mod offline;
+mod otp;
 mod output;
+mod own_lists;
 mod progress;
+mod query;
 mod release;
 mod remote;
 mod repair;
@@ -38,6 +42,7 @@ mod workspaces;
 use clap::{Parser, Subcommand};
 
 pub(crate) use error::CliError;
+use own_lists::OwnGroup;
 use remote::Group;
 
 /// Dispatches one-time passwords and messages over a chat-app channel.
@@ -97,6 +102,10 @@ pub(crate) enum Command {
     Restore(copies::RestoreArgs),
     /// Import and export contacts
     Contacts(contacts::ContactsArgs),
+    /// List one-time passwords
+    Otp(OwnGroup<otp::OtpCommand>),
+    /// List messages
+    Messages(OwnGroup<messages::MessagesCommand>),
     /// Add and list templates, change their status
     Templates(Group<templates::TemplatesCommand>),
     /// List, register, delete, enable and disable webhooks, replace their secrets
@@ -129,6 +138,8 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Backup(args)) => copies::backup(args).await,
         Some(Command::Restore(args)) => copies::restore(args).await,
         Some(Command::Contacts(args)) => contacts::run(args).await,
+        Some(Command::Otp(group)) => otp::run(group).await,
+        Some(Command::Messages(group)) => messages::run(group).await,
         Some(Command::Templates(group)) => templates::run(group).await,
         Some(Command::Webhooks(group)) => webhooks::run(group).await,
     }
@@ -259,6 +270,10 @@ mod tests {
             "postrider audit verify --stopped data --json",
             "postrider contacts import a.csv --key k --refused b.csv",
             "postrider contacts export --server http://h:1",
+            "postrider otp list --phone +15550123456 --status verified --channel sms --json",
+            "postrider otp list --reference x --since 2026-01-31T09:30:00Z --limit 500 --key k",
+            "postrider messages list --to US.7 --type interactive --status failed --cursor x",
+            "postrider messages list --number num_01jd3v0x5n8m7k2q4r6s8t0w2y --template welcome",
             "postrider webhooks add -w a https://example.com/ --event otp.sent,otp.failed --ordered",
             "postrider webhooks rotate -w a whk_01jd3v0x5n8m7k2q4r6s8t0w2y",
         ] {
@@ -288,6 +303,10 @@ mod tests {
             "postrider templates status -w a hello x",
             "postrider audit --limit 0",
             "postrider audit --since yesterday",
+            "postrider otp list --phone 5",
+            "postrider otp list --status pending",
+            "postrider messages list --type email",
+            "postrider messages list --limit 0",
             "postrider webhooks enable -w a evt_01jd3v0x5n8m7k2q4r6s8t0w2y",
         ] {
             assert!(parse(bad).is_err(), "{bad}");

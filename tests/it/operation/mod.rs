@@ -21,6 +21,7 @@ mod listeners;
 mod monitoring;
 mod old_directory;
 mod overload;
+mod own_lists;
 mod service;
 mod start;
 mod strangers;
