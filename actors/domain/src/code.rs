@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
+use super::open_code::OpenCode;
 use super::{Phone, RequestId, WorkspaceId};
 
 /// Wrong codes allowed per request. The fifth ends the request.
@@ -182,6 +183,23 @@ impl CodeKey {
         // It is below 10^MAX, which the assertion below `OtpCode` compares with the type.
         let value = (wide % 10_u128.pow(length.0.into())) as u32;
         OtpCode { value, length }
+    }
+}
+
+impl CodeKey {
+    /// The code of a request that any phone may send. No other code's message is as long.
+    #[must_use]
+    pub fn open_code(&self, request: RequestId) -> OpenCode {
+        let mut mac = self.keyed.clone();
+        mac.update(request.as_bytes());
+        mac.update(b"any phone may send it");
+        OpenCode::of(mac.finalize().into_bytes().into())
+    }
+
+    /// The hash by which the request of such a code is found.
+    #[must_use]
+    pub fn open_hash(&self, code: &OpenCode) -> CallerHash {
+        self.caller("open code", code.as_bytes())
     }
 }
 

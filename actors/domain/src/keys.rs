@@ -102,6 +102,11 @@ impl CodeKeys {
         self.of_version(self.current).map(|key| key.caller(kind, name))
     }
 
+    /// Every key.
+    pub fn all(&self) -> impl Iterator<Item = &CodeKey> {
+        self.keys.iter().map(|(_, key)| &**key)
+    }
+
     /// A request's code, unless the version that it was made with was dropped.
     pub fn code(
         &self,

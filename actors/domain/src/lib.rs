@@ -20,6 +20,7 @@ pub mod id;
 pub mod keys;
 pub mod limits;
 pub mod notes;
+pub mod open_code;
 pub mod opt_out;
 pub mod otp_text;
 pub mod party;

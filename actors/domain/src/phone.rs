@@ -26,6 +26,16 @@ pub struct Phone(u64);
 pub struct PhoneError;
 
 impl Phone {
+    /// Stands where it is not known whose phone it is: of a code that anybody may send. It is no
+    /// number: nothing parses as it, and nothing is sent to it.
+    pub const ANYBODY: Self = Self(0);
+
+    /// The phone, unless it stands for anybody's.
+    #[must_use]
+    pub const fn known(self) -> Option<Self> {
+        if self.0 == 0 { None } else { Some(self) }
+    }
+
     /// The number whose digits spell this integer: 15550123456 is +15550123456.
     ///
     /// # Errors

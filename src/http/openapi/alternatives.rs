@@ -96,6 +96,17 @@ const ALL: &[Alternatives] = &[
         schema: "WorkspaceDeletion",
         of: &[one(&["confirm"], &["name"]), one(&["name"], &["confirm"])],
     },
+    Alternatives {
+        schema: "SendBody",
+        of: &[
+            one(&["phone"], &[]),
+            Fields {
+                tag: Some(("mode", &["inbound"])),
+                given: &[],
+                left_out: &["phone", "length", "channels"],
+            },
+        ],
+    },
     // Without a text it is of another type, which is rare.
     Alternatives {
         schema: "InboundBody",

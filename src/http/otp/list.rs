@@ -32,9 +32,10 @@ pub(crate) struct ListedOtpRow {
     /// The request.
     #[schema(example = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     request_id: String,
-    /// Where the code went.
+    /// Where the code went, or who sent it; null of a code that any phone may send and none has
+    /// sent.
     #[schema(example = "+15550123456")]
-    phone: String,
+    phone: Option<String>,
     /// `active`, `verified`, `expired`, `invalidated` (five wrong codes) or `cancelled`.
     #[schema(value_type = String, example = "active")]
     status: OtpStatus,
@@ -50,7 +51,7 @@ pub(crate) struct ListedOtpRow {
     sends: u8,
     /// The country calling code of the phone, without `+`.
     #[schema(example = "1")]
-    country: String,
+    country: Option<String>,
     /// When the request was made.
     #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
     created_at: String,
@@ -82,12 +83,12 @@ impl From<OtpRow> for ListedOtpRow {
     fn from(row: OtpRow) -> Self {
         Self {
             request_id: row.request_id.to_string(),
-            phone: row.phone.to_string(),
+            phone: row.phone.map(|phone| phone.to_string()),
             status: row.status,
             delivery_status: row.delivery,
             attempts_remaining: row.attempts_remaining,
             sends: row.sends,
-            country: calling_code(row.phone).to_string(),
+            country: row.phone.map(|phone| calling_code(phone).to_string()),
             created_at: row.request_id.timestamp().to_string(),
             expires_at: row.expires_at.to_string(),
             verified_at: row.verified_at.map(|at| at.to_string()),
@@ -122,7 +123,8 @@ pub(crate) struct OtpsAnswer {
                    kept_days` says, 30 days by default. Of those that ended under an earlier \
                    version, which kept none, nothing is told.",
     params(
-        ("phone" = Option<String>, Query, description = "Only those to this phone, in E.164"),
+        ("phone" = Option<String>, Query, description = "Only those to this phone, in E.164, \
+         or that it has sent"),
         ("status" = Option<String>, Query, description = "Only `active`, `verified`, `expired`, \
          `invalidated` or `cancelled` ones"),
         ("reference" = Option<String>, Query, description = "Only those that their sender calls so"),

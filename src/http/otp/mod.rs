@@ -59,10 +59,11 @@ pub(crate) fn routes() -> Routes {
 #[derive(Deserialize, ToSchema)]
 #[schema(as = SendBody)]
 pub(crate) struct SendOtpBody<'a> {
-    /// Where the code goes, in E.164.
+    /// Where the code goes, in E.164. It may be left out with the mode `inbound`: then the code has
+    /// 12 letters and digits, and any phone may send it.
     #[serde(borrow)]
     #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
-    phone: Cow<'a, str>,
+    phone: Option<Cow<'a, str>>,
     /// Seconds that the code is valid.
     #[schema(value_type = Option<i64>, minimum = 60, maximum = 900, default = 300)]
     expiry: Option<Integer>,
@@ -110,6 +111,19 @@ pub(crate) struct SendOtpBody<'a> {
 }
 
 impl SendOtpBody<'_> {
+    fn phone(&self) -> Result<Phone, ApiError> {
+        match &self.phone {
+            Some(phone) => phone.parse().map_err(|error| ApiError::field("phone", error)),
+            None if self.mode.as_deref() != Some("inbound") => {
+                Err(ApiError::field("phone", "must be given, unless the mode is inbound"))
+            }
+            None if self.length.is_some() => {
+                Err(ApiError::field("length", "must not be given without a phone"))
+            }
+            None => Ok(Phone::ANYBODY),
+        }
+    }
+
     /// What few callers ask for, if this one does.
     fn more(self) -> Result<Option<Box<SendMore>>, ApiError> {
         let Self { context, reference, metadata, channels, email, language, mode, from, .. } = self;
@@ -169,7 +183,7 @@ pub(crate) struct OtpSentAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "inbound")]
     mode: Option<&'static str>,
-    /// The code, with the mode `inbound`.
+    /// The code, with the mode `inbound`: digits, or without a phone 12 letters and digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "482913")]
     code: Option<String>,
@@ -204,8 +218,7 @@ pub(crate) struct OtpSentAnswer {
 async fn send(call: Call<Principal>) -> Answer {
     let command = {
         let body: SendOtpBody<'_> = call.json()?;
-        let phone: Phone = body.phone.parse().map_err(|error| ApiError::field("phone", error))?;
-        let mut command = SendOtp::to(phone);
+        let mut command = SendOtp::to(body.phone()?);
         if let Some(Integer(seconds)) = body.expiry {
             command.expiry =
                 Expiry::from_seconds(seconds).map_err(|error| ApiError::field("expiry", error))?;
@@ -315,9 +328,9 @@ pub(crate) struct OtpAnswer {
     /// `outbound`, or `inbound`: its person sends the code.
     #[schema(example = "outbound")]
     mode: &'static str,
-    /// Where the code went, or who is to send it.
+    /// Where the code went, or who is to send it; null while any phone may.
     #[schema(example = "+15550123456")]
-    phone: String,
+    phone: Option<String>,
     /// Who sent the code, once it is verified by that.
     contact_id: Option<String>,
     /// The number that its messages leave through; of one that ended an hour ago only where there
@@ -354,7 +367,7 @@ async fn read(mut call: Call<Principal>) -> Answer {
         expires_at: state.expires_at.to_string(),
         delivery_status: state.delivery,
         mode: if state.is_inbound { "inbound" } else { "outbound" },
-        phone: state.phone.to_string(),
+        phone: state.phone.map(|phone| phone.to_string()),
         contact_id: state.notes.contact_id.map(|id| id.to_string()),
         number_id: state.number.map(|id| id.to_string()),
         reference: state.notes.reference,

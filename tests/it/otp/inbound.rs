@@ -49,6 +49,47 @@ async fn a_message_of_its_person_verifies_a_code() {
 }
 
 #[tokio::test]
+async fn any_phone_may_send_a_code_that_was_asked_without_one() {
+    let mut server = TestServer::start().await;
+    let api = server.workspace("acme").await;
+    let body = json!({"mode": "inbound", "reference": "door 7"});
+    let made = api.post("/v1/otp/send", body.clone()).await.ok();
+    let (id, code) = (made["request_id"].as_str().unwrap(), made["code"].as_str().unwrap());
+    assert_eq!(code.len(), 12, "{made}");
+    assert!(made["text"].as_str().unwrap().contains(code), "{made}");
+    let path = format!("/v1/otp/{id}");
+    let row = api.get(&path).await.ok();
+    assert_eq!((&row["phone"], &row["contact_id"]), (&Value::Null, &Value::Null));
+    let listed = api.get("/v1/otp?reference=door%207").await.ok()["data"][0].clone();
+    assert_eq!((&listed["phone"], &listed["country"]), (&Value::Null, &Value::Null));
+    let sent = api.get("/v1/events?type=otp.sent").await.ok()["data"][0]["data"].clone();
+    assert_eq!((&sent["phone"], &sent["request_id"]), (&Value::Null, &json!(id)));
+    server.crash().await;
+    server.restart().await;
+    write(&api, "+15550009999", &format!("Open! {code}")).await;
+    for _ in 0..2 {
+        let row = api.get(&path).await.ok();
+        assert_eq!((&row["status"], &row["phone"]), (&json!("verified"), &json!("+15550009999")));
+        assert!(row["contact_id"].is_string(), "{row}");
+        let listed = api.get("/v1/otp?phone=%2B15550009999").await.ok()["data"][0].clone();
+        assert_eq!((&listed["request_id"], &listed["country"]), (&json!(id), &json!("1")));
+        let told = api.get("/v1/events?type=otp.verified").await.ok()["data"][0]["data"].clone();
+        assert_eq!((&told["phone"], &told["contact_id"]), (&row["phone"], &row["contact_id"]));
+        // The second time it is told by its record.
+        server.advance(7_200).await;
+    }
+    for (body, field) in [
+        (json!({}), "phone"),
+        (json!({"mode": "outbound"}), "phone"),
+        (json!({"mode": "inbound", "length": 6}), "length"),
+        (json!({"mode": "inbound", "phone": "5"}), "phone"),
+    ] {
+        let refused = api.post("/v1/otp/send", body).await.check(400, "VALIDATION_ERROR");
+        assert!(refused["message"].as_str().unwrap().contains(field), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn somebody_without_a_phone_writes_in_the_sandbox() {
     let server = TestServer::start().await;
     let api = server.workspace("acme").await;

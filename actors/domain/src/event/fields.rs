@@ -4,9 +4,16 @@ use std::fmt::Display;
 
 use serde::{Serialize, Serializer};
 
+use crate::Phone;
+
 /// Writes a phone or a moment as its text. Records store both as integers.
 pub(super) fn text<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
+}
+
+/// Writes a phone as its text, and null where it is not known.
+pub(super) fn phone<S: Serializer>(phone: &Phone, serializer: S) -> Result<S::Ok, S::Error> {
+    optional_text(&phone.known(), serializer)
 }
 
 /// Writes the text of a value that may be absent. One that is absent is null.

@@ -42,6 +42,7 @@ fn journal_name(event: &Event) -> &'static str {
         Event::OtpTry { .. } => "OtpTry",
         Event::OtpTryChanged { .. } => "OtpTryChanged",
         Event::OtpInbound { .. } => "OtpInbound",
+        Event::OtpOpen { .. } => "OtpOpen",
     }
 }
 
@@ -90,6 +91,7 @@ fn journal() -> Vec<Event> {
             ended: true,
         },
         Event::OtpInbound { id, phone: phone(), expiry, length, key_version: 3 },
+        Event::OtpOpen { id, expiry, key_version: 3, hash: [7; 16] },
     ]
 }
 
@@ -131,6 +133,7 @@ fn journal_events_are_written_and_read_as_ever() {
         OtpTry: 1410018bcfe5687b0102030405060708090a011eac0200fbd095ffbc31
         OtpTryChanged: 1510018bcfe5687b0102030405060708090a020401b7ea01fbd095ffbc3101
         OtpInbound: 1610018bcfe5687b0102030405060708090ac09bf0f639d8040803
+        OtpOpen: 1710018bcfe5687b0102030405060708090ad8040307070707070707070707070707070707
     "#]]);
 }
 

@@ -192,6 +192,17 @@ pub enum Event {
         /// The version of the master key that derives it.
         key_version: u8,
     },
+    /// A code was made that any phone may send to a number of the workspace.
+    OtpOpen {
+        /// The request; its ULID carries the moment.
+        id: RequestId,
+        /// How long it is valid.
+        expiry: Expiry,
+        /// The version of the master key that derives it.
+        key_version: u8,
+        /// The keyed hash by which the request of a code is found.
+        hash: CallerHash,
+    },
 }
 
 /// Retries of a code whose message had no answer.

@@ -49,6 +49,9 @@ pub struct OtpOwnNotes {
     /// Whether its sender has named the number that it leaves through.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
+    /// The phone that has sent the code, of one that any phone may send.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Phone>,
     /// What became of its tries by its end, where it went over several channels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tries: Vec<OtpTry>,
@@ -110,9 +113,9 @@ pub struct OtpSentData {
     /// The request.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub request_id: RequestId,
-    /// Where it goes, in E.164.
-    #[serde(serialize_with = "fields::text")]
-    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    /// Where it goes, in E.164; null of a code that any phone may send.
+    #[serde(serialize_with = "fields::phone")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
     pub phone: Phone,
     /// When the code stops being valid.
     #[serde(serialize_with = "fields::text")]
@@ -143,9 +146,10 @@ pub struct OtpData {
     /// The request.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub request_id: RequestId,
-    /// Where it went, in E.164.
-    #[serde(serialize_with = "fields::text")]
-    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    /// Where it went, or who sent it, in E.164; null of a code that any phone may send and none has
+    /// sent.
+    #[serde(serialize_with = "fields::phone")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
     pub phone: Phone,
     /// The channel that delivered it, of a request with a chain: `messaging`, `sms` or `email`.
     #[serde(skip_serializing_if = "Option::is_none")]

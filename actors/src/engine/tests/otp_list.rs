@@ -193,7 +193,7 @@ fn filters(rows: &[OtpRow]) -> Vec<OtpFilter> {
 
 fn is_wanted(row: &OtpRow, of: &OtpFilter) -> bool {
     let made_at = row.request_id.timestamp();
-    of.phone.is_none_or(|phone| phone == row.phone)
+    of.phone.is_none_or(|phone| Some(phone) == row.phone)
         && of.status.is_none_or(|status| status == row.status)
         && (of.reference.is_none() || of.reference == row.notes.reference)
         && of.channel.is_none_or(|channel| channel == row.channel)
@@ -288,7 +288,7 @@ impl Run {
         let by_id: BTreeMap<_, _> = all.iter().map(|row| (row.request_id, row)).collect();
         for (id, known) in &self.known {
             let row = by_id[id];
-            assert_eq!((row.phone, &row.notes.reference), (known.to, &known.reference));
+            assert_eq!((row.phone, &row.notes.reference), (Some(known.to), &known.reference));
             match known.ended {
                 Some(ended) => assert_eq!(row.status, ended),
                 None if known.is_uncertain => {}

@@ -21,7 +21,9 @@ use crate::core::otp::rolling_window::SendLog;
 use crate::core::unsent::{Unsent, UnsentMessages};
 
 /// The state's first byte in a snapshot.
-const SNAPSHOT_VERSION: u8 = 7;
+const SNAPSHOT_VERSION: u8 = 8;
+/// The first byte of one that knows no codes that any phone may send.
+const WITHOUT_OPEN: u8 = 7;
 /// The first byte of one that knows no chains.
 const WITHOUT_CHAINS: u8 = 6;
 /// The first byte of one that knows neither callers nor notes of requests.
@@ -167,7 +169,8 @@ impl HotState {
             | Event::OtpChain { .. }
             | Event::OtpTry { .. }
             | Event::OtpTryChanged { .. }
-            | Event::OtpInbound { .. } => {
+            | Event::OtpInbound { .. }
+            | Event::OtpOpen { .. } => {
                 self.play_rare(event);
             }
         }
@@ -199,6 +202,7 @@ impl HotState {
             | Event::OtpTry { .. }
             | Event::OtpTryChanged { .. }
             | Event::OtpInbound { .. }
+            | Event::OtpOpen { .. }
             | Event::PumpingSuspected { .. } => {}
             Event::OtpMissed { attempts, .. } => {
                 otp.attempts = attempts;
@@ -280,6 +284,7 @@ impl HotState {
         self.otps.extras.encode_into(out);
         self.otps.chains.encode_into(out);
         self.otps.extras.encode_inbound_into(out);
+        self.otps.extras.encode_open_into(out);
     }
 
     /// Reads what [`encode_into`](Self::encode_into) wrote.
@@ -340,6 +345,9 @@ impl HotState {
         if version > WITHOUT_CHAINS {
             state.otps.chains = Chains::take_from(&mut rest)?;
             state.otps.extras.take_inbound_from(&mut rest)?;
+        }
+        if version > WITHOUT_OPEN {
+            state.otps.extras.take_open_from(&mut rest)?;
         }
         if rest.is_empty() { Ok(state) } else { Err(EventDecodeError) }
     }

@@ -46,7 +46,7 @@ use crate::core::otp::ended_index;
 use crate::core::otp::extras::TestPhones;
 use crate::core::otp::requests::Otp;
 use crate::core::otp::retries;
-use crate::core::otp::{chain, chain_messages, chain_tries};
+use crate::core::otp::{chain, chain_messages, chain_tries, inbound};
 use crate::core::pool::Pool;
 use crate::core::settings::{ChangeError, CreditsChange, Rules};
 
@@ -196,6 +196,7 @@ impl Core {
         let sends = self.hot.otps.earlier.newest(otp.id);
         let notes = chain_tries::notes_at_end(self, otp);
         let ended = Ended::of(otp, sends, status, self.hot.now()).noted(notes.as_deref());
+        let ended = Ended { phone: inbound::phone_of(self, otp), ..ended };
         for key in ended_index::keys(&self.id, otp.id, &ended) {
             effects.changes.set(Table::OtpIndex, key, Some(Vec::new()));
         }

@@ -51,7 +51,8 @@ pub(super) fn ended_before(
 }
 
 /// From which moment on all records are in the index. Of those that earlier versions wrote none is,
-/// and as requests end in another order than they begin, those of some minutes are mixed.
+/// and as requests end in another order than they begin, those of some minutes are mixed. Once the
+/// oldest is in, all are taken to be: what is not goes within those minutes, as too old.
 fn begin(store: &dyn View, workspace: &WorkspaceId) -> Result<Timestamp, StoreError> {
     let begin = newest_first::indexed_from(|at, direction| {
         let prefix = ended::prefix(workspace);
@@ -59,7 +60,9 @@ fn begin(store: &dyn View, workspace: &WorkspaceId) -> Result<Timestamp, StoreEr
         let mut found = None;
         store.scan(Table::Otps, &prefix, Some(&from), direction, &mut |key, value| {
             let id = key[prefix.len()..].try_into().ok().map(RequestId::from_bytes);
-            found = id.zip(Ended::decode(value).ok());
+            // One without a phone may have no entry for that.
+            let ended = Ended::decode(value).ok().filter(|ended| ended.phone.known().is_some());
+            found = id.zip(ended);
             if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         let Some((id, ended)) = found else { return Ok(None) };
@@ -165,7 +168,7 @@ fn row_of(id: RequestId, ended: Ended) -> OtpRow {
         request_id: id,
         channel,
         is_inbound,
-        phone,
+        phone: phone.known(),
         status,
         delivery,
         attempts_remaining: ATTEMPTS_MAX.saturating_sub(attempts),
@@ -174,5 +177,80 @@ fn row_of(id: RequestId, ended: Ended) -> OtpRow {
         verified_at,
         ended_at,
         notes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_domain::event::Delivery;
+    use postrider_store::{Change, Group, MemoryStore, Store};
+
+    use super::*;
+    use crate::core::otp::ended_index;
+
+    /// The record of a request, with its entries or as an earlier version wrote it.
+    fn keep(store: &MemoryStore, workspace: &WorkspaceId, number: u64, is_indexed: bool) {
+        let at = Timestamp::from_millis(1_700_000_000_000 + number * 300_000);
+        let id = RequestId::from_parts(at, number.into());
+        let ended = Ended {
+            phone: format!("+1555012000{}", number % 2).parse().unwrap(),
+            valid_seconds: 900,
+            status: OtpStatus::Expired,
+            delivery: Delivery::Sent,
+            attempts: 0,
+            sends: 1,
+            verified_at: None,
+            ended_at: None,
+            notes: Some(format!(r#"{{"reference":"order-{}"}}"#, number % 3).into()),
+        };
+        let mut changes = vec![Change::put(Table::Otps, ended::key(workspace, id), ended.encode())];
+        if is_indexed {
+            let keys = ended_index::keys(workspace, id, &ended);
+            changes.extend(keys.map(|key| Change::put(Table::OtpIndex, key, [])));
+        }
+        store.commit(Group::new(None, &changes)).unwrap();
+    }
+
+    /// All pages of what is found.
+    fn pages(store: &MemoryStore, filter: &OtpFilter, wanted: (usize, usize)) -> Vec<u64> {
+        let (mut found, mut before) = (Vec::new(), None);
+        loop {
+            let workspace = "acme".parse().unwrap();
+            let batch = ended_before(store, &workspace, filter, before, wanted).unwrap();
+            let number =
+                |id: &RequestId| (id.timestamp().as_millis() - 1_700_000_000_000) / 300_000;
+            found.extend(batch.rows.iter().map(|(id, _)| number(id)));
+            let Some(down_to) = batch.down_to else { return found };
+            assert!(before.is_none_or(|before| down_to < before), "it goes on");
+            before = Some(down_to);
+        }
+    }
+
+    #[test]
+    fn what_earlier_versions_have_kept_is_found_too() {
+        let workspace = "acme".parse().unwrap();
+        for old in 0..=12 {
+            let store = MemoryStore::new();
+            for number in 0..12 {
+                // One that began before others has ended after them.
+                let is_late = number > 0 && number + 2 == old;
+                keep(&store, &workspace, number, number >= old || is_late);
+            }
+            let phone = |digit: u64| format!("+1555012000{digit}").parse().ok();
+            let reference = || Some("order-1".to_owned());
+            let of = |phone, reference| OtpFilter { phone, reference, ..OtpFilter::default() };
+            for (filter, is_wanted) in [
+                (of(phone(1), None), (|it| it % 2 == 1) as fn(u64) -> bool),
+                (of(None, reference()), |it| it % 3 == 1),
+                (of(phone(0), reference()), |it| it % 6 == 4),
+                (of(phone(5), None), |_| false),
+                (of(None, None), |_| true),
+            ] {
+                let expected: Vec<_> = (0..12).rev().filter(|it| is_wanted(*it)).collect();
+                for wanted in [(1, 1), (2, 100), (50, 3), (50, 100)] {
+                    assert_eq!(pages(&store, &filter, wanted), expected, "{old} {filter:?}");
+                }
+            }
+        }
     }
 }

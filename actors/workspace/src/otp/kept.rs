@@ -61,7 +61,7 @@ fn state_of(id: RequestId, ended: &Ended) -> OtpState {
         tries,
         channel,
         language: language.map(Into::into),
-        phone: ended.phone,
+        phone: ended.phone.known(),
         number,
         inbound_code: None,
         is_inbound: inbound,

@@ -57,7 +57,7 @@ impl OtpFilter {
     pub(super) fn takes(&self, row: &OtpRow) -> bool {
         let reference = row.notes.reference.as_deref();
         let made_at = row.request_id.timestamp();
-        self.phone.is_none_or(|wanted| wanted == row.phone)
+        self.phone.is_none_or(|wanted| Some(wanted) == row.phone)
             && self.status.is_none_or(|status| status == row.status)
             && self.reference.as_deref().is_none_or(|wanted| reference == Some(wanted))
             && self.to.is_none_or(|to| made_at < to)
@@ -79,8 +79,8 @@ impl OtpFilter {
 pub struct OtpRow {
     /// The request; when it was made is in it.
     pub request_id: RequestId,
-    /// Where it went.
-    pub phone: Phone,
+    /// Where it went, or who is to send it; `None`: any phone may, and none has.
+    pub phone: Option<Phone>,
     /// Where it stands.
     pub status: OtpStatus,
     /// What became of its newest message; an hour after its end, by that end.
@@ -234,7 +234,7 @@ fn pending_row(core: &Core, otp: &Otp) -> Option<OtpRow> {
     let state = core.otp(otp.id).ok()?;
     Some(OtpRow {
         request_id: otp.id,
-        phone: otp.phone,
+        phone: state.phone,
         status: state.status,
         delivery: state.delivery,
         attempts_remaining: state.attempts_remaining,

@@ -134,6 +134,7 @@ pub(crate) fn send(
     let phone = command.phone;
     let through = through_number::resolve(&mut command, context)?;
     let down = through.or(context.core.number).and_then(|number| context.down_for(number));
+    let through = through.filter(|_| phone.known().is_some());
     let noted = through_number::to_note(context, phone, through)?;
     let sent = context.core.send_otp(command, id, down, context.effects)?;
     sticky::put(context, &phone.into(), noted);

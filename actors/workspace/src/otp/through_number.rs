@@ -23,6 +23,7 @@ pub(crate) fn resolve(
 ) -> Result<Option<NumberId>, SendOtpError> {
     let named = command.more.as_deref().and_then(|more| more.from.as_deref());
     let leaves = command.more.as_deref().is_none_or(|more| !more.inbound)
+        && command.phone.known().is_some()
         && context.core.test_phones.code(command.phone).is_none();
     let through = match named {
         Some(name) => {

@@ -61,7 +61,7 @@ export default function page() {
       href: (r) => `/ui/codes/${r.request_id}`,
       columns: [
         { name: t('Time'), cell: (r) => time(r.created_at) },
-        { name: t('Phone'), cell: (r) => html`<span dir="ltr">${r.phone}</span>` },
+        { name: t('Phone'), cell: (r) => html`<span dir="ltr">${r.phone ?? ''}</span>` },
         { name: t('Status'), cell: (r) => badge(r.status) },
         { name: t('Channel'), cell: (r) => (r.mode === 'inbound' ? t('Sent by the person') : way(r.channel)) },
         { name: t('Delivery'), cell: (r) => html`<span class="muted">${words(r.delivery_status)}</span>` },
@@ -112,7 +112,7 @@ export default function page() {
       ${shown(
         rows,
         () =>
-          html`${list()}${moreButton(rows)}<p class="hint foot">${t('Codes are known as long as the event log keeps their events.')}</p>`,
+          html`${list()}${moreButton(rows)}<p class="hint foot">${t('Codes are kept for 30 days after their end, unless the server is set otherwise.')}</p>`,
         () =>
           filter.used
             ? empty({

@@ -80,6 +80,7 @@ fn own_notes(more: &SendMore) -> Option<Box<OtpOwnNotes>> {
         languages: more.languages.clone(),
         inbound: more.inbound,
         pinned: more.from.is_some(),
+        sender: None,
         tries: Vec::new(),
     };
     (own != OtpOwnNotes::default()).then(|| Box::new(own))

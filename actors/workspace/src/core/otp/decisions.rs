@@ -19,7 +19,7 @@ use super::day_counts::Counted;
 use super::pumping_guard;
 use super::requests::Otp;
 use super::types::{
-    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
+    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendMore, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
 };
 use super::{cancel, chain, inbound, languages};
@@ -42,8 +42,10 @@ impl Core {
     ) -> Result<OtpSent, SendOtpError> {
         let SendOtp { phone, expiry, length, more } = command;
         debug_assert!(id.timestamp() == self.hot.now());
-        if let Some(more) = more.as_deref().filter(|more| more.inbound) {
-            return inbound::begin(self, (id, phone), (expiry, length), more, effects);
+        // What has no phone can only be sent by somebody.
+        if more.as_deref().is_some_and(|more| more.inbound) || phone.known().is_none() {
+            let more = SendMore { inbound: true, ..more.map(|more| *more).unwrap_or_default() };
+            return inbound::begin(self, (id, phone), (expiry, length), &more, effects);
         }
         if self.test_phones.code(phone).is_some() {
             return cancel::send_test(self, phone, expiry, more.as_deref(), id, effects);
@@ -194,12 +196,9 @@ impl Core {
             tries,
             channel,
             language: Some(languages::language_over(self, id, channel)),
-            phone: otp.phone,
+            phone: inbound::phone_of(self, &otp).known(),
             is_inbound: self.hot.otps.extras.is_inbound(id),
-            inbound_code: match self.hot.otps.extras.is_inbound(id) {
-                true => self.code_of(&otp),
-                false => None,
-            },
+            inbound_code: inbound::code_of(self, &otp),
         })
     }
 
@@ -244,10 +243,10 @@ impl Core {
         counting: &[Counting],
     ) -> Result<(), SendOtpError> {
         let Rules { limits, otps_max, .. } = self.rules;
-        let phone_wait = self
-            .hot
-            .phone_wait(phone, limits.otp_per_phone_10m, TEN_MINUTES)
-            .max(self.hot.phone_wait(phone, limits.otp_per_phone_hour, HOUR));
+        let phone_wait = phone.known().and_then(|phone| {
+            let wait = |limit, window| self.hot.phone_wait(phone, limit, window);
+            wait(limits.otp_per_phone_10m, TEN_MINUTES).max(wait(limits.otp_per_phone_hour, HOUR))
+        });
         if let Some(retry_after) = phone_wait {
             return Err(SendOtpError::PhoneLimit { retry_after });
         }

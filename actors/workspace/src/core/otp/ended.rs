@@ -2,11 +2,11 @@
 //!
 //! It is written once, in the commit of that end: the right code, the fifth wrong one, or the end
 //! of its time. So sending a code writes none. [`Table::Otps`] has it under
-//! `workspace ‖ 0 ‖ request`, in the order of time. It is the version (3), the phone (eight bytes),
-//! the seconds of validity (two), the status, the delivery, the wrong codes and the sends (one
-//! each), the moments at which it was verified (zero where it was not) and at which it ended (eight
-//! each), all big endian, and what is noted of it, as JSON. Versions 1 and 2 lack the end; 1 has no
-//! notes, and the first moment of a verified code only.
+//! `workspace ‖ 0 ‖ request`, in the order of time. It is the version (3), the phone (eight bytes,
+//! zero where it is not known), the seconds of validity (two), the status, the delivery, the wrong
+//! codes and the sends (one each), the moments at which it was verified (zero where it was not) and
+//! at which it ended (eight each), all big endian, and what is noted of it, as JSON. Versions 1 and
+//! 2 lack the end; 1 has no notes, and the first moment of a verified code only.
 //!
 //! [`Table::Otps`]: postrider_store::Table::Otps
 
@@ -118,7 +118,10 @@ impl Ended {
         };
         let notes = std::str::from_utf8(notes).ok()?;
         Some(Self {
-            phone: format!("+{}", u64::from_be_bytes(*phone)).parse().ok()?,
+            phone: match u64::from_be_bytes(*phone) {
+                0 => Phone::ANYBODY,
+                digits => Phone::from_digits(digits).ok()?,
+            },
             valid_seconds: u16::from_be_bytes(*seconds),
             status: *STATUSES.get(usize::from(*status))?,
             delivery: *DELIVERIES.get(usize::from(*delivery))?,

@@ -51,12 +51,12 @@ pub(crate) fn keys(
     id: RequestId,
     ended: &Ended,
 ) -> impl Iterator<Item = Vec<u8>> + use<> {
-    let phone = EndedBy::Phone(ended.phone).key(workspace, id);
+    let phone = ended.phone.known().map(|phone| EndedBy::Phone(phone).key(workspace, id));
     // Few have one.
     let notes = ended.notes.as_deref().filter(|notes| notes.contains(REFERENCE));
     let reference = notes.and_then(|notes| OtpNotes::from_json(notes).reference);
     let reference = reference.map(|it| EndedBy::Reference(&it).key(workspace, id));
-    [phone].into_iter().chain(reference)
+    phone.into_iter().chain(reference)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+use postrider_domain::code::CallerHash;
 use postrider_domain::event::otp::{OtpNotes, OtpOwnNotes};
 use postrider_domain::event::{EventDecodeError, encode};
 use postrider_domain::{NumberId, OtpCode, Phone, PublicEvent, RequestId};
@@ -56,6 +57,10 @@ pub(crate) struct Extras {
     inbound: BTreeMap<RequestId, Phone>,
     /// The same by who sends it.
     senders: BTreeSet<(Phone, RequestId)>,
+    /// Requests whose code any phone may send, with the hash of the code.
+    open: BTreeMap<RequestId, CallerHash>,
+    /// The same by that hash.
+    by_code: HashMap<CallerHash, RequestId>,
 }
 
 impl Extras {
@@ -66,7 +71,27 @@ impl Extras {
 
     /// Whether the request's code is sent by its person.
     pub(crate) fn is_inbound(&self, id: RequestId) -> bool {
-        self.inbound.contains_key(&id)
+        self.inbound.contains_key(&id) || self.is_open(id)
+    }
+
+    /// Whether any phone may send the request's code.
+    pub(crate) fn is_open(&self, id: RequestId) -> bool {
+        self.open.contains_key(&id)
+    }
+
+    /// Whether any phone may send the code of some request.
+    pub(crate) fn has_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// The request whose code, which any phone may send, has this hash.
+    pub(crate) fn of_code(&self, hash: &CallerHash) -> Option<RequestId> {
+        self.by_code.get(hash).copied()
+    }
+
+    pub(crate) fn set_open(&mut self, id: RequestId, hash: CallerHash) {
+        self.open.insert(id, hash);
+        self.by_code.insert(hash, id);
     }
 
     /// Whether the request is in no count of what was sent and verified.
@@ -142,6 +167,9 @@ impl Extras {
         if let Some(phone) = self.inbound.remove(&id) {
             self.senders.remove(&(phone, id));
         }
+        if let Some(hash) = self.open.remove(&id) {
+            self.by_code.remove(&hash);
+        }
     }
 
     pub(crate) fn encode_inbound_into(&self, out: &mut Vec<u8>) {
@@ -153,6 +181,18 @@ impl Extras {
             .map_err(|_| EventDecodeError)?;
         *bytes = rest;
         all.into_iter().for_each(|(id, phone)| self.set_inbound(id, phone));
+        Ok(())
+    }
+
+    pub(crate) fn encode_open_into(&self, out: &mut Vec<u8>) {
+        encode(&self.open.iter().collect::<Vec<_>>(), out);
+    }
+
+    pub(crate) fn take_open_from(&mut self, bytes: &mut &[u8]) -> Result<(), EventDecodeError> {
+        let (all, rest) = postcard::take_from_bytes::<Vec<(RequestId, CallerHash)>>(bytes)
+            .map_err(|_| EventDecodeError)?;
+        *bytes = rest;
+        all.into_iter().for_each(|(id, hash)| self.set_open(id, hash));
         Ok(())
     }
 

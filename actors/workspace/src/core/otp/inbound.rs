@@ -2,9 +2,13 @@
 //!
 //! A request is verified by a message from its phone that has the code as a word of its own. A word
 //! of as many digits that is not the code is a wrong one, as if it had been submitted.
+//!
+//! The code of a request without a phone is longer, and any phone may send it. It is found by a
+//! keyed hash, so a message costs one hash for each word of that length. A wrong one is nobody's.
 
 use postrider_domain::code::{CodeLength, Expiry};
 use postrider_domain::event::OtpStatus;
+use postrider_domain::open_code::{InboundCode, OpenCode};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{ContactId, Event, OtpCode, Phone, PublicEvent, RequestId};
 
@@ -32,7 +36,15 @@ pub(super) fn begin(
         return Err(Unavailable::because(UnavailableReason::Overloaded).into());
     }
     let key_version = core.keys.current_version();
-    core.perform(Event::OtpInbound { id, phone, expiry, length, key_version }, effects);
+    let event = match phone.known() {
+        Some(phone) => Event::OtpInbound { id, phone, expiry, length, key_version },
+        None => {
+            let key = core.keys.of_version(key_version).ok_or(SendOtpError::NotConnected)?;
+            let hash = key.open_hash(&key.open_code(id));
+            Event::OtpOpen { id, expiry, key_version, hash }
+        }
+    };
+    core.perform(event, effects);
     for Counting { hash: caller, .. } in counting {
         core.perform(Event::OtpCaller { caller, at: core.now() }, effects);
     }
@@ -51,6 +63,9 @@ pub(crate) fn take(
     text: &str,
     effects: &mut Effects,
 ) {
+    if core.hot.otps.extras.has_open() {
+        take_open(core, (phone, contact), text, effects);
+    }
     let asked = core.hot.otps.extras.inbound_of(phone);
     let active = |id: RequestId| {
         let otp = core.active(id).ok()?;
@@ -60,12 +75,12 @@ pub(crate) fn take(
     if wanted.is_empty() {
         return;
     }
-    let words = text.split(|it: char| !it.is_alphanumeric()).filter(|word| !word.is_empty());
+    let words = words(text);
     let is_a_code = |word: &str| wanted.iter().any(|(_, code)| code.matches(word));
     let (right, wrong): (Vec<_>, Vec<_>) = words.partition(|word| is_a_code(word));
     for (otp, code) in wanted {
         if right.iter().any(|word| code.matches(word)) {
-            verified(core, &otp, contact, effects);
+            verified(core, &otp, (phone, contact), effects);
             continue;
         }
         for _ in wrong.iter().filter(|word| code.is_like(word)) {
@@ -77,14 +92,61 @@ pub(crate) fn take(
     }
 }
 
-fn verified(core: &mut Core, otp: &Otp, contact: ContactId, effects: &mut Effects) {
+/// The runs of letters and digits of a text.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|it: char| !it.is_alphanumeric()).filter(|word| !word.is_empty())
+}
+
+/// Verifies the requests whose code, which any phone may send, is a word of a text.
+fn take_open(core: &mut Core, from: (Phone, ContactId), text: &str, effects: &mut Effects) {
+    for code in words(text).filter_map(OpenCode::read) {
+        let extras = &core.hot.otps.extras;
+        let found = core.keys.all().find_map(|key| extras.of_code(&key.open_hash(&code)));
+        let otp = found.and_then(|id| core.active(id).ok());
+        if let Some(otp) = otp
+            && open_code_of(core, &otp).is_some_and(|of| of.matches(&code))
+        {
+            verified(core, &otp, from, effects);
+        }
+    }
+}
+
+fn verified(
+    core: &mut Core,
+    otp: &Otp,
+    (phone, contact): (Phone, ContactId),
+    effects: &mut Effects,
+) {
     let mut notes = core.hot.otps.extras.notes(otp.id);
     notes.contact_id = Some(contact);
+    if otp.phone.known().is_none() {
+        notes.own.get_or_insert_default().sender = Some(phone);
+    }
     if let Some(notes) = notes.to_json() {
         core.perform(Event::OtpNoted { id: otp.id, notes }, effects);
     }
     core.perform(Event::OtpVerified { id: otp.id }, effects);
     core.keep_ended(otp, OtpStatus::Verified, effects);
-    let event = PublicEvent::OtpVerified { request_id: otp.id, phone: otp.phone };
-    core.tell(otp.id, event, effects);
+    core.tell(otp.id, PublicEvent::OtpVerified { request_id: otp.id, phone }, effects);
+}
+
+/// The code of a request that its person sends.
+pub(super) fn code_of(core: &Core, otp: &Otp) -> Option<InboundCode> {
+    match core.hot.otps.extras.is_open(otp.id) {
+        true => open_code_of(core, otp).map(InboundCode::Open),
+        false if core.hot.otps.extras.is_inbound(otp.id) => {
+            core.code_of(otp).map(InboundCode::Digits)
+        }
+        false => None,
+    }
+}
+
+fn open_code_of(core: &Core, otp: &Otp) -> Option<OpenCode> {
+    core.keys.of_version(otp.key_version).map(|key| key.open_code(otp.id))
+}
+
+/// Where a request's code went, or who has sent it.
+pub(crate) fn phone_of(core: &Core, otp: &Otp) -> Phone {
+    let sender = || core.hot.otps.extras.own(otp.id)?.sender;
+    otp.phone.known().or_else(sender).unwrap_or(Phone::ANYBODY)
 }

@@ -3,7 +3,7 @@
 use postrider_domain::code::CodeLength;
 use postrider_domain::event::Delivery;
 use postrider_domain::event::chain::{ChainPlan, ChainStep, OtpChannel, TryStatus};
-use postrider_domain::{Event, RequestId};
+use postrider_domain::{Event, Phone, RequestId};
 
 use crate::core::hot::HotState;
 use crate::core::otp::chain_state::{Try, TryChange};
@@ -12,6 +12,12 @@ use crate::core::otp::resends::Standing;
 use crate::core::unsent::Unsent;
 
 impl HotState {
+    /// Adds a request whose code its person sends: nothing of it is to be handed over.
+    fn insert_inbound(&mut self, otp: Otp) {
+        let slot = self.otps.insert(Otp { delivery: Delivery::Sent, unsettled: 0, ..otp });
+        self.count_send(otp.id.timestamp(), slot);
+    }
+
     /// Applies an event that changes more than one request of its own, or one of few.
     pub(crate) fn play_rare(&mut self, event: &Event) {
         match *event {
@@ -35,12 +41,14 @@ impl HotState {
             }
             Event::OtpInbound { id, phone, expiry, length, key_version } => {
                 self.note_played(id.timestamp());
-                let otp = Otp::new(id, phone, expiry, length, key_version);
-                // Nothing of it is to be handed over.
-                let otp = Otp { delivery: Delivery::Sent, unsettled: 0, ..otp };
-                let slot = self.otps.insert(otp);
-                self.count_send(id.timestamp(), slot);
+                self.insert_inbound(Otp::new(id, phone, expiry, length, key_version));
                 self.otps.extras.set_inbound(id, phone);
+            }
+            Event::OtpOpen { id, expiry, key_version, hash } => {
+                self.note_played(id.timestamp());
+                let length = CodeLength::default();
+                self.insert_inbound(Otp::new(id, Phone::ANYBODY, expiry, length, key_version));
+                self.otps.extras.set_open(id, hash);
             }
             Event::OtpNoted { id, ref notes } if self.otps.find(id).is_some() => {
                 self.otps.extras.set_notes(id, notes.clone());

@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use postrider_domain::code::{CodeLength, Expiry};
 use postrider_domain::event::chain::{ChainStep, OtpChannel};
 use postrider_domain::event::otp::{OtpLanguages, OtpNotes};
+use postrider_domain::open_code::InboundCode;
 use postrider_domain::otp_text::Language;
-use postrider_domain::{NumberId, OtpCode, Phone, RequestId, Timestamp};
+use postrider_domain::{NumberId, Phone, RequestId, Timestamp};
 
 use crate::core::settings::UseTemplateError;
 use postrider_domain::unavailable::Unavailable;
@@ -19,7 +20,7 @@ use postrider_domain::unavailable::Unavailable;
 /// Asks for a one-time password to be made and sent to a phone.
 #[derive(Debug, Clone)]
 pub struct SendOtp {
-    /// Where it goes.
+    /// Where it goes; [`Phone::ANYBODY`] of a code that any phone may send.
     pub phone: Phone,
     /// How long it is valid.
     pub expiry: Expiry,
@@ -91,6 +92,13 @@ impl CallerKind {
 }
 
 impl SendOtp {
+    /// A code of letters and digits that any phone may send to a number of the workspace.
+    #[must_use]
+    pub fn from_anybody() -> Self {
+        let more = SendMore { inbound: true, ..SendMore::default() };
+        Self { more: Some(Box::new(more)), ..Self::to(Phone::ANYBODY) }
+    }
+
     /// A six-digit code that is valid for five minutes.
     #[must_use]
     pub fn to(phone: Phone) -> Self {
@@ -142,10 +150,10 @@ pub struct OtpState {
     /// The language that is used over that channel; `None` of an ended one where it was the
     /// workspace's own.
     pub language: Option<String>,
-    /// Where it went, or who is to send it.
-    pub phone: Phone,
+    /// Where it went, or who is to send it; `None`: any phone may, and none has.
+    pub phone: Option<Phone>,
     /// The code, of one that its person sends while it can be.
-    pub inbound_code: Option<OtpCode>,
+    pub inbound_code: Option<InboundCode>,
     /// Whether its person sends the code.
     pub is_inbound: bool,
     /// The number that its messages leave through; of an ended one only where there was a choice.

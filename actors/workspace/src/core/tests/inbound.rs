@@ -86,6 +86,64 @@ fn the_code_of_one_request_is_no_wrong_one_of_another() {
     assert_eq!(status(&mut bench, second), (OtpStatus::Active, 5));
 }
 
+/// What the code of a request is that its person sends.
+fn code(bench: &mut Bench, id: RequestId) -> String {
+    bench.read(id).unwrap().inbound_code.unwrap().reveal()
+}
+
+#[test]
+fn any_phone_may_send_a_code_that_is_of_none() {
+    let mut bench = Bench::new();
+    let of_one = begin(&mut bench, phone(1)).unwrap().request_id;
+    let open = |bench: &mut Bench| {
+        let sent = bench.send_command(SendOtp::from_anybody(), None).unwrap();
+        (sent.request_id, code(bench, sent.request_id))
+    };
+    let (first, of_first) = open(&mut bench);
+    let (second, of_second) = open(&mut bench);
+    assert_eq!((of_first.len(), of_first == of_second), (12, false));
+    let asked = bench.read(first).unwrap();
+    assert_eq!((asked.phone, asked.is_inbound), (None, true));
+    write(&mut bench, phone(1), "ABCDEFGHJKMN 0123456789AB and a text");
+    assert_eq!(status(&mut bench, first), (OtpStatus::Active, 5), "a wrong one is nobody's");
+    assert_eq!(status(&mut bench, of_one), (OtpStatus::Active, 5));
+    write(&mut bench, phone(1), &format!("x{of_first} {of_second}0"));
+    assert_eq!(status(&mut bench, first), (OtpStatus::Active, 5), "a word of its own");
+    write(&mut bench, phone(7), &format!("Here: {}.", of_first.to_lowercase()));
+    assert_eq!(status(&mut bench, first), (OtpStatus::Verified, 5));
+    assert_eq!(bench.read(first).unwrap().phone, Some(phone(7)));
+    let told = bench.log.last().unwrap().event.data();
+    assert_eq!(
+        (&told["phone"], &told["contact_id"]),
+        (&serde_json::json!(phone(7).to_string()), &serde_json::json!(CONTACT.to_string()),)
+    );
+    write(&mut bench, phone(8), &of_first);
+    assert_eq!(bench.read(first).unwrap().phone, Some(phone(7)), "once");
+    assert_eq!(bench.verify(second, &of_second), Err(VerifyOtpError::InboundOnly));
+    bench.pass(5 * MINUTE);
+    write(&mut bench, phone(7), &of_second);
+    assert_eq!(status(&mut bench, second).0, OtpStatus::Expired);
+    while bench.tick() {}
+    let expired = bench.log.iter().filter(|it| it.event.kind() == "otp.expired");
+    assert!(expired.into_iter().any(|it| it.event.data()["phone"].is_null()));
+    bench.pass(2 * HOUR);
+    while bench.tick() {}
+    assert!(bench.core.hot.is_empty());
+    assert!(bench.core.hot.otps.extras == Default::default());
+}
+
+#[test]
+fn codes_of_no_phone_are_limited_by_workspace_and_not_by_phone() {
+    let limits = Limits { otp_per_workspace_hour: 7, ..Limits::default() };
+    let mut bench = Bench::with(limits);
+    for _ in 0..7 {
+        bench.send_command(SendOtp::from_anybody(), None).unwrap();
+    }
+    let refused = bench.send_command(SendOtp::from_anybody(), None).unwrap_err();
+    assert!(matches!(refused, SendOtpError::WorkspaceLimit { .. }), "{refused:?}");
+    assert_eq!(bench.core.credits, 1000);
+}
+
 #[test]
 fn it_has_its_end_its_limits_and_no_other_way() {
     let mut bench = Bench::new();
