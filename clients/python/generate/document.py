@@ -7,6 +7,7 @@ from typing import Any
 
 Schema = dict[str, Any]
 
+FILE = "application/octet-stream"
 METHODS = ("get", "post", "put", "patch", "delete")
 # Lists of what a body may hold although the document leaves its items open: a bad item is answered
 # by itself, so the document allows anything.
@@ -51,6 +52,7 @@ class Operation:
     keyed: bool
     waits: bool
     infers: bool
+    uploads: bool
     arguments: list[str] = field(default_factory=list)
     query: list[Property] = field(default_factory=list)
     body: list[Property] | None = None
@@ -60,11 +62,18 @@ class Operation:
         return self.names[0] == "admin"
 
 
-def is_file(operation: Schema) -> bool:
-    """Whether it takes or answers with a file, which these clients do not."""
-    content = operation["responses"].get("200", {}).get("content", {})
-    given = operation.get("requestBody", {}).get("content", {})
-    return "application/octet-stream" in content or "application/octet-stream" in given
+def takes_file(operation: Schema) -> bool:
+    return FILE in operation.get("requestBody", {}).get("content", {})
+
+
+def answers_file(operation: Schema) -> bool:
+    return FILE in operation["responses"].get("200", {}).get("content", {})
+
+
+def is_archive(path: str, operation: Schema) -> bool:
+    """Whether it moves a whole workspace, which commands do and these clients do not."""
+    is_file = takes_file(operation) or answers_file(operation)
+    return is_file and path.startswith("/admin/")
 
 
 class Document:
@@ -80,7 +89,7 @@ class Document:
                 raw |= {
                     item[it]["operationId"]: (path, it, item[it])
                     for it in METHODS
-                    if it in item and not is_file(item[it])
+                    if it in item and not is_archive(path, item[it])
                 }
         for id in [*raw, *names]:
             if id not in raw or id not in names:
@@ -116,11 +125,11 @@ class Document:
         ]
         headers = {it["name"] for it in of["header"]}
         # `Postrider-Workspace` is for sessions, which these clients have none of.
-        known = {"Idempotency-Key", "Prefer", "Last-Event-ID", "Postrider-Workspace"}
+        known = {"Idempotency-Key", "Prefer", "Last-Event-ID", "Postrider-Workspace", "Range"}
         if headers - known:
             raise UnsupportedError(f"{raw['operationId']} has the headers {headers}")
         name, body = None, None
-        if "requestBody" in raw:
+        if "requestBody" in raw and not takes_file(raw):
             name = reference(raw["requestBody"]["content"]["application/json"]["schema"])
             body = self.properties(name)
         kind, answer = self.answer(raw, {it.name for it in query})
@@ -136,6 +145,7 @@ class Document:
             "Idempotency-Key" in headers,
             "Prefer" in headers,
             name in INFERRED,
+            takes_file(raw),
             re.findall(r"{(\w+)}", path),
             query,
             body,
@@ -146,6 +156,8 @@ class Document:
         answers = [it for status, it in raw["responses"].items() if status.startswith("2")]
         if not any("content" in it for it in answers):
             return "nothing", None
+        if answers_file(raw):
+            return "file", None
         [good] = answers
         # What there is as JSON is read as JSON.
         known = good["content"]

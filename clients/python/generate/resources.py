@@ -8,11 +8,14 @@ from .models import Models, docstring
 
 HEAD = '''"""The methods of {client}. Made from /openapi.json; do not edit."""
 
+from __future__ import annotations
+
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from .._call import OMIT, Call, Omit, path
+from .._files import {prefix}Content, {prefix}Download, FileUpload
 from .._pages import {prefix}CursorPages, {prefix}Pages
 from .._stream import {prefix}EventStream, {prefix}Export
 from .._transport import {prefix}Transport
@@ -80,12 +83,16 @@ class Methods:
             return self.events(operation)
         options = ["timeout: float | None = None"]
         arguments = [f"{it}: str" for it in operation.arguments]
+        required = []
+        if operation.uploads:
+            arguments.append(f"content: {self.prefix}Content")
+            required.append("content_type: str")
         named = [*operation.query, *(operation.body or [])]
         names = [*operation.arguments, *(it.argument for it in named)]
         if len(names) != len(set(names)):
             raise ValueError(f"{operation.id} has two arguments of one name")
         named.sort(key=lambda it: not it.required)
-        keywords = [self.keyword(it) for it in named]
+        keywords = [*required, *(self.keyword(it) for it in named)]
         if operation.waits:
             keywords.append("wait: int | None = None")
         if operation.keyed:
@@ -116,6 +123,8 @@ class Methods:
             parts.append(f"query={{{self.pairs(operation.query)}}}")
         if operation.body is not None:
             parts.append(f"body={{{self.pairs(operation.body)}}}")
+        if operation.uploads:
+            parts.append("upload=FileUpload(content, content_type)")
         if operation.infers:
             parts.append("infers_type=True")
         if operation.waits:
@@ -135,6 +144,11 @@ class Methods:
         wait = "await " if self.is_async else ""
         if operation.kind == "nothing":
             return "None", f"{wait}self._transport.nothing(call)"
+        if operation.kind == "file":
+            return (
+                f"{self.prefix}Download",
+                f"return {self.prefix}Download(self._transport, call)",
+            )
         assert operation.answer
         answer = f"m.{operation.answer}"
         if operation.kind == "lines":

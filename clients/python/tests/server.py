@@ -74,7 +74,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Fake
 
     def answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length", "0")))
+        body = self.body()
         seen = Seen(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body)
         self.server.seen.append(seen)
         planned = self.server.plan.pop(0) if self.server.plan else self.server.otherwise
@@ -92,6 +92,16 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("content-length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+    def body(self) -> bytes:
+        if self.headers.get("transfer-encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("content-length", "0")))
+        found = b""
+        while length := int(self.rfile.readline(), 16):
+            found += self.rfile.read(length)
+            self.rfile.readline()
+        self.rfile.readline()
+        return found
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815
 

@@ -27,15 +27,15 @@ def document(server: Server) -> Any:
 def operations(document: Any) -> dict[str, tuple[str, str, bool]]:
     """The method and path of each operation, and whether it takes an Idempotency-Key.
 
-    Files are sent and fetched by commands, and not by the clients.
+    Whole workspaces are moved by commands, and not by the clients.
     """
     found = {}
     for path, item in document["paths"].items():
         for method, operation in item.items():
             is_ours = path.startswith(("/v1/", "/admin/v1/")) and method != "parameters"
             both = [operation["responses"].get("200"), operation.get("requestBody")]
-            is_file = "octet-stream" in str(both)
-            if is_ours and not is_file:
+            is_archive = path.startswith("/admin/") and "octet-stream" in str(both)
+            if is_ours and not is_archive:
                 names = {it["name"] for it in operation.get("parameters", [])}
                 is_keyed = "Idempotency-Key" in names
                 found[operation["operationId"]] = (method.upper(), path, is_keyed)
@@ -48,7 +48,8 @@ def call(face: Face, client: Any, names: str) -> None:
     for name in names.split("."):
         method = getattr(method, name)
     needed = [it for it in inspect.signature(method).parameters.values() if it.default is it.empty]
-    places = [f"{it.name}-1" for it in needed if it.kind is it.POSITIONAL_OR_KEYWORD]
+    given = [it.name for it in needed if it.kind is it.POSITIONAL_OR_KEYWORD]
+    places = [b"a file" if name == "content" else f"{name}-1" for name in given]
     named = {it.name: "x" for it in needed if it.kind is it.KEYWORD_ONLY}
     value = method(*places, **named)
     if inspect.isawaitable(value):

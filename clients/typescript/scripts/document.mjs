@@ -24,9 +24,11 @@ export const reference = (schema) => {
 };
 
 const FILE = "application/octet-stream";
-/** Whether it takes or answers with a file, which this client does not. */
-const isFile = ({ requestBody, responses }) =>
-  FILE in (responses["200"]?.content ?? {}) || FILE in (requestBody?.content ?? {});
+const takesFile = ({ requestBody }) => FILE in (requestBody?.content ?? {});
+const answersFile = ({ responses }) => FILE in (responses["200"]?.content ?? {});
+/** Whether it moves a whole workspace, which commands do and this client does not. */
+const isArchive = (path, operation) =>
+  path.startsWith("/admin/") && (takesFile(operation) || answersFile(operation));
 
 /** The document's schemas with our names, each flat, and its operations. */
 export class Document {
@@ -85,7 +87,7 @@ export class Document {
     const raw = {};
     for (const [path, item] of Object.entries(this.text.paths)) {
       if (!/^\/(admin\/)?v1\//.test(path)) continue;
-      for (const method of METHODS.filter((it) => item[it] && !isFile(item[it]))) {
+      for (const method of METHODS.filter((it) => item[it] && !isArchive(path, item[it]))) {
         raw[item[method].operationId] = { path, method, operation: item[method] };
       }
     }
@@ -114,13 +116,15 @@ export class Document {
     const parameters = raw.parameters ?? [];
     const query = parameters.filter((it) => it.in === "query");
     const headers = parameters.filter((it) => it.in === "header").map((it) => it.name);
-    const body = raw.requestBody && reference(raw.requestBody.content["application/json"].schema);
+    const uploads = takesFile(raw);
+    const given = uploads ? undefined : raw.requestBody?.content["application/json"].schema;
+    const body = given && reference(given);
     if (body && query.length > 0) throw new Error(`${id} has a query and a body`);
     for (const { name } of query) {
       if (snake(camel(name)) !== name) this.irregular[camel(name)] = name;
     }
     return {
-      id, names, path, method: method.toUpperCase(), query, body,
+      id, names, path, method: method.toUpperCase(), query, body, uploads,
       about: `${raw.summary}. ${raw.description ?? ""}`.trim(),
       arguments: [...path.matchAll(/{(\w+)}/g)].map((it) => camel(it[1])),
       isKeyed: headers.includes("Idempotency-Key"),
@@ -133,6 +137,7 @@ export class Document {
 
   /** How an operation answers, and with what. */
   answer(raw, query) {
+    if (answersFile(raw)) return { kind: "file" };
     const [good] = Object.entries(raw.responses).filter(([status]) => status.startsWith("2"));
     const [media, content] = Object.entries(good[1].content ?? {})[0] ?? [];
     if (!media) return { kind: "nothing" };

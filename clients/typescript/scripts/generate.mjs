@@ -49,7 +49,11 @@ function method(it) {
   const options = it.isKeyed ? "KeyedOptions" : "Options";
   const parts = [...places];
   let before = "";
-  if (it.body) {
+  if (it.uploads) {
+    parts.push("content: FileContent", `params: { contentType: string } & Query<"${it.id}">`);
+    before = "    const { contentType, ...query } = params;\n";
+    call.push("query, upload: new Upload(content, contentType)");
+  } else if (it.body) {
     const optional = document.schemas[it.body].required.length === 0 ? " = {}" : "";
     parts.push(`params: S["${it.body}"]${it.waits ? " & Waiting" : ""}${optional}`);
     if (it.waits) before = "    const { wait, ...body } = params;\n";
@@ -67,6 +71,7 @@ function method(it) {
   const one = `{ ${call.join(", ")} }`;
   const kinds = {
     nothing: ["Promise<void>", `this.#transport.nothing(${one})`],
+    file: ["Download", `new Download(this.#transport, ${one})`],
     one: [`Promise<${typeOf(it.answer)}>`, `this.#transport.answer(${one})`],
     lines: [`Export<${typeOf(it.answer)}>`, `new Export(this.#transport, ${one})`],
     pages: [`Pages<${typeOf(it.row)}, ${typeOf(it.answer)}>`,
@@ -137,8 +142,9 @@ export type ErrorCode = ${quoted(document.codes())};
 import { id, type KeyedOptions, type Options, type Waiting } from "../call.js";
 import type { Event, Query, S } from "../types.js";
 import { nextCursor, nextPage, Pages } from "../pages.js";
-import { EventStream, Export, type StreamFrom } from "../stream.js";
+import { Download, EventStream, Export, type StreamFrom } from "../stream.js";
 import type { Transport } from "../transport.js";
+import { type FileContent, Upload } from "../upload.js";
 
 ${resources()}
 `,

@@ -1,6 +1,6 @@
 // Decides whether a request is sent again, and when: pure.
 
-import { type Call, isRepeatable } from "./call.js";
+import { type Call, canBeSent, isRepeatable } from "./call.js";
 import { PostriderError } from "./errors.js";
 
 const FIRST_WAIT_MS = 500;
@@ -81,7 +81,7 @@ export class Attempts {
   /** The request was not answered. */
   lost(error: PostriderError): number {
     const again = error.code === "CONNECTION_FAILED" || isRepeatable(this.call);
-    if (!again || !this.#oneMore()) throw error;
+    if (!again || !canBeSent(this.call) || !this.#oneMore()) throw error;
     return this.#backoff();
   }
 
@@ -90,7 +90,7 @@ export class Attempts {
     const status = error.status ?? 0;
     const isUnderWay = status === 409 && error.reason === UNDER_WAY;
     const isLater = TRY_LATER.has(status) && isRepeatable(this.call);
-    const again = status === 429 || isUnderWay || isLater;
+    const again = (status === 429 || isUnderWay || isLater) && canBeSent(this.call);
     const wait = error.retryAfter === undefined ? undefined : error.retryAfter * 1000;
     const isTooLong = wait !== undefined && wait > this.patience.maxWaitMs && !this.isEndless;
     if (!again || isTooLong || !this.#oneMore()) throw error;

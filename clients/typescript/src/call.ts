@@ -1,6 +1,7 @@
 // A request before it is sent.
 
 import { snake, toWire } from "./names.js";
+import type { Upload } from "./upload.js";
 
 /** What every method takes beside its own. */
 export interface Options {
@@ -27,6 +28,7 @@ export interface Call {
   path: string;
   query?: object;
   body?: object;
+  upload?: Upload;
   wait?: number | undefined;
   infersType?: boolean;
   isKeyed?: boolean;
@@ -41,6 +43,9 @@ const REPEATABLE = new Set(["GET", "PUT", "DELETE"]);
 /** Whether nothing is done twice when a call is sent again after its answer was lost. */
 export const isRepeatable = (call: Call): boolean =>
   call.isKeyed === true || REPEATABLE.has(call.method);
+
+/** Whether there is still all of its body. */
+export const canBeSent = (call: Call): boolean => call.upload?.canBeSent ?? true;
 
 /** A value as one segment of a path. */
 export function id(value: string): string {
@@ -59,8 +64,9 @@ export function target(call: Call): string {
   return query.size > 0 ? `${call.path}?${query}` : call.path;
 }
 
-/** The body as it is sent. */
-export function content(call: Call): string | undefined {
+/** The body of one try. */
+export function content(call: Call): string | ReturnType<Upload["body"]> | undefined {
+  if (call.upload !== undefined) return call.upload.body();
   if (call.body === undefined) return undefined;
   const body = { ...call.body } as Record<string, unknown>;
   if (call.infersType && body["type"] === undefined) {
@@ -78,5 +84,6 @@ export function headers(call: Call): Record<string, string> {
   }
   if (call.wait !== undefined) found["Prefer"] = `wait=${call.wait}`;
   if (call.body !== undefined) found["Content-Type"] = "application/json";
+  if (call.upload !== undefined) found["Content-Type"] = call.upload.contentType;
   return found;
 }

@@ -83,6 +83,51 @@ export class EventStream implements AsyncIterable<Event> {
   }
 }
 
+/** The bytes of a file, in pieces. One that breaks off is continued where it did. */
+export class Download implements AsyncIterable<Uint8Array> {
+  readonly #transport: Transport;
+  readonly #call: Call;
+
+  constructor(transport: Transport, call: Call) {
+    this.#transport = transport;
+    this.#call = call;
+  }
+
+  /** All of them. */
+  async bytes(): Promise<Uint8Array<ArrayBuffer>> {
+    const pieces: Uint8Array[] = [];
+    for await (const piece of this) pieces.push(piece);
+    const whole = new Uint8Array(pieces.reduce((length, piece) => length + piece.byteLength, 0));
+    let at = 0;
+    for (const piece of pieces) {
+      whole.set(piece, at);
+      at += piece.byteLength;
+    }
+    return whole;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void> {
+    const attempts = new Attempts(this.#call, this.#transport.patience);
+    let received = 0;
+    for (;;) {
+      // What is compressed on its way has other positions.
+      const rest = received > 0 ? { Range: `bytes=${received}-` } : {};
+      const call = { ...this.#call, headers: { "Accept-Encoding": "identity", ...rest } };
+      try {
+        for await (const piece of this.#transport.stream(call, attempts)) {
+          attempts.progress();
+          received += piece.byteLength;
+          yield piece;
+        }
+        return;
+      } catch (error) {
+        if (!wasLost(error)) throw error;
+        await this.#transport.sleep(attempts.lost(error), this.#call.options?.signal);
+      }
+    }
+  }
+}
+
 /** Every row, in one answer. One that breaks off is continued after the last row. */
 export class Export<Row extends { id: string }> implements AsyncIterable<Row> {
   readonly #transport: Transport;

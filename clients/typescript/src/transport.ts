@@ -102,7 +102,12 @@ export class Transport {
     const signal = call.options?.signal;
     const deadline = new Deadline(this.patience.timeoutMs, signal);
     try {
-      const open = (answer: Response): Promise<Response> => Promise.resolve(answer);
+      const open = async (answer: Response): Promise<Response> => {
+        if (call.headers?.["Range"] === undefined || answer.status === 206) return answer;
+        await answer.body?.cancel();
+        const told = "the answer is the whole file, and not the rest of it";
+        throw new PostriderError(told, "UNEXPECTED_ANSWER", { status: answer.status });
+      };
       const answer = await this.#tries(call, attempts, deadline, open);
       const reader = answer.body?.getReader();
       try {
@@ -134,11 +139,14 @@ export class Transport {
     stream: Deadline | undefined,
     read: (answer: Response) => Promise<Result>,
   ): Promise<Result> {
-    const { signal, timeoutMs = this.patience.timeoutMs } = call.options ?? {};
+    const { signal } = call.options ?? {};
+    const patient = this.patience.timeoutMs + (call.upload?.milliseconds ?? 0);
+    const milliseconds = (call.options?.timeoutMs ?? patient) + (call.wait ?? 0) * 1000;
     const given = { ...headers(call), Authorization: `Bearer ${this.#key(call)}` };
-    const body = content(call) ?? null;
     for (;;) {
-      const milliseconds = timeoutMs + (call.wait ?? 0) * 1000;
+      const body = content(call) ?? null;
+      // Without it a stream is not sent.
+      const duplex = body instanceof ReadableStream ? { duplex: "half" } : {};
       const deadline = stream ?? new Deadline(milliseconds, signal);
       deadline.set(milliseconds);
       let wait: number;
@@ -146,7 +154,8 @@ export class Transport {
         const answer = await this.#settings.fetch(this.#base + target(call), {
           method: call.method,
           headers: given,
-          body,
+          body: body as BodyInit | null,
+          ...duplex,
           redirect: "manual",
           signal: deadline.signal,
         });

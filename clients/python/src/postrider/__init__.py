@@ -9,6 +9,7 @@ from ._errors import (
     UnexpectedAnswerError,
     WebhookVerificationError,
 )
+from ._files import AsyncDownload, Download
 from ._generated.models import Event
 from ._stream import AsyncEventStream, EventStream
 from ._version import VERSION
@@ -18,9 +19,11 @@ __version__ = VERSION
 
 __all__ = [
     "AnswerTimeoutError",
+    "AsyncDownload",
     "AsyncEventStream",
     "AsyncPostrider",
     "ConnectionFailedError",
+    "Download",
     "Event",
     "EventStream",
     "Postrider",

@@ -103,7 +103,7 @@ class Attempts:
         # What can never be sent is not tried again.
         hopeless = isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError))
         again = was_not_sent(error) or self._call.is_repeatable
-        if hopeless or not again or not self._one_more():
+        if hopeless or not (again and self._call.can_be_sent) or not self._one_more():
             raise failure(error) from error
         return self._backoff()
 
@@ -115,6 +115,7 @@ class Attempts:
         again = status == 429 or under_way or (status in TRY_LATER and self._call.is_repeatable)
         wait = error.retry_after
         is_too_long = wait is not None and wait > self._patience.max_wait and not self._endless
+        again = again and self._call.can_be_sent
         if not again or is_too_long or not self._one_more():
             raise error
         return self._backoff() if wait is None else wait + random.uniform(0, 0.1)

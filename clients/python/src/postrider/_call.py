@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal
@@ -56,6 +57,26 @@ def _query(value: object) -> str:
     return str(_encode(value) if isinstance(value, dt.date) else value)
 
 
+class Upload(ABC):
+    """A body that is sent piece by piece. One object stands for all tries of it."""
+
+    content_type: str
+    length: int | None
+
+    @property
+    @abstractmethod
+    def can_be_sent(self) -> bool:
+        """Whether it can be read from its beginning, still or again."""
+
+    @abstractmethod
+    def pieces(self) -> Iterator[bytes]:
+        """The body of one try."""
+
+    @abstractmethod
+    def async_pieces(self) -> AsyncIterator[bytes]:
+        """The same, for the client that awaits."""
+
+
 @dataclass
 class Call:
     """A request. One object stands for all tries of it."""
@@ -64,6 +85,7 @@ class Call:
     path: str
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
+    upload: Upload | None = None
     infers_type: bool = False
     wait: int | None = None
     keyed: bool = False
@@ -83,6 +105,11 @@ class Call:
     def is_repeatable(self) -> bool:
         """Whether nothing is done twice when it is sent again after its answer was lost."""
         return self.keyed or self.method in REPEATABLE
+
+    @property
+    def can_be_sent(self) -> bool:
+        """Whether there is still all of its body."""
+        return self.upload is None or self.upload.can_be_sent
 
     def parameters(self) -> dict[str, str]:
         """The query without what is not given."""

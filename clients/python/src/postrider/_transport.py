@@ -43,9 +43,15 @@ class Shared:
             "User-Agent": f"postrider-python/{VERSION}",
             **call.headers,
         }
-        content = call.content()
+        content: bytes | Iterator[bytes] | AsyncIterator[bytes] | None = call.content()
         if content is not None:
             headers["Content-Type"] = "application/json"
+        if call.upload is not None:
+            headers["Content-Type"] = call.upload.content_type
+            if call.upload.length is not None:
+                headers["Content-Length"] = str(call.upload.length)
+            is_async = isinstance(client, httpx.AsyncClient)
+            content = call.upload.async_pieces() if is_async else call.upload.pieces()
         seconds = self.patience.timeout if call.timeout is None else call.timeout
         return client.build_request(
             call.method,
