@@ -92,7 +92,7 @@ impl From<MediaState> for MediaAnswer {
                    video (MP4, 3GPP) up to 16 MiB, and documents (PDF, text, Word, Excel, \
                    PowerPoint) up to 100 MiB. Other types are 415, larger files 413. It is kept for \
                    `[media] kept_days`; the same content is stored once. Files of a workspace have \
-                   at most `[media] kept_bytes_max` bytes. A cluster keeps none: 503.",
+                   at most `[media] kept_bytes_max` bytes. A cluster keeps none: 422, `no_media_store`.",
     params(("filename" = Option<String>, Query, min_length = 1, max_length = 240, description = "Its \
         name")),
     request_body(content = String, content_type = "application/octet-stream",

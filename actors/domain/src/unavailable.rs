@@ -58,6 +58,9 @@ pub enum UnavailableReason {
     /// What is asked for is still being counted, because an earlier version kept no counts.
     #[error("the conversations are still being counted after an upgrade")]
     Counting,
+    /// The engine has no place for the contents of files.
+    #[error("no media files are kept here: a cluster has no place for them")]
+    NoMediaStore,
     /// The disk has too little free space for this command.
     #[error("the server's disk is almost full")]
     DiskFull,

@@ -110,8 +110,34 @@ pub trait BlobReader: Send {
 #[derive(Clone)]
 pub struct BlobStore {
     blobs: Arc<dyn Blobs>,
-    /// Contents that nobody may remove, and by how many they are pinned.
-    pinned: Arc<Mutex<HashMap<BlobHash, usize>>>,
+    held: Arc<Mutex<Held>>,
+}
+
+/// Contents that somebody has to do with now.
+#[derive(Default)]
+struct Held {
+    /// Those that nobody may remove, and by how many they are pinned.
+    pinned: HashMap<BlobHash, usize>,
+    /// Those of which somebody looks whether they are needed.
+    looks: HashMap<BlobHash, Look>,
+}
+
+/// What happened to a content while somebody looked whether it is needed.
+#[derive(Default)]
+struct Look {
+    /// It was pinned: a record that names it may be there now.
+    pinned: bool,
+    /// Somebody else wanted it removed: a record that named it may be gone now.
+    wanted: bool,
+}
+
+impl Held {
+    fn pin(&mut self, hash: BlobHash) {
+        *self.pinned.entry(hash).or_default() += 1;
+        if let Some(look) = self.looks.get_mut(&hash) {
+            look.pinned = true;
+        }
+    }
 }
 
 impl fmt::Debug for BlobStore {
@@ -139,6 +165,12 @@ impl Staged {
         Ok(())
     }
 
+    /// The hash of what it has so far.
+    #[must_use]
+    pub fn hash(&self) -> BlobHash {
+        BlobHash(self.hash.clone().finalize().into())
+    }
+
     /// How many bytes it has so far.
     #[must_use]
     pub const fn length(&self) -> u64 {
@@ -157,11 +189,11 @@ pub struct Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        let mut pinned = self.store.pinned.lock();
-        if let Some(count) = pinned.get_mut(&self.hash) {
+        let mut held = self.store.held.lock();
+        if let Some(count) = held.pinned.get_mut(&self.hash) {
             *count -= 1;
             if *count == 0 {
-                pinned.remove(&self.hash);
+                held.pinned.remove(&self.hash);
             }
         }
     }
@@ -171,7 +203,7 @@ impl BlobStore {
     /// One that keeps contents there.
     #[must_use]
     pub fn new(blobs: Arc<dyn Blobs>) -> Self {
-        Self { blobs, pinned: Arc::default() }
+        Self { blobs, held: Arc::default() }
     }
 
     /// Begins a content.
@@ -187,9 +219,9 @@ impl BlobStore {
     /// # Errors
     /// It is not durable.
     pub fn keep(&self, staged: Staged) -> io::Result<Pinned> {
-        let hash = BlobHash(staged.hash.finalize().into());
+        let hash = staged.hash();
         // Before it is there, so that nobody removes it who finds no record of it.
-        *self.pinned.lock().entry(hash).or_default() += 1;
+        self.held.lock().pin(hash);
         let pinned = Pinned { store: self.clone(), hash, length: staged.length };
         staged.writer.keep(&hash)?;
         Ok(pinned)
@@ -211,22 +243,56 @@ impl BlobStore {
         self.blobs.list(first)
     }
 
-    /// Removes a content that is not pinned, unless it is `needed`. Returns whether it did.
+    /// Pins a content that is there; `None`: it is not.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn pin(&self, hash: &BlobHash) -> io::Result<Option<Pinned>> {
+        self.held.lock().pin(*hash);
+        let mut pinned = Pinned { store: self.clone(), hash: *hash, length: 0 };
+        let Some(found) = self.blobs.open(hash)? else { return Ok(None) };
+        pinned.length = found.length();
+        Ok(Some(pinned))
+    }
+
+    /// Removes a content that is not pinned, unless it is `needed`, which may take long: others
+    /// pin and remove contents meanwhile. Returns whether it did. Where two want the same content
+    /// removed, the first looks once more for the second.
     ///
     /// # Errors
     /// It cannot be removed, or it cannot be told whether it is needed.
     pub fn remove_unless<E: From<io::Error>>(
         &self,
         hash: &BlobHash,
-        needed: impl FnOnce() -> Result<bool, E>,
+        needed: impl Fn() -> Result<bool, E>,
     ) -> Result<bool, E> {
-        // Nobody pins it meanwhile.
-        let pinned = self.pinned.lock();
-        if pinned.contains_key(hash) || needed()? {
-            return Ok(false);
+        {
+            let mut held = self.held.lock();
+            if let Some(look) = held.looks.get_mut(hash) {
+                look.wanted = true;
+                return Ok(false);
+            }
+            if held.pinned.contains_key(hash) {
+                return Ok(false);
+            }
+            held.looks.insert(*hash, Look::default());
         }
-        self.blobs.remove(hash)?;
-        drop(pinned);
-        Ok(true)
+        loop {
+            let needed = needed();
+            // Nobody pins it from here on until it is gone.
+            let mut held = self.held.lock();
+            let look = held.looks.remove(hash).unwrap_or_default();
+            if look.pinned || held.pinned.contains_key(hash) {
+                return Ok(false);
+            }
+            if !needed? {
+                self.blobs.remove(hash)?;
+                return Ok(true);
+            }
+            if !look.wanted {
+                return Ok(false);
+            }
+            held.looks.insert(*hash, Look::default());
+        }
     }
 }

@@ -33,6 +33,7 @@ mod newest_first;
 pub mod numbers;
 pub mod otp;
 pub mod otp_figures;
+mod places;
 pub mod rebase;
 pub mod recovered;
 pub mod removal;

@@ -23,7 +23,7 @@ use postrider_store::{Direction, StoreError, Table, View};
 
 pub use api::{MediaBytes, may_stage, stage};
 pub use commands::AddMediaError;
-pub(crate) use commands::{NoteUpload, forget_upload};
+pub(crate) use commands::{NoteUpload, doubt_upload};
 pub(crate) use inbound::expect;
 
 use std::ops::ControlFlow;
@@ -31,6 +31,9 @@ use std::time::Duration;
 
 /// How long an id of the channel is used: it keeps what was uploaded for 30 days.
 const UPLOAD_KEPT: Duration = Duration::from_secs(29 * 24 * 3600);
+/// How long an id of the channel that took the place of a doubted one is not doubted itself: what
+/// the channel refuses is the file then.
+const RENEWED_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// How long the channel gives out a file that came in.
 const OFFERED: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -83,13 +86,20 @@ pub(crate) struct ChannelUpload {
     pub(crate) number: NumberId,
     pub(crate) id: Box<str>,
     pub(crate) at: Timestamp,
+    /// Whether the channel may have forgotten it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) doubted: bool,
+    /// Whether it took the place of a doubted one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) renewed: bool,
 }
 
 impl MediaState {
     /// What the channel calls it behind a number, if it still has it.
     pub(crate) fn channel_id(&self, number: NumberId, now: Timestamp) -> Option<&str> {
         let of_number = self.uploads.iter().find(|upload| upload.number == number)?;
-        (of_number.at.plus(UPLOAD_KEPT) > now).then_some(&*of_number.id)
+        let is_kept = !of_number.doubted && of_number.at.plus(UPLOAD_KEPT) > now;
+        is_kept.then_some(&*of_number.id)
     }
 
     /// Whether its content is still to be got.

@@ -6,11 +6,17 @@ use std::time::Duration;
 use dashmap::DashMap;
 use tokio::sync::{Mutex, Semaphore};
 
-use postrider_domain::{MediaId, NumberId};
+use postrider_domain::{MediaId, NumberId, WorkspaceId};
 use postrider_store::blobs::BlobStore;
 
-/// Most contents that are got from the channel at once.
-const FETCHES_MAX: usize = 4;
+use crate::places::Places;
+
+/// Most files that are uploaded behind a number at once.
+const UPLOADS_OF_ONE_MAX: usize = 4;
+/// Most contents that are got from the channel at once, for a workspace and for all of them. Those
+/// of a workspace wait for each other first, so one with slow files has few of the others' places.
+const FETCHES_OF_ONE_MAX: usize = 2;
+const FETCHES_MAX: usize = 32;
 
 /// How files are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +42,12 @@ pub struct MediaFiles {
     pub options: MediaOptions,
     /// Those that are being uploaded to the channel, behind which number.
     pub(crate) uploads: DashMap<(MediaId, NumberId), Arc<Mutex<()>>>,
+    /// Leave to upload behind a number.
+    pub(crate) upload_places: Places<NumberId>,
     /// Those whose contents are being got from the channel.
     pub(crate) fetches: DashMap<MediaId, Arc<Mutex<()>>>,
+    /// Leave to get a content of a workspace, which comes before the next.
+    pub(crate) fetch_turns: Places<WorkspaceId>,
     /// Leave to get a content.
     pub(crate) fetch_places: Semaphore,
 }
@@ -50,7 +60,9 @@ impl MediaFiles {
             blobs,
             options,
             uploads: DashMap::new(),
+            upload_places: Places::new(UPLOADS_OF_ONE_MAX),
             fetches: DashMap::new(),
+            fetch_turns: Places::new(FETCHES_OF_ONE_MAX),
             fetch_places: Semaphore::new(FETCHES_MAX),
         }
     }

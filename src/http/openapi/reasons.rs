@@ -34,7 +34,7 @@ pub(super) const REASONS: &[(&str, &[&str])] = &[
     ("createContacts", &["idempotency_mismatch"]),
     ("replyInConversation", &["idempotency_mismatch", "email_not_configured", "unknown_message"]),
     ("markConversationRead", &["nothing_to_read"]),
-    ("uploadMedia", &["media_full"]),
+    ("uploadMedia", &["media_full", "no_media_store"]),
     ("createSegment", &["segment_limit"]),
     ("addNote", &["note_limit"]),
     ("changeContacts", &["bulk_limit"]),

@@ -91,7 +91,8 @@ pub(super) async fn read(
     if !lease.grow(PART_BYTES) {
         return Err(ApiError::overloaded("too much is being received; nothing was done"));
     }
-    let mut staged = engine.stage_media().await?;
+    let staged = engine.stage_media().await;
+    let mut staged = staged.map_err(|why| ApiError::from(why).closing_with_body())?;
     let mut part = Vec::with_capacity(PART_BYTES);
     let mut parts = Parts::of(body, max, deadline);
     while let Some(data) = parts.next().await? {

@@ -6,6 +6,7 @@ use crate::channel::callbacks::post;
 use crate::channel::cloud_api::{Rig, number};
 use crate::fake::{Scripted, callback};
 use crate::messages::send_waiting;
+use crate::support::eventually;
 
 const TO: &str = "+16505551234";
 const DIGITS: &str = "16505551234";
@@ -61,14 +62,14 @@ async fn a_file_is_uploaded_once_and_its_id_is_used_for_29_days() {
     let expected = [before.concat().as_bytes(), &bytes[..], after.as_bytes()].concat();
     assert!(*form == expected, "the form is another one");
     rig.server.advance(29 * DAY + 1).await;
-    open_later(&rig).await;
+    open_at(&rig, 29 * DAY).await;
     assert_eq!(send(&rig, &media).await["status"], "sent");
     assert_eq!(rig.fake.files().len(), 2, "the channel forgets its id after 30 days");
 }
 
-/// Opens the window anew, by the server's clock.
-async fn open_later(rig: &Rig) {
-    let now = postrider_actors::Clock::system().now().as_secs() + 29 * DAY;
+/// Opens the window anew, by the server's clock, which is ahead.
+async fn open_at(rig: &Rig, ahead: u64) {
+    let now = postrider_actors::Clock::system().now().as_secs() + ahead;
     let message = json!({
         "from": DIGITS, "id": "wamid.later", "timestamp": now.to_string(),
         "type": "text", "text": {"body": "Hi"},
@@ -108,4 +109,40 @@ async fn what_the_channel_has_forgotten_is_uploaded_again() {
         assert_eq!(send(&rig, &media).await["status"], "sent");
         assert_eq!(rig.fake.files().len(), files, "{code}");
     }
+}
+
+/// Sends a message that has a file, whose failure the channel tells later.
+async fn fails_later(rig: &Rig, media: &Value, code: u32) {
+    let sent = send(rig, media).await;
+    assert_eq!(sent["status"], "sent");
+    let taken = rig.fake.newest_to(DIGITS).unwrap();
+    let now = postrider_actors::Clock::system().now().as_secs() + 1;
+    let report = json!({"statuses": [{
+        "id": taken.id, "status": "failed", "timestamp": now.to_string(),
+        "recipient_id": DIGITS, "biz_opaque_callback_data": taken.opaque,
+        "errors": [{"code": code, "title": "no", "error_data": {"details": "no"}}],
+    }]});
+    assert_eq!(post(rig, &callback("106", report)).await.status, 200);
+    let path = format!("/v1/messaging/messages/{}", sent["message_id"].as_str().unwrap());
+    let failed = async || (rig.api.get(&path).await.ok()["status"] == "failed").then_some(());
+    eventually("the failure", failed).await;
+}
+
+#[tokio::test]
+async fn what_the_channel_has_forgotten_is_told_by_a_callback_too() {
+    let rig = Rig::with(&[], number()).await;
+    open(&rig).await;
+    let media = upload(&rig, b"abc").await;
+    // One that is about the recipient says nothing of the file.
+    for (code, files) in [(131_026, 1), (131_053, 1), (131_053, 2), (131_053, 2)] {
+        fails_later(&rig, &media, code).await;
+        assert_eq!(rig.fake.files().len(), files, "{code}: a renewed one that fails is the file");
+    }
+    // A day later it may have been forgotten once more.
+    rig.server.advance(DAY + 1).await;
+    open_at(&rig, DAY).await;
+    fails_later(&rig, &media, 131_053).await;
+    assert_eq!(rig.fake.files().len(), 2);
+    assert_eq!(send(&rig, &media).await["status"], "sent");
+    assert_eq!(rig.fake.files().len(), 3);
 }

@@ -23,6 +23,7 @@ const LAYERS: [&[&str]; 16] = [
         "otp_figures",
         "mailer_state",
         "media_files",
+        "places",
         "creation_limit",
         "counts_under_way",
         "disk_space",

@@ -1,5 +1,6 @@
 //! What every place for contents must do, run on each of them.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
@@ -63,6 +64,33 @@ fn suite(blobs: impl Blobs) {
     assert_eq!(reader.read_at(4, 100).unwrap(), b"content");
     assert_eq!((read(&store, &hash), all(&store)), (None, vec![other]));
     assert!(store.remove_unless(&hash, unneeded).unwrap(), "there is nothing, which is as well");
+    assert!(store.pin(&hash).unwrap().is_none(), "what is not there cannot be pinned");
+    drop(two);
+    let pinned = store.pin(&other).unwrap().unwrap();
+    assert_eq!((pinned.hash, pinned.length), (other, 100_000));
+    assert!(!store.remove_unless(&other, unneeded).unwrap());
+    drop(pinned);
+    looks_hold_nobody_up(&store, other);
+}
+
+/// While somebody looks whether a content is needed, others pin it and want it removed.
+fn looks_hold_nobody_up(store: &BlobStore, other: BlobHash) {
+    // Whoever pinned it may have committed a record that names it.
+    let pins = || Ok::<_, io::Error>(store.pin(&other)?.is_none());
+    assert!(!store.remove_unless(&other, pins).unwrap(), "a content went under a new record");
+    assert_eq!(all(store), [other]);
+    // Whoever wants it removed may have removed the record that was found.
+    let looks = Cell::new(0);
+    let needed = || {
+        looks.set(looks.get() + 1);
+        if looks.get() == 1 {
+            let asked = store.remove_unless(&other, || Ok::<_, io::Error>(false));
+            assert!(!asked.unwrap(), "two look at once");
+        }
+        Ok::<_, io::Error>(looks.get() == 1)
+    };
+    assert!(store.remove_unless(&other, needed).unwrap(), "nobody removes it");
+    assert_eq!((looks.get(), all(store)), (2, Vec::new()));
 }
 
 #[test]

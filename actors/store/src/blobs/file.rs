@@ -33,7 +33,13 @@ impl FileBlobs {
         for entry in fs::read_dir(unfinished)? {
             fs::remove_file(entry?.path())?;
         }
-        Ok(Self { dir: dir.into(), next: AtomicU64::new(0) })
+        Ok(Self::at(dir))
+    }
+
+    /// Those in a directory that is only read, and need not be there.
+    #[must_use]
+    pub fn at(dir: &Path) -> Self {
+        Self { dir: dir.into(), next: AtomicU64::new(0) }
     }
 }
 

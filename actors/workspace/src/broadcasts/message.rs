@@ -81,6 +81,7 @@ impl<'a> MessagesOf<'a> {
             pinned: !record.from.is_empty(),
             answers: None,
             provider_id: None,
+            media: None,
             broadcast: Some(record.id),
         })
     }

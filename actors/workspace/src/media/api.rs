@@ -169,7 +169,7 @@ pub fn may_stage(shared: &Services) -> Result<(), Unavailable> {
 
 fn blobs(shared: &Services) -> Result<BlobStore, Unavailable> {
     let blobs = shared.media.blobs.clone();
-    blobs.ok_or_else(|| Unavailable::because(UnavailableReason::Storage))
+    blobs.ok_or_else(|| Unavailable::because(UnavailableReason::NoMediaStore))
 }
 
 /// Does something with contents on a thread that may block.

@@ -1,11 +1,11 @@
 //! Commands on the records of files.
 
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{MediaId, NumberId};
+use postrider_domain::{MediaId, NumberId, Timestamp};
 use postrider_store::Table;
 use postrider_store::blobs::BlobHash;
 
-use super::{ChannelUpload, MediaState, media_key, name_key, pending_key, used_key};
+use super::{ChannelUpload, MediaState, RENEWED_KEPT, media_key, name_key, pending_key, used_key};
 use crate::core::command::{Command, Context, Footprint};
 
 /// Why a file was not taken.
@@ -101,15 +101,24 @@ impl Command for Remove {
     }
 }
 
-/// Forgets what the channel calls a file behind a number.
-pub(crate) fn forget_upload(
+/// Doubts what the channel calls a file behind a number, which it refused of a message that was
+/// accepted at that time. What was uploaded later that message did not name.
+pub(crate) fn doubt_upload(
     context: &mut Context<'_>,
     media: MediaId,
-    number: NumberId,
+    (number, accepted): (NumberId, Timestamp),
 ) -> Result<(), Unavailable> {
     let key = media_key(&context.core.id, media);
-    if let Some(mut state) = context.get_json::<MediaState>(Table::Media, &key)? {
-        state.uploads.retain(|upload| upload.number != number);
+    let Some(mut state) = context.get_json::<MediaState>(Table::Media, &key)? else {
+        return Ok(());
+    };
+    let now = context.now();
+    let doubted = state.uploads.iter_mut().find(|upload| {
+        let is_new = upload.renewed && upload.at.plus(RENEWED_KEPT) > now;
+        upload.number == number && upload.at <= accepted && !upload.doubted && !is_new
+    });
+    if let Some(upload) = doubted {
+        upload.doubted = true;
         context.put_json(Table::Media, key, &state);
     }
     Ok(())
@@ -130,8 +139,11 @@ impl Command for NoteUpload {
         let Self { media, number, id } = self;
         let key = media_key(&context.core.id, media);
         if let Some(mut state) = context.get_json::<MediaState>(Table::Media, &key)? {
+            let is_doubted = |it: &ChannelUpload| it.number == number && it.doubted;
+            let renewed = state.uploads.iter().any(is_doubted);
             state.uploads.retain(|upload| upload.number != number);
-            state.uploads.push(ChannelUpload { number, id, at: context.now() });
+            let at = context.now();
+            state.uploads.push(ChannelUpload { number, id, at, doubted: false, renewed });
             context.put_json(Table::Media, key, &state);
         }
         Ok(())

@@ -1,6 +1,5 @@
 //! Gets the contents of files that came in from the channel.
 
-use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -83,10 +82,12 @@ impl Workspace {
             return Ok(());
         }
         let connected = self.shared.numbers.connected(source.number);
-        let Some(provider) = connected.and_then(|it| it.cloud_api.clone()) else {
-            // It may be connected again.
-            return Ok(());
+        // It may be connected again.
+        let Some(connected) = connected else { return Ok(()) };
+        let Some(provider) = connected.cloud_api.clone() else {
+            return self.take_own(id, source).await;
         };
+        let _turn = self.shared.media.fetch_turns.take(self.id().clone()).await;
         // Whoever closes the places is gone.
         let _place = self.shared.media.fetch_places.acquire().await.ok();
         match self.content(&provider, source).await {
@@ -96,6 +97,22 @@ impl Workspace {
                 tracing::info!(workspace = %self.id(), media = %id, %cause, "a file is not here yet");
                 Ok(())
             }
+        }
+    }
+
+    /// Takes the content of a file of the workspace's own: whoever is behind a number without a
+    /// place for files has sent it back.
+    async fn take_own(&self, id: MediaId, source: &MediaSource) -> Result<(), Unavailable> {
+        let own = match source.id.parse::<MediaId>() {
+            Ok(own) => self.media(own).await?,
+            Err(_) => None,
+        };
+        let hash = own.filter(MediaState::is_ready).and_then(|state| state.hash());
+        let blobs = self.blobs()?;
+        let pinned = blocking(move || hash.map_or(Ok(None), |hash| blobs.pin(&hash))).await?;
+        match pinned {
+            Some(content) => self.arrived(id, content).await,
+            None => self.perform(GiveUp { media: id, reason: "refused" }).await,
         }
     }
 
@@ -109,7 +126,7 @@ impl Workspace {
         let id = source.id.parse::<ProviderId>().map_err(|_| NoContent::Ever("refused"))?;
         let staged = stage(&self.shared).await.map_err(not_now)?;
         let (sender, parts) = mpsc::channel(PARTS_MAX);
-        let writing = blocking(move || written(staged, parts));
+        let writing = written(staged, parts);
         let (downloaded, staged) = tokio::join!(provider.download(&id, BYTES_MAX, sender), writing);
         downloaded.map_err(|error| match error {
             DownloadError::Refused(_) => NoContent::Ever("refused"),
@@ -139,10 +156,18 @@ impl Workspace {
     }
 }
 
-/// Writes what comes. Blocks.
-fn written(mut staged: Staged, mut parts: mpsc::Receiver<Bytes>) -> io::Result<Staged> {
-    while let Some(part) = parts.blocking_recv() {
-        staged.write(&part)?;
+/// Writes what comes, each time on a thread that may block: none waits for the channel.
+async fn written(
+    mut staged: Staged,
+    mut parts: mpsc::Receiver<Bytes>,
+) -> Result<Staged, Unavailable> {
+    let mut come = Vec::with_capacity(PARTS_MAX);
+    while parts.recv_many(&mut come, PARTS_MAX).await > 0 {
+        (staged, come) = blocking(move || {
+            come.drain(..).try_for_each(|part: Bytes| staged.write(&part))?;
+            Ok((staged, come))
+        })
+        .await?;
     }
     Ok(staged)
 }

@@ -12,7 +12,9 @@ use postrider_store::blobs::BlobHash;
 fn a_file_is_stored_as_ever() {
     let (id, workspace) = (MediaId::from_parts(AT, UNIQUE), "acme".parse::<WorkspaceId>().unwrap());
     let hash = BlobHash([0xa7; 32]);
-    let upload = ChannelUpload { number: NumberId::from_parts(AT, 1), id: "17".into(), at: AT };
+    let number = NumberId::from_parts(AT, 1);
+    let upload = ChannelUpload { number, id: "17".into(), at: AT, doubted: false, renewed: false };
+    let renewed = ChannelUpload { doubted: true, renewed: true, ..upload.clone() };
     let state = MediaState {
         media_id: id,
         mime_type: "image/png".to_owned(),
@@ -45,6 +47,7 @@ fn a_file_is_stored_as_ever() {
     sheet.text("pending", &pending_key(&workspace, id));
     sheet.json("media", &state);
     sheet.json("came in", &pending);
+    sheet.json("renewed", &renewed);
     sheet.is(expect![[r#"
         key: acme\x00m\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
         used: acme\x00u
@@ -52,6 +55,7 @@ fn a_file_is_stored_as_ever() {
         pending: acme\x00p\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
         media: {"media_id":"med_01hf7yat3v041061050r3gg28a","mime_type":"image/png","size":7,"sha256":"a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7","filename":"é.png","created_at":1700000000123,"expires_at":1700000000123,"uploads":[{"number":"num_01hf7yat3v0000000000000001","id":"17","at":1700000000123}]}
         came in: {"media_id":"med_01hf7yat3v041061050r3gg28a","mime_type":"image/png","size":7,"sha256":"a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7","filename":"é.png","created_at":1700000000123,"expires_at":1700000000123,"message_id":"msg_01hf7yat3v041061050r3gg28a","error":"refused","source":{"number":"num_01hf7yat3v0000000000000001","id":"18","sha256":"a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7"}}
+        renewed: {"number":"num_01hf7yat3v0000000000000001","id":"17","at":1700000000123,"doubted":true,"renewed":true}
     "#]]);
     let plain = MediaState { uploads: Vec::new(), ..state };
     let json = serde_json::to_value(&plain).unwrap();

@@ -25,6 +25,8 @@ const EXPIRED_EVERY: Duration = Duration::from_secs(600);
 const UNNAMED_EVERY: Duration = Duration::from_secs(3600);
 /// Most contents of a workspace that one round has got.
 const FETCHED_AT_ONCE: usize = 100;
+/// Most records of a workspace that are read for files whose time is over, each time.
+const EXPIRED_READ_MAX: usize = 10_000;
 /// Most files that one command removes.
 const REMOVED_AT_ONCE: usize = 200;
 /// The pause between two parts of what a start looks through.
@@ -34,13 +36,13 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub async fn run(shared: Weak<Services>) {
     let Some(clock) = shared.upgrade().map(|shared| shared.clock.clone()) else { return };
     let (mut expired, mut unnamed) = (Timestamp::default(), Timestamp::default());
-    let mut fetched = HashMap::new();
+    let (mut fetched, mut read) = (HashMap::new(), HashMap::new());
     loop {
         let Some(engine) = shared.upgrade() else { return };
         fetch_pending(&engine, &mut fetched).await;
         if expired <= clock.now() && !clock.deletion_rests() {
             expired = clock.now().plus(EXPIRED_EVERY);
-            remove_expired(&engine).await;
+            remove_expired(&engine, &mut read).await;
         }
         drop(engine);
         if unnamed <= clock.now() {
@@ -57,9 +59,11 @@ async fn fetch_pending(shared: &Arc<Services>, fetched: &mut HashMap<WorkspaceId
     for slot in shared.workspaces.slots() {
         let (id, workspace) = (slot.id.clone(), Workspace::new(Arc::clone(shared), slot));
         let after = fetched.remove(&id);
-        let mut ids = some(&workspace, pending_prefix, after, FETCHED_AT_ONCE, |_| true).await;
-        if let Some(last) = ids.last().filter(|_| ids.len() == FETCHED_AT_ONCE) {
-            fetched.insert(id, *last);
+        let bounds = Bounds { found: FETCHED_AT_ONCE, read: FETCHED_AT_ONCE };
+        let Found { mut ids, last, is_end, .. } =
+            some(&workspace, pending_prefix, after, bounds, |_| true).await;
+        if let Some(last) = last.filter(|_| !is_end) {
+            fetched.insert(id, last);
         }
         ids.retain(|id| !shared.media.fetches.contains_key(id));
         workspace.fetch_soon(ids);
@@ -129,52 +133,83 @@ fn named(shared: &Services, first: u8) -> Result<HashSet<BlobHash>, StoreError> 
     Ok(named)
 }
 
-async fn remove_expired(shared: &Arc<Services>) {
+/// Removes files whose time is over. Each round reads a bounded part of a workspace's files, and
+/// goes on behind it the next time; nobody is shown a file that waits for that.
+async fn remove_expired(shared: &Arc<Services>, read: &mut HashMap<WorkspaceId, MediaId>) {
     let now = shared.clock.now();
+    // As their records promise, whatever the setting is now. Pending ones are given up before.
+    let is_over = move |json: &[u8]| {
+        let state = codec::decode::<MediaState>(json);
+        state.is_ok_and(|state| !state.is_pending() && state.expires_at <= now)
+    };
     for slot in shared.workspaces.slots() {
-        let workspace = Workspace::new(Arc::clone(shared), slot);
-        // As their records promise, whatever the setting is now. Pending ones are given up before.
-        let is_over = move |json: &[u8]| {
-            let state = codec::decode::<MediaState>(json);
-            state.is_ok_and(|state| !state.is_pending() && state.expires_at <= now)
-        };
-        let mut after = None;
-        loop {
-            let ids = some(&workspace, prefix, after, REMOVED_AT_ONCE, is_over).await;
-            after = ids.last().copied();
-            if after.is_none() {
+        let (id, workspace) = (slot.id.clone(), Workspace::new(Arc::clone(shared), slot));
+        let (mut after, mut left) = (read.remove(&id), EXPIRED_READ_MAX);
+        while left > 0 {
+            let bounds = Bounds { found: REMOVED_AT_ONCE, read: left };
+            let found = some(&workspace, prefix, after, bounds, is_over).await;
+            // A later round goes on; the other workspaces do not wait for it.
+            let is_removed =
+                found.ids.is_empty() || workspace.remove_all_media(found.ids).await.is_ok();
+            if !is_removed || found.is_end {
+                after = None;
                 break;
             }
-            if workspace.remove_all_media(ids).await.is_err() {
-                // A later round goes on; the other workspaces do not wait for it.
-                break;
-            }
+            (after, left) = (found.last, left.saturating_sub(found.read));
+        }
+        if let Some(after) = after {
+            read.insert(id, after);
         }
     }
 }
 
-/// The ids of the first files below a prefix, behind `after`, whose records are wanted; none if
-/// they cannot be read now.
+/// How much is looked through at once.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Most files that are found.
+    found: usize,
+    /// Most records that are read.
+    read: usize,
+}
+
+/// What was found.
+#[derive(Default)]
+struct Found {
+    ids: Vec<MediaId>,
+    /// How many records were read.
+    read: usize,
+    /// The last of them.
+    last: Option<MediaId>,
+    /// Whether there are no more, or they cannot be read now.
+    is_end: bool,
+}
+
+/// The ids of the first files below a prefix, behind `after`, whose records are wanted.
 async fn some(
     workspace: &Workspace,
     prefix: fn(&WorkspaceId) -> Vec<u8>,
     after: Option<MediaId>,
-    max: usize,
+    bounds: Bounds,
     is_wanted: impl Fn(&[u8]) -> bool + Send + 'static,
-) -> Vec<MediaId> {
+) -> Found {
     let read = workspace.read(move |store, workspace| {
-        let (prefix, mut ids) = (prefix(workspace), Vec::new());
+        let (prefix, mut found) = (prefix(workspace), Found { is_end: true, ..Found::default() });
         // The least key behind that file's.
         let from = after.map(|after| [&*prefix, after.as_bytes(), &[0]].concat());
         let visit = &mut |key: &[u8], value: &[u8]| {
             let id = key[prefix.len()..].try_into().ok().map(MediaId::from_bytes);
-            ids.extend(id.filter(|_| is_wanted(value)));
-            if ids.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            found.ids.extend(id.filter(|_| is_wanted(value)));
+            (found.last, found.read) = (id, found.read + 1);
+            if found.ids.len() < bounds.found && found.read < bounds.read {
+                return ControlFlow::Continue(());
+            }
+            found.is_end = false;
+            ControlFlow::Break(())
         };
         store.scan(Table::Media, &prefix, from.as_deref(), Direction::Forward, visit)?;
-        Ok(ids)
+        Ok(found)
     });
-    read.await.unwrap_or_default()
+    read.await.unwrap_or_else(|_| Found { is_end: true, ..Found::default() })
 }
 
 impl Workspace {

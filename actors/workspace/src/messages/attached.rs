@@ -7,8 +7,7 @@ use postrider_store::Table;
 
 use crate::conversations::WrittenMedia;
 use crate::core::command::Context;
-use crate::media::{MediaState, forget_upload, media_key};
-use crate::messages::content::content_key;
+use crate::media::{MediaState, doubt_upload, media_key};
 use crate::messages::record::MessageState;
 use crate::messages::send::SendMessageError;
 
@@ -46,8 +45,8 @@ pub(super) fn attach(
     Ok(Some(WrittenMedia { media_id: id, mime_type, filename }))
 }
 
-/// Forgets what the channel calls the file of a message that it refused, where that may be why: it
-/// may have forgotten the file. The next message has it uploaded again.
+/// Doubts what the channel calls the file of a message that it refused, at once or by a callback,
+/// where that may be why: it may have forgotten the file. The next message has it uploaded again.
 pub(super) fn doubt(
     context: &mut Context<'_>,
     refused: &MessageState,
@@ -56,14 +55,10 @@ pub(super) fn doubt(
     if !failure.code.is_some_and(|code| ABOUT_FILES.contains(&code)) {
         return Ok(());
     }
-    let key = content_key(&context.core.id, refused.message_id);
-    let content = context.get_json::<RenderedContent>(Table::Messages, &key)?;
-    if let Some(MessageContent::Object(object)) = content
-        && let Some(media) = object.media
-    {
-        forget_upload(context, media, refused.number)?;
+    match refused.media {
+        Some(media) => doubt_upload(context, media, (refused.number, refused.created_at)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The file of a message.

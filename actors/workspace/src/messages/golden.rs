@@ -37,6 +37,7 @@ fn state() -> MessageState {
         pinned: false,
         answers: None,
         provider_id: None,
+        media: None,
         broadcast: None,
     }
 }

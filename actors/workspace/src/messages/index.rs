@@ -144,6 +144,7 @@ pub(super) mod tests {
             pinned: false,
             answers: None,
             provider_id: None,
+            media: None,
             broadcast: None,
         }
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use postrider_domain::event::message::{MessageData, MessageErrorData, MessageTemplateData};
 use postrider_domain::template::TemplateName;
 use postrider_domain::{
-    BroadcastId, EventData, MessageId, MessageKind, NumberId, PartyId, PublicEvent,
+    BroadcastId, EventData, MediaId, MessageId, MessageKind, NumberId, PartyId, PublicEvent,
     RenderedContent, SenderNotes, Timestamp, WorkspaceId,
 };
 
@@ -86,6 +86,9 @@ pub struct MessageState {
     /// The provider's id of the message, once that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<Box<str>>,
+    /// The file that it has, where that was uploaded here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<MediaId>,
     /// The broadcast that it is of; no record of a single message has it.
     #[serde(skip)]
     pub broadcast: Option<BroadcastId>,
@@ -138,6 +141,7 @@ impl MessageState {
             pinned: false,
             answers: None,
             provider_id: None,
+            media: None,
             broadcast: None,
         }
     }

@@ -176,7 +176,9 @@ impl Command for Send {
         let message_id = MessageId::from_parts(now, unique);
         let new = MessageState::new(message_id, to, (number, price), &content);
         let give_up_at = now.plus(context.core.rules.messages.give_up);
-        let state = MessageState { give_up_at, notes, pinned: is_pinned, answers, ..new };
+        let file = media.as_ref().map(|media| media.media_id);
+        let state =
+            MessageState { give_up_at, notes, pinned: is_pinned, answers, media: file, ..new };
         let place = queue(context, &state, refused.is_none());
         context.core.set_credits(context.core.credits - price, context.effects);
         if let Some(event) = state.event() {

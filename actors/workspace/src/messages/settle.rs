@@ -114,10 +114,10 @@ fn learn(
     if failure.is_some_and(|failure| failure.class == FailureClass::OptedOut) {
         stopped_marketing(context, &state.to, at)?;
     }
+    if let Some(failure) = failure {
+        attached::doubt(context, &state, failure)?;
+    }
     if context.core.hot.messages.contains(id) {
-        if let Some(failure) = failure {
-            attached::doubt(context, &state, failure)?;
-        }
         context.core.perform(Event::MessageSettled { id }, context.effects);
         // It is not handed over again, so nobody needs what it says.
         context.delete(Table::Messages, content_key(&context.core.id, id));

@@ -79,6 +79,9 @@ impl Workspace {
         }
         let down =
             || Unavailable { reason: UnavailableReason::ChannelDown, retry_after: RETRY_AFTER };
+        let _place = self.shared.media.upload_places.take(number).await;
+        // It may have waited for long.
+        self.shared.may_send()?;
         let connected = self.shared.numbers.connected(number);
         let provider = connected.and_then(|it| it.cloud_api.clone()).ok_or_else(down)?;
         let Some(parts) = self.parts_of(&state).await? else { return Ok(Uploaded::Gone) };
@@ -101,23 +104,29 @@ impl Workspace {
         }
     }
 
-    /// The content of a file in parts, which a thread that may block reads as they are wanted.
+    /// The content of a file in parts, each of which a thread that may block reads when it is
+    /// wanted: none waits for the channel.
     async fn parts_of(
         &self,
         state: &MediaState,
     ) -> Result<Option<mpsc::Receiver<Bytes>>, Unavailable> {
         let Some(mut bytes) = self.media_bytes(state).await? else { return Ok(None) };
         let (sender, parts) = mpsc::channel(PARTS_MAX);
-        drop(tokio::task::spawn_blocking(move || {
+        drop(tokio::spawn(async move {
             let mut from = 0;
             // One that ends early makes the request fail, which has the whole length.
-            while let Ok(part) = bytes.read_at(from, PART_BYTES)
-                && !part.is_empty()
-            {
-                from += part.len() as u64;
-                if sender.blocking_send(Bytes::from(part)).is_err() {
+            while let Ok(place) = sender.reserve().await {
+                let reading = tokio::task::spawn_blocking(move || {
+                    let part = bytes.read_at(from, PART_BYTES);
+                    (bytes, part)
+                });
+                let Ok((reader, Ok(part))) = reading.await else { return };
+                if part.is_empty() {
                     return;
                 }
+                bytes = reader;
+                from += part.len() as u64;
+                place.send(Bytes::from(part));
             }
         }));
         Ok(Some(parts))

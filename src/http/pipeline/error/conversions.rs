@@ -24,6 +24,10 @@ impl From<Unavailable> for ApiError {
             UnavailableReason::QuotaBroadcasts { .. } => {
                 Self::new(Code::Unprocessable, message).because("quota_broadcasts")
             }
+            // To wait does not help.
+            UnavailableReason::NoMediaStore => {
+                Self::new(Code::Unprocessable, message).because("no_media_store")
+            }
             reason => {
                 let refused = Self::new(Code::ServiceUnavailable, message).after(error.retry_after);
                 refused.because(match reason {
@@ -36,6 +40,7 @@ impl From<Unavailable> for ApiError {
                     UnavailableReason::Restarting => "outcome_unknown",
                     UnavailableReason::Storage => "storage_failed",
                     UnavailableReason::Overloaded
+                    | UnavailableReason::NoMediaStore
                     | UnavailableReason::QuotaBytes { .. }
                     | UnavailableReason::QuotaBroadcasts { .. } => "overloaded",
                 })

@@ -47,6 +47,7 @@ fn single(number: u64, phones: u64) -> MessageState {
         pinned: false,
         answers: None,
         provider_id: None,
+        media: None,
         broadcast: None,
     }
 }

@@ -1,0 +1,81 @@
+//! Leave to do something, for a bounded number of each key at once.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Places of each key. Who waits for one waits for others of the same key only.
+#[derive(Debug)]
+pub(crate) struct Places<K: Eq + Hash + Clone> {
+    each: usize,
+    taken: DashMap<K, Arc<Semaphore>>,
+}
+
+/// A place, until it is dropped.
+pub(crate) struct Place<'a, K: Eq + Hash + Clone> {
+    places: &'a Places<K>,
+    key: K,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl<K: Eq + Hash + Clone> Places<K> {
+    /// So many of each key.
+    pub(crate) fn new(each: usize) -> Self {
+        Self { each, taken: DashMap::new() }
+    }
+
+    /// Waits for a place, behind those of its key that wait already.
+    pub(crate) async fn take(&self, key: K) -> Place<'_, K> {
+        let new = || Arc::new(Semaphore::new(self.each));
+        let places = Arc::clone(&*self.taken.entry(key.clone()).or_insert_with(new));
+        // Before it waits: who gives up waiting clears up too.
+        let mut place = Place { places: self, key, permit: None };
+        // Nobody closes them.
+        place.permit = places.acquire_owned().await.ok();
+        place
+    }
+}
+
+impl<K: Eq + Hash + Clone> Drop for Place<'_, K> {
+    fn drop(&mut self) {
+        self.permit = None;
+        // Whoever has a place of the key, or waits for one, has its places too.
+        self.places.taken.remove_if(&self.key, |_, places| Arc::strong_count(places) <= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_key_that_is_full_holds_up_no_other_and_nothing_is_left() {
+        let places = Places::new(2);
+        let (mut one, mut two) = (pin!(places.take("a")), pin!(places.take("a")));
+        let (one, two) = (poll(one.as_mut()), poll(two.as_mut()));
+        assert!(one.is_ready() && two.is_ready());
+        let mut third = Box::pin(places.take("a"));
+        assert!(poll(third.as_mut()).is_pending());
+        let mut other = pin!(places.take("b"));
+        assert!(poll(other.as_mut()).is_ready(), "another key waits too");
+        drop(one);
+        let third = poll(third.as_mut());
+        assert!(third.is_ready(), "a place that is free is not given out");
+        // One that gives up waiting takes no place along.
+        let mut fourth = Box::pin(places.take("a"));
+        assert!(poll(fourth.as_mut()).is_pending());
+        drop((two, third));
+        drop(fourth);
+        assert!(places.taken.is_empty(), "{:?}", places.taken);
+    }
+}
