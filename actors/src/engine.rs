@@ -22,6 +22,7 @@ use postrider_number::providers::CustomChannel;
 use postrider_people::{People, PeopleOptions};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::{Tenure, Traces};
+use postrider_store::blobs::BlobStore;
 use postrider_store::{DirectorySpace, FreeSpace, Rebuilding, Store};
 use postrider_webhook::WebhookOptions;
 use postrider_workspace::core::settings::{GuardOptions, MessageOptions, OtpOptions};
@@ -346,6 +347,12 @@ impl Engine {
     #[must_use]
     pub fn data(&self) -> Option<&DataSource> {
         self.inner.data.as_ref()
+    }
+
+    /// The contents of files, to make copies of; `None` where none are kept.
+    #[must_use]
+    pub fn contents(&self) -> Option<BlobStore> {
+        self.inner.shared.media.blobs.clone()
     }
 
     /// What collects the spans of requests that are followed.

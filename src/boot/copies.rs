@@ -7,6 +7,8 @@ use postrider_actors::copies::{
     CopyError, DataSource, Import, Made, Target, import_archive, restore_backup,
 };
 use postrider_actors::store::Position;
+use postrider_actors::store::blobs::FileBlobs;
+use postrider_actors::store::directory::MEDIA;
 
 use super::directory::DataDir;
 use super::error::BootError;
@@ -17,6 +19,7 @@ use crate::settings::Settings;
 /// The data of a server that does not run. While this value lives, none can start.
 pub struct StoppedData {
     source: DataSource,
+    contents: FileBlobs,
     _locked: DataDir,
 }
 
@@ -28,13 +31,20 @@ impl StoppedData {
     pub fn open(path: &Path) -> Result<Self, CopyError> {
         let none = || CopyError::Io(format!("there is no data in {}", path.display()));
         let _locked = lock(path).map_err(refused)?.ok_or_else(none)?;
-        Ok(Self { source: DataSource::stopped(path)?, _locked })
+        let contents = FileBlobs::at(&path.join(MEDIA));
+        Ok(Self { source: DataSource::stopped(path)?, contents, _locked })
     }
 
     /// What to copy from.
     #[must_use]
     pub const fn source(&self) -> &DataSource {
         &self.source
+    }
+
+    /// The contents of files.
+    #[must_use]
+    pub const fn contents(&self) -> &FileBlobs {
+        &self.contents
     }
 }
 
@@ -68,12 +78,12 @@ impl CopyTarget {
         self.keys.is_some()
     }
 
-    /// Makes the data of an archive. Blocks.
+    /// Makes the data of an archive, with the contents of files in a directory. Blocks.
     ///
     /// # Errors
     /// [`CopyError`]; nothing is made then.
-    pub fn import(&self, archive: &Path) -> Result<Made, CopyError> {
-        import_archive(archive, self.target(false))
+    pub fn import(&self, archive: &Path, contents: Option<&Path>) -> Result<Made, CopyError> {
+        import_archive(archive, Target { contents, ..self.target(false) })
     }
 
     /// Makes the data of a backup, of all of it or up to a position. Blocks.
@@ -95,6 +105,7 @@ impl CopyTarget {
             keys: self.keys.as_ref(),
             segment_bytes: self.segment_bytes,
             held,
+            contents: None,
         }
     }
 }

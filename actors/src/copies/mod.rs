@@ -8,7 +8,8 @@ mod split;
 mod unite;
 
 pub use postrider_store::copies::{
-    BackupDir, CopyError, Import, ShardList, Written, read_archive, write_file,
+    BackupDir, Contents, CopiedContents, CopyError, Import, ShardList, Written, copy_contents,
+    read_archive, write_file,
 };
 pub use restore::{Made, Target, import_archive, restore_backup};
 pub use source::DataSource;

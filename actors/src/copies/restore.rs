@@ -5,8 +5,10 @@ use std::path::Path;
 use postrider_domain::MasterKeys;
 use postrider_runtime::random;
 use postrider_store::copies::{
-    CopyError, Import, Loaded, RestorePlan, ShardList, archive_bytes, frame_of,
+    CopiedContents, CopyError, Import, Loaded, RestorePlan, ShardList, archive_bytes,
+    contents_bytes, frame_of,
 };
+use postrider_store::directory::MEDIA;
 use postrider_store::{ArchiveCounts, LoadedSnapshot, LogId, Mark, Position, rebase};
 use postrider_workspace::snapshots::{self, Rebases, States};
 
@@ -25,10 +27,12 @@ pub struct Target<'a> {
     pub segment_bytes: u64,
     /// Whether a server holds the data back from the world until it is released.
     pub held: bool,
+    /// A directory with the contents of files, if there are any.
+    pub contents: Option<&'a Path>,
 }
 
 /// What was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
     /// The position that the data stands at.
     pub position: Position,
@@ -36,6 +40,8 @@ pub struct Made {
     pub counts: ArchiveCounts,
     /// The identity of the new log.
     pub log: LogId,
+    /// The contents of files that it has.
+    pub contents: CopiedContents,
 }
 
 /// Makes a data directory of an archive. Blocks.
@@ -67,6 +73,8 @@ pub fn restore_backup(
             None => unite::restore_cluster(from, target),
         };
     }
+    let contents = from.join(MEDIA);
+    let target = Target { contents: Some(&contents), ..target };
     let plan = RestorePlan::new(from, position)?;
     check_room(plan.bytes(), &target)?;
     let import = Import::begin(target.dir)?;
@@ -88,9 +96,11 @@ pub fn restore_backup(
     finish(import, at, counts, folded.encode(), target)
 }
 
-/// Fails unless there is room for so many bytes of copies and for the log's first file.
+/// Fails unless there is room for so many bytes of copies, for the contents of files and for the
+/// log's first file.
 pub(super) fn check_room(bytes: u64, target: &Target<'_>) -> Result<(), CopyError> {
-    check_space(target.dir, bytes.saturating_add(target.segment_bytes))
+    let contents = target.contents.map_or(Ok(0), contents_bytes)?;
+    check_space(target.dir, bytes.saturating_add(target.segment_bytes).saturating_add(contents))
 }
 
 pub(super) fn finish(
@@ -107,7 +117,10 @@ pub(super) fn finish(
         })?;
     }
     let counts = ArchiveCounts { states: states.len() as u64, ..counts };
+    let contents = target.contents.filter(|from| from.exists());
+    let contents = contents
+        .map_or_else(|| Ok(CopiedContents::default()), |from| import.take_contents(from))?;
     let log = LogId(random::bytes());
     import.finish(&at, states, log, target.segment_bytes, target.held)?;
-    Ok(Made { position: at.position, counts, log })
+    Ok(Made { position: at.position, counts, log, contents })
 }

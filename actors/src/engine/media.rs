@@ -4,13 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use postrider_store::blobs::{BlobStore, FileBlobs, MemoryBlobs};
+use postrider_store::directory::MEDIA;
 
 use postrider_workspace::MediaFiles;
 
 use super::{Durability, EngineOptions, StartError};
-
-/// The directory beside the records.
-const MEDIA: &str = "media";
 
 /// Opens the files. Other engines may have a store of the caller's or a shard after this one, and
 /// not what would be beside it, so none are kept there.

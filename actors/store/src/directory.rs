@@ -30,6 +30,8 @@ pub(crate) const LOG: &str = "log";
 pub(crate) const VIEW: &str = "view";
 pub(crate) const SNAPSHOTS: &str = "snapshots";
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
+/// The contents of files, in a data directory and in a backup.
+pub const MEDIA: &str = "media";
 /// Where an import makes what it then moves. As long as there is no view, it is unfinished.
 pub(crate) const IMPORT: &str = "import.tmp";
 /// The file that asks a start to let nothing out.

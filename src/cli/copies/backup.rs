@@ -3,9 +3,11 @@
 use std::io::Write;
 use std::path::Path;
 
-use postrider_actors::copies::{BackupDir, CopyError};
+use postrider_actors::copies::{BackupDir, CopyError, copy_contents};
+use postrider_actors::store::directory::MEDIA;
 use serde_json::json;
 
+use super::contents;
 use super::report::Report;
 use super::source::{Source, SourceArgs};
 use crate::cli::error::CliError;
@@ -33,12 +35,17 @@ pub(super) fn run(to: &Path, source: &SourceArgs) -> Result<Report, CliError> {
     }
     let position = backup.end().map(|(_, end)| end.position.0);
     let (files, copied) = (backup.files(), backup.copied_bytes());
+    // After the records: a file is there before a record names it.
+    let media = copy_contents(&source, &to.join(MEDIA))?;
     let text = format!(
-        "{}: up to position {}, {files} files, {copied} bytes copied\n",
+        "{}: up to position {}, {files} files, {copied} bytes copied\n{}",
         to.display(),
-        position.unwrap_or_default()
+        position.unwrap_or_default(),
+        contents::text(&media)
     );
-    let object = json!({ "position": position, "files": files, "copied_bytes": copied });
+    let media = contents::object(&media);
+    let object =
+        json!({ "position": position, "files": files, "copied_bytes": copied, "media": media });
     Ok(Report { object, text })
 }
 

@@ -2,6 +2,7 @@
 
 mod backup;
 mod cluster;
+mod contents;
 mod export;
 mod report;
 mod source;
@@ -21,6 +22,10 @@ pub(crate) struct ExportArgs {
     /// The file that is made; one that is there is replaced when the new one is whole
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
+    /// A directory that gets the contents of media files, which are not in the archive; what it has
+    /// already is not copied again
+    #[arg(long, value_name = "DIR")]
+    media: Option<PathBuf>,
     #[command(flatten)]
     source: SourceArgs,
 }
@@ -43,6 +48,9 @@ pub(crate) struct ImportArgs {
         conflicts_with = "cluster"
     )]
     data_dir: Option<PathBuf>,
+    /// The directory that `export --media` made; a cluster keeps no files
+    #[arg(long, value_name = "DIR", conflicts_with = "cluster")]
+    media: Option<PathBuf>,
     /// Settings of the server, for its master keys and its cluster
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -81,17 +89,17 @@ pub(crate) struct RestoreArgs {
 /// Runs `postrider export`.
 pub(crate) async fn export(args: ExportArgs) -> Result<(), CliError> {
     let as_json = args.source.json();
-    let done = blocking(move || export::run(&args.to, &args.source)).await;
+    let done = blocking(move || export::run(&args.to, args.media.as_deref(), &args.source)).await;
     report::show(as_json, done)
 }
 
 /// Runs `postrider import`.
 pub(crate) async fn import(args: ImportArgs) -> Result<(), CliError> {
-    let ImportArgs { from, data_dir, config, json, .. } = args;
+    let ImportArgs { from, data_dir, media, config, json, .. } = args;
     let done = match data_dir {
         Some(dir) => {
             let target = TargetArgs::new(dir, config, json);
-            blocking(move || target::import(&from, &target)).await
+            blocking(move || target::import(&from, media.as_deref(), &target)).await
         }
         None => cluster::import(&from, config.as_deref()).await,
     };

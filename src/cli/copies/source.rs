@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use postrider::StoppedData;
-use postrider_actors::copies::{CopyError, check_space};
+use postrider_actors::copies::{Contents, CopyError, check_space};
+use postrider_actors::store::blobs::BlobHash;
 use postrider_actors::store::{LogId, Position};
 use reqwest::Method;
 use serde_json::Value;
@@ -135,6 +136,38 @@ impl Source {
     }
 }
 
+impl Contents for Source {
+    fn all(&self) -> Result<Vec<BlobHash>, CopyError> {
+        let (client, runtime) = match self {
+            Self::Stopped(data) => return data.contents().all(),
+            Self::Running(client, runtime) => (client, runtime),
+        };
+        let mut text = Vec::new();
+        match runtime.block_on(fetch(client, "/archive/files", &mut text)) {
+            // It keeps none.
+            Err(CopyError::Lost(_)) => return Ok(Vec::new()),
+            fetched => fetched?,
+        }
+        let text = String::from_utf8(text).unwrap_or_default();
+        let none = || CopyError::Io("the server's list of files is none of Postrider's".into());
+        text.lines().map(|line| BlobHash::parse(line).ok_or_else(none)).collect()
+    }
+
+    fn copy(&self, hash: &BlobHash, out: &mut dyn Write) -> Result<bool, CopyError> {
+        match self {
+            Self::Stopped(data) => data.contents().copy(hash, out),
+            Self::Running(client, runtime) => {
+                let fetched =
+                    runtime.block_on(fetch(client, &format!("/archive/files/{hash}"), out));
+                match fetched {
+                    Err(CopyError::Lost(_)) => Ok(false),
+                    fetched => fetched.map(|()| true),
+                }
+            }
+        }
+    }
+}
+
 /// The directory of a file that is to be made.
 fn folder(file: &Path) -> &Path {
     match file.parent() {
@@ -164,7 +197,8 @@ async fn fetch(client: &Client, path: &str, out: &mut dyn Write) -> Result<(), C
         return Err(match answer["reason"].as_str() {
             Some("other_log") => other_log(),
             Some("trimmed") => CopyError::Trimmed(message),
-            Some("ahead") => CopyError::Lost(message),
+            Some("ahead" | "no_such_file" | "no_files") => CopyError::Lost(message),
+            Some("unreadable_file") => CopyError::Damaged(message),
             _ => CopyError::Io(message),
         });
     }

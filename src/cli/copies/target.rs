@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use postrider::CopyTarget;
 use postrider::settings::{Flags, Settings};
-use postrider_actors::copies::Made;
+use postrider_actors::copies::{CopyError, Made};
 use serde_json::json;
 
+use super::contents;
 use super::report::Report;
 use crate::cli::error::CliError;
 
@@ -43,9 +44,11 @@ impl TargetArgs {
 
     fn text(&self, made: &Made, target: &CopyTarget) -> String {
         let (dir, log) = (self.data_dir.display(), log_id(made));
+        let contents = contents::text(&made.contents);
         let made = format!("{dir}: position {}, log {log}\n", made.position);
         let hint = "put master.key of the old directory here before the server starts\n";
-        if target.has_keys() { made } else { made + hint }
+        let text = made + &contents;
+        if target.has_keys() { text } else { text + hint }
     }
 }
 
@@ -54,14 +57,22 @@ fn log_id(made: &Made) -> String {
 }
 
 /// Makes the data of an archive.
-pub(super) fn import(from: &Path, args: &TargetArgs) -> Result<Report, CliError> {
+pub(super) fn import(
+    from: &Path,
+    media: Option<&Path>,
+    args: &TargetArgs,
+) -> Result<Report, CliError> {
+    if let Some(dir) = media.filter(|dir| !dir.is_dir()) {
+        return Err(CopyError::Io(format!("there is no directory {}", dir.display())).into());
+    }
     let target = args.open()?;
-    let made = target.import(from)?;
+    let made = target.import(from, media)?;
     let object = json!({
         "position": made.position.0,
         "records": made.counts.records,
         "workspaces": made.counts.workspaces,
         "log_id": log_id(&made),
+        "media": contents::object(&made.contents),
     });
     Ok(Report { object, text: args.text(&made, &target) })
 }
@@ -75,6 +86,11 @@ pub(super) fn restore(
 ) -> Result<Report, CliError> {
     let target = args.open()?;
     let made = target.restore(from, position, held)?;
-    let object = json!({ "position": made.position.0, "held": held, "log_id": log_id(&made) });
+    let object = json!({
+        "position": made.position.0,
+        "held": held,
+        "log_id": log_id(&made),
+        "media": contents::object(&made.contents),
+    });
     Ok(Report { object, text: args.text(&made, &target) })
 }

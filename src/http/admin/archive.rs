@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::channel::{Channel, Sender};
 use postrider_actors::copies::{CopyError, DataSource};
+use postrider_actors::store::blobs::{BlobHash, BlobStore};
 use postrider_actors::store::{LogId, Position};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -20,11 +21,14 @@ use crate::http::pipeline::{
 const CHUNK_BYTES: usize = 256 * 1024;
 /// Chunks that are buffered while the client does not read.
 const BUFFERED_CHUNKS_MAX: usize = 2;
+const NO_SUCH_FILE: &str = "there is no such file";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
         .routes(route!(archive).guarded(Administrator))
         .routes(route!(log).guarded(Administrator))
+        .routes(route!(files).guarded(Administrator))
+        .routes(route!(file).guarded(Administrator))
 }
 
 #[utoipa::path(
@@ -89,6 +93,79 @@ async fn log(call: Call<()>) -> Answer {
     }
     let after = Position(after as u64);
     stream(call, move |out| source.write_log(after, out).map(drop)).await
+}
+
+#[utoipa::path(
+    get,
+    path = "/admin/v1/archive/files",
+    operation_id = "listArchiveFiles",
+    tag = "Administration",
+    summary = "List the contents of all media files",
+    description = "The SHA-256 of each, one a line, in any order. `postrider backup` copies them \
+                   beside the archive. 404 where no files are kept, as in a cluster.",
+    responses((status = 200, description = "The list", body = String,
+        content_type = "application/octet-stream"))
+)]
+async fn files(call: Call<()>) -> Answer {
+    let contents = contents(&call)?;
+    stream(call, move |out| {
+        for first in 0..=u8::MAX {
+            for hash in contents.list(first)? {
+                writeln!(out, "{hash}")?;
+            }
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[utoipa::path(
+    get,
+    path = "/admin/v1/archive/files/{sha256}",
+    operation_id = "readArchiveFile",
+    tag = "Administration",
+    summary = "Read the content of a media file",
+    description = "By its SHA-256. 404 where it is not there any more, and 503 with the reason \
+                   `unreadable_file` where it cannot be read.",
+    params(("sha256" = String, Path, description = "The SHA-256, in hexadecimal digits")),
+    responses((status = 200, description = "The content", body = String,
+        content_type = "application/octet-stream"))
+)]
+async fn file(mut call: Call<()>) -> Answer {
+    let hash: String = call.path("sha256", NO_SUCH_FILE).await?;
+    let none = || ApiError::not_found(NO_SUCH_FILE).because("no_such_file");
+    let hash = BlobHash::parse(&hash).ok_or_else(none)?;
+    let contents = contents(&call)?;
+    let opened = tokio::task::spawn_blocking(move || contents.open(&hash)).await;
+    let mut reader = match opened {
+        Ok(Ok(found)) => found.ok_or_else(none)?,
+        Ok(Err(error)) => return Err(unreadable(&hash, &error)),
+        Err(_) => return Err(ApiError::internal()),
+    };
+    stream(call, move |out| {
+        let mut from = 0;
+        loop {
+            let part = reader.read_at(from, CHUNK_BYTES)?;
+            if part.is_empty() {
+                return Ok(());
+            }
+            from += part.len() as u64;
+            out.write_all(&part)?;
+        }
+    })
+    .await
+}
+
+fn unreadable(hash: &BlobHash, error: &io::Error) -> ApiError {
+    tracing::warn!(%hash, %error, "the content of a file cannot be read");
+    let message = "the content cannot be read";
+    ApiError::new(Code::ServiceUnavailable, message).because("unreadable_file")
+}
+
+fn contents(call: &Call<()>) -> Result<BlobStore, ApiError> {
+    let contents = call.edge.engine.contents();
+    let none = || ApiError::not_found("no files are kept here").because("no_files");
+    contents.ok_or_else(none)
 }
 
 fn log_id(text: &str) -> Option<LogId> {

@@ -6,6 +6,7 @@
 
 mod check;
 mod client;
+mod copied_files;
 mod copies;
 mod disk;
 mod journey;

@@ -11,9 +11,11 @@ use postrider_domain::WorkspaceId;
 use postrider_log::{Commit, EntryHash, FileLog, FileOptions, LogId, Mark, Start};
 
 use super::CopyError;
+use super::contents::{CopiedContents, copy_contents};
 use super::hashing::{Hashing, Written, create, sync_dir};
 use crate::archive::{ArchiveCounts, ArchiveHeader, ArchiveReader, Row};
-use crate::directory::{self, FORMAT_FILE, IMPORT, LOG, SNAPSHOTS, STORE, VIEW};
+use crate::blobs::FileBlobs;
+use crate::directory::{self, FORMAT_FILE, IMPORT, LOG, MEDIA, SNAPSHOTS, STORE, VIEW};
 use crate::fjall::FjallView;
 use crate::log_store::decode::changes_of;
 use crate::view::MarkedView;
@@ -23,7 +25,7 @@ use crate::{Change, FjallOptions, Frame, SnapshotDir, StoreError, Table, View};
 /// directory or file system has.
 const KEPT: [&str; 5] = ["admin.token", "demo.key", "lost+found", "master.key", "server.lock"];
 /// What an import that did not come to its end may have left.
-const LEFT: [&str; 6] = [IMPORT, LOG, SNAPSHOTS, FORMAT_FILE, STORE, HELD];
+const LEFT: [&str; 7] = [IMPORT, LOG, SNAPSHOTS, FORMAT_FILE, STORE, HELD, MEDIA];
 /// The file that says that the data is held back from the world.
 const HELD: &str = "held";
 
@@ -197,6 +199,14 @@ impl Import {
         Ok(view.apply(&view.applied()?, changes)?)
     }
 
+    /// Takes the contents of files in a directory.
+    ///
+    /// # Errors
+    /// [`CopyError`].
+    pub fn take_contents(&self, from: &Path) -> Result<CopiedContents, CopyError> {
+        copy_contents(&FileBlobs::at(from), &self.work.join(MEDIA))
+    }
+
     /// Counts what the view has.
     ///
     /// # Errors
@@ -248,6 +258,9 @@ impl Import {
         sync_dir(&self.work)?;
         for name in [SNAPSHOTS, LOG] {
             self.rename(name)?;
+        }
+        if self.work.join(MEDIA).exists() {
+            self.rename(MEDIA)?;
         }
         directory::finish(&self.dir)?;
         if held {

@@ -1,6 +1,7 @@
 //! Copies of a data directory: archives that become one, and backups that go on.
 
 mod backup;
+mod contents;
 mod error;
 mod hashing;
 mod import;
@@ -11,6 +12,7 @@ mod shard_list;
 mod tests;
 
 pub use backup::{BackupDir, RestorePlan};
+pub use contents::{Contents, CopiedContents, contents_bytes, copy_contents};
 pub use error::CopyError;
 pub use hashing::{ArchiveFile, Written, create_archive, write_file};
 pub use import::{Import, Loaded, Sieve, archive_bytes, frame_of, read_archive};
