@@ -56,6 +56,7 @@ class Operation:
     arguments: list[str] = field(default_factory=list)
     query: list[Property] = field(default_factory=list)
     body: list[Property] | None = None
+    body_is_optional: bool = False
 
     @property
     def is_admin(self) -> bool:
@@ -149,6 +150,7 @@ class Document:
             re.findall(r"{(\w+)}", path),
             query,
             body,
+            not raw.get("requestBody", {}).get("required", False),
         )
 
     def answer(self, raw: Schema, query: set[str]) -> tuple[str, str | None]:

@@ -123,6 +123,8 @@ class Methods:
             parts.append(f"query={{{self.pairs(operation.query)}}}")
         if operation.body is not None:
             parts.append(f"body={{{self.pairs(operation.body)}}}")
+        if operation.body is not None and operation.body_is_optional:
+            parts.append("body_is_optional=True")
         if operation.uploads:
             parts.append("upload=FileUpload(content, content_type)")
         if operation.infers:

@@ -173,3 +173,12 @@ def test_a_time_needs_its_zone(face: Face, client: Any) -> None:
     assert face.run(client.broadcasts.cancel(made.broadcast_id)).schedule_at == later
     with pytest.raises(ValueError, match="no time zone"):
         face.run(client.webhooks.replay("whk_1", since=later.replace(tzinfo=None)))
+
+
+def test_a_body_that_may_be_left_out_is_left_out(face: Face) -> None:
+    with fake(otherwise=refused(418, "TEAPOT")) as server:
+        client = face.client(server.url, "key")
+        for given in ({}, {"typing": False}):
+            with pytest.raises(PostriderError):
+                face.run(client.conversations.mark_read("cnv_1", **given))
+        assert [seen.body for seen in server.seen] == [b"", b'{"typing":false}']

@@ -125,6 +125,7 @@ export class Document {
     }
     return {
       id, names, path, method: method.toUpperCase(), query, body, uploads,
+      bodyIsOptional: raw.requestBody?.required !== true,
       about: `${raw.summary}. ${raw.description ?? ""}`.trim(),
       arguments: [...path.matchAll(/{(\w+)}/g)].map((it) => camel(it[1])),
       isKeyed: headers.includes("Idempotency-Key"),

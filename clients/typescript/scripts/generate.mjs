@@ -55,9 +55,11 @@ function method(it) {
     call.push("query, upload: new Upload(content, contentType)");
   } else if (it.body) {
     const optional = document.schemas[it.body].required.length === 0 ? " = {}" : "";
-    parts.push(`params: S["${it.body}"]${it.waits ? " & Waiting" : ""}${optional}`);
+    const type = `S["${it.body}"]${it.waits ? " & Waiting" : ""}`;
+    parts.push(it.bodyIsOptional ? `params?: ${type}` : `params: ${type}${optional}`);
     if (it.waits) before = "    const { wait, ...body } = params;\n";
-    call.push(it.waits ? "body, wait" : "body: params");
+    if (it.waits) call.push("body, wait");
+    else call.push(it.bodyIsOptional ? "...(params && { body: params })" : "body: params");
   } else if (it.query.length > 0) {
     const isNeeded = it.query.some((parameter) => parameter.required);
     parts.push(`query: Query<"${it.id}">${isNeeded ? "" : " = {}"}`);

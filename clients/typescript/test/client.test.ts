@@ -146,3 +146,12 @@ test("who ends a call gets the signal's reason", async () => {
     assert.equal(fake.seen.length, 1);
   });
 });
+
+test("a body that may be left out is left out", async () => {
+  await withFake(refused(418, "TEAPOT"), async (fake) => {
+    const api = client(fake.url);
+    await assert.rejects(api.conversations.markRead("cnv_1"));
+    await assert.rejects(api.conversations.markRead("cnv_1", { typing: false }));
+    assert.deepEqual(fake.seen.map((it) => it.body), ["", '{"typing":false}']);
+  });
+});

@@ -4,6 +4,7 @@
 //! forget them.
 
 mod alternatives;
+mod bodies;
 mod events;
 mod files;
 mod idempotency;
@@ -24,6 +25,7 @@ use utoipa::{Modify, OpenApi};
 
 use super::pipeline::{ErrorBody, PERMISSION};
 use alternatives::OneOfThem;
+use bodies::OptionalBodies;
 use events::Events;
 use files::Files;
 use idempotency::Idempotency;
@@ -101,8 +103,8 @@ pub(crate) fn outline() -> Document {
 
 /// Adds to a document with every operation what all of them share, and the events.
 pub(crate) fn complete(mut document: Document) -> Document {
-    let modifiers: [&dyn Modify; 7] =
-        [&Idempotency, &Shared, &Events, &Deliveries, &Strict, &OneOfThem, &Files];
+    let modifiers: [&dyn Modify; 8] =
+        [&Idempotency, &Shared, &Events, &Deliveries, &Strict, &OneOfThem, &Files, &OptionalBodies];
     modifiers.iter().for_each(|modifier| modifier.modify(&mut document));
     document
 }

@@ -74,6 +74,8 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("Reply", "interactive", &[Like(interactive)]),
     ("AnsweredMessage", "message_id", &[Pattern(MESSAGE_ID)]),
     ("ReactionObject", "message_id", &[Pattern(MESSAGE_ID)]),
+    ("SandboxContent", "media_id", &[Pattern(MEDIA_ID)]),
+    ("SandboxContent", "filename", &[Pattern(FILE_NAME)]),
     ("CaptionedObject", "link", URL),
     ("CaptionedObject", "media_id", &[Pattern(MEDIA_ID)]),
     ("DocumentObject", "link", URL),

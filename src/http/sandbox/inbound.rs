@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 
-use postrider_actors::channel::callback::{Callback, Inbound, Referral};
+use postrider_actors::channel::callback::{Callback, Inbound, InboundMedia, Referral};
 use postrider_actors::domain::text::MessageText;
 use postrider_actors::domain::{Phone, UserId, printable};
-use postrider_actors::{Permission, random};
+use postrider_actors::store::blobs::BlobHash;
+use postrider_actors::{MediaState, Permission, Workspace, random};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::http::message_body::check_filename;
 use crate::http::pipeline::{Answer, ApiError, Call, Code, Key, Principal, Reply, Routes, route};
 
 /// Longest name of a customer, in characters.
@@ -36,7 +38,8 @@ pub(crate) struct InboundBody<'a> {
         pattern = r"^[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128}$"
     )]
     user_id: Option<Cow<'a, str>>,
-    /// What they write. May be left out where `type` is another than `text`.
+    /// What they write. May be left out where `type` is another than `text`; with a file it is the
+    /// caption.
     #[serde(borrow)]
     #[schema(example = "Hello", min_length = 1, max_length = 4096)]
     text: Option<Cow<'a, str>>,
@@ -44,6 +47,9 @@ pub(crate) struct InboundBody<'a> {
     #[serde(borrow)]
     #[schema(example = "text", default = "text", pattern = "^[a-z_]{1,40}$")]
     r#type: Option<Cow<'a, str>>,
+    /// The file that they send, where `type` is `image`, `video`, `document`, `audio` or `sticker`.
+    #[serde(borrow)]
+    content: Option<ContentBody<'a>>,
     /// The name in their profile.
     #[serde(borrow)]
     #[schema(example = "Ada", min_length = 1, max_length = 100)]
@@ -83,6 +89,55 @@ impl InboundBody<'_> {
             }
         };
         Ok((kind.into(), text))
+    }
+}
+
+/// A file that is sent by a customer. The channel gives it out as it does those of real ones.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = SandboxContent)]
+pub(crate) struct ContentBody<'a> {
+    /// A file of the workspace, whose content the customer's file gets.
+    #[serde(borrow)]
+    #[schema(example = "med_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    media_id: Cow<'a, str>,
+    /// Its name.
+    #[serde(borrow)]
+    #[schema(example = "plan.png", min_length = 1, max_length = 240)]
+    filename: Option<Cow<'a, str>>,
+}
+
+/// The types of messages that have a file, and what those of the file begin with.
+const FILES: [(&str, &str); 5] = [
+    ("image", "image/"),
+    ("video", "video/"),
+    ("document", ""),
+    ("audio", "audio/"),
+    ("sticker", "image/webp"),
+];
+
+impl ContentBody<'_> {
+    async fn read(&self, kind: &str, workspace: &Workspace) -> Result<InboundMedia, ApiError> {
+        let Some((_, begins)) = FILES.iter().find(|(of, _)| *of == kind) else {
+            let rule = "can be given where `type` is image, video, document, audio or sticker";
+            return Err(ApiError::field("content", rule));
+        };
+        if let Some(filename) = &self.filename {
+            check_filename("content.filename", filename)?;
+        }
+        let rule = format!("must be the id of a file that can come as {kind}");
+        let none = || ApiError::field("content.media_id", &rule);
+        let id = self.media_id.parse().map_err(|_| none())?;
+        let state = workspace.media(id).await?.filter(MediaState::is_ready).ok_or_else(none)?;
+        let sha256 = BlobHash::parse(&state.sha256).map(|hash| hash.0);
+        if !state.mime_type.starts_with(begins) {
+            return Err(none());
+        }
+        Ok(InboundMedia {
+            id: id.to_string().into(),
+            mime_type: state.mime_type.into(),
+            sha256,
+            filename: self.filename.as_deref().map(Into::into),
+        })
     }
 }
 
@@ -146,38 +201,14 @@ pub(crate) struct InboundAnswer {
     tag = "Sandbox",
     summary = "Have a customer write",
     description = "As if a customer had written to the workspace's number: opens the 24-hour \
-                   window in which free text may be sent to them.",
+                   window in which free text may be sent to them. With `content` they send a file, \
+                   which is told as `pending` and then got, as from a real number.",
     request_body = InboundBody,
     responses((status = 200, description = "Received", body = InboundAnswer))
 )]
 async fn receive(call: Call<Principal>) -> Answer {
-    let inbound = {
-        let body: InboundBody<'_> = call.json()?;
-        let (from, user_id) = body.author()?;
-        let (kind, text) = body.content()?;
-        let name = body.name.as_deref();
-        let fits = |name: &str| {
-            (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && !printable::has_control(name)
-        };
-        if name.is_some_and(|name| !fits(name)) {
-            let rule =
-                format_args!("must have 1 to {NAME_CHARS_MAX} characters, none of them control");
-            return Err(ApiError::field("name", rule));
-        }
-        Inbound {
-            provider_id: format!("sandbox.{:020x}", random::unique()).into(),
-            from,
-            user_id,
-            username: None,
-            name: name.map(|name| printable::without_turns(name).into()),
-            kind,
-            text,
-            at: call.edge.engine.clock().now(),
-            referral: body.referral.map(ReferralBody::read).transpose()?,
-            media: None,
-        }
-    };
     let workspace = call.caller.workspace();
+    let inbound = inbound(&call).await?;
     let numbers = call.edge.engine.admin().numbers(workspace.id()).await?;
     let number = numbers.first().ok_or_else(|| {
         let message = "the workspace has no active messaging number";
@@ -192,4 +223,37 @@ async fn receive(call: Call<Principal>) -> Answer {
         call.edge.engine.sandbox().note_written(workspace.id(), id, from, &text);
     }
     Ok(Reply::ok(&answer))
+}
+
+/// The message that the body tells of.
+async fn inbound(call: &Call<Principal>) -> Result<Inbound, ApiError> {
+    let body: InboundBody<'_> = call.json()?;
+    let (from, user_id) = body.author()?;
+    let (kind, text) = body.content()?;
+    let name = body.name.as_deref();
+    let fits = |name: &str| {
+        (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && !printable::has_control(name)
+    };
+    if name.is_some_and(|name| !fits(name)) {
+        let rule = format_args!("must have 1 to {NAME_CHARS_MAX} characters, none of them control");
+        return Err(ApiError::field("name", rule));
+    }
+    let name = name.map(|name| printable::without_turns(name).into());
+    let referral = body.referral.map(ReferralBody::read).transpose()?;
+    let media = match &body.content {
+        Some(content) => Some(content.read(&kind, call.caller.workspace()).await?),
+        None => None,
+    };
+    Ok(Inbound {
+        provider_id: format!("sandbox.{:020x}", random::unique()).into(),
+        from,
+        user_id,
+        username: None,
+        name,
+        kind,
+        text,
+        at: call.edge.engine.clock().now(),
+        referral,
+        media,
+    })
 }

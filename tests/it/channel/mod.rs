@@ -14,6 +14,7 @@ mod pool;
 mod preferences;
 mod rare_codes;
 mod sandbox;
+mod sandbox_files;
 mod second_number;
 mod shared_opt_outs;
 mod template_news;

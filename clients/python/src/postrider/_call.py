@@ -85,6 +85,7 @@ class Call:
     path: str
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
+    body_is_optional: bool = False
     upload: Upload | None = None
     infers_type: bool = False
     wait: int | None = None
@@ -121,6 +122,8 @@ class Call:
         if self.body is None:
             return None
         given = {key: value for key, value in self.body.items() if value is not OMIT}
+        if self.body_is_optional and not given:
+            return None
         if self.infers_type and "type" not in given:
             kinds = [kind for kind in ("template", "text") if given.get(kind) is not None]
             given |= {"type": kinds[0]} if kinds else {}
