@@ -201,8 +201,9 @@ impl Connection {
 fn parse(bytes: &[u8]) -> Result<Option<Answer>> {
     let Some(head) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let status = bytes.get(9..12).ok_or("no status")?;
-    let status = std::str::from_utf8(status)?.parse()?;
-    let mut length = None;
+    let status: u16 = std::str::from_utf8(status)?.parse()?;
+    // This one has no body, and says no length.
+    let mut length = (status == 204).then_some(0);
     for line in bytes[..head].split(|byte| *byte == b'\n').skip(1) {
         const NAME: &[u8] = b"content-length:";
         if line.len() > NAME.len() && line[..NAME.len()].eq_ignore_ascii_case(NAME) {

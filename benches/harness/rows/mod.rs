@@ -18,6 +18,7 @@ mod forget_keys;
 mod in_process;
 mod inbound_verify;
 mod log;
+mod media;
 mod otp_http;
 mod overload;
 mod pending;
@@ -66,4 +67,5 @@ pub(crate) const GROUPS: &[Group] = &[
     webhooks::PUBLISH_TO_ARRIVAL,
     contacts::GROUP,
     find::GROUP,
+    media::GROUP,
 ];

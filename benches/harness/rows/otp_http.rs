@@ -123,6 +123,10 @@ impl Servers {
         self.server.address()
     }
 
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// Signs an owner of the workspace in, once. The link before does not work any more.
     pub(super) fn link(&self) -> Result<Secret> {
         let people = self.server.engine().people();
