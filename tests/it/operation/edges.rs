@@ -305,7 +305,10 @@ async fn nothing_that_a_schema_allows_is_malformed() {
                     };
                     sent += 1;
                     assert!(![429, 500].contains(&reply.status), "{target}: {}", reply.text());
-                    if reply.status == 400 {
+                    // Which files there are, and of which types, cannot be in a schema.
+                    let is_of_a_file =
+                        id == "receiveSandboxMessage" && reply.text().contains("`content");
+                    if reply.status == 400 && !is_of_a_file {
                         let body = body
                             .as_ref()
                             .map(|body| body.to_string().chars().take(300).collect::<String>());

@@ -128,6 +128,7 @@ fn filled(path: &str) -> String {
         "message_id" => format!("msg_{ID}"),
         "broadcast_id" => format!("brd_{ID}"),
         "media_id" => format!("med_{ID}"),
+        "sha256" => "a7".repeat(32),
         "contact_id" => format!("con_{ID}"),
         "conversation_id" => format!("cnv_{ID}"),
         "quick_reply_id" => format!("qrp_{ID}"),
