@@ -158,12 +158,13 @@ fn an_audience_is_stored_as_ever() {
 fn outcomes_reports_and_days_are_stored_as_ever() {
     let failed = Failed { refused: true, code: Some(131_026), details: "no".into() };
     let mut sheet = Sheet::default();
-    let mut window = Window::claimed(7);
+    let mut window = Window::claimed(8);
     let marks = [Mark::Claimed, Mark::Retry, Mark::Sent, Mark::Failed, Mark::Unknown];
     for (at, mark) in marks.into_iter().chain([Mark::OptedOut]).enumerate() {
         window.set(at, mark);
     }
     window.set_failed(6, failed.clone());
+    window.set(7, Mark::Held);
     sheet.bytes("outcomes", &window.encode());
     assert_eq!(Window::decode(&window.encode()), Ok(window));
     let mut reports = Reports::default();
@@ -180,7 +181,7 @@ fn outcomes_reports_and_days_are_stored_as_ever() {
     sheet.bytes("day", &day.encode());
     assert_eq!(DayCounts::decode(&day.encode()), Ok(day));
     sheet.is(expect![[r#"
-        outcomes: 070001020304050301060101d2ff07026e6f
+        outcomes: 08000102030405030601060101d2ff07026e6f
         reports:
             f4030182030400000000000000000000000000000000000000000000000000000000000000000000
             00000000000000000000000000000000000000000000000000000000000000000000000000000000

@@ -26,11 +26,20 @@ pub enum Mark {
     Unknown = 4,
     /// The recipient opted out before it was sent.
     OptedOut = 5,
+    /// The channel accepted it and holds it back.
+    Held = 6,
 }
 
 impl Mark {
-    const ALL: [Self; 6] =
-        [Self::Claimed, Self::Retry, Self::Sent, Self::Failed, Self::Unknown, Self::OptedOut];
+    const ALL: [Self; 7] = [
+        Self::Claimed,
+        Self::Retry,
+        Self::Sent,
+        Self::Failed,
+        Self::Unknown,
+        Self::OptedOut,
+        Self::Held,
+    ];
 
     /// Whether the mark does not change any more.
     pub const fn is_final(self) -> bool {

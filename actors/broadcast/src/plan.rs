@@ -36,7 +36,9 @@ impl UncountedOutcomes {
     /// Counts a message once, as one of the two, when its first outcome is known.
     const fn add(&mut self, from: Mark, to: Mark) {
         match (from, to) {
-            (Mark::Claimed | Mark::Retry, Mark::Sent | Mark::Unknown) => self.sent += 1,
+            (Mark::Claimed | Mark::Retry, Mark::Sent | Mark::Held | Mark::Unknown) => {
+                self.sent += 1
+            }
             (Mark::Claimed | Mark::Retry, Mark::Failed) => self.failed += 1,
             _ => {}
         }

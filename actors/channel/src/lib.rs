@@ -183,6 +183,8 @@ pub struct Acceptance {
     pub known_as: PartyNames,
     /// The provider's id of the message.
     pub provider_id: Option<Box<str>>,
+    /// Whether it holds the message back for now: it may send it later, or drop it.
+    pub held: bool,
 }
 
 /// The scope of a provider's rate limit.

@@ -1,6 +1,6 @@
 //! Pure: the final outcome of a message, after all attempts to send it.
 
-use crate::{Failure, Origin};
+use crate::{Acceptance, Failure, Origin};
 
 /// The final outcome of a message. Delivery reports may still follow for one that was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub enum FinalOutcome {
     Sent,
     /// The same of a single message, which the channel calls so.
     SentAs(Box<str>),
+    /// The channel accepted it and holds it back; what it calls it, if it is a single message.
+    Held(Option<Box<str>>),
     /// The channel refused it, or its number was disconnected.
     Failed(Failure),
     /// It may have been accepted: no answer arrived.
@@ -18,13 +20,15 @@ pub enum FinalOutcome {
 }
 
 impl FinalOutcome {
-    /// The channel accepted a message, and calls it so. Only the ids of single messages are kept:
-    /// nobody answers a code, and a broadcast has too many.
+    /// The channel accepted a message. Only the ids of single messages are kept: nobody answers a
+    /// code, and a broadcast has too many.
     #[must_use]
-    pub fn sent(origin: Origin, provider_id: Option<Box<str>>) -> Self {
-        match (origin, provider_id) {
-            (Origin::Message(_), Some(id)) => Self::SentAs(id),
-            _ => Self::Sent,
+    pub fn accepted(origin: Origin, Acceptance { provider_id, held, .. }: Acceptance) -> Self {
+        let id = provider_id.filter(|_| matches!(origin, Origin::Message(_)));
+        match id {
+            id if held => Self::Held(id),
+            Some(id) => Self::SentAs(id),
+            None => Self::Sent,
         }
     }
 }

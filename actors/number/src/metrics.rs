@@ -8,7 +8,7 @@ use postrider_channel::outcome::FinalOutcome;
 /// The kinds of messages, in the order in which they are counted.
 pub const KINDS: [&str; 3] = ["otp", "message", "broadcast"];
 /// The final outcomes, in the order in which they are counted.
-pub const OUTCOMES: [&str; 4] = ["sent", "failed", "unknown", "expired"];
+pub const OUTCOMES: [&str; 5] = ["sent", "failed", "unknown", "expired", "held"];
 
 type Counts<T> = [[T; OUTCOMES.len()]; KINDS.len()];
 
@@ -31,6 +31,7 @@ impl OutcomeCounts {
                 FinalOutcome::Failed(_) => 1,
                 FinalOutcome::Unknown => 2,
                 FinalOutcome::NotSentInTime => 3,
+                FinalOutcome::Held(_) => 4,
             };
             counts[kind][outcome] += 1;
         }

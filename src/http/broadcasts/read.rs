@@ -83,6 +83,8 @@ pub(crate) struct BroadcastRow {
 pub(crate) struct BroadcastCountsRow {
     /// Not sent yet, or not answered for yet.
     pending: u32,
+    /// The channel took it and holds it back: it may send it later, or drop it.
+    held: u32,
     /// The channel took it.
     sent: u32,
     /// It is on the recipient's device.
@@ -109,7 +111,8 @@ pub(crate) struct RecipientAnswer {
     /// The message to it; null for one that has opted out.
     #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     message_id: Option<String>,
-    /// `pending`, `sent`, `delivered`, `read`, `failed`, `unknown`, `suppressed` or `cancelled`.
+    /// `pending`, `held`, `sent`, `delivered`, `read`, `failed`, `unknown`, `suppressed` or
+    /// `cancelled`.
     #[schema(example = "sent")]
     status: &'static str,
     /// Why it failed; null if it did not.
@@ -158,6 +161,7 @@ impl From<BroadcastCounts> for BroadcastCountsRow {
     fn from(counts: BroadcastCounts) -> Self {
         let BroadcastCounts {
             pending,
+            held,
             sent,
             delivered,
             read,
@@ -166,7 +170,7 @@ impl From<BroadcastCounts> for BroadcastCountsRow {
             suppressed,
             cancelled,
         } = counts;
-        Self { pending, sent, delivered, read, failed, unknown, suppressed, cancelled }
+        Self { pending, held, sent, delivered, read, failed, unknown, suppressed, cancelled }
     }
 }
 
@@ -266,8 +270,8 @@ async fn read(mut call: Call<Principal>) -> Answer {
                    its counts are kept, and its recipients are deleted.",
     params(
         ("broadcast_id" = String, Path, description = "The broadcast's id"),
-        ("status" = Option<String>, Query, description = "Only those: `pending`, `sent`, \
-         `delivered`, `read`, `failed`, `unknown`, `suppressed` or `cancelled`"),
+        ("status" = Option<String>, Query, description = "Only those: `pending`, `held`, \
+         `sent`, `delivered`, `read`, `failed`, `unknown`, `suppressed` or `cancelled`"),
         ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
          50 unless told"),

@@ -17,9 +17,10 @@ use crate::http::pipeline::{
 const CURSOR_VERSION: u8 = 1;
 /// Longest name of a template that is asked for, in characters.
 const TEMPLATE_CHARS_MAX: usize = 512;
-const STATUSES: [MessageStatus; 6] = [
+const STATUSES: [MessageStatus; 7] = [
     MessageStatus::Queued,
     MessageStatus::Unknown,
+    MessageStatus::Held,
     MessageStatus::Sent,
     MessageStatus::Delivered,
     MessageStatus::Read,
@@ -63,8 +64,8 @@ pub(crate) struct ListedMessagesAnswer {
         ("number_id" = Option<String>, Query, description = "Only those that leave through this \
          number"),
         ("broadcast_id" = Option<String>, Query, description = "Only those of this broadcast"),
-        ("status" = Option<String>, Query, description = "Only `queued`, `sent`, `delivered`, \
-         `read`, `failed` or `unknown` ones"),
+        ("status" = Option<String>, Query, description = "Only `queued`, `held`, `sent`, \
+         `delivered`, `read`, `failed` or `unknown` ones"),
         ("template" = Option<String>, Query, max_length = 512, description = "Only those of the \
          template of this name, in any language"),
         ("since" = Option<String>, Query, format = DateTime, description = "Only those that were \

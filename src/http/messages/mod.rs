@@ -31,7 +31,7 @@ pub(crate) struct SentAnswer {
     /// Names the message in every later call.
     #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     message_id: String,
-    /// `queued`; with `Prefer: wait` also `sent` or `failed`.
+    /// `queued`; with `Prefer: wait` also `sent`, `held` or `failed`.
     #[schema(example = "queued")]
     status: &'static str,
 }
@@ -43,8 +43,8 @@ pub(crate) struct SentAnswer {
     tag = "Messaging",
     summary = "Send a message",
     description = "Answered `queued` once it is durable. With `Prefer: wait=N` (1 to 30 seconds) \
-                   the answer waits for the channel's: `sent` or `failed`, or `queued` when that \
-                   takes longer. A refused message costs nothing; one that surely failed is paid \
+                   the answer waits for the channel's: `sent`, `held` or `failed`, or `queued` when \
+                   that takes longer. What is `held` the channel took, and sends later or drops. A refused message costs nothing; one that surely failed is paid \
                    back. Free text leaves through the number that the recipient last wrote to, a \
                    template through the one that was last used with the recipient, or one of the \
                    pool. Honours `Idempotency-Key`.",
@@ -101,8 +101,8 @@ pub(crate) struct MessageAnswer {
     kind: &'static str,
     /// The template's name and language; null for a text.
     template: Option<TemplateAnswer>,
-    /// `queued`, `sent`, `delivered`, `read`, `failed`, or `unknown`: it was handed over and no
-    /// answer came.
+    /// `queued`, `held` (the channel took it and sends it later, or drops it), `sent`, `delivered`,
+    /// `read`, `failed`, or `unknown`: it was handed over and no answer came.
     #[schema(example = "delivered")]
     status: &'static str,
     /// Why it failed; null if it did not.

@@ -157,7 +157,7 @@ const ALL: &[Alternatives] = &[
         of: &[
             Fields { tag: Some(("outcome", &["failed"])), given: &[], left_out: &[] },
             Fields {
-                tag: Some(("outcome", &["sent", "unavailable", "lost", "slow"])),
+                tag: Some(("outcome", &["sent", "unavailable", "lost", "slow", "silent", "held"])),
                 given: &[],
                 left_out: &["error_code"],
             },

@@ -230,7 +230,7 @@ fn kind_list() -> String {
 }
 
 fn message_statuses() -> Vec<&'static str> {
-    vec!["queued", "sent", "delivered", "read", "failed", "unknown"]
+    vec!["queued", "held", "sent", "delivered", "read", "failed", "unknown"]
 }
 
 fn otp_statuses() -> Vec<&'static str> {
@@ -267,7 +267,7 @@ fn recipient_statuses() -> Vec<&'static str> {
 }
 
 fn outcomes() -> Vec<&'static str> {
-    vec!["sent", "failed", "unavailable", "lost", "slow", "silent"]
+    vec!["sent", "failed", "unavailable", "lost", "slow", "silent", "held"]
 }
 
 /// Adds the rules to the document.

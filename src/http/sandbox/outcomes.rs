@@ -29,7 +29,8 @@ pub(crate) struct OutcomeBody<'a> {
     to: Cow<'a, str>,
     /// `sent`; `failed`; `unavailable`: the provider cannot be reached; `lost`: taken, but the
     /// answer never comes; `slow`: `sent` after 5 seconds of engine time; `silent`: `sent`, and its
-    /// delivery is never reported, so that a further channel of a code has its turn.
+    /// delivery is never reported, so that a further channel of a code has its turn; `held`: taken
+    /// and held back until a report on it is made.
     #[serde(borrow)]
     #[schema(example = "failed")]
     outcome: Cow<'a, str>,
@@ -95,8 +96,9 @@ async fn script(call: Call<Principal>) -> Answer {
         "lost" => ScriptedOutcome::Lost,
         "slow" => ScriptedOutcome::Slow,
         "silent" => ScriptedOutcome::Silent,
+        "held" => ScriptedOutcome::Held,
         _ => {
-            let rule = "must be one of sent, failed, unavailable, lost, slow, silent";
+            let rule = "must be one of sent, failed, unavailable, lost, slow, silent, held";
             return Err(ApiError::field("outcome", rule));
         }
     };

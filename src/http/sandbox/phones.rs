@@ -152,7 +152,8 @@ pub(crate) struct ThreadRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "123456")]
     code: Option<String>,
-    /// `sent`, `delivered`, `read` or `failed`, as it was reported; `received` of one from it.
+    /// `sent`, `delivered`, `read` or `failed`, as it was reported; `held` of one that is held
+    /// back; `received` of one from it.
     #[schema(example = "sent")]
     status: &'static str,
     /// When.
@@ -237,6 +238,7 @@ async fn outcomes(call: Call<Principal>) -> Answer {
             ScriptedOutcome::Lost => ("lost", None),
             ScriptedOutcome::Slow => ("slow", None),
             ScriptedOutcome::Silent => ("silent", None),
+            ScriptedOutcome::Held => ("held", None),
         };
         let to = to.map_or_else(|| "*".to_owned(), |to| to.to_string());
         let channel = "messaging";

@@ -37,7 +37,9 @@ pub(super) async fn take(shared: &Arc<Shared>, path: &str, body: &[u8]) -> Optio
     }
     let accepted = shared.accept(to, body);
     callbacks::report(shared, &accepted, phone_number_id);
+    let mut status = "accepted";
     match scripted {
+        Some(Scripted::Held(word)) => status = word,
         Some(Scripted::Lost) => return None,
         Some(Scripted::Slow(wait)) => tokio::time::sleep(wait).await,
         _ => {}
@@ -52,7 +54,7 @@ pub(super) async fn take(shared: &Arc<Shared>, path: &str, body: &[u8]) -> Optio
     let answer = json!({
         "messaging_product": "whatsapp",
         "contacts": [contact],
-        "messages": [{"id": accepted.id, "message_status": "accepted"}],
+        "messages": [{"id": accepted.id, "message_status": status}],
     });
     Some(Answer(200, answer.to_string()))
 }

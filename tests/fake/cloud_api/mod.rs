@@ -40,6 +40,8 @@ pub enum Scripted {
     Error { status: u16, code: u32 },
     /// It is answered with this status and body, whatever they are.
     Raw { status: u16, body: String },
+    /// It is taken, and its answer says that it is held back, by this word.
+    Held(&'static str),
     /// It is taken, and the connection is dropped without an answer.
     Lost,
     /// It is taken, and the answer comes this much later.

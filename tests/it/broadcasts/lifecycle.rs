@@ -23,7 +23,7 @@ async fn create(api: &Api, body: &Value) -> String {
 async fn read(api: &Api, id: &str) -> Value {
     let found = api.get(&format!("{PATH}/{id}")).await.ok();
     let counts = found["counts"].as_object().unwrap();
-    assert_eq!(counts.len(), 8);
+    assert_eq!(counts.len(), 9);
     let sum: u64 = counts.values().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(Some(sum), found["total_recipients"].as_u64(), "{found}");
     found
@@ -98,7 +98,7 @@ async fn a_broadcast_reaches_everybody_once() {
         events["data"].as_array().unwrap().iter().map(|row| row["type"].clone()).collect();
     assert_eq!(kinds, ["broadcast.created", "broadcast.started", "broadcast.completed"]);
     assert_eq!(events["data"][2]["data"]["broadcast_id"], id);
-    let counts = json!({"sent": 1200, "failed": 0, "unknown": 0, "suppressed": 0});
+    let counts = json!({"held": 0, "sent": 1200, "failed": 0, "unknown": 0, "suppressed": 0});
     assert_eq!(events["data"][2]["data"]["counts"], counts);
 }
 

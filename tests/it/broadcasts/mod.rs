@@ -6,4 +6,4 @@ mod lifecycle;
 mod preview;
 mod progress;
 mod recipients;
-mod reported;
+pub mod reported;

@@ -66,7 +66,7 @@ async fn counts_are_emitted_while_it_is_sent_and_always_add_up() {
             assert_eq!((&event_id, &data["broadcast_id"]), (&None, &id));
             let counts = data["counts"].as_object().unwrap();
             let sum: u64 = counts.values().map(|count| count.as_u64().unwrap()).sum();
-            assert_eq!((counts.len(), sum), (8, u64::from(RECIPIENTS)), "{data}");
+            assert_eq!((counts.len(), sum), (9, u64::from(RECIPIENTS)), "{data}");
             assert_eq!(data["total_recipients"], RECIPIENTS);
             assert!(data["rate_per_second"].is_number() && data.get("eta_seconds").is_some());
             let is_over = data["status"] == "completed";

@@ -9,7 +9,7 @@ use crate::fake::{Scripted, callback};
 use crate::support::eventually;
 
 /// A rig whose number sends this many messages a second.
-async fn rig(messages_per_second: u32, settings: &[(&str, &str)]) -> Rig {
+pub async fn rig(messages_per_second: u32, settings: &[(&str, &str)]) -> Rig {
     let mut number = number();
     number["messages_per_second"] = messages_per_second.into();
     let rig = Rig::with(settings, number).await;
@@ -19,7 +19,7 @@ async fn rig(messages_per_second: u32, settings: &[(&str, &str)]) -> Rig {
 }
 
 /// Makes a template of this name, and a broadcast of it.
-async fn create(rig: &Rig, template: &str, recipients: u32) -> String {
+pub async fn create(rig: &Rig, template: &str, recipients: u32) -> String {
     let definition = json!({
         "name": template, "language": "en", "category": "marketing", "status": "approved",
         "components": [{"type": "BODY", "text": "Sale"}],
@@ -82,7 +82,7 @@ async fn each_class_of_failure_holds_or_ends_a_broadcast_by_callback_as_by_answe
 }
 
 /// The callback that the message to a recipient has come to this.
-fn reported(path: &str, index: u32, status: &str) -> Value {
+pub fn reported(path: &str, index: u32, status: &str) -> Value {
     let id = path.rsplit('/').next().unwrap();
     let phone = format!("1555{index:07}");
     let errors = match status {
@@ -118,7 +118,7 @@ async fn a_message_that_is_refused_and_reported_as_failed_is_paid_back_once() {
     assert_eq!((&counts["failed"], &counts["unknown"]), (&json!(2), &json!(1)), "{counts}");
     assert_eq!(rig.credits().await, 10_000 - 18);
     let told = rig.api.get("/v1/events?type=broadcast.completed").await.ok();
-    let expected = json!({"sent": 17, "failed": 2, "unknown": 1, "suppressed": 0});
+    let expected = json!({"held": 0, "sent": 17, "failed": 2, "unknown": 1, "suppressed": 0});
     assert_eq!(told["data"][0]["data"]["counts"], expected);
     // What is reported after the end counts as well, once.
     for index in [0, 1, 2, 3] {

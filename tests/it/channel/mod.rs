@@ -3,6 +3,7 @@
 pub mod callbacks;
 mod changed_names;
 pub mod cloud_api;
+mod held_back;
 pub mod hidden_phones;
 mod identity;
 mod inbound_files;

@@ -121,7 +121,8 @@ impl Old {
 }
 
 /// Fields that the server of then did not have.
-const NEW_FIELDS: [&str; 53] = [
+const NEW_FIELDS: [&str; 54] = [
+    "held",
     "media",
     "number_id",
     "pool",

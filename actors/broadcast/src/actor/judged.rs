@@ -23,8 +23,8 @@ impl Judged {
         self.outcomes += 1;
         match mark {
             Mark::Failed => self.failed += 1,
-            Mark::Sent | Mark::Unknown if self.reported.has(index) => self.failed += 1,
-            Mark::Sent | Mark::Unknown => self.accepted.set(index, true),
+            Mark::Sent | Mark::Held | Mark::Unknown if self.reported.has(index) => self.failed += 1,
+            Mark::Sent | Mark::Held | Mark::Unknown => self.accepted.set(index, true),
             Mark::Claimed | Mark::Retry | Mark::OptedOut => {}
         }
     }

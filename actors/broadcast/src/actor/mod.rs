@@ -334,6 +334,7 @@ impl Fanout {
         for (index, outcome) in outcomes {
             let (mark, failed) = match outcome {
                 FinalOutcome::Sent | FinalOutcome::SentAs(_) => (Mark::Sent, None),
+                FinalOutcome::Held(_) => (Mark::Held, None),
                 FinalOutcome::Unknown => (Mark::Unknown, None),
                 FinalOutcome::NotSentInTime => {
                     let late = Failed { refused: false, code: None, details: Box::default() };

@@ -5,22 +5,17 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::{Acceptance, AttemptOutcome, Failure, FailureClass, Throttle, Trouble};
-use postrider_domain::{PartyId, PartyNames};
+use postrider_domain::PartyId;
 
-use super::body;
+use super::acceptance::Accepted;
 use super::http::Answer;
 
 /// How long a number in maintenance pauses.
 const MAINTENANCE: Duration = Duration::from_secs(60);
 /// Most characters of an explanation that are kept.
 const DETAILS_CHARS_MAX: usize = 500;
-
-/// Most bytes of the provider's id of a message.
-const PROVIDER_ID_BYTES_MAX: usize = 512;
 
 /// What must follow from an error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +88,7 @@ pub(super) fn outcome(answer: &Answer, to: &PartyId) -> AttemptOutcome {
     if (200..300).contains(&answer.status) {
         // A success that names no message may be the response of a proxy in between.
         return match serde_json::from_slice::<Accepted<'_>>(&answer.body) {
-            Ok(accepted) if !accepted.messages.is_empty() => match accepted.tells(to) {
+            Ok(accepted) if accepted.names_a_message() => match accepted.tells(to) {
                 more if more == Acceptance::default() => AttemptOutcome::Sent,
                 more => AttemptOutcome::SentAs(more),
             },
@@ -157,36 +152,6 @@ pub(super) fn failure(error: &ErrorBody) -> Failure {
     Failure { class, code: error.code, details: error.explanation() }
 }
 
-#[derive(Deserialize)]
-struct Accepted<'a> {
-    #[serde(borrow)]
-    messages: Vec<&'a RawValue>,
-    #[serde(borrow)]
-    contacts: Option<&'a RawValue>,
-}
-
-impl Accepted<'_> {
-    fn tells(&self, to: &PartyId) -> Acceptance {
-        let first = self.messages.first();
-        let message = first.and_then(|it| serde_json::from_str::<Value>(it.get()).ok());
-        let id = message.as_ref().and_then(|message| message["id"].as_str());
-        let provider_id = id.filter(|id| id.len() <= PROVIDER_ID_BYTES_MAX).map(Box::from);
-        Acceptance { known_as: self.known_as(to), provider_id }
-    }
-
-    /// By what the provider knows the recipient, as far as it says more than was sent to.
-    fn known_as(&self, to: &PartyId) -> PartyNames {
-        let contacts = self.contacts.and_then(|it| serde_json::from_str::<Value>(it.get()).ok());
-        let Some(contacts) = contacts else { return PartyNames::default() };
-        let phone = contacts[0]["wa_id"].as_str().and_then(body::phone);
-        let user_id = contacts[0]["user_id"].as_str().and_then(|id| id.parse().ok());
-        PartyNames {
-            phone: phone.filter(|phone| to.phone() != Some(*phone)),
-            user_id: user_id.filter(|id| to.user_id() != Some(id)),
-        }
-    }
-}
-
 /// The body of a refusal.
 #[derive(Deserialize)]
 pub(super) struct Refusal {
@@ -226,6 +191,7 @@ impl ErrorBody {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use postrider_domain::PartyNames;
     use postrider_domain::fuzz::edited;
 
     use super::*;
@@ -335,20 +301,23 @@ mod tests {
         assert_eq!(outcome(&answer(429, "")), throttled);
     }
 
+    fn answered(status: &str, contacts: &str) -> AttemptOutcome {
+        let message = format!(r#"{{"id":"wamid.x","message_status":"{status}"}}"#);
+        outcome(&answer(200, &format!(r#"{{"contacts":{contacts},"messages":[{message}]}}"#)))
+    }
+
     #[test]
     fn only_a_response_that_names_a_message_is_a_success() {
-        let accepted = |contacts: &str| {
-            let message = r#"{"id":"wamid.x","message_status":"accepted"}"#;
-            let body = format!(
-                r#"{{"messaging_product":"whatsapp","contacts":{contacts},"messages":[{message}]}}"#
-            );
-            outcome(&answer(200, &body))
-        };
+        let accepted = |contacts: &str| answered("accepted", contacts);
         let contact = |wa_id: &str| format!(r#"[{{"input":"+15551234567","wa_id":{wa_id}}}]"#);
-        let sent_as = |known_as| {
+        let taken = |known_as, held| {
             let provider_id = Some("wamid.x".into());
-            AttemptOutcome::SentAs(Acceptance { known_as, provider_id })
+            AttemptOutcome::SentAs(Acceptance { known_as, provider_id, held })
         };
+        let sent_as = |known_as| taken(known_as, false);
+        for held in ["held_for_quality_assessment", "paused"] {
+            assert_eq!(answered(held, "[]"), taken(PartyNames::default(), true), "{held}");
+        }
         let sent = sent_as(PartyNames::default());
         assert_eq!(accepted(&contact(r#""15551234567""#)), sent);
         assert_eq!(outcome(&answer(200, r#"{"messages":[7]}"#)), AttemptOutcome::Sent);

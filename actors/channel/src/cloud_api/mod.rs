@@ -1,5 +1,6 @@
 //! The client of the Cloud API, which sends messages, lists templates and reads callbacks.
 
+mod acceptance;
 mod answer;
 mod body;
 mod callback;

@@ -18,7 +18,9 @@ use postrider_domain::event::chain::OtpChannel;
 use postrider_domain::{MessageId, OtpCode, PartyId, Phone, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 
-use super::{AttemptOutcome, Channel, Content, Failure, Outbound, RenderedContent, Sending};
+use super::{
+    Acceptance, AttemptOutcome, Channel, Content, Failure, Outbound, RenderedContent, Sending,
+};
 pub use codes::{SandboxCode, deliver_code, script_codes, take_code};
 pub use reports::{AutoDeliver, DueReports};
 pub use thread::{SandboxPhone, SandboxStatus, SentThrough, ThreadMessage};
@@ -46,6 +48,8 @@ pub enum ScriptedOutcome {
     Slow,
     /// Delivers it, and never reports that.
     Silent,
+    /// Takes it and holds it back, until somebody reports on it.
+    Held,
 }
 
 /// A message that the sandbox delivered. Its `Debug` hides the text and the code.
@@ -188,8 +192,17 @@ impl Sandbox {
     fn take(&self, message: &Outbound) -> ScriptedOutcome {
         let next = |mailbox: &mut Mailbox| mailbox.next_outcome(message.to.phone());
         let outcome = self.with_mailbox(&message.workspace, next);
-        if let ScriptedOutcome::Sent | ScriptedOutcome::Lost | ScriptedOutcome::Silent = outcome {
-            self.deliver(message, outcome == ScriptedOutcome::Sent);
+        match outcome {
+            ScriptedOutcome::Sent | ScriptedOutcome::Lost | ScriptedOutcome::Silent => {
+                self.deliver(message, outcome == ScriptedOutcome::Sent);
+            }
+            ScriptedOutcome::Held => self.with_mailbox(&message.workspace, |mailbox| {
+                let (kept, now) = (self.messages_kept, self.clock.now());
+                mailbox.deliver(message, SandboxStatus::Held, kept, now);
+            }),
+            ScriptedOutcome::Failed { .. }
+            | ScriptedOutcome::Unavailable
+            | ScriptedOutcome::Slow => {}
         }
         outcome
     }
@@ -198,7 +211,7 @@ impl Sandbox {
     fn deliver(&self, message: &Outbound, is_reported: bool) {
         let chained = matches!(message.content, Content::Otp { chained: true, .. }) && is_reported;
         let auto_deliver = self.with_mailbox(&message.workspace, |mailbox| {
-            mailbox.deliver(message, self.messages_kept, self.clock.now());
+            mailbox.deliver(message, SandboxStatus::Sent, self.messages_kept, self.clock.now());
             if chained {
                 let through = SentThrough { number: message.number, origin: message.origin };
                 mailbox.chained.push((message.message_id, through));
@@ -219,7 +232,7 @@ impl Sandbox {
 }
 
 impl Mailbox {
-    fn deliver(&mut self, message: &Outbound, kept: usize, at: Timestamp) {
+    fn deliver(&mut self, message: &Outbound, status: SandboxStatus, kept: usize, at: Timestamp) {
         let (message_id, to) = (message.message_id, message.to.clone());
         let content = match (&message.content, message.code()) {
             (_, Some(code)) => DeliveredContent::Otp(code),
@@ -228,8 +241,7 @@ impl Mailbox {
             (Content::Otp { .. }, None) => return,
         };
         let through = Some(SentThrough { number: message.number, origin: message.origin });
-        let (place, status) = (0, SandboxStatus::Sent);
-        let delivered = Delivered { message_id, to, content, at, place, status, through };
+        let delivered = Delivered { message_id, to, content, at, place: 0, status, through };
         self.keep(delivered, kept);
     }
 
@@ -306,6 +318,10 @@ impl Channel for SandboxChannel {
             }
             ScriptedOutcome::Unavailable => {
                 Box::pin(std::future::ready(AttemptOutcome::Retry { after: None }))
+            }
+            ScriptedOutcome::Held => {
+                let held = Acceptance { held: true, ..Acceptance::default() };
+                Box::pin(std::future::ready(AttemptOutcome::SentAs(held)))
             }
             ScriptedOutcome::Lost => Box::pin(std::future::ready(AttemptOutcome::Unknown)),
             ScriptedOutcome::Slow => {

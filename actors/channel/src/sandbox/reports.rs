@@ -79,7 +79,8 @@ impl Mailbox {
                 break;
             }
             self.reported = message.place + 1;
-            due.extend(message.through.map(|through| (message.message_id, through)));
+            let through = message.through.filter(|_| message.status != SandboxStatus::Held);
+            due.extend(through.map(|through| (message.message_id, through)));
         }
         (!due.is_empty()).then_some((self.auto_deliver, due))
     }

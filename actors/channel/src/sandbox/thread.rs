@@ -12,6 +12,8 @@ use crate::Origin;
 pub enum SandboxStatus {
     /// A customer wrote it.
     Received,
+    /// It was taken and is held back.
+    Held,
     /// It was delivered by the sandbox, and nothing was reported.
     Sent,
     /// It was reported to be on the phone.
@@ -28,6 +30,7 @@ impl SandboxStatus {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Received => "received",
+            Self::Held => "held",
             Self::Sent => "sent",
             Self::Delivered => "delivered",
             Self::Read => "read",

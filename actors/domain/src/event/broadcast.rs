@@ -60,6 +60,10 @@ pub struct BroadcastCompletedData {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CompletedCounts {
+    /// The channel took the message and holds it back: it may send it later, or drop it. Events of
+    /// earlier versions have nothing of it.
+    #[cfg_attr(feature = "schema", schema(required = false))]
+    pub held: u32,
     /// The channel took the message; whether it arrives is told by `message.delivered`.
     pub sent: u32,
     /// It was refused, or reported as failed.

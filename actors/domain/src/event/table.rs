@@ -274,6 +274,8 @@ event_types! {
         "media.ready", "the content of a file that came in is there";
     kind 36: MediaFailed(MediaData) of [message_id],
         "media.failed", "the content of a file that came in will not be there; `error` says why";
+    kind 37: MessageHeld(MessageData) of [to, recipient, message_id],
+        "message.held", "the channel took the message and holds it back; a report says more";
 }
 
 #[cfg(test)]

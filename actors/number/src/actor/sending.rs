@@ -180,11 +180,11 @@ impl NumberActor {
                 state.breaker.undecided(trial);
                 self.finish(&attempt, FinalOutcome::Unknown, state);
             }
-            AttemptOutcome::SentAs(Acceptance { known_as, provider_id }) => {
-                self.known_as(&attempt, known_as, state);
-                self.sent(&attempt, provider_id, trial, state);
+            AttemptOutcome::SentAs(mut acceptance) => {
+                self.known_as(&attempt, std::mem::take(&mut acceptance.known_as), state);
+                self.accepted(&attempt, acceptance, trial, state);
             }
-            AttemptOutcome::Sent => self.sent(&attempt, None, trial, state),
+            AttemptOutcome::Sent => self.accepted(&attempt, Acceptance::default(), trial, state),
             AttemptOutcome::Failed(failure) => {
                 self.channel_answered(trial, state);
                 figures::note_error(self, &failure);
@@ -231,7 +231,7 @@ impl NumberActor {
     }
 
     /// The channel accepted the message.
-    fn sent(&self, attempt: &Attempt, as_id: Option<Box<str>>, trial: bool, state: &mut State) {
+    fn accepted(&self, attempt: &Attempt, as_told: Acceptance, trial: bool, state: &mut State) {
         let shared = [&*state.connected.app_pause, &*state.connected.account_pause];
         shared.into_iter().chain([&state.pause]).for_each(Pause::accepted);
         self.channel_answered(trial, state);
@@ -240,7 +240,7 @@ impl NumberActor {
         if !matches!(attempt.message.origin, Origin::Otp { .. }) {
             self.slot.accepted.note(now);
         }
-        self.finish(attempt, FinalOutcome::sent(attempt.message.origin, as_id), state);
+        self.finish(attempt, FinalOutcome::accepted(attempt.message.origin, as_told), state);
     }
 
     /// The channel can be reached and the account can send: the breaker closes.

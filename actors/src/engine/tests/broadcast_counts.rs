@@ -20,10 +20,11 @@ async fn counted(acme: &Workspace, id: BroadcastId) -> BroadcastCounts {
         let page = acme.broadcast_recipients(id, Some(*status), 0, 1).await.unwrap();
         found.push(u32::try_from(page.total).unwrap());
     }
-    let [pending, sent, delivered, read, failed, unknown, suppressed, cancelled] = found[..] else {
-        panic!("eight")
+    let [pending, held, sent, delivered, read, failed, unknown, suppressed, cancelled] = found[..]
+    else {
+        panic!("nine")
     };
-    BroadcastCounts { pending, sent, delivered, read, failed, unknown, suppressed, cancelled }
+    BroadcastCounts { pending, held, sent, delivered, read, failed, unknown, suppressed, cancelled }
 }
 
 async fn report(acme: &Workspace, number: NumberId, id: BroadcastId, index: u32, what: u32) {

@@ -109,8 +109,8 @@ fn completed(context: &mut Context<'_>, record: &Record, counts: &BroadcastCount
 
 /// How many recipients of a broadcast that is complete are what: each is counted once.
 const fn completed_counts(counts: &BroadcastCounts) -> CompletedCounts {
-    let BroadcastCounts { sent, delivered, read, failed, unknown, suppressed, .. } = *counts;
-    CompletedCounts { sent: sent + delivered + read, failed, unknown, suppressed }
+    let BroadcastCounts { held, sent, delivered, read, failed, unknown, suppressed, .. } = *counts;
+    CompletedCounts { held, sent: sent + delivered + read, failed, unknown, suppressed }
 }
 
 impl Workspace {

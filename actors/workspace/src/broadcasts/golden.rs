@@ -15,6 +15,6 @@ fn counts_are_stored_as_ever() {
     let mut sheet = Sheet::default();
     sheet.json("counts", &counts);
     sheet.is(expect![[r#"
-        counts: {"pending":1,"sent":2,"delivered":3,"read":4,"failed":5,"unknown":6,"suppressed":7,"cancelled":8}
+        counts: {"pending":1,"held":2,"sent":3,"delivered":4,"read":5,"failed":6,"unknown":7,"suppressed":8,"cancelled":9}
     "#]]);
 }

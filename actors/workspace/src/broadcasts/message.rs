@@ -73,6 +73,7 @@ impl<'a> MessagesOf<'a> {
             created_at: record.created_at,
             give_up_at: record.created_at,
             unknown_at: None,
+            held_at: None,
             sent_at: None,
             delivered_at: None,
             read_at: None,
@@ -134,6 +135,7 @@ pub(crate) fn message(
 fn told(status: RecipientStatus) -> Option<(MessageStatus, Option<&'static str>)> {
     Some(match status {
         RecipientStatus::Pending => (MessageStatus::Queued, None),
+        RecipientStatus::Held => (MessageStatus::Held, None),
         RecipientStatus::Sent => (MessageStatus::Sent, None),
         RecipientStatus::Delivered => (MessageStatus::Delivered, None),
         RecipientStatus::Read => (MessageStatus::Read, None),

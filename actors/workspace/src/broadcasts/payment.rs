@@ -70,7 +70,8 @@ mod tests {
 
     fn step() -> impl Strategy<Value = Step> {
         let place = 0..MESSAGES;
-        let marks = vec![Mark::Retry, Mark::Sent, Mark::Failed, Mark::Unknown, Mark::OptedOut];
+        let marks =
+            vec![Mark::Retry, Mark::Sent, Mark::Held, Mark::Failed, Mark::Unknown, Mark::OptedOut];
         let reports = vec![Report::Sent, Report::Delivered, Report::Read, Report::Failed];
         prop_oneof![
             4 => (place.clone(), prop::sample::select(marks)).prop_map(|(at, it)| Step::Outcome(at, it)),
@@ -112,7 +113,7 @@ mod tests {
                 settle(&mut credits, &marks, &reports);
             }
             let counts = counts(&record(true), &marks, &reports);
-            let sent = counts.sent + counts.delivered + counts.read + counts.unknown;
+            let sent = counts.held + counts.sent + counts.delivered + counts.read + counts.unknown;
             prop_assert_eq!(BEGIN - credits, PRICE * u64::from(sent));
         }
     }

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::Workspace;
 use crate::broadcasts::control::BroadcastError;
 use crate::broadcasts::view::{Broadcast, RecipientStatus};
-use crate::mailbox::watching::{Progress, Watched};
+use crate::mailbox::watching::{Progress, STATUSES, Watched};
 
 /// Shortest time between two counts.
 const PACE: Duration = Duration::from_millis(500);
@@ -140,4 +140,4 @@ fn leave_out_old(published: &mut Published) {
     }
 }
 
-const _: () = assert!(RecipientStatus::ALL.len() == 8);
+const _: () = assert!(RecipientStatus::ALL.len() == STATUSES);

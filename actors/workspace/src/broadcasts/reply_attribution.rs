@@ -160,7 +160,9 @@ pub(super) fn went_out(
     let reports = reports.map(|bytes| Reports::decode(&bytes)).transpose()?.unwrap_or_default();
     let went_out = match (reports.of(at), marks.and_then(|marks| marks.mark(at))) {
         (Some(report), _) => report != Report::Failed,
-        (None, mark) => matches!(mark, Some(Mark::Sent | Mark::Unknown | Mark::Claimed)),
+        (None, mark) => {
+            matches!(mark, Some(Mark::Sent | Mark::Held | Mark::Unknown | Mark::Claimed))
+        }
     };
     Ok((went_out, reports))
 }

@@ -55,6 +55,7 @@ macro_rules! statuses {
 
         /// Recipients by what became of them: each is in one, and they add up to all.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[serde(default)]
         pub struct BroadcastCounts { $($(#[$doc])* pub $field: u32,)* }
 
         impl RecipientStatus {
@@ -79,6 +80,8 @@ macro_rules! statuses {
 statuses! {
     /// Not sent yet, or the channel has not answered yet.
     Pending pending;
+    /// The channel took it and holds it back: it may send it later, or drop it.
+    Held held;
     /// The channel took it.
     Sent sent;
     /// It is on the recipient's device.
@@ -139,7 +142,7 @@ impl RecipientStatus {
     /// Whether the message is paid for: it is or may be with the recipient.
     pub(crate) const fn is_paid(self) -> bool {
         match self {
-            Self::Sent | Self::Delivered | Self::Read | Self::Unknown => true,
+            Self::Held | Self::Sent | Self::Delivered | Self::Read | Self::Unknown => true,
             Self::Pending | Self::Failed | Self::Suppressed | Self::Cancelled => false,
         }
     }
@@ -154,7 +157,7 @@ impl BroadcastCounts {
 
     /// Recipients that the channel has answered for, or will not.
     pub(crate) fn concluded(&self) -> u32 {
-        self.sent + self.delivered + self.read + self.failed + self.unknown
+        self.held + self.sent + self.delivered + self.read + self.failed + self.unknown
     }
 }
 
@@ -181,6 +184,7 @@ pub(crate) const fn status_of(
         (None, Mark::Claimed) if record.settled => RecipientStatus::Unknown,
         (None, Mark::Claimed) => RecipientStatus::Pending,
         (None, Mark::Retry) => unsent(record),
+        (None, Mark::Held) => RecipientStatus::Held,
         (None, Mark::Failed) => RecipientStatus::Failed,
         (None, Mark::Unknown) => RecipientStatus::Unknown,
         (None, Mark::OptedOut) => RecipientStatus::Suppressed,

@@ -184,8 +184,8 @@ fn answers_under_an_idempotency_key_are_stored_as_ever() {
     let request_id = RequestId::from_parts(AT, UNIQUE);
     sheet.postcard("code", &OtpSent { request_id, expires_at: AT });
     let message_id = MessageId::from_parts(AT, UNIQUE);
-    use MessageStatus::{Delivered, Failed, Queued, Read, Sent, Unknown};
-    for status in [Queued, Unknown, Sent, Delivered, Read, Failed] {
+    use MessageStatus::{Delivered, Failed, Held, Queued, Read, Sent, Unknown};
+    for status in [Queued, Unknown, Sent, Delivered, Read, Failed, Held] {
         sheet.postcard(status.as_str(), &MessageSent { message_id, status });
     }
     let broadcast_id = BroadcastId::from_parts(AT, UNIQUE);
@@ -205,6 +205,7 @@ fn answers_under_an_idempotency_key_are_stored_as_ever() {
         delivered: 10018bcfe5687b0102030405060708090a03
         read: 10018bcfe5687b0102030405060708090a04
         failed: 10018bcfe5687b0102030405060708090a05
+        held: 10018bcfe5687b0102030405060708090a06
         broadcast scheduled: 10018bcfe5687b0102030405060708090a00ac02
         broadcast queued: 10018bcfe5687b0102030405060708090a01ac02
         broadcast sending: 10018bcfe5687b0102030405060708090a02ac02

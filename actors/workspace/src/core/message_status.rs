@@ -1,9 +1,12 @@
 //! Pure: how far a message has come.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
-/// How far a message has come; each is further than those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// How far a message has come. The order of the variants is that on disk; [`Ord`] says which is
+/// further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageStatus {
     /// Durable, not yet taken by the channel.
@@ -18,15 +21,42 @@ pub enum MessageStatus {
     Read,
     /// It was not delivered, and what was paid for it was given back.
     Failed,
+    /// The channel took it and holds it back: it may send it later, or drop it.
+    Held,
+}
+
+impl Ord for MessageStatus {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for MessageStatus {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl MessageStatus {
+    const fn rank(self) -> u8 {
+        match self {
+            Self::Queued => 0,
+            Self::Unknown => 1,
+            Self::Held => 2,
+            Self::Sent => 3,
+            Self::Delivered => 4,
+            Self::Read => 5,
+            Self::Failed => 6,
+        }
+    }
+
     /// The status as a body spells it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
             Self::Unknown => "unknown",
+            Self::Held => "held",
             Self::Sent => "sent",
             Self::Delivered => "delivered",
             Self::Read => "read",
@@ -38,7 +68,7 @@ impl MessageStatus {
     pub(crate) const fn as_answer(self) -> Self {
         match self {
             Self::Sent | Self::Delivered | Self::Read => Self::Sent,
-            Self::Failed => Self::Failed,
+            Self::Held | Self::Failed => self,
             // A lost answer is none: it stays to be settled.
             Self::Queued | Self::Unknown => Self::Queued,
         }

@@ -8,6 +8,9 @@ use postrider_broadcast::record::BroadcastStatus;
 use postrider_domain::{AuditActor, BroadcastId, ConversationId};
 use tokio::sync::{Notify, broadcast, watch};
 
+/// How many statuses a recipient of a broadcast may have.
+pub const STATUSES: usize = 9;
+
 /// How a broadcast comes along.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
@@ -17,8 +20,8 @@ pub struct Progress {
     pub status: BroadcastStatus,
     /// Its recipients.
     pub total_recipients: u32,
-    /// What became of them, by the words of all eight statuses: they add up to all.
-    pub counts: [(&'static str, u32); 8],
+    /// What became of them, by the words of all statuses: they add up to all.
+    pub counts: [(&'static str, u32); STATUSES],
     /// Answers a second since it began.
     pub rate_per_second: f64,
     /// When it is over at this rate; `None`: it is not known.

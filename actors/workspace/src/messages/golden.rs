@@ -29,6 +29,7 @@ fn state() -> MessageState {
         created_at: AT,
         give_up_at: AT,
         unknown_at: Some(AT),
+        held_at: Some(AT),
         sent_at: Some(AT),
         delivered_at: None,
         read_at: Some(AT),
@@ -53,8 +54,8 @@ fn a_message_is_stored_as_ever() {
     sheet.json("notes", &notes);
     let noted = serde_json::to_vec(&MessageState { notes, ..state() }).unwrap();
     assert!(serde_json::from_slice::<MessageState>(&noted).unwrap().notes.reference.is_some());
-    use MessageStatus::{Delivered, Failed, Queued, Read, Sent, Unknown};
-    sheet.json("statuses", &[Queued, Unknown, Sent, Delivered, Read, Failed]);
+    use MessageStatus::{Delivered, Failed, Held, Queued, Read, Sent, Unknown};
+    sheet.json("statuses", &[Queued, Unknown, Sent, Delivered, Read, Failed, Held]);
     sheet.json("kinds", &[MessageKind::Text, MessageKind::Template]);
     sheet.text("content key", &content_key(&workspace, id));
     sheet.json("text", &RenderedContent::Text("Hé".parse().unwrap()));
@@ -68,9 +69,9 @@ fn a_message_is_stored_as_ever() {
     sheet.json("object", &RenderedContent::Object(content));
     sheet.is(expect![[r#"
         key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
-        message: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":15550123456,"kind":"template","template":{"name":"offer","language":"en_US"},"status":"failed","error":{"reason":"channel_refused","code":131026,"details":"no"},"number":"num_01hf7yat3v041061050r3gg28b","price":2,"created_at":1700000000123,"give_up_at":1700000000123,"unknown_at":1700000000123,"sent_at":1700000000123,"read_at":1700000000123,"failed_at":1700000000123}
+        message: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":15550123456,"kind":"template","template":{"name":"offer","language":"en_US"},"status":"failed","error":{"reason":"channel_refused","code":131026,"details":"no"},"number":"num_01hf7yat3v041061050r3gg28b","price":2,"created_at":1700000000123,"give_up_at":1700000000123,"unknown_at":1700000000123,"held_at":1700000000123,"sent_at":1700000000123,"read_at":1700000000123,"failed_at":1700000000123}
         notes: {"reference":"order-7","metadata":{"é":"1"}}
-        statuses: ["queued","unknown","sent","delivered","read","failed"]
+        statuses: ["queued","unknown","sent","delivered","read","failed","held"]
         kinds: ["text","template"]
         content key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\nc
         text: {"text":"Hé"}

@@ -136,6 +136,7 @@ pub(super) mod tests {
             created_at: at,
             give_up_at: at,
             unknown_at: None,
+            held_at: None,
             sent_at: None,
             delivered_at: None,
             read_at: None,

@@ -61,6 +61,9 @@ pub struct MessageState {
     /// When it became known that no answer comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_at: Option<Timestamp>,
+    /// When the channel took it and held it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_at: Option<Timestamp>,
     /// When the channel took it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Timestamp>,
@@ -106,6 +109,7 @@ impl std::fmt::Debug for MessageState {
 #[derive(Debug, Clone)]
 pub(crate) enum Learned {
     Unknown,
+    Held,
     Sent,
     Delivered,
     Read,
@@ -133,6 +137,7 @@ impl MessageState {
             created_at,
             give_up_at: created_at,
             unknown_at: None,
+            held_at: None,
             sent_at: None,
             delivered_at: None,
             read_at: None,
@@ -159,9 +164,10 @@ impl MessageState {
     /// Takes up what was learned at `at`. Returns whether it changed anything: a message never goes
     /// back, does not fail once it was delivered, and fails once.
     pub(crate) fn learn(&mut self, learned: Learned, at: Timestamp) -> bool {
-        use MessageStatus::{Delivered, Failed, Read, Sent, Unknown};
+        use MessageStatus::{Delivered, Failed, Held, Read, Sent, Unknown};
         let next = match learned {
             Learned::Unknown => Unknown,
+            Learned::Held => Held,
             Learned::Sent => Sent,
             Learned::Delivered => Delivered,
             Learned::Read => Read,
@@ -174,6 +180,7 @@ impl MessageState {
         self.status = next;
         match learned {
             Learned::Unknown => self.unknown_at = Some(at),
+            Learned::Held => self.held_at = Some(at),
             Learned::Sent => self.sent_at = Some(at),
             Learned::Delivered => self.delivered_at = Some(at),
             Learned::Read => self.read_at = Some(at),
@@ -184,8 +191,9 @@ impl MessageState {
 
     /// The last moment that is known of it.
     pub(crate) fn last_moment(&self) -> Timestamp {
-        let later = [self.unknown_at, self.sent_at, self.delivered_at, self.read_at];
-        later.into_iter().flatten().fold(self.created_at, Timestamp::max)
+        let first = [self.unknown_at, self.held_at];
+        let later = [self.sent_at, self.delivered_at, self.read_at];
+        first.into_iter().chain(later).flatten().fold(self.created_at, Timestamp::max)
     }
 
     /// Whether it has been unknown for so long that it stays so.
@@ -199,6 +207,7 @@ impl MessageState {
         let event = match self.status {
             MessageStatus::Queued => EventData::MessageQueued,
             MessageStatus::Unknown => return None,
+            MessageStatus::Held => EventData::MessageHeld,
             MessageStatus::Sent => EventData::MessageSent,
             MessageStatus::Delivered => EventData::MessageDelivered,
             MessageStatus::Read => EventData::MessageRead,
@@ -239,22 +248,24 @@ mod tests {
 
     #[test]
     fn a_message_only_moves_on() {
-        use MessageStatus::{Delivered, Failed, Queued, Read, Sent, Unknown};
+        use MessageStatus::{Delivered, Failed, Held, Queued, Read, Sent, Unknown};
         let error = MessageError { reason: "r".into(), code: None, details: "".into() };
         let learned = [
             Learned::Unknown,
+            Learned::Held,
             Learned::Sent,
             Learned::Delivered,
             Learned::Read,
             Learned::Failed(error),
         ];
         let table = [
-            (Queued, [Unknown, Sent, Delivered, Read, Failed]),
-            (Unknown, [Unknown, Sent, Delivered, Read, Failed]),
-            (Sent, [Sent, Sent, Delivered, Read, Failed]),
-            (Delivered, [Delivered, Delivered, Delivered, Read, Delivered]),
-            (Read, [Read; 5]),
-            (Failed, [Failed; 5]),
+            (Queued, [Unknown, Held, Sent, Delivered, Read, Failed]),
+            (Unknown, [Unknown, Held, Sent, Delivered, Read, Failed]),
+            (Held, [Held, Held, Sent, Delivered, Read, Failed]),
+            (Sent, [Sent, Sent, Sent, Delivered, Read, Failed]),
+            (Delivered, [Delivered, Delivered, Delivered, Delivered, Read, Delivered]),
+            (Read, [Read; 6]),
+            (Failed, [Failed; 6]),
         ];
         for (before, after) in table {
             for (learned, after) in learned.iter().zip(after) {
@@ -266,7 +277,8 @@ mod tests {
                     "{before:?} {learned:?}"
                 );
                 let times = [state.sent_at, state.delivered_at, state.read_at, state.failed_at];
-                let told = times.iter().flatten().count() + usize::from(state.unknown_at.is_some());
+                let first = [state.unknown_at, state.held_at];
+                let told = times.iter().chain(&first).flatten().count();
                 assert_eq!(told, usize::from(changed));
             }
         }

@@ -31,6 +31,7 @@ pub(crate) fn settle(
     }
     let learned = match settled {
         FinalOutcome::Sent | FinalOutcome::SentAs(_) => Learned::Sent,
+        FinalOutcome::Held(_) => Learned::Held,
         FinalOutcome::Unknown => Learned::Unknown,
         FinalOutcome::Failed(failure) => Learned::Failed(refused(failure)),
         FinalOutcome::NotSentInTime => Learned::Failed(MessageError {
@@ -44,7 +45,7 @@ pub(crate) fn settle(
         _ => None,
     };
     let provider_id = match settled {
-        FinalOutcome::SentAs(id) => Some(&**id),
+        FinalOutcome::SentAs(id) | FinalOutcome::Held(Some(id)) => Some(&**id),
         _ => None,
     };
     learn(context, id, (learned, failure), provider_id, context.now()).map(drop)

@@ -203,7 +203,7 @@ async fn in_sandbox(
     let taken = if arrives { TryStatus::Delivered } else { TryStatus::Sent };
     match take_code(sandbox, workspace, code.clone()) {
         ScriptedOutcome::Sent => Ended(taken, None),
-        ScriptedOutcome::Silent => Ended(TryStatus::Sent, None),
+        ScriptedOutcome::Silent | ScriptedOutcome::Held => Ended(TryStatus::Sent, None),
         ScriptedOutcome::Failed { error_code } => Ended(TryStatus::Failed, Some(error_code)),
         ScriptedOutcome::Unavailable => NotTaken(None),
         ScriptedOutcome::Lost => Ended(TryStatus::Unknown, None),

@@ -17,7 +17,7 @@ import { moreButton, table } from '../parts/table.js';
 import { settled } from './broadcasts.js';
 
 /** @typedef {import('../lib/types.js').Recipient} Recipient */
-const STATUSES = ['pending', 'sent', 'delivered', 'read', 'failed', 'unknown', 'suppressed', 'cancelled'];
+const STATUSES = ['pending', 'held', 'sent', 'delivered', 'read', 'failed', 'unknown', 'suppressed', 'cancelled'];
 const OVER = ['completed', 'cancelled', 'failed'];
 
 /** @returns {import('../lib/types.js').Page} */

@@ -11,7 +11,7 @@ import { moreButton, table } from '../parts/table.js';
 
 /** @typedef {import('../lib/types.js').Message} Message */
 const KINDS = ['template', 'text'];
-const STATUSES = ['queued', 'sent', 'delivered', 'read', 'failed', 'unknown'];
+const STATUSES = ['queued', 'held', 'sent', 'delivered', 'read', 'failed', 'unknown'];
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {

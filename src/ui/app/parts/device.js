@@ -69,7 +69,7 @@ export const phoneList = (phones, current, show) => html`<section class="phones"
   )}
 </section>`;
 
-const OUTCOMES = ['sent', 'failed', 'unavailable', 'lost', 'slow'];
+const OUTCOMES = ['sent', 'held', 'failed', 'unavailable', 'lost', 'slow'];
 
 /**
  * What the sandbox's channel and clock do next.

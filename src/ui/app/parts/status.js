@@ -26,6 +26,7 @@ const STATES = {
   resolved: ['neutral', 'check'],
   paused: ['warning', 'pause'],
   slow: ['warning', 'clock'],
+  held: ['warning', 'pause'],
   expired: ['warning', 'clock'],
   unknown: ['warning', 'question'],
   suppressed: ['neutral', 'stop'],

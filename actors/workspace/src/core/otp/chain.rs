@@ -135,7 +135,9 @@ pub(super) fn settle(
     effects: &mut Effects,
 ) {
     let (status, error) = match settled {
-        FinalOutcome::Sent | FinalOutcome::SentAs(_) => (TryStatus::Sent, None),
+        FinalOutcome::Sent | FinalOutcome::SentAs(_) | FinalOutcome::Held(_) => {
+            (TryStatus::Sent, None)
+        }
         FinalOutcome::Unknown => (TryStatus::Unknown, None),
         FinalOutcome::Failed(failure) => (TryStatus::Failed, failure.code),
         FinalOutcome::NotSentInTime => (TryStatus::Failed, None),

@@ -46,7 +46,9 @@ impl Core {
         effects: &mut Effects,
     ) {
         let (delivery, failure) = match settled {
-            FinalOutcome::Sent | FinalOutcome::SentAs(_) => (Delivery::Sent, None),
+            FinalOutcome::Sent | FinalOutcome::SentAs(_) | FinalOutcome::Held(_) => {
+                (Delivery::Sent, None)
+            }
             FinalOutcome::Unknown => (Delivery::Unknown, None),
             FinalOutcome::Failed(failure) => {
                 (Delivery::Failed, Some(OtpFailure::Channel { error_code: failure.code }))

@@ -108,13 +108,16 @@ pub(crate) fn settle(core: &mut Core, otp: Otp, settled: &FinalOutcome, effects:
     }
     match settled {
         FinalOutcome::Unknown => return plan(core, otp.id, effects),
-        FinalOutcome::Sent | FinalOutcome::SentAs(_) if otp.delivery == Delivery::Unknown => {
+        FinalOutcome::Sent | FinalOutcome::SentAs(_) | FinalOutcome::Held(_)
+            if otp.delivery == Delivery::Unknown =>
+        {
             let delivery = Delivery::Sent;
             core.perform(Event::OtpReported { id: otp.id, delivery }, effects);
         }
         // The first one may have arrived all the same.
         FinalOutcome::Sent
         | FinalOutcome::SentAs(_)
+        | FinalOutcome::Held(_)
         | FinalOutcome::Failed(_)
         | FinalOutcome::NotSentInTime => {}
     }

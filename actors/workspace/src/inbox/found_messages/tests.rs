@@ -39,6 +39,7 @@ fn single(number: u64, phones: u64) -> MessageState {
         created_at: at,
         give_up_at: at,
         unknown_at: None,
+        held_at: None,
         sent_at: None,
         delivered_at: None,
         read_at: None,

@@ -64,7 +64,7 @@ fn broadcast() -> BroadcastData {
 
 fn completed() -> BroadcastCompletedData {
     let BroadcastData { broadcast_id, name, total_recipients, reason, .. } = broadcast();
-    let counts = CompletedCounts { sent: 4, failed: 1, unknown: 0, suppressed: 2 };
+    let counts = CompletedCounts { held: 3, sent: 4, failed: 1, unknown: 0, suppressed: 2 };
     let status = "completed";
     BroadcastCompletedData {
         broadcast_id,
@@ -287,6 +287,7 @@ pub(super) fn payloads() -> Vec<EventData> {
         template_quality(),
         EventData::MediaReady(media(None)),
         EventData::MediaFailed(media(Some("refused".into()))),
+        EventData::MessageHeld(message("held")),
     ]
 }
 

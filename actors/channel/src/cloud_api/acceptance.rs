@@ -1,0 +1,55 @@
+//! Pure: what the answer to an accepted message tells of it.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use postrider_domain::{PartyId, PartyNames};
+
+use super::body;
+use crate::Acceptance;
+
+/// Most bytes of the provider's id of a message.
+const PROVIDER_ID_BYTES_MAX: usize = 512;
+
+/// What it says of a message that it accepted and holds back.
+const HELD: [&str; 2] = ["held_for_quality_assessment", "paused"];
+
+/// The body of an answer that accepts a message.
+#[derive(Deserialize)]
+pub(super) struct Accepted<'a> {
+    #[serde(borrow)]
+    messages: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    contacts: Option<&'a RawValue>,
+}
+
+impl Accepted<'_> {
+    /// Whether it names a message: what does not may come from a proxy in between.
+    pub(super) fn names_a_message(&self) -> bool {
+        !self.messages.is_empty()
+    }
+
+    /// What it tells of a message to `to`.
+    pub(super) fn tells(&self, to: &PartyId) -> Acceptance {
+        let first = self.messages.first();
+        let message = first.and_then(|it| serde_json::from_str::<Value>(it.get()).ok());
+        let id = message.as_ref().and_then(|message| message["id"].as_str());
+        let provider_id = id.filter(|id| id.len() <= PROVIDER_ID_BYTES_MAX).map(Box::from);
+        let status = message.as_ref().and_then(|message| message["message_status"].as_str());
+        let held = status.is_some_and(|status| HELD.contains(&status));
+        Acceptance { known_as: self.known_as(to), provider_id, held }
+    }
+
+    /// By what the provider knows the recipient, as far as it says more than was sent to.
+    fn known_as(&self, to: &PartyId) -> PartyNames {
+        let contacts = self.contacts.and_then(|it| serde_json::from_str::<Value>(it.get()).ok());
+        let Some(contacts) = contacts else { return PartyNames::default() };
+        let phone = contacts[0]["wa_id"].as_str().and_then(body::phone);
+        let user_id = contacts[0]["user_id"].as_str().and_then(|id| id.parse().ok());
+        PartyNames {
+            phone: phone.filter(|phone| to.phone() != Some(*phone)),
+            user_id: user_id.filter(|id| to.user_id() != Some(id)),
+        }
+    }
+}
