@@ -51,6 +51,8 @@ pub struct Outbound {
     pub content: Content,
     /// The channel's id of the message that it answers, if it answers one.
     pub answers: Option<Box<str>>,
+    /// Whether it leaves through this number only, because its sender has named the number.
+    pub pinned: bool,
 }
 
 /// What a message belongs to.

@@ -178,6 +178,7 @@ pub(super) mod tests {
             give_up_at: at(until),
             content: Content::Message(Arc::new(RenderedContent::Text("hello".parse().unwrap()))),
             answers: None,
+            pinned: false,
         }
     }
 

@@ -64,6 +64,7 @@ impl OutboundMessages {
                 give_up_at,
                 content: Content::Message(self.content(&variables)?),
                 answers: None,
+                pinned: false,
             });
         }
         Ok(messages)

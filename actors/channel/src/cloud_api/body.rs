@@ -141,6 +141,7 @@ mod tests {
             give_up_at: at,
             content,
             answers: None,
+            pinned: false,
         }
     }
 

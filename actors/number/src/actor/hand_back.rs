@@ -45,8 +45,12 @@ fn first(max: usize, wanted: impl Fn(&Attempt) -> bool) -> impl Fn(&Attempt) -> 
 }
 
 /// Whether another number may send it. Free text and replies belong to the number that they answer
-/// through.
+/// through, and a message whose sender named a number belongs to that: it waits here, because it
+/// would only come back.
 fn may_leave(attempt: &Attempt, templates: bool) -> bool {
+    if attempt.message.pinned {
+        return false;
+    }
     match (&attempt.message.origin, &attempt.message.content) {
         (Origin::Otp { .. }, _) => true,
         (Origin::Message(_), Content::Message(content)) => {
@@ -67,9 +71,28 @@ pub(super) fn report(actor: &NumberActor, state: &mut State) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use postrider_channel::{Outbound, TemplateContent, TemplateName};
+
     use super::*;
     use crate::queue::SendQueue;
     use crate::queue::tests::message;
+
+    #[test]
+    fn what_is_made_for_one_number_waits_there() {
+        let template = TemplateName { name: "welcome".into(), language: "en".into() };
+        let content =
+            TemplateContent { template, components: "[]".into(), text: "Welcome!".into() };
+        let content = Arc::new(RenderedContent::Template(content));
+        let of = |pinned| {
+            let content = Content::Message(Arc::clone(&content));
+            let mut queue = SendQueue::default();
+            queue.push(Outbound { content, pinned, ..message(1, 9) }, false);
+            may_leave(&queue.pop().unwrap(), true)
+        };
+        assert_eq!([of(false), of(true)], [true, false]);
+    }
 
     #[test]
     fn so_many_are_returned_at_once_and_those_that_come_back_are_behind() {

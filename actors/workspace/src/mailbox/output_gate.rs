@@ -311,6 +311,7 @@ mod tests {
             give_up_at: now,
             content,
             answers: None,
+            pinned: false,
         })
     }
 

@@ -34,6 +34,7 @@ pub(crate) fn outbound(
         give_up_at: state.give_up_at,
         content: Content::Message(Arc::new(content)),
         answers: state.answers.clone(),
+        pinned: state.pinned,
     }
 }
 

@@ -368,6 +368,7 @@ impl Core {
                 chained: false,
             },
             answers: None,
+            pinned: self.is_pinned(otp.id),
         })
     }
 

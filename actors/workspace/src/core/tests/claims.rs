@@ -79,6 +79,7 @@ fn what_was_moved_while_it_was_read_is_recovered_to_its_new_number() {
             give_up_at: bench.now.plus(2 * HOUR),
             content: Content::Message(Arc::new(text)),
             answers: None,
+            pinned: false,
         }
     });
     bench.core.hot.messages.set_number(ids[1], B);
