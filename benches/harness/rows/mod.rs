@@ -22,6 +22,7 @@ mod media;
 mod otp_http;
 mod overload;
 mod pending;
+mod pool;
 mod restart;
 mod served;
 mod store_commit;
@@ -55,6 +56,7 @@ pub(crate) const GROUPS: &[Group] = &[
     served::GROUP,
     cloud_api::SEND,
     cloud_api::BROADCAST,
+    pool::GROUP,
     callbacks::GROUP,
     inbound_verify::GROUP,
     beside::GROUP,
