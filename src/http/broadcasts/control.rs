@@ -69,7 +69,9 @@ async fn cancel(mut call: Call<Principal>) -> Answer {
     tag = "Messaging",
     summary = "Send again to those that failed",
     description = "Makes a new broadcast to the recipients whose messages failed, of one that is \
-                   over. Answers 409 when there are none, and when that was done before.",
+                   over. Answers 409 when there are none, and when that was done before. Where \
+                   it was to leave through named numbers, it leaves through those that are still \
+                   connected, and through no other: 422 `unknown_number` if none is.",
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "The new broadcast", body = BroadcastMadeAnswer))
 )]

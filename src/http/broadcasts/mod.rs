@@ -53,7 +53,7 @@ impl From<CreateBroadcastError> for ApiError {
             }
             CreateBroadcastError::Retried(_) => Self::new(Code::Conflict, message),
             CreateBroadcastError::Template(error) => template_refusal(error, ""),
-            CreateBroadcastError::UnknownNumber => {
+            CreateBroadcastError::UnknownNumber(_) => {
                 Self::new(Code::Unprocessable, message).because("unknown_number")
             }
             CreateBroadcastError::NotConnected => Self::new(Code::MessagingNotConnected, message),

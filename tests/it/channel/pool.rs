@@ -8,11 +8,11 @@ use crate::channel::cloud_api::{APP_SECRET, Rig, number};
 use crate::fake::{Scripted, callback, sign, template};
 use crate::support::{Api, eventually, millis};
 
-const NUMBERS: &str = "/admin/v1/workspaces/acme/numbers";
-const SEND: &str = "/v1/messaging/send";
+pub const NUMBERS: &str = "/admin/v1/workspaces/acme/numbers";
+pub const SEND: &str = "/v1/messaging/send";
 
 /// A rig with a template, and one for codes.
-async fn rig() -> Rig {
+pub async fn rig() -> Rig {
     let rig = Rig::new().await;
     for (name, category) in [("hello", "utility"), ("otp_code", "authentication")] {
         let made = template(name, "en", category, "approved", "Hello.");
@@ -22,7 +22,7 @@ async fn rig() -> Rig {
 }
 
 /// Connects one more number of the same account; gives its id.
-async fn connect(rig: &Rig, phone_number_id: &str) -> String {
+pub async fn connect(rig: &Rig, phone_number_id: &str) -> String {
     let mut more = number();
     more["phone"] = json!(format!("+15550002{phone_number_id}"));
     more["phone_number_id"] = json!(phone_number_id);
@@ -31,11 +31,11 @@ async fn connect(rig: &Rig, phone_number_id: &str) -> String {
     connected["id"].as_str().unwrap().to_owned()
 }
 
-fn phone(number: u32) -> String {
+pub fn phone(number: u32) -> String {
     format!("+1555{number:07}")
 }
 
-fn hello(to: &str) -> Value {
+pub fn hello(to: &str) -> Value {
     json!({"to": to, "type": "template", "template": {"name": "hello"}})
 }
 
@@ -46,20 +46,20 @@ async fn number_of(api: &Api, message: &Value) -> String {
 }
 
 /// Sends a template; gives the number that it leaves through.
-async fn through(rig: &Rig, to: &str) -> String {
+pub async fn through(rig: &Rig, to: &str) -> String {
     let sent = rig.api.post(SEND, hello(to)).await.ok();
     number_of(&rig.api, &sent).await
 }
 
 /// Sends a code; gives the request, and the number that it leaves through.
-async fn code_through(rig: &Rig, to: &str) -> (String, String) {
+pub async fn code_through(rig: &Rig, to: &str) -> (String, String) {
     let sent = rig.api.post("/v1/otp/send", json!({"phone": to})).await.ok();
     let id = sent["request_id"].as_str().unwrap().to_owned();
     let number = code_number(rig, &id).await;
     (id, number)
 }
 
-async fn code_number(rig: &Rig, id: &str) -> String {
+pub async fn code_number(rig: &Rig, id: &str) -> String {
     let found = rig.api.get(&format!("/v1/otp/{id}")).await.ok();
     found["number_id"].as_str().unwrap().to_owned()
 }
@@ -83,7 +83,7 @@ async fn write(rig: &Rig, from: &str, (number, phone_number_id): (&str, &str), i
 }
 
 /// The first of these phones whose number is that one.
-async fn phone_of(rig: &Rig, number: &str) -> String {
+pub async fn phone_of(rig: &Rig, number: &str) -> String {
     for of in 0..64 {
         if through(rig, &phone(of)).await == number {
             return phone(of);
@@ -289,7 +289,7 @@ async fn broadcast(rig: &Rig, recipients: std::ops::Range<u32>) -> String {
 }
 
 /// Lets time pass until a broadcast is complete.
-async fn completes(rig: &Rig, path: &str) -> Value {
+pub async fn completes(rig: &Rig, path: &str) -> Value {
     eventually("the broadcast is complete", async || {
         rig.server.advance(1).await;
         let found = rig.api.get(path).await.ok();
@@ -299,7 +299,7 @@ async fn completes(rig: &Rig, path: &str) -> Value {
 }
 
 /// How many messages a number was asked to send to each phone.
-fn asked_of(rig: &Rig, phone_number_id: &str) -> BTreeMap<String, u32> {
+pub fn asked_of(rig: &Rig, phone_number_id: &str) -> BTreeMap<String, u32> {
     let mut asked = BTreeMap::new();
     let path = format!("/{phone_number_id}/messages");
     for request in rig.fake.requests().iter().filter(|request| request.path.ends_with(&path)) {

@@ -98,8 +98,8 @@ pub enum CreateBroadcastError {
     #[error(transparent)]
     Template(UseTemplateError),
     /// It is to be sent from a number that the workspace does not have.
-    #[error("the workspace has no such number")]
-    UnknownNumber,
+    #[error("the workspace has no such number: {0}")]
+    UnknownNumber(Box<str>),
     /// No number is connected.
     #[error("the workspace has no active messaging number")]
     NotConnected,

@@ -1,7 +1,7 @@
 //! Sending to those that a broadcast has failed for.
 
 use postrider_broadcast::Audience;
-use postrider_domain::BroadcastId;
+use postrider_domain::{BroadcastId, NumberId};
 
 use crate::broadcasts::committed::Committed;
 use crate::broadcasts::control::BroadcastError;
@@ -42,6 +42,14 @@ impl Workspace {
         postrider_runtime::task::detached(async move { workspace.retry_attached(id).await }).await
     }
 
+    /// Those of the named numbers that are still connected, or all of them if none is: a broadcast
+    /// must not leave through others, and the refusal names one.
+    fn still_connected(&self, named: Vec<NumberId>) -> Vec<NumberId> {
+        let is_connected = |number: &NumberId| self.shared.numbers.connected(*number).is_some();
+        let left: Vec<_> = named.iter().copied().filter(is_connected).collect();
+        if left.is_empty() { named } else { left }
+    }
+
     async fn retry_attached(&self, id: BroadcastId) -> Result<BroadcastMade, RetryBroadcastError> {
         let read = self.scan(move |store, workspace| {
             let Some(found) = Committed::read(store, workspace, id)? else {
@@ -69,6 +77,7 @@ impl Workspace {
             Ok(Ok((found.record, audience)))
         });
         let (record, audience) = read.await??;
+        let from = self.still_connected(record.from);
         let new = NewBroadcast {
             name: record.name,
             template: record.template.name,
@@ -78,7 +87,7 @@ impl Workspace {
             schedule_at: None,
             policy: record.policy,
             notes: record.notes,
-            from: record.from.iter().map(|number| number.to_string().into()).collect(),
+            from: from.iter().map(|number| number.to_string().into()).collect(),
         };
         match self.create_broadcast_attached(new, None, Some(id)).await {
             Ok(made) => Ok(made.answer),

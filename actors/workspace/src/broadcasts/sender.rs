@@ -14,7 +14,8 @@ pub(super) fn named(
 ) -> Result<Vec<NumberId>, CreateBroadcastError> {
     let mut numbers = Vec::with_capacity(names.len());
     for name in names {
-        let number = sticky::named(context, name).ok_or(CreateBroadcastError::UnknownNumber)?;
+        let unknown = || CreateBroadcastError::UnknownNumber(name.clone());
+        let number = sticky::named(context, name).ok_or_else(unknown)?;
         if !context.core.pool.has_templates(number) {
             return Err(UseTemplateError::NoSuchTemplate.into());
         }

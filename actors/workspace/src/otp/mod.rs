@@ -148,9 +148,14 @@ pub(crate) fn resend(
     message: MessageId,
 ) -> Result<OtpSent, ResendOtpError> {
     let moved = through_number::of_resend(context, id).map_err(ResendOtpError::Refused)?;
-    let number = moved.or_else(|| context.core.number_of(id));
-    let down = number.and_then(|number| context.down_for(number));
-    context.core.resend_otp((id, only), message, (moved, down), context.effects)
+    let to = moved.as_ref().map(|moved| moved.number);
+    let down = to.or_else(|| context.core.number_of(id));
+    let down = down.and_then(|number| context.down_for(number));
+    let sent = context.core.resend_otp((id, only), message, (to, down), context.effects)?;
+    if let Some(moved) = moved {
+        sticky::put(context, &moved.contact, moved.noted);
+    }
+    Ok(sent)
 }
 
 /// Sending a one-time password, beside the hot path.

@@ -76,11 +76,12 @@ pub(crate) fn move_code(
     }
 }
 
-/// The number that a request moves to as it is sent again, because its own is down.
+/// The number that a request moves to as it is sent again, because its own is down, and what is to
+/// be noted of its contact then.
 pub(crate) fn of_resend(
-    context: &mut Context<'_>,
+    context: &Context<'_>,
     id: RequestId,
-) -> Result<Option<NumberId>, SendOtpError> {
+) -> Result<Option<MovedResend>, SendOtpError> {
     let is_down = |number| context.down_for(number).is_some();
     let core = &context.core;
     let may_move = core.pool.is_choice() && !core.is_pinned(id);
@@ -88,6 +89,19 @@ pub(crate) fn of_resend(
         return Ok(None);
     }
     let Some(otp) = context.core.known(id) else { return Ok(None) };
-    let to = sticky::choose(context, &otp.phone.into(), Duration::ZERO)?;
-    Ok(to.filter(|to| context.down_for(*to).is_none()))
+    let contact = PartyId::from(otp.phone);
+    let to = sticky::choose(context, &contact, Duration::ZERO)?;
+    let Some(number) = to.filter(|to| context.down_for(*to).is_none()) else { return Ok(None) };
+    let noted = sticky::to_note(context, &contact, number, context.now())?;
+    Ok(Some(MovedResend { number, contact, noted }))
+}
+
+/// A request that is sent again through another number.
+pub(crate) struct MovedResend {
+    /// That number.
+    pub(crate) number: NumberId,
+    /// Whose it becomes.
+    pub(crate) contact: PartyId,
+    /// What is to be noted of them, once the code is on its way.
+    pub(crate) noted: Option<Vec<u8>>,
 }
