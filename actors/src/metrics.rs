@@ -1,6 +1,7 @@
 //! The engine's own figures: sampled, so that no command pays for them.
 
 mod checkpoint;
+mod number_pace;
 mod timing;
 
 use std::sync::Arc;
@@ -315,9 +316,11 @@ pub(crate) fn start(
 ) {
     let figures = Figures::register(recorder.as_ref(), shared);
     let shared = Arc::downgrade(shared);
+    let mut paces = number_pace::NumberPaces::register(Arc::clone(recorder));
     drop(tokio::spawn(async move {
         while let Some(shared) = shared.upgrade() {
             figures.sample(&shared, &checkpoints);
+            paces.sample(&shared);
             drop(shared);
             tokio::time::sleep(SAMPLED_EVERY).await;
         }

@@ -6,6 +6,7 @@ use postrider_domain::contact::NAME_CHARS_MAX;
 use postrider_domain::{MessageId, NumberId, PartyId, PartyNames, Phone, Timestamp, UserId};
 
 use super::{Failure, Origin};
+use crate::number_facts::NumberFacts;
 use postrider_domain::template::{TemplateCategory, TemplateName, TemplateQuality};
 
 /// Most characters of an inbound message that are kept: as many as an outbound one may have.
@@ -28,6 +29,8 @@ pub struct Callback {
     pub choices: Vec<MarketingChoice>,
     /// Recipients who have another phone number, or another id of the provider's, now.
     pub identity_changes: Vec<IdentityChange>,
+    /// What the provider says of the number; a limit holds for all numbers of its account.
+    pub facts: Vec<NumberFacts>,
     /// Errors that are about no message.
     pub errors: Vec<ChannelFault>,
     /// Items that nothing is taken from although they ought to tell something.
@@ -42,6 +45,7 @@ impl Callback {
         self.templates.extend(other.templates);
         self.choices.extend(other.choices);
         self.identity_changes.extend(other.identity_changes);
+        self.facts.extend(other.facts);
         self.errors.extend(other.errors);
         self.ignored.extend(other.ignored);
     }

@@ -8,6 +8,7 @@ pub mod cloud_api;
 pub mod email;
 #[cfg(test)]
 mod fuzz;
+pub mod number_facts;
 pub mod outcome;
 pub mod sandbox;
 mod trouble;

@@ -1,11 +1,12 @@
 //! The connected numbers, and what each of them sends through.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use dashmap::DashMap;
+use dashmap::{DashMap, Entry};
 
 use postrider_channel::cloud_api::ProviderId;
+use postrider_channel::number_facts::NumberFacts;
 use postrider_domain::{NumberId, WorkspaceId};
 
 use crate::providers::{Connected, Providers};
@@ -24,7 +25,31 @@ impl Connections {
 
     /// Connects a number, or replaces its connection by one made of the new record.
     pub(crate) fn connect(&self, stored: &Stored) {
-        self.connected.insert(stored.1.info.id, Arc::new(self.providers.connect(stored)));
+        let connected = self.providers.connect(stored);
+        match self.connected.entry(stored.1.info.id) {
+            Entry::Occupied(mut known) => {
+                let facts = known.get().facts.clone();
+                known.insert(Arc::new(connected.with(facts, self.pace_set())));
+            }
+            Entry::Vacant(free) => drop(free.insert(Arc::new(connected))),
+        }
+    }
+
+    /// Takes up what the provider says of a number, if it is connected.
+    pub(crate) fn learn(&self, number: NumberId, facts: NumberFacts) {
+        if let Some(mut known) = self.connected.get_mut(&number) {
+            *known = Arc::new(Connected::clone(&known).with(facts, self.pace_set()));
+        }
+    }
+
+    /// The pace of each number.
+    pub(crate) fn paces(&self) -> BTreeMap<NumberId, u32> {
+        self.connected.iter().map(|it| (*it.key(), it.messages_per_second)).collect()
+    }
+
+    /// The pace of the settings, if they have one.
+    pub(crate) const fn pace_set(&self) -> Option<u32> {
+        self.providers.messages_per_second
     }
 
     pub(crate) fn disconnect(&self, number: NumberId) {

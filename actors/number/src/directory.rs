@@ -267,10 +267,12 @@ impl Numbers {
         let (reply, answer) = oneshot::channel();
         let asked = self.directory.cast_live(&number, NumberMessage::Figures(reply));
         let told = if asked { answer.await.ok() } else { None };
+        let connected = self.connected(number);
         let mut figures = told.unwrap_or_else(|| NumberFigures {
-            rate_set: self.connected(number).map_or(0, |it| it.messages_per_second),
+            rate_set: connected.as_ref().map_or(0, |it| it.messages_per_second),
             ..NumberFigures::default()
         });
+        figures.facts = connected.map(|it| it.facts.clone()).unwrap_or_default();
         figures.reason = self.trouble(number);
         if let Some(slot) = self.directory.slot(&number) {
             figures.last_error = slot.last_error.lock().clone();

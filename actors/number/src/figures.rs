@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use postrider_channel::number_facts::NumberFacts;
 use postrider_channel::{Failure, Origin, Outbound, Trouble};
 use postrider_domain::Timestamp;
 use postrider_domain::redact::redacted;
@@ -57,6 +58,8 @@ pub struct NumberFigures {
     pub reason: Option<String>,
     /// Whether calls are held back, because they kept failing.
     pub breaker_open: bool,
+    /// Whether that is because its account cannot send.
+    pub is_account_stopped: bool,
     /// Failures in a row.
     pub failures: u32,
     /// When the next call is tried.
@@ -75,6 +78,8 @@ pub struct NumberFigures {
     pub last_error: Option<NumberError>,
     /// When the provider last called back.
     pub last_callback_at: Option<Timestamp>,
+    /// What its provider says of it.
+    pub facts: NumberFacts,
 }
 
 /// How the numbers of one workspace do.

@@ -18,6 +18,7 @@ mod hour_counts;
 mod message;
 pub mod metrics;
 pub mod notices;
+mod paces;
 mod panic_guard;
 pub mod ports;
 pub mod providers;

@@ -5,16 +5,14 @@ use std::sync::{Arc, OnceLock};
 use dashmap::DashMap;
 
 use postrider_channel::cloud_api::{CloudApi, CloudApiNumber, CloudApiOptions, ProviderId};
+use postrider_channel::number_facts::NumberFacts;
 use postrider_channel::sandbox::{Sandbox, SandboxChannel};
 use postrider_channel::{AttemptOutcome, Channel, Failure, FailureClass, Outbound, Sending};
 use postrider_domain::WorkspaceId;
 use postrider_domain::keys::MasterKeys;
 
-use super::record::{NumberKind, NumberRecord, Stored};
+use super::record::{NumberInfo, NumberKind, NumberRecord, Stored};
 use super::throttle::Pause;
-
-/// Most messages per second through a number of the Cloud API for which nothing is configured.
-const CLOUD_API_RATE: u32 = 80;
 
 /// A channel that the engine's embedder provides.
 #[derive(Clone)]
@@ -48,6 +46,7 @@ pub struct Providers {
 }
 
 /// A connected number: what its messages are sent through.
+#[derive(Clone)]
 pub struct Connected {
     /// The workspace that the number belongs to.
     pub workspace: WorkspaceId,
@@ -59,6 +58,10 @@ pub struct Connected {
     pub(super) phone_number_id: Option<ProviderId>,
     /// Its part of the Cloud API, if it is a number of the Cloud API and its secrets can be used.
     pub cloud_api: Option<Arc<CloudApiNumber>>,
+    /// What is known of it.
+    pub(super) info: NumberInfo,
+    /// What its provider says of it.
+    pub facts: NumberFacts,
     /// Most messages per second; 0 for no limit.
     pub messages_per_second: u32,
     /// The pause of all numbers of its app.
@@ -67,11 +70,19 @@ pub struct Connected {
     pub(super) account_pause: Arc<Pause>,
 }
 
+impl Connected {
+    /// The same with what the provider says of the number.
+    pub(super) fn with(self, facts: NumberFacts, pace_set: Option<u32>) -> Self {
+        let messages_per_second = self.info.pace(pace_set, &facts);
+        Self { facts, messages_per_second, ..self }
+    }
+}
+
 impl Providers {
     /// Connects a stored number. If its channel cannot be used, its first message fails with the
     /// reason, and the number stops.
     pub(super) fn connect(&self, (workspace, record): &Stored) -> Connected {
-        let NumberRecord { info, .. } = record;
+        let (NumberRecord { info, .. }, facts) = (record, NumberFacts::default());
         let (channel, cloud_api): (Arc<dyn Channel>, _) = match info.kind {
             NumberKind::Sandbox => (Arc::new(SandboxChannel(Arc::clone(&self.sandbox))), None),
             NumberKind::Custom => match &self.custom {
@@ -89,8 +100,6 @@ impl Providers {
                 }
             },
         };
-        let kind_rate = if info.kind == NumberKind::CloudApi { CLOUD_API_RATE } else { 0 };
-        let rate = info.messages_per_second.or(self.messages_per_second).unwrap_or(kind_rate);
         let kind = info.kind.as_str();
         // Pauses are kept apart by app, so that no workspace is throttled by another one's app.
         let app = match &cloud_api {
@@ -108,7 +117,9 @@ impl Providers {
             phone_number_id: info.account.as_ref().map(|it| it.phone_number_id.clone()),
             kind: info.kind,
             cloud_api,
-            messages_per_second: rate,
+            messages_per_second: info.pace(self.messages_per_second, &facts),
+            info: info.clone(),
+            facts,
             app_pause: self.pause(app),
             account_pause: self.pause(account),
         }

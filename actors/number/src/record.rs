@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use postrider_channel::cloud_api::{CloudApiAccount, CloudApiSecrets};
+use postrider_channel::number_facts::{NumberFacts, Throughput};
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::{NumberId, Timestamp, WorkspaceId};
 use postrider_runtime::Secret;
@@ -38,7 +39,19 @@ const fn is_yes(pool: &bool) -> bool {
     *pool
 }
 
+/// Most messages per second through a number of the Cloud API of which nobody says more.
+const CLOUD_API_PACE: u32 = 80;
+
 impl NumberInfo {
+    /// Most messages per second, 0 for no limit: its own figure, or that of the settings, or what
+    /// its provider says, or that of its kind.
+    #[must_use]
+    pub fn pace(&self, setting: Option<u32>, facts: &NumberFacts) -> u32 {
+        let of_kind = if self.kind == NumberKind::CloudApi { CLOUD_API_PACE } else { 0 };
+        let said = || facts.throughput.and_then(Throughput::pace);
+        self.messages_per_second.or(setting).or_else(said).unwrap_or(of_kind)
+    }
+
     /// The id under which its conversation windows and inbound messages are kept. It is derived
     /// from the number's id at the provider, so that it stays the same when the number is connected
     /// again. A number without a provider is kept under its own id.

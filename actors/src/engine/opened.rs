@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use postrider_broadcast::recover;
-use postrider_domain::{Timestamp, WorkspaceId};
+use postrider_channel::number_facts::NumberFacts;
+use postrider_domain::{NumberId, Timestamp, WorkspaceId};
 use postrider_number::record::Stored;
 use postrider_store::snapshot::SnapshotDir;
 use postrider_store::{Change, Position, Store, Writer};
@@ -37,6 +38,8 @@ pub(super) struct Opened {
     /// Those in which conversations are being deleted.
     pub(super) deleting: Vec<WorkspaceId>,
     pub(super) numbers: Vec<Stored>,
+    /// What their providers say of them.
+    pub(super) facts: Vec<(NumberId, NumberFacts)>,
     /// What is to be noted of the master keys.
     pub(super) fingerprints: Vec<Change>,
     /// Secrets under the current master key that were under an earlier one.

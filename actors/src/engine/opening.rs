@@ -60,6 +60,7 @@ pub(super) fn open(options: &EngineOptions) -> Result<Opened, StartError> {
     workspaces.retain(|id| !removed.contains(id));
     let mut numbers = records::all_numbers(store.as_ref())?;
     numbers.retain(|(id, _)| !removed.contains(id));
+    let facts = records::all_facts(store.as_ref())?;
     let mut deleting = workspaces.clone();
     // One whose records cannot be read is for whoever needs it to find.
     deleting.retain(|id| deletion::any_gone(store.as_ref(), id).unwrap_or_default());
@@ -78,6 +79,7 @@ pub(super) fn open(options: &EngineOptions) -> Result<Opened, StartError> {
         removed,
         deleting,
         numbers,
+        facts,
         clock_offset,
         durable,
         broadcasts,

@@ -15,7 +15,6 @@ use postrider_channel::sandbox::Sandbox;
 use postrider_domain::{AuditEntry, WorkspaceId};
 use postrider_number::Numbers;
 use postrider_number::providers::Providers;
-use postrider_number::record::Stored;
 use postrider_people::{People, PeopleOptions};
 use postrider_runtime::{Hold, ScanPool};
 use postrider_store::directory::DirectoryError;
@@ -85,7 +84,7 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
     let webhooks = webhooks(&options, &opened, &hold);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
     let uncounted = see_to_records(&view, &opened).await?;
-    let numbers = Arc::new(numbers(&options, &sandbox, &opened.numbers, &hold));
+    let numbers = Arc::new(numbers(&options, &sandbox, &opened, &hold));
     let (admission, snapshots) = (admission(&options), snapshots(&options, &opened));
     let broadcasts = broadcasts(&options, &opened, &numbers);
     let (space, keys_tell_home) = (options.measure().map(Space::new), options.keys_tell_home);
@@ -369,7 +368,7 @@ fn workspaces(all: Vec<WorkspaceId>, damaged: &[WorkspaceId]) -> Workspaces {
 fn numbers(
     options: &EngineOptions,
     sandbox: &Arc<Sandbox>,
-    stored: &[Stored],
+    opened: &Opened,
     hold: &Hold,
 ) -> Numbers {
     let providers = Providers {
@@ -383,7 +382,10 @@ fn numbers(
     };
     let (clock, traces) = (options.clock.clone(), options.traces.clone());
     let numbers = Numbers::new(providers, clock, hold.clone(), traces);
-    stored.iter().for_each(|stored| numbers.connect(stored));
+    opened.numbers.iter().for_each(|stored| numbers.connect(stored));
+    for (number, facts) in &opened.facts {
+        numbers.learn(*number, facts.clone());
+    }
     numbers
 }
 

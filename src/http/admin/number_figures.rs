@@ -1,6 +1,7 @@
 //! How a number does: whether it sends, what waits, how fast it goes.
 
 use postrider_actors::domain::Timestamp;
+use postrider_actors::domain::template::TemplateQuality;
 use postrider_actors::{LaneFigures, NumberError, NumberFigures, NumberState};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -72,6 +73,20 @@ pub(crate) struct FiguresAnswer {
     /// channel keeps failing.
     #[schema(example = "open")]
     state: &'static str,
+    /// `active`; `stopped`: its account cannot send; `open`: its channel keeps failing, and calls
+    /// are held back.
+    #[schema(example = "active")]
+    status: &'static str,
+    /// How recipients rate it, as the channel says: `green`, `yellow`, `red` or `unknown`.
+    #[schema(example = "green")]
+    quality: &'static str,
+    /// What became of the name that it is to show, as the channel says; null: nothing was said.
+    #[schema(example = "approved")]
+    name_status: Option<Box<str>>,
+    /// How fast the channel lets it send: `standard`; `high`: 1,000 messages in a second;
+    /// `coexistence`: 20, because it is in the channel's app as well. Null: nothing was said.
+    #[schema(example = "high")]
+    throughput: Option<&'static str>,
     /// Why, as the provider explains it; null while it is open.
     reason: Option<String>,
     /// Since when; of an open one that was never otherwise since the start, when it was connected.
@@ -120,8 +135,18 @@ impl FiguresAnswer {
             NumberState::Slow => Some("the provider asked for a pause"),
             NumberState::Stopped => Some("the channel keeps failing"),
         };
+        let status = match (figures.breaker_open, figures.is_account_stopped) {
+            (false, _) => "active",
+            (true, true) => "stopped",
+            (true, false) => "open",
+        };
+        let facts = figures.facts;
         Self {
             state,
+            status,
+            quality: facts.quality.unwrap_or(TemplateQuality::Unknown).as_str(),
+            name_status: facts.name_status,
+            throughput: facts.throughput.map(|it| it.as_str()),
             reason: why.map(|why| figures.reason.unwrap_or_else(|| why.to_owned())),
             since: figures.since.unwrap_or(connected).to_string(),
             breaker: NumberBreaker {

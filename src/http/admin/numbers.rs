@@ -41,8 +41,8 @@ pub(crate) struct NumberInput<'a> {
     #[serde(borrow)]
     #[schema(example = "cloud_api")]
     kind: Cow<'a, str>,
-    /// Most messages in a second, 0 for no limit; left out: the settings', or 80 for `cloud_api`
-    /// and no limit for `sandbox`.
+    /// Most messages in a second, 0 for no limit; left out: the settings', or what the channel says
+    /// of a `cloud_api` number, or 80 for it and no limit for `sandbox`.
     #[schema(value_type = Option<i64>, minimum = 0, example = 80)]
     messages_per_second: Option<Integer>,
     /// Whether it may be in the pool of numbers that messages leave through. Once a `cloud_api`

@@ -12,7 +12,7 @@ async fn metric(rig: &Rig, name: &str) -> Option<f64> {
 }
 
 /// Waits until a series has this value: figures are sampled.
-async fn shows(rig: &Rig, name: &str, value: f64) {
+pub async fn shows(rig: &Rig, name: &str, value: f64) {
     let is = async || (metric(rig, name).await == Some(value)).then_some(());
     eventually(name, is).await;
 }

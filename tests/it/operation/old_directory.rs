@@ -121,7 +121,11 @@ impl Old {
 }
 
 /// Fields that the server of then did not have.
-const NEW_FIELDS: [&str; 54] = [
+const NEW_FIELDS: [&str; 58] = [
+    "status",
+    "quality",
+    "name_status",
+    "throughput",
     "held",
     "media",
     "number_id",

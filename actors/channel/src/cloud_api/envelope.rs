@@ -6,10 +6,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use postrider_domain::Phone;
+
 use crate::callback::{Callback, IgnoredReason};
 
 use super::callback;
 use super::items::{FieldNumber, ItemCounts};
+use super::number_news::{self, NUMBER_FIELDS};
 
 /// A part of a callback. One callback may have parts about several numbers and accounts, because
 /// those of one app share its callback address.
@@ -28,6 +31,8 @@ pub struct Part {
 pub enum About {
     /// A number, by the provider's id; `None` if the part has none.
     Number(Option<Box<str>>),
+    /// A number, by its phone; `None` if the part has none, and so is about none.
+    Phone(Option<Phone>),
     /// An account, by the provider's id; `None` if the part has none.
     Account(Option<Box<str>>),
 }
@@ -98,6 +103,9 @@ pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
                     let callback = Callback { templates, ignored, ..Callback::default() };
                     parts.push(Part { about, callback, parsed: tally.parsed() });
                 }
+                field if NUMBER_FIELDS.contains(&field) => {
+                    parts.push(number(field, entry.id, value, counts));
+                }
                 field @ "user_id_update" => {
                     parts.push(forwarded(field, &parsed(value), counts));
                 }
@@ -114,6 +122,31 @@ pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
         }
     }
     Some(parts)
+}
+
+/// What a change says of a number, which each field names in another way.
+fn number(
+    field: &str,
+    account: Option<&RawValue>,
+    value: Option<&RawValue>,
+    counts: &ItemCounts,
+) -> Part {
+    let told = parsed::<Value>(value);
+    let about = match field {
+        "business_capability_update" => {
+            About::Account(parsed::<Value>(account).as_str().map(Into::into))
+        }
+        "smb_message_echoes" => about(account, parsed(value)),
+        _ => About::Phone(number_news::phone(&told)),
+    };
+    let mut tally = counts.tally(field);
+    let facts = tally.take(number_news::facts(field, &told)).into_iter().collect();
+    let ignored = tally.ignored();
+    Part {
+        about,
+        callback: Callback { facts, ignored, ..Callback::default() },
+        parsed: tally.parsed(),
+    }
 }
 
 /// The number that a change of an unknown field is about if it says so, else the account.

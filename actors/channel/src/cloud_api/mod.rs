@@ -8,6 +8,7 @@ mod download;
 pub mod envelope;
 mod http;
 pub mod items;
+mod number_news;
 mod payload;
 mod reading;
 mod templates;
@@ -163,6 +164,7 @@ impl CloudApi {
             media_hosts: media_hosts.as_slice().into(),
             http: Arc::clone(&self.http),
             root,
+            phone: account.phone,
             phone_number_id,
             account_id: account.account_id.clone(),
             authorization,
@@ -184,6 +186,7 @@ pub struct CloudApiNumber {
     health: Uri,
     /// The URL of the account's templates, without the query.
     templates: String,
+    phone: postrider_domain::Phone,
     phone_number_id: ProviderId,
     account_id: ProviderId,
     authorization: HeaderValue,
@@ -205,6 +208,7 @@ impl CloudApiNumber {
     pub fn is_meant(&self, about: &About) -> bool {
         match about {
             About::Number(id) => id.as_deref().is_none_or(|id| id == self.phone_number_id.as_str()),
+            About::Phone(phone) => *phone == Some(self.phone),
             About::Account(id) => id.as_deref().is_none_or(|id| id == self.account_id.as_str()),
         }
     }

@@ -238,6 +238,7 @@ fn the_kinds_of_the_event_log_keep_their_numbers_on_disk() {
         35: media.ready
         36: media.failed
         37: message.held
+        38: number.changed
     "#]]);
 }
 

@@ -13,6 +13,22 @@ pub struct NumberData {
     pub number_id: NumberId,
 }
 
+/// A number of which something is otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct NumberChangedData {
+    /// The number.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub number_id: NumberId,
+    /// What: `pace`, `quality`, `name_status` or `limit`.
+    pub field: &'static str,
+    /// What it was, a number in digits; null if that was not known.
+    #[cfg_attr(feature = "schema", schema(required))]
+    pub previous: Option<Box<str>>,
+    /// What it is, a number in digits.
+    pub value: Box<str>,
+}
+
 /// A number whose account cannot send.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -12,7 +12,9 @@ use super::contact::{ContactData, ContactMergedData, OptedInData, OptedOutData};
 use super::conversation::ConversationData;
 use super::media::MediaData;
 use super::message::{MessageData, MessageReceivedData};
-use super::number::{ChannelErrorData, ChannelIgnoredData, NumberData, NumberStoppedData};
+use super::number::{
+    ChannelErrorData, ChannelIgnoredData, NumberChangedData, NumberData, NumberStoppedData,
+};
 use super::otp::{
     OtpData, OtpFailedData, OtpPumpingData, OtpSentData, OtpTryEndedData, OtpTryStartedData,
 };
@@ -276,6 +278,8 @@ event_types! {
         "media.failed", "the content of a file that came in will not be there; `error` says why";
     kind 37: MessageHeld(MessageData) of [to, recipient, message_id],
         "message.held", "the channel took the message and holds it back; a report says more";
+    kind 38: NumberChanged(NumberChangedData) of [],
+        "number.changed", "a number has another pace, quality, status of its name or limit";
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use postrider_channel::Failure;
 use postrider_domain::Timestamp;
+use postrider_runtime::flow::Trip;
 
 use super::NumberActor;
 use super::state::State;
@@ -29,6 +30,7 @@ pub(super) fn note_state(state: &mut State, now: Timestamp) {
 pub(super) fn figures(state: &State, now: Timestamp) -> NumberFigures {
     NumberFigures {
         breaker_open: state.breaker.open_until().is_some(),
+        is_account_stopped: state.breaker.trip() == Some(Trip::Stopped),
         failures: state.breaker.failures(),
         next_try_at: state.breaker.open_until().max(state.paused_until(now)),
         rate_set: state.connected.messages_per_second,

@@ -155,9 +155,12 @@ impl NumberActor {
         if connected.messages_per_second != state.connected.messages_per_second {
             state.rate_limit = TokenBucket::new(Rate::bursty(connected.messages_per_second));
         }
+        let is_same = Arc::ptr_eq(&connected.channel, &state.connected.channel);
         state.connected = connected;
-        state.connection += 1;
-        state.breaker.try_at_once(self.clock.now());
+        if !is_same {
+            state.connection += 1;
+            state.breaker.try_at_once(self.clock.now());
+        }
     }
 
     /// Handles the outcome of a call that took time.

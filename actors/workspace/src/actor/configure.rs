@@ -14,6 +14,7 @@ use crate::core::otp::chain_plan::chain_in_force;
 use crate::core::pool::Pool;
 use crate::core::records;
 use crate::core::settings::WorkspaceSettings;
+use crate::inbox::number_facts::{emit, pace_change};
 use crate::mailbox::message::Configure;
 use crate::mailbox::output_gate::PendingReply;
 use crate::mailbox::slot::ReplyTo;
@@ -118,6 +119,8 @@ impl WorkspaceActor {
             Configure::Disconnect(number) => {
                 let place = state.numbers.iter().position(|known| known.id == number);
                 state.numbers.remove(place.ok_or(ChangeError::NoSuchNumber)?);
+                let facts = records::facts_key(id, number);
+                state.effects.changes.set(Table::Workspaces, facts, None);
                 Some((records::number_key(id, number), None))
             }
         })
@@ -153,7 +156,15 @@ impl WorkspaceActor {
         let key = records::number_key(&self.slot.id, number.info.id);
         let known = known.ok_or(ChangeError::NoSuchNumber)?;
         state.effects.replaces("messages_per_second", known.messages_per_second);
+        let numbers = &self.shared.numbers;
+        let facts = numbers.connected(known.id).map(|it| it.facts.clone()).unwrap_or_default();
+        let pace = |info: &NumberInfo| info.pace(numbers.pace_set(), &facts);
+        let change = pace_change([pace(known), pace(&number.info)]);
         *known = number.info;
+        let (id, now) = (known.id, state.core.now());
+        if let Some(change) = change {
+            emit(&mut state.effects, now, id, change);
+        }
         Ok((key, Some(record)))
     }
 

@@ -54,6 +54,7 @@ fn settings_and_balance_are_stored_as_ever() {
     sheet.json("new profile", &Profile::new("acme".into(), AT));
     sheet.text("credits key", &records::credits_key(&workspace()));
     sheet.text("number key", &records::number_key(&workspace(), number));
+    sheet.text("facts key", &records::facts_key(&workspace(), number));
     sheet.text("templates wanted key", &records::templates_wanted_key(&workspace()));
     sheet.is(expect![[r#"
         profile key: acme\x00profile
@@ -61,6 +62,7 @@ fn settings_and_balance_are_stored_as_ever() {
         new profile: {"name":"acme","created_at":1700000000123,"limits":{},"otp_template":null,"destinations":{"allow":[],"deny":[]}}
         credits key: acme\x00credits
         number key: acme\x00number/\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
+        facts key: acme\x00number-facts/\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
         templates wanted key: acme\x00templates/wanted
     "#]]);
     assert_eq!(codec::encode(&profile()), serde_json::to_vec(&profile()).unwrap());

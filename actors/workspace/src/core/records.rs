@@ -1,11 +1,15 @@
 //! Pure: what the store keeps of a workspace besides its journal: profile, numbers, balance.
 //!
-//! All are in [`Table::Workspaces`] under `workspace id ‖ 0 ‖ name`; profiles and numbers as JSON,
-//! so that fields can be added, the balance as eight bytes.
+//! What a provider says of a number is a record beside that of the number, so that neither a change
+//! by an administrator nor what is said writes over the other.
+//!
+//! All are in [`Table::Workspaces`] under `workspace id ‖ 0 ‖ name`; profiles, numbers and what is
+//! said of them as JSON, so that fields can be added, the balance as eight bytes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::core::pool::Alone;
+use postrider_channel::number_facts::NumberFacts;
 use postrider_domain::event::chain::ChainStep;
 use postrider_domain::otp_text::OtpTexts;
 use postrider_domain::template::TemplateName;
@@ -86,6 +90,7 @@ pub struct WorkspaceRecords {
 const PROFILE: &[u8] = b"profile";
 const CREDITS: &[u8] = b"credits";
 const NUMBER: &[u8] = b"number/";
+const FACTS: &[u8] = b"number-facts/";
 
 fn key(workspace: &WorkspaceId, name: &[u8]) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0], name].concat()
@@ -104,6 +109,11 @@ pub fn credits_key(workspace: &WorkspaceId) -> Vec<u8> {
 /// The key of one of a workspace's numbers.
 pub fn number_key(workspace: &WorkspaceId, number: NumberId) -> Vec<u8> {
     [key(workspace, NUMBER).as_slice(), number.as_bytes()].concat()
+}
+
+/// The key of what the provider says of one of a workspace's numbers.
+pub fn facts_key(workspace: &WorkspaceId, number: NumberId) -> Vec<u8> {
+    [key(workspace, FACTS).as_slice(), number.as_bytes()].concat()
 }
 
 /// The key of how often a workspace's templates were to be brought up to date since they were.
@@ -177,6 +187,19 @@ pub fn all_ids(store: &dyn View) -> Result<Vec<WorkspaceId>, StoreError> {
         std::ops::ControlFlow::Continue(())
     })?;
     Ok(ids)
+}
+
+/// What providers say of the numbers of all workspaces.
+pub fn all_facts(store: &dyn View) -> Result<Vec<(NumberId, NumberFacts)>, StoreError> {
+    let mut all = Vec::new();
+    store.scan(Table::Workspaces, &[], None, Direction::Forward, &mut |key, value| {
+        let name = key.iter().position(|byte| *byte == 0).map(|end| &key[end + 1..]);
+        let number = name.and_then(|name| name.strip_prefix(FACTS)?.try_into().ok());
+        // What cannot be read is said again some day.
+        all.extend(number.map(NumberId::from_bytes).zip(codec::decode(value).ok()));
+        std::ops::ControlFlow::Continue(())
+    })?;
+    Ok(all)
 }
 
 /// The numbers of all workspaces. One that cannot be read is left out: its workspace says so.

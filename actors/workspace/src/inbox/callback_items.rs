@@ -4,6 +4,7 @@ use postrider_channel::callback::{
     ChannelFault, IdentityChange, IgnoredItems, Inbound, MarketingChoice, StatusUpdate,
     TemplateUpdate,
 };
+use postrider_channel::number_facts::NumberFacts;
 use postrider_domain::{NumberId, Phone, Timestamp};
 
 use crate::broadcasts::reply_attribution::LiveBroadcasts;
@@ -15,6 +16,8 @@ pub(super) enum Item {
     IdentityChange(NumberId, IdentityChange),
     Choice(MarketingChoice),
     Template(TemplateUpdate),
+    /// With the pace of the settings.
+    Facts(NumberId, NumberFacts, Option<u32>),
     Fault(NumberId, ChannelFault),
     Ignored(NumberId, IgnoredItems),
 }

@@ -115,7 +115,7 @@ impl Reads<'_> {
                 }
                 Ok(())
             }
-            Item::Template(_) | Item::Fault(..) | Item::Ignored(..) => Ok(()),
+            Item::Template(_) | Item::Facts(..) | Item::Fault(..) | Item::Ignored(..) => Ok(()),
         }
     }
 

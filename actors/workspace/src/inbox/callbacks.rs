@@ -8,6 +8,7 @@ use postrider_broadcast::record::{Record, WINDOW};
 use postrider_channel::callback::{
     Callback, ChannelFault, IgnoredItems, Inbound, MarketingChoice, Progress, StatusUpdate,
 };
+use postrider_channel::number_facts::NumberFacts;
 use postrider_channel::{Failure, FailureClass, Origin};
 use postrider_domain::event::number::{ChannelErrorData, ChannelIgnoredData};
 use postrider_domain::{BroadcastId, EventData, MediaId, NumberId, PartyId, Phone, Timestamp};
@@ -22,6 +23,7 @@ use crate::inbox::callback_reads::{self, CallbackReads, Replies};
 use crate::inbox::identity;
 use crate::inbox::identity_change;
 use crate::inbox::inbound_messages;
+use crate::inbox::number_facts;
 use crate::inbox::phone_aliases;
 use crate::suppressions::{Choice, chose};
 use crate::templates::{sync as template_sync, update as template_update};
@@ -49,16 +51,18 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`]: some of it may not have been taken, so the provider should repeat it.
     pub async fn receive(&self, number: NumberId, callback: Callback) -> Result<(), Unavailable> {
-        let Callback { statuses, inbound, templates, choices, identity_changes, errors, ignored } =
-            callback;
+        let Callback { statuses, inbound, templates, choices, identity_changes, .. } = callback;
+        let Callback { facts, errors, ignored, .. } = callback;
         let reports = statuses.into_iter().map(|it| Item::Report(number, it));
         let inbound = inbound.into_iter().map(|it| Item::Inbound(number, it.clipped()));
         let templates = templates.into_iter().map(Item::Template);
         let changed = identity_changes.into_iter().map(|it| Item::IdentityChange(number, it));
+        let pace_set = self.shared.numbers.pace_set();
+        let facts = facts.into_iter().map(|it| Item::Facts(number, it, pace_set));
         let errors = errors.into_iter().map(|it| Item::Fault(number, it));
         let choices = choices.into_iter().map(Item::Choice);
         let items = reports.chain(inbound).chain(changed).chain(choices).chain(templates);
-        let mut rest: VecDeque<_> = items.chain(errors).collect();
+        let mut rest: VecDeque<_> = items.chain(facts).chain(errors).collect();
         for items in ignored {
             let now = self.shared.clock.now();
             let told = self.slot.ignored.lock().note(now, number, &items);
@@ -98,6 +102,9 @@ impl Workspace {
     /// Has the other actors take notice of what is committed now.
     fn follow_up(&self, number: NumberId, news: News) {
         let shared = &self.shared;
+        for (number, facts) in news.facts {
+            shared.numbers.learn(number, facts);
+        }
         if let Some(fault) = news.fault {
             shared.numbers.fault(number, fault);
         }
@@ -145,6 +152,8 @@ struct News {
     stopped: Vec<Record>,
     /// Files that came in.
     files: Vec<MediaId>,
+    /// What is known of numbers now.
+    facts: Vec<(NumberId, NumberFacts)>,
     /// It told of a template that is not known, or not as it is now.
     templates_outdated: bool,
 }
@@ -208,6 +217,9 @@ fn take_item(
             news.files.extend(inbound_messages::take(context, number, &it, replies)?);
         }
         Item::IdentityChange(number, it) => identity_change::take(context, number, &it)?,
+        Item::Facts(number, it, pace_set) => {
+            news.facts.extend(number_facts::learn(context, number, &it, pace_set)?);
+        }
         Item::Fault(number, it) => news.concerns_number(fault(context, number, it)),
         Item::Ignored(number, it) => ignored(context, number, it),
         Item::Choice(it) => choose(context, &it)?,

@@ -12,6 +12,7 @@ mod found_messages;
 pub(crate) mod identity;
 mod identity_change;
 pub mod inbound_messages;
+pub(crate) mod number_facts;
 pub(crate) mod old_messages;
 pub mod phone_aliases;
 mod received;

@@ -92,7 +92,6 @@ fn payloads_are_stored_as_ever() {
         webhook.disabled: {"reason":"gone","webhook_id":"whk_01hf7yat3v041061050r3gg28a"}
         webhook.test: {"webhook_id":"whk_01hf7yat3v041061050r3gg28a"}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"queued","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
-        message.held: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"held","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
         message.sent: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"sent","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
         message.delivered: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"delivered","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
         message.read: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"read","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
@@ -113,6 +112,8 @@ fn payloads_are_stored_as_ever() {
         template.quality_changed: {"language":"en_US","name":"offer","previous":"unknown","quality":"red"}
         media.ready: {"filename":"é.png","media_id":"med_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","mime_type":"image/png","sha256":"ba78","size":3}
         media.failed: {"error":"refused","filename":"é.png","media_id":"med_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","mime_type":"image/png"}
+        message.held: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"held","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
+        number.changed: {"field":"pace","number_id":"num_01hf7yat3v041061050r3gg28a","previous":"80","value":"1000"}
     "#]]);
 }
 

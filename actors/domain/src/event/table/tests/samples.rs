@@ -14,6 +14,7 @@ use crate::{
 };
 
 mod files;
+mod newest;
 
 use files::{media, received_file};
 
@@ -283,12 +284,10 @@ pub(super) fn payloads() -> Vec<EventData> {
         Data::OtpCancelled(OtpData::of(request_id, its_phone)),
         Data::OtpTryStarted(try_started()),
         Data::OtpTryEnded(try_ended()),
-        template_category(),
-        template_quality(),
-        EventData::MediaReady(media(None)),
-        EventData::MediaFailed(media(Some("refused".into()))),
-        EventData::MessageHeld(message("held")),
     ]
+    .into_iter()
+    .chain(newest::newest())
+    .collect()
 }
 
 fn notes() -> SenderNotes {

@@ -1,0 +1,138 @@
+//! Pure: parses what the provider says of a number.
+
+use serde_json::Value;
+
+use postrider_domain::Phone;
+use postrider_domain::template::TemplateQuality;
+
+use super::items::PassedOver;
+use crate::callback::{IgnoredReason, WORD_CHARS_MAX};
+use crate::number_facts::{DailyLimit, NumberFacts, Throughput};
+
+/// The fields of callbacks that say something of a number or of all numbers of an account.
+pub(super) const NUMBER_FIELDS: [&str; 4] = [
+    "phone_number_quality_update",
+    "phone_number_name_update",
+    "business_capability_update",
+    "smb_message_echoes",
+];
+
+/// Parses a change of one of [`NUMBER_FIELDS`].
+pub(super) fn facts(field: &str, value: &Value) -> Result<NumberFacts, PassedOver> {
+    match field {
+        "phone_number_name_update" => {
+            let decision = value["decision"].as_str().ok_or(Some(IgnoredReason::Unreadable))?;
+            let word = decision.chars().take(WORD_CHARS_MAX).collect::<String>();
+            let name_status = Some(word.to_ascii_lowercase().into());
+            Ok(NumberFacts { name_status, ..NumberFacts::default() })
+        }
+        "business_capability_update" => {
+            let limit = Some(limit(value).ok_or(Some(IgnoredReason::Unreadable))?);
+            Ok(NumberFacts { limit, ..NumberFacts::default() })
+        }
+        // The owner writes from the app: the number is in it.
+        "smb_message_echoes" => {
+            let throughput = Some(Throughput::Coexistence);
+            Ok(NumberFacts { throughput, ..NumberFacts::default() })
+        }
+        _ => quality(value),
+    }
+}
+
+fn quality(value: &Value) -> Result<NumberFacts, PassedOver> {
+    let mut facts = NumberFacts { limit: limit(value), ..NumberFacts::default() };
+    match value["event"].as_str().ok_or(Some(IgnoredReason::Unreadable))? {
+        "THROUGHPUT_UPGRADE" => facts.throughput = Some(Throughput::High),
+        "FLAGGED" => facts.quality = Some(TemplateQuality::Red),
+        // It is better than red again, and how good is not said.
+        "UNFLAGGED" => facts.quality = Some(TemplateQuality::Unknown),
+        "UPGRADE" | "DOWNGRADE" | "ONBOARDING" => {}
+        _ => return Err(Some(IgnoredReason::UnknownType)),
+    }
+    Ok(facts)
+}
+
+/// The phone that a change says it is about, however it is written.
+pub(super) fn phone(value: &Value) -> Option<Phone> {
+    let written = value["display_phone_number"].as_str()?;
+    let digits: String = written.chars().filter(char::is_ascii_digit).collect();
+    format!("+{digits}").parse().ok()
+}
+
+/// How many people a day may be written to first, as a number or as a tier.
+fn limit(value: &Value) -> Option<DailyLimit> {
+    let given = [&value["max_daily_conversations_per_business"], &value["current_limit"]];
+    given.into_iter().find_map(|given| match given {
+        Value::Number(people) if people.as_i64() == Some(-1) => Some(DailyLimit::Unlimited),
+        Value::Number(people) => people.as_u64()?.try_into().ok().map(DailyLimit::People),
+        Value::String(tier) => of_tier(tier),
+        _ => None,
+    })
+}
+
+fn of_tier(tier: &str) -> Option<DailyLimit> {
+    match tier.strip_prefix("TIER_")? {
+        "UNLIMITED" => Some(DailyLimit::Unlimited),
+        people => {
+            let (digits, times) = match people.strip_suffix('K') {
+                Some(thousands) => (thousands, 1000),
+                None => (people, 1),
+            };
+            let people: u32 = digits.parse().ok()?;
+            people.checked_mul(times).map(DailyLimit::People)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_word_has_its_meaning() {
+        let of = |field, value| facts(field, &value);
+        let quality = |value| of("phone_number_quality_update", value);
+        let upgrade = quality(json!({"event": "THROUGHPUT_UPGRADE", "current_limit": "TIER_10K"}));
+        let upgrade = upgrade.unwrap();
+        assert_eq!(upgrade.throughput, Some(Throughput::High));
+        assert_eq!(upgrade.limit, Some(DailyLimit::People(10_000)));
+        let rated = |event| quality(json!({"event": event})).unwrap().quality;
+        assert_eq!(rated("FLAGGED"), Some(TemplateQuality::Red));
+        assert_eq!((rated("UNFLAGGED"), rated("UPGRADE")), (Some(TemplateQuality::Unknown), None));
+        let limit = |max: Value| {
+            let value = json!({"max_daily_conversations_per_business": max});
+            of("business_capability_update", value).map(|facts| facts.limit.unwrap())
+        };
+        assert_eq!(limit(json!(-1)), Ok(DailyLimit::Unlimited));
+        assert_eq!(limit(json!(250)), Ok(DailyLimit::People(250)));
+        assert_eq!(limit(json!("TIER_UNLIMITED")), Ok(DailyLimit::Unlimited));
+        let name = of("phone_number_name_update", json!({"decision": "APPROVED"})).unwrap();
+        assert_eq!(name.name_status.as_deref(), Some("approved"));
+        let echo = of("smb_message_echoes", json!({})).unwrap();
+        assert_eq!(echo.throughput.and_then(Throughput::pace), Some(20));
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_nothing() {
+        let unreadable = Err(Some(IgnoredReason::Unreadable));
+        for bad in [json!(-2), json!(1e12), json!("TIER_X"), json!("250"), json!([])] {
+            let value = json!({"max_daily_conversations_per_business": bad});
+            assert_eq!(facts("business_capability_update", &value), unreadable, "{value}");
+        }
+        assert_eq!(facts("phone_number_quality_update", &json!({})), unreadable);
+        assert_eq!(facts("phone_number_name_update", &json!({"decision": 7})), unreadable);
+        let unknown = Err(Some(IgnoredReason::UnknownType));
+        assert_eq!(facts("phone_number_quality_update", &json!({"event": "X"})), unknown);
+    }
+
+    #[test]
+    fn a_phone_is_read_however_it_is_written() {
+        let of = |written: &str| phone(&json!({"display_phone_number": written}));
+        for written in ["15550001111", "+1 555-000-1111", "+15550001111"] {
+            assert_eq!(of(written).map(|it| it.to_string()).as_deref(), Some("+15550001111"));
+        }
+        assert_eq!((of(""), of("x")), (None, None));
+    }
+}

@@ -1,0 +1,27 @@
+//! How fast numbers may send, and what their providers say of that.
+
+use std::collections::BTreeMap;
+
+use postrider_channel::number_facts::NumberFacts;
+use postrider_domain::NumberId;
+
+use crate::directory::Numbers;
+use crate::message::NumberMessage;
+
+impl Numbers {
+    /// The provider says something of a number, durably: its pace follows from now on.
+    pub fn learn(&self, number: NumberId, facts: NumberFacts) {
+        self.connections.learn(number, facts);
+        self.directory.cast_live(&number, NumberMessage::Reconnected);
+    }
+
+    /// The pace of each connected number.
+    pub fn paces(&self) -> BTreeMap<NumberId, u32> {
+        self.connections.paces()
+    }
+
+    /// The pace of the settings, if they have one.
+    pub fn pace_set(&self) -> Option<u32> {
+        self.connections.pace_set()
+    }
+}

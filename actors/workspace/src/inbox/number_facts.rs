@@ -1,0 +1,77 @@
+//! What the channel says of the workspace's numbers.
+
+use postrider_channel::number_facts::{FactChange, NumberFacts};
+use postrider_domain::event::number::NumberChangedData;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{EventData, NumberId};
+use postrider_number::record::NumberInfo;
+use postrider_store::Table;
+
+use crate::core::command::Context;
+use crate::core::effects::Effects;
+use crate::core::records::facts_key;
+
+/// Takes what the channel says of a number; a limit is one of all numbers of its account. Returns
+/// what is known then of the numbers of which more or other things are known by it.
+///
+/// # Errors
+/// [`Unavailable`]: the store cannot be read.
+pub(crate) fn learn(
+    context: &mut Context<'_>,
+    number: NumberId,
+    said: &NumberFacts,
+    pace_set: Option<u32>,
+) -> Result<Vec<(NumberId, NumberFacts)>, Unavailable> {
+    let account = |it: &NumberInfo| it.account.as_ref().map(|account| account.account_id.clone());
+    let named = context.connected.iter().find(|it| it.id == number);
+    let Some(of) = named.map(account) else { return Ok(Vec::new()) };
+    let mut learned = Vec::new();
+    for info in context.connected {
+        let said = match info.id == number {
+            true => said.clone(),
+            false if said.limit.is_some() && account(info) == of => {
+                NumberFacts { limit: said.limit, ..NumberFacts::default() }
+            }
+            false => continue,
+        };
+        let key = facts_key(&context.core.id, info.id);
+        let known: NumberFacts = context.get_json(Table::Workspaces, &key)?.unwrap_or_default();
+        let mut facts = known.clone();
+        let changes = facts.learn(said);
+        if facts == known {
+            continue;
+        }
+        let paces = [&known, &facts].map(|facts| info.pace(pace_set, facts));
+        let changes = changes.into_iter().chain(pace_change(paces));
+        changes.for_each(|change| tell(context, info.id, change));
+        context.put_json(Table::Workspaces, key, &facts);
+        learned.push((info.id, facts));
+    }
+    Ok(learned)
+}
+
+/// That a number has another pace than before; nothing if it has the same.
+pub(crate) fn pace_change([before, now]: [u32; 2]) -> Option<FactChange> {
+    let word = |pace: u32| pace.to_string().into();
+    (before != now).then(|| FactChange {
+        field: "pace",
+        previous: Some(word(before)),
+        value: word(now),
+    })
+}
+
+fn tell(context: &mut Context<'_>, number: NumberId, change: FactChange) {
+    let now = context.now();
+    emit(context.effects, now, number, change);
+}
+
+/// Tells that something is otherwise with a number.
+pub(crate) fn emit(
+    effects: &mut Effects,
+    now: postrider_domain::Timestamp,
+    number_id: NumberId,
+    FactChange { field, previous, value }: FactChange,
+) {
+    let data = NumberChangedData { number_id, field, previous, value };
+    effects.emit(now, EventData::NumberChanged(data));
+}
