@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Method, Response, header};
+use axum::http::{HeaderMap, Method, Response, StatusCode};
 use postrider_cluster::coordination::{NodeRecord, ShardReport, Standing};
 use postrider_cluster::{NodeName, Seen};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::front::{Inner, bearer};
 use super::operate;
 use crate::http::health::{NodeReady, ReadyAnswer};
-use crate::http::{ApiError, Code};
+use crate::http::{ApiError, Code, Reply};
 
 /// For how long NATS may be silent before the node is not ready, in milliseconds.
 const SILENT_MS_MAX: u64 = 3_000;
@@ -35,10 +35,9 @@ impl Inner {
                 Err(error) => answers.refuse(headers, error),
             },
             "/metrics" => {
-                let mut response = Response::new(Body::from(self.metrics.render()));
-                let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-                response.headers_mut().insert(header::CONTENT_TYPE, text);
-                response
+                let page = self.metrics.render();
+                let text = "text/plain; version=0.0.4; charset=utf-8";
+                answers.give(headers, Reply::of(StatusCode::OK, text, page))
             }
             _ => answers.tell(headers, &self.status()),
         }

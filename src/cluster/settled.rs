@@ -17,6 +17,13 @@ pub(super) struct OwnAnswers {
 }
 
 impl OwnAnswers {
+    /// An answer as it is, under the id of its request.
+    pub(super) fn give(&self, headers: &HeaderMap, mut reply: Reply) -> Response<Body> {
+        let id = request_id::RequestId::of(headers, &self.clock);
+        reply.header(request_id::HEADER, id.into_header());
+        reply.into_response()
+    }
+
     /// A refusal.
     pub(super) fn refuse(&self, headers: &HeaderMap, error: ApiError) -> Response<Body> {
         let id = request_id::RequestId::of(headers, &self.clock);
@@ -27,10 +34,7 @@ impl OwnAnswers {
 
     /// An answer.
     pub(super) fn tell(&self, headers: &HeaderMap, value: &Value) -> Response<Body> {
-        let id = request_id::RequestId::of(headers, &self.clock);
-        let mut reply = Reply::json(StatusCode::OK, value);
-        reply.header(request_id::HEADER, id.into_header());
-        reply.into_response()
+        self.give(headers, Reply::json(StatusCode::OK, value))
     }
 }
 

@@ -32,7 +32,7 @@ pub fn settings() -> Vec<(String, String)> {
         ("CLUSTER__NODE", "pr-1"),
         ("CLUSTER__LISTEN", "127.0.0.1:0"),
         ("CLUSTER__SHARDS", "4"),
-        ("CLUSTER__STREAM_BYTES_MAX", "16777216"),
+        ("CLUSTER__STREAM_BYTES_MAX", "67108864"),
         ("SECRETS__MASTER_KEY", MASTER_KEY),
         ("ADMIN__TOKEN", "the-token-of-administrators"),
         ("DASHBOARD__ENABLED", "false"),
