@@ -232,6 +232,13 @@ async fn read(acme: &Workspace, mut texts: Vec<String>) {
     assert_eq!(found, texts, "no message is lost, and none is there twice");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_choice_goes_along_with_a_change_after_it_that_comes_with_it_or_first() {
+    let steps = |delay| vec![(1, Event::Choose(false), delay, false), (1, Event::Phone, 0, false)];
+    run(steps(0), vec![2]).await;
+    run(steps(3), vec![1]).await;
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: cases(48),

@@ -11,9 +11,12 @@ use postrider_channel::callback::{
 use postrider_channel::number_facts::NumberFacts;
 use postrider_channel::{Failure, FailureClass, Origin};
 use postrider_domain::event::number::{ChannelErrorData, ChannelIgnoredData};
-use postrider_domain::{BroadcastId, EventData, MediaId, NumberId, PartyId, Phone, Timestamp};
+use postrider_domain::{
+    BroadcastId, EventData, MediaId, NumberId, PartyId, PartyNames, Phone, Timestamp,
+};
 
 use crate::broadcasts::reply_attribution::LiveBroadcasts;
+use crate::contacts::known_names;
 use crate::core::command::{Command, Context};
 use crate::core::view::unreadable;
 use crate::counts_under_way::CountsUnderWay;
@@ -56,12 +59,17 @@ impl Workspace {
         let reports = statuses.into_iter().map(|it| Item::Report(number, it));
         let inbound = inbound.into_iter().map(|it| Item::Inbound(number, it.clipped()));
         let templates = templates.into_iter().map(Item::Template);
-        let changed = identity_changes.into_iter().map(|it| Item::IdentityChange(number, it));
+        let changed =
+            identity_changes.into_iter().map(|it| (it.at, Item::IdentityChange(number, it)));
         let pace_set = self.shared.numbers.pace_set();
         let facts = facts.into_iter().map(|it| Item::Facts(number, it, pace_set));
         let errors = errors.into_iter().map(|it| Item::Fault(number, it));
-        let choices = choices.into_iter().map(Item::Choice);
-        let items = reports.chain(inbound).chain(changed).chain(choices).chain(templates);
+        // A choice goes along with its person only if it was made before they changed.
+        let choices = choices.into_iter().map(|it| (Some(it.at), Item::Choice(it)));
+        let mut of_people: Vec<_> = changed.chain(choices).collect();
+        of_people.sort_by_key(|(at, _)| *at);
+        let of_people = of_people.into_iter().map(|(_, item)| item);
+        let items = reports.chain(inbound).chain(of_people).chain(templates);
         let mut rest: VecDeque<_> = items.chain(facts).chain(errors).collect();
         for items in ignored {
             let now = self.shared.clock.now();
@@ -299,7 +307,10 @@ fn choose(context: &mut Context<'_>, told: &MarketingChoice) -> Result<(), Unava
         identity::learn(context, phone, id, told.at)?;
     }
     let choice = if told.wanted { Choice::Resumed } else { Choice::Stopped };
-    for party in identity::everything_of(context, &told.parties)? {
+    // It goes along with a change of names that was told first.
+    let names = PartyNames { phone, user_id: id.cloned() };
+    let now = known_names::later(context, names, told.at)?.parties();
+    for party in identity::everything_of(context, &[&told.parties[..], &now].concat())? {
         chose(context, &party, choice, told.at)?;
     }
     Ok(())
