@@ -1,4 +1,4 @@
-//! The servers of all tests as one-node clusters, where `POSTRIDER_TEST_CLUSTER` names NATS servers.
+//! Servers of tests as one-node clusters, where `POSTRIDER_TEST_CLUSTER` names NATS servers.
 
 use std::sync::OnceLock;
 

@@ -174,7 +174,7 @@ fn the_tables_keep_their_numbers() {
         writeln!(out, "{number} {name}").unwrap();
         assert_eq!((table::name(*number), table::number(name)), (Some(*name), Some(*number)));
     }
-    assert_eq!((table::name(0), table::name(30), table::number("other")), (None, None, None));
+    assert_eq!((table::name(0), table::name(31), table::number("other")), (None, None, None));
     expect![[r#"
         1 meta
         2 workspaces

@@ -21,8 +21,8 @@ fn one_change(table: u8, operation: u8) -> Bytes {
 #[test]
 fn what_a_newer_version_wrote_is_refused() {
     let newer = |field, number| Err(BodyError::Newer { field, number });
-    assert!(GroupBody::decode(one_change(29, 0)).is_ok());
-    assert_eq!(GroupBody::decode(one_change(30, 0)), newer("table", 30));
+    assert!(GroupBody::decode(one_change(30, 0)).is_ok());
+    assert_eq!(GroupBody::decode(one_change(31, 0)), newer("table", 31));
     assert_eq!(GroupBody::decode(one_change(0, 0)), newer("table", 0));
     assert_eq!(GroupBody::decode(one_change(1, 2)), newer("operation", 2));
     let claim =
