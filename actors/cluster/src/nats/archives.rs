@@ -2,28 +2,32 @@
 //!
 //! It has a connection of its own, so that no append waits behind the chunks of an archive.
 
+mod fetching;
+
 use std::collections::HashMap;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::Context;
-use async_nats::jetstream::object_store::{GetErrorKind, ObjectInfo, ObjectOptions, ObjectStore};
+use async_nats::jetstream::object_store::{
+    GetErrorKind, Object, ObjectInfo, ObjectOptions, ObjectStore,
+};
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType, Stream as JetStream};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use tokio::fs::File;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 
 use super::{Nats, NatsError};
 use crate::checkpoints::{Archives, CheckpointsError, Digest, GivesUp, goes};
 use crate::name::NodeName;
+use fetching::{Objects, Part, fetch};
 
 /// Bytes of a chunk: half of what a server takes as one message.
 const CHUNK_BYTES: usize = 512 * 1024;
@@ -134,52 +138,74 @@ fn failed(error: impl std::fmt::Display) -> CheckpointsError {
     CheckpointsError::Failed(error.to_string())
 }
 
-async fn get(
+/// The objects as they are in NATS.
+struct Kept {
     store: ObjectStore,
-    name: String,
-    to: Option<PathBuf>,
-) -> Result<Digest, CheckpointsError> {
-    let damaged = |what: String| CheckpointsError::Damaged { name: name.clone(), what };
-    let mut object = match store.get(&name).await {
-        Ok(object) => object,
-        Err(error) if error.kind() == GetErrorKind::NotFound => {
-            return Err(damaged("gone".to_owned()));
-        }
-        Err(error) => return Err(failed(error)),
-    };
-    let mut file = match &to {
-        Some(to) => Some(File::create(to).await.map_err(failed)?),
-        None => None,
-    };
-    let (mut hasher, mut bytes) = (Sha256::new(), 0_u64);
-    let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        let Ok(read) = tokio::time::timeout(READ_WITHIN, object.read(&mut chunk)).await else {
-            // If the store answers else, the chunks are not there.
-            store.info(&name).await.map_err(failed)?;
-            return Err(damaged("not there as a whole".to_owned()));
-        };
-        let read = match read {
-            Ok(0) => break,
-            Ok(read) => read,
-            // The store's own digest does not match.
-            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-                return Err(damaged(error.to_string()));
+    context: Context,
+    bucket: String,
+}
+
+impl Objects for Kept {
+    type Object = (Object, u64);
+
+    async fn open(&self, name: &str) -> Result<Option<Self::Object>, CheckpointsError> {
+        match self.store.get(name).await {
+            Ok(object) => {
+                let chunks = object.info.chunks as u64;
+                Ok(Some((object, chunks)))
             }
-            Err(error) => return Err(failed(error)),
-        };
-        let part = chunk.get(..read).unwrap_or_default();
-        hasher.update(part);
-        bytes += read as u64;
-        if let Some(file) = &mut file {
-            file.write_all(part).await.map_err(failed)?;
+            Err(error) if error.kind() == GetErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(error)),
         }
     }
-    if let Some(mut file) = file {
-        file.flush().await.map_err(failed)?;
-        file.sync_all().await.map_err(failed)?;
+
+    async fn read(
+        &self,
+        (object, _): &mut Self::Object,
+        chunk: &mut [u8],
+    ) -> Result<Part, CheckpointsError> {
+        match tokio::time::timeout(READ_WITHIN, object.read(chunk)).await {
+            Err(_) => Ok(Part::Slow),
+            Ok(Ok(0)) => Ok(Part::End),
+            Ok(Ok(read)) => Ok(Part::Bytes(read)),
+            // The store's own digest does not match.
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
+                Ok(Part::Damaged(error.to_string()))
+            }
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::TimedOut => Ok(Part::Slow),
+            Ok(Err(error)) => Err(failed(error)),
+        }
     }
-    Ok(Digest { sha256: hasher.finalize().into(), bytes })
+
+    async fn has_all(
+        &self,
+        name: &str,
+        (_, chunks): &mut Self::Object,
+    ) -> Result<bool, CheckpointsError> {
+        let subject = format!("$O.{}.C.{name}", self.bucket);
+        let found = subjects(&self.context, &self.bucket, &subject).await?;
+        Ok(found.get(&subject).is_some_and(|there| *there >= *chunks))
+    }
+
+    async fn pause(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+}
+
+/// The subjects of the store that fit a filter, with how many messages each has.
+async fn subjects(
+    context: &Context,
+    bucket: &str,
+    filter: &str,
+) -> Result<HashMap<String, u64>, CheckpointsError> {
+    let asked = json!({ "subjects_filter": filter });
+    let about = format!("STREAM.INFO.OBJ_{bucket}");
+    let found: Value = match context.request(about, &asked).await.map_err(failed)? {
+        Response::Ok(found) => found,
+        Response::Err { error } => return Err(failed(error)),
+    };
+    let found = found["state"]["subjects"].as_object().into_iter().flatten();
+    Ok(found.map(|(name, count)| (name.clone(), count.as_u64().unwrap_or(0))).collect())
 }
 
 /// What the store keeps of an object beside its chunks. They stand under its own name, so that what
@@ -249,23 +275,22 @@ impl Archives for NatsArchives {
         to: Option<&Path>,
         gives_up: GivesUp<'_>,
     ) -> Result<Digest, CheckpointsError> {
-        let (store, name, to) = (self.store.clone(), name.to_owned(), to.map(Path::to_owned));
-        self.run(gives_up, get(store, name, to))
+        let (name, to) = (name.to_owned(), to.map(Path::to_owned));
+        let kept = Kept {
+            store: self.store.clone(),
+            context: self.nats.context(),
+            bucket: self.bucket.clone(),
+        };
+        self.run(gives_up, async move { fetch(&kept, &name, to.as_deref()).await })
     }
 
     fn keep_only(&self, shard: u16, names: &[String], epoch: u64) -> Result<(), CheckpointsError> {
         let prefix = format!("$O.{}.C.", self.bucket);
-        let asked = json!({ "subjects_filter": format!("{prefix}{shard}.>") });
-        let (context, about) = (self.nats.context(), format!("STREAM.INFO.OBJ_{}", self.bucket));
-        let found: Value = self.run(&|| false, async move {
-            match context.request(about, &asked).await.map_err(failed)? {
-                Response::Ok(found) => Ok(found),
-                Response::Err { error } => Err(failed(error)),
-            }
-        })?;
-        let subjects = found["state"]["subjects"].as_object();
-        let found = subjects.into_iter().flat_map(|it| it.keys());
-        let found = found.filter_map(|subject| subject.strip_prefix(&prefix));
+        let (context, bucket) = (self.nats.context(), self.bucket.clone());
+        let filter = format!("{prefix}{shard}.>");
+        let found =
+            self.run(&|| false, async move { subjects(&context, &bucket, &filter).await })?;
+        let found = found.keys().filter_map(|subject| subject.strip_prefix(&prefix));
         for name in found.filter(|name| goes(name, names, epoch)) {
             self.purge(name)?;
         }
