@@ -247,8 +247,8 @@ impl Life {
         // The thread of the shard may have ended.
         let tell = Box::new(move |told| drop(sender.send(Input::Told(engine, told))));
         let bytes_max = self.inner.record.stream_bytes_max.unsigned_abs();
-        let log = OwnedLog::behind_claim(log, claim, bytes_max, tell)?;
         let tenure = ShardTenure::new(self.inner.gate.clone(), self.shard.owned_in());
+        let log = OwnedLog::behind_claim(log, claim, bytes_max, tenure.clone(), tell)?;
         self.log = Some((log.clone(), tenure.clone()));
         let ended = |_| LogError::Failed("the thread of the engine has ended".to_owned());
         orders.send(Order::Start(engine, log, tenure)).map_err(ended)

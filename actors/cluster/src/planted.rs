@@ -57,11 +57,13 @@ pub(crate) enum Planted {
     MovesNotCounted,
     /// The log is trimmed to the newest checkpoint, whatever the older one needs.
     TrimsPastOlder,
+    /// An owner that stood idle appends without a look at its tenure.
+    IdleOwnerNotAsked,
 }
 
 impl Planted {
     /// Every fault.
-    pub(crate) const ALL: [Self; 27] = [
+    pub(crate) const ALL: [Self; 28] = [
         Self::NoChainCheck,
         Self::RefusalIsFenced,
         Self::TimeoutIsFailed,
@@ -89,5 +91,6 @@ impl Planted {
         Self::HandoffAwaitedForever,
         Self::MovesNotCounted,
         Self::TrimsPastOlder,
+        Self::IdleOwnerNotAsked,
     ];
 }

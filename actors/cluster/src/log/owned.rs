@@ -13,6 +13,7 @@ use postrider_log::{AppendError, Entry, Header, Log, LogError, LogId, Position, 
 
 use super::replicated::ReplicatedLog;
 use super::stream::Ends;
+use crate::gate::ShardTenure;
 use crate::settle::Settled;
 
 /// What the engine's log tells the shard's life.
@@ -35,6 +36,8 @@ pub struct OwnedLog {
 
 struct Own {
     end: Tail,
+    /// The owner's right to act.
+    tenure: ShardTenure,
     /// What the stream has, about, and what it may have before groups are refused.
     bytes: u64,
     bytes_max: u64,
@@ -79,11 +82,12 @@ impl OwnedLog {
         inner: ReplicatedLog,
         claim: Position,
         stream_bytes_max: u64,
+        tenure: ShardTenure,
         tell: Tell,
     ) -> Result<Arc<Self>, LogError> {
         let (end, bytes) = (inner.tail()?, inner.ends()?.bytes);
         let bytes_max = stream_bytes_max - stream_bytes_max / RESERVED;
-        let mut own = Own { end, bytes, bytes_max, fenced: None, tell };
+        let mut own = Own { end, tenure, bytes, bytes_max, fenced: None, tell };
         if own.end.last != claim {
             let header = own.end.header.take();
             let why = header.as_ref().map_or_else(|| "the claim is gone".to_owned(), taken);
@@ -137,6 +141,11 @@ impl Log for OwnedLog {
     fn append(&self, at: Position, entries: &[Bytes]) -> Result<(), AppendError> {
         let mut own = self.own.lock();
         own.check().map_err(|error| AppendError::Refused(error.to_string()))?;
+        // Nobody else may have written while the lease held. Afterwards the log may end where this
+        // owner has read it to, and be another: servers compare positions only.
+        if !own.tenure.holds() {
+            return Err(AppendError::Refused("the node's lease may have ended".to_owned()));
+        }
         match self.inner.append(at, entries) {
             Ok(()) => {}
             Err(AppendError::Taken(header)) => {
@@ -235,7 +244,8 @@ mod tests {
     use postrider_log::{Claim, Kind, claim, encode_commit};
 
     use super::*;
-    use crate::clock::StillClock;
+    use crate::clock::{SteadyClock as _, StillClock};
+    use crate::gate::Gate;
     use crate::log::{FakeStream, ReplicatedOptions, Stream as _};
 
     const LOG: LogId = LogId([7; 16]);
@@ -255,7 +265,40 @@ mod tests {
         let claimed = claim(&handle(stream), &by("a"), 0).unwrap().last;
         let (sender, told) = channel();
         let tell = Box::new(move |it| drop(sender.send(it)));
-        (OwnedLog::behind_claim(handle(stream), claimed, 1 << 20, tell).unwrap(), told)
+        (OwnedLog::behind_claim(handle(stream), claimed, 1 << 20, tenure(), tell).unwrap(), told)
+    }
+
+    /// That of an owner whose lease holds until its clock is moved by a second.
+    fn leased() -> (ShardTenure, Arc<StillClock>) {
+        let clock = Arc::new(StillClock::default());
+        let gate = Gate::new(clock.clone(), 1);
+        gate.publish(1, 1_000);
+        (ShardTenure::new(gate, Some(1)), clock)
+    }
+
+    fn tenure() -> ShardTenure {
+        leased().0
+    }
+
+    #[test]
+    fn an_owner_that_stood_idle_beyond_its_lease_writes_nothing_behind_what_it_did_not_read() {
+        let stream = FakeStream::default();
+        let claimed = claim(&handle(&stream), &by("a"), 0).unwrap().last;
+        let (tenure, clock) = leased();
+        let log = OwnedLog::behind_claim(handle(&stream), claimed, 1 << 20, tenure, Box::new(drop));
+        let log = log.unwrap();
+        claim(&*log, &by("a"), 0).unwrap();
+        append(&*log, b"1").unwrap();
+        // The log loses what only this owner has read, and another writes as much.
+        stream.lose(2);
+        let other = handle(&stream);
+        claim(&other, &by("b"), 0).unwrap();
+        append(&other, b"2").unwrap();
+        clock.wait_ms(1_000);
+        let error = append(&*log, b"3").unwrap_err();
+        assert!(matches!(&error, AppendError::Refused(why) if why.contains("lease")), "{error}");
+        assert_eq!(handle(&stream).tail().unwrap().last, Position(3), "it is one chain still");
+        append(&other, b"4").unwrap();
     }
 
     fn append(log: &dyn Log, body: &[u8]) -> Result<(), AppendError> {
@@ -298,7 +341,8 @@ mod tests {
         let mine = claim(&handle(&stream), &by("a"), 0).unwrap().last;
         claim(&handle(&stream), &by("b"), 0).unwrap();
         let error =
-            OwnedLog::behind_claim(handle(&stream), mine, 1 << 20, Box::new(drop)).unwrap_err();
+            OwnedLog::behind_claim(handle(&stream), mine, 1 << 20, tenure(), Box::new(drop))
+                .unwrap_err();
         assert!(error.to_string().contains("another node"), "{error}");
     }
 
@@ -333,7 +377,9 @@ mod tests {
     fn a_full_log_has_room_for_claims_and_for_groups_when_it_was_trimmed() {
         let stream = FakeStream::default();
         let claimed = claim(&handle(&stream), &by("a"), 0).unwrap().last;
-        let log = OwnedLog::behind_claim(handle(&stream), claimed, 16_000, Box::new(drop)).unwrap();
+        let log =
+            OwnedLog::behind_claim(handle(&stream), claimed, 16_000, tenure(), Box::new(drop))
+                .unwrap();
         claim(&*log, &by("a"), 0).unwrap();
         while log.has_room(900).is_ok() {
             append(&*log, &[7; 800]).unwrap();
@@ -344,7 +390,8 @@ mod tests {
         assert!(had > 10_000 && had < 15_000, "what is reserved is left: {had}");
         claim(&handle(&stream), &by("b"), 0).unwrap();
         let last = handle(&stream).tail().unwrap().last;
-        let log = OwnedLog::behind_claim(handle(&stream), last, 16_000, Box::new(drop)).unwrap();
+        let log = OwnedLog::behind_claim(handle(&stream), last, 16_000, tenure(), Box::new(drop))
+            .unwrap();
         assert!(log.has_room(900).is_err());
         log.trim(last).unwrap();
         assert_eq!(log.has_room(900), Ok(()));

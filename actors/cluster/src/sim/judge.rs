@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use postrider_log::{Chain, Entry, EntryHash, Kind, LogId, Position};
+use postrider_log::{Chain, Entry, EntryHash, Header, Kind, LogId, Position};
 
 use super::Summary;
 use super::call::{Ask, NodeNumber, Request};
@@ -127,6 +127,17 @@ impl Judge {
         if there.is_none_or(|there| there == bytes) && !stream.has_lost {
             let what = format!("position {at} has {}", there.map_or("nothing", |_| "its entry"));
             self.note("who is fenced has been replaced", what);
+        }
+    }
+
+    /// A node whose lease may have ended begins to append a group. The servers take it where only
+    /// the positions fit.
+    pub(super) fn appends_late(&mut self, stream: &Stream, at: Position, bytes: &Bytes) {
+        let Some(before) = stream.written.last() else { return };
+        let fits = Header::decode(bytes).is_ok_and(|own| own.prev == EntryHash::of(before));
+        if at.0 == stream.written.len() as u64 + 1 && !fits {
+            let what = format!("the entry {at} follows another than the one before it");
+            self.note("nobody appends behind what it has not read", what);
         }
     }
 

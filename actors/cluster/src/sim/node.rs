@@ -191,7 +191,13 @@ impl Node {
     pub(super) fn may_hand_over(&self, shard: usize, epoch: u64, now: u64) -> bool {
         let engine = self.shards[shard].engine.as_ref().filter(|it| it.epoch == epoch);
         let unchecked = self.planted == Some(Planted::HandedOverUnchecked);
-        engine.is_some_and(|it| unchecked || it.term == self.term(now))
+        engine.is_some() && (unchecked || self.is_owner(shard, epoch, now))
+    }
+
+    /// Whether the engine of this epoch may act.
+    pub(super) fn is_owner(&self, shard: usize, epoch: u64, now: u64) -> bool {
+        let engine = self.shards[shard].engine.as_ref().filter(|it| it.epoch == epoch);
+        engine.is_some_and(|it| it.term == self.term(now))
     }
 
     /// Whether nothing has failed at it for so long that others know its clock.

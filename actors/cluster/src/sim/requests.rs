@@ -205,6 +205,14 @@ impl World {
             }
             return;
         }
+        let (epoch, unasked) = (engine.epoch, Planted::IdleOwnerNotAsked);
+        let may_append = self.nodes[node].is_owner(shard, epoch, self.now);
+        if !may_append && self.options.planted != Some(unasked) {
+            // The shard is given up with the next tick.
+            return;
+        }
+        let it = &mut self.nodes[node].shards[shard];
+        let Some(engine) = it.engine.as_mut() else { return };
         let jobs = std::mem::take(&mut engine.queue);
         let chain = it.shard.chain();
         let (last, hash) = (chain.last(), chain.hash());
@@ -235,6 +243,9 @@ impl World {
         let bytes = entry.unwrap().remove(0);
         if planted == Some(Planted::AnswerBeforeAcknowledgement) {
             self.acknowledge(shard, &jobs);
+        }
+        if !self.nodes[node].is_owner(shard, next.epoch, now) {
+            self.judge.appends_late(&self.streams[shard], next.position, &bytes);
         }
         let append = self.begin_append(node, shard, next.position, bytes);
         if let Some(engine) = self.nodes[node].shards[shard].engine.as_mut() {

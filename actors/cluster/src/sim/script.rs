@@ -84,10 +84,11 @@ impl World {
                 let for_ms = 12_000 + self.draw(3_000);
                 Some((Fault::Pause { node, for_ms }, at, for_ms))
             }
-            // Who knows what was lost has begun to append behind it, and wakes when the next owner
-            // has written about as much.
+            // Who knows what was lost has begun to append behind it, or has not yet, and wakes when
+            // the next owner has written about as much.
             Fault::Lose { shard, kills: 0, .. } => {
-                let (at, for_ms) = (at + 1_500 + self.draw(1_500), 12_500 + self.draw(1_500));
+                let (within, for_ms) = (1_500 + self.draw(1_500), 12_500 + self.draw(1_500));
+                let at = if within % 2 == 0 { at + within } else { at };
                 Some((Fault::PauseOwner { shard, for_ms }, at, for_ms))
             }
             _ => None,

@@ -121,6 +121,7 @@ const fn judgements(planted: Planted) -> &'static [&'static str] {
         }
         Planted::HandedOverUnchecked => &[LEFT],
         Planted::HandoffAwaitedForever => &[OWNERS],
+        Planted::IdleOwnerNotAsked => &["nobody appends behind what it has not read"],
         Planted::TrimsPastOlder => &["what is trimmed is in every checkpoint", SHORT],
         Planted::MovesNotCounted => &["two shards move at a time"],
         // Two answer as owners: reads are old, or both give the same places of a bucket away.
