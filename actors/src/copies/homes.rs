@@ -24,6 +24,16 @@ const OF_WORKSPACE: [&[u8]; 3] = [b"usage/", b"removed/", b"totp_required/"];
 const OF_SINGLE: [&[u8]; 6] =
     [b"admin_token/", b"person/", b"people/name", b"invite/", b"session/", b"sign_in_link/"];
 
+/// A change as a single node has it, of one that the first shard keeps for the way back.
+pub(super) fn brought_back(change: Change) -> Change {
+    let Change { table, key, value } = change;
+    let key = match key.strip_prefix(ASIDE) {
+        Some(own) if table == Table::Meta => own.to_vec(),
+        _ => key,
+    };
+    Change { table, key, value }
+}
+
 /// Whose a record is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Home {

@@ -5,13 +5,14 @@ use std::path::Path;
 use postrider_domain::MasterKeys;
 use postrider_runtime::random;
 use postrider_store::copies::{
-    CopiedContents, CopyError, Import, Loaded, RestorePlan, ShardList, archive_bytes,
+    CopiedContents, CopyError, Import, Loaded, RestorePlan, ShardList, Sieve, archive_bytes,
     contents_bytes, frame_of,
 };
 use postrider_store::directory::MEDIA;
-use postrider_store::{ArchiveCounts, LoadedSnapshot, LogId, Mark, Position, rebase};
+use postrider_store::{ArchiveCounts, Commit, LoadedSnapshot, LogId, Mark, Position, rebase};
 use postrider_workspace::snapshots::{self, Rebases, States};
 
+use super::homes::brought_back;
 use super::space::check_space;
 use super::unite;
 use crate::engine::{StartError, key_check};
@@ -75,18 +76,64 @@ pub fn restore_backup(
     }
     let contents = from.join(MEDIA);
     let target = Target { contents: Some(&contents), ..target };
-    let plan = RestorePlan::new(from, position)?;
+    // The first shard of a cluster alone has what waits there for a single node.
+    restore_plan(&RestorePlan::new(from, position)?, &mut |it| Ok(Some(brought_back(it))), target)
+}
+
+/// Makes a data directory of the backup of one shard, for a shard again. Blocks.
+///
+/// # Errors
+/// [`CopyError`]; nothing is made then.
+pub fn restore_shard(from: &Path, target: Target<'_>) -> Result<Made, CopyError> {
+    restore_plan(&RestorePlan::new(from, None)?, &mut |it| Ok(Some(it)), target)
+}
+
+fn restore_plan(
+    plan: &RestorePlan,
+    sieve: Sieve<'_>,
+    target: Target<'_>,
+) -> Result<Made, CopyError> {
     check_room(plan.bytes(), &target)?;
     let import = Import::begin(target.dir)?;
-    let Loaded { header, written, states, .. } = import.load(&plan.archive())?;
-    plan.check_archive(&header, &written)?;
-    let at = plan.commits(header.at, &mut |commit| import.apply(&commit))?;
+    let loaded = import.load_through(&plan.archive(), sieve)?;
+    plan.check_archive(&loaded.header, &loaded.written)?;
+    roll_forward(import, loaded, &|at, visit| plan.commits(at, visit), sieve, target)
+}
+
+/// Visits the commits behind a mark, and returns the mark of the last one.
+pub type Commits<'a> =
+    &'a dyn Fn(Mark, &mut dyn FnMut(Commit) -> Result<(), CopyError>) -> Result<Mark, CopyError>;
+
+/// Makes a data directory of an archive and of commits that follow it. Blocks.
+///
+/// # Errors
+/// [`CopyError`], also of the commits; nothing is made then.
+pub fn restore_followed(
+    archive: &Path,
+    commits: Commits<'_>,
+    target: Target<'_>,
+) -> Result<Made, CopyError> {
+    check_room(archive_bytes(archive)?, &target)?;
+    let import = Import::begin(target.dir)?;
+    let loaded = import.load(archive)?;
+    roll_forward(import, loaded, commits, &mut |it| Ok(Some(it)), target)
+}
+
+fn roll_forward(
+    import: Import,
+    loaded: Loaded,
+    commits: Commits<'_>,
+    sieve: Sieve<'_>,
+    target: Target<'_>,
+) -> Result<Made, CopyError> {
+    let Loaded { header, states, .. } = loaded;
+    let at = commits(header.at, &mut |commit| import.apply_through(&commit, sieve))?;
     let base =
         LoadedSnapshot { position: header.at.position, entries: states, warnings: Vec::new() };
     // Those of the whole time, which the records have by now.
     let rebases = Rebases::from(rebase::all(import.view()?)?);
     let folded = snapshots::fold::<CopyError>(&base, rebases, &|visit| {
-        plan.commits(header.at, &mut |commit| {
+        commits(header.at, &mut |commit| {
             frame_of(&commit)?.iter().for_each(&mut *visit);
             Ok(())
         })?;
@@ -123,4 +170,51 @@ pub(super) fn finish(
     let log = LogId(random::bytes());
     import.finish(&at, states, log, target.segment_bytes, target.held)?;
     Ok(Made { position: at.position, counts, log, contents })
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_store::copies::BackupDir;
+    use postrider_store::{ArchiveHeader, ArchiveWriter, Change, Table, View as _};
+
+    use super::*;
+    use crate::copies::DataSource;
+
+    #[test]
+    fn the_first_shard_alone_brings_back_what_waited_in_it() {
+        let place = tempfile::tempdir().unwrap();
+        let backup = place.path().join("shard-000");
+        let header = ArchiveHeader {
+            log: LogId([3; 16]),
+            shard: 0,
+            at: Mark { position: Position(7), ..Mark::default() },
+            time_ms: 1,
+            keys: Vec::new(),
+            program: "1".to_owned(),
+        };
+        let key = |text: &str| text.as_bytes().to_vec();
+        let mut made = BackupDir::open(&backup).unwrap();
+        let written = made.add_archive(|out| {
+            let mut writer = ArchiveWriter::new(out, &header).unwrap();
+            writer.record(Table::Meta, b"single/person/1", b"Ada").unwrap();
+            writer.finish().unwrap();
+            Ok(())
+        });
+        written.unwrap();
+        drop(made);
+        let get = |dir: &Path, name: &str| {
+            let source = DataSource::stopped(dir).unwrap();
+            source.store().get(Table::Meta, name.as_bytes()).unwrap()
+        };
+        let target = |dir| Target { dir, keys: None, segment_bytes: 4_096, held: false, contents: None };
+        let [alone, again] = ["alone", "again"].map(|name| place.path().join(name));
+        [&alone, &again].iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
+        restore_backup(&backup, None, target(&alone)).unwrap();
+        assert_eq!(get(&alone, "person/1"), Some(b"Ada".to_vec()));
+        assert_eq!(get(&alone, "single/person/1"), None);
+        restore_shard(&backup, target(&again)).unwrap();
+        assert_eq!(get(&again, "single/person/1"), Some(b"Ada".to_vec()));
+        let other = Change::put(Table::Meta, key("people/name"), key("x"));
+        assert_eq!(brought_back(other.clone()), other);
+    }
 }

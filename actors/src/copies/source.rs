@@ -136,6 +136,27 @@ impl DataSource {
         time: Option<Timestamp>,
         out: &mut dyn Write,
     ) -> Result<ArchiveCounts, CopyError> {
+        self.write_as(time, |header| header, out)
+    }
+
+    /// The same as the archive of a shard of a cluster, of which all stands at a mark of its log.
+    ///
+    /// # Errors
+    /// Those of [`write_archive`](Self::write_archive).
+    pub fn write_shard(
+        &self,
+        (log, shard, at): (LogId, u16, Mark),
+        out: &mut dyn Write,
+    ) -> Result<ArchiveCounts, CopyError> {
+        self.write_as(None, |header| ArchiveHeader { log, shard, at, ..header }, out)
+    }
+
+    fn write_as(
+        &self,
+        time: Option<Timestamp>,
+        told: impl FnOnce(ArchiveHeader) -> ArchiveHeader,
+        out: &mut dyn Write,
+    ) -> Result<ArchiveCounts, CopyError> {
         let rebases = Rebases::from(rebase::all(&*self.store)?);
         let time = time.map_or_else(|| writer::last_moment(&*self.store), |at| Ok(Some(at)))?;
         let keys = key_check::fingerprints(&*self.store)?;
@@ -156,6 +177,7 @@ impl DataSource {
             keys,
             program: env!("CARGO_PKG_VERSION").to_owned(),
         };
+        let header = told(header);
         write_archive(&*view, &states, &header, out).map_err(|error| match error {
             WriteArchiveError::Archive(ArchiveError::Io(error)) => error.into(),
             WriteArchiveError::Archive(error) => CopyError::Io(error.to_string()),

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use postrider_store::copies::{CopyError, Import, Loaded, RestorePlan, ShardList, frame_of};
-use postrider_store::view::audit;
 use postrider_store::{Change, LoadedSnapshot, Mark, Table, writer};
 use postrider_workspace::snapshots::{self, Rebases, States};
 
-use super::homes::{ASIDE, Home, home};
+use super::homes::{ASIDE, Home, brought_back, home};
 use super::restore::{Made, Target, check_room, finish};
+use super::waiting;
 use crate::engine::clock_offset;
 
 /// Says that the bytes of all workspaces are counted, and how far they are where they are not.
@@ -43,8 +43,6 @@ pub(super) fn restore_cluster(from: &Path, target: Target<'_>) -> Result<Made, C
 #[derive(Default)]
 struct United {
     shard: u16,
-    /// The audit records of all shards but the first, by shard and sequence.
-    audit: BTreeMap<(u16, Vec<u8>), Vec<u8>>,
     /// By shard, how far its clock is ahead, and the moment of its last commit.
     clocks: BTreeMap<(u16, Vec<u8>), Vec<u8>>,
     /// By shard, whether its bytes are counted.
@@ -84,13 +82,14 @@ impl United {
     /// What goes into the records at once; the rest is looked at when all shards were read.
     fn sieve(&mut self, change: Change) -> Result<Option<Change>, CopyError> {
         let (shard, is_first) = (self.shard, self.shard == 0);
-        let Change { table, key, value } = change;
-        if table == Table::Meta && key.starts_with(ASIDE) {
-            let key = key[ASIDE.len()..].to_vec();
-            return Ok(is_first.then_some(Change { table, key, value }));
+        if change.table == Table::Meta && change.key.starts_with(ASIDE) {
+            return Ok(is_first.then(|| brought_back(change)));
         }
+        let Change { table, key, value } = change;
         let to = match (table, key.as_slice()) {
-            (Table::Audit, _) if !is_first => &mut self.audit,
+            (Table::Audit, _) if !is_first => {
+                return Ok(Some(Change { table, key: waiting::key(shard, &key), value }));
+            }
             (Table::Meta, key) if key == clock_offset::KEY || key == writer::LAST_MOMENT => {
                 &mut self.clocks
             }
@@ -126,7 +125,6 @@ impl United {
 
     /// Adds what follows from all shards together.
     fn finish(self, import: &Import) -> Result<(), CopyError> {
-        let view = import.view()?;
         let mut changes = Vec::new();
         // Big-endian numbers of one length: the greatest is the furthest ahead.
         let all = self.clocks.into_iter().chain(self.addresses);
@@ -143,18 +141,7 @@ impl United {
         if !self.uncounted.is_empty() {
             changes.push(Change::delete(Table::Meta, COUNTED));
         }
-        let mut records: Vec<_> = self.audit.into_iter().collect();
-        records.sort_by_key(|((shard, key), value)| (audit::moment_of(value), *shard, key.clone()));
-        let mut head = audit::head(view)?;
-        for (_, value) in records {
-            let damaged = || CopyError::Damaged("a record of the audit log is none".to_owned());
-            let (change, end) = audit::relinked(&head, &value).ok_or_else(damaged)?;
-            changes.push(change);
-            head = end;
-        }
-        if head.sequence > 0 {
-            changes.push(audit::head_change(&head));
-        }
-        import.put(&changes)
+        import.put(&changes)?;
+        waiting::unite(import)
     }
 }

@@ -36,6 +36,7 @@ pub struct RestorePlan {
     archive: Part,
     pieces: Vec<Part>,
     through: Position,
+    end: Mark,
 }
 
 impl BackupDir {
@@ -237,7 +238,8 @@ impl RestorePlan {
         }
         let none = || CopyError::Io(format!("{} has no {MANIFEST}", dir.display()));
         let manifest = Manifest::read(dir)?.ok_or_else(none)?;
-        let end = manifest.end().ok_or_else(none)?.position;
+        let last = manifest.end().ok_or_else(none)?;
+        let end = last.position;
         let through = position.unwrap_or(end);
         let before = manifest.archives.iter().filter(|part| part.position <= through.0);
         let archive = before.max_by_key(|part| part.position).cloned();
@@ -255,7 +257,13 @@ impl RestorePlan {
             pieces.push(next.clone());
         }
         let log = manifest.log_id();
-        Ok(Self { dir: dir.to_owned(), log, archive, pieces, through })
+        Ok(Self { dir: dir.to_owned(), log, archive, pieces, through, end: last })
+    }
+
+    /// The log that the backup is of, and the mark that all of it reaches.
+    #[must_use]
+    pub const fn end(&self) -> (LogId, Mark) {
+        (self.log, self.end)
     }
 
     /// The bytes of the files that it reads.

@@ -19,7 +19,7 @@ use crate::directory::{self, FORMAT_FILE, IMPORT, LOG, MEDIA, SNAPSHOTS, STORE, 
 use crate::fjall::FjallView;
 use crate::log_store::decode::changes_of;
 use crate::view::MarkedView;
-use crate::{Change, FjallOptions, Frame, SnapshotDir, StoreError, Table, View};
+use crate::{Change, FjallOptions, Frame, SnapshotDir, StoreError, Table, View, ViewSnapshot};
 
 /// What may be in a directory that data is imported into: keys that were put there, and what every
 /// directory or file system has.
@@ -127,6 +127,14 @@ impl Import {
     /// None: it is there until the end.
     pub fn view(&self) -> Result<&dyn View, StoreError> {
         Ok(self.marked()?)
+    }
+
+    /// The same as it is now, to be read while it is changed.
+    ///
+    /// # Errors
+    /// [`CopyError`].
+    pub fn snapshot(&self) -> Result<Box<dyn ViewSnapshot>, CopyError> {
+        Ok(self.marked()?.snapshot()?)
     }
 
     fn marked(&self) -> Result<&FjallView, StoreError> {
