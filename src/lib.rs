@@ -33,8 +33,9 @@ pub use boot::{
     repair_stored, stored_clock, verify_stored_audit,
 };
 pub use cluster::{
-    ClusterError, ClusterImported, ClusterMade, ClusterNode, NodeStopError, ShardBackup,
-    backup_cluster, import_into_cluster, init_cluster,
+    ClusterError, ClusterImported, ClusterMade, ClusterNode, NodeStopError, RepairOrder,
+    RepairState, ShardBackup, ShardRepaired, backup_cluster, import_into_cluster, init_cluster,
+    repair_shard,
 };
 pub use http::{
     AdminToken, App, AppOptions, DashboardOptions, Drain, Peer, app, apps, openapi_document,

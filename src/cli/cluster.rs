@@ -1,5 +1,7 @@
 //! `postrider cluster`: makes a cluster in NATS, shows how one is, and empties its nodes.
 
+mod repair;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,6 +32,8 @@ enum ClusterCommand {
     Init(InitArgs),
     /// Copy every shard's checkpoint and log; a second backup to the same place adds what is new
     Backup(BackupArgs),
+    /// Make a shard anew that has stopped, of all that is whole
+    Repair(repair::RepairArgs),
     /// Show nodes, shards and problems, as any node sees them
     Status(Remote),
     /// Have a node hand all its shards to the others, and wait until it owns none
@@ -102,6 +106,7 @@ pub(crate) async fn run(args: ClusterArgs) -> Result<(), CliError> {
     match args.command {
         ClusterCommand::Init(args) => init(&args).await,
         ClusterCommand::Backup(args) => backup(&args).await,
+        ClusterCommand::Repair(args) => repair::run(args).await,
         ClusterCommand::Status(remote) => {
             let client = Client::new(&remote)?;
             let answer = client.administer(Method::GET, "/cluster", None).await?;

@@ -242,6 +242,7 @@ mod tests {
             "postrider cluster drain pr-1 --timeout 9 --json",
             "postrider cluster undrain pr-1 --server http://h:1",
             "postrider cluster move 7 --to pr-2 --json",
+            "postrider cluster repair --shard 7 --accept-loss --from b --config c --json",
             "postrider demo",
             "postrider demo --recipients 900000",
             "postrider health",
@@ -285,6 +286,7 @@ mod tests {
     fn commands_refuse_wrong_arguments() {
         for bad in [
             "postrider demo --recipients 0",
+            "postrider cluster repair --accept-loss",
             "postrider workspaces create ACME",
             "postrider keys create --workspace a --name n",
             "postrider keys create --workspace a --name n --scope x",

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-use postrider_actors::copies::{BackupDir, CopyError, ShardList};
-use postrider_actors::store::postrider_log::{Log as _, Mark, Position, write_piece};
+use postrider_actors::copies::{BackupDir, CopyError, ShardList, write_file};
+use postrider_actors::store::postrider_log::{Log as _, LogId, Mark, Position, write_piece};
 use postrider_actors::store::{ArchiveHeader, ArchiveWriter};
 use postrider_cluster::checkpoints::CheckpointsError;
 use postrider_cluster::copies::{ShardCopy, shard_copies};
@@ -104,14 +104,24 @@ fn base(shard: &ShardCopy, dir: &Path, out: &mut dyn Write) -> Result<(), CopyEr
         let what = format!("no whole checkpoint leads to the log, which begins at {}", tail.first);
         return Err(CopyError::Lost(what));
     }
+    write_nothing(shard.log.id(), shard.shard, out)
+}
+
+/// Writes an archive of nothing, which a log that begins at 1 leads on from.
+fn write_nothing(log: LogId, shard: u16, out: &mut dyn Write) -> Result<(), CopyError> {
     let header = ArchiveHeader {
-        log: shard.log.id(),
-        shard: shard.shard,
+        log,
+        shard,
         at: Mark::default(),
         time_ms: 0,
         keys: Vec::new(),
         program: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let written = ArchiveWriter::new(out, &header).and_then(ArchiveWriter::finish);
-    written.map(drop).map_err(|error| failed(&error))
+    written.map(drop).map_err(|error| CopyError::Io(error.to_string()))
+}
+
+/// Writes an archive of nothing to a file.
+pub(super) fn nothing(log: LogId, shard: u16, to: &Path) -> Result<(), CopyError> {
+    write_file(to, |out| write_nothing(log, shard, out), |_| Ok(())).map(drop)
 }

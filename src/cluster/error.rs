@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use postrider_actors::copies::CopyError;
 use postrider_cluster::copies::ShardCopyError;
 use postrider_cluster::import::ImportError;
+use postrider_cluster::repair::RepairError;
 use postrider_cluster::{JoinError, NameError};
 
 use crate::boot::BootError;
@@ -42,6 +43,9 @@ pub enum ClusterError {
     /// Nothing is imported, or not all of it.
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// A shard is not repaired.
+    #[error(transparent)]
+    Repair(#[from] RepairError),
     /// What shall be imported cannot be read or split.
     #[error("{code}: {0}", code = .0.code())]
     Data(#[from] CopyError),

@@ -1,7 +1,6 @@
 //! The data of a single node, or an archive of it, comes into a cluster that is empty.
 
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use postrider_actors::copies::{ClusterArchive, CopyError, ShardPart, check_space, write_file};
@@ -12,6 +11,7 @@ use postrider_cluster::import::{ClusterImport, ShardClaim};
 use super::error::ClusterError;
 use super::made::{access, master_keys, token};
 use super::peers::Peers;
+use super::work::Work;
 use crate::boot::StoppedData;
 use crate::settings::Settings;
 
@@ -52,8 +52,8 @@ fn import(
     keys: &MasterKeys,
     from: &Path,
 ) -> Result<ClusterImported, ClusterError> {
-    let work = Work::at(from)?;
-    let archive = ClusterArchive::open(&work.archive(from)?, keys)?;
+    let work = work_beside(from)?;
+    let archive = ClusterArchive::open(&archive_of(from, &work)?, keys)?;
     let mut import = ClusterImport::begin(access, peers, random::bytes())?;
     let shards = import.cluster().shards;
     let archive = archive.for_shards(shards);
@@ -62,7 +62,7 @@ fn import(
     for some in all.chunks(ClusterArchive::SHARDS_AT_ONCE) {
         let claim = |shard: &u16| import.claim(*shard, archive.time().as_millis());
         let claims: Vec<_> = some.iter().map(claim).collect::<Result<_, _>>()?;
-        let parts: Vec<_> = claims.iter().map(|claim| work.part(claim)).collect();
+        let parts: Vec<_> = claims.iter().map(|claim| part_of(claim, &work)).collect();
         archive.split(&parts)?;
         for (claim, part) in claims.iter().zip(&parts) {
             import.keep(claim, &part.path)?;
@@ -77,53 +77,26 @@ fn import(
     Ok(ClusterImported { cluster, shards, records, workspaces })
 }
 
-/// The directory beside the source in which the parts of an import are. It goes at the end.
-struct Work(PathBuf);
-
-impl Work {
-    fn at(from: &Path) -> Result<Self, CopyError> {
-        let name = from.file_name().ok_or_else(|| {
-            CopyError::Io(format!("{} is no archive and no directory", from.display()))
-        })?;
-        let mut name = name.to_owned();
-        name.push(WORK);
-        let path = from.with_file_name(name);
-        remove(&path).map_err(|error| CopyError::io(&path, &error))?;
-        // Codes could be worked out of what is in it, with the master key.
-        let made = DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(|error| CopyError::io(&path, &error))?;
-        Ok(Self(path))
-    }
-
-    /// The archive: that of the name, or one of the data in a directory.
-    fn archive(&self, from: &Path) -> Result<PathBuf, CopyError> {
-        if !from.is_dir() {
-            return Ok(from.to_owned());
-        }
-        let (data, path) = (StoppedData::open(from)?, self.0.join("whole.archive"));
-        check_space(&self.0, data.source().archive_bytes()?)?;
-        write_file(&path, |out| data.source().write_archive(None, out).map(drop), |_| Ok(()))?;
-        Ok(path)
-    }
-
-    fn part(&self, claim: &ShardClaim) -> ShardPart {
-        let ShardClaim { shard, id: log, at, .. } = *claim;
-        let path = self.0.join(format!("{shard:03}.archive"));
-        ShardPart { shard, log, at, path }
-    }
+/// The directory beside the source in which the parts of an import are.
+fn work_beside(from: &Path) -> Result<Work, CopyError> {
+    let none = || CopyError::Io(format!("{} is no archive and no directory", from.display()));
+    let mut name = from.file_name().ok_or_else(none)?.to_owned();
+    name.push(WORK);
+    Work::at(&from.with_file_name(name))
 }
 
-impl Drop for Work {
-    fn drop(&mut self) {
-        if let Err(error) = remove(&self.0) {
-            tracing::warn!(path = %self.0.display(), %error, "it was not removed");
-        }
+/// The archive: that of the name, or one of the data in a directory.
+fn archive_of(from: &Path, work: &Work) -> Result<PathBuf, CopyError> {
+    if !from.is_dir() {
+        return Ok(from.to_owned());
     }
+    let (data, path) = (StoppedData::open(from)?, work.file("whole.archive"));
+    check_space(work.path(), data.source().archive_bytes()?)?;
+    write_file(&path, |out| data.source().write_archive(None, out).map(drop), |_| Ok(()))?;
+    Ok(path)
 }
 
-fn remove(path: &Path) -> std::io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+fn part_of(claim: &ShardClaim, work: &Work) -> ShardPart {
+    let ShardClaim { shard, id: log, at, .. } = *claim;
+    ShardPart { shard, log, at, path: work.file(&format!("{shard:03}.archive")) }
 }

@@ -17,11 +17,14 @@ mod keeper;
 mod made;
 mod operate;
 mod peers;
+mod repair;
 mod server;
 mod settled;
+mod work;
 
 pub use backup::{ShardBackup, backup_cluster};
 pub use error::ClusterError;
 pub use import::{ClusterImported, import_into_cluster};
 pub use made::{ClusterMade, init_cluster};
+pub use repair::{RepairOrder, RepairState, ShardRepaired, repair_shard};
 pub use server::{ClusterNode, NodeStopError};

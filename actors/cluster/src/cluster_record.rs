@@ -96,7 +96,7 @@ impl ClusterRecord {
     }
 
     /// The identity of a shard's log: that of the cluster, and the shard.
-    fn log_id(&self, shard: u16) -> Option<LogId> {
+    pub(crate) fn log_id(&self, shard: u16) -> Option<LogId> {
         let byte = |at: usize| u8::from_str_radix(self.id.get(at * 2..at * 2 + 2)?, 16).ok();
         let mut id: [u8; 16] = (0..16).map(byte).collect::<Option<Vec<_>>>()?.try_into().ok()?;
         let [high, low] = shard.to_be_bytes();
@@ -172,25 +172,97 @@ pub(crate) struct Opened {
 /// Opens a cluster that is there.
 pub(crate) fn open(access: &Access, monitor: &dyn Monitor) -> Result<Opened, JoinError> {
     let nats = Nats::connect(&access.nats)?;
-    let bucket = match NatsBucket::open(&nats, &access.cluster) {
+    let (bucket, record) = bucket_of(&nats, access)?;
+    let shards = 0..record.shards;
+    let streams = shards.map(|shard| stream_of(&nats, access, &record, shard));
+    let streams = streams.collect::<Result<_, _>>()?;
+    opened(&nats, access, monitor, (bucket, record, streams))
+}
+
+/// Opens a cluster of which one shard's stream may be gone. It has the streams that are there, and
+/// the shard's own beside them.
+pub(crate) fn open_without(
+    access: &Access,
+    monitor: &dyn Monitor,
+    without: u16,
+) -> Result<(Opened, Result<Arc<NatsStream>, GoneStream>), JoinError> {
+    let nats = Nats::connect(&access.nats)?;
+    let (bucket, record) = bucket_of(&nats, access)?;
+    let (access_to, of) = (access.clone(), record.clone());
+    let mut own =
+        Err(GoneStream { nats: nats.clone(), access: access_to, record: of, shard: without });
+    let mut streams = Vec::new();
+    for shard in 0..record.shards {
+        match stream_of(&nats, access, &record, shard) {
+            Err(JoinError::Nats(NatsError::Missing(_))) if shard == without => {}
+            stream => streams.push(stream?),
+        }
+        if shard == without
+            && let Some(stream) = streams.get(usize::from(shard))
+        {
+            own = Ok(stream.clone());
+        }
+    }
+    Ok((opened(&nats, access, monitor, (bucket, record, streams))?, own))
+}
+
+/// The stream of a shard that is gone.
+#[derive(Debug)]
+pub(crate) struct GoneStream {
+    nats: Arc<Nats>,
+    access: Access,
+    record: ClusterRecord,
+    shard: u16,
+}
+
+impl GoneStream {
+    /// Makes it anew.
+    pub(crate) fn make(&self) -> Result<Arc<NatsStream>, JoinError> {
+        let Self { nats, access, record, shard } = self;
+        let id = record.log_id(*shard);
+        let id = id.ok_or_else(|| JoinError::Mismatch("the cluster's id is none".to_owned()))?;
+        NatsStream::create(nats, &record.stream(&access.cluster, *shard), id)?;
+        stream_of(nats, access, record, *shard)
+    }
+}
+
+fn bucket_of(
+    nats: &Arc<Nats>,
+    access: &Access,
+) -> Result<(Arc<NatsBucket>, ClusterRecord), JoinError> {
+    let bucket = match NatsBucket::open(nats, &access.cluster) {
         Err(NatsError::Missing(_)) => return Err(JoinError::Missing(access.cluster.clone())),
         bucket => Arc::new(bucket?),
     };
     let record = ClusterRecord::read(&*bucket, access)?;
-    let mut streams = Vec::new();
-    for shard in 0..record.shards {
-        let stream = NatsStream::open(&nats, &record.stream(&access.cluster, shard))?;
-        if Some(stream.id()) != record.log_id(shard) {
-            let why = format!("the stream of shard {shard} is of another cluster");
-            return Err(JoinError::Mismatch(why));
-        }
-        streams.push(Arc::new(stream));
+    Ok((bucket, record))
+}
+
+fn stream_of(
+    nats: &Arc<Nats>,
+    access: &Access,
+    record: &ClusterRecord,
+    shard: u16,
+) -> Result<Arc<NatsStream>, JoinError> {
+    let stream = NatsStream::open(nats, &record.stream(&access.cluster, shard))?;
+    if Some(stream.id()) != record.log_id(shard) {
+        let why = format!("the stream of shard {shard} is of another cluster");
+        return Err(JoinError::Mismatch(why));
     }
+    Ok(Arc::new(stream))
+}
+
+fn opened(
+    nats: &Arc<Nats>,
+    access: &Access,
+    monitor: &dyn Monitor,
+    (bucket, record, streams): (Arc<NatsBucket>, ClusterRecord, Vec<Arc<NatsStream>>),
+) -> Result<Opened, JoinError> {
     let all: Vec<_> = streams.iter().map(Arc::as_ref).collect();
     preflight(&access.nats, &access.requirements, &all, monitor)?;
     let version = nats.server().version;
     // A cluster of an earlier version has no checkpoints.
-    NatsArchives::create(&nats, &access.cluster, record.replicas)?;
+    NatsArchives::create(nats, &access.cluster, record.replicas)?;
     let archives = Arc::new(NatsArchives::open(Nats::connect(&access.nats)?, &access.cluster)?);
     Ok(Opened { bucket, archives, record, streams, version })
 }

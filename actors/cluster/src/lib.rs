@@ -22,6 +22,7 @@ mod operations;
 pub mod placement;
 #[cfg(test)]
 pub(crate) mod planted;
+pub mod repair;
 pub mod replica;
 pub mod settle;
 pub mod shard;

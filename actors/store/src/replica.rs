@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use postrider_log::{Log, LogError, Witness, check_witness};
+use postrider_log::{Header, Log, LogError, Witness, check_witness};
 
 use crate::checkpoints::{Checkpoint, CheckpointDir, CheckpointError};
 use crate::fjall::FjallView;
@@ -232,8 +232,20 @@ fn misfit(log: &dyn Log, view: &dyn MarkedView) -> Result<Option<String>, StoreE
             Ok(Some(format!("the log has another entry at {at} than the view was made of")))
         }
         Err(LogError::Trimmed { .. }) => behind(),
+        Err(LogError::Lost { .. }) if begins_later(log, first, at.epoch)? => {
+            let at = at.position;
+            Ok(Some(format!("the view ends at {at}, which a repair has given up")))
+        }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether the log begins with a later epoch than this one. Only a repair begins it anew where
+/// somebody has gone further: a log that lost something still begins where it did.
+fn begins_later(log: &dyn Log, first: Position, epoch: u64) -> Result<bool, StoreError> {
+    let Some(bytes) = log.entry(first)? else { return Ok(false) };
+    let header = Header::decode(&bytes).map_err(|fault| StoreError::Failed(fault.to_string()))?;
+    Ok(header.epoch > epoch)
 }
 
 fn clear(path: &Path) -> Result<(), StoreError> {

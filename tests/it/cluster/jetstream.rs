@@ -31,3 +31,19 @@ pub fn jetstream(address: &str, what: &str, body: &Value) -> Value {
         }
     }
 }
+
+/// Publishes a message, and waits until it is stored.
+pub fn publish(address: &str, subject: &str, bytes: &[u8]) {
+    let mut stream = TcpStream::connect(address.strip_prefix("nats://").unwrap()).unwrap();
+    let length = bytes.len();
+    let connect = "CONNECT {\"verbose\":false}\r\nSUB answer 1\r\n";
+    write!(stream, "{connect}PUB {subject} answer {length}\r\n").unwrap();
+    stream.write_all(bytes).unwrap();
+    stream.write_all(b"\r\n").unwrap();
+    let (mut text, mut chunk) = (String::new(), [0; 4 << 10]);
+    while !text.contains("\"seq\"") {
+        let read = stream.read(&mut chunk).unwrap();
+        assert!(read > 0 && !text.contains("\"error\""), "{subject}: {text}");
+        text.push_str(&String::from_utf8_lossy(&chunk[..read]));
+    }
+}

@@ -15,6 +15,7 @@ mod nats;
 mod nodes;
 mod one;
 mod partition;
+mod repair;
 mod rolling;
 mod standstill;
 mod state;

@@ -7,6 +7,7 @@
 mod claim;
 mod port;
 mod release;
+mod repaired;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,8 @@ pub use port::{
 const ANSWER_WITHIN_MS: u64 = 2_000;
 /// How often a replica asks for what is new, in milliseconds.
 const FOLLOW_EVERY_MS: u64 = 500;
+/// How often a shard that has stopped asks whether it was repaired, in milliseconds.
+const REPAIRED_EVERY_MS: u64 = 2_000;
 /// How much later each further standby claims, in milliseconds.
 const RANK_STEP_MS: u64 = 500;
 /// How long a node that handed a shard over leaves it to the other, in milliseconds.
@@ -191,6 +194,10 @@ impl Shard {
             }
             State::Following if moment.now >= self.follow_at => self.follow(moment, outputs),
             State::Claiming(_) => self.claim(moment, outputs),
+            State::Stopped(_) if moment.now >= self.follow_at => {
+                self.follow_at = moment.now + REPAIRED_EVERY_MS;
+                self.ask(moment, Question::Repaired, outputs);
+            }
             _ => {}
         }
     }
@@ -259,6 +266,7 @@ impl Shard {
             (Answer::Settled(settled), Question::Append { bytes, .. }) => {
                 self.note_settled(moment, settled, bytes, outputs);
             }
+            (Answer::Repaired { epoch }, _) => self.begin_anew(epoch),
             // It is asked again with the next tick.
             (Answer::Settled(_) | Answer::Nothing, _) => return,
         }

@@ -82,6 +82,8 @@ pub enum Question {
         /// The node.
         node: NodeName,
     },
+    /// Whether a repair has begun the shard anew.
+    Repaired,
     /// Append this entry, until it is known whether it is there.
     Append {
         /// Its position.
@@ -121,6 +123,11 @@ pub enum Answer {
     Lease(Option<[u8; 16]>),
     /// What the other node said.
     Release(ReleaseAnswer),
+    /// A repair has begun the shard anew with this epoch.
+    Repaired {
+        /// The epoch.
+        epoch: u64,
+    },
     /// The append is settled.
     Settled(Settled),
     /// Nothing was answered.

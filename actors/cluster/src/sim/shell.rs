@@ -208,6 +208,8 @@ impl World {
                     self.between(node, of, Input::Release { shard, by: node, ticket });
                 }
             }
+            // Nobody repairs anything here.
+            Question::Repaired => {}
             Question::Append { at, bytes } => {
                 if self.nodes[node].shards[shard].shard.state() == ShardState::Claiming {
                     self.judge.claims(&self.nodes, node, self.now);

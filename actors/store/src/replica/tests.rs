@@ -1,6 +1,6 @@
 //! A replica begins wherever it can, and never over a gap.
 
-use postrider_log::{CrashingLog, FileOptions, LogId, Start};
+use postrider_log::{Claim, CrashingLog, FileOptions, LogId, Start};
 use tempfile::TempDir;
 
 use super::*;
@@ -129,4 +129,28 @@ fn records_or_states_that_are_behind_the_log_are_taken_from_a_checkpoint() {
     FjallView::wait_until_closed(&path("")).unwrap();
     fs::remove_dir_all(path("")).unwrap();
     assert_eq!(numbers(&rig.open("second").unwrap().0).len(), 15);
+}
+
+#[test]
+fn a_view_that_went_further_is_given_up_only_where_the_log_was_begun_anew() {
+    for (epoch, is_anew) in [(1_000, true), (0, false)] {
+        let mut rig = Rig::new();
+        // The log begins behind a repair, or it has lost its end.
+        let start = Start { after: Position(3), epoch, ..Start::new(LogId([3; 16])) };
+        let log = Arc::new(CrashingLog::with_options(start, FileOptions::default()).unwrap());
+        let by = Claim {
+            node: "repair".to_owned(),
+            incarnation: [1; 16],
+            program: "1".to_owned(),
+            readable_from: 1,
+        };
+        postrider_log::claim(&*log, &by, 0).unwrap();
+        (rig.log, rig.made) = (log, Made(Vec::new()));
+        match rig.open("first").err().unwrap() {
+            // It looked for a checkpoint.
+            StoreError::Damaged(why) if is_anew => assert!(why.contains("a repair"), "{why}"),
+            StoreError::Lost { .. } if !is_anew => {}
+            other => panic!("epoch {epoch}: {other:?}"),
+        }
+    }
 }

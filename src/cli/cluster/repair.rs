@@ -1,0 +1,67 @@
+//! `postrider cluster repair`: makes a shard anew whose log lost something or is damaged.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use postrider::settings::{Flags, Settings};
+use postrider::{RepairOrder, RepairState, ShardRepaired, repair_shard};
+use serde_json::json;
+
+use super::InitArgs;
+use crate::cli::error::CliError;
+use crate::cli::output::print;
+
+#[derive(Debug, Args)]
+pub(super) struct RepairArgs {
+    /// The shard's number
+    #[arg(long, value_name = "N")]
+    shard: u16,
+    /// Give up what cannot be kept; without it the command only says what that is
+    #[arg(long)]
+    accept_loss: bool,
+    /// A backup of the cluster, for a shard of which no whole checkpoint is left
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+    #[command(flatten)]
+    settings: InitArgs,
+}
+
+/// Runs `postrider cluster repair`.
+pub(super) async fn run(args: RepairArgs) -> Result<(), CliError> {
+    let RepairArgs { shard, accept_loss, from, settings: InitArgs { config, json } } = args;
+    let settings = Settings::load(config.as_deref(), &Flags::default())?;
+    let order = RepairOrder { shard, accept_loss, from };
+    let repaired = super::done(repair_shard(&settings, order).await, json)?;
+    let answer = json!({
+        "shard": repaired.shard,
+        "state": match repaired.state {
+            RepairState::Whole => "whole",
+            RepairState::Damaged => "damaged",
+            RepairState::Repaired => "repaired",
+        },
+        "last": repaired.last,
+        "given_up": repaired.given_up.map(|(from, to)| json!({ "from": from, "to": to })),
+    });
+    print(json, &answer, &shown(&repaired))?;
+    match repaired.state {
+        RepairState::Damaged => Err(CliError::LossNotAccepted),
+        RepairState::Whole | RepairState::Repaired => Ok(()),
+    }
+}
+
+fn shown(repaired: &ShardRepaired) -> String {
+    let ShardRepaired { shard, state, last, given_up, problems } = repaired;
+    if *state == RepairState::Whole {
+        return format!("shard {shard} is whole up to position {last}; nothing was changed\n");
+    }
+    let mut lines: Vec<_> = problems.iter().map(|it| format!("damaged    {it}")).collect();
+    lines.push(format!("kept       everything up to position {last}"));
+    lines.push(match given_up {
+        None => "given up   nothing".to_owned(),
+        Some((from, to)) => format!("given up   positions {from} to {to}"),
+    });
+    if *state == RepairState::Repaired {
+        lines.push(format!("repaired   nodes go on with shard {shard} within seconds"));
+    }
+    lines.into_iter().map(|line| format!("{line}\n")).collect()
+}

@@ -1,0 +1,199 @@
+//! A shard that cannot go on is made anew of what is whole: a checkpoint or a backup, and its log.
+
+use std::path::{Path, PathBuf};
+
+use postrider_actors::copies::{
+    CopyError, DataSource, RestorePlan, ShardList, Target, archive_bytes, check_space,
+    restore_followed, restore_shard, write_file,
+};
+use postrider_actors::random;
+use postrider_actors::store::postrider_log::{Commit, LogId, Mark};
+use postrider_cluster::Access;
+use postrider_cluster::repair::{Base, Finding, RepairClaim, RepairError, ShardRepair};
+
+use super::error::ClusterError;
+use super::made::{access, master_keys, token};
+use super::peers::Peers;
+use super::work::Work;
+use crate::settings::Settings;
+
+/// Each step of a repair has another copy of the shard.
+const COPIES: u64 = 3;
+
+/// What a repair of a shard has found, and whether it has acted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardRepaired {
+    /// The shard.
+    pub shard: u16,
+    /// Whether anything was wrong.
+    pub state: RepairState,
+    /// The last position up to which everything is kept.
+    pub last: u64,
+    /// The positions that are given up.
+    pub given_up: Option<(u64, u64)>,
+    /// What is wrong, in words.
+    pub problems: Vec<String>,
+}
+
+/// What came of a repair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RepairState {
+    /// There is nothing to repair.
+    Whole,
+    /// Something would be given up, which was not accepted. Nothing was changed.
+    Damaged,
+    /// Nodes go on with the shard.
+    Repaired,
+}
+
+/// Which shard is repaired, and how.
+#[derive(Debug, Clone)]
+pub struct RepairOrder {
+    /// The shard.
+    pub shard: u16,
+    /// Whether what cannot be kept is given up.
+    pub accept_loss: bool,
+    /// A backup of the cluster or of the shard.
+    pub from: Option<PathBuf>,
+}
+
+/// Repairs a shard of the cluster of the settings. Nodes may run; none serves the shard.
+///
+/// # Errors
+/// [`ClusterError`]; the same repair may be run again.
+pub async fn repair_shard(
+    settings: &Settings,
+    order: RepairOrder,
+) -> Result<ShardRepaired, ClusterError> {
+    let keys = master_keys(settings).ok_or(ClusterError::NoServers)?;
+    let access = access(settings, &keys)?;
+    let peers = Peers::new(token(&keys));
+    let name = format!("repair-{:03}", order.shard);
+    let work = settings.server.data_dir.join(name);
+    let segment_bytes = settings.storage.segment_bytes;
+    let repaired = tokio::task::spawn_blocking(move || {
+        Repair { work: Work::at(&work)?, order, segment_bytes }.run(&access, &peers)
+    });
+    repaired.await?
+}
+
+struct Repair {
+    work: Work,
+    order: RepairOrder,
+    segment_bytes: u64,
+}
+
+impl Repair {
+    fn run(&self, access: &Access, peers: &Peers) -> Result<ShardRepaired, ClusterError> {
+        let RepairOrder { shard, accept_loss, .. } = self.order;
+        let mut repair = ShardRepair::open(access, peers, shard, random::bytes())?;
+        let backup = self.backup(repair.id())?;
+        let base = self.work.file("base.archive");
+        let finding = repair.find(&base, backup.as_ref().map(|(_, end)| *end))?;
+        let given_up = finding.given_up().map(|(from, to)| (from.0, to.0));
+        let told = |state| ShardRepaired {
+            shard,
+            state,
+            last: finding.end.0,
+            given_up,
+            problems: finding.problems.clone(),
+        };
+        if !finding.needs_repair() {
+            return Ok(ShardRepaired { problems: Vec::new(), ..told(RepairState::Whole) });
+        }
+        if given_up.is_some() && !accept_loss {
+            return Ok(told(RepairState::Damaged));
+        }
+        if let (Base::Backup(end), Some((dir, _))) = (&finding.base, &backup) {
+            self.restore(&base, (repair.id(), *end), dir)?;
+        }
+        let source = self.roll_forward(&base, &repair, &finding)?;
+        let claimed = repair.claim(&finding, finding.time_ms)?;
+        let file = self.write(&source, &claimed)?;
+        repair.finish(claimed, &file)?;
+        Ok(told(RepairState::Repaired))
+    }
+
+    /// The directory of the shard's backup, and where that ends.
+    fn backup(&self, id: LogId) -> Result<Option<(PathBuf, Mark)>, CopyError> {
+        let Some(from) = &self.order.from else { return Ok(None) };
+        let dir = if ShardList::is_of_cluster(from) {
+            ShardList::directory(from, self.order.shard)
+        } else {
+            from.clone()
+        };
+        let (log, end) = RestorePlan::new(&dir, None)?.end();
+        if log == id {
+            return Ok(Some((dir, end)));
+        }
+        let what = format!("{} is the backup of another shard or cluster", dir.display());
+        Err(CopyError::Io(what))
+    }
+
+    fn target<'a>(&self, dir: &'a Path) -> Target<'a> {
+        Target { dir, keys: None, segment_bytes: self.segment_bytes, held: false }
+    }
+
+    /// Makes an archive of a backup.
+    fn restore(&self, to: &Path, (log, end): (LogId, Mark), from: &Path) -> Result<(), CopyError> {
+        let dir = self.made("backup")?;
+        restore_shard(from, self.target(&dir))?;
+        self.archive(&DataSource::stopped(&dir)?, (log, end), to)
+    }
+
+    fn made(&self, name: &str) -> Result<PathBuf, CopyError> {
+        let dir = self.work.file(name);
+        std::fs::create_dir(&dir).map_err(|error| CopyError::io(&dir, &error))?;
+        Ok(dir)
+    }
+
+    /// Everything that is whole, as the data of a stopped server.
+    fn roll_forward(
+        &self,
+        base: &Path,
+        repair: &ShardRepair,
+        finding: &Finding,
+    ) -> Result<DataSource, ClusterError> {
+        if finding.base == Base::Nothing {
+            super::backup::nothing(repair.id(), self.order.shard, base)?;
+        }
+        check_space(self.work.path(), archive_bytes(base)?.saturating_mul(COPIES))?;
+        let dir = self.made("data")?;
+        let commits = |at: Mark, visit: &mut dyn FnMut(Commit) -> Result<(), CopyError>| {
+            let mut end = at;
+            let done = repair.commits::<Stopped>(finding, &mut |commit| {
+                let Commit { position, epoch, hash, .. } = commit;
+                end = Mark { position, epoch, hash };
+                visit(commit).map_err(Stopped)
+            });
+            done.map(|()| end).map_err(|Stopped(error)| error)
+        };
+        restore_followed(base, &commits, self.target(&dir))?;
+        Ok(DataSource::stopped(&dir)?)
+    }
+
+    fn write(&self, source: &DataSource, claimed: &RepairClaim) -> Result<PathBuf, CopyError> {
+        let file = self.work.file("new.archive");
+        self.archive(source, (claimed.id, claimed.at), &file)?;
+        Ok(file)
+    }
+
+    fn archive(
+        &self,
+        source: &DataSource,
+        (log, at): (LogId, Mark),
+        to: &Path,
+    ) -> Result<(), CopyError> {
+        let shard = (log, self.order.shard, at);
+        write_file(to, |out| source.write_shard(shard, out).map(drop), |_| Ok(())).map(drop)
+    }
+}
+
+/// Why commits were not read to the end.
+struct Stopped(CopyError);
+
+impl From<RepairError> for Stopped {
+    fn from(error: RepairError) -> Self {
+        Self(CopyError::Lost(error.to_string()))
+    }
+}

@@ -1,0 +1,113 @@
+//! A directory in which a command works with copies. It goes at the end, and is one command's alone.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use postrider_actors::copies::CopyError;
+
+/// The file that keeps a second command out.
+const LOCK: &str = "lock";
+/// How often it is tried again where a command before this one removes its directory.
+const TRIES: usize = 10;
+
+/// The directory of one command.
+pub(super) struct Work {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Work {
+    /// Takes a directory, and removes what a command that was killed has left in it.
+    ///
+    /// # Errors
+    /// [`CopyError::InUse`] while another command works in it; others of [`CopyError`].
+    pub(super) fn at(path: &Path) -> Result<Self, CopyError> {
+        let failed = |error: io::Error| CopyError::io(path, &error);
+        for _ in 0..TRIES {
+            // Codes could be worked out of what is in it, with the master key.
+            DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+            let lock = match locked(path) {
+                Ok(Some(lock)) => lock,
+                // It was removed just now.
+                Ok(None) => continue,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(failed(error)),
+            };
+            for entry in fs::read_dir(path).map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                if entry.file_name() != LOCK {
+                    remove(&entry.path()).map_err(failed)?;
+                }
+            }
+            return Ok(Self { path: path.to_owned(), _lock: lock });
+        }
+        let path = path.display();
+        let what = format!("{path} is in use by another command, such as an import of the same");
+        Err(CopyError::InUse(what))
+    }
+
+    /// A file or directory in it.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The directory.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The lock of a directory, unless that was removed since.
+fn locked(path: &Path) -> io::Result<Option<File>> {
+    let name = path.join(LOCK);
+    let mut options = OpenOptions::new();
+    let lock = options.create(true).truncate(false).write(true).mode(0o600).open(&name)?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    Ok((fs::metadata(&name)?.ino() == lock.metadata()?.ino()).then_some(lock))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "it was not removed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_one_commands_alone_and_goes_with_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("all.archive.import");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("left"), "of one that was killed").unwrap();
+        fs::create_dir(path.join("more")).unwrap();
+        let work = Work::at(&path).unwrap();
+        assert!(!work.file("left").exists() && !work.file("more").exists());
+        fs::write(work.file("part"), "of a part").unwrap();
+        let error = Work::at(&path).err().unwrap();
+        assert_eq!(error.code(), "IN_USE");
+        assert!(work.file("part").exists(), "the second must not remove what the first has");
+        drop(work);
+        assert!(!path.exists());
+        drop(Work::at(&path).unwrap());
+    }
+}

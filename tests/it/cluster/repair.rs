@@ -1,0 +1,165 @@
+//! A shard whose log lost something stops, and is made anew of what is whole.
+
+use std::path::Path;
+use std::process::Output;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::jetstream::{jetstream, publish};
+use super::nodes::{Cluster, admin, once, read, send, verify, workspace};
+use crate::faults::{Client, Outcome, Process};
+
+/// Runs `postrider cluster repair --json`.
+fn repair(cluster: &Cluster, data: &Path, shard: u64, more: &[&str]) -> (Output, Value) {
+    let shard = shard.to_string();
+    let args = [&["cluster", "repair", "--shard", &shard], more].concat();
+    cluster.run(&args, &[("SERVER__DATA_DIR", data.to_str().unwrap())])
+}
+
+/// The shard whose log has grown since.
+fn grown(before: &Value, after: &Value) -> u64 {
+    let positions = |state: &Value| {
+        let shards = state["shards"].as_array().unwrap().iter();
+        shards.map(|it| it["position"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let pairs = positions(before).into_iter().zip(positions(after)).enumerate();
+    pairs.max_by_key(|(_, (before, after))| after - before).unwrap().0 as u64
+}
+
+fn last(cluster: &Cluster, shard: u64) -> u64 {
+    let about = format!("STREAM.INFO.PR_test_{shard}");
+    let about = jetstream(&cluster.nats.address, &about, &json!({}));
+    about["state"]["last_seq"].as_u64().unwrap()
+}
+
+/// Has a log end earlier, as servers may that lose what they acknowledged.
+fn lose(cluster: &Cluster, shard: u64, last: u64) {
+    let (address, name) = (&cluster.nats.address, format!("PR_test_{shard}"));
+    let config = jetstream(address, &format!("STREAM.INFO.{name}"), &json!({}))["config"].clone();
+    let entry = |sequence: u64| {
+        let what = format!("STREAM.MSG.GET.{name}");
+        let found = jetstream(address, &what, &json!({"seq": sequence}));
+        STANDARD.decode(found["message"]["data"].as_str().unwrap()).unwrap()
+    };
+    let kept: Vec<_> = (1..=last).map(entry).collect();
+    jetstream(address, &format!("STREAM.DELETE.{name}"), &json!({}));
+    jetstream(address, &format!("STREAM.CREATE.{name}"), &config);
+    for bytes in &kept {
+        publish(address, &format!("pr.test.{shard}"), bytes);
+    }
+}
+
+fn state_of(state: &Value, shard: u64) -> &Value {
+    &state["shards"][usize::try_from(shard).unwrap()]["state"]
+}
+
+/// A node that owns everything, and a workspace with its shard.
+async fn started(cluster: &Cluster) -> (Process, Client, String, u64) {
+    let node = cluster.start("pr-1");
+    let before = once(&node, "all shards", |state| state["ready"] == true).await;
+    let (client, key) = workspace(&node, "acme").await;
+    let after = read(&mut admin(&node), "/admin/v1/cluster").await;
+    let shard = grown(&before, &after);
+    (node, client, key, shard)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_lost_its_end_is_repaired_while_the_node_runs() {
+    let cluster = Cluster::made();
+    let place = tempfile::tempdir().unwrap();
+    let (node, mut client, key, shard) = started(&cluster).await;
+    let used = send(&mut client, "+15550100001").await;
+    assert_eq!(verify(&mut client, &used.0, &used.1).await.0, 200);
+    let open = send(&mut client, "+15550100002").await;
+    let (output, whole) = repair(&cluster, place.path(), shard, &[]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((&whole["state"], &whole["given_up"]), (&json!("whole"), &Value::Null), "{whole}");
+    let kept = last(&cluster, shard);
+    let lost = send(&mut client, "+15550100003").await;
+    lose(&cluster, shard, kept);
+    // The owner sees it when it writes: nobody is told anything that is not true.
+    let body = json!({"phone": "+15550100004"});
+    if let Outcome::Answered(answer) = client.post("/v1/otp/send", &body).await {
+        assert_eq!(answer.status, 503, "{answer:?}");
+    }
+    once(&node, "the stop", |state| state_of(state, shard) == "stopped").await;
+    let (output, planned) = repair(&cluster, place.path(), shard, &[]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!((&planned["state"], &planned["last"]), (&json!("damaged"), &json!(kept)));
+    assert_eq!(planned["given_up"]["from"], kept + 1, "{planned}");
+    let (output, repaired) = repair(&cluster, place.path(), shard, &["--accept-loss"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((&repaired["state"], &repaired["last"]), (&json!("repaired"), &json!(kept)));
+    assert_eq!(repaired["given_up"], planned["given_up"]);
+    assert_eq!(place.path().read_dir().unwrap().count(), 0, "what it worked with is gone");
+    // The node that had stopped goes on by itself.
+    once(&node, "an owner", |state| state_of(state, shard) == "owned").await;
+    client.close();
+    assert_eq!(verify(&mut client, &open.0, &open.1).await.0, 200);
+    let (status, body) = verify(&mut client, &used.0, &used.1).await;
+    assert_ne!(status, 200, "a code was accepted twice: {body}");
+    assert_ne!(verify(&mut client, &lost.0, &lost.1).await.0, 200, "it was given up");
+    send(&mut client, "+15550100005").await;
+    let (output, whole) = repair(&cluster, place.path(), shard, &[]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(whole["state"], "whole", "{whole}");
+    // Its own records, which went further than the log, are not gone on with after a crash either.
+    node.kill();
+    let node = cluster.start("pr-1");
+    once(&node, "all shards", |state| state["ready"] == true).await;
+    let mut client = Client::new(node.address(), &key);
+    for code in [&used, &open, &lost] {
+        assert_ne!(verify(&mut client, &code.0, &code.1).await.0, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_is_gone_is_made_anew_of_a_backup() {
+    let cluster = Cluster::made();
+    let place = tempfile::tempdir().unwrap();
+    let (node, mut client, key, shard) = started(&cluster).await;
+    let used = send(&mut client, "+15550100001").await;
+    assert_eq!(verify(&mut client, &used.0, &used.1).await.0, 200);
+    let open = send(&mut client, "+15550100002").await;
+    let backup = place.path().join("backup");
+    let (output, copied) = cluster.backup(&backup);
+    assert!(output.status.success(), "{output:?}");
+    let end = &copied["shards"][usize::try_from(shard).unwrap()]["position"];
+    node.terminate();
+    assert!(node.ended().status.success());
+    let stream = format!("STREAM.DELETE.PR_test_{shard}");
+    jetstream(&cluster.nats.address, &stream, &json!({}));
+    let log = cluster.try_start("pr-1", &cluster.directory("pr-1")).err().unwrap();
+    assert!(log.contains("CLUSTER_MISSING"), "{log}");
+    // Nothing is begun with nothing, whatever is accepted.
+    let data = cluster.directory("pr-1");
+    for more in [&[][..], &["--accept-loss"]] {
+        let (output, refused) = repair(&cluster, &data, shard, more);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_eq!(refused["error"], "LOST", "{refused}");
+    }
+    let (_, refused) = repair(&cluster, &data, 4, &[]);
+    assert_eq!(refused["error"], "CLUSTER_MISSING", "{refused}");
+    let (output, repaired) = repair(&cluster, &data, shard, &["--from", backup.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((&repaired["state"], &repaired["last"]), (&json!("repaired"), end), "{repaired}");
+    let (_, refused) = repair(&cluster, &data, 4, &[]);
+    assert_eq!(refused["error"], "NO_SUCH_SHARD", "{refused}");
+    // The same node, whose own records went further than the new log, and then one without any.
+    for name in ["pr-1", "pr-2"] {
+        let node = cluster.start(name);
+        once(&node, "all shards", |state| state["ready"] == true).await;
+        let mut client = Client::new(node.address(), &key);
+        let (status, body) = verify(&mut client, &used.0, &used.1).await;
+        assert_ne!(status, 200, "a code was accepted twice: {body}");
+        if name == "pr-1" {
+            assert_eq!(verify(&mut client, &open.0, &open.1).await.0, 200);
+        } else {
+            assert_ne!(verify(&mut client, &open.0, &open.1).await.0, 200);
+        }
+        node.terminate();
+        assert!(node.ended().status.success());
+    }
+}
