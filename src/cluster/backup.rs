@@ -10,13 +10,16 @@ use std::path::Path;
 use postrider_actors::copies::{BackupDir, CopyError, ShardList, write_file};
 use postrider_actors::store::postrider_log::{Log as _, LogId, Mark, Position, write_piece};
 use postrider_actors::store::{ArchiveHeader, ArchiveWriter};
-use postrider_cluster::checkpoints::CheckpointsError;
+use postrider_cluster::checkpoints::{CheckpointRecord, CheckpointsError};
 use postrider_cluster::copies::{ShardCopy, shard_copies};
 
 use super::error::ClusterError;
 use super::made::{access, master_keys, token};
 use super::peers::Peers;
 use crate::settings::Settings;
+
+#[cfg(test)]
+mod tests;
 
 /// What was copied of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,9 +58,35 @@ pub async fn backup_cluster(
     copied.await?
 }
 
+/// Copies a shard whose log may be trimmed, and whose checkpoints may be replaced, meanwhile.
 fn copy(shard: &ShardCopy, dir: &Path) -> Result<ShardBackup, CopyError> {
     let mut backup = BackupDir::open(dir)?;
-    let has_followed = match follow(&mut backup, shard) {
+    let mut newest = None;
+    loop {
+        match copy_once(&mut backup, shard, dir) {
+            Ok(()) => break,
+            Err(error @ (CopyError::Trimmed(_) | CopyError::Lost(_))) => {
+                // What was gone has another in its place. If not, it is lost.
+                let before = std::mem::replace(&mut newest, newest_of(shard)?);
+                if newest.is_none() || newest == before {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let position = backup.end().map_or(0, |(_, end)| end.position.0);
+    Ok(ShardBackup { shard: shard.shard, position, bytes: backup.copied_bytes() })
+}
+
+/// Which checkpoint is the newest.
+fn newest_of(shard: &ShardCopy) -> Result<Option<CheckpointRecord>, CopyError> {
+    let listed = shard.checkpoints.list().map_err(|error| CopyError::Io(error.to_string()))?;
+    Ok(listed.into_iter().next())
+}
+
+fn copy_once(backup: &mut BackupDir, shard: &ShardCopy, dir: &Path) -> Result<(), CopyError> {
+    let has_followed = match follow(backup, shard) {
         Ok(has_followed) => has_followed,
         // What would follow is gone from the log: it begins anew, with a gap.
         Err(CopyError::Trimmed(_)) => false,
@@ -65,10 +94,9 @@ fn copy(shard: &ShardCopy, dir: &Path) -> Result<ShardBackup, CopyError> {
     };
     if !has_followed {
         backup.add_archive(|out| base(shard, dir, out))?;
-        follow(&mut backup, shard)?;
+        follow(backup, shard)?;
     }
-    let position = backup.end().map_or(0, |(_, end)| end.position.0);
-    Ok(ShardBackup { shard: shard.shard, position, bytes: backup.copied_bytes() })
+    Ok(())
 }
 
 /// Adds what follows the end of the backup. Returns whether it has one.
