@@ -15,10 +15,11 @@ const SERVERS: [&str; 3] = ["axum", "clap", "hyper"];
 const CLIENTS: [&str; 4] = ["hyper_rustls", "hyper_util", "lettre", "reqwest"];
 
 /// Where archives of a cluster go from a file into the object store, and back.
-const CARRIERS: [&str; 3] = [
+const CARRIERS: [&str; 4] = [
     "actors/cluster/src/checkpoints.rs",
     "actors/cluster/src/checkpoints/fake.rs",
     "actors/cluster/src/nats/archives.rs",
+    "actors/cluster/src/nats/archives/fetching.rs",
 ];
 
 /// What stands for code that is yet to be written, or is not run.
