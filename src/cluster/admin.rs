@@ -211,7 +211,14 @@ fn shard_state(seen: &Seen, shard: u16) -> Value {
 fn problems(seen: &Seen, shards: &[Value], now: u64) -> Vec<String> {
     let mut problems = Vec::new();
     for shard in shards.iter().filter(|shard| shard["state"] != "owned") {
-        problems.push(format!("shard {} is {}", shard["shard"], shard["state"]));
+        let number = &shard["shard"];
+        let help = match &shard["state"] {
+            state if state == "stopped" => {
+                format!(": `postrider cluster repair --shard {number}` says what can be kept")
+            }
+            _ => String::new(),
+        };
+        problems.push(format!("shard {number} is {}{help}", shard["state"]));
     }
     for (name, record) in &seen.nodes {
         let off = record.wall_ms.abs_diff(now);

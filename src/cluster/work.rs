@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use postrider_actors::copies::CopyError;
 
@@ -11,6 +12,9 @@ use postrider_actors::copies::CopyError;
 const LOCK: &str = "lock";
 /// How often it is tried again where a command before this one removes its directory.
 const TRIES: usize = 10;
+/// How often it is tried to remove it, and how long it is waited between.
+const REMOVE_TRIES: usize = 100;
+const REMOVE_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// The directory of one command.
 pub(super) struct Work {
@@ -83,7 +87,16 @@ fn remove(path: &Path) -> io::Result<()> {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        if let Err(error) = remove(&self.path) {
+        let mut removed = remove(&self.path);
+        // The threads of a store that was closed may write for a moment more.
+        for _ in 0..REMOVE_TRIES {
+            if removed.is_ok() {
+                return;
+            }
+            std::thread::sleep(REMOVE_AGAIN_AFTER);
+            removed = remove(&self.path);
+        }
+        if let Err(error) = removed {
             tracing::warn!(path = %self.path.display(), %error, "it was not removed");
         }
     }

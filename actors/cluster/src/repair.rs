@@ -320,10 +320,11 @@ impl ShardRepair {
 
     /// Claims the shard behind the last entry, whatever that is: nobody reads it any more.
     fn append_claim(&self, finding: &Finding, time_ms: u64) -> Result<Mark, RepairError> {
-        let prev = match self.stream.message(finding.last.0)? {
-            Some(bytes) => EntryHash::of(&bytes),
-            None => EntryHash::NONE,
+        let before = match finding.last {
+            Position::START => None,
+            last => self.stream.message(last.0)?,
         };
+        let prev = before.map_or(EntryHash::NONE, |bytes| EntryHash::of(&bytes));
         let (position, epoch) = (finding.last.next(), finding.epoch + EPOCHS);
         let next = Next { log: self.id, shard: self.shard, position, epoch, prev };
         let claim = Claim {
