@@ -1,4 +1,4 @@
-//! A directory in which a command works with copies. It goes at the end, and is one command's alone.
+//! A directory in which one command alone works with copies, and which goes at its end.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;

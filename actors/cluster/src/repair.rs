@@ -253,7 +253,7 @@ impl ShardRepair {
         finding: &Finding,
         visit: &mut dyn FnMut(Commit) -> Result<(), E>,
     ) -> Result<(), E> {
-        finding::commits(&*self.stream, self.shard, finding, visit)
+        finding::commits(&*self.stream, (self.id, self.shard), finding, visit)
     }
 
     /// Keeps nodes away and claims the shard behind everything that its log has, if nothing was

@@ -183,33 +183,41 @@ impl Finding {
     }
 }
 
+/// Joins entries to commits, each behind the one before it.
+struct Follower {
+    chain: Chain,
+    joiner: Joiner,
+}
+
+impl Follower {
+    fn next(&mut self, bytes: Option<Bytes>) -> Result<Option<Commit>, String> {
+        let bytes = bytes.ok_or_else(|| "it is gone".to_owned())?;
+        let entry = Entry::decode(bytes).map_err(|fault| fault.to_string())?;
+        self.chain.check_and_push(&entry).map_err(|fault| fault.to_string())?;
+        self.joiner.push(&entry).map_err(|fault| fault.to_string())
+    }
+}
+
 /// Visits the commits of the log from behind the base up to what is whole.
 pub(super) fn commits<E: From<RepairError>>(
     stream: &dyn Stream,
-    shard: u16,
+    (log, shard): (LogId, u16),
     finding: &Finding,
     visit: &mut dyn FnMut(Commit) -> Result<(), E>,
 ) -> Result<(), E> {
     let mark = finding.base.mark();
-    let mut chain: Option<Chain> = None;
-    let (mut joiner, mut done) = (Joiner::default(), Ok(()));
+    let chain = Chain::new(log, shard, mark.position, mark.epoch, mark.hash);
+    let mut follower = Follower { chain, joiner: Joiner::default() };
+    let mut done = Ok(());
     let read = messages(stream, mark.position.next(), finding.whole.position, &mut |at, bytes| {
-        let changed = |what: &dyn std::fmt::Display| {
-            E::from(RepairError::Changed { shard, what: format!("entry {at}: {what}") })
-        };
-        let mut one = || {
-            let bytes = bytes.clone().ok_or_else(|| changed(&"it is gone"))?;
-            let entry = Entry::decode(bytes).map_err(|fault| changed(&fault))?;
-            let chain = chain.get_or_insert_with(|| {
-                Chain::new(entry.header.log, shard, mark.position, mark.epoch, mark.hash)
-            });
-            chain.check_and_push(&entry).map_err(|fault| changed(&fault))?;
-            match joiner.push(&entry).map_err(|fault| changed(&fault))? {
-                Some(commit) => visit(commit),
-                None => Ok(()),
+        done = match follower.next(bytes) {
+            Ok(Some(commit)) => visit(commit),
+            Ok(None) => Ok(()),
+            Err(what) => {
+                let what = format!("entry {at}: {what}");
+                Err(RepairError::Changed { shard, what }.into())
             }
         };
-        done = one();
         done.is_ok()
     });
     read.map_err(|error| E::from(RepairError::Stream(error)))?;

@@ -7,7 +7,6 @@
 mod claim;
 mod port;
 mod release;
-mod repaired;
 
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,11 @@
-//! Pure: how a shard is handed to the node that asks for it.
+//! Pure: how a shard is handed to the node that asks for it, and begun anew after a repair.
 
 use postrider_log::{Handoff, Kind};
 
 use crate::name::NodeName;
 #[cfg(test)]
 use crate::planted::Planted;
+use crate::replica::Replica;
 
 use super::{Moment, Outputs, Question, ReleaseAnswer, Shard, ShardOutput, State};
 
@@ -51,5 +52,17 @@ impl Shard {
             // A name is far shorter than a text may be.
             Err(_) => self.abandon(outputs),
         }
+    }
+
+    /// A repair has begun the shard anew with this epoch, which is higher than any before it. What
+    /// this node has of it counts no more.
+    pub(super) fn begin_anew(&mut self, epoch: u64) {
+        let chain = self.replica.chain();
+        if !matches!(self.state, State::Stopped(_)) || epoch <= chain.epoch() {
+            return;
+        }
+        self.replica = Replica::empty(chain.log(), chain.shard());
+        self.state = State::Absent;
+        (self.short_since, self.vacant_since) = (None, None);
     }
 }
