@@ -8,7 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::jetstream::{jetstream, publish};
-use super::nodes::{Cluster, admin, once, read, send, verify, workspace};
+use super::nodes::{Cluster, admin, read, send, verify, workspace};
+use super::state::once;
 use crate::faults::{Client, Outcome, Process};
 
 /// Runs `postrider cluster repair --json`.

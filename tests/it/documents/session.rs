@@ -14,7 +14,7 @@ const FAKE: &str = "http://127.0.0.1:9090";
 const READS_MAX: usize = 200;
 
 /// Blocks that are not run: the document, and how the block begins.
-const NOT_RUN: [(&str, &str); 22] = [
+const NOT_RUN: [(&str, &str); 23] = [
     ("README.md", "cargo run --release"),
     ("docs/administration.md", "cargo build --release"),
     ("docs/cloud-api.md", "cargo run --example fake_cloud_api"),
@@ -25,6 +25,7 @@ const NOT_RUN: [(&str, &str); 22] = [
     ("docs/cluster.md", "kubectl create secret"),
     ("docs/cluster.md", "postrider import --cluster"),
     ("docs/cluster.md", "postrider cluster backup"),
+    ("docs/cluster.md", "postrider cluster repair"),
     ("docs/cluster.md", "postrider cluster drain"),
     ("docs/comparisons.md", "benches/compare/run"),
     ("docs/email.md", "POSTRIDER__EMAIL__HOST="),

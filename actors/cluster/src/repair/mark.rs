@@ -1,5 +1,7 @@
-//! The mark of a repair in the bucket: nodes leave a shard alone while it is repaired, and one that
-//! has stopped begins it anew afterwards.
+//! The mark of a repair in the bucket.
+//!
+//! While it says that a repair is under way nodes leave the shard alone; one that has stopped begins
+//! it anew afterwards.
 
 use serde::{Deserialize, Serialize};
 

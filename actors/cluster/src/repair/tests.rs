@@ -7,7 +7,7 @@ use postrider_log::{Entry, Log as _, Tail, claim};
 use super::*;
 use crate::checkpoints::FakeArchives;
 use crate::clock::StillClock;
-use crate::coordination::{FakeCoordination, NodeRecord, ShardReport, encode, node_key};
+use crate::coordination::{FakeCoordination, NodeRecord, encode, node_key};
 use crate::log::{ReplicatedLog, ReplicatedOptions};
 use crate::shard::{Answer, Moment, Role, Shard, ShardInput, ShardOutput, ShardState};
 
@@ -69,19 +69,8 @@ impl Rig {
 
     /// A node tells of the shard.
     fn told(&self, node: &str, state: Standing, position: u64) {
-        let report =
-            ShardReport { shard: 0, state, epoch: 1, position, checkpoint: None, reason: None };
-        let record = NodeRecord {
-            directory: [1; 16],
-            incarnation: [1; 16],
-            renewal: 1,
-            advertise: String::new(),
-            zone: String::new(),
-            is_draining: false,
-            version: String::new(),
-            wall_ms: 0,
-            shards: vec![report],
-        };
+        let mut record = NodeRecord::owning(&[0]);
+        (record.shards[0].state, record.shards[0].position) = (state, position);
         let key = node_key(&NodeName::new(node).unwrap());
         let revision = self.bucket.read(&key).unwrap().map_or(0, |kept| kept.revision);
         self.bucket.write(&key, encode(&key, &record).unwrap(), revision, None).unwrap();
