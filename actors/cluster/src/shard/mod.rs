@@ -384,6 +384,11 @@ impl Shard {
         self.short_since.is_some()
     }
 
+    /// Whether it is suspicious and has asked again.
+    pub(crate) const fn doubts(&self) -> bool {
+        self.is_suspicious() && self.asked.is_some()
+    }
+
     /// The end of the replica's chain.
     pub(crate) const fn chain(&self) -> &postrider_log::Chain {
         self.replica.chain()

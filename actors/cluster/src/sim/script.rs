@@ -2,10 +2,12 @@
 
 use super::World;
 use super::call::{Event, Input};
-use super::services::ONE_SERVER_MS;
+use super::node::Node;
 
 /// Faults end by then, so that a run is short.
 const LAST_FAULT_MS: u64 = 28_000;
+/// How often it is looked for one who doubts.
+const LOOK_EVERY_MS: u64 = 10;
 
 /// One thing that fails.
 #[derive(Debug, Clone)]
@@ -16,6 +18,9 @@ pub(super) enum Fault {
     Pause { node: usize, for_ms: u64 },
     /// The process of whoever owns the shard then stands still.
     PauseOwner { shard: usize, for_ms: u64 },
+    /// The process of the first that sees the log end too early stands still when it has asked
+    /// again.
+    PauseDoubter { shard: usize, for_ms: u64 },
     /// Neither log nor bucket nor other nodes hear it.
     Cut { node: usize },
     /// The bucket does not hear it; the log and other nodes do.
@@ -74,15 +79,10 @@ impl World {
     /// Draws who stands still after a fault, when, and for how long: a lease, about.
     fn draw_pause(&mut self, fault: &Fault, at: u64) -> Option<(Fault, u64, u64)> {
         match *fault {
-            // What such a server said is read long after it was asked. It must have been asked
-            // twice by one who knows more: after others were asked, and late in a turn of it.
-            Fault::Stale { .. } => {
-                let node = self.draw(self.nodes.len() as u64) as usize;
-                let turns = 2 * ONE_SERVER_MS;
-                let turn = (at + ONE_SERVER_MS).next_multiple_of(turns);
-                let at = turn + ONE_SERVER_MS / 3 + self.draw(ONE_SERVER_MS);
+            // What such a server said is read long after it was asked.
+            Fault::Stale { shard, for_ms: stale_ms } => {
                 let for_ms = 12_000 + self.draw(3_000);
-                Some((Fault::Pause { node, for_ms }, at, for_ms))
+                Some((Fault::PauseDoubter { shard, for_ms }, at + 1, stale_ms + for_ms))
             }
             // Who knows what was lost has begun to append behind it, or has not yet, and wakes when
             // the next owner has written about as much.
@@ -137,6 +137,8 @@ impl World {
             | Fault::CutFromBucket { node }
             | Fault::Drain { node }
             | Fault::Jump { node, .. } => self.nodes[*node].steady_since = now,
+            // It is looked for again and again; whoever stands still is not steady.
+            Fault::PauseDoubter { .. } => {}
             _ => self.nodes.iter_mut().for_each(|node| node.steady_since = now),
         }
     }
@@ -158,6 +160,15 @@ impl World {
                 if let Some(node) = owner {
                     let it = &mut self.nodes[node];
                     it.paused_until = it.paused_until.max(until);
+                }
+            }
+            Fault::PauseDoubter { shard, for_ms } => {
+                let doubts = |it: &Node| it.is_alive && it.shards[shard].shard.doubts();
+                if let Some(it) = self.nodes.iter_mut().find(|it| doubts(it)) {
+                    it.paused_until = it.paused_until.max(self.now + for_ms);
+                    it.steady_since = it.paused_until;
+                } else if self.now < self.streams[shard].stale.0 {
+                    self.later(LOOK_EVERY_MS, Event::Fault(number));
                 }
             }
             Fault::Cut { node } => self.nodes[node].is_cut = true,

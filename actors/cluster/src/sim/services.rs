@@ -10,7 +10,7 @@ use crate::shard::Answer;
 use crate::tenure::{NodeKey, TenureInput, Terms};
 
 /// For how long all ask the same server while one that was replaced goes on answering.
-pub(super) const ONE_SERVER_MS: u64 = 1_500;
+const ONE_SERVER_MS: u64 = 1_500;
 
 impl World {
     pub(super) fn serve(&mut self, node: NodeNumber, life: u32, sent: u64, call: Call) {
