@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use postrider_actors::store::postrider_log::{Claim, Kind, claim, encode_commit};
+use postrider_actors::store::postrider_log::{Claim, claim};
 use postrider_cluster::checkpoints::{
     Archives, CheckpointRecord, Digest, FakeArchives, GivesUp, ShardCheckpoints,
 };
@@ -27,13 +27,6 @@ impl Owner {
         let bucket = FakeCoordination::new(Arc::new(BootClock));
         let (stream, archives) = (FakeStream::default(), FakeArchives::default());
         let owner = Self { stream, bucket, archives };
-        let claimed = Claim {
-            node: "a".to_owned(),
-            incarnation: [1; 16],
-            program: "1".to_owned(),
-            readable_from: 1,
-        };
-        claim(&owner.log(), &claimed, 0).unwrap();
         (0..3).for_each(|_| owner.checkpoint());
         owner
     }
@@ -47,13 +40,16 @@ impl Owner {
         ShardCheckpoints::new(0, Arc::new(self.bucket.clone()), archives, 1 << 20)
     }
 
-    /// Writes, keeps a checkpoint, and trims the log to the one before it.
+    /// Claims the shard, keeps a checkpoint, and trims the log to the one before it.
     fn checkpoint(&self) {
         let log = self.log();
-        let tail = log.tail().unwrap();
-        let next = tail.next(tail.epoch);
-        let entries = encode_commit(&next, Kind::Group, 0, b"x", 1_000).unwrap();
-        log.append(next.position, &entries).unwrap();
+        let by = Claim {
+            node: "a".to_owned(),
+            incarnation: [1; 16],
+            program: "1".to_owned(),
+            readable_from: 1,
+        };
+        claim(&log, &by, 0).unwrap();
         let tail = log.tail().unwrap();
         let at = Mark { position: tail.last, epoch: tail.epoch, hash: tail.hash };
         let header = ArchiveHeader {
