@@ -123,7 +123,9 @@ fn base(shard: &ShardCopy, dir: &Path, out: &mut dyn Write) -> Result<(), CopyEr
                 copied.and(removed.map(|()| 0)).map_err(|error| failed(&error))?;
                 return Ok(());
             }
-            Err(error @ CheckpointsError::Failed(_)) => return Err(failed(&error)),
+            Err(error @ (CheckpointsError::Failed(_) | CheckpointsError::Slow(_))) => {
+                return Err(failed(&error));
+            }
             Err(error) => tracing::warn!(shard = shard.shard, %error, "passed over"),
         }
     }

@@ -22,6 +22,7 @@ pub(super) struct Keeper {
 fn given_up(error: CheckpointsError) -> CheckpointError {
     match error {
         CheckpointsError::Failed(why) => CheckpointError::GivenUp(why),
+        error @ CheckpointsError::Slow(_) => CheckpointError::GivenUp(error.to_string()),
         error => CheckpointError::Source(error.to_string()),
     }
 }
@@ -78,6 +79,7 @@ impl Bases for Keeper {
     fn fetch(&self, number: usize, into: &CheckpointDir) -> Result<Option<Checkpoint>, StoreError> {
         let failed = |error: CheckpointsError| match error {
             CheckpointsError::Failed(why) => StoreError::Failed(why),
+            error @ CheckpointsError::Slow(_) => StoreError::Failed(error.to_string()),
             error => StoreError::Damaged(error.to_string()),
         };
         let listed = self.checkpoints.list().map_err(failed)?;

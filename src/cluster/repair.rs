@@ -31,7 +31,9 @@ pub struct ShardRepaired {
     pub last: u64,
     /// The positions that are given up.
     pub given_up: Option<(u64, u64)>,
-    /// What is wrong, in words.
+    /// The position behind which more may be lost than anybody tells of.
+    pub unknown_behind: Option<u64>,
+    /// What is wrong, in words; for a whole shard what to do about nodes that have stopped.
     pub problems: Vec<String>,
 }
 
@@ -40,7 +42,7 @@ pub struct ShardRepaired {
 pub enum RepairState {
     /// There is nothing to repair.
     Whole,
-    /// Something would be given up, which was not accepted. Nothing was changed.
+    /// Something would be given up or may be lost, which was not accepted. Nothing was changed.
     Damaged,
     /// Nodes go on with the shard.
     Repaired,
@@ -96,12 +98,13 @@ impl Repair {
             state,
             last: finding.end.0,
             given_up,
+            unknown_behind: finding.unknown_behind().map(|it| it.0),
             problems: finding.problems.clone(),
         };
         if !finding.needs_repair() {
-            return Ok(ShardRepaired { problems: Vec::new(), ..told(RepairState::Whole) });
+            return Ok(ShardRepaired { problems: finding.advice(), ..told(RepairState::Whole) });
         }
-        if given_up.is_some() && !accept_loss {
+        if finding.loses() && !accept_loss {
             return Ok(told(RepairState::Damaged));
         }
         if let (Base::Backup(end), Some((dir, _))) = (&finding.base, &backup) {

@@ -90,6 +90,9 @@ pub enum CheckpointsError {
         /// What is wrong.
         what: String,
     },
+    /// It is there, and does not come.
+    #[error("the checkpoint {0} comes too slowly; nothing came in time")]
+    Slow(String),
     /// Another owner has kept one since.
     #[error("another owner of the shard has kept a checkpoint")]
     Replaced,
@@ -155,6 +158,11 @@ impl CheckpointRecord {
     }
 }
 
+/// The key that lists the checkpoints of a shard.
+pub(crate) fn checkpoints_key(shard: u16) -> String {
+    format!("checkpoints.{shard}")
+}
+
 /// What follows this position must stay in the log for those that are listed: one alone may be
 /// damaged, so the log stays whole until there are two.
 #[must_use]
@@ -204,7 +212,7 @@ impl ShardCheckpoints {
     }
 
     fn key(&self) -> String {
-        format!("checkpoints.{}", self.shard)
+        checkpoints_key(self.shard)
     }
 
     /// What an archive is called: the epoch tells two owners apart.

@@ -4,7 +4,9 @@
 //! that keeps nodes from claiming it, a claim, a checkpoint that stands at the claim, the log
 //! trimmed behind it, and the mark once more. A repair that ends in the midst is run again.
 
+mod error;
 mod finding;
+mod looking;
 mod mark;
 
 #[cfg(test)]
@@ -21,15 +23,15 @@ use postrider_log::{
 
 use crate::checkpoints::{CheckpointRecord, CheckpointsError, Digest, ShardCheckpoints};
 use crate::clock::{BootClock, SteadyClock};
-use crate::cluster_record::{Access, GoneStream, JoinError, open_without};
-use crate::coordination::{Coordination, CoordinationError, Standing, read_nodes};
+use crate::cluster_record::{Access, GoneStream, open_without};
+use crate::coordination::{Coordination, Standing, read_nodes};
 use crate::import::must_be_finished;
-use crate::log::{FakeStream, Stream, StreamError, settle};
-use crate::name::NodeName;
+use crate::log::{FakeStream, Stream, settle};
 use crate::nats::preflight::Monitor;
 use crate::settle::{Settled, Settlement};
+pub use error::RepairError;
 pub use finding::{Base, Finding};
-use mark::{RepairMark, was_gone};
+use mark::RepairMark;
 pub(crate) use mark::{is_under_way, repaired_in};
 
 /// Who claims a shard that is repaired.
@@ -42,69 +44,6 @@ const APPEND_FOR_MS: u64 = 30_000;
 /// More than a claim or a note has.
 const ENTRY_BYTES_MAX: usize = 4_096;
 
-/// Why a shard is not repaired.
-#[derive(Debug, thiserror::Error)]
-pub enum RepairError {
-    /// The cluster cannot be reached, or is not what it must be.
-    #[error(transparent)]
-    Join(#[from] JoinError),
-    /// The bucket did not answer.
-    #[error("NATS_UNREACHABLE: {0}")]
-    Bucket(#[from] CoordinationError),
-    /// The stream did not answer.
-    #[error("NATS_UNREACHABLE: {0}")]
-    Stream(#[from] StreamError),
-    /// There is no such shard.
-    #[error("NO_SUCH_SHARD: the cluster has the shards 0 to {last}, and no shard {asked}")]
-    NoSuchShard {
-        /// What was asked for.
-        asked: u16,
-        /// The last one.
-        last: u16,
-    },
-    /// A node serves it.
-    #[error(
-        "IN_USE: the node {node} serves shard {shard}, so it has what its log lacks; have it hand \
-         the shard over first (`postrider cluster move {shard} --to NODE`), or stop it"
-    )]
-    InUse {
-        /// The node.
-        node: NodeName,
-        /// The shard.
-        shard: u16,
-    },
-    /// Nothing whole is left that the shard could begin with.
-    #[error(
-        "LOST: no whole checkpoint of shard {shard} is left, and its log begins at {first}; give a \
-         backup of the cluster with --from"
-    )]
-    NothingLeft {
-        /// The shard.
-        shard: u16,
-        /// Where the log begins.
-        first: Position,
-    },
-    /// Something was written meanwhile.
-    #[error("REPLACED: shard {0} was written meanwhile, by a node or another repair; run it again")]
-    Replaced(u16),
-    /// What was read a moment ago cannot be read.
-    #[error("LOST: the log of shard {shard} has changed: {what}; run it again")]
-    Changed {
-        /// The shard.
-        shard: u16,
-        /// What is wrong.
-        what: String,
-    },
-    /// The checkpoint was not fetched or not stored, or the log not written.
-    #[error("NOT_STORED: shard {shard}: {what}")]
-    NotStored {
-        /// The shard.
-        shard: u16,
-        /// Why.
-        what: String,
-    },
-}
-
 /// One shard that may need a repair.
 #[derive(Debug)]
 pub struct ShardRepair {
@@ -116,14 +55,6 @@ pub struct ShardRepair {
     checkpoints: ShardCheckpoints,
     clock: Arc<dyn SteadyClock>,
     incarnation: [u8; 16],
-}
-
-/// What is known of a shard beside its log.
-#[derive(Debug, Default)]
-struct Seen {
-    known: Position,
-    epoch: u64,
-    problems: Vec<String>,
 }
 
 /// The claim of a repair, at which everything stands.
@@ -172,74 +103,6 @@ impl ShardRepair {
         self.id
     }
 
-    /// Finds out what is whole, and what is not. A whole checkpoint is left in the file `into`,
-    /// unless it is better to begin with a backup that ends at `backup`. Nothing is written to the
-    /// cluster.
-    ///
-    /// # Errors
-    /// See [`RepairError`].
-    pub fn find(&self, into: &Path, backup: Option<Mark>) -> Result<Finding, RepairError> {
-        let mut seen = self.seen_by_nodes()?;
-        let not_fetched = |error: CheckpointsError| self.not_stored(&error);
-        let mut base = Base::Nothing;
-        for record in self.checkpoints.list().map_err(not_fetched)? {
-            seen.known = seen.known.max(Position(record.position));
-            seen.epoch = seen.epoch.max(record.epoch);
-            if matches!(base, Base::Checkpoint(_)) {
-                continue;
-            }
-            match self.checkpoints.fetch(&record, into) {
-                Ok(()) => base = Base::Checkpoint(record),
-                Err(error @ CheckpointsError::Damaged { .. }) => {
-                    seen.problems.push(error.to_string());
-                }
-                Err(error) => return Err(not_fetched(error)),
-            }
-        }
-        let is_unfinished = is_under_way(&*self.bucket, self.shard)?;
-        let is_gone = self.gone.is_some() || was_gone(&*self.bucket, self.shard)?;
-        let walk = |base| -> Result<Finding, RepairError> {
-            let found = finding::walk(&*self.stream, self.id, self.shard, base)?;
-            Ok(Finding { is_unfinished, is_gone, ..found })
-        };
-        let mut finding = walk(base)?;
-        if let Some(end) = backup.filter(|_| finding.needs_repair()) {
-            let other = walk(Base::Backup(end))?;
-            if other.end > finding.end || !finding.has_base() {
-                finding = other;
-            }
-        }
-        finding.known = finding.known.max(seen.known);
-        finding.epoch = finding.epoch.max(seen.epoch);
-        if self.gone.is_some() {
-            seen.problems.push("the log is gone".to_owned());
-        }
-        if is_unfinished {
-            seen.problems.push("a repair did not come to its end".to_owned());
-        }
-        finding.problems.splice(0..0, seen.problems);
-        if !finding.has_base() {
-            let (shard, first) = (self.shard, finding.first);
-            return Err(RepairError::NothingLeft { shard, first });
-        }
-        Ok(finding)
-    }
-
-    /// What the nodes that live tell of the shard, since it was repaired last.
-    fn seen_by_nodes(&self) -> Result<Seen, RepairError> {
-        let repaired = repaired_in(&*self.bucket, self.shard)?.unwrap_or(0);
-        let mut seen = Seen::default();
-        for (node, record) in read_nodes(&*self.bucket)? {
-            let mut reports = record.shards.iter().filter(|it| it.epoch >= repaired);
-            let Some(report) = reports.find(|it| it.shard == self.shard) else { continue };
-            seen.known = seen.known.max(Position(report.position));
-            seen.epoch = seen.epoch.max(report.epoch);
-            let reason = report.reason.as_ref();
-            seen.problems.extend(reason.map(|reason| format!("{node} has stopped: {reason}")));
-        }
-        Ok(seen)
-    }
-
     fn not_stored(&self, what: &dyn std::fmt::Display) -> RepairError {
         RepairError::NotStored { shard: self.shard, what: what.to_string() }
     }
@@ -262,18 +125,34 @@ impl ShardRepair {
     /// # Errors
     /// See [`RepairError`].
     pub fn claim(&mut self, finding: &Finding, time_ms: u64) -> Result<RepairClaim, RepairError> {
-        self.must_be_unserved()?;
+        self.must_be_unserved(finding)?;
         let is_gone = finding.is_gone;
         let mut mark = RepairMark::begin(&*self.bucket, self.shard, self.incarnation, is_gone)?
             .ok_or(RepairError::Replaced(self.shard))?;
+        match self.claim_marked(finding, time_ms) {
+            Ok(at) => {
+                mark.epoch = at.epoch;
+                Ok(RepairClaim { id: self.id, at, time_ms, mark })
+            }
+            Err(error) => {
+                // A claim of which nothing is known may come yet, and a stream that was made anew
+                // must not be taken for what it was: then the shard stays marked.
+                let may_come = matches!(error, RepairError::NotStored { .. });
+                if !may_come && !is_gone && !mark.withdraw(&*self.bucket).unwrap_or(false) {
+                    tracing::warn!(shard = self.shard, "the mark of the repair stays");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn claim_marked(&mut self, finding: &Finding, time_ms: u64) -> Result<Mark, RepairError> {
         if let Some(gone) = self.gone.take() {
             self.stream = gone.make()?;
         }
         // A node that claimed it meanwhile tells so, or has written, and the claim is refused.
-        self.must_be_unserved()?;
-        let at = self.append_claim(finding, time_ms)?;
-        mark.epoch = at.epoch;
-        Ok(RepairClaim { id: self.id, at, time_ms, mark })
+        self.must_be_unserved(finding)?;
+        self.append_claim(finding, time_ms)
     }
 
     /// Appends an entry, if nothing else was written.
@@ -308,11 +187,12 @@ impl ShardRepair {
         Ok(Mark { position, epoch, hash })
     }
 
-    fn must_be_unserved(&self) -> Result<(), RepairError> {
+    fn must_be_unserved(&self, finding: &Finding) -> Result<(), RepairError> {
         let owns = |state| state == Standing::Owned;
         for (node, record) in read_nodes(&*self.bucket)? {
             if record.shards.iter().any(|it| it.shard == self.shard && owns(it.state)) {
-                return Err(RepairError::InUse { node, shard: self.shard });
+                let behind = finding.last.max(finding.known);
+                return Err(RepairError::InUse { node, shard: self.shard, behind });
             }
         }
         Ok(())

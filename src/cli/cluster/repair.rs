@@ -41,6 +41,8 @@ pub(super) async fn run(args: RepairArgs) -> Result<(), CliError> {
         },
         "last": repaired.last,
         "given_up": repaired.given_up.map(|(from, to)| json!({ "from": from, "to": to })),
+        "unknown_behind": repaired.unknown_behind,
+        "problems": repaired.problems,
     });
     print(json, &answer, &shown(&repaired))?;
     match repaired.state {
@@ -50,15 +52,21 @@ pub(super) async fn run(args: RepairArgs) -> Result<(), CliError> {
 }
 
 fn shown(repaired: &ShardRepaired) -> String {
-    let ShardRepaired { shard, state, last, given_up, problems } = repaired;
+    let ShardRepaired { shard, state, last, given_up, unknown_behind, problems } = repaired;
     if *state == RepairState::Whole {
-        return format!("shard {shard} is whole up to position {last}; nothing was changed\n");
+        let advice: String = problems.iter().map(|it| format!("{it}\n")).collect();
+        let whole = format!("shard {shard} is whole up to position {last}; nothing was changed\n");
+        return whole + &advice;
     }
     let mut lines: Vec<_> = problems.iter().map(|it| format!("damaged    {it}")).collect();
     lines.push(format!("kept       everything up to position {last}"));
-    lines.push(match given_up {
-        None => "given up   nothing".to_owned(),
-        Some((from, to)) => format!("given up   positions {from} to {to}"),
+    lines.push(match (given_up, unknown_behind) {
+        (None, None) => "given up   nothing".to_owned(),
+        (None, Some(behind)) => format!("given up   whatever followed position {behind}"),
+        (Some((from, to)), None) => format!("given up   positions {from} to {to}"),
+        (Some((from, to)), Some(_)) => {
+            format!("given up   positions {from} to {to}, and what nobody tells of")
+        }
     });
     if *state == RepairState::Repaired {
         lines.push(format!("repaired   nodes go on with shard {shard} within seconds"));

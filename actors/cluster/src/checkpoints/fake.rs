@@ -1,6 +1,6 @@
 //! Archives in memory, which several nodes of one process may share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{Archives, CheckpointsError, Digest, GivesUp, goes};
 
 /// Archives in memory. They are gone with the process.
 #[derive(Debug, Clone, Default)]
-pub struct FakeArchives(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
+pub struct FakeArchives(Arc<Mutex<BTreeMap<String, Vec<u8>>>>, Arc<Mutex<BTreeSet<String>>>);
 
 /// What is known of these bytes.
 #[must_use]
@@ -32,6 +32,11 @@ impl FakeArchives {
             *byte ^= 1;
         }
     }
+
+    /// Has what is stored under a name not come any more.
+    pub fn stall(&self, name: &str) {
+        self.1.lock().insert(name.to_owned());
+    }
 }
 
 impl Archives for FakeArchives {
@@ -50,6 +55,9 @@ impl Archives for FakeArchives {
     ) -> Result<Digest, CheckpointsError> {
         if gives_up() {
             return Err(CheckpointsError::Failed("it was given up".to_owned()));
+        }
+        if self.1.lock().contains(name) {
+            return Err(CheckpointsError::Slow(name.to_owned()));
         }
         let gone = || CheckpointsError::Damaged { name: name.to_owned(), what: "gone".to_owned() };
         let bytes = self.0.lock().get(name).cloned().ok_or_else(gone)?;

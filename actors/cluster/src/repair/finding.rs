@@ -6,6 +6,7 @@ use postrider_log::{Chain, Commit, Entry, Joiner, LogId, Mark, Position};
 use super::RepairError;
 use crate::checkpoints::CheckpointRecord;
 use crate::log::{Ends, Stream, StreamError};
+use crate::name::NodeName;
 
 /// Messages that are asked for at a time.
 const READ_AT_ONCE: u64 = 64;
@@ -33,6 +34,14 @@ impl Base {
     }
 }
 
+/// A node that has stopped.
+#[derive(Debug, Clone)]
+pub(super) struct StoppedNode {
+    pub(super) node: NodeName,
+    pub(super) epoch: u64,
+    pub(super) reason: String,
+}
+
 /// What was found out about a shard.
 #[derive(Debug)]
 pub struct Finding {
@@ -56,6 +65,16 @@ pub struct Finding {
     pub is_unfinished: bool,
     /// Whether the log itself is gone.
     pub(super) is_gone: bool,
+    /// The first entry of the log that is of another branch than the base.
+    pub(super) fork: Option<Position>,
+    /// Whether a checkpoint that is listed is of another branch, or cannot be read.
+    pub(super) has_bad_copy: bool,
+    /// Whether more may be lost than is told by positions.
+    pub(super) is_loss_unknown: bool,
+    /// The node that serves the shard.
+    pub(super) owner: Option<NodeName>,
+    /// The nodes that have stopped.
+    pub(super) stopped: Vec<StoppedNode>,
     /// The highest epoch that was seen.
     pub(super) epoch: u64,
 }
@@ -64,15 +83,49 @@ impl Finding {
     /// Whether nodes could go on with what is there.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        let leads_on = self.base.mark().position.next() >= self.first;
-        let is_kept = !matches!(self.base, Base::Backup(_));
-        self.end == self.last && self.last == self.known && leads_on && is_kept
+        let is_kept = !matches!(self.base, Base::Backup(_)) && !self.has_bad_copy;
+        self.end == self.last && self.last == self.known && self.leads_on() && is_kept
+    }
+
+    /// Whether the log goes on from the base, as far as the base tells.
+    pub(super) fn leads_on(&self) -> bool {
+        let at = self.base.mark().position;
+        at.next() >= self.first && at <= self.last && self.fork.is_none()
     }
 
     /// Whether there is anything to repair.
     #[must_use]
     pub fn needs_repair(&self) -> bool {
-        self.is_unfinished || self.is_gone || !self.is_whole()
+        // They go on only with a shard that was begun anew.
+        let waits = self.owner.is_none() && !self.stopped.is_empty();
+        self.is_unfinished || self.is_gone || !self.is_whole() || waits
+    }
+
+    /// Whether something is lost with a repair, or may be.
+    #[must_use]
+    pub fn loses(&self) -> bool {
+        self.given_up().is_some() || self.is_loss_unknown
+    }
+
+    /// The position behind which something may be lost that nobody tells of.
+    #[must_use]
+    pub fn unknown_behind(&self) -> Option<Position> {
+        self.is_loss_unknown.then_some(self.end)
+    }
+
+    /// What to do about a shard that needs no repair.
+    #[must_use]
+    pub fn advice(&self) -> Vec<String> {
+        let told = |it: &StoppedNode| {
+            let StoppedNode { node, reason, .. } = it;
+            format!("{node} has stopped ({reason}), and another node serves it: restart {node}")
+        };
+        self.stopped.iter().map(told).collect()
+    }
+
+    /// How good it is to begin with its base: a later branch first, then more of it.
+    pub(super) fn rank(&self) -> (u64, Position) {
+        (self.whole.epoch, self.end)
     }
 
     /// Whether there is anything to begin with.
@@ -84,7 +137,7 @@ impl Finding {
     /// The positions that would be given up.
     #[must_use]
     pub fn given_up(&self) -> Option<(Position, Position)> {
-        let (from, to) = (self.end.next(), self.last.max(self.known));
+        let (from, to) = (self.fork.unwrap_or(self.end.next()), self.last.max(self.known));
         (from <= to).then_some((from, to))
     }
 }
@@ -111,39 +164,35 @@ fn messages(
     Ok(())
 }
 
-/// Follows the log from the base as far as it goes.
+/// Follows the log from the base as far as it goes. Nothing in the stream leads anywhere when the
+/// one before it `is_gone`.
 pub(super) fn walk(
     stream: &dyn Stream,
     log: LogId,
     shard: u16,
     base: Base,
+    is_gone: bool,
 ) -> Result<Finding, StreamError> {
-    let Ends { first, last, .. } = stream.ends()?;
-    let (first, last, mark) = (Position(first.max(1)), Position(last), base.mark());
-    let time_ms = if let Base::Checkpoint(record) = &base { record.time_ms } else { 0 };
-    let mut found = Finding {
-        whole: mark,
-        end: mark.position,
-        last,
-        known: last.max(mark.position),
-        first,
-        time_ms,
-        problems: Vec::new(),
-        is_unfinished: false,
-        is_gone: false,
-        epoch: mark.epoch,
-        base,
-    };
-    let leads_on = mark.position.next() >= first;
-    if mark.position > last {
+    let mut found = Finding::at(base, stream.ends()?, is_gone);
+    let (first, last, mark) = (found.first, found.last, found.base.mark());
+    if !is_gone {
+        found.look_for_fork(stream)?;
+    }
+    let leads = mark.position.next() >= first;
+    if let Some(fork) = found.fork {
+        let at = mark.position;
+        found
+            .problems
+            .push(format!("the log has other entries from {fork} on than a copy of {at}"));
+    } else if mark.position > last {
         let what = format!("the log ends at {last}, before what a copy of {} has", mark.position);
         found.problems.push(what);
-    } else if !leads_on {
+    } else if !leads {
         found.problems.push(format!("the log begins at {first}, and nothing whole leads to it"));
     }
     let mut chain = Chain::new(log, shard, mark.position, mark.epoch, mark.hash);
-    let mut fits = leads_on;
-    let from = if leads_on { mark.position.next() } else { first };
+    let mut fits = leads && found.fork.is_none();
+    let from = if leads { mark.position.next() } else { first };
     messages(stream, from, last, &mut |at, bytes| {
         let entry = bytes.ok_or_else(|| "it is gone".to_owned());
         let entry = entry.and_then(|it| Entry::decode(it).map_err(|fault| fault.to_string()));
@@ -172,6 +221,45 @@ pub(super) fn walk(
 }
 
 impl Finding {
+    /// A base alone, beside a log of which only the ends are known.
+    fn at(base: Base, Ends { first, last, .. }: Ends, is_gone: bool) -> Self {
+        let (last, mark) = (Position(last), base.mark());
+        Self {
+            whole: mark,
+            end: mark.position,
+            last,
+            known: last,
+            first: Position(first.max(1)),
+            time_ms: if let Base::Checkpoint(record) = &base { record.time_ms } else { 0 },
+            problems: Vec::new(),
+            is_unfinished: false,
+            is_gone,
+            fork: None,
+            has_bad_copy: false,
+            // The log had more, for it was written before a copy was made of it.
+            is_loss_unknown: is_gone || mark.position > last,
+            owner: None,
+            stopped: Vec::new(),
+            epoch: mark.epoch,
+            base,
+        }
+    }
+
+    /// Looks for entries that the base has not, although they stand where it has some: of a later
+    /// epoch, or another one than its last.
+    fn look_for_fork(&mut self, stream: &dyn Stream) -> Result<(), StreamError> {
+        let mark = self.base.mark();
+        messages(stream, self.first, mark.position.min(self.last), &mut |at, bytes| {
+            let Some(entry) = bytes.and_then(|it| Entry::decode(it).ok()) else { return true };
+            self.epoch = self.epoch.max(entry.header.epoch);
+            let is_other = at == mark.position && entry.hash() != mark.hash;
+            if is_other || entry.header.epoch > mark.epoch {
+                self.fork.get_or_insert(at);
+            }
+            true
+        })
+    }
+
     /// One more entry fits.
     fn goes_on(&mut self, chain: &Chain, time_ms: u64) {
         self.end = chain.last();

@@ -15,7 +15,7 @@ fn key(shard: u16) -> String {
 struct MarkRecord {
     is_finished: bool,
     incarnation: [u8; 16],
-    /// The epoch with which the shard began anew.
+    /// The epoch with which the shard began anew; while it is not finished that of the time before.
     epoch: u64,
     /// The shard's stream was gone, so that nothing in the present one leads anywhere.
     was_gone: bool,
@@ -47,6 +47,11 @@ pub(crate) fn repaired_in(
     Ok(mark.filter(|mark| mark.is_finished).map(|mark| mark.epoch))
 }
 
+/// The epoch with which the shard began anew last, whether or not a repair is under way; 0 if none.
+pub(super) fn last_epoch(bucket: &dyn Coordination, shard: u16) -> Result<u64, CoordinationError> {
+    Ok(read(bucket, shard)?.map_or(0, |(mark, _)| mark.epoch))
+}
+
 /// Whether a repair that has not ended found the shard's stream gone.
 pub(super) fn was_gone(bucket: &dyn Coordination, shard: u16) -> Result<bool, CoordinationError> {
     Ok(read(bucket, shard)?.is_some_and(|(mark, _)| !mark.is_finished && mark.was_gone))
@@ -61,6 +66,8 @@ pub(super) struct RepairMark {
     /// The epoch with which the shard begins anew.
     pub(super) epoch: u64,
     was_gone: bool,
+    /// What stood there before.
+    before: Option<MarkRecord>,
 }
 
 impl RepairMark {
@@ -72,10 +79,24 @@ impl RepairMark {
         incarnation: [u8; 16],
         was_gone: bool,
     ) -> Result<Option<Self>, CoordinationError> {
-        let revision = read(bucket, shard)?.map_or(0, |(_, revision)| revision);
-        let mark = Self { shard, incarnation, revision, epoch: 0, was_gone };
+        let (before, revision) = read(bucket, shard)?.unzip();
+        let (revision, epoch) = (revision.unwrap_or(0), before.as_ref().map_or(0, |it| it.epoch));
+        let mark = Self { shard, incarnation, revision, epoch, was_gone, before };
         let written = mark.write(bucket, false)?;
         Ok(written.map(|revision| Self { revision, ..mark }))
+    }
+
+    /// Puts back what stood there before, for this repair has written nothing else. Returns whether
+    /// no other repair has begun since.
+    pub(super) fn withdraw(&self, bucket: &dyn Coordination) -> Result<bool, CoordinationError> {
+        let nothing = MarkRecord {
+            is_finished: true,
+            incarnation: self.incarnation,
+            epoch: self.epoch,
+            was_gone: false,
+        };
+        let before = self.before.clone().unwrap_or(nothing);
+        Ok(self.put(bucket, &before)?.is_some())
     }
 
     /// Lets the nodes go on. Returns whether no other repair has begun since.
@@ -94,16 +115,23 @@ impl RepairMark {
         bucket: &dyn Coordination,
         is_finished: bool,
     ) -> Result<Option<u64>, CoordinationError> {
-        let key = key(self.shard);
         let Self { incarnation, epoch, was_gone, .. } = *self;
-        let record = MarkRecord { is_finished, incarnation, epoch, was_gone };
-        match bucket.write(&key, encode(&key, &record)?, self.revision, None) {
+        self.put(bucket, &MarkRecord { is_finished, incarnation, epoch, was_gone })
+    }
+
+    fn put(
+        &self,
+        bucket: &dyn Coordination,
+        record: &MarkRecord,
+    ) -> Result<Option<u64>, CoordinationError> {
+        let key = key(self.shard);
+        match bucket.write(&key, encode(&key, record)?, self.revision, None) {
             Ok(Some(revision)) => return Ok(Some(revision)),
             // A sole writer may be refused, and what was not answered may have been written.
             Ok(None) | Err(CoordinationError::Silent(_)) => {}
             Err(error) => return Err(error),
         }
         let there = read(bucket, self.shard)?;
-        Ok(there.filter(|(mark, _)| *mark == record).map(|(_, revision)| revision))
+        Ok(there.filter(|(mark, _)| mark == record).map(|(_, revision)| revision))
     }
 }

@@ -8,8 +8,12 @@ use super::*;
 use crate::checkpoints::FakeArchives;
 use crate::clock::StillClock;
 use crate::coordination::{FakeCoordination, NodeRecord, encode, node_key};
-use crate::log::{ReplicatedLog, ReplicatedOptions};
+use crate::log::{Published, ReplicatedLog, ReplicatedOptions};
+use crate::name::NodeName;
 use crate::shard::{Answer, Moment, Role, Shard, ShardInput, ShardOutput, ShardState};
+
+mod branches;
+mod meanwhile;
 
 const LOG: LogId = LogId([7; 16]);
 
@@ -57,6 +61,14 @@ impl Rig {
             clock: Arc::new(StillClock::default()),
             incarnation: [incarnation; 16],
         }
+    }
+
+    /// Whoever has the epoch of the log's end writes one more group.
+    fn write(&self, number: u8) {
+        let tail = self.log().tail().unwrap();
+        let next = tail.next(tail.epoch);
+        let entries = encode_commit(&next, Kind::Group, 9, &[number], 1_000).unwrap();
+        assert_eq!(self.stream.publish(tail.last.0, &entries[0]), Published::Acknowledged);
     }
 
     fn base(&self) -> std::path::PathBuf {
@@ -221,7 +233,7 @@ fn nothing_behind_an_entry_that_does_not_fit_is_kept() {
 }
 
 #[test]
-fn a_checkpoint_that_has_more_than_the_log_gives_nothing_up() {
+fn what_followed_a_checkpoint_that_has_more_than_the_log_is_not_known() {
     let rig = Rig::new();
     rig.keep("at 8");
     rig.stream.lose(3);
@@ -229,6 +241,8 @@ fn a_checkpoint_that_has_more_than_the_log_gives_nothing_up() {
     let finding = rig.find(&repair);
     assert!(finding.needs_repair());
     assert_eq!((finding.end, finding.given_up()), (Position(8), None));
+    assert!(finding.loses(), "the owner may have gone further");
+    assert_eq!(finding.unknown_behind(), Some(Position(8)));
     assert!(commits(&repair, &finding).is_empty());
     let claimed = repair.claim(&finding, 9).unwrap();
     assert_eq!(claimed.at.position, Position(6), "the log has no gaps");

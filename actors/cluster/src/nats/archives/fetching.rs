@@ -74,7 +74,7 @@ pub(super) async fn fetch<O: Objects>(
         objects.pause(pause).await;
         pause *= 2;
     }
-    let slow = || failed(format!("the checkpoint {name} comes too slowly; nothing came in time"));
+    let slow = || CheckpointsError::Slow(name.to_owned());
     attempt(objects, name, to).await?.ok_or_else(slow)
 }
 

@@ -71,7 +71,7 @@ fn what_is_slow_is_read_again_from_its_beginning() {
 #[test]
 fn what_stays_slow_cannot_be_reached_and_is_not_damaged() {
     let (digest, _, paused) = fetched(usize::MAX, true, "1");
-    assert!(matches!(digest, Err(CheckpointsError::Failed(_))), "{digest:?}");
+    assert!(matches!(digest, Err(CheckpointsError::Slow(_))), "{digest:?}");
     assert_eq!(paused, [1, 2, 4]);
 }
 

@@ -1,0 +1,211 @@
+//! What a repair looks at: what the nodes tell, the copies that are kept, and the log behind each.
+
+use std::path::Path;
+
+use postrider_log::{Mark, Position};
+
+use super::finding::{StoppedNode, walk};
+use super::mark::{is_under_way, last_epoch, was_gone};
+use super::{Base, Finding, RepairError, ShardRepair};
+use crate::checkpoints::{CheckpointRecord, CheckpointsError};
+use crate::coordination::{Standing, read_nodes};
+use crate::name::NodeName;
+
+/// How often it is looked where the owner keeps another checkpoint meanwhile.
+const LOOKS: usize = 3;
+
+/// What is known of a shard beside its log.
+#[derive(Debug, Default)]
+struct Seen {
+    known: Position,
+    epoch: u64,
+    owner: Option<NodeName>,
+    stopped: Vec<StoppedNode>,
+    is_unfinished: bool,
+    is_gone: bool,
+}
+
+/// What may be begun with, each with what follows it, and what was wrong with others.
+#[derive(Default)]
+struct Bases {
+    found: Vec<Finding>,
+    /// The checkpoint that is in the file.
+    fetched: Option<CheckpointRecord>,
+    slow: Option<CheckpointsError>,
+    problems: Vec<String>,
+}
+
+impl ShardRepair {
+    /// Finds out what is whole, and what is not. A whole checkpoint is left in the file `into`,
+    /// unless it is better to begin with a backup that ends at `backup`. Nothing is written to the
+    /// cluster.
+    ///
+    /// # Errors
+    /// See [`RepairError`].
+    pub fn find(&self, into: &Path, backup: Option<Mark>) -> Result<Finding, RepairError> {
+        let mut listed = self.listed()?;
+        for _ in 1..LOOKS {
+            let finding = self.look(&listed, into, backup);
+            if finding.as_ref().is_ok_and(|it| !it.needs_repair()) {
+                return finding;
+            }
+            // The owner removes what it no longer lists, and trims the log.
+            let now = self.listed()?;
+            if now == listed {
+                return finding;
+            }
+            listed = now;
+        }
+        self.look(&listed, into, backup)
+    }
+
+    fn listed(&self) -> Result<Vec<CheckpointRecord>, RepairError> {
+        self.checkpoints.list().map_err(|error| self.not_stored(&error))
+    }
+
+    fn look(
+        &self,
+        listed: &[CheckpointRecord],
+        into: &Path,
+        backup: Option<Mark>,
+    ) -> Result<Finding, RepairError> {
+        let mut seen = self.seen_by_nodes()?;
+        for record in listed {
+            seen.known = seen.known.max(Position(record.position));
+            seen.epoch = seen.epoch.max(record.epoch);
+        }
+        let mut bases = self.fetched(listed, into, &seen)?;
+        if !bases.found.iter().any(Finding::leads_on) {
+            bases.found.push(self.walked(Base::Nothing, &seen)?);
+        }
+        // A backup that has more than the log shows that the log lost it.
+        if let Some(end) = backup {
+            bases.found.push(self.walked(Base::Backup(end), &seen)?);
+        }
+        let Bases { found, fetched, slow, mut problems } = bases;
+        let first = found.first().map_or(Position::START, |it| it.first);
+        // Copies that end before the branch of another one does are of no use.
+        let others = found.iter().filter(|it| matches!(it.base, Base::Checkpoint(_)));
+        let forked: Vec<_> =
+            others.filter(|it| it.fork.is_some()).map(|it| it.base.mark()).collect();
+        let better = |best: Finding, other: Finding| {
+            if other.rank() > best.rank() { other } else { best }
+        };
+        let Some(mut best) = found.into_iter().filter(Finding::has_base).reduce(better) else {
+            let left = RepairError::NothingLeft { shard: self.shard, first };
+            return Err(slow.map_or(left, |error| self.not_stored(&error)));
+        };
+        if let Base::Checkpoint(record) = &best.base
+            && fetched.as_ref() != Some(record)
+        {
+            self.checkpoints.fetch(record, into).map_err(|error| self.not_stored(&error))?;
+        }
+        best.has_bad_copy = slow.is_some() || !forked.is_empty();
+        for mark in forked.iter().filter(|mark| **mark != best.base.mark()) {
+            best.is_loss_unknown = true;
+            problems.push(format!("the copy of {} is of another branch of the log", mark.position));
+        }
+        best.tell(problems, self.gone.is_some());
+        Ok(best)
+    }
+
+    /// Fetches the newest checkpoint that leads on, or all that are whole, and follows each.
+    fn fetched(
+        &self,
+        listed: &[CheckpointRecord],
+        into: &Path,
+        seen: &Seen,
+    ) -> Result<Bases, RepairError> {
+        let mut bases = Bases::default();
+        for record in listed {
+            match self.checkpoints.fetch(record, into) {
+                Ok(()) => {
+                    bases.fetched = Some(record.clone());
+                    let found = self.walked(Base::Checkpoint(record.clone()), seen)?;
+                    let leads_on = found.leads_on();
+                    bases.found.push(found);
+                    if leads_on {
+                        break;
+                    }
+                }
+                Err(error @ CheckpointsError::Damaged { .. }) => {
+                    bases.problems.push(error.to_string());
+                }
+                Err(error @ CheckpointsError::Slow(_)) => {
+                    bases.problems.push(error.to_string());
+                    bases.slow = Some(error);
+                }
+                Err(error) => return Err(self.not_stored(&error)),
+            }
+        }
+        Ok(bases)
+    }
+
+    fn walked(&self, base: Base, seen: &Seen) -> Result<Finding, RepairError> {
+        let found = walk(&*self.stream, self.id, self.shard, base, seen.is_gone)?;
+        Ok(Finding {
+            known: found.known.max(seen.known),
+            epoch: found.epoch.max(seen.epoch),
+            owner: seen.owner.clone(),
+            stopped: seen.stopped.clone(),
+            is_unfinished: seen.is_unfinished,
+            ..found
+        })
+    }
+
+    /// What the nodes that live tell of the shard, since it was repaired last.
+    fn seen_by_nodes(&self) -> Result<Seen, RepairError> {
+        let bucket = &*self.bucket;
+        let repaired = last_epoch(bucket, self.shard)?;
+        let mut seen = Seen {
+            epoch: repaired,
+            is_unfinished: is_under_way(bucket, self.shard)?,
+            is_gone: self.gone.is_some() || was_gone(bucket, self.shard)?,
+            ..Seen::default()
+        };
+        for (node, record) in read_nodes(bucket)? {
+            // Those that have applied nothing since have nothing that a repair gave up.
+            let counts = |epoch| epoch >= repaired || epoch == 0;
+            let mut reports = record.shards.iter().filter(|it| counts(it.epoch));
+            let Some(report) = reports.find(|it| it.shard == self.shard) else { continue };
+            seen.known = seen.known.max(Position(report.position));
+            seen.epoch = seen.epoch.max(report.epoch);
+            match report.state {
+                Standing::Owned => seen.owner = Some(node),
+                Standing::Stopped => {
+                    let reason = report.reason.clone().unwrap_or_default();
+                    seen.stopped.push(StoppedNode { node, epoch: report.epoch, reason });
+                }
+                Standing::Claiming | Standing::Following => {}
+            }
+        }
+        Ok(seen)
+    }
+}
+
+impl Finding {
+    /// Says what is wrong beside the log, before what is wrong with it.
+    fn tell(&mut self, copies: Vec<String>, is_gone: bool) {
+        let mut problems = Vec::new();
+        for StoppedNode { node, epoch, reason } in &self.stopped {
+            problems.push(format!("{node} has stopped: {reason}"));
+            if *epoch > 0 && *epoch < self.whole.epoch {
+                problems.push(format!(
+                    "the log goes on with epoch {}: what {node} alone has of epoch {epoch} is lost",
+                    self.whole.epoch
+                ));
+            }
+        }
+        problems.extend(copies);
+        if is_gone {
+            problems.push("the log is gone".to_owned());
+        }
+        if self.is_unfinished {
+            problems.push("a repair did not come to its end".to_owned());
+        }
+        if let Some(behind) = self.unknown_behind() {
+            problems.push(format!("what followed {behind} is not known, so it may be lost"));
+        }
+        self.problems.splice(0..0, problems);
+    }
+}
