@@ -204,7 +204,10 @@ fn shard_state(seen: &Seen, shard: u16) -> Value {
         "position": report.map(|it| it.position),
         "applied": applied,
         "checkpoint_position": reports.iter().filter_map(|(_, it)| it.checkpoint).max(),
-        "reason": stopped.filter(|_| owner.is_none()).and_then(|(_, it)| it.reason.as_deref()),
+        "reason": stopped
+            .or_else(|| of(Standing::Claiming))
+            .filter(|_| owner.is_none())
+            .and_then(|(_, it)| it.reason.as_deref()),
     })
 }
 
@@ -216,7 +219,7 @@ fn problems(seen: &Seen, shards: &[Value], now: u64) -> Vec<String> {
             state if state == "stopped" => {
                 format!(": `postrider cluster repair --shard {number}` says what can be kept")
             }
-            _ => String::new(),
+            _ => shard["reason"].as_str().map_or_else(String::new, |why| format!(": {why}")),
         };
         problems.push(format!("shard {number} is {}{help}", shard["state"]));
     }

@@ -1,7 +1,10 @@
 //! The thread of one shard: it asks what its life wants to know, and does what it says.
 
 mod answers;
+#[cfg(test)]
+mod tests;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +52,8 @@ pub(crate) struct Life {
     reply: Option<SyncSender<ReleaseAnswer>>,
     /// When the shard may be followed again, after its engine has stopped.
     rest_until: Option<u64>,
+    /// Whether a repair kept the shard from being claimed when that was tried last.
+    waits_for_repair: Cell<bool>,
 }
 
 impl Life {
@@ -62,7 +67,19 @@ impl Life {
         let me = inner.options.node.clone();
         let shard = Shard::new(me, inner.options.identity, log, number);
         let (engine, log, reply, rest_until) = (0, None, None, None);
-        Self { inner, number, shard, inbox, sender, engine, log, reply, rest_until }
+        let waits_for_repair = Cell::new(false);
+        Self {
+            inner,
+            number,
+            shard,
+            inbox,
+            sender,
+            engine,
+            log,
+            reply,
+            rest_until,
+            waits_for_repair,
+        }
     }
 
     /// Runs until the node stops.
@@ -261,6 +278,13 @@ impl Life {
         drop(orders.send(Order::Abandon));
     }
 
+    /// Why the shard is not served.
+    fn reason(&self, state: Standing) -> Option<String> {
+        let waits = state == Standing::Claiming && self.waits_for_repair.get();
+        let stopped = self.shard.stop_reason().map(ToString::to_string);
+        stopped.or_else(|| waits.then(|| Self::waiting(self.number)))
+    }
+
     /// Notes what others are told of the shard.
     fn report(&self) {
         let state = match self.shard.state() {
@@ -278,7 +302,7 @@ impl Life {
             epoch: chain.epoch(),
             position: chain.last().0,
             checkpoint: self.shard.replica().checkpoint().map(|at| at.0),
-            reason: self.shard.stop_reason().map(ToString::to_string),
+            reason: self.reason(state),
         });
         if let Some(kept) = self.inner.reports.lock().get_mut(usize::from(self.number)) {
             *kept = report;

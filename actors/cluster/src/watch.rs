@@ -17,7 +17,7 @@ use crate::placement::{Bounds, free_moves, moves_left};
 use crate::shared::{Inner, Input, Seen};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// Between two looks, in milliseconds, one after the other. A node renews its key each second: if
 /// every look came as late after that, its clock would seem slow.

@@ -95,16 +95,16 @@ impl Life {
     }
 
     /// Appends until it is known how that ended, or the node stops. A shard that is being repaired
-    /// is not claimed.
+    /// is not claimed: that is looked at before each try.
     fn append(&self, at: Position, bytes: &Bytes) -> Option<Settled> {
         let is_claim = Header::decode(bytes).is_ok_and(|it| it.kind == Kind::Claim);
-        if is_claim && is_under_way(&*self.inner.bucket, self.number).ok()? {
-            self.inner.pause(REPAIR_PAUSE_MS);
-            return None;
-        }
         let stream = &*self.inner.streams[usize::from(self.number)];
         let mut settlement = Settlement::new(at, bytes.clone());
         while !self.inner.is_stopping() {
+            if is_claim && self.waits_for_repair()? {
+                self.inner.pause(REPAIR_PAUSE_MS);
+                return None;
+            }
             let until = self.inner.clock.now_ms() + APPEND_FOR_MS;
             match settle(stream, &*self.inner.clock, &mut settlement, until) {
                 Ok(Some(settled)) => return Some(settled),
@@ -117,5 +117,24 @@ impl Life {
             }
         }
         None
+    }
+
+    /// Whether a repair keeps nodes from claiming the shard, which is told once; `None` while the
+    /// bucket does not answer.
+    fn waits_for_repair(&self) -> Option<bool> {
+        let is_marked = is_under_way(&*self.inner.bucket, self.number).ok()?;
+        if self.waits_for_repair.replace(is_marked) != is_marked && is_marked {
+            let why = Self::waiting(self.number);
+            tracing::warn!(shard = self.number, why, "the shard is not claimed");
+        }
+        Some(is_marked)
+    }
+
+    /// Why a shard is not claimed that is marked by a repair.
+    pub(super) fn waiting(shard: u16) -> String {
+        format!(
+            "a repair of the shard has begun and is not finished; if none runs any more, run \
+             `postrider cluster repair --shard {shard}` again"
+        )
     }
 }

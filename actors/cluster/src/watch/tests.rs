@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 use parking_lot::Mutex;
-use postrider_log::Log;
+use postrider_log::{Log, LogId};
 
 use super::*;
 use crate::checkpoints::{FakeArchives, ShardCheckpoints};
@@ -13,6 +13,7 @@ use crate::clock::{SteadyClock, StillClock};
 use crate::cluster_record::ClusterRecord;
 use crate::coordination::{ASSIGNMENT, FakeCoordination, node_key};
 use crate::gate::{Gate, ShardTenure};
+use crate::log::FakeStream;
 use crate::name::Identity;
 use crate::shard::ReleaseAnswer;
 use crate::shared::{Counters, Host, NodeOptions};
@@ -53,15 +54,15 @@ impl Host for Wall {
     }
 }
 
-struct Cluster {
-    inner: Arc<Inner>,
+pub(crate) struct Cluster {
+    pub(crate) inner: Arc<Inner>,
     wall: Arc<Wall>,
     heard: Receiver<Input>,
 }
 
 impl Cluster {
     /// As the node a sees it.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let clock: Arc<dyn SteadyClock> = Arc::new(StillClock::default());
         let wall = Arc::new(Wall(AtomicU64::new(WALL_MS)));
         let (sender, heard) = channel();
@@ -90,8 +91,8 @@ impl Cluster {
             cluster: name("test"),
             server_version: String::new(),
             bucket: Arc::new(FakeCoordination::new(clock.clone())),
-            streams: Vec::new(),
-            logs: Vec::new(),
+            streams: vec![Arc::new(FakeStream::default())],
+            logs: vec![LogId([7; 16])],
             gate: Gate::new(clock.clone(), SHARDS),
             clock,
             host: wall.clone(),
