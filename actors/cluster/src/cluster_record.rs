@@ -7,7 +7,8 @@ use std::sync::Arc;
 use postrider_log::LogId;
 use serde::{Deserialize, Serialize};
 
-use crate::coordination::{Coordination, CoordinationError, decode, encode};
+use crate::checkpoints::checkpoints_key;
+use crate::coordination::{ASSIGNMENT, Coordination, CoordinationError, decode, encode};
 use crate::name::NodeName;
 use crate::nats::preflight::{Monitor, PreflightError, Requirements, preflight};
 use crate::nats::{Nats, NatsArchives, NatsBucket, NatsError, NatsOptions, NatsStream, StreamSpec};
@@ -60,6 +61,13 @@ pub enum JoinError {
     /// There is no such cluster.
     #[error("CLUSTER_MISSING: there is no cluster {0}; `postrider cluster init` makes it")]
     Missing(NodeName),
+    /// The stream of a shard is gone.
+    #[error(
+        "CLUSTER_MISSING: the stream of shard {0} is not there; `postrider cluster repair --shard \
+         {0}` makes it anew of what is kept (`postrider cluster init` if it did not come to its \
+         end, and nothing was ever kept in the cluster)"
+    )]
+    StreamGone(u16),
     /// The cluster is another one than is asked for.
     #[error("CLUSTER_MISMATCH: {0}")]
     Mismatch(String),
@@ -120,7 +128,8 @@ impl ClusterRecord {
 }
 
 /// Makes a cluster, unless it is there with the same settings. Returns its record, and whether this
-/// made it. It may be called again after a failure.
+/// made it. It may be called again after a failure. A stream that is gone of a cluster that was used
+/// is not made: it would seem to be a shard that has nothing.
 ///
 /// # Errors
 /// See [`JoinError`].
@@ -154,9 +163,18 @@ pub fn init(
     for shard in 0..record.shards {
         let id = record.log_id(shard);
         let id = id.ok_or_else(|| JoinError::Mismatch("the cluster's id is none".to_owned()))?;
+        if was_used(&bucket, shard)? {
+            stream_of(&nats, access, &record, shard)?;
+        }
         NatsStream::create(&nats, &record.stream(&access.cluster, shard), id)?;
     }
     Ok((record, created))
+}
+
+/// Whether a shard may have had something: nodes were given shards, or a checkpoint was kept.
+fn was_used(bucket: &dyn Coordination, shard: u16) -> Result<bool, CoordinationError> {
+    let has = |key: &str| bucket.read(key).map(|kept| kept.is_some());
+    Ok(has(ASSIGNMENT)? || has(&checkpoints_key(shard))?)
 }
 
 /// Everything that a node needs of NATS, checked.
@@ -179,8 +197,8 @@ pub(crate) fn open(access: &Access, monitor: &dyn Monitor) -> Result<Opened, Joi
     opened(&nats, access, monitor, (bucket, record, streams))
 }
 
-/// Opens a cluster of which one shard's stream may be gone. It has the streams that are there, and
-/// the shard's own beside them.
+/// Opens a cluster of which streams may be gone. It has those that are there, and that of one shard
+/// beside them.
 pub(crate) fn open_without(
     access: &Access,
     monitor: &dyn Monitor,
@@ -194,13 +212,15 @@ pub(crate) fn open_without(
     let mut streams = Vec::new();
     for shard in 0..record.shards {
         match stream_of(&nats, access, &record, shard) {
-            Err(JoinError::Nats(NatsError::Missing(_))) if shard == without => {}
-            stream => streams.push(stream?),
-        }
-        if shard == without
-            && let Some(stream) = streams.get(usize::from(shard))
-        {
-            own = Ok(stream.clone());
+            // Those that are gone are repaired one after the other.
+            Err(JoinError::StreamGone(_)) => {}
+            Err(error) => return Err(error),
+            Ok(stream) => {
+                if shard == without {
+                    own = Ok(stream.clone());
+                }
+                streams.push(stream);
+            }
         }
     }
     Ok((opened(&nats, access, monitor, (bucket, record, streams))?, own))
@@ -244,7 +264,10 @@ fn stream_of(
     record: &ClusterRecord,
     shard: u16,
 ) -> Result<Arc<NatsStream>, JoinError> {
-    let stream = NatsStream::open(nats, &record.stream(&access.cluster, shard))?;
+    let stream = match NatsStream::open(nats, &record.stream(&access.cluster, shard)) {
+        Err(NatsError::Missing(_)) => return Err(JoinError::StreamGone(shard)),
+        stream => stream?,
+    };
     if Some(stream.id()) != record.log_id(shard) {
         let why = format!("the stream of shard {shard} is of another cluster");
         return Err(JoinError::Mismatch(why));

@@ -66,7 +66,7 @@ pub enum NatsError {
         what: String,
     },
     /// A stream is not there.
-    #[error("CLUSTER_MISSING: there is no stream {0}; `postrider cluster init` makes it")]
+    #[error("CLUSTER_MISSING: there is no stream {0}")]
     Missing(String),
     /// A stream is there, but not as it must be.
     #[error("CLUSTER_MISMATCH: the stream {stream} is not as it must be: {what}")]

@@ -1,5 +1,6 @@
 //! Logs and buckets over real servers: the contract, races, checks at the start, a dead leader.
 
+mod gone;
 mod server;
 
 use std::io::{Read, Write};
