@@ -58,6 +58,8 @@ pub struct Shard {
     vacant_since: Option<u64>,
     /// The node's wall clock is that of most nodes.
     clock_agrees: bool,
+    /// The epoch of the repair with which it was begun anew last.
+    begun_anew: u64,
     #[cfg(test)]
     planted: Option<Planted>,
 }
@@ -94,6 +96,7 @@ impl Shard {
             answered_of: 0,
             vacant_since: None,
             clock_agrees: true,
+            begun_anew: 0,
             #[cfg(test)]
             planted: None,
         }
@@ -384,9 +387,10 @@ impl Shard {
         self.short_since.is_some()
     }
 
-    /// Whether it is suspicious and has asked again.
+    /// Whether it is suspicious, has asked again, and has not made up its mind.
     pub(crate) const fn doubts(&self) -> bool {
-        self.is_suspicious() && self.asked.is_some()
+        let has_stopped = matches!(self.state, State::Stopped(_));
+        self.is_suspicious() && self.asked.is_some() && !has_stopped
     }
 
     /// The end of the replica's chain.

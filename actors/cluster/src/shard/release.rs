@@ -58,9 +58,12 @@ impl Shard {
     /// this node has of it counts no more.
     pub(super) fn begin_anew(&mut self, epoch: u64) {
         let chain = self.replica.chain();
-        if !matches!(self.state, State::Stopped(_)) || epoch <= chain.epoch() {
+        // What could not be begun with once is not tried again, or it would never seem to stop.
+        let is_known = epoch <= chain.epoch().max(self.begun_anew);
+        if !matches!(self.state, State::Stopped(_)) || is_known {
             return;
         }
+        self.begun_anew = epoch;
         self.replica = Replica::empty(chain.log(), chain.shard());
         self.state = State::Absent;
         (self.short_since, self.vacant_since) = (None, None);

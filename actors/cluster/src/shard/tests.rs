@@ -188,3 +188,44 @@ fn a_claim_is_not_dated_before_the_last_entry_even_if_that_was_restored() {
     let Question::Append { bytes, .. } = asked else { panic!("{asked:?}") };
     assert_eq!(Header::decode(&bytes).unwrap().time_ms, 5_000);
 }
+
+#[test]
+fn a_shard_that_cannot_be_restored_after_a_repair_stays_stopped_until_the_next_one() {
+    let mut shard = shard("b");
+    shard.step(moment(0), ShardInput::Role(Role::Standby(0)));
+    let unrestorable = || Answer::Unrestorable { first: Position(9) };
+    let (ticket, _) = question(&shard.step(moment(1), ShardInput::Tick));
+    answer(&mut shard, 2, ticket, unrestorable());
+    let mut now = 5_000;
+    for (epoch, begins) in [(1_004, true), (1_004, false), (2_005, true), (2_005, false)] {
+        now += 5_000;
+        let (ticket, asked) = question(&shard.step(moment(now), ShardInput::Tick));
+        assert_eq!(asked, Question::Repaired);
+        assert!(!shard.doubts());
+        answer(&mut shard, now + 1, ticket, Answer::Repaired { epoch });
+        assert_eq!(shard.state() == ShardState::Absent, begins, "{epoch}");
+        if begins {
+            let (ticket, asked) = question(&shard.step(moment(now + 2), ShardInput::Tick));
+            assert_eq!(asked, Question::Restore);
+            answer(&mut shard, now + 3, ticket, unrestorable());
+        }
+        assert_eq!(shard.state(), ShardState::Stopped);
+    }
+}
+
+#[test]
+fn a_shard_that_has_stopped_as_short_doubts_no_more() {
+    let (_, claim) = owning("a");
+    let mut shard = following("b", &[claim]);
+    let mut now = 10_000;
+    while shard.state() == ShardState::Following {
+        let (ticket, _) = question(&shard.step(moment(now), ShardInput::Tick));
+        let short = Answer::Entries { entries: Vec::new(), last: Position(0) };
+        answer(&mut shard, now + 1, ticket, short);
+        now += 5_000;
+        assert!(now < 100_000);
+    }
+    assert_eq!(shard.state(), ShardState::Stopped);
+    question(&shard.step(moment(now), ShardInput::Tick));
+    assert!(shard.is_suspicious() && !shard.doubts(), "it asks for a repair only");
+}
