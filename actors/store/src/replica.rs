@@ -104,6 +104,10 @@ impl ReplicaDir {
             return self.opened(log, view, options, writes, (snapshots, checkpoints));
         }
         drop(view);
+        if needs_view {
+            // They may be of what a repair has given up, and would count as soon as there is a view.
+            snapshots.clear()?;
+        }
         let place = (&snapshots, &checkpoints);
         let why = why.unwrap_or_else(|| "there is no view that leads to the log".to_owned());
         if !self.load_any(&**log, needs_view.then_some(options), place, bases)? {

@@ -158,6 +158,21 @@ impl SnapshotDir {
         self.keep_one_before(position)
     }
 
+    /// Removes all generations.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Io`].
+    pub(crate) fn clear(&self) -> Result<(), SnapshotError> {
+        let _busy = self.busy.lock();
+        for (_, path) in self.generations()? {
+            // A half-removed one is none.
+            let doomed = path.with_extension("old.tmp");
+            fs::rename(&path, &doomed)?;
+            fs::remove_dir_all(&doomed)?;
+        }
+        Ok(files::sync_dir(&self.dir)?)
+    }
+
     fn write_and_verify(
         &self,
         position: Position,

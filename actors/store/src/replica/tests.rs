@@ -146,11 +146,17 @@ fn a_view_that_went_further_is_given_up_only_where_the_log_was_begun_anew() {
         };
         postrider_log::claim(&*log, &by, 0).unwrap();
         (rig.log, rig.made) = (log, Made(Vec::new()));
+        let snapshots = SnapshotDir::open(rig.dir.path().join("first").join("3.snapshots"));
+        let snapshots = snapshots.unwrap();
+        snapshots.write(Position(9), std::iter::empty()).unwrap();
         match rig.open("first").err().unwrap() {
             // It looked for a checkpoint.
             StoreError::Damaged(why) if is_anew => assert!(why.contains("a repair"), "{why}"),
             StoreError::Lost { .. } if !is_anew => {}
             other => panic!("epoch {epoch}: {other:?}"),
         }
+        // The states of what was given up go before there is a view that they would fit to.
+        let left = snapshots.load().unwrap().position;
+        assert_eq!(left, if is_anew { Position::START } else { Position(9) });
     }
 }
