@@ -40,12 +40,7 @@ impl Work {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(failed(error)),
             };
-            for entry in fs::read_dir(path).map_err(failed)? {
-                let entry = entry.map_err(failed)?;
-                if entry.file_name() != LOCK {
-                    remove(&entry.path()).map_err(failed)?;
-                }
-            }
+            empty(path).map_err(failed)?;
             return Ok(Self { path: path.to_owned(), _lock: lock });
         }
         let path = path.display();
@@ -77,6 +72,17 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
     Ok((fs::metadata(&name)?.ino() == lock.metadata()?.ino()).then_some(lock))
 }
 
+/// Removes what is in a directory, and leaves the lock of its command.
+fn empty(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_name() != LOCK {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 fn remove(path: &Path) -> io::Result<()> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match removed {
@@ -87,15 +93,23 @@ fn remove(path: &Path) -> io::Result<()> {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        let mut removed = remove(&self.path);
+        let mut removed = empty(&self.path);
         // The threads of a store that was closed may write for a moment more.
         for _ in 0..REMOVE_TRIES {
             if removed.is_ok() {
-                return;
+                break;
             }
             std::thread::sleep(REMOVE_AGAIN_AFTER);
-            removed = remove(&self.path);
+            removed = empty(&self.path);
         }
+        // Without the lock it may be the next command's at once: it goes if nothing is in it.
+        let removed = removed.and_then(|()| {
+            remove(&self.path.join(LOCK))?;
+            match fs::remove_dir(&self.path) {
+                Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(error),
+                _ => Ok(()),
+            }
+        });
         if let Err(error) = removed {
             tracing::warn!(path = %self.path.display(), %error, "it was not removed");
         }
@@ -122,5 +136,19 @@ mod tests {
         drop(work);
         assert!(!path.exists());
         drop(Work::at(&path).unwrap());
+    }
+
+    #[test]
+    fn while_anything_of_a_command_is_left_no_other_one_has_its_directory() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("repair-007");
+        let work = Work::at(&path).unwrap();
+        fs::create_dir(work.file("data")).unwrap();
+        fs::write(work.file("data").join("part"), "of it").unwrap();
+        empty(&path).unwrap();
+        assert!(!work.file("data").exists() && path.join(LOCK).exists());
+        assert_eq!(Work::at(&path).err().unwrap().code(), "IN_USE");
+        drop(work);
+        assert!(!path.exists());
     }
 }
