@@ -142,8 +142,17 @@ async fn a_log_that_is_gone_is_made_anew_of_a_backup() {
         assert_eq!(refused["error"], "LOST", "{refused}");
     }
     let (_, refused) = repair(&cluster, &data, 4, &[]);
-    assert_eq!(refused["error"], "CLUSTER_MISSING", "{refused}");
-    let (output, repaired) = repair(&cluster, &data, shard, &["--from", backup.to_str().unwrap()]);
+    assert_eq!(refused["error"], "NO_SUCH_SHARD", "{refused}");
+    // An init would make a shard that has nothing.
+    let (output, refused) = cluster.init(&[]);
+    assert_eq!((output.status.code(), &refused["error"]), (Some(1), &json!("CLUSTER_MISSING")));
+    // What followed the backup is not known.
+    let from = ["--from", backup.to_str().unwrap()];
+    let (output, planned) = repair(&cluster, &data, shard, &from);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!((&planned["state"], &planned["unknown_behind"]), (&json!("damaged"), end));
+    let accepted = [&from[..], &["--accept-loss"]].concat();
+    let (output, repaired) = repair(&cluster, &data, shard, &accepted);
     assert!(output.status.success(), "{output:?}");
     assert_eq!((&repaired["state"], &repaired["last"]), (&json!("repaired"), end), "{repaired}");
     let (_, refused) = repair(&cluster, &data, 4, &[]);
