@@ -70,8 +70,7 @@ impl Rig {
 #[test]
 fn a_repair_that_did_not_claim_leaves_no_mark() {
     let owns = |rig: &Rig| rig.told("b", Standing::Owned, 5);
-    let deeds: [(fn(&Rig), &str); 2] = [(owns, "IN_USE"), (append_as_owner, "REPLACED")];
-    for (deed, code) in deeds {
+    for (deed, code) in [(owns as fn(&Rig), "IN_USE"), (append_as_owner, "REPLACED")] {
         let rig = Arc::new(Rig::new());
         for begun_before in [false, true] {
             rig.stream.lose(1);
@@ -103,7 +102,7 @@ fn a_repair_that_did_not_claim_leaves_the_mark_of_one_that_ended_in_the_midst() 
     rig.stream.lose(3);
     let mut first = rig.repair(1);
     let finding = rig.find(&first);
-    drop(first.claim(&finding, 7).unwrap());
+    first.claim(&finding, 7).unwrap();
     let mut second = rig.meanwhile("repair.0", true, append_as_owner);
     let finding = rig.find(&second);
     assert!(matches!(second.claim(&finding, 7), Err(RepairError::Replaced(0))));
