@@ -35,11 +35,15 @@ impl Connections {
         }
     }
 
-    /// Takes up what the provider says of a number, if it is connected.
-    pub(crate) fn learn(&self, number: NumberId, facts: NumberFacts) {
-        if let Some(mut known) = self.connected.get_mut(&number) {
+    /// Takes up what the provider says of a number, if it is connected. Returns whether that is
+    /// otherwise than before.
+    pub(crate) fn learn(&self, number: NumberId, facts: NumberFacts) -> bool {
+        let Some(mut known) = self.connected.get_mut(&number) else { return false };
+        let is_new = known.facts != facts;
+        if is_new {
             *known = Arc::new(Connected::clone(&known).with(facts, self.pace_set()));
         }
+        is_new
     }
 
     /// The pace of each number.

@@ -11,8 +11,9 @@ use crate::message::NumberMessage;
 impl Numbers {
     /// The provider says something of a number, durably: its pace follows from now on.
     pub fn learn(&self, number: NumberId, facts: NumberFacts) {
-        self.connections.learn(number, facts);
-        self.directory.cast_live(&number, NumberMessage::Reconnected);
+        if self.connections.learn(number, facts) {
+            self.directory.cast_live(&number, NumberMessage::Reconnected);
+        }
     }
 
     /// The pace of each connected number.

@@ -4,6 +4,8 @@ use super::*;
 use postrider_actors::{
     Audience, BroadcastPolicy, NewBroadcast, NewNumber, NewProvider, NewTemplate,
 };
+use postrider_channel::callback::Callback;
+use postrider_channel::number_facts::{NumberFacts, Throughput};
 use postrider_domain::SenderNotes;
 use postrider_domain::template::{TemplateCategory, TemplateStatus};
 
@@ -54,4 +56,23 @@ async fn a_one_time_password_waits_for_no_broadcast() {
         until("it is sent", async || sent().first().is_some_and(|it| it.to == phone(number))).await;
     }
     assert_eq!(sent().len(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pace_that_the_channel_says_is_in_force_though_nobody_waits_for_it() {
+    let engine = engine(&CrashingStore::new(), START).await;
+    let acme = workspace(&engine, "acme", 10).await;
+    let number = engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
+    let said = |throughput| {
+        let facts = NumberFacts { throughput: Some(throughput), ..NumberFacts::default() };
+        acme.receive(number, Callback { facts: vec![facts], ..Callback::default() })
+    };
+    let pace = async || engine.admin().number_figures(number).await.rate_set;
+    assert_eq!(pace().await, 0);
+    // Whoever brings the news goes away as soon as it is on its way.
+    let brought = tokio::time::timeout(Duration::ZERO, said(Throughput::Coexistence)).await;
+    assert!(brought.is_err(), "it was waited for");
+    until("it is in force", async || pace().await == 20).await;
+    said(Throughput::High).await.unwrap();
+    assert_eq!(pace().await, 1000, "with the answer");
 }

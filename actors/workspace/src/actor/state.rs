@@ -163,6 +163,9 @@ impl WorkspaceState {
             let waits_for_nothing =
                 self.effects.awaited.is_empty() && self.effects.outcomes.is_empty();
             debug_assert!(waits_for_nothing, "a waiter needs an effect that becomes durable");
+            for (number, facts) in std::mem::take(&mut self.effects.facts) {
+                self.pass(PendingReply::Facts(Arc::clone(&self.all_numbers), number, facts));
+            }
             self.effects.clear();
             for answer in std::mem::take(&mut self.answers) {
                 self.pass(answer);
@@ -192,7 +195,8 @@ impl WorkspaceState {
         {
             trace.submitted(self.effects.outbound.iter().map(|it| &it.message));
         }
-        let Effects { outbound, awaited, outcomes, withdrawn, calls, .. } = &mut self.effects;
+        let Effects { outbound, awaited, outcomes, withdrawn, facts, calls, .. } =
+            &mut self.effects;
         for (id, waiter) in awaited.drain(..) {
             self.waiters.add(id, waiter);
         }
@@ -204,7 +208,12 @@ impl WorkspaceState {
         });
         let calls =
             calls.drain(..).map(|call| PendingReply::Step(Arc::clone(&self.carry), Box::new(call)));
-        let replies = self.answers.drain(..).chain(settled).chain(withdrawn).chain(calls);
+        // Before the answers: who hears one sees the number go by what it has told.
+        let facts = facts.drain(..).map(|(number, facts)| {
+            PendingReply::Facts(Arc::clone(&self.all_numbers), number, facts)
+        });
+        let answers = facts.chain(self.answers.drain(..));
+        let replies = answers.chain(settled).chain(withdrawn).chain(calls);
         let dispatch = |messages| self.all_numbers.dispatch(messages);
         self.gate.hold(group, outbound.drain(..), replies, dispatch);
         if is_awaited {

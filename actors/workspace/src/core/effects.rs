@@ -1,5 +1,6 @@
 //! Pure: what a command wants done: made durable first, then sent.
 
+use postrider_channel::number_facts::NumberFacts;
 use postrider_domain::{Event, LogEntry, MessageId, NumberId, PublicEvent, RequestId, Timestamp};
 use postrider_number::capacity::HandedOver;
 use postrider_store::log::frame::FRAME_BYTES_MAX;
@@ -42,6 +43,8 @@ pub struct Effects {
     pub(crate) calls: Vec<StepCall>,
     /// Requests whose codes a number is to hand over no more, once all of this is durable.
     pub(crate) withdrawn: Vec<(NumberId, RequestId)>,
+    /// What is known of numbers, which their pace follows once all of this is durable.
+    pub(crate) facts: Vec<(NumberId, NumberFacts)>,
     /// Callers that wait for the outcome of a message that was accepted.
     pub(crate) awaited: Vec<(MessageId, Waiter)>,
     /// Callers whose outcome is released once all of this is durable.
@@ -88,6 +91,7 @@ impl Effects {
         self.deferrable = false;
         self.outbound.clear();
         self.withdrawn.clear();
+        self.facts.clear();
         self.calls.clear();
         self.awaited.clear();
         self.outcomes.clear();

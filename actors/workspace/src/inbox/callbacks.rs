@@ -8,7 +8,6 @@ use postrider_broadcast::record::{Record, WINDOW};
 use postrider_channel::callback::{
     Callback, ChannelFault, IgnoredItems, Inbound, MarketingChoice, Progress, StatusUpdate,
 };
-use postrider_channel::number_facts::NumberFacts;
 use postrider_channel::{Failure, FailureClass, Origin};
 use postrider_domain::event::number::{ChannelErrorData, ChannelIgnoredData};
 use postrider_domain::{
@@ -110,9 +109,6 @@ impl Workspace {
     /// Has the other actors take notice of what is committed now.
     fn follow_up(&self, number: NumberId, news: News) {
         let shared = &self.shared;
-        for (number, facts) in news.facts {
-            shared.numbers.learn(number, facts);
-        }
         if let Some(fault) = news.fault {
             shared.numbers.fault(number, fault);
         }
@@ -160,8 +156,6 @@ struct News {
     stopped: Vec<Record>,
     /// Files that came in.
     files: Vec<MediaId>,
-    /// What is known of numbers now.
-    facts: Vec<(NumberId, NumberFacts)>,
     /// It told of a template that is not known, or not as it is now.
     templates_outdated: bool,
 }
@@ -226,7 +220,7 @@ fn take_item(
         }
         Item::IdentityChange(number, it) => identity_change::take(context, number, &it)?,
         Item::Facts(number, it, pace_set) => {
-            news.facts.extend(number_facts::learn(context, number, &it, pace_set)?);
+            number_facts::learn(context, number, &it, pace_set)?;
         }
         Item::Fault(number, it) => news.concerns_number(fault(context, number, it)),
         Item::Ignored(number, it) => ignored(context, number, it),

@@ -11,8 +11,9 @@ use crate::core::command::Context;
 use crate::core::effects::Effects;
 use crate::core::records::facts_key;
 
-/// Takes what the channel says of a number; a limit is one of all numbers of its account. Returns
-/// what is known then of the numbers of which more or other things are known by it.
+/// Takes what the channel says of a number; a limit is one of all numbers of its account. The
+/// numbers go by it once it is durable, whether or not it is new: one that went by something else
+/// does not any more when it is said again.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
@@ -21,11 +22,10 @@ pub(crate) fn learn(
     number: NumberId,
     said: &NumberFacts,
     pace_set: Option<u32>,
-) -> Result<Vec<(NumberId, NumberFacts)>, Unavailable> {
+) -> Result<(), Unavailable> {
     let account = |it: &NumberInfo| it.account.as_ref().map(|account| account.account_id.clone());
     let named = context.connected.iter().find(|it| it.id == number);
-    let Some(of) = named.map(account) else { return Ok(Vec::new()) };
-    let mut learned = Vec::new();
+    let Some(of) = named.map(account) else { return Ok(()) };
     for info in context.connected {
         let said = match info.id == number {
             true => said.clone(),
@@ -38,16 +38,15 @@ pub(crate) fn learn(
         let known: NumberFacts = context.get_json(Table::Workspaces, &key)?.unwrap_or_default();
         let mut facts = known.clone();
         let changes = facts.learn(said);
-        if facts == known {
-            continue;
+        if facts != known {
+            let paces = [&known, &facts].map(|facts| info.pace(pace_set, facts));
+            let changes = changes.into_iter().chain(pace_change(paces));
+            changes.for_each(|change| tell(context, info.id, change));
+            context.put_json(Table::Workspaces, key, &facts);
         }
-        let paces = [&known, &facts].map(|facts| info.pace(pace_set, facts));
-        let changes = changes.into_iter().chain(pace_change(paces));
-        changes.for_each(|change| tell(context, info.id, change));
-        context.put_json(Table::Workspaces, key, &facts);
-        learned.push((info.id, facts));
+        context.effects.facts.push((info.id, facts));
     }
-    Ok(learned)
+    Ok(())
 }
 
 /// That a number has another pace than before; nothing if it has the same.

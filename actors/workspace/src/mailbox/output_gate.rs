@@ -7,6 +7,7 @@ use hashbrown::HashSet;
 use parking_lot::Mutex;
 
 use postrider_channel::Outbound;
+use postrider_channel::number_facts::NumberFacts;
 use postrider_domain::{MessageId, NumberId, RequestId};
 use postrider_number::capacity::HandedOver;
 use postrider_number::{Granted, Numbers};
@@ -44,6 +45,8 @@ pub(crate) enum PendingReply {
     Disconnect(Arc<Numbers>, NumberId),
     /// A number is not to hand over the code of this request any more.
     WithdrawCode(Arc<Numbers>, NumberId, RequestId),
+    /// A number is to go by what is known of it.
+    Facts(Arc<Numbers>, NumberId, NumberFacts),
     /// The courier is to carry out a step.
     Step(Carry, Box<StepCall>),
     /// The outcomes that a number reported under this ticket must be acknowledged.
@@ -68,6 +71,7 @@ impl PendingReply {
             Self::WithdrawCode(numbers, number, request) => {
                 numbers.withdraw_code(number, request);
             }
+            Self::Facts(numbers, number, facts) => numbers.learn(number, facts),
             Self::Step(carry, call) => carry(*call),
             Self::Ack(numbers, number, ticket) => numbers.ack(number, ticket),
             Self::Claimed(numbers, number, granted) => numbers.grant(number, granted),
@@ -90,6 +94,7 @@ impl PendingReply {
             Self::Settled(..)
             | Self::Disconnect(..)
             | Self::WithdrawCode(..)
+            | Self::Facts(..)
             | Self::Step(..)
             | Self::Ack(..)
             | Self::Claimed(..)
@@ -113,6 +118,7 @@ impl PendingReply {
             Self::Barrier(_)
             | Self::Disconnect(..)
             | Self::WithdrawCode(..)
+            | Self::Facts(..)
             | Self::Step(..)
             | Self::Ack(..)
             | Self::Claimed(..)
