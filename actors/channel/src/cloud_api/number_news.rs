@@ -30,8 +30,12 @@ pub(super) fn facts(field: &str, value: &Value) -> Result<NumberFacts, PassedOve
             let limit = Some(limit(value).ok_or(Some(IgnoredReason::Unreadable))?);
             Ok(NumberFacts { limit, ..NumberFacts::default() })
         }
-        // The owner writes from the app: the number is in it.
+        // The owner writes from the app: the number is in it. One that does not say which number
+        // it is, or has no message, shows nothing.
         "smb_message_echoes" => {
+            let number = value["metadata"]["phone_number_id"].as_str();
+            let echoes = value["message_echoes"].as_array().filter(|echoes| !echoes.is_empty());
+            number.zip(echoes).ok_or(Some(IgnoredReason::Unreadable))?;
             let throughput = Some(Throughput::Coexistence);
             Ok(NumberFacts { throughput, ..NumberFacts::default() })
         }
@@ -110,7 +114,8 @@ mod tests {
         assert_eq!(limit(json!("TIER_UNLIMITED")), Ok(DailyLimit::Unlimited));
         let name = of("phone_number_name_update", json!({"decision": "APPROVED"})).unwrap();
         assert_eq!(name.name_status.as_deref(), Some("approved"));
-        let echo = of("smb_message_echoes", json!({})).unwrap();
+        let echo = json!({"metadata": {"phone_number_id": "106"}, "message_echoes": [{}]});
+        let echo = of("smb_message_echoes", echo).unwrap();
         assert_eq!(echo.throughput.and_then(Throughput::pace), Some(20));
     }
 
@@ -120,6 +125,18 @@ mod tests {
         for bad in [json!(-2), json!(1e12), json!("TIER_X"), json!("250"), json!([])] {
             let value = json!({"max_daily_conversations_per_business": bad});
             assert_eq!(facts("business_capability_update", &value), unreadable, "{value}");
+        }
+        let number = json!({"phone_number_id": "106"});
+        for bad in [
+            json!({}),
+            json!(7),
+            json!({"message_echoes": [{}]}),
+            json!({"metadata": {"phone_number_id": 106}, "message_echoes": [{}]}),
+            json!({"metadata": number}),
+            json!({"metadata": number, "message_echoes": {}}),
+            json!({"metadata": number, "message_echoes": []}),
+        ] {
+            assert_eq!(facts("smb_message_echoes", &bad), unreadable, "{bad}");
         }
         assert_eq!(facts("phone_number_quality_update", &json!({})), unreadable);
         assert_eq!(facts("phone_number_name_update", &json!({"decision": 7})), unreadable);
