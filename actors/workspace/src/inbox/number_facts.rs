@@ -6,6 +6,7 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{EventData, NumberId};
 use postrider_number::record::NumberInfo;
 use postrider_store::Table;
+use postrider_store::view::codec;
 
 use crate::core::command::Context;
 use crate::core::effects::Effects;
@@ -35,7 +36,7 @@ pub(crate) fn learn(
             false => continue,
         };
         let key = facts_key(&context.core.id, info.id);
-        let known: NumberFacts = context.get_json(Table::Workspaces, &key)?.unwrap_or_default();
+        let known = known(context, &key)?;
         let mut facts = known.clone();
         let changes = facts.learn(said);
         if facts != known {
@@ -47,6 +48,19 @@ pub(crate) fn learn(
         context.effects.facts.push((info.id, facts));
     }
     Ok(())
+}
+
+/// What is known of a number by its record. One that cannot be read is as good as none: the
+/// channel says it again some day, and its callbacks must not wait for that.
+fn known(context: &Context<'_>, key: &[u8]) -> Result<NumberFacts, Unavailable> {
+    let Some(record) = context.get(Table::Workspaces, key)? else {
+        return Ok(NumberFacts::default());
+    };
+    Ok(codec::decode(&record).unwrap_or_else(|error| {
+        let workspace = &context.core.id;
+        tracing::warn!(%workspace, %error, "what is known of a number cannot be read");
+        NumberFacts::default()
+    }))
 }
 
 /// That a number has another pace than before; nothing if it has the same.
