@@ -8,6 +8,7 @@ use postrider_channel::callback::Callback;
 use postrider_channel::number_facts::{NumberFacts, Throughput};
 use postrider_domain::SenderNotes;
 use postrider_domain::template::{TemplateCategory, TemplateStatus};
+use postrider_store::{Change, Group, Store as _, Table};
 
 const RATE: u32 = 20;
 
@@ -19,6 +20,11 @@ async fn paced(engine: &Engine) -> Workspace {
         NewNumber { messages_per_second: Some(RATE), ..NewNumber::of(NewProvider::Sandbox) };
     engine.admin().connect_number(&id("acme"), number).await.unwrap();
     let acme = engine.workspace(&id("acme")).unwrap();
+    has_template(&acme).await;
+    acme
+}
+
+async fn has_template(acme: &Workspace) {
     let template = NewTemplate {
         name: "sale".into(),
         language: "en".into(),
@@ -27,16 +33,13 @@ async fn paced(engine: &Engine) -> Workspace {
         components: vec![serde_json::json!({"type": "BODY", "text": "Sale"})],
     };
     acme.create_template(template).await.unwrap();
-    acme
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_one_time_password_waits_for_no_broadcast() {
-    let engine = engine(&CrashingStore::new(), START).await;
-    let acme = paced(&engine).await;
+/// A broadcast to so many recipients.
+fn sale(recipients: u32) -> NewBroadcast {
     let mut audience = Audience::new();
-    (0..1000).for_each(|number| audience.add(phone(number), Box::default()));
-    let new = NewBroadcast {
+    (0..recipients).for_each(|number| audience.add(phone(number), Box::default()));
+    NewBroadcast {
         name: "Sale".into(),
         template: "sale".into(),
         language: "en".into(),
@@ -46,8 +49,14 @@ async fn a_one_time_password_waits_for_no_broadcast() {
         policy: BroadcastPolicy::AtMostOnce,
         notes: SenderNotes::default(),
         from: Vec::new(),
-    };
-    acme.create_broadcast(new, None).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_one_time_password_waits_for_no_broadcast() {
+    let engine = engine(&CrashingStore::new(), START).await;
+    let acme = paced(&engine).await;
+    acme.create_broadcast(sale(1000), None).await.unwrap();
     let sent = || engine.sandbox().messages(&id("acme"), None, usize::MAX);
     until("the burst is used up", async || sent().len() == 18).await;
     // Engine time stands still: there is no new token, and what the broadcast has left is enough.
@@ -69,10 +78,59 @@ async fn a_pace_that_the_channel_says_is_in_force_though_nobody_waits_for_it() {
     };
     let pace = async || engine.admin().number_figures(number).await.rate_set;
     assert_eq!(pace().await, 0);
+    has_template(&acme).await;
+    let takes = async || acme.preview_broadcast(sale(40)).await.unwrap().at_pace;
+    assert_eq!(takes().await, None);
     // Whoever brings the news goes away as soon as it is on its way.
     let brought = tokio::time::timeout(Duration::ZERO, said(Throughput::Coexistence)).await;
     assert!(brought.is_err(), "it was waited for");
     until("it is in force", async || pace().await == 20).await;
+    assert_eq!(takes().await, Some(Duration::from_secs(2)));
     said(Throughput::High).await.unwrap();
     assert_eq!(pace().await, 1000, "with the answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pace_that_changes_gives_no_further_burst() {
+    let engine = engine(&CrashingStore::new(), START).await;
+    let acme = workspace(&engine, "acme", 100).await;
+    let number = engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
+    let said = async |throughput| {
+        let facts = NumberFacts { throughput: Some(throughput), ..NumberFacts::default() };
+        let callback = Callback { facts: vec![facts], ..Callback::default() };
+        acme.receive(number, callback).await.unwrap();
+    };
+    said(Throughput::Coexistence).await;
+    let sent = || engine.sandbox().messages(&id("acme"), None, usize::MAX).len();
+    for number in 0..20 {
+        acme.send_otp(SendOtp::to(phone(number))).await.unwrap();
+    }
+    until("the burst is used up", async || sent() == 20).await;
+    for throughput in [Throughput::High, Throughput::Coexistence] {
+        said(throughput).await;
+    }
+    acme.send_otp(SendOtp::to(phone(20))).await.unwrap();
+    // Engine time stands still: there is no new token.
+    let figures = engine.admin().number_figures(number).await;
+    assert_eq!((figures.lanes[0].waiting, figures.in_flight, sent()), (1, 0, 20));
+    engine.pass(Duration::from_secs(1)).await;
+    until("there is a new token", async || sent() == 21).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_record_of_what_is_known_of_a_number_keeps_no_callback_waiting() {
+    let store = CrashingStore::new();
+    let first = engine(&store, START).await;
+    workspace(&first, "acme", 10).await;
+    let number = first.admin().numbers(&id("acme")).await.unwrap()[0].id;
+    first.shutdown(LONG).await.unwrap();
+    let key = [b"acme\0number-facts/".as_slice(), number.as_bytes()].concat();
+    let damaged = Change::put(Table::Workspaces, key, *b"{");
+    store.commit(Group::new(None, &[damaged])).unwrap();
+    let engine = engine(&store, START).await;
+    let acme = engine.workspace(&id("acme")).unwrap();
+    let throughput = Some(Throughput::High);
+    let facts = NumberFacts { throughput, ..NumberFacts::default() };
+    acme.receive(number, Callback { facts: vec![facts], ..Callback::default() }).await.unwrap();
+    assert_eq!(engine.admin().number_figures(number).await.rate_set, 1000);
 }

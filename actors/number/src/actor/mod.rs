@@ -16,7 +16,7 @@ use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{AttemptOutcome, Failure, Origin, Outbound};
 use postrider_domain::{BroadcastId, NumberId, RequestId, WorkspaceId};
 use postrider_runtime::clock::{Clock, Stopwatch};
-use postrider_runtime::flow::{Rate, TokenBucket};
+use postrider_runtime::flow::Rate;
 use postrider_runtime::hold::Hold;
 use postrider_runtime::trace::Traces;
 
@@ -153,7 +153,8 @@ impl NumberActor {
             return;
         }
         if connected.messages_per_second != state.connected.messages_per_second {
-            state.rate_limit = TokenBucket::new(Rate::bursty(connected.messages_per_second));
+            // What was sent stays taken: a pace that goes up and down gives nothing more to send.
+            state.rate_limit.set_rate(Rate::bursty(connected.messages_per_second));
         }
         let is_same = Arc::ptr_eq(&connected.channel, &state.connected.channel);
         state.connected = connected;

@@ -255,6 +255,23 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_is_there_once_however_often_the_rate_changes() {
+        let mut bucket = TokenBucket::new(Rate::bursty(20));
+        (0..20).for_each(|_| bucket.take(at(0)));
+        for rate in [1000, 20, 0, 20, 80] {
+            bucket.set_rate(Rate::bursty(rate));
+            let empty = if rate == 0 { usize::MAX } else { 0 };
+            assert_eq!(bucket.tokens(at(0)), empty, "{rate}");
+        }
+        assert_eq!(bucket.tokens(at(1000)), 80);
+        // What left without a limit is not counted: a limit begins with a full bucket.
+        let mut bucket = TokenBucket::new(Rate::bursty(0));
+        bucket.take(at(0));
+        bucket.set_rate(Rate::bursty(20));
+        assert_eq!(bucket.tokens(at(0)), 20);
+    }
+
+    #[test]
     fn the_largest_rate_is_a_limit_and_the_end_of_time_no_panic() {
         let end = Timestamp::from_millis(u64::MAX);
         for rate in [Rate::bursty(1), Rate::bursty(u32::MAX), Rate::smooth(u32::MAX)] {
