@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::channel::cloud_api::Rig;
 use crate::channel::pool::{
     NUMBERS, SEND, asked_of, code_number, code_through, completes, connect, hello, phone, phone_of,
     rig, through,
@@ -18,6 +19,10 @@ async fn who_gets_a_code_again_through_another_number_keeps_that_one() {
     let (id, number) = code_through(&rig, &ada).await;
     assert_eq!(number, first);
     rig.becomes(&id, "sent").await;
+    let bob = another_phone_of(&rig, &first).await;
+    let path = "/admin/v1/workspaces/acme/test-phones";
+    rig.server.admin().put(path, json!({"phones": {(&bob): "0042"}})).await.ok();
+    let test = rig.api.post("/v1/otp/send", json!({"phone": bob})).await.ok();
     rig.fake.script(Some("through 106"), Scripted::Error { status: 401, code: 190 }, None);
     // Somebody else's code stops the number.
     let other = phone_of(&rig, &first).await;
@@ -29,6 +34,8 @@ async fn who_gets_a_code_again_through_another_number_keeps_that_one() {
     eventually("the first one is stopped", stopped).await;
     rig.api.post("/v1/otp/resend", json!({"request_id": id})).await.ok();
     assert_eq!(code_number(&rig, &id).await, second);
+    rig.api.post("/v1/otp/resend", json!({"request_id": test["request_id"]})).await.ok();
+    rig.server.admin().put(path, json!({"phones": {}})).await.ok();
     // Once the first one is well again, the contact stays with the second.
     rig.fake.script(Some("through 106"), Scripted::Slow(std::time::Duration::ZERO), None);
     rig.server.advance(61).await;
@@ -38,6 +45,17 @@ async fn who_gets_a_code_again_through_another_number_keeps_that_one() {
     };
     eventually("the first one is well", well).await;
     assert_eq!(through(&rig, &ada).await, second);
+    assert_eq!(through(&rig, &bob).await, first, "nothing left to a test phone");
+}
+
+/// Another contact of a number than the one that [`phone_of`] gives.
+async fn another_phone_of(rig: &Rig, number: &str) -> String {
+    let mut of = 64;
+    while through(rig, &phone(of)).await != number {
+        of += 1;
+        assert!(of < 128, "no other contact has {number}");
+    }
+    phone(of)
 }
 
 #[tokio::test]

@@ -152,7 +152,9 @@ pub(crate) fn resend(
     let down = to.or_else(|| context.core.number_of(id));
     let down = down.and_then(|number| context.down_for(number));
     let sent = context.core.resend_otp((id, only), message, (to, down), context.effects)?;
-    if let Some(moved) = moved {
+    if let Some(moved) = moved
+        && context.core.goes_through_number(id)
+    {
         sticky::put(context, &moved.contact, moved.noted);
     }
     Ok(sent)

@@ -339,6 +339,15 @@ impl Core {
         self.hot.otps.extras.own(id).is_some_and(|own| own.pinned)
     }
 
+    /// Whether the request's code goes through a number as it was sent last: it is of no test
+    /// phone, and a step of its chain does, if it has one.
+    pub(crate) fn goes_through_number(&self, id: RequestId) -> bool {
+        let is_message = |step: &ChainStep| step.channel == OtpChannel::Messaging;
+        let chain = self.hot.otps.chains.get(id);
+        !self.hot.otps.extras.is_test(id)
+            && chain.is_none_or(|chain| chain.plan.steps.iter().any(is_message))
+    }
+
     /// What is to follow of a request leaves through this number.
     pub(crate) fn move_request(&mut self, id: RequestId, to: NumberId, effects: &mut Effects) {
         let notes = OtpNotes { number_id: Some(to), ..self.hot.otps.extras.notes(id) };
