@@ -32,7 +32,7 @@ pub struct MessageData {
     /// `audio`, `sticker`, `location`, `contacts`, `reaction` or `interactive`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r#type: Option<&'static str>,
-    /// `queued`, `sent`, `delivered`, `read` or `failed`.
+    /// `queued`, `sent`, `held`, `delivered`, `read` or `failed`.
     pub status: &'static str,
     /// The template that it is made of.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -277,7 +277,7 @@ event_types! {
     kind 36: MediaFailed(MediaData) of [message_id],
         "media.failed", "the content of a file that came in will not be there; `error` says why";
     kind 37: MessageHeld(MessageData) of [to, recipient, message_id],
-        "message.held", "the channel took the message and holds it back; a report says more";
+        "message.held", "the channel holds a single message back; a report says more";
     kind 38: NumberChanged(NumberChangedData) of [],
         "number.changed", "a number has another pace, quality, status of its name or limit";
 }
