@@ -180,13 +180,16 @@ pub(crate) async fn run(group: Group<NumbersCommand>) -> Result<(), CliError> {
         }
         NumbersCommand::Update { workspace, number_id, change } => {
             let path = format!("/{workspace}/numbers/{number_id}");
-            let body = json!({
+            let mut body = json!({
                 "token": change.channel_token,
                 "app_secret": change.app_secret,
                 "verify_token": change.verify_token,
-                "messages_per_second": change.messages_per_second,
                 "pool": change.pool,
             });
+            // Null would take the number's own figure away.
+            if let Some(figure) = change.messages_per_second {
+                body["messages_per_second"] = figure.into();
+            }
             let changed = client.call(Method::PATCH, &path, Some(&body)).await?;
             let shown = table::record(&changed, &NUMBER);
             (changed, shown)

@@ -126,8 +126,8 @@ pub struct NumberChange {
     pub app_secret: Option<Secret>,
     /// Another token that the provider sends when it verifies the callback address.
     pub verify_token: Option<Secret>,
-    /// Most messages per second, 0 for no limit.
-    pub messages_per_second: Option<u32>,
+    /// Most messages per second, 0 for no limit; `Some(None)` takes its own figure away.
+    pub messages_per_second: Option<Option<u32>>,
     /// Whether it may be in the workspace's pool.
     pub pool: Option<bool>,
 }
@@ -203,7 +203,7 @@ impl NumberRecord {
         keys: &MasterKeys,
     ) -> Result<Self, NumberChangeError> {
         self.info.messages_per_second =
-            change.messages_per_second.or(self.info.messages_per_second);
+            change.messages_per_second.unwrap_or(self.info.messages_per_second);
         self.info.pool = change.pool.unwrap_or(self.info.pool);
         let secrets = match (change.token, change.app_secret, change.verify_token) {
             (None, None, None) => return Ok(self),

@@ -90,9 +90,11 @@ pub(crate) struct NumberUpdate<'a> {
     #[serde(borrow)]
     #[schema(format = Password, example = "of-your-choice")]
     verify_token: Option<Cow<'a, str>>,
-    /// Most messages in a second, 0 for no limit.
+    /// Most messages in a second, 0 for no limit; null takes this figure away, so that the
+    /// settings' holds again, or what the channel says, or that of its kind.
+    #[serde(default, deserialize_with = "crate::http::pipeline::object::nullable")]
     #[schema(value_type = Option<i64>, minimum = 0, example = 80)]
-    messages_per_second: Option<Integer>,
+    messages_per_second: Option<Option<Integer>>,
     /// Whether it may be in the pool of numbers that messages leave through.
     #[schema(example = true)]
     pool: Option<bool>,
@@ -159,7 +161,7 @@ impl NumberUpdate<'_> {
             token: secret("token", &self.token)?,
             app_secret: secret("app_secret", &self.app_secret)?,
             verify_token: secret("verify_token", &self.verify_token)?,
-            messages_per_second: rate(self.messages_per_second)?,
+            messages_per_second: self.messages_per_second.map(rate).transpose()?,
             pool: self.pool,
         })
     }

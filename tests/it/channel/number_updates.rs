@@ -132,6 +132,10 @@ async fn an_update_must_make_sense() {
     assert_eq!(slow["messages_per_second"], 2);
     let same = update(&rig, json!({"token": null})).await.ok();
     assert_eq!(same, slow, "what is left out stays");
+    let cleared = update(&rig, json!({"messages_per_second": null})).await.ok();
+    assert_eq!(cleared["messages_per_second"], Value::Null);
+    assert_eq!(admin.get(&path(&rig)).await.ok()["pace"]["set"], 80, "that of its kind");
+    let slow = update(&rig, json!({"messages_per_second": 2})).await.ok();
     let listed = admin.get(NUMBERS).await.ok()["data"][0].clone();
     for (name, value) in slow.as_object().unwrap() {
         assert_eq!(listed[name], *value, "{name}");
