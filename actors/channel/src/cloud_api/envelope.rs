@@ -31,8 +31,14 @@ pub struct Part {
 pub enum About {
     /// A number, by the provider's id; `None` if the part has none.
     Number(Option<Box<str>>),
-    /// A number, by its phone; `None` if the part has none, and so is about none.
-    Phone(Option<Phone>),
+    /// A number of an account, by its phone and the provider's id of the account, if the part has
+    /// one. It is about none if it has no phone.
+    Phone {
+        /// The provider's id of the account.
+        account: Option<Box<str>>,
+        /// The number's phone.
+        phone: Option<Phone>,
+    },
     /// An account, by the provider's id; `None` if the part has none.
     Account(Option<Box<str>>),
 }
@@ -132,12 +138,11 @@ fn number(
     counts: &ItemCounts,
 ) -> Part {
     let told = parsed::<Value>(value);
+    let of = parsed::<Value>(account).as_str().map(Into::into);
     let about = match field {
-        "business_capability_update" => {
-            About::Account(parsed::<Value>(account).as_str().map(Into::into))
-        }
+        "business_capability_update" => About::Account(of),
         "smb_message_echoes" => about(account, parsed(value)),
-        _ => About::Phone(number_news::phone(&told)),
+        _ => About::Phone { account: of, phone: number_news::phone(&told) },
     };
     let mut tally = counts.tally(field);
     let facts = tally.take(number_news::facts(field, &told)).into_iter().collect();

@@ -208,7 +208,10 @@ impl CloudApiNumber {
     pub fn is_meant(&self, about: &About) -> bool {
         match about {
             About::Number(id) => id.as_deref().is_none_or(|id| id == self.phone_number_id.as_str()),
-            About::Phone(phone) => *phone == Some(self.phone),
+            About::Phone { account, phone } => {
+                let is_account = |id: &str| id == self.account_id.as_str();
+                *phone == Some(self.phone) && account.as_deref().is_none_or(is_account)
+            }
             About::Account(id) => id.as_deref().is_none_or(|id| id == self.account_id.as_str()),
         }
     }
@@ -296,6 +299,31 @@ mod tests {
         for bad in ["", "1/2", "1?x", "..", "1 2", "é", &"7".repeat(65)] {
             assert!(bad.parse::<ProviderId>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_phone_means_the_number_of_the_account_that_is_named_with_it() {
+        let api = CloudApi::new(CloudApiOptions {
+            base_url: "http://127.0.0.1:9/".to_owned(),
+            ..Default::default()
+        });
+        let account = CloudApiAccount {
+            phone: "+15550001111".parse().unwrap(),
+            phone_number_id: "106".parse().unwrap(),
+            account_id: "107".parse().unwrap(),
+        };
+        let [token, app_secret, verify_token] = ["a", "b", "c"].map(Secret::new);
+        let secrets = CloudApiSecrets { token, app_secret, verify_token };
+        let number = api.as_ref().unwrap().number(&account, secrets).unwrap();
+        let is_meant = |account: Option<&str>, phone: Option<&str>| {
+            let phone = phone.map(|phone| phone.parse().unwrap());
+            number.is_meant(&About::Phone { account: account.map(Into::into), phone })
+        };
+        let own = Some("+15550001111");
+        assert!(is_meant(Some("107"), own) && is_meant(None, own));
+        // Of an account that the phone has left, or moved to.
+        assert!(!is_meant(Some("108"), own));
+        assert!(!is_meant(Some("107"), Some("+15550001112")) && !is_meant(Some("107"), None));
     }
 
     #[test]
