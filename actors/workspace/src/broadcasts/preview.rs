@@ -5,7 +5,7 @@ use std::time::Duration;
 use postrider_broadcast::parameters::with_variables;
 use postrider_domain::PartyId;
 use postrider_domain::template::parameters;
-use postrider_domain::{Phone, Timestamp, WorkspaceId};
+use postrider_domain::{NumberId, Phone, Timestamp, WorkspaceId};
 use postrider_store::{StoreError, View};
 use serde_json::Value;
 
@@ -56,7 +56,7 @@ struct Quote {
     template: Template,
     price: u64,
     credits: u64,
-    per_second: Option<u32>,
+    numbers: Vec<NumberId>,
 }
 
 struct Ask {
@@ -80,13 +80,11 @@ impl Command for Ask {
         if numbers.is_empty() {
             return Err(CreateBroadcastError::NotConnected);
         }
-        let known = context.connected.iter().filter(|known| numbers.contains(&known.id));
-        let paces: Option<Vec<u32>> = known.map(|known| known.messages_per_second).collect();
         Ok(Quote {
             price: context.core.rules.prices.template(template.category),
             template,
             credits: context.core.credits,
-            per_second: paces.map(|paces| paces.into_iter().fold(0, u32::saturating_add)),
+            numbers,
         })
     }
 }
@@ -123,7 +121,7 @@ impl Workspace {
         let (name, language) = (new.template.clone(), new.language.clone());
         let (schedule_at, from) = (new.schedule_at, new.from.clone());
         let quote = self.perform(Ask { name, language, schedule_at, from }).await?;
-        let Quote { template, price, credits, per_second } = quote;
+        let Quote { template, price, credits, numbers } = quote;
         if new.audience.variables.is_none() {
             template.content(&new.components).map_err(UseTemplateError::Parameters)?;
         }
@@ -143,9 +141,16 @@ impl Workspace {
             missing_variables,
             cost: price.saturating_mul(sendable as u64),
             credits_left: credits,
-            at_pace: per_second.map(|rate| at_pace(sendable, rate)),
+            at_pace: self.pace_of(&numbers).map(|rate| at_pace(sendable, rate)),
             samples: samples.map(sample).collect(),
         })
+    }
+
+    /// The pace of these numbers together; `None` where one of them has no limit.
+    fn pace_of(&self, numbers: &[NumberId]) -> Option<u32> {
+        let connected = numbers.iter().filter_map(|number| self.shared.numbers.connected(*number));
+        let mut paces = connected.map(|it| Some(it.messages_per_second).filter(|pace| *pace > 0));
+        paces.try_fold(0, |sum: u32, pace| Some(sum.saturating_add(pace?)))
     }
 }
 
