@@ -41,7 +41,7 @@ pub(crate) struct PreviewAnswer {
     /// The balance.
     #[schema(example = 10_000)]
     credits_left: u64,
-    /// Seconds that it takes at the pace of the number; null where none is set.
+    /// Seconds that it takes at the pace of its numbers; null where one of them has no limit.
     #[schema(example = 60)]
     seconds_at_pace: Option<u64>,
     /// The messages of the first recipients, at most five.
