@@ -134,7 +134,7 @@ impl Repair {
     }
 
     fn target<'a>(&self, dir: &'a Path) -> Target<'a> {
-        Target { dir, keys: None, segment_bytes: self.segment_bytes, held: false }
+        Target { dir, keys: None, segment_bytes: self.segment_bytes, held: false, contents: None }
     }
 
     /// Makes an archive of a backup.

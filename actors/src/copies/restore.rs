@@ -206,7 +206,8 @@ mod tests {
             let source = DataSource::stopped(dir).unwrap();
             source.store().get(Table::Meta, name.as_bytes()).unwrap()
         };
-        let target = |dir| Target { dir, keys: None, segment_bytes: 4_096, held: false, contents: None };
+        let target =
+            |dir| Target { dir, keys: None, segment_bytes: 4_096, held: false, contents: None };
         let [alone, again] = ["alone", "again"].map(|name| place.path().join(name));
         [&alone, &again].iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
         restore_backup(&backup, None, target(&alone)).unwrap();
