@@ -77,6 +77,9 @@ impl fmt::Display for Phone {
 
 impl fmt::Debug for Phone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.known().is_none() {
+            return f.write_str("+…");
+        }
         let digits = self.0.to_string();
         write!(f, "+{}…{}", &digits[..2], &digits[digits.len() - 2..])
     }
@@ -122,5 +125,6 @@ mod tests {
     fn debug_hides_the_middle() {
         let phone: Phone = "+15550123456".parse().unwrap();
         assert_eq!(format!("{phone:?}"), "+15…56");
+        assert_eq!(format!("{:?}", Phone::ANYBODY), "+…");
     }
 }
