@@ -75,17 +75,15 @@ pub fn contents_bytes(dir: &Path) -> Result<u64, CopyError> {
     Ok(lengths.into_iter().flatten().sum())
 }
 
-/// Copies the contents that a directory does not have yet. What is interrupted goes on the next
-/// time.
+/// Copies the contents that a directory does not have yet; makes it, if it is not there. What is
+/// interrupted goes on the next time.
 ///
 /// # Errors
 /// [`CopyError`]: they cannot be listed or written.
 pub fn copy_contents(from: &dyn Contents, to: &Path) -> Result<CopiedContents, CopyError> {
     let (all, mut copied) = (from.all()?, CopiedContents::default());
-    if all.is_empty() {
-        return Ok(copied);
-    }
     let io = |error: io::Error| CopyError::io(to, &error);
+    // Also of none: whoever is told to take contents from the copy looks for its directory.
     let kept = BlobStore::new(Arc::new(FileBlobs::open(to).map_err(io)?));
     for hash in all {
         if kept.open(&hash).map_err(io)?.is_some() {
@@ -173,7 +171,8 @@ mod tests {
         assert!(copy.copy(&one, &mut read).unwrap());
         assert_eq!(read, b"one");
         assert!(!copy.copy(&other, &mut read).unwrap());
-        let none = copy_contents(&FileBlobs::at(&parent.path().join("none")), &to).unwrap();
-        assert_eq!(none, CopiedContents::default());
+        let (none, empty) = (parent.path().join("none"), parent.path().join("empty"));
+        assert_eq!(copy_contents(&FileBlobs::at(&none), &empty).unwrap(), Default::default());
+        assert!(empty.is_dir(), "a copy of nothing cannot be taken up again");
     }
 }
