@@ -297,6 +297,7 @@ impl Run {
             let state = acme.kept_otp(*id).await.unwrap();
             let of_state = (state.status, state.channel, state.expires_at);
             assert_eq!((row.status, row.channel, row.expires_at), of_state);
+            assert_eq!(row.ended_at.is_none(), row.status == OtpStatus::Active, "{row:?}");
         }
         for filter in filters(&all) {
             let wanted = all.iter().filter(|row| is_wanted(row, &filter)).cloned();

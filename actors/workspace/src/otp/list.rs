@@ -241,7 +241,8 @@ fn pending_row(core: &Core, otp: &Otp) -> Option<OtpRow> {
         sends: core.hot.otps.earlier.newest(otp.id),
         expires_at: state.expires_at,
         verified_at: None,
-        ended_at: None,
+        // Its time is over, and no tick has come to it yet.
+        ended_at: (state.status == OtpStatus::Expired).then_some(state.expires_at),
         notes: state.notes,
         channel: state.channel,
         is_inbound: state.is_inbound,
