@@ -171,7 +171,9 @@ impl Workspace {
         walk: &mut Otps,
     ) -> Result<(), Unavailable> {
         loop {
-            let wanted = ((walk.room() + 1).min(ROWS_AT_ONCE), walk.left());
+            // Of most channels few are wanted, and the actor is asked for each batch.
+            let enough = if filter.channel.is_some() { ROWS_AT_ONCE } else { walk.room() + 1 };
+            let wanted = (enough.min(ROWS_AT_ONCE), walk.left());
             let of = filter.clone();
             let read = move |store: &_, id: &_| ended_before(store, id, &of, before, wanted);
             let mut found = self.scan(read).await?;
