@@ -19,6 +19,8 @@ const MESSAGE: [Column; 7] = [
     ("CREATED", "/created_at"),
 ];
 
+const STATUSES: [&str; 7] = ["queued", "held", "sent", "delivered", "read", "failed", "unknown"];
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum MessagesCommand {
     /// List messages, newest first; filters combine
@@ -29,7 +31,7 @@ pub(crate) enum MessagesCommand {
         #[arg(long)]
         to: Option<PartyId>,
         /// Only those that stand so
-        #[arg(long, value_parser = ["queued", "sent", "delivered", "read", "failed", "unknown"])]
+        #[arg(long, value_parser = STATUSES)]
         status: Option<String>,
         /// Only those of this type
         #[arg(long = "type", value_name = "TYPE", value_parser = MessageKind::WORDS.to_vec())]

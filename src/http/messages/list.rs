@@ -134,8 +134,8 @@ fn rule_of_types() -> String {
 
 fn status(text: &str) -> Result<MessageStatus, ApiError> {
     STATUSES.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
-        let rule = "must be one of queued, sent, delivered, read, failed, unknown";
-        ApiError::field("status", rule)
+        let words = STATUSES.map(MessageStatus::as_str).join(", ");
+        ApiError::field("status", format!("must be one of {words}"))
     })
 }
 
