@@ -20,6 +20,8 @@ use crate::settings::{InForce, SandboxClock, Settings};
 
 /// Broadcast bodies that are parsed at a time. Each may need a multiple of its size in memory.
 const BROADCAST_PARSERS_MAX: usize = 4;
+/// Contents of files that are read for copies at once: each holds a thread.
+const ARCHIVE_FILES_MAX: usize = 8;
 
 /// What a router needs beside an engine.
 #[derive(Debug, Clone)]
@@ -109,6 +111,9 @@ pub(crate) struct Edge {
     pub(crate) help: Help,
     /// The permit for the one copy of all data that may be read now.
     pub(crate) archives: Arc<Semaphore>,
+    /// Permits for contents of files, and lists of them, that are read for copies. A backup reads
+    /// them one by one, so another copy must not come between.
+    pub(crate) archive_files: Arc<Semaphore>,
     /// Held while the sandbox checks and moves its clock.
     pub(crate) clock_moves: Mutex<()>,
     /// The newest requests of the workspaces.
@@ -124,6 +129,7 @@ impl Edge {
         let broadcast_parsers = Arc::new(Semaphore::new(BROADCAST_PARSERS_MAX));
         let body_budget = BodyBudget::new(options.bodies_bytes_max);
         let archives = Arc::new(Semaphore::new(1));
+        let archive_files = Arc::new(Semaphore::new(ARCHIVE_FILES_MAX));
         let clock_moves = Mutex::default();
         let help = options.errors_url.as_deref().map(Help::below).unwrap_or_default();
         Self {
@@ -134,6 +140,7 @@ impl Edge {
             document,
             help,
             archives,
+            archive_files,
             clock_moves,
             requests: RequestLog::default(),
         }

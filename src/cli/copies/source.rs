@@ -8,7 +8,7 @@ use postrider::StoppedData;
 use postrider_actors::copies::{Contents, CopyError, check_space};
 use postrider_actors::store::blobs::BlobHash;
 use postrider_actors::store::{LogId, Position};
-use reqwest::Method;
+use reqwest::{Method, Response};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
@@ -156,14 +156,7 @@ impl Contents for Source {
     fn copy(&self, hash: &BlobHash, out: &mut dyn Write) -> Result<bool, CopyError> {
         match self {
             Self::Stopped(data) => data.contents().copy(hash, out),
-            Self::Running(client, runtime) => {
-                let fetched =
-                    runtime.block_on(fetch(client, &format!("/archive/files/{hash}"), out));
-                match fetched {
-                    Err(CopyError::Lost(_)) => Ok(false),
-                    fetched => fetched.map(|()| true),
-                }
-            }
+            Self::Running(client, runtime) => runtime.block_on(fetch_file(client, hash, out)),
         }
     }
 }
@@ -184,26 +177,71 @@ fn other_log() -> CopyError {
 
 /// Writes the body of an answer.
 async fn fetch(client: &Client, path: &str, out: &mut dyn Write) -> Result<(), CopyError> {
-    let broken = |error: reqwest::Error| {
-        CopyError::Io(format!("the server cannot be read: {}", innermost(&error)))
-    };
-    let request = client.request(Method::GET, path);
-    let mut response = request.send().await.map_err(broken)?;
+    let response = ask(client, path).await?;
+    pour(response, &mut 0, out).await?.map_err(broken)
+}
+
+/// Writes the content of a file. Gives whether it is there. One whose answer breaks off twice is
+/// damaged: the server breaks off what it cannot read any further, and tells no cause.
+async fn fetch_file(
+    client: &Client,
+    hash: &BlobHash,
+    out: &mut dyn Write,
+) -> Result<bool, CopyError> {
+    let path = format!("/archive/files/{hash}");
+    let mut written = 0;
+    for _ in 0..2 {
+        let response = match ask(client, &path).await {
+            Err(CopyError::Lost(_)) => return Ok(false),
+            asked => asked?,
+        };
+        if pour(response, &mut written, out).await?.is_ok() {
+            return Ok(true);
+        }
+    }
+    Err(CopyError::Damaged(format!("{hash}: the server's answer breaks off")))
+}
+
+async fn ask(client: &Client, path: &str) -> Result<Response, CopyError> {
+    let response = client.request(Method::GET, path).send().await.map_err(broken)?;
     let status = response.status();
-    if !status.is_success() {
-        let answer: Value = response.json().await.unwrap_or_default();
-        let message = answer["message"].as_str().unwrap_or("no answer of Postrider's");
-        let message = format!("the server answers {}: {message}", status.as_u16());
-        return Err(match answer["reason"].as_str() {
-            Some("other_log") => other_log(),
-            Some("trimmed") => CopyError::Trimmed(message),
-            Some("ahead" | "no_such_file" | "no_files") => CopyError::Lost(message),
-            Some("unreadable_file") => CopyError::Damaged(message),
-            _ => CopyError::Io(message),
-        });
+    if status.is_success() {
+        return Ok(response);
     }
-    while let Some(chunk) = response.chunk().await.map_err(broken)? {
-        out.write_all(&chunk)?;
+    let answer: Value = response.json().await.unwrap_or_default();
+    let message = answer["message"].as_str().unwrap_or("no answer of Postrider's");
+    let message = format!("the server answers {}: {message}", status.as_u16());
+    Err(match answer["reason"].as_str() {
+        Some("other_log") => other_log(),
+        Some("trimmed") => CopyError::Trimmed(message),
+        Some("ahead" | "no_such_file" | "no_files") => CopyError::Lost(message),
+        Some("unreadable_file") => CopyError::Damaged(message),
+        _ => CopyError::Io(message),
+    })
+}
+
+/// Writes a body, but for so many bytes of it that are `written` already, and counts them. Gives
+/// where it breaks off.
+async fn pour(
+    mut response: Response,
+    written: &mut u64,
+    out: &mut dyn Write,
+) -> Result<Result<(), reqwest::Error>, CopyError> {
+    let mut known = *written;
+    loop {
+        let chunk = match response.chunk().await {
+            Ok(Some(chunk)) => chunk,
+            Ok(None) => return Ok(Ok(())),
+            Err(error) => return Ok(Err(error)),
+        };
+        let skipped = known.min(chunk.len() as u64);
+        known -= skipped;
+        let new = &chunk[skipped as usize..];
+        out.write_all(new)?;
+        *written += new.len() as u64;
     }
-    Ok(())
+}
+
+fn broken(error: reqwest::Error) -> CopyError {
+    CopyError::Io(format!("the server cannot be read: {}", innermost(&error)))
 }

@@ -11,7 +11,7 @@ use postrider_actors::copies::{CopyError, DataSource};
 use postrider_actors::store::blobs::{BlobHash, BlobStore};
 use postrider_actors::store::{LogId, Position};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::http::pipeline::{
     Administrator, Answer, ApiError, Call, Code, Drain, Reply, Routes, route,
@@ -54,7 +54,8 @@ async fn archive(call: Call<()>) -> Answer {
     };
     let source = source(&call)?;
     let now = Some(call.edge.engine.clock().now());
-    stream(call, move |out| match takes_checkpoint {
+    let turn = turn(&call.edge.archives)?;
+    stream(call, turn, move |out| match takes_checkpoint {
         true => source.write_base(now, out),
         false => source.write_archive(now, out).map(drop),
     })
@@ -91,8 +92,8 @@ async fn log(call: Call<()>) -> Answer {
         let message = "the server has another log";
         return Err(ApiError::new(Code::Conflict, message).because("other_log"));
     }
-    let after = Position(after as u64);
-    stream(call, move |out| source.write_log(after, out).map(drop)).await
+    let (after, turn) = (Position(after as u64), turn(&call.edge.archives)?);
+    stream(call, turn, move |out| source.write_log(after, out).map(drop)).await
 }
 
 #[utoipa::path(
@@ -107,8 +108,8 @@ async fn log(call: Call<()>) -> Answer {
         content_type = "application/octet-stream"))
 )]
 async fn files(call: Call<()>) -> Answer {
-    let contents = contents(&call)?;
-    stream(call, move |out| {
+    let (contents, turn) = (contents(&call)?, turn(&call.edge.archive_files)?);
+    stream(call, turn, move |out| {
         for first in 0..=u8::MAX {
             for hash in contents.list(first)? {
                 writeln!(out, "{hash}")?;
@@ -126,7 +127,8 @@ async fn files(call: Call<()>) -> Answer {
     tag = "Administration",
     summary = "Read the content of a media file",
     description = "By its SHA-256. 404 where it is not there any more, and 503 with the reason \
-                   `unreadable_file` where it cannot be read.",
+                   `unreadable_file` where it cannot be read; an answer breaks off \
+                   where that shows later.",
     params(("sha256" = String, Path, description = "The SHA-256, in hexadecimal digits")),
     responses((status = 200, description = "The content", body = String,
         content_type = "application/octet-stream"))
@@ -135,23 +137,26 @@ async fn file(mut call: Call<()>) -> Answer {
     let hash: String = call.path("sha256", NO_SUCH_FILE).await?;
     let none = || ApiError::not_found(NO_SUCH_FILE).because("no_such_file");
     let hash = BlobHash::parse(&hash).ok_or_else(none)?;
-    let contents = contents(&call)?;
-    let opened = tokio::task::spawn_blocking(move || contents.open(&hash)).await;
-    let mut reader = match opened {
+    let (contents, turn) = (contents(&call)?, turn(&call.edge.archive_files)?);
+    // With its beginning: a disk that cannot be read says so then, and not when it is opened.
+    let opened = tokio::task::spawn_blocking(move || {
+        let Some(mut reader) = contents.open(&hash)? else { return Ok(None) };
+        let first = reader.read_at(0, CHUNK_BYTES)?;
+        Ok(Some((reader, first)))
+    });
+    let (mut reader, mut part) = match opened.await {
         Ok(Ok(found)) => found.ok_or_else(none)?,
         Ok(Err(error)) => return Err(unreadable(&hash, &error)),
         Err(_) => return Err(ApiError::internal()),
     };
-    stream(call, move |out| {
+    stream(call, turn, move |out| {
         let mut from = 0;
-        loop {
-            let part = reader.read_at(from, CHUNK_BYTES)?;
-            if part.is_empty() {
-                return Ok(());
-            }
+        while !part.is_empty() {
             from += part.len() as u64;
             out.write_all(&part)?;
+            part = reader.read_at(from, CHUNK_BYTES)?;
         }
+        Ok(())
     })
     .await
 }
@@ -184,13 +189,17 @@ fn source(call: &Call<()>) -> Result<DataSource, ApiError> {
 #[error("the data could not be read to the end")]
 struct Truncated;
 
+fn turn(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
+    let turn = Arc::clone(turns).try_acquire_owned();
+    turn.map_err(|_| ApiError::overloaded("another copy of the data is being read"))
+}
+
 /// Answers with what is written. What fails before the first byte is refused.
 async fn stream(
     call: Call<()>,
+    turn: OwnedSemaphorePermit,
     write: impl FnOnce(&mut dyn Write) -> Result<(), CopyError> + Send + 'static,
 ) -> Answer {
-    let turn = Arc::clone(&call.edge.archives).try_acquire_owned();
-    let turn = turn.map_err(|_| ApiError::overloaded("another copy of the data is being read"))?;
     let (sender, body) = Channel::<Bytes, Truncated>::new(BUFFERED_CHUNKS_MAX);
     let (begun, has_begun) = oneshot::channel();
     let (drain, runtime) = (call.edge.options.drain.clone(), Handle::current());

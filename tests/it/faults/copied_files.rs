@@ -65,6 +65,11 @@ async fn files_are_in_a_backup_and_in_what_is_restored_of_it() {
     // What the disk has damaged is told and left out, and everything else is copied.
     std::fs::write(place_of(&data, &two), b"tw0").unwrap();
     assert_eq!(done(&running)["media"], media(2, 0, 0, json!([two])));
+    // The same of what cannot be read at all, though it can be opened.
+    std::fs::remove_file(place_of(&data, &two)).unwrap();
+    std::fs::create_dir(place_of(&data, &two)).unwrap();
+    assert_eq!(done(&running)["media"], media(2, 0, 0, json!([two])));
+    std::fs::remove_dir(place_of(&data, &two)).unwrap();
     std::fs::write(place_of(&data, &two), b"two").unwrap();
     process.kill();
     let stopped = ["backup", "--to", text(&backup), "--data-dir", text(&data)];
