@@ -46,6 +46,8 @@ pub struct WorkspaceEntry {
     pub(crate) log_sweep: Mutex<SweepCursor>,
     /// Who reads for a command beside the actor.
     pub(crate) reading_ahead: Arc<ReadingAhead>,
+    /// Whether all its one-time passwords that have ended are known to be in their index.
+    pub(crate) otps_indexed: AtomicBool,
     /// What callbacks brought that is of no use.
     pub(crate) ignored: Mutex<IgnoredLog>,
     /// Who watches its broadcasts.
@@ -66,6 +68,7 @@ impl WorkspaceEntry {
             tasks: Arc::default(),
             log_sweep: Mutex::default(),
             reading_ahead: Arc::default(),
+            otps_indexed: AtomicBool::new(false),
             ignored: Mutex::default(),
             watching: Watching::default(),
         }

@@ -1,6 +1,7 @@
 //! Reads one-time passwords that have ended from their records, newest first.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use postrider_domain::code::{ATTEMPTS_MAX, Expiry};
@@ -19,6 +20,9 @@ use crate::otp::list::{OtpFilter, OtpRow};
 /// How much later than another one that was made after it a request may end.
 const ENDS_WITHIN: Duration = Duration::from_secs(Expiry::MAX_SECONDS as u64 + 300);
 
+/// Records that are looked up in the index together.
+const ENTRIES_AT_ONCE: usize = 1_000;
+
 /// Where the records are read.
 #[derive(Clone, Copy)]
 struct Records<'a> {
@@ -31,9 +35,9 @@ struct Records<'a> {
 }
 
 /// What a filter asks for, but for the channel, from before one on: at most so many rows, of so
-/// many that are looked at.
+/// many that are looked at. `all_in` is of the workspace: whether all are known to be in the index.
 pub(super) fn ended_before(
-    store: &dyn View,
+    (store, all_in): (&dyn View, &AtomicBool),
     workspace: &WorkspaceId,
     filter: &OtpFilter,
     before: Option<RequestId>,
@@ -42,7 +46,7 @@ pub(super) fn ended_before(
     let records = Records { store, workspace, filter, before, wanted };
     let reference = filter.reference.as_deref().map(EndedBy::Reference);
     let Some(by) = filter.phone.map(EndedBy::Phone).or(reference) else { return records.scan() };
-    let begin = begin(store, workspace)?;
+    let begin = begin(store, workspace, all_in)?;
     let first = RequestId::from_parts(begin, 0);
     match before.is_some_and(|before| before <= first) {
         true => records.scan(),
@@ -51,26 +55,83 @@ pub(super) fn ended_before(
 }
 
 /// From which moment on all records are in the index. Of those that earlier versions wrote none is,
-/// and as requests end in another order than they begin, those of some minutes are mixed. Once the
-/// oldest is in, all are taken to be: what is not goes within those minutes, as too old.
-fn begin(store: &dyn View, workspace: &WorkspaceId) -> Result<Timestamp, StoreError> {
+/// and as requests end in another order than they begin, those of some minutes are mixed: one that
+/// is not in the index began at most so long after the first that is. `all_in` remembers that all
+/// are.
+fn begin(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    all_in: &AtomicBool,
+) -> Result<Timestamp, StoreError> {
+    let start = Timestamp::from_millis(0);
+    if all_in.load(Ordering::Relaxed) {
+        return Ok(start);
+    }
     let begin = newest_first::indexed_from(|at, direction| {
-        let prefix = ended::prefix(workspace);
-        let from = ended::key(workspace, RequestId::from_parts(at, 0));
-        let mut found = None;
-        store.scan(Table::Otps, &prefix, Some(&from), direction, &mut |key, value| {
-            let id = key[prefix.len()..].try_into().ok().map(RequestId::from_bytes);
-            // One without a phone may have no entry for that.
-            let ended = Ended::decode(value).ok().filter(|ended| ended.phone.known().is_some());
-            found = id.zip(ended);
-            if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        let Some((id, ended)) = found else { return Ok(None) };
-        let key = EndedBy::Phone(ended.phone).key(workspace, id);
-        Ok(Some((id.timestamp(), store.get(Table::OtpIndex, &key)?.is_some())))
+        let found = entries(store, workspace, (at, direction), 1)?.pop();
+        let Some((at, key)) = found else { return Ok(None) };
+        Ok(Some((at, store.get(Table::OtpIndex, &key)?.is_some())))
     })?;
-    let is_mixed = begin.as_millis() > 0;
-    Ok(if is_mixed { begin.plus(ENDS_WITHIN) } else { begin })
+    let first = entries(store, workspace, (begin, Direction::Forward), 1)?.pop();
+    let Some((first, _)) = first else { return Ok(begin) };
+    let all_from = first.plus(ENDS_WITHIN);
+    if begin > start || lacks_one(store, workspace, first, all_from)? {
+        return Ok(all_from);
+    }
+    // What ends from now on has its entries, so it stays so.
+    all_in.store(true, Ordering::Relaxed);
+    Ok(start)
+}
+
+/// Whether one that began at a moment or later, but before another, is not in the index.
+fn lacks_one(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    mut from: Timestamp,
+    until: Timestamp,
+) -> Result<bool, StoreError> {
+    loop {
+        let some = entries(store, workspace, (from, Direction::Forward), ENTRIES_AT_ONCE)?;
+        for (at, key) in &some {
+            if until <= *at {
+                return Ok(false);
+            }
+            if store.get(Table::OtpIndex, key)?.is_none() {
+                return Ok(true);
+            }
+        }
+        match some.last() {
+            // Those of one moment may be more than are looked at together.
+            Some((at, _)) if some.len() >= ENTRIES_AT_ONCE => {
+                from = (*at).max(from.plus(Duration::from_millis(1)));
+            }
+            _ => return Ok(false),
+        }
+    }
+}
+
+/// When requests began, from a moment on or back from there, and their keys in the index by phone.
+fn entries(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    (at, direction): (Timestamp, Direction),
+    enough: usize,
+) -> Result<Vec<(Timestamp, Vec<u8>)>, StoreError> {
+    let prefix = ended::prefix(workspace);
+    let from = ended::key(workspace, RequestId::from_parts(at, 0));
+    let mut found = Vec::new();
+    store.scan(Table::Otps, &prefix, Some(&from), direction, &mut |key, value| {
+        let id = key[prefix.len()..].try_into().ok().map(RequestId::from_bytes);
+        // One that cannot be read is passed over: whoever comes to it in the list is told.
+        let ended = Ended::decode(value).ok();
+        found.extend(
+            id.zip(ended).map(|(id, ended)| {
+                (id.timestamp(), EndedBy::Phone(ended.phone).key(workspace, id))
+            }),
+        );
+        if found.len() < enough { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(found)
 }
 
 impl Records<'_> {
@@ -213,10 +274,19 @@ mod tests {
 
     /// All pages of what is found.
     fn pages(store: &MemoryStore, filter: &OtpFilter, wanted: (usize, usize)) -> Vec<u64> {
+        pages_of((store, &AtomicBool::new(false)), filter, wanted)
+    }
+
+    fn pages_of(
+        from: (&MemoryStore, &AtomicBool),
+        filter: &OtpFilter,
+        wanted: (usize, usize),
+    ) -> Vec<u64> {
         let (mut found, mut before) = (Vec::new(), None);
+        let (store, all_in): (&dyn View, _) = (from.0, from.1);
         loop {
             let workspace = "acme".parse().unwrap();
-            let batch = ended_before(store, &workspace, filter, before, wanted).unwrap();
+            let batch = ended_before((store, all_in), &workspace, filter, before, wanted).unwrap();
             let number =
                 |id: &RequestId| (id.timestamp().as_millis() - 1_700_000_000_000) / 300_000;
             found.extend(batch.rows.iter().map(|(id, _)| number(id)));
@@ -252,5 +322,42 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_ended_under_an_earlier_version_is_found_beside_the_first_of_the_index() {
+        let workspace = "acme".parse().unwrap();
+        let of = |phone: &str| OtpFilter { phone: phone.parse().ok(), ..OtpFilter::default() };
+        // The one before is hours older, or there is none.
+        for oldest in [Some(0), None] {
+            let store = MemoryStore::new();
+            oldest.into_iter().for_each(|number| keep(&store, &workspace, number, false));
+            for (number, is_indexed) in [(35, true), (36, false), (38, false), (40, true)] {
+                keep(&store, &workspace, number, is_indexed);
+            }
+            let all_in = AtomicBool::new(false);
+            let expected: Vec<_> = [40, 38, 36].into_iter().chain(oldest).collect();
+            // It is not taken to be all there at the second look either.
+            for wanted in [(1, 1), (2, 100), (50, 100)] {
+                let found = pages_of((&store, &all_in), &of("+15550120000"), wanted);
+                assert_eq!(found, expected, "{oldest:?} {wanted:?}");
+            }
+            assert_eq!(pages(&store, &of("+15550120001"), (50, 100)), [35]);
+            let third = OtpFilter { reference: Some("order-0".into()), ..OtpFilter::default() };
+            let expected: Vec<_> = [36].into_iter().chain(oldest).collect();
+            assert_eq!(pages(&store, &third, (50, 100)), expected);
+        }
+    }
+
+    #[test]
+    fn it_is_remembered_that_all_are_in_the_index() {
+        let (workspace, all_in) = ("acme".parse().unwrap(), AtomicBool::new(false));
+        let (store, phone) = (MemoryStore::new(), "+15550120000".parse().ok());
+        let filter = OtpFilter { phone, ..OtpFilter::default() };
+        assert!(pages_of((&store, &all_in), &filter, (50, 100)).is_empty());
+        assert!(!all_in.load(Ordering::Relaxed), "nothing is known of none");
+        (0..6).for_each(|number| keep(&store, &workspace, number, true));
+        assert_eq!(pages_of((&store, &all_in), &filter, (50, 100)), [4, 2, 0]);
+        assert!(all_in.load(Ordering::Relaxed));
     }
 }
