@@ -220,11 +220,20 @@ impl Command for ReadPending {
             return Ok(None);
         }
         let core = &*context.core;
+        let extras = &core.hot.otps.extras;
+        // Notes are parsed only where the reference is in their text: there may be thousands.
+        let encoded = filter.reference.as_ref();
+        let encoded = encoded.map(|it| serde_json::to_string(it).unwrap_or_default());
+        let is_called_so = |id: RequestId| {
+            encoded.as_deref().is_none_or(|encoded| {
+                extras.json(id).is_some_and(|json| json.contains(encoded))
+                    && extras.notes(id).reference == filter.reference
+            })
+        };
         let takes = |otp: &Otp| {
-            let (extras, reference) = (&core.hot.otps.extras, filter.reference.as_ref());
             let status = core.hot.otps.status(otp, core.now());
             filter.status.is_none_or(|wanted| wanted == status)
-                && reference.is_none_or(|_| extras.notes(otp.id).reference.as_ref() == reference)
+                && is_called_so(otp.id)
                 && (filter.channel.is_none()
                     || filter.takes_channel(channel_of(&tries_of(core, otp))))
         };
