@@ -67,6 +67,11 @@ impl Workspace {
 
     async fn fetch_now(&self, id: MediaId) -> Result<(), Unavailable> {
         self.shared.may_send()?;
+        let _turn = self.shared.media.fetch_turns.take(self.id().clone()).await;
+        // Whoever closes the places is gone.
+        let _place = self.shared.media.fetch_places.acquire().await.ok();
+        // It may have waited for long: what else there is to know is read from here on.
+        self.shared.may_send()?;
         let found = self.read(move |store, workspace| {
             let json = store.get(Table::Media, &media_key(workspace, id))?;
             json.map(|json| codec::decode::<MediaState>(&json)).transpose()
@@ -87,9 +92,6 @@ impl Workspace {
         let Some(provider) = connected.cloud_api.clone() else {
             return self.take_own(id, source).await;
         };
-        let _turn = self.shared.media.fetch_turns.take(self.id().clone()).await;
-        // Whoever closes the places is gone.
-        let _place = self.shared.media.fetch_places.acquire().await.ok();
         match self.content(&provider, source).await {
             Ok(content) => self.arrived(id, content).await,
             Err(NoContent::Ever(reason)) => self.perform(GiveUp { media: id, reason }).await,
