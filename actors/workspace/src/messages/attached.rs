@@ -8,6 +8,7 @@ use postrider_store::Table;
 use crate::conversations::WrittenMedia;
 use crate::core::command::Context;
 use crate::media::{MediaState, doubt_upload, media_key};
+use crate::messages::content::content_key;
 use crate::messages::record::MessageState;
 use crate::messages::send::SendMessageError;
 
@@ -55,10 +56,16 @@ pub(super) fn doubt(
     if !failure.code.is_some_and(|code| ABOUT_FILES.contains(&code)) {
         return Ok(());
     }
-    match refused.media {
-        Some(media) => doubt_upload(context, media, (refused.number, refused.created_at)),
-        None => Ok(()),
-    }
+    let media = match refused.media {
+        Some(media) => Some(media),
+        // Earlier versions did not note it: its content tells, while that is there.
+        None => {
+            let key = content_key(&context.core.id, refused.message_id);
+            let content = context.get_json::<RenderedContent>(Table::Messages, &key)?;
+            content.as_ref().and_then(file_of)
+        }
+    };
+    media.map_or(Ok(()), |media| doubt_upload(context, media, (refused.number, refused.created_at)))
 }
 
 /// The file of a message.
