@@ -2,10 +2,10 @@
 //!
 //! [`Table::OtpIndex`] has, under `workspace ‖ 0`, for each record of one that has ended
 //! `p ‖ phone ‖ 0 ‖ request`, and of one with a reference `r ‖ reference ‖ 0 ‖ request`; the values
-//! are empty. Where it is not known whose phone it is, `+0` stands for it, which nobody can ask for:
-//! so a record without an entry is one of an earlier version. Ids begin with the moment, so those of
-//! one phone are in the order of time, as the records themselves are. An entry is written with its
-//! record and goes with it.
+//! are empty. Where it is not known whose phone it is, `+0` stands for it, which nobody can ask
+//! for: so a record without an entry is one of an earlier version. Ids begin with the moment, so
+//! those of one phone are in the order of time, as the records themselves are. An entry is written
+//! with its record and goes with it.
 //!
 //! [`Table::OtpIndex`]: postrider_store::Table::OtpIndex
 
