@@ -128,8 +128,8 @@ impl ClusterRecord {
 }
 
 /// Makes a cluster, unless it is there with the same settings. Returns its record, and whether this
-/// made it. It may be called again after a failure. A stream that is gone of a cluster that was used
-/// is not made: it would seem to be a shard that has nothing.
+/// made it. It may be called again after a failure. A stream that is gone of a cluster that was
+/// used is not made: it would seem to be a shard that has nothing.
 ///
 /// # Errors
 /// See [`JoinError`].

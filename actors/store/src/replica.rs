@@ -105,7 +105,7 @@ impl ReplicaDir {
         }
         drop(view);
         if needs_view {
-            // They may be of what a repair has given up, and would count as soon as there is a view.
+            // They may be of what a repair has given up, and would count once there is a view.
             snapshots.clear()?;
         }
         let place = (&snapshots, &checkpoints);

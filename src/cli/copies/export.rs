@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use postrider_actors::copies::{Contents as _, copy_contents, read_archive, write_file};
+use postrider_actors::copies::{Contents as _, CopyError, copy_contents, read_archive, write_file};
 use serde_json::{Value, json};
 
 use super::contents;
@@ -25,6 +25,8 @@ pub(super) fn run(
     let (records, workspaces) = (counts.records, counts.workspaces);
     let (media, media_text) = match media {
         Some(dir) => {
+            // Also for no files: who is told to take them from it looks for it.
+            std::fs::create_dir_all(dir).map_err(|error| CopyError::io(dir, &error))?;
             let copied = copy_contents(&source, dir)?;
             (contents::object(&copied), contents::text(&copied))
         }

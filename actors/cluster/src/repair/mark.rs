@@ -1,7 +1,7 @@
 //! The mark of a repair in the bucket.
 //!
-//! While it says that a repair is under way nodes leave the shard alone; one that has stopped begins
-//! it anew afterwards.
+//! While it says that a repair is under way nodes leave the shard alone; one that has stopped
+//! begins it anew afterwards.
 
 use serde::{Deserialize, Serialize};
 

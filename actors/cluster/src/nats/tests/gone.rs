@@ -1,4 +1,4 @@
-//! A stream that is gone of a cluster that was used is never made anew as if nothing had been there.
+//! A stream that is gone of a cluster that was used is never made anew as if it had been empty.
 
 use super::*;
 use crate::cluster_record::{Access, ClusterRecord, JoinError, init, open, open_without};
