@@ -36,7 +36,7 @@ pub struct Health {
 }
 
 impl Engine {
-    /// Begins the content of a file, which [`Workspace::add_media`] then adds. Its writes block.
+    /// Begins the content of a file, which `Workspace::add_media` then adds. Its writes block.
     ///
     /// # Errors
     /// [`Unavailable`]: it cannot be written, or this engine keeps none.
