@@ -144,7 +144,7 @@ test('3: a broadcast is composed, seen before it is sent, and watched', async ({
   await expect(page.getByRole('status', { name: 'Broadcast status' })).toHaveText('Completed');
   await expect(page.getByRole('progressbar', { name: 'Progress' })).toHaveAttribute('aria-valuenow', '60');
   const counts = await page.getByRole('table', { name: 'Counts' }).getByRole('row').locator('td:nth-child(2)').allTextContents();
-  expect(counts).toHaveLength(8);
+  expect(counts).toHaveLength(9);
   expect(counts.reduce((sum, n) => sum + Number(n.replace(/\D/g, '')), 0)).toBe(60);
   const after = (await world.api('GET', '/admin/v1/workspaces/demo')).credits;
   expect(before - after).toBe(cost);

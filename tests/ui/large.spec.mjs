@@ -29,7 +29,7 @@ test(`a broadcast to ${RECIPIENTS} adds up at every moment, in two browsers`, as
     while (watching) {
       const counts = await outcomes(page);
       const sum = counts.reduce((all, n) => all + number(n), 0);
-      if (counts.length && (counts.length !== 8 || sum !== RECIPIENTS)) wrong.push(counts);
+      if (counts.length && (counts.length !== 9 || sum !== RECIPIENTS)) wrong.push(counts);
       samples++;
     }
   })();
