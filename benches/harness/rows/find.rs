@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use postrider::settings::Settings;
 use postrider::{RunningServer, Server};
@@ -36,6 +37,9 @@ const BUDGET_AND_GOAL: (f64, f64) = (5.0, 1.0);
 const ONE_OF: usize = 1_000;
 /// Messages of a page.
 const PAGE: usize = 50;
+/// How long the threads of a server that has ended may keep its files, and between two looks.
+const LET_GO_WITHIN: Duration = Duration::from_secs(5);
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// Messages that are on their way at once.
 const CONCURRENT: usize = 256;
 
@@ -56,8 +60,10 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     let (last, of_last) = runtime.block_on(last_page(&api, &path, scale.pending))?;
     let first = read(scale, &runtime, &api, &path, PAGE.min(scale.pending.div_ceil(ONE_OF)))?;
     let last = read(scale, &runtime, &api, &last, of_last)?;
+    drop(workspace);
     runtime.block_on(server.shutdown())?;
-    let view = FjallView::open(&data.path().join("view"), Default::default())?;
+    drop(runtime);
+    let view = opened(&data.path().join("view"))?;
     let bare_first = bare(scale, &view, to, Direction::Backward)?;
     let bare_last = bare(scale, &view, to, Direction::Forward)?;
     let [first_name, last_name] = GROUP.rows else { return Ok(Vec::new()) };
@@ -72,6 +78,17 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
         }
     };
     Ok(vec![row(first_name, "first", first, bare_first), row(last_name, "last", last, bare_last)])
+}
+
+/// Opens the view once the threads of the server have let go of it.
+fn opened(view: &Path) -> Result<FjallView> {
+    let watch = Stopwatch::start();
+    loop {
+        match FjallView::open(view, Default::default()) {
+            Err(_) if watch.elapsed() < LET_GO_WITHIN => std::thread::sleep(LOOK_AGAIN_AFTER),
+            opened => return Ok(opened?),
+        }
+    }
 }
 
 fn serve(directory: &Path, runtime: &Runtime) -> Result<RunningServer> {
