@@ -90,7 +90,7 @@ pub(crate) struct SendOtpBody<'a> {
     channels: Option<Vec<StepBody>>,
     /// Where a step by `email` goes.
     #[serde(borrow)]
-    #[schema(example = "ada@example.com")]
+    #[schema(format = Email, example = "ada@example.com")]
     email: Option<Cow<'a, str>>,
     /// In which language it is written, such as `en` or `pt_BR`. Where there is no template or text
     /// in it, that of its base (`pt`) is used, else the workspace's own. The answer then has
