@@ -301,8 +301,7 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_phone_means_the_number_of_the_account_that_is_named_with_it() {
+    fn api_and_account() -> (Result<CloudApi, TlsError>, CloudApiAccount) {
         let api = CloudApi::new(CloudApiOptions {
             base_url: "http://127.0.0.1:9/".to_owned(),
             ..Default::default()
@@ -312,6 +311,12 @@ mod tests {
             phone_number_id: "106".parse().unwrap(),
             account_id: "107".parse().unwrap(),
         };
+        (api, account)
+    }
+
+    #[test]
+    fn a_phone_means_the_number_of_the_account_that_is_named_with_it() {
+        let (api, account) = api_and_account();
         let [token, app_secret, verify_token] = ["a", "b", "c"].map(Secret::new);
         let secrets = CloudApiSecrets { token, app_secret, verify_token };
         let number = api.as_ref().unwrap().number(&account, secrets).unwrap();
@@ -328,15 +333,7 @@ mod tests {
 
     #[test]
     fn a_number_shows_no_secret() {
-        let api = CloudApi::new(CloudApiOptions {
-            base_url: "http://127.0.0.1:9/".to_owned(),
-            ..Default::default()
-        });
-        let account = CloudApiAccount {
-            phone: "+15550001111".parse().unwrap(),
-            phone_number_id: "106".parse().unwrap(),
-            account_id: "107".parse().unwrap(),
-        };
+        let (api, account) = api_and_account();
         let secret = |text: &str| Secret::new(text);
         let secrets = |token: &str| CloudApiSecrets {
             token: secret(token),

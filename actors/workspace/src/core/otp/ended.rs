@@ -145,13 +145,13 @@ pub(crate) fn key(workspace: &WorkspaceId, id: RequestId) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use expect_test::expect;
 
     use super::*;
     use postrider_domain::golden::{AT, Sheet, UNIQUE};
 
-    fn expired() -> Ended {
+    pub(crate) fn expired() -> Ended {
         Ended {
             phone: "+15550123456".parse().unwrap(),
             valid_seconds: 300,

@@ -63,24 +63,14 @@ pub(crate) fn keys(
 
 #[cfg(test)]
 mod tests {
-    use postrider_domain::event::{Delivery, OtpStatus};
     use postrider_domain::golden::{AT, Sheet, UNIQUE};
 
     use super::*;
+    use crate::core::otp::ended::tests::expired;
 
     #[test]
     fn keys_are_as_ever() {
-        let ended = Ended {
-            phone: "+15550123456".parse().unwrap(),
-            valid_seconds: 300,
-            status: OtpStatus::Expired,
-            delivery: Delivery::Delivered,
-            attempts: 2,
-            sends: 3,
-            verified_at: None,
-            ended_at: Some(AT),
-            notes: None,
-        };
+        let ended = expired();
         let (workspace, mut sheet) = ("acme".parse().unwrap(), Sheet::default());
         let id = RequestId::from_parts(AT, UNIQUE);
         for key in keys(&workspace, id, &ended.clone().noted(Some(r#"{"reference":"é 1"}"#))) {
