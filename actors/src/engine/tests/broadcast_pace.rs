@@ -105,7 +105,7 @@ async fn a_slow_channel_is_kept_busy() {
         engine.pass(STEP).await;
         // The writer is a thread of its own, which paused time does not wait for: claim, hand-over
         // and outcome each need a commit.
-        for _ in 0..3 {
+        for _ in 0..6 {
             tokio::time::sleep(Duration::from_millis(1)).await;
             engine.shared().writer.barrier().await.unwrap();
         }
