@@ -31,7 +31,7 @@ pub struct ShardRepaired {
     pub last: u64,
     /// The positions that are given up.
     pub given_up: Option<(u64, u64)>,
-    /// The position behind which more may be lost than anybody tells of.
+    /// The position behind which more may be lost than any node reports.
     pub unknown_behind: Option<u64>,
     /// What is wrong, in words; for a whole shard what to do about nodes that have stopped.
     pub problems: Vec<String>,

@@ -61,13 +61,13 @@ pub enum JoinError {
     /// There is no such cluster.
     #[error("CLUSTER_MISSING: there is no cluster {0}; `postrider cluster init` makes it")]
     Missing(NodeName),
-    /// The stream of a shard is gone.
+    /// The stream of a shard is missing.
     #[error(
         "CLUSTER_MISSING: the stream of shard {0} is not there; `postrider cluster repair --shard \
          {0}` makes it anew of what is kept (`postrider cluster init` if it did not come to its \
          end, and nothing was ever kept in the cluster)"
     )]
-    StreamGone(u16),
+    StreamMissing(u16),
     /// The cluster is another one than is asked for.
     #[error("CLUSTER_MISMATCH: {0}")]
     Mismatch(String),
@@ -197,23 +197,23 @@ pub(crate) fn open(access: &Access, monitor: &dyn Monitor) -> Result<Opened, Joi
     opened(&nats, access, monitor, (bucket, record, streams))
 }
 
-/// Opens a cluster of which streams may be gone. It has those that are there, and that of one shard
-/// beside them.
+/// Opens a cluster of which streams may be missing. It has those that are there, and that of one
+/// shard beside them.
 pub(crate) fn open_without(
     access: &Access,
     monitor: &dyn Monitor,
     without: u16,
-) -> Result<(Opened, Result<Arc<NatsStream>, GoneStream>), JoinError> {
+) -> Result<(Opened, Result<Arc<NatsStream>, MissingStream>), JoinError> {
     let nats = Nats::connect(&access.nats)?;
     let (bucket, record) = bucket_of(&nats, access)?;
     let (access_to, of) = (access.clone(), record.clone());
     let mut own =
-        Err(GoneStream { nats: nats.clone(), access: access_to, record: of, shard: without });
+        Err(MissingStream { nats: nats.clone(), access: access_to, record: of, shard: without });
     let mut streams = Vec::new();
     for shard in 0..record.shards {
         match stream_of(&nats, access, &record, shard) {
-            // Those that are gone are repaired one after the other.
-            Err(JoinError::StreamGone(_)) => {}
+            // The missing ones are repaired one after the other.
+            Err(JoinError::StreamMissing(_)) => {}
             Err(error) => return Err(error),
             Ok(stream) => {
                 if shard == without {
@@ -226,16 +226,16 @@ pub(crate) fn open_without(
     Ok((opened(&nats, access, monitor, (bucket, record, streams))?, own))
 }
 
-/// The stream of a shard that is gone.
+/// The missing stream of a shard.
 #[derive(Debug)]
-pub(crate) struct GoneStream {
+pub(crate) struct MissingStream {
     nats: Arc<Nats>,
     access: Access,
     record: ClusterRecord,
     shard: u16,
 }
 
-impl GoneStream {
+impl MissingStream {
     /// Makes it anew.
     pub(crate) fn make(&self) -> Result<Arc<NatsStream>, JoinError> {
         let Self { nats, access, record, shard } = self;
@@ -265,7 +265,7 @@ fn stream_of(
     shard: u16,
 ) -> Result<Arc<NatsStream>, JoinError> {
     let stream = match NatsStream::open(nats, &record.stream(&access.cluster, shard)) {
-        Err(NatsError::Missing(_)) => return Err(JoinError::StreamGone(shard)),
+        Err(NatsError::Missing(_)) => return Err(JoinError::StreamMissing(shard)),
         stream => stream?,
     };
     if Some(stream.id()) != record.log_id(shard) {

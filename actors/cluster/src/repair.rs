@@ -23,7 +23,7 @@ use postrider_log::{
 
 use crate::checkpoints::{CheckpointRecord, CheckpointsError, Digest, ShardCheckpoints};
 use crate::clock::{BootClock, SteadyClock};
-use crate::cluster_record::{Access, GoneStream, open_without};
+use crate::cluster_record::{Access, MissingStream, open_without};
 use crate::coordination::{Coordination, Standing, read_nodes};
 use crate::import::must_be_finished;
 use crate::log::{FakeStream, Stream, settle};
@@ -50,7 +50,7 @@ pub struct ShardRepair {
     shard: u16,
     id: LogId,
     stream: Arc<dyn Stream>,
-    gone: Option<GoneStream>,
+    gone: Option<MissingStream>,
     bucket: Arc<dyn Coordination>,
     checkpoints: ShardCheckpoints,
     clock: Arc<dyn SteadyClock>,
@@ -69,7 +69,7 @@ pub struct RepairClaim {
 }
 
 impl ShardRepair {
-    /// Opens a shard, whose stream may be gone. `incarnation` is of this repair alone.
+    /// Opens a shard, whose stream may be missing. `incarnation` is of this repair alone.
     ///
     /// # Errors
     /// See [`RepairError`].
@@ -126,8 +126,8 @@ impl ShardRepair {
     /// See [`RepairError`].
     pub fn claim(&mut self, finding: &Finding, time_ms: u64) -> Result<RepairClaim, RepairError> {
         self.must_be_unserved(finding)?;
-        let is_gone = finding.is_gone;
-        let mut mark = RepairMark::begin(&*self.bucket, self.shard, self.incarnation, is_gone)?
+        let is_missing = finding.is_missing;
+        let mut mark = RepairMark::begin(&*self.bucket, self.shard, self.incarnation, is_missing)?
             .ok_or(RepairError::Replaced(self.shard))?;
         match self.claim_marked(finding, time_ms) {
             Ok(at) => {
@@ -138,7 +138,7 @@ impl ShardRepair {
                 // A claim of which nothing is known may come yet, and a stream that was made anew
                 // must not be taken for what it was: then the shard stays marked.
                 let may_come = matches!(error, RepairError::NotStored { .. });
-                if !may_come && !is_gone && !mark.withdraw(&*self.bucket).unwrap_or(false) {
+                if !may_come && !is_missing && !mark.withdraw(&*self.bucket).unwrap_or(false) {
                     tracing::warn!(shard = self.shard, "the mark of the repair stays");
                 }
                 Err(error)

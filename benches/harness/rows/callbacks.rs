@@ -159,7 +159,7 @@ impl Bench {
         self.signed(json!({"statuses": reports}))
     }
 
-    /// The request of a callback that tells of this.
+    /// The request of a callback that reports this.
     pub(super) fn signed(&self, value: Value) -> Vec<u8> {
         let body = callback("106540352242922", value).to_string();
         let (path, signature) = (&self.path, sign(APP_SECRET, body.as_bytes()));

@@ -65,7 +65,7 @@ fn shown(repaired: &ShardRepaired) -> String {
         (None, Some(behind)) => format!("given up   whatever followed position {behind}"),
         (Some((from, to)), None) => format!("given up   positions {from} to {to}"),
         (Some((from, to)), Some(_)) => {
-            format!("given up   positions {from} to {to}, and what nobody tells of")
+            format!("given up   positions {from} to {to}, and what no node reports")
         }
     });
     if *state == RepairState::Repaired {

@@ -25,7 +25,7 @@ pub(super) fn run(
     let (records, workspaces) = (counts.records, counts.workspaces);
     let (media, media_text) = match media {
         Some(dir) => {
-            // Also for no files: who is told to take them from it looks for it.
+            // Also for no files: who imports them from it looks for it.
             std::fs::create_dir_all(dir).map_err(|error| CopyError::io(dir, &error))?;
             let copied = copy_contents(&source, dir)?;
             (contents::object(&copied), contents::text(&copied))

@@ -84,7 +84,7 @@ struct Slow {
     owner: Owner,
     times: Mutex<usize>,
     /// Whether what was asked for is gone by then.
-    is_gone: bool,
+    is_missing: bool,
 }
 
 impl Archives for Slow {
@@ -105,7 +105,7 @@ impl Archives for Slow {
         }
         *times -= 1;
         (0..3).for_each(|_| self.owner.checkpoint());
-        if self.is_gone { self.owner.archives.get(name, to, gives_up) } else { read }
+        if self.is_missing { self.owner.archives.get(name, to, gives_up) } else { read }
     }
 
     fn keep_only(&self, shard: u16, names: &[String], epoch: u64) -> Result<(), CheckpointsError> {
@@ -113,19 +113,19 @@ impl Archives for Slow {
     }
 }
 
-fn copied(owner: &Owner, times: usize, is_gone: bool) -> Result<ShardBackup, CopyError> {
+fn copied(owner: &Owner, times: usize, is_missing: bool) -> Result<ShardBackup, CopyError> {
     let dir = tempfile::tempdir().unwrap();
-    let slow = Slow { owner: owner.clone(), times: times.into(), is_gone };
+    let slow = Slow { owner: owner.clone(), times: times.into(), is_missing };
     let checkpoints = owner.checkpoints(Arc::new(slow));
     copy(&ShardCopy { shard: 0, log: owner.log(), checkpoints }, dir.path())
 }
 
 #[test]
 fn a_log_that_is_trimmed_while_a_checkpoint_is_fetched_is_not_lost() {
-    for (times, is_gone) in [(0, false), (1, false), (4, false), (1, true), (5, true)] {
+    for (times, is_missing) in [(0, false), (1, false), (4, false), (1, true), (5, true)] {
         let owner = Owner::new();
-        let copied = copied(&owner, times, is_gone).unwrap_or_else(|error| {
-            panic!("{times} times, gone {is_gone}: {error}");
+        let copied = copied(&owner, times, is_missing).unwrap_or_else(|error| {
+            panic!("{times} times, gone {is_missing}: {error}");
         });
         assert_eq!(copied.position, owner.log().tail().unwrap().last.0);
     }

@@ -121,7 +121,7 @@ pub(crate) struct OtpsAnswer {
                    an index where `phone` or `reference` is given; of what else is asked for, a \
                    part looks at 10,000 codes at most. Ended ones are kept for as long as `[otp] \
                    kept_days` says, 30 days by default. Of those that ended under an earlier \
-                   version, which kept none, nothing is told.",
+                   version, which kept none, nothing is listed.",
     params(
         ("phone" = Option<String>, Query, description = "Only those to this phone, in E.164, \
          or that it has sent"),

@@ -202,7 +202,7 @@ pub(crate) struct InboundAnswer {
     summary = "Have a customer write",
     description = "As if a customer had written to the workspace's number: opens the 24-hour \
                    window in which free text may be sent to them. With `content` they send a file, \
-                   which is told as `pending` and then got, as from a real number.",
+                   which is emitted as `pending` and then fetched, as from a real number.",
     request_body = InboundBody,
     responses((status = 200, description = "Received", body = InboundAnswer))
 )]
@@ -225,7 +225,7 @@ async fn receive(call: Call<Principal>) -> Answer {
     Ok(Reply::ok(&answer))
 }
 
-/// The message that the body tells of.
+/// The message that the body describes.
 async fn inbound(call: &Call<Principal>) -> Result<Inbound, ApiError> {
     let body: InboundBody<'_> = call.json()?;
     let (from, user_id) = body.author()?;

@@ -33,7 +33,7 @@ async fn row(rig: &Rig) -> Value {
     rig.server.admin().get(&path).await.ok()
 }
 
-/// Field, previous and present value of what was told of the number since the beginning.
+/// Field, previous and present value of each `number.changed` since the beginning.
 async fn told(rig: &Rig) -> Vec<[Value; 3]> {
     let events = rig.api.get("/v1/events?limit=200&type=number.changed").await.ok();
     let events = events["data"].as_array().unwrap().iter().map(|event| &event["data"]);
@@ -61,7 +61,7 @@ async fn the_pace_follows_what_the_channel_says_and_outlives_a_crash() {
     let words = |field: &str, previous: Value, value: &str| [json!(field), previous, json!(value)];
     let mut expected =
         vec![words("limit", Value::Null, "100000"), words("pace", json!("80"), "1000")];
-    assert_eq!(told(&rig).await, expected, "each change is told once");
+    assert_eq!(told(&rig).await, expected, "each change is emitted once");
     rig.server.crash().await;
     assert_eq!(pace(&rig).await, at(1000, "high"));
     let id = rig.number["id"].as_str().unwrap();

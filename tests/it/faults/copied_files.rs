@@ -62,7 +62,7 @@ async fn files_are_in_a_backup_and_in_what_is_restored_of_it() {
     let media = |files: u64, copied: u64, bytes: u64, damaged: Value| json!({"files": files, "copied": copied, "copied_bytes": bytes, "damaged": damaged});
     assert_eq!(done(&running)["media"], media(2, 2, 700_003, json!([])));
     let two = upload(&api, &mut files, b"two".to_vec()).await;
-    // What the disk has damaged is told and left out, and everything else is copied.
+    // What the disk has damaged is reported and left out, and everything else is copied.
     std::fs::write(place_of(&data, &two), b"tw0").unwrap();
     assert_eq!(done(&running)["media"], media(2, 0, 0, json!([two])));
     // The same of what cannot be read at all, though it can be opened.

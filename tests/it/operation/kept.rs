@@ -27,8 +27,8 @@ async fn messages_and_what_was_written_end_after_their_days() {
     server.advance(DAY_SECONDS).await;
     demo.get(&message).await.ok();
     server.advance(DAY_SECONDS + 3_600).await;
-    let is_gone = async || (demo.get(&message).await.status == 404).then_some(());
-    eventually("the end of the message", is_gone).await;
+    let is_missing = async || (demo.get(&message).await.status == 404).then_some(());
+    eventually("the end of the message", is_missing).await;
     demo.get(&message).await.check(404, "NOT_FOUND");
     assert_eq!(count().await, 2, "what was written is kept for longer");
 

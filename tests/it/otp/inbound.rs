@@ -75,7 +75,7 @@ async fn any_phone_may_send_a_code_that_was_asked_without_one() {
         assert_eq!((&listed["request_id"], &listed["country"]), (&json!(id), &json!("1")));
         let told = api.get("/v1/events?type=otp.verified").await.ok()["data"][0]["data"].clone();
         assert_eq!((&told["phone"], &told["contact_id"]), (&row["phone"], &row["contact_id"]));
-        // The second time it is told by its record.
+        // The second time it is listed by its record.
         server.advance(7_200).await;
     }
     for (body, field) in [

@@ -1,4 +1,4 @@
-//! Pure: what the answer to an accepted message tells of it.
+//! Pure: what the answer to an accepted message reports of it.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -30,7 +30,7 @@ impl Accepted<'_> {
         !self.messages.is_empty()
     }
 
-    /// What it tells of a message to `to`.
+    /// What it reports of a message to `to`.
     pub(super) fn tells(&self, to: &PartyId) -> Acceptance {
         let first = self.messages.first();
         let message = first.and_then(|it| serde_json::from_str::<Value>(it.get()).ok());

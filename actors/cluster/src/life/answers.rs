@@ -119,7 +119,7 @@ impl Life {
         None
     }
 
-    /// Whether a repair keeps nodes from claiming the shard, which is told once; `None` while the
+    /// Whether a repair keeps nodes from claiming the shard, which is logged once; `None` while the
     /// bucket does not answer.
     fn waits_for_repair(&self) -> Option<bool> {
         let is_marked = is_under_way(&*self.inner.bucket, self.number).ok()?;

@@ -28,7 +28,7 @@ fn a_claim_waits_for_a_repair_and_tells_why() {
     let life = Life::new(inner.clone(), 0, inbox, sender);
     let mark = |is_finished: bool, revision| {
         let mark = format!(
-            r#"{{"is_finished":{is_finished},"incarnation":{:?},"epoch":0,"was_gone":false}}"#,
+            r#"{{"is_finished":{is_finished},"incarnation":{:?},"epoch":0,"was_missing":false}}"#,
             [1; 16]
         );
         inner.bucket.write("repair.0", Bytes::from(mark), revision, None).unwrap().unwrap()

@@ -63,13 +63,13 @@ pub struct Finding {
     pub problems: Vec<String>,
     /// Whether a repair did not come to its end, so that no node claims the shard.
     pub is_unfinished: bool,
-    /// Whether the log itself is gone.
-    pub(super) is_gone: bool,
+    /// Whether the log itself is missing.
+    pub(super) is_missing: bool,
     /// The first entry of the log that is of another branch than the base.
     pub(super) fork: Option<Position>,
     /// Whether a checkpoint that is listed is of another branch, or cannot be read.
     pub(super) has_bad_copy: bool,
-    /// Whether more may be lost than is told by positions.
+    /// Whether more may be lost than the positions show.
     pub(super) is_loss_unknown: bool,
     /// The node that serves the shard.
     pub(super) owner: Option<NodeName>,
@@ -98,7 +98,7 @@ impl Finding {
     pub fn needs_repair(&self) -> bool {
         // They go on only with a shard that was begun anew.
         let waits = self.owner.is_none() && !self.stopped.is_empty();
-        self.is_unfinished || self.is_gone || !self.is_whole() || waits
+        self.is_unfinished || self.is_missing || !self.is_whole() || waits
     }
 
     /// Whether something is lost with a repair, or may be.
@@ -107,7 +107,7 @@ impl Finding {
         self.given_up().is_some() || self.is_loss_unknown
     }
 
-    /// The position behind which something may be lost that nobody tells of.
+    /// The position behind which something may be lost that no node reports.
     #[must_use]
     pub fn unknown_behind(&self) -> Option<Position> {
         self.is_loss_unknown.then_some(self.end)
@@ -131,7 +131,7 @@ impl Finding {
     /// Whether there is anything to begin with.
     #[must_use]
     pub fn has_base(&self) -> bool {
-        self.base != Base::Nothing || !self.is_gone && self.first <= Position::START.next()
+        self.base != Base::Nothing || !self.is_missing && self.first <= Position::START.next()
     }
 
     /// The positions that would be given up.
@@ -165,17 +165,17 @@ fn messages(
 }
 
 /// Follows the log from the base as far as it goes. Nothing in the stream leads anywhere when the
-/// one before it `is_gone`.
+/// one before it `is_missing`.
 pub(super) fn walk(
     stream: &dyn Stream,
     log: LogId,
     shard: u16,
     base: Base,
-    is_gone: bool,
+    is_missing: bool,
 ) -> Result<Finding, StreamError> {
-    let mut found = Finding::at(base, stream.ends()?, is_gone);
+    let mut found = Finding::at(base, stream.ends()?, is_missing);
     let (first, last, mark) = (found.first, found.last, found.base.mark());
-    if !is_gone {
+    if !is_missing {
         found.look_for_fork(stream)?;
     }
     let leads = mark.position.next() >= first;
@@ -222,7 +222,7 @@ pub(super) fn walk(
 
 impl Finding {
     /// A base alone, beside a log of which only the ends are known.
-    fn at(base: Base, Ends { first, last, .. }: Ends, is_gone: bool) -> Self {
+    fn at(base: Base, Ends { first, last, .. }: Ends, is_missing: bool) -> Self {
         let (last, mark) = (Position(last), base.mark());
         Self {
             whole: mark,
@@ -233,11 +233,11 @@ impl Finding {
             time_ms: if let Base::Checkpoint(record) = &base { record.time_ms } else { 0 },
             problems: Vec::new(),
             is_unfinished: false,
-            is_gone,
+            is_missing,
             fork: None,
             has_bad_copy: false,
             // The log had more, for it was written before a copy was made of it.
-            is_loss_unknown: is_gone || mark.position > last,
+            is_loss_unknown: is_missing || mark.position > last,
             owner: None,
             stopped: Vec::new(),
             epoch: mark.epoch,

@@ -5,7 +5,7 @@ use std::path::Path;
 use postrider_log::{Mark, Position};
 
 use super::finding::{StoppedNode, walk};
-use super::mark::{is_under_way, last_epoch, was_gone};
+use super::mark::{is_under_way, last_epoch, was_missing};
 use super::{Base, Finding, RepairError, ShardRepair};
 use crate::checkpoints::{CheckpointRecord, CheckpointsError};
 use crate::coordination::{Standing, read_nodes};
@@ -22,7 +22,7 @@ struct Seen {
     owner: Option<NodeName>,
     stopped: Vec<StoppedNode>,
     is_unfinished: bool,
-    is_gone: bool,
+    is_missing: bool,
 }
 
 /// What may be begun with, each with what follows it, and what was wrong with others.
@@ -142,7 +142,7 @@ impl ShardRepair {
     }
 
     fn walked(&self, base: Base, seen: &Seen) -> Result<Finding, RepairError> {
-        let found = walk(&*self.stream, self.id, self.shard, base, seen.is_gone)?;
+        let found = walk(&*self.stream, self.id, self.shard, base, seen.is_missing)?;
         Ok(Finding {
             known: found.known.max(seen.known),
             epoch: found.epoch.max(seen.epoch),
@@ -153,14 +153,14 @@ impl ShardRepair {
         })
     }
 
-    /// What the nodes that live tell of the shard, since it was repaired last.
+    /// What the live nodes report of the shard, since it was repaired last.
     fn seen_by_nodes(&self) -> Result<Seen, RepairError> {
         let bucket = &*self.bucket;
         let repaired = last_epoch(bucket, self.shard)?;
         let mut seen = Seen {
             epoch: repaired,
             is_unfinished: is_under_way(bucket, self.shard)?,
-            is_gone: self.gone.is_some() || was_gone(bucket, self.shard)?,
+            is_missing: self.gone.is_some() || was_missing(bucket, self.shard)?,
             ..Seen::default()
         };
         for (node, record) in read_nodes(bucket)? {
@@ -185,7 +185,7 @@ impl ShardRepair {
 
 impl Finding {
     /// Says what is wrong beside the log, before what is wrong with it.
-    fn tell(&mut self, copies: Vec<String>, is_gone: bool) {
+    fn tell(&mut self, copies: Vec<String>, is_missing: bool) {
         let mut problems = Vec::new();
         for StoppedNode { node, epoch, reason } in &self.stopped {
             problems.push(format!("{node} has stopped: {reason}"));
@@ -197,7 +197,7 @@ impl Finding {
             }
         }
         problems.extend(copies);
-        if is_gone {
+        if is_missing {
             problems.push("the log is gone".to_owned());
         }
         if self.is_unfinished {

@@ -18,7 +18,7 @@ struct MarkRecord {
     /// The epoch with which the shard began anew; while it is not finished that of the time before.
     epoch: u64,
     /// The shard's stream was gone, so that nothing in the present one leads anywhere.
-    was_gone: bool,
+    was_missing: bool,
 }
 
 fn read(
@@ -53,8 +53,11 @@ pub(super) fn last_epoch(bucket: &dyn Coordination, shard: u16) -> Result<u64, C
 }
 
 /// Whether a repair that has not ended found the shard's stream gone.
-pub(super) fn was_gone(bucket: &dyn Coordination, shard: u16) -> Result<bool, CoordinationError> {
-    Ok(read(bucket, shard)?.is_some_and(|(mark, _)| !mark.is_finished && mark.was_gone))
+pub(super) fn was_missing(
+    bucket: &dyn Coordination,
+    shard: u16,
+) -> Result<bool, CoordinationError> {
+    Ok(read(bucket, shard)?.is_some_and(|(mark, _)| !mark.is_finished && mark.was_missing))
 }
 
 /// The mark of one repair.
@@ -65,7 +68,7 @@ pub(super) struct RepairMark {
     revision: u64,
     /// The epoch with which the shard begins anew.
     pub(super) epoch: u64,
-    was_gone: bool,
+    was_missing: bool,
     /// What stood there before.
     before: Option<MarkRecord>,
 }
@@ -77,11 +80,11 @@ impl RepairMark {
         bucket: &dyn Coordination,
         shard: u16,
         incarnation: [u8; 16],
-        was_gone: bool,
+        was_missing: bool,
     ) -> Result<Option<Self>, CoordinationError> {
         let (before, revision) = read(bucket, shard)?.unzip();
         let (revision, epoch) = (revision.unwrap_or(0), before.as_ref().map_or(0, |it| it.epoch));
-        let mark = Self { shard, incarnation, revision, epoch, was_gone, before };
+        let mark = Self { shard, incarnation, revision, epoch, was_missing, before };
         let written = mark.write(bucket, false)?;
         Ok(written.map(|revision| Self { revision, ..mark }))
     }
@@ -93,7 +96,7 @@ impl RepairMark {
             is_finished: true,
             incarnation: self.incarnation,
             epoch: self.epoch,
-            was_gone: false,
+            was_missing: false,
         };
         let before = self.before.clone().unwrap_or(nothing);
         Ok(self.put(bucket, &before)?.is_some())
@@ -115,8 +118,8 @@ impl RepairMark {
         bucket: &dyn Coordination,
         is_finished: bool,
     ) -> Result<Option<u64>, CoordinationError> {
-        let Self { incarnation, epoch, was_gone, .. } = *self;
-        self.put(bucket, &MarkRecord { is_finished, incarnation, epoch, was_gone })
+        let Self { incarnation, epoch, was_missing, .. } = *self;
+        self.put(bucket, &MarkRecord { is_finished, incarnation, epoch, was_missing })
     }
 
     fn put(

@@ -79,7 +79,7 @@ impl Rig {
         repair.find(&self.base(), None).unwrap()
     }
 
-    /// A node tells of the shard.
+    /// A node reports the shard.
     fn told(&self, node: &str, state: Standing, position: u64) {
         let mut record = NodeRecord::owning(&[0]);
         (record.shards[0].state, record.shards[0].position) = (state, position);

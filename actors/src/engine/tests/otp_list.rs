@@ -309,7 +309,7 @@ impl Run {
         self.walk_while_it_grows(&all).await;
     }
 
-    /// What was there at the beginning is told once, whatever comes and ends meanwhile.
+    /// What was there at the beginning is listed once, whatever comes and ends meanwhile.
     async fn walk_while_it_grows(&mut self, all: &[OtpRow]) {
         let (acme, mut after, mut told) = (self.acme(), None, Vec::new());
         for at in 0.. {

@@ -301,7 +301,7 @@ fn choose(context: &mut Context<'_>, told: &MarketingChoice) -> Result<(), Unava
         identity::learn(context, phone, id, told.at)?;
     }
     let choice = if told.wanted { Choice::Resumed } else { Choice::Stopped };
-    // It goes along with a change of names that was told first.
+    // It follows a change of names that was delivered first.
     let names = PartyNames { phone, user_id: id.cloned() };
     let now = known_names::later(context, names, told.at)?.parties();
     for party in identity::everything_of(context, &[&told.parties[..], &now].concat())? {

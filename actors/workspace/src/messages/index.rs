@@ -104,7 +104,7 @@ fn nearest(
         if key.len() != prefix.len() + 16 {
             return ControlFlow::Continue(());
         }
-        // One that cannot be read is passed over: whoever comes to it in the list is told.
+        // One that cannot be read is passed over: whoever comes to it in the list is warned.
         match codec::decode::<MessageState>(value) {
             Ok(state) => found = Some(state),
             Err(_) => return ControlFlow::Continue(()),

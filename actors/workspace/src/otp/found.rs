@@ -122,7 +122,7 @@ fn entries(
     let mut found = Vec::new();
     store.scan(Table::Otps, &prefix, Some(&from), direction, &mut |key, value| {
         let id = key[prefix.len()..].try_into().ok().map(RequestId::from_bytes);
-        // One that cannot be read is passed over: whoever comes to it in the list is told.
+        // One that cannot be read is passed over: whoever comes to it in the list is warned.
         let ended = Ended::decode(value).ok();
         found.extend(
             id.zip(ended).map(|(id, ended)| {

@@ -3,7 +3,7 @@
 //! Sending a code writes nothing for it; its end writes a record and the entries of its index
 //! (`core/otp/ended.rs`, `ended_index.rs`). Those that have not ended are found in the actor's
 //! memory first. What ends meanwhile has its record by the time those are looked at, so none is
-//! missed between the two; one that is in both is told by its record.
+//! missed between the two; one that is in both is listed by its record.
 //!
 //! Each page looks at a bounded part of either, so it can be short of rows before the end.
 

@@ -1,4 +1,4 @@
-//! A stream that is gone of a cluster that was used is never made anew as if it had been empty.
+//! A missing stream of a cluster that was used is never made anew as if it had been empty.
 
 use super::*;
 use crate::cluster_record::{Access, ClusterRecord, JoinError, init, open, open_without};
@@ -35,7 +35,7 @@ fn only_a_cluster_that_was_never_used_is_made_whole_by_init() {
     let gone = |shard: u16| {
         delete(&nats, shard);
         let error = init(&access, &record, &Pages).unwrap_err();
-        assert!(matches!(error, JoinError::StreamGone(of) if of == shard), "{error}");
+        assert!(matches!(error, JoinError::StreamMissing(of) if of == shard), "{error}");
         let error = open(&access, &Pages).unwrap_err().to_string();
         assert!(error.starts_with("CLUSTER_MISSING: "), "{error}");
         assert!(error.contains(&format!("cluster repair --shard {shard}")), "{error}");
