@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Phone, UserId, printable};
+use super::{Phone, UserId, json, printable};
 
 /// Most characters of a name.
 pub const NAME_CHARS_MAX: usize = 200;
@@ -44,6 +44,9 @@ pub enum ContactError {
     /// An integer among the custom fields does not fit 64 bits, so it would lose precision.
     #[error("must have no whole number of more than 64 bits: give it as text")]
     FieldsNumber,
+    /// An object among the custom fields has a name that JSON parsers take for an instruction.
+    #[error("must have no name that begins with {}", json::PRIVATE)]
+    FieldsName,
 }
 
 /// The name of a contact: 1 to 200 characters.
@@ -179,13 +182,17 @@ impl CustomFields {
     /// Validates fields.
     ///
     /// # Errors
-    /// [`ContactError::FieldsShape`], [`ContactError::FieldsSize`], [`ContactError::FieldsDepth`]
+    /// [`ContactError::FieldsShape`], [`ContactError::FieldsSize`], [`ContactError::FieldsDepth`],
+    /// [`ContactError::FieldsName`]
     pub fn new(fields: &Value) -> Result<Self, ContactError> {
         if !fields.is_object() {
             return Err(ContactError::FieldsShape);
         }
         if depth(fields) > CUSTOM_FIELDS_DEPTH_MAX {
             return Err(ContactError::FieldsDepth);
+        }
+        if json::has_private_name(fields) {
+            return Err(ContactError::FieldsName);
         }
         let text = fields.to_string();
         if text.len() > CUSTOM_FIELDS_BYTES_MAX {
@@ -198,8 +205,7 @@ impl CustomFields {
     #[must_use]
     pub fn value(&self, name: &str) -> Option<Value> {
         // It was made from an object.
-        let mut fields: serde_json::Map<String, Value> = serde_json::from_str(&self.0).ok()?;
-        fields.remove(name)
+        json::tree(&self.0)?.get_mut(name).map(Value::take)
     }
 
     /// Parses and validates JSON text.
@@ -208,7 +214,7 @@ impl CustomFields {
     /// Those of [`new`](Self::new), and [`ContactError::FieldsNumber`]
     pub fn parse(json: &str) -> Result<Self, ContactError> {
         // serde_json has no error category for JSON that is nested too deep to be parsed.
-        let fields: Value = serde_json::from_str(json).map_err(|error| {
+        let fields = json::parse(json).map_err(|error| {
             let is_deep = error.to_string().starts_with("recursion limit");
             if is_deep { ContactError::FieldsDepth } else { ContactError::FieldsShape }
         })?;
@@ -225,7 +231,7 @@ impl CustomFields {
     #[must_use]
     pub fn to_value(&self) -> Value {
         // It was serialized from a value, so it always parses.
-        serde_json::from_str(&self.0).unwrap_or_default()
+        json::tree(&self.0).unwrap_or_default()
     }
 }
 
@@ -360,6 +366,8 @@ mod tests {
         for (bad, why) in [
             (r#"{"n": 18446744073709551616}"#, ContactError::FieldsNumber),
             (r#"{"n": {"m": [-9223372036854775809]}}"#, ContactError::FieldsNumber),
+            (r#"{"$serde_json::private::RawValue": "{}"}"#, ContactError::FieldsName),
+            (r#"{"a": [{"b": 1, "$serde_json::private::Number": "1"}]}"#, ContactError::FieldsName),
             ("[", ContactError::FieldsShape),
             ("{", ContactError::FieldsShape),
             (r#"{"x": }"#, ContactError::FieldsShape),

@@ -7,7 +7,7 @@
 
 use std::convert::Infallible;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::id::{MediaId, MessageId};
 use crate::prices::PriceClass;
@@ -15,8 +15,13 @@ use crate::template::{TemplateCategory, TemplateName};
 use crate::text::{self, MessageText};
 use crate::words::words;
 
+mod compact;
+
+pub use compact::ContentDecodeError;
+
 words! {
-    /// The kind of a message, as requests, records and events spell it.
+    /// The kind of a message, as requests and events spell it. Records and stored events have the
+    /// number of the variant: a new one comes last.
     MessageKind {
         /// A template.
         Template = "template",
@@ -47,9 +52,9 @@ words! {
 /// [`TemplateContent`] once it is rendered.
 ///
 /// All content but a template is free-form: the channel accepts it only while the conversation
-/// window is open. Rendered content is stored as JSON, so the variants' names are part of the
-/// format.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// window is open. Earlier versions stored rendered content as JSON, so what the variants and their
+/// fields are called there is part of the format.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageContent<T = TemplateMessage> {
     /// Free text.
@@ -61,19 +66,19 @@ pub enum MessageContent<T = TemplateMessage> {
 }
 
 /// Free-form content that is an object in the channel's own form.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Deserialize)]
 pub struct ObjectContent {
     /// Its kind, which is the object's name too.
     pub kind: MessageKind,
     /// The object as JSON, without the channel's own ids until the message is accepted.
     pub object: Box<str>,
-    /// A line that tells a person what it is; empty where the kind says all.
+    /// A line that shows a person what it is; empty where the kind says all.
     pub text: Box<str>,
     /// The message that it is about, whose id of the channel belongs into the object.
     #[serde(skip)]
     pub about: Option<MessageId>,
     /// The file that it has, whose id of the channel belongs into the object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub media: Option<MediaId>,
 }
 
@@ -116,7 +121,7 @@ impl std::fmt::Debug for TemplateMessage {
 }
 
 /// A template with parameters that fit it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TemplateContent {
     /// The template's name and language.
     pub template: TemplateName,
@@ -147,7 +152,7 @@ impl<T> MessageContent<T> {
         }
     }
 
-    /// The class that the message is priced in. `category_of` tells the category of a template.
+    /// The class that the message is priced in. `category_of` returns the category of a template.
     #[must_use]
     pub fn price_class(&self, category_of: impl FnOnce(&T) -> TemplateCategory) -> PriceClass {
         self.template().map_or(PriceClass::FreeForm, |it| PriceClass::Template(category_of(it)))
@@ -202,13 +207,6 @@ mod tests {
             components: r#"[{"type":"body"}]"#.into(),
             text: "Hi".into(),
         }
-    }
-
-    #[test]
-    fn stored_text_stays_readable_whatever_the_limit_is() {
-        let stored = format!(r#"{{"text":"{}"}}"#, "a".repeat(text::CHARS_MAX + 1));
-        let content: RenderedContent = serde_json::from_str(&stored).unwrap();
-        assert_eq!(content.text().len(), text::CHARS_MAX + 1);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Pure: country calling codes (ITU-T E.164), and which destinations a workspace may send to.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -60,6 +61,36 @@ impl Prefix {
     }
 }
 
+/// Numbers of regions of one country: three digits behind its calling code.
+const REGIONS: u32 = 1000;
+
+/// The region of a phone: the country calling code and the next three digits.
+#[must_use]
+pub fn region(phone: Phone) -> Prefix {
+    let code = u32::from(calling_code(phone));
+    let most = Prefix::regions_of(calling_code(phone)).end().0;
+    let mut digits = phone.as_u64();
+    while digits > u64::from(most) {
+        digits /= 10;
+    }
+    Prefix(u32::try_from(digits).unwrap_or(code))
+}
+
+impl Prefix {
+    /// The country with this calling code.
+    #[must_use]
+    pub fn of_country(calling_code: u16) -> Self {
+        Self(calling_code.into())
+    }
+
+    /// The regions of the country with this calling code.
+    #[must_use]
+    pub fn regions_of(calling_code: u16) -> RangeInclusive<Self> {
+        let first = u32::from(calling_code) * REGIONS;
+        Self(first)..=Self(first + REGIONS - 1)
+    }
+}
+
 impl FromStr for Prefix {
     type Err = PrefixError;
 
@@ -90,6 +121,47 @@ impl<'de> Deserialize<'de> for Prefix {
     }
 }
 
+/// What is done about destinations whose codes are rarely verified.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AdaptiveMode {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Codes to them are reported, and sent.
+    Report,
+    /// Codes to them are reported, and all but a few are refused.
+    Refuse,
+}
+
+impl AdaptiveMode {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Off, Self::Report, Self::Refuse];
+
+    /// Its word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Report => "report",
+            Self::Refuse => "refuse",
+        }
+    }
+}
+
+/// A text is no mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be off, report or refuse")]
+pub struct AdaptiveModeError;
+
+impl FromStr for AdaptiveMode {
+    type Err = AdaptiveModeError;
+
+    fn from_str(text: &str) -> Result<Self, AdaptiveModeError> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or(AdaptiveModeError)
+    }
+}
+
 /// The destinations to which a workspace may send one-time passwords.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Destinations {
@@ -97,6 +169,12 @@ pub struct Destinations {
     pub allow: Vec<Prefix>,
     /// The denied prefixes, which override the allowed ones.
     pub deny: Vec<Prefix>,
+    /// The prefixes that are not limited for codes that are rarely verified.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub safe: Vec<Prefix>,
+    /// What is done about codes that are rarely verified; `None`: what the settings say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adaptive: Option<AdaptiveMode>,
 }
 
 impl Destinations {
@@ -105,6 +183,35 @@ impl Destinations {
     pub fn permit(&self, phone: Phone) -> bool {
         let any = |prefixes: &[Prefix]| prefixes.iter().any(|prefix| prefix.matches(phone));
         (self.allow.is_empty() || any(&self.allow)) && !any(&self.deny)
+    }
+
+    /// Whether codes to the phone are not limited, however few are verified.
+    #[must_use]
+    pub fn is_safe(&self, phone: Phone) -> bool {
+        self.safe.iter().any(|prefix| prefix.matches(phone))
+    }
+}
+
+/// A change of the destinations. Both lists are set; what is `None` stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DestinationsChange {
+    /// The allowed prefixes.
+    pub allow: Vec<Prefix>,
+    /// The denied prefixes.
+    pub deny: Vec<Prefix>,
+    /// The prefixes that are not limited.
+    pub safe: Option<Vec<Prefix>>,
+    /// What is done about codes that are rarely verified; `Some(None)`: what the settings say.
+    pub adaptive: Option<Option<AdaptiveMode>>,
+}
+
+impl DestinationsChange {
+    /// The destinations that it makes of those before.
+    #[must_use]
+    pub fn over(self, before: &Destinations) -> Destinations {
+        let Self { allow, deny, safe, adaptive } = self;
+        let safe = safe.unwrap_or_else(|| before.safe.clone());
+        Destinations { allow, deny, safe, adaptive: adaptive.unwrap_or(before.adaptive) }
     }
 }
 
@@ -166,10 +273,25 @@ mod tests {
     }
 
     #[test]
+    fn a_region_is_the_calling_code_and_three_digits() {
+        for (number, of) in [
+            ("+15550123456", "1555"),
+            ("+4915112345678", "49151"),
+            ("+351912345678", "351912"),
+            ("+998901234567", "998901"),
+            ("+2901234", "290123"),
+        ] {
+            let (phone, of) = (phone(number), of.parse().unwrap());
+            assert_eq!(region(phone), of, "{number}");
+            assert!(Prefix::regions_of(calling_code(phone)).contains(&of));
+        }
+    }
+
+    #[test]
     fn what_is_denied_is_denied_whatever_is_allowed() {
         let destinations = |allow: &[&str], deny: &[&str]| {
             let list = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-            Destinations { allow: list(allow), deny: list(deny) }
+            Destinations { allow: list(allow), deny: list(deny), ..Destinations::default() }
         };
         for (allow, deny, permitted) in [
             (&[][..], &[][..], true),

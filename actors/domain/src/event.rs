@@ -9,10 +9,12 @@ pub mod broadcast;
 pub mod chain;
 pub mod contact;
 pub mod conversation;
+pub mod decision;
 mod fields;
 mod journal;
 pub mod media;
 pub mod message;
+pub mod message_step;
 pub mod number;
 pub mod otp;
 mod stored;
@@ -23,8 +25,11 @@ pub mod webhook;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::json;
 use super::{EventId, Phone, RequestId, Timestamp, WorkspaceId};
 
+use message::MessageData;
+use message_step::MessageStep;
 use otp::{OtpData, OtpFailedData, OtpSentData};
 use stored::value;
 
@@ -120,7 +125,10 @@ pub enum PublicEvent {
         /// The further fields of its `data`: a JSON object, [`OtpNotes`](otp::OtpNotes).
         notes: Box<str>,
     },
-    /// Every event type that is rarer than those of one-time passwords.
+    /// `message.queued` and those that follow it, of a single message through a number. Earlier
+    /// versions stored them as [`Other`](Self::Other).
+    Message(Box<MessageStep>),
+    /// Every event type that is rarer than those.
     Other {
         /// What happened.
         kind: EventKind,
@@ -177,6 +185,7 @@ impl PublicEvent {
         match self {
             Self::Other { data, .. } => data.len(),
             Self::Noted { event, notes } => event.data_len() + notes.len(),
+            Self::Message(step) => step.data_len(),
             _ => 200,
         }
     }
@@ -184,27 +193,37 @@ impl PublicEvent {
     /// The event's `data`, a JSON object: the ids of its subject and the subject's public fields.
     #[must_use]
     pub fn data(&self) -> Value {
+        match self.payload() {
+            EventPayload::Tree(data) => data,
+            payload => value(&payload),
+        }
+    }
+
+    /// The event's `data`, to be written as JSON: of frequent events without a tree of values.
+    #[must_use]
+    pub fn payload(&self) -> EventPayload {
         match *self {
-            Self::OtpSent { request_id, phone, expires_at, resend } => value(&OtpSentData {
-                request_id,
-                phone,
-                expires_at,
-                resend,
-                test: None,
-                reference: None,
-                metadata: None,
-                number_id: None,
-            }),
-            Self::OtpVerified { request_id, phone } | Self::OtpExpired { request_id, phone } => {
-                value(&OtpData::of(request_id, phone))
-            }
-            Self::OtpFailed { request_id, phone, reason } => {
-                let (reason, error_code) = (reason.as_str(), reason.error_code());
-                value(&OtpFailedData {
+            Self::OtpSent { request_id, phone, expires_at, resend } => {
+                EventPayload::OtpSent(OtpSentData {
                     request_id,
                     phone,
-                    reason,
-                    error_code,
+                    expires_at,
+                    resend,
+                    test: None,
+                    reference: None,
+                    metadata: None,
+                    number_id: None,
+                })
+            }
+            Self::OtpVerified { request_id, phone } | Self::OtpExpired { request_id, phone } => {
+                EventPayload::Otp(OtpData::of(request_id, phone))
+            }
+            Self::OtpFailed { request_id, phone, reason } => {
+                EventPayload::OtpFailed(OtpFailedData {
+                    request_id,
+                    phone,
+                    reason: reason.as_str(),
+                    error_code: reason.error_code(),
                     test: None,
                     reference: None,
                     metadata: None,
@@ -213,15 +232,18 @@ impl PublicEvent {
             }
             Self::Noted { ref event, ref notes } => {
                 let mut data = event.data();
-                if let (Some(data), Ok(Value::Object(notes))) =
-                    (data.as_object_mut(), serde_json::from_str(notes))
+                if let (Some(data), Some(Value::Object(notes))) =
+                    (data.as_object_mut(), json::tree(notes))
                 {
                     data.extend(notes);
                 }
-                data
+                EventPayload::Tree(data)
             }
+            Self::Message(ref step) => EventPayload::Message(step.data()),
             // It was written as JSON. Data that cannot be decoded becomes null.
-            Self::Other { ref data, .. } => serde_json::from_str(data).unwrap_or_default(),
+            Self::Other { ref data, .. } => {
+                EventPayload::Tree(json::tree(data).unwrap_or_default())
+            }
         }
     }
 
@@ -238,10 +260,35 @@ impl PublicEvent {
     /// about no contact. Webhook queues order by it, and store its hash.
     #[must_use]
     pub fn subject(&self) -> Option<String> {
+        // Nothing that is noted beside a code names another one.
+        match self.plain() {
+            Self::Message(step) => return Some(step.to.to_string()),
+            Self::OtpSent { phone, .. }
+            | Self::OtpVerified { phone, .. }
+            | Self::OtpExpired { phone, .. }
+            | Self::OtpFailed { phone, .. } => return phone.known().map(|it| it.to_string()),
+            Self::Noted { .. } | Self::Other { .. } => {}
+        }
         let data = self.data();
         let mut fields = self.event_type().subject.iter();
         fields.find_map(|field| data[field].as_str().map(str::to_owned))
     }
+}
+
+/// The `data` of an event, by what it is made of.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum EventPayload {
+    /// Of `otp.sent`.
+    OtpSent(OtpSentData),
+    /// Of `otp.verified` and `otp.expired`.
+    Otp(OtpData),
+    /// Of `otp.failed`.
+    OtpFailed(OtpFailedData),
+    /// Of a single message.
+    Message(MessageData),
+    /// Of all others.
+    Tree(Value),
 }
 
 /// An entry of a workspace's event log. Its sequence is its position in the log and is not stored

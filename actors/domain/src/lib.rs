@@ -17,6 +17,7 @@ pub mod fuzz;
 #[cfg(any(test, feature = "testing"))]
 pub mod golden;
 pub mod id;
+pub mod json;
 pub mod keys;
 pub mod limits;
 pub mod notes;
@@ -43,7 +44,7 @@ pub use content::{
     MessageContent, MessageKind, ObjectContent, RenderedContent, TemplateContent, TemplateMessage,
 };
 pub use day::{Day, DayError};
-pub use destination::{Destinations, Prefix};
+pub use destination::{AdaptiveMode, Destinations, DestinationsChange, Prefix};
 pub use event::{Event, EventData, EventKind, LogEntry, PublicEvent};
 pub use id::{
     AdminTokenId, AuditId, BroadcastId, ContactId, ConversationId, EventId, IdError, InviteId,

@@ -1,6 +1,6 @@
 //! Pure: codes of letters and digits, which any phone may send.
 //!
-//! Nothing else tells whose such a code is, so it is long enough that none is found by trying: 60
+//! Nothing else shows whose such a code is, so it is long enough that none is found by trying: 60
 //! bits. Its letters are those of Crockford's alphabet, of which none looks like a digit.
 
 use std::fmt;

@@ -156,7 +156,7 @@ impl FromStr for PartyId {
     }
 }
 
-/// How a record has a party: a phone as the integer that its digits spell, an id as its text.
+/// How JSON has a party: a phone as the integer that its digits spell, an id as its text.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Stored {
@@ -164,17 +164,36 @@ enum Stored {
     User(UserId),
 }
 
+/// How a binary format has a party.
+#[derive(Deserialize)]
+enum Tagged {
+    Phone(Phone),
+    User(UserId),
+}
+
 impl Serialize for PartyId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Phone(phone) => phone.serialize(serializer),
-            Self::User(id) => id.serialize(serializer),
+        match (self, serializer.is_human_readable()) {
+            (Self::Phone(phone), true) => phone.serialize(serializer),
+            (Self::User(id), true) => id.serialize(serializer),
+            (Self::Phone(phone), false) => {
+                serializer.serialize_newtype_variant("Tagged", 0, "Phone", phone)
+            }
+            (Self::User(id), false) => {
+                serializer.serialize_newtype_variant("Tagged", 1, "User", id)
+            }
         }
     }
 }
 
 impl<'de> Deserialize<'de> for PartyId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if !deserializer.is_human_readable() {
+            return Ok(match Tagged::deserialize(deserializer)? {
+                Tagged::Phone(phone) => Self::Phone(phone),
+                Tagged::User(id) => Self::User(id),
+            });
+        }
         Ok(match Stored::deserialize(deserializer)? {
             Stored::Phone(phone) => Self::Phone(phone),
             Stored::User(id) => Self::User(id),

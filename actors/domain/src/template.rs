@@ -1,10 +1,13 @@
 //! Pure: templates are messages that the channel approved, with placeholders for parameters.
 
+mod code_button;
 pub mod components;
 pub mod parameters;
 mod places;
 
 use serde::{Deserialize, Serialize};
+
+pub use code_button::CodeButton;
 
 pub use crate::words::UnknownWord;
 use crate::words::words;
@@ -30,7 +33,8 @@ impl Misfit {
     }
 }
 
-/// The name of a template in one language.
+/// The name of a template in one language. Stored messages and events have its fields in this order
+/// and without their names, so none can be added, moved or left out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TemplateName {
     /// Its name, such as `order_update`.

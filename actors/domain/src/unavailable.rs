@@ -59,7 +59,7 @@ pub enum UnavailableReason {
     #[error("the conversations are still being counted after an upgrade")]
     Counting,
     /// The engine has no place for the contents of files.
-    #[error("no media files are kept here: a cluster has no place for them")]
+    #[error("no media files are kept here: there is no place for them")]
     NoMediaStore,
     /// The disk has too little free space for this command.
     #[error("the server's disk is almost full")]

@@ -64,7 +64,7 @@ pub struct CompletedCounts {
     /// earlier versions have nothing of it.
     #[cfg_attr(feature = "schema", schema(required = false))]
     pub held: u32,
-    /// The channel took the message; whether it arrives is told by `message.delivered`.
+    /// The channel took the message; whether it arrives is reported by `message.delivered`.
     pub sent: u32,
     /// It was refused, or reported as failed.
     pub failed: u32,

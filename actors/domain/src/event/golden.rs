@@ -7,6 +7,7 @@ use crate::code::{CodeLength, Expiry};
 use crate::fuzz::edited;
 use crate::golden::{AT, Sheet, UNIQUE};
 use crate::{MessageId, Phone};
+use message_step::tests::steps;
 
 fn request() -> RequestId {
     RequestId::from_parts(AT, UNIQUE)
@@ -145,7 +146,7 @@ fn entries() -> Vec<(&'static str, PublicEvent)> {
     };
     let failed = |reason| PublicEvent::OtpFailed { request_id, phone, reason };
     let other = PublicEvent::Other { kind: EventKind::WebhookTest, data: r#"{"a":"é"}"#.into() };
-    vec![
+    let codes = vec![
         ("sent", PublicEvent::OtpSent { request_id, phone, expires_at: AT, resend: false }),
         ("sent again", PublicEvent::OtpSent { request_id, phone, expires_at: AT, resend: true }),
         ("verified", PublicEvent::OtpVerified { request_id, phone }),
@@ -157,7 +158,8 @@ fn entries() -> Vec<(&'static str, PublicEvent)> {
         ("other", other.clone()),
         ("noted", noted(PublicEvent::OtpVerified { request_id, phone })),
         ("noted other", noted(other)),
-    ]
+    ];
+    codes.into_iter().chain(steps().map(|(name, it)| (name, PublicEvent::Message(it)))).collect()
 }
 
 #[test]
@@ -184,6 +186,17 @@ fn entries_of_the_event_log_are_written_and_read_as_ever() {
             fbd095ffbc31050110018bcfe5687b0102030405060708090ac09bf0f639127b227265666572656e
             6365223a22c3a9227d
         noted other: fbd095ffbc3105040f0a7b2261223a22c3a9227d127b227265666572656e6365223a22c3a9227d
+        message queued:
+            fbd095ffbc31061010018bcfe5687b0102030405060708090a00c09bf0f6390001056f6666657202
+            656e0010018bcfe5687b0102030405060708090b0000
+        message late:
+            fbd095ffbc31061410018bcfe5687b0102030405060708090a00c09bf0f6390001056f6666657202
+            656e01106e6f745f73656e745f696e5f74696d650008746f6f206c61746510018bcfe5687b010203
+            0405060708090b0000
+        message failed:
+            fbd095ffbc31061410018bcfe5687b0102030405060708090a010b55532e31333439313230380100
+            010f6368616e6e656c5f7265667573656401d2ff070d6e6f20737563682070686f6e6510018bcfe5
+            687b0102030405060708090b01076f726465722d370102c3a90131
     "#]]);
 }
 
@@ -239,6 +252,9 @@ fn the_kinds_of_the_event_log_keep_their_numbers_on_disk() {
         36: media.failed
         37: message.held
         38: number.changed
+        39: number.limit_reached
+        40: number.limit_freed
+        41: otp.decided
     "#]]);
 }
 

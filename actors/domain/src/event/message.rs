@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::fields;
 use crate::{
@@ -16,12 +17,12 @@ pub struct MessageData {
     /// The message.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub message_id: MessageId,
-    /// The broadcast that it is of; its other fields are then told by the broadcast.
+    /// The broadcast that it is of; its other fields are then reported by the broadcast.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub broadcast_id: Option<BroadcastId>,
     /// Who gets it: a phone in E.164, or of a mail the address. Of a broadcast's message where the
-    /// channel tells it.
+    /// channel reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// Who gets it, by the channel's id: of a message that does not go to a phone.
@@ -40,7 +41,7 @@ pub struct MessageData {
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<MessageErrorData>,
-    /// The number that it leaves through; left out of a mail, and of a broadcast's message.
+    /// The number that it leaves through, or left through; left out of a mail.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub number_id: Option<NumberId>,
@@ -55,11 +56,6 @@ pub struct MessageData {
 impl MessageData {
     /// The type of a mail.
     pub const EMAIL: &'static str = "email";
-
-    /// Whether a workspace's number sends it by itself: it is no mail and of no broadcast.
-    pub(super) fn is_of_number(&self) -> bool {
-        self.broadcast_id.is_none() && self.r#type != Some(Self::EMAIL)
-    }
 }
 
 /// The template of a message.
@@ -75,7 +71,9 @@ pub struct MessageTemplateData {
 }
 
 /// Why a message failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+// Stored events have its fields in this order and without their names: none can be added, moved or
+// left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = MessageError))]
 pub struct MessageErrorData {
     /// `channel_refused`, `not_sent_in_time`, or of a broadcast's message `cancelled`.
@@ -112,17 +110,17 @@ pub struct MessageReceivedData {
     /// phone.
     #[cfg_attr(feature = "schema", schema(required))]
     pub from: Option<String>,
-    /// The channel's id of whoever wrote it, where it tells.
+    /// The channel's id of whoever wrote it, where that is reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub user_id: Option<UserId>,
-    /// The name that they have chosen on the channel, where it tells.
+    /// The name that they have chosen on the channel, where that is reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<Box<str>>,
     /// The subject of a mail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// What the sender is called on the channel, where it tells.
+    /// What the sender is called on the channel, where that is reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<Box<str>>,
     /// `text`, `email`, or what else the channel calls it.
@@ -139,6 +137,32 @@ pub struct MessageReceivedData {
     /// The file that it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media: Option<ReceivedMediaData>,
+    /// What it has beside its text, in the channel's own form, of at most 16 KiB: a place, cards,
+    /// what was chosen, a file with its `media_id`, a reaction with its `message_id`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>,
+        example = json!({"latitude": 48.85, "longitude": 2.35, "name": "Office"})))]
+    pub content: Option<Value>,
+    /// `true` where `content` would be larger; then its largest fields, or of a list its last
+    /// elements, are left out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "schema", schema(required = false))]
+    pub content_truncated: bool,
+    /// The message that it answers, or that it was written to somebody else before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<MessageContextData>,
+}
+
+/// What a message answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = MessageContext))]
+pub struct MessageContextData {
+    /// The message that it answers; left out where none is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub message_id: Option<MessageId>,
+    /// Whether it was written to somebody else before.
+    pub forwarded: bool,
 }
 
 /// A file that came with a message.
@@ -169,7 +193,16 @@ pub struct ReferralData {
     /// Its id at the provider.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
     pub source_id: Box<str>,
-    /// Its headline, where the provider tells it.
+    /// Its headline, where the provider reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headline: Option<Box<str>>,
+    /// What it says, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<Box<str>>,
+    /// Its address, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_url: Option<Box<str>>,
+    /// The provider's id of the click, which conversions are reported with, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ctwa_clid: Option<Box<str>>,
 }

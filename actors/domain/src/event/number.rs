@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::NumberId;
+use super::fields;
+use crate::{NumberId, Timestamp};
 
 /// A number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -27,6 +28,32 @@ pub struct NumberChangedData {
     pub previous: Option<Box<str>>,
     /// What it is, a number in digits.
     pub value: Box<str>,
+}
+
+/// A portfolio of numbers that may write to nobody else for now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LimitReachedData {
+    /// The portfolio.
+    pub portfolio_id: Box<str>,
+    /// How many people it may write to first within 24 hours.
+    #[cfg_attr(feature = "schema", schema(required))]
+    pub daily_recipients: Option<u32>,
+    /// When it may write to the next one.
+    #[serde(serialize_with = "fields::optional_text")]
+    #[cfg_attr(feature = "schema", schema(required, value_type = Option<String>, format = DateTime))]
+    pub frees_at: Option<Timestamp>,
+}
+
+/// A portfolio of numbers that may write to others again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LimitFreedData {
+    /// The portfolio.
+    pub portfolio_id: Box<str>,
+    /// How many people it may write to first within 24 hours; null for as many as one likes.
+    #[cfg_attr(feature = "schema", schema(required))]
+    pub daily_recipients: Option<u32>,
 }
 
 /// A number whose account cannot send.

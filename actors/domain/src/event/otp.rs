@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::chain::{OtpChannel, TryStatus};
+use super::decision::OtpDecision;
 use super::fields;
 use crate::{ContactId, NumberId, Phone, RequestId, Timestamp};
 
@@ -52,6 +53,9 @@ pub struct OtpOwnNotes {
     /// The phone that has sent the code, of one that any phone may send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<Phone>,
+    /// What was decided of its newest send, where its destination is limited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decision: Option<OtpDecision>,
     /// What became of its tries by its end, where it went over several channels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tries: Vec<OtpTry>,
@@ -97,6 +101,12 @@ impl OtpNotes {
     pub fn to_json(&self) -> Option<Box<str>> {
         let text = serde_json::to_string(self).unwrap_or_default();
         (*self != Self::default()).then(|| text.into())
+    }
+
+    /// What was decided of its newest send, where its destination is limited.
+    #[must_use]
+    pub fn decision(&self) -> Option<OtpDecision> {
+        self.own.as_ref().and_then(|own| own.decision)
     }
 
     /// Reads what [`to_json`](Self::to_json) gave.

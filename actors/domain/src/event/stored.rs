@@ -9,32 +9,14 @@ use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use super::message_step::MessageStep;
 use super::table::Variant;
 use super::{EventData, PublicEvent};
 
 impl From<EventData> for PublicEvent {
     fn from(data: EventData) -> Self {
-        Self::Other { kind: data.kind(), data: json(&data).into() }
+        Self::Other { kind: data.kind(), data: value(&data).to_string().into() }
     }
-}
-
-/// The JSON of a payload as it is stored. Fields are sorted by name, except in messages of a
-/// number: they keep the order in which they are declared, and need no tree of values.
-fn json(data: &EventData) -> String {
-    use EventData::{MessageDelivered, MessageFailed, MessageQueued, MessageRead, MessageSent};
-    let declared = match data {
-        MessageQueued(message)
-        | MessageSent(message)
-        | MessageDelivered(message)
-        | MessageRead(message)
-        | MessageFailed(message)
-            if message.is_of_number() =>
-        {
-            serde_json::to_string(message).ok()
-        }
-        _ => None,
-    };
-    declared.unwrap_or_else(|| value(data).to_string())
 }
 
 /// A payload as JSON. Payloads are structs of texts and numbers, so they always have a JSON form.
@@ -59,6 +41,7 @@ impl Serialize for PublicEvent {
             }
             Self::Other { kind, data } => (Variant::Other, (kind, data)).serialize(serializer),
             Self::Noted { event, notes } => (Variant::Noted, (event, notes)).serialize(serializer),
+            Self::Message(step) => (Variant::Message, step).serialize(serializer),
         }
     }
 }
@@ -112,6 +95,13 @@ impl<'de> Visitor<'de> for Stored {
             Variant::Other => {
                 let (kind, data) = next(&mut parts)?;
                 PublicEvent::Other { kind, data }
+            }
+            Variant::Message => {
+                let step: Box<MessageStep> = next(&mut parts)?;
+                if step.status().is_none() {
+                    return Err(A::Error::custom("not an event of a message that goes out"));
+                }
+                PublicEvent::Message(step)
             }
             Variant::Noted if self.may_be_noted => {
                 let (Plain(event), notes) = next(&mut parts)?;

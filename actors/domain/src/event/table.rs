@@ -10,10 +10,12 @@ use super::PublicEvent;
 use super::broadcast::{BroadcastCompletedData, BroadcastData};
 use super::contact::{ContactData, ContactMergedData, OptedInData, OptedOutData};
 use super::conversation::ConversationData;
+use super::decision::OtpDecidedData;
 use super::media::MediaData;
 use super::message::{MessageData, MessageReceivedData};
 use super::number::{
-    ChannelErrorData, ChannelIgnoredData, NumberChangedData, NumberData, NumberStoppedData,
+    ChannelErrorData, ChannelIgnoredData, LimitFreedData, LimitReachedData, NumberChangedData,
+    NumberData, NumberStoppedData,
 };
 use super::otp::{
     OtpData, OtpFailedData, OtpPumpingData, OtpSentData, OtpTryEndedData, OtpTryStartedData,
@@ -90,6 +92,7 @@ macro_rules! event_types {
     (
         Other is variant $other_number:literal;
         Noted is variant $noted_number:literal;
+        Message is variant $message_number:literal;
         $(
             variant $own_number:literal: $own:ident($own_data:ty) of [$($own_subject:ident),*],
                 $own_name:literal, $own_what:literal;
@@ -107,12 +110,14 @@ macro_rules! event_types {
             $($own = $own_number,)*
             Other = $other_number,
             Noted = $noted_number,
+            Message = $message_number,
         }
 
         numbered!(Variant {
             $($own = $own_number,)*
             Other = $other_number,
             Noted = $noted_number,
+            Message = $message_number,
         });
 
         /// The type of a public event that is stored as [`PublicEvent::Other`]. Its value is its
@@ -131,6 +136,13 @@ macro_rules! event_types {
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$kind => $name,)* }
+            }
+
+            /// What is declared of the type.
+            const fn event_type(self) -> &'static EventType {
+                match self {
+                    $(Self::$kind => &row!($data, [$($subject),*], $name, $what),)*
+                }
             }
         }
 
@@ -167,9 +179,8 @@ macro_rules! event_types {
                     $(Self::$own { .. } => {
                         &row!($own_data, [$($own_subject),*], $own_name, $own_what)
                     })*
-                    Self::Other { kind, .. } => match kind {
-                        $(EventKind::$kind => &row!($data, [$($subject),*], $name, $what),)*
-                    },
+                    Self::Other { kind, .. } => kind.event_type(),
+                    Self::Message(step) => step.kind.event_type(),
                     // `plain` gives none of these.
                     Self::Noted { event, .. } => event.event_type(),
                 }
@@ -187,6 +198,7 @@ macro_rules! event_types {
 event_types! {
     Other is variant 4;
     Noted is variant 5;
+    Message is variant 6;
 
     variant 0: OtpSent(OtpSentData) of [phone],
         "otp.sent", "a one-time password was accepted for sending";
@@ -280,6 +292,13 @@ event_types! {
         "message.held", "the channel holds a single message back; a report says more";
     kind 38: NumberChanged(NumberChangedData) of [],
         "number.changed", "a number has another pace, quality, status of its name or limit";
+    kind 39: NumberLimitReached(LimitReachedData) of [],
+        "number.limit_reached", "broadcasts wait: the portfolio has written to enough new people today";
+    kind 40: NumberLimitFreed(LimitFreedData) of [],
+        "number.limit_freed", "the portfolio may write to new people again";
+    kind 41: OtpDecided(OtpDecidedData) of [phone],
+        "otp.decided", "a code to a destination whose codes are rarely verified is sent or refused; \
+        in five minutes, the first five of each decision are emitted";
 }
 
 #[cfg(test)]

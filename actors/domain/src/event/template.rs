@@ -21,6 +21,9 @@ pub struct TemplateStatusData {
     /// Its status before.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub previous_status: TemplateStatus,
+    /// The account whose template it is; left out where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account_id: Option<Box<str>>,
 }
 
 /// A template that the channel has put into another category.
@@ -37,6 +40,9 @@ pub struct TemplateCategoryData {
     /// Its category now, which the price and the opt-out rule of new messages follow.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub category: TemplateCategory,
+    /// The account whose template it is; left out where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account_id: Option<Box<str>>,
 }
 
 /// A template that the channel rates differently.
@@ -53,4 +59,7 @@ pub struct TemplateQualityData {
     /// Its quality now.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub quality: TemplateQuality,
+    /// The account whose template it is; left out where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account_id: Option<Box<str>>,
 }

@@ -1,4 +1,4 @@
-//! Pure: checks a template's components: `HEADER`, `BODY`, `FOOTER` and `BUTTONS`.
+//! Pure: checks the components of a template that is made here.
 
 use serde_json::Value;
 
@@ -12,8 +12,18 @@ const BODY_CHARS_MAX: usize = 1024;
 /// Most buttons of a template.
 const BUTTONS_MAX: usize = 10;
 
-const TYPES: [&str; 4] = ["HEADER", "BODY", "FOOTER", "BUTTONS"];
-const FORMATS: [&str; 5] = ["TEXT", "IMAGE", "VIDEO", "DOCUMENT", "LOCATION"];
+const TYPES: [&str; 7] = [
+    "HEADER",
+    "BODY",
+    "FOOTER",
+    "BUTTONS",
+    "CAROUSEL",
+    "LIMITED_TIME_OFFER",
+    "CALL_PERMISSION_REQUEST",
+];
+const FORMATS: [&str; 7] = ["TEXT", "IMAGE", "VIDEO", "GIF", "DOCUMENT", "LOCATION", "PRODUCT"];
+/// Most cards of a carousel.
+const CARDS_MAX: usize = 10;
 
 /// Checks the components of a new template, in the channel's JSON. Each type may occur once, a body
 /// is required, and parameters must be able to fill every placeholder.
@@ -21,7 +31,18 @@ const FORMATS: [&str; 5] = ["TEXT", "IMAGE", "VIDEO", "DOCUMENT", "LOCATION"];
 /// # Errors
 /// The first [`Misfit`]; its path begins with `components`.
 pub fn check(components: &[Value], category: TemplateCategory) -> Result<(), Misfit> {
-    let mut seen: Vec<&str> = Vec::new();
+    if check_each(components, category)?.contains(&"BODY") {
+        return Ok(());
+    }
+    Err(Misfit::new("components", "must have a BODY"))
+}
+
+/// Checks each component, and returns their types.
+fn check_each(
+    components: &[Value],
+    category: TemplateCategory,
+) -> Result<Vec<&'static str>, Misfit> {
+    let mut seen: Vec<&'static str> = Vec::new();
     for (index, component) in components.iter().enumerate() {
         let path = format!("components[{index}]");
         let kind = word(component, "type", &TYPES, &path)?;
@@ -45,10 +66,13 @@ pub fn check(components: &[Value], category: TemplateCategory) -> Result<(), Mis
                     && component.get("text").is_none() => {}
             "BODY" => check_text(component, BODY_CHARS_MAX, &path)?,
             "FOOTER" => check_text(component, SHORT_CHARS_MAX, &path)?,
-            _ => check_buttons(component, &path)?,
+            "BUTTONS" => check_buttons(component, &path)?,
+            "CAROUSEL" => check_cards(component, category, &path)?,
+            // Its other fields are the channel's.
+            _ => {}
         }
     }
-    if seen.contains(&"BODY") { Ok(()) } else { Err(Misfit::new("components", "must have a BODY")) }
+    Ok(seen)
 }
 
 /// The value of field `name`, which must be one of `words`.
@@ -69,6 +93,25 @@ fn check_text(component: &Value, chars_max: usize, path: &str) -> Result<(), Mis
     if !Places::of(text).are_complete(text) {
         let rule = "must number its places from {{1}} on, or name each of them";
         return Err(Misfit::new(path, rule));
+    }
+    Ok(())
+}
+
+fn check_cards(component: &Value, category: TemplateCategory, path: &str) -> Result<(), Misfit> {
+    let path = format!("{path}.cards");
+    let cards = component.get("cards").and_then(Value::as_array);
+    let cards = cards.filter(|cards| (1..=CARDS_MAX).contains(&cards.len()));
+    let cards = cards.ok_or_else(|| {
+        Misfit::new(path.clone(), format!("must be a list of 1 to {CARDS_MAX} cards"))
+    })?;
+    for (index, card) in cards.iter().enumerate() {
+        let components = card.get("components").and_then(Value::as_array);
+        let components = components.ok_or_else(|| {
+            Misfit::new(format!("{path}[{index}].components"), "must be a list of components")
+        })?;
+        let re_rooted =
+            |misfit: Misfit| Misfit { path: format!("{path}[{index}].{}", misfit.path), ..misfit };
+        check_each(components, category).map(drop).map_err(re_rooted)?;
     }
     Ok(())
 }
@@ -107,6 +150,10 @@ mod tests {
             json!([{"type": "HEADER", "format": "IMAGE"}, body, {"type": "FOOTER", "text": "x"}]),
             json!([{"type": "HEADER", "text": "Hi {{1}}"}, body]),
             json!([body, {"type": "BUTTONS", "buttons": [{"type": "URL", "url": "u"}]}]),
+            json!([{"type": "HEADER", "format": "GIF"}, body, {"type": "LIMITED_TIME_OFFER"}]),
+            json!([body, {"type": "CAROUSEL", "cards": [{"components": [
+                {"type": "HEADER", "format": "IMAGE"}, {"type": "BODY", "text": "{{1}}"},
+            ]}]}]),
         ] {
             assert_eq!(utility(good.clone()), Ok(()), "{good}");
         }
@@ -121,7 +168,16 @@ mod tests {
             (json!([{"type": "BODY", "text": 7}]), "components[0].text"),
             (json!([{"type": "BODY", "text": "{{2}}"}]), "components[0].text"),
             (json!([{"type": "BODY", "text": "x".repeat(1025)}]), "components[0].text"),
-            (json!([body, {"type": "HEADER", "format": "GIF"}]), "components[1].format"),
+            (json!([body, {"type": "HEADER", "format": "SCENT"}]), "components[1].format"),
+            (json!([body, {"type": "CAROUSEL", "cards": []}]), "components[1].cards"),
+            (
+                json!([body, {"type": "CAROUSEL", "cards": [{}]}]),
+                "components[1].cards[0].components",
+            ),
+            (
+                json!([body, {"type": "CAROUSEL", "cards": [{"components": [{"type": "HEADER"}]}]}]),
+                "components[1].cards[0].components[0].text",
+            ),
             (json!([body, {"type": "HEADER"}]), "components[1].text"),
             (json!([body, {"type": "BUTTONS", "buttons": []}]), "components[1].buttons"),
             (json!([body, {"type": "BUTTONS", "buttons": [{}]}]), "components[1].buttons[0].type"),

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use expect_test::expect;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 use crate::event::LogEntry;
+use crate::event::message_step::tests::steps;
 use crate::golden::{AT, Sheet};
 use samples::{events, noted, other_payloads, payloads, variants};
 
@@ -37,6 +38,7 @@ fn every_event_begins_with_the_number_of_its_row() {
             PublicEvent::OtpExpired { .. } => vec![2],
             PublicEvent::OtpFailed { .. } => vec![3],
             PublicEvent::Noted { .. } => vec![5],
+            PublicEvent::Message(_) => vec![6],
             PublicEvent::Other { kind, .. } => vec![4, u8::try_from(u32::from(*kind)).unwrap()],
         };
         let mut bytes = Vec::new();
@@ -52,7 +54,7 @@ fn every_event_begins_with_the_number_of_its_row() {
 #[test]
 fn an_unknown_or_shortened_event_is_an_error() {
     for bytes in [
-        &[0, 6, 0, 0][..],
+        &[0, 7, 0, 0][..],
         &[0, 5, 5, 4, 15, 0, 0, 0],
         &[0, 4, 99, 2, b'{', b'}'],
         &[0, 4, 26, 2, b'{'],
@@ -91,13 +93,13 @@ fn payloads_are_stored_as_ever() {
         conversation.updated: {"assigned_to":"ann","channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":"+15550123456","status":"open"}
         webhook.disabled: {"reason":"gone","webhook_id":"whk_01hf7yat3v041061050r3gg28a"}
         webhook.test: {"webhook_id":"whk_01hf7yat3v041061050r3gg28a"}
-        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"queued","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
-        message.sent: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"sent","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
-        message.delivered: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"delivered","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
-        message.read: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"read","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
-        message.failed: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"failed","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
+        message.queued: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"queued","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
+        message.sent: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"sent","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
+        message.delivered: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"delivered","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
+        message.read: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"read","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
+        message.failed: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"failed","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
         message.received: {"at":"2023-11-14T22:13:20.123Z","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","from":"+15550123456","message_id":"msg_01hf7yat3v041061050r3gg28a","name":"Ann","number_id":"num_01hf7yat3v041061050r3gg28a","referral":{"headline":"Spring","source_id":"42","source_type":"ad"},"text":"Hi","type":"text"}
-        template.status_changed: {"category":"utility","language":"en_US","name":"offer","previous_status":"approved","status":"in_appeal"}
+        template.status_changed: {"account_id":"107","category":"utility","language":"en_US","name":"offer","previous_status":"approved","status":"in_appeal"}
         number.stopped: {"error_code":131031,"number_id":"num_01hf7yat3v041061050r3gg28a","reason":"locked"}
         number.recovered: {"number_id":"num_01hf7yat3v041061050r3gg28a"}
         contact.opted_out: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456","reason":"asked to","source":"api"}
@@ -108,21 +110,24 @@ fn payloads_are_stored_as_ever() {
         otp.cancelled: {"phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
         otp.try_started: {"channel":"sms","phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a","step":2}
         otp.try_ended: {"channel":"sms","error_code":30007,"next":"email","phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a","status":"failed","step":2}
-        template.category_changed: {"category":"marketing","language":"en_US","name":"offer","previous":"utility"}
-        template.quality_changed: {"language":"en_US","name":"offer","previous":"unknown","quality":"red"}
+        template.category_changed: {"account_id":"107","category":"marketing","language":"en_US","name":"offer","previous":"utility"}
+        template.quality_changed: {"account_id":"107","language":"en_US","name":"offer","previous":"unknown","quality":"red"}
         media.ready: {"filename":"é.png","media_id":"med_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","mime_type":"image/png","sha256":"ba78","size":3}
         media.failed: {"error":"refused","filename":"é.png","media_id":"med_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","mime_type":"image/png"}
         message.held: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"held","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
         number.changed: {"field":"pace","number_id":"num_01hf7yat3v041061050r3gg28a","previous":"80","value":"1000"}
+        number.limit_reached: {"daily_recipients":250,"frees_at":"2023-11-14T22:13:20.123Z","portfolio_id":"107"}
+        number.limit_freed: {"daily_recipients":null,"portfolio_id":"107"}
+        otp.decided: {"decision":"probe","phone":"+15550123456","prefix":"1555","request_id":"otp_01hf7yat3v041061050r3gg28a","rule":"prefix","sent":50,"verified":4}
     "#]]);
 }
 
 #[test]
 fn payloads_of_other_ways_are_stored_as_ever() {
     stored(other_payloads()).is(expect![[r#"
-        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued","number_id":"num_01hf7yat3v041061050r3gg28a"}
-        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued","number_id":"num_01hf7yat3v041061050r3gg28a","reference":"order-7","metadata":{"é":"1"}}
-        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","recipient":"US.13491208","type":"text","status":"queued","number_id":"num_01hf7yat3v041061050r3gg28a"}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"queued","to":"+15550123456","type":"text"}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","metadata":{"é":"1"},"number_id":"num_01hf7yat3v041061050r3gg28a","reference":"order-7","status":"queued","to":"+15550123456","type":"text"}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","recipient":"US.13491208","status":"queued","type":"text"}
         message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read","to":"+15550123456"}
         message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read"}
         message.failed: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","status":"failed","to":"ann@example.com","type":"email"}
@@ -137,6 +142,7 @@ fn payloads_of_other_ways_are_stored_as_ever() {
         contact.opted_in: {"contact_id":null,"phone":null,"user_id":"US.13491208"}
         contact.opted_out: {"contact_id":null,"phone":null,"reason":null,"source":"channel","user_id":"US.13491208"}
         message.received: {"at":"2023-11-14T22:13:20.123Z","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","from":"+15550123456","media":{"filename":"é.png","media_id":"med_01hf7yat3v041061050r3gg28a","mime_type":"image/png","state":"pending"},"message_id":"msg_01hf7yat3v041061050r3gg28a","name":"Ann","number_id":"num_01hf7yat3v041061050r3gg28a","referral":{"headline":"Spring","source_id":"42","source_type":"ad"},"text":"Hi","type":"image"}
+        message.received: {"at":"2023-11-14T22:13:20.123Z","contact_id":"con_01hf7yat3v041061050r3gg28a","content":{"latitude":1.5,"longitude":-2,"name":"é"},"content_truncated":true,"context":{"forwarded":true,"message_id":"msg_01hf7yat3v041061050r3gg28a"},"conversation_id":"cnv_01hf7yat3v041061050r3gg28a","from":"+15550123456","message_id":"msg_01hf7yat3v041061050r3gg28a","name":"Ann","number_id":"num_01hf7yat3v041061050r3gg28a","referral":{"body":"é","ctwa_clid":"c1","source_id":"42","source_type":"ad","source_url":"https://ad.example.com"},"text":"Hi","type":"location"}
     "#]]);
 }
 
@@ -169,7 +175,8 @@ fn data_is_the_payload_as_json() {
 #[test]
 fn an_event_is_about_whom_it_always_was() {
     let other = other_payloads().into_iter().map(PublicEvent::from);
-    for event in events().into_iter().chain(other) {
+    let steps = steps().map(|(_, step)| PublicEvent::Message(step));
+    for event in events().into_iter().chain(other).chain(noted()).chain(steps) {
         let data = event.data();
         let subject = NAMED_BY.iter().find_map(|field| data[field].as_str());
         assert_eq!(event.subject().as_deref(), subject, "{data}");
@@ -189,8 +196,9 @@ fn an_event_is_about_whom_it_always_was() {
 #[cfg(feature = "schema")]
 #[test]
 fn payloads_have_the_fields_of_their_schemas() {
-    let fields =
-        |data: &Value| -> BTreeSet<String> { data.as_object().unwrap().keys().cloned().collect() };
+    let fields = |data: &serde_json::Value| -> BTreeSet<String> {
+        data.as_object().unwrap().keys().cloned().collect()
+    };
     let other = other_payloads().into_iter().map(PublicEvent::from);
     let mut seen = std::collections::BTreeMap::<_, BTreeSet<String>>::new();
     for event in events().into_iter().chain(other).chain(noted()) {

@@ -8,9 +8,11 @@ use super::Misfit;
 
 /// Most characters of a link, a caption and the like.
 const TEXT_CHARS_MAX: usize = 2048;
+/// Most bytes of what is passed on as it was given.
+const WHOLE_BYTES_MAX: usize = 16 * 1024;
 
 /// The fields of the parameters that are objects.
-const FIELDS: [(&str, &[&str]); 6] = [
+const FIELDS: [(&str, &[&str]); 9] = [
     ("currency", &["fallback_value", "code", "amount_1000"]),
     (
         "date_time",
@@ -27,6 +29,9 @@ const FIELDS: [(&str, &[&str]); 6] = [
     ),
     ("image", &["link", "id"]),
     ("video", &["link", "id"]),
+    ("gif", &["link", "id"]),
+    ("product", &["product_retailer_id", "catalog_id"]),
+    ("limited_time_offer", &["expiration_time_ms"]),
     ("document", &["link", "id", "filename"]),
     ("location", &["latitude", "longitude", "name", "address"]),
 ];
@@ -42,6 +47,11 @@ pub(super) fn parameter(
     kept.insert("type".to_owned(), kind.into());
     keep(given, "parameter_name", path, &mut kept)?;
     match FIELDS.iter().find(|(of, _)| *of == kind) {
+        // It is of a flow or a catalog, whose fields are their owner's.
+        None if kind == "action" => {
+            let action = given.get(kind).map(|action| whole(action, &format!("{path}.{kind}")));
+            kept.extend(action.transpose()?.map(|action| (kind.to_owned(), action)));
+        }
         None => {
             // The template's slot has checked its length.
             let text = given.get(kind).filter(|text| text.is_string());
@@ -57,6 +67,14 @@ pub(super) fn parameter(
         }
     }
     Ok(Value::Object(kept))
+}
+
+/// What is passed on as it was given, because it is of no known type.
+pub(super) fn whole(given: &Value, path: &str) -> Result<Value, Misfit> {
+    if given.to_string().len() <= WHOLE_BYTES_MAX {
+        return Ok(given.clone());
+    }
+    Err(Misfit::new(path, format!("must have at most {WHOLE_BYTES_MAX} bytes")))
 }
 
 /// Copies a field, if it is there.

@@ -60,7 +60,9 @@ fn texts_fill_a_body() {
         ),
         (json!([body(&["a", "b"]), body(&["a", "b"])]), Err("`components[1]` must not fill")),
         (json!([7]), Err("`components[0]` must be an object")),
-        (json!([{"type": "hat"}]), Err("`components[0].type` must be header, body or button")),
+        (json!([{"type": "hat"}]), Err("`components` must have a body with 2 parameters")),
+        (json!([{"type": ""}]), Err("`components[0].type` must be header, body, button")),
+        (json!([{"type": "footer"}]), Err("`components[0].type` must be header, body, button")),
         (
             json!([body(&["a", "b"]), {"type": "header", "parameters": []}]),
             Err("`components[1]` must not be there: the template has no header"),
@@ -103,7 +105,11 @@ fn names_stand_for_numbers() {
     let refused = "`components[0].parameters[1].parameter_name` must be each of name, what once";
     check(&template, &doubled, Err(refused));
     let nameless = given(json!([text("a"), text("b")]));
-    check(&template, &nameless, Err("`components[0].parameters[0].parameter_name` must be"));
+    check(&template, &nameless, Ok("Hi a, b"));
+    let names = fit(&template, &nameless).unwrap().components;
+    assert!(names.contains(r#""parameter_name":"what""#), "{names}");
+    let mixed = given(json!([named("name", "a"), text("b")]));
+    check(&template, &mixed, Err("`components[0].parameters[1].parameter_name` must be"));
 }
 
 #[test]
@@ -115,7 +121,7 @@ fn a_header_takes_what_it_is_for() {
     check(&texts, &given(text(&"x".repeat(61))), Err("`components[0].parameters[0].text` must be"));
     let money = json!({"type": "currency", "currency": {"fallback_value": "$5"}});
     check(&texts, &given(money), Err("`components[0].parameters[0].type` must be text"));
-    for kind in ["image", "video", "document"] {
+    for kind in ["image", "video", "gif", "document"] {
         let media = with(json!({"type": "HEADER", "format": kind.to_uppercase()}));
         check(&media, &json!([]), Err("`components` must have a header with 1 parameter"));
         let link = json!({"type": kind, kind: {"link": "https://x.example/a"}});
@@ -185,4 +191,124 @@ fn the_canonical_form_is_the_channels() {
     let filled = fit(&template, &given).unwrap();
     let components: Value = serde_json::from_str(&filled.components).unwrap();
     assert_eq!(components, json!([body(&["Ada"])]));
+}
+
+#[test]
+fn every_part_that_is_known_is_checked() {
+    let header = |format: &str| json!([{"type": "HEADER", "format": format}]);
+    let button = |kind: &str| json!([{"type": "BUTTONS", "buttons": [{"type": kind}]}]);
+    let press = |sub_type: &str, parameters: Value| json!([{"type": "button", "sub_type": sub_type, "index": "0", "parameters": parameters}]);
+    let action =
+        json!([{"type": "action", "action": {"flow_token": "t", "flow_action_data": {"a": [1]}}}]);
+    let offer = |ends: bool| json!([{"type": "LIMITED_TIME_OFFER", "limited_time_offer": {"text": "Today", "has_expiration": ends}}]);
+    let ends_at = |at: Value| json!([{"type": "limited_time_offer", "parameters": [{"type": "limited_time_offer", "limited_time_offer": {"expiration_time_ms": at}}]}]);
+    let product = json!([{"type": "header", "parameters": [{"type": "product", "product": {"product_retailer_id": "p", "catalog_id": "c"}}]}]);
+    let gif = json!([{"type": "header", "parameters": [{"type": "gif", "gif": {"id": "7"}}]}]);
+    let payload = json!([{"type": "payload", "payload": "x"}]);
+    let kept = |template: &Value, given: &Value| {
+        let filled = fit(template, given).unwrap();
+        let components: Value = serde_json::from_str(&filled.components).unwrap();
+        assert_eq!(components, *given);
+    };
+    kept(&header("GIF"), &gif);
+    kept(&header("PRODUCT"), &product);
+    kept(&offer(true), &ends_at(json!(1_700_000_000_000_u64)));
+    for kind in ["flow", "catalog", "mpm", "spm"] {
+        kept(&button(&kind.to_uppercase()), &press(kind, action.clone()));
+    }
+    kept(&button("VOICE_CALL"), &press("voice_call", payload.clone()));
+    for (template, given, expected) in [
+        (header("GIF"), json!([]), Err("`components` must have a header with 1 parameter")),
+        (header("PRODUCT"), gif, Err("`components[0].parameters[0].type` must be product")),
+        (
+            header("PRODUCT"),
+            json!([{"type": "header", "parameters": [{"type": "product", "product": {}}]}]),
+            Err("`components[0].parameters[0].product` must have a product_retailer_id"),
+        ),
+        (button("MPM"), json!([]), Err("`components` must have a button of index 0")),
+        (button("CATALOG"), json!([]), Ok("")),
+        (button("FLOW"), press("flow", payload.clone()), Err("`components[0].parameters[0].type`")),
+        (
+            button("FLOW"),
+            press("flow", json!([{"type": "action", "action": 7}])),
+            Err("`components[0].parameters[0].action` must be an object"),
+        ),
+        (button("FLOW"), press("url", action), Err("`components[0].sub_type` must be flow")),
+        (button("APP"), press("app", payload), Err("`components[0].parameters` must have 0")),
+        (offer(true), json!([]), Err("`components` must have a limited_time_offer with 1")),
+        (offer(false), json!([]), Ok("Today")),
+        (
+            offer(true),
+            ends_at(json!("soon")),
+            Err("`components[0].parameters[0].limited_time_offer` must have an expiration_time_ms"),
+        ),
+    ] {
+        check(&template, &given, expected);
+    }
+}
+
+#[test]
+fn what_is_of_no_known_type_is_passed_on_as_it_was_given() {
+    let template = json!([
+        {"type": "BODY", "text": "Hi {{1}}"},
+        {"type": "HOLOGRAM"},
+        {"type": "BUTTONS", "buttons": [{"type": "TELEPORT"}]},
+    ]);
+    let hologram = json!({"type": "hologram", "deep": {"a": [1, {"b": null}]}});
+    let button = json!({"type": "button", "sub_type": "teleport", "index": 0, "where": "home"});
+    let filled = fit(&template, &json!([hologram, button, body(&["Ada"])])).unwrap();
+    let components: Value = serde_json::from_str(&filled.components).unwrap();
+    assert_eq!(components, json!([body(&["Ada"]), button, hologram]));
+    let header = json!([{"type": "HEADER", "format": "SCENT"}, {"type": "BODY", "text": "x"}]);
+    let given = json!([{"type": "header", "parameters": [{"type": "scent", "scent": "rose"}]}]);
+    let filled = fit(&header, &given).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&filled.components).unwrap(), given);
+    let large = json!([body(&["Ada"]), {"type": "hologram", "x": "x".repeat(20_000)}]);
+    check(&template, &large, Err("`components[1]` must have at most 16384 bytes"));
+}
+
+#[test]
+fn cards_fill_a_carousel() {
+    let card = |text: &str| json!({"components": [{"type": "HEADER", "format": "IMAGE"}, {"type": "BODY", "text": text}]});
+    let template = json!([
+        {"type": "BODY", "text": "News"},
+        {"type": "CAROUSEL", "cards": [card("{{1}} off"), card("Bye")]},
+    ]);
+    let image = json!({"type": "header", "parameters": [{"type": "image", "image": {"id": "7"}}]});
+    let first = json!({"card_index": 0, "components": [image, body(&["10 %"])]});
+    let second = json!({"card_index": "1", "components": [image]});
+    let with = |cards: Value| json!([{"type": "carousel", "cards": cards}]);
+    let filled = fit(&template, &with(json!([second, first]))).unwrap();
+    assert_eq!(filled.text, "News\n10 % off\nBye");
+    let components: Value = serde_json::from_str(&filled.components).unwrap();
+    let in_order = json!([first, {"card_index": 1, "components": [image]}]);
+    assert_eq!(components, with(in_order));
+    let far = json!({"card_index": 2, "components": [image]});
+    for (given, expected) in [
+        (json!([]), "`components` must have a carousel with its cards"),
+        (with(json!([])), "`components[0].cards` must be a list of 1 to 10 cards"),
+        (with(json!([first])), "`components[0].cards` must have a card of card_index 1"),
+        (with(json!([first, far])), "`components[0].cards[1].card_index` must be below 2"),
+        (with(json!([first, first])), "`components[0].cards[1].card_index` must not be"),
+        (with(json!([{}])), "`components[0].cards[0].card_index` must be the card's"),
+        (
+            with(json!([second, {"card_index": 0, "components": [image]}])),
+            "`components[0].cards[1].components` must have a body with 1 parameter",
+        ),
+        (
+            with(json!([{"card_index": 0, "components": [image, body(&[""])]}])),
+            "`components[0].cards[0].components[1].parameters[0].text` must be",
+        ),
+    ] {
+        check(&template, &given, Err(expected));
+    }
+    let product = json!({"components": [{"type": "HEADER", "format": "PRODUCT"}]});
+    let template = json!([{"type": "CAROUSEL", "cards": [product]}]);
+    let shown = |at: u32| json!({"card_index": at, "components": [{"type": "header", "parameters": [{"type": "product", "product": {"product_retailer_id": "p"}}]}]});
+    assert!(fit(&template, &with(json!([shown(0), shown(9)]))).is_ok());
+    check(
+        &template,
+        &with(json!([shown(0), shown(10)])),
+        Err("`components[0].cards[1].card_index`"),
+    );
 }

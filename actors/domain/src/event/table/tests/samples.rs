@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::event::message::{MessageErrorData, MessageTemplateData, ReferralData};
+use crate::event::message::{MessageErrorData, MessageTemplateData};
 use crate::event::otp::OtpNotes;
 use crate::event::table::*;
 use crate::event::{OtpFailure, broadcast::CompletedCounts};
@@ -16,7 +16,7 @@ use crate::{
 mod files;
 mod newest;
 
-use files::{media, received_file};
+use files::{media, received, received_file, received_place};
 
 fn phone() -> Phone {
     "+15550123456".parse().unwrap()
@@ -147,31 +147,6 @@ fn mail() -> MessageData {
     MessageData { to, r#type, template: None, number_id: None, ..message("failed") }
 }
 
-fn received() -> MessageReceivedData {
-    let referral = ReferralData {
-        source_type: "ad".into(),
-        source_id: "42".into(),
-        headline: Some("Spring".into()),
-    };
-    MessageReceivedData {
-        message_id: MessageId::from_parts(AT, UNIQUE),
-        conversation_id: ConversationId::from_parts(AT, UNIQUE),
-        contact_id: ContactId::from_parts(AT, UNIQUE),
-        number_id: Some(NumberId::from_parts(AT, UNIQUE)),
-        channel: None,
-        from: Some(phone().to_string()),
-        user_id: None,
-        username: None,
-        subject: None,
-        name: Some("Ann".into()),
-        r#type: "text".into(),
-        text: "Hi".into(),
-        at: AT,
-        referral: Some(referral),
-        media: None,
-    }
-}
-
 fn changed_contact() -> ContactData {
     ContactData {
         previous_phone: Some(phone()),
@@ -210,6 +185,7 @@ fn template_status() -> EventData {
         category: TemplateCategory::Utility,
         status: TemplateStatus::InAppeal,
         previous_status: TemplateStatus::Approved,
+        account_id: Some("107".into()),
     })
 }
 
@@ -219,6 +195,7 @@ fn template_category() -> EventData {
         language: "en_US".into(),
         previous: TemplateCategory::Utility,
         category: TemplateCategory::Marketing,
+        account_id: Some("107".into()),
     })
 }
 
@@ -228,6 +205,7 @@ fn template_quality() -> EventData {
         language: "en_US".into(),
         previous: TemplateQuality::Unknown,
         quality: TemplateQuality::Red,
+        account_id: Some("107".into()),
     })
 }
 
@@ -353,6 +331,7 @@ pub(super) fn other_payloads() -> Vec<EventData> {
         Data::ContactOptedIn(OptedInData { phone, user_id: user_id.clone(), contact_id }),
         Data::ContactOptedOut(OptedOutData { phone, user_id, contact_id, reason, source }),
         Data::MessageReceived(received_file()),
+        Data::MessageReceived(received_place()),
     ]
 }
 

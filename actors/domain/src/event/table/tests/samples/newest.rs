@@ -1,9 +1,10 @@
 //! Pure: payloads of the event types that came last, in the order of their rows.
 
-use super::{media, message, template_category, template_quality};
-use crate::NumberId;
+use super::{media, message, phone, template_category, template_quality};
+use crate::event::decision::OtpDecision;
 use crate::event::table::*;
 use crate::golden::{AT, UNIQUE};
+use crate::{NumberId, RequestId};
 
 pub(super) fn newest() -> Vec<EventData> {
     vec![
@@ -17,6 +18,24 @@ pub(super) fn newest() -> Vec<EventData> {
             field: "pace",
             previous: Some("80".into()),
             value: "1000".into(),
+        }),
+        EventData::NumberLimitReached(LimitReachedData {
+            portfolio_id: "107".into(),
+            daily_recipients: Some(250),
+            frees_at: Some(AT),
+        }),
+        EventData::NumberLimitFreed(LimitFreedData {
+            portfolio_id: "107".into(),
+            daily_recipients: None,
+        }),
+        EventData::OtpDecided(OtpDecidedData {
+            request_id: Some(RequestId::from_parts(AT, UNIQUE)),
+            phone: phone(),
+            prefix: "1555".into(),
+            rule: "prefix",
+            sent: 50,
+            verified: 4,
+            decision: OtpDecision::Probe.as_str(),
         }),
     ]
 }

@@ -1,0 +1,132 @@
+//! Pure: reads JSON whose names may be any.
+//!
+//! `serde_json` takes some names for instructions, such as `$serde_json::private::RawValue`: an
+//! object that begins with one is another value to it, or none. Here a name is a name.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// What names begin with that `serde_json` takes for instructions.
+pub const PRIVATE: &str = "$serde_json::private::";
+
+/// Whether an object in the value has such a name.
+#[must_use]
+pub fn has_private_name(value: &Value) -> bool {
+    match value {
+        Value::Array(values) => values.iter().any(has_private_name),
+        Value::Object(fields) => {
+            fields.iter().any(|(name, value)| name.starts_with(PRIVATE) || has_private_name(value))
+        }
+        _ => false,
+    }
+}
+
+/// The value of a JSON text; `None` if it is none.
+#[must_use]
+pub fn tree(text: &str) -> Option<Value> {
+    parse(text).ok()
+}
+
+/// The same.
+///
+/// # Errors
+/// Those of the parser: it is no JSON, or nested too deep.
+pub(crate) fn parse(text: &str) -> serde_json::Result<Value> {
+    serde_json::from_str(text).map(|Tree(value)| value)
+}
+
+struct Tree(Value);
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Nodes).map(Self)
+    }
+}
+
+struct Nodes;
+
+impl<'de> Visitor<'de> for Nodes {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(Tree(value)) = list.next_element()? {
+            values.push(value);
+        }
+        Ok(values.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some((name, Tree(value))) = object.next_entry()? {
+            fields.insert(name, value);
+        }
+        Ok(fields.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_name_is_a_name() {
+        for name in ["RawValue", "Number", ""] {
+            let name = format!("$serde_json::private::{name}");
+            for value in [json!({ &name: "x" }), json!({"a": [{ &name: "1" }, {"b": 1, &name: 2}]})]
+            {
+                assert_eq!(tree(&value.to_string()), Some(value));
+            }
+        }
+    }
+
+    #[test]
+    fn all_else_is_read_as_ever() {
+        for text in [
+            "null",
+            "[true, false, -1, 18446744073709551615, 1.5e300, \"\\u00e9\\n\"]",
+            r#"{"a": {"a": []}, "b": {}, "a": 2}"#,
+        ] {
+            assert_eq!(tree(text), Some(serde_json::from_str(text).unwrap()), "{text}");
+        }
+        for bad in ["", "{", "{} x", "[1e400]", &"[".repeat(1000)] {
+            assert_eq!(tree(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Pure: what each part of a template takes in a message, and the checks of it.
+
+use serde_json::Value;
+
+use super::super::places::{self, Places};
+use super::{Misfit, append_line, text_of, word};
+use crate::printable;
+
+/// Most characters of a parameter in a body.
+const BODY_CHARS_MAX: usize = 1024;
+/// Most characters of a parameter in a header.
+const HEADER_CHARS_MAX: usize = 60;
+/// Most characters of the suffix of a button's URL.
+const URL_CHARS_MAX: usize = 2000;
+/// Most characters of the payload that a button returns.
+const PAYLOAD_CHARS_MAX: usize = 256;
+/// Most characters of a coupon code.
+const COUPON_CHARS_MAX: usize = 20;
+
+/// What a part of a template takes.
+#[derive(Debug)]
+pub(super) enum Takes<'a> {
+    /// Texts for the placeholders of a text. In a body also amounts of money and dates.
+    Texts { text: &'a str, places: Places<'a>, chars_max: usize },
+    /// A file, a location or a product.
+    Object(&'static str),
+    /// A button's parameter: its `sub_type`, its `type`, and whether it may be left out.
+    Button { sub_type: &'static str, kind: &'static str, chars_max: usize, optional: bool },
+    /// When an offer ends, and whether that may be left out.
+    Offer { text: &'a str, optional: bool },
+    /// The cards of a carousel.
+    Carousel(&'a [Value]),
+    /// Whatever is given: what the part is has no meaning here.
+    Anything,
+    /// Nothing.
+    Nothing,
+}
+
+impl<'a> Takes<'a> {
+    fn texts(text: Option<&'a str>, chars_max: usize) -> Self {
+        let text = text.unwrap_or_default();
+        Self::Texts { text, places: Places::of(text), chars_max }
+    }
+
+    pub(super) fn of_header(header: &'a Value) -> Self {
+        match word(header, "format").to_ascii_uppercase().as_str() {
+            "IMAGE" => Self::Object("image"),
+            "VIDEO" => Self::Object("video"),
+            "GIF" => Self::Object("gif"),
+            "DOCUMENT" => Self::Object("document"),
+            "LOCATION" => Self::Object("location"),
+            "PRODUCT" => Self::Object("product"),
+            "" | "TEXT" => Self::texts(text_of(header), HEADER_CHARS_MAX),
+            _ => Self::Anything,
+        }
+    }
+
+    pub(super) fn of_body(body: &'a Value) -> Self {
+        // A body whose text the channel supplies has one parameter, the code.
+        Self::texts(text_of(body).or(Some("{{1}}")), BODY_CHARS_MAX)
+    }
+
+    pub(super) fn of_offer(offer: &'a Value) -> Self {
+        let offer = offer.get("limited_time_offer").unwrap_or(offer);
+        let ends = offer.get("has_expiration").and_then(Value::as_bool);
+        Self::Offer { text: word(offer, "text"), optional: ends != Some(true) }
+    }
+
+    pub(super) fn of_button(button: &Value) -> Self {
+        let has_place = Places::of(word(button, "url")).count() > 0;
+        let (sub_type, kind, chars_max, optional) =
+            match word(button, "type").to_ascii_uppercase().as_str() {
+                "URL" if has_place => ("url", "text", URL_CHARS_MAX, false),
+                "OTP" => ("url", "text", URL_CHARS_MAX, false),
+                "QUICK_REPLY" => ("quick_reply", "payload", PAYLOAD_CHARS_MAX, true),
+                "VOICE_CALL" => ("voice_call", "payload", PAYLOAD_CHARS_MAX, true),
+                "COPY_CODE" => ("copy_code", "coupon_code", COUPON_CHARS_MAX, false),
+                "FLOW" => ("flow", "action", 0, true),
+                "CATALOG" => ("catalog", "action", 0, true),
+                "SPM" => ("spm", "action", 0, true),
+                "MPM" => ("mpm", "action", 0, false),
+                "URL" | "PHONE_NUMBER" | "APP" | "REQUEST_CONTACT_INFO" | "" => {
+                    return Self::Nothing;
+                }
+                _ => return Self::Anything,
+            };
+        Self::Button { sub_type, kind, chars_max, optional }
+    }
+
+    /// The least number of parameters.
+    pub(super) fn needed(&self) -> usize {
+        match self {
+            Self::Texts { places, .. } => places.count(),
+            Self::Object(_) => 1,
+            Self::Button { optional, .. } | Self::Offer { optional, .. } => usize::from(!optional),
+            Self::Carousel(cards) => usize::from(super::carousel::needs_cards(cards)),
+            Self::Anything | Self::Nothing => 0,
+        }
+    }
+
+    /// Whether its one parameter may be left out.
+    pub(super) const fn is_optional(&self) -> bool {
+        matches!(self, Self::Button { optional: true, .. } | Self::Offer { optional: true, .. })
+    }
+
+    /// Appends the text that the recipient reads.
+    pub(super) fn show(&self, filled: &[Value], out: &mut String) {
+        match self {
+            Self::Texts { text, places, .. } => {
+                let values: Vec<_> = filled.iter().map(shown).collect();
+                let mut line = String::with_capacity(text.len());
+                places::fill(text, places, &values, &mut line);
+                append_line(out, &line);
+            }
+            Self::Offer { text, .. } => append_line(out, text),
+            _ => {}
+        }
+    }
+
+    /// Checks a parameter of this type.
+    pub(super) fn check(
+        &self,
+        is_body: bool,
+        (given, kind): (&Value, &str),
+        path: &str,
+    ) -> Result<(), Misfit> {
+        let in_kind = format!("{path}.{kind}");
+        match (self, kind) {
+            (Self::Texts { chars_max, .. }, "text") => {
+                check_text(given.get(kind), *chars_max, in_kind)
+            }
+            (Self::Texts { chars_max, .. }, "currency" | "date_time") if is_body => {
+                let value = given.pointer(&format!("/{kind}/fallback_value"));
+                check_text(value, *chars_max, format!("{in_kind}.fallback_value"))
+            }
+            (Self::Object(wanted), kind) if *wanted == kind => check_object(given, kind, in_kind),
+            (Self::Offer { .. }, "limited_time_offer") => check_object(given, kind, in_kind),
+            // It may be left out, and what it holds is of the flow or the catalog.
+            (Self::Button { kind: "action", .. }, "action") => match &given[kind] {
+                Value::Object(_) => Ok(()),
+                _ => Err(Misfit::new(in_kind, "must be an object")),
+            },
+            (Self::Button { kind: wanted, chars_max, .. }, kind) if *wanted == kind => {
+                check_text(given.get(kind), *chars_max, in_kind)
+            }
+            _ => {
+                let rule = format!("must be {}", self.allowed(is_body));
+                Err(Misfit::new(format!("{path}.type"), rule))
+            }
+        }
+    }
+
+    fn allowed(&self, is_body: bool) -> &'static str {
+        match self {
+            Self::Texts { .. } if is_body => "text, currency or date_time",
+            Self::Object(object) => object,
+            Self::Button { kind, .. } => kind,
+            Self::Offer { .. } => "limited_time_offer",
+            _ => "text",
+        }
+    }
+}
+
+/// The text that a parameter shows.
+fn shown(parameter: &Value) -> &str {
+    let at = match word(parameter, "type") {
+        "currency" => "/currency/fallback_value",
+        "date_time" => "/date_time/fallback_value",
+        _ => "/text",
+    };
+    parameter.pointer(at).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn check_text(value: Option<&Value>, chars_max: usize, path: String) -> Result<(), Misfit> {
+    let text = value.and_then(Value::as_str).unwrap_or_default();
+    if (1..=chars_max).contains(&text.chars().count()) && !printable::has_control(text) {
+        Ok(())
+    } else {
+        let rule = format!("must be a text of 1 to {chars_max} characters, none of them control");
+        Err(Misfit::new(path, rule))
+    }
+}
+
+fn check_object(given: &Value, kind: &str, path: String) -> Result<(), Misfit> {
+    let object = given.get(kind).and_then(Value::as_object);
+    let has = |name: &str| {
+        object.and_then(|object| object.get(name)).is_some_and(|value| !value.is_null())
+    };
+    let (fits, rule) = match kind {
+        "location" => (has("latitude") && has("longitude"), "latitude and longitude"),
+        "product" => (has("product_retailer_id"), "a product_retailer_id"),
+        "limited_time_offer" => {
+            let ends_at = object.and_then(|object| object.get("expiration_time_ms"));
+            (ends_at.is_some_and(Value::is_u64), "an expiration_time_ms, a number")
+        }
+        _ => (has("link") || has("id"), "a link or an id"),
+    };
+    if fits { Ok(()) } else { Err(Misfit::new(path, format!("must have {rule}"))) }
+}
+
+/// Named parameters in the order of their placeholders. Each must be given once; where none has a
+/// name, they are those of the placeholders, in order.
+pub(super) fn in_order(
+    names: &[&str],
+    mut given: Vec<Value>,
+    path: &str,
+) -> Result<Vec<Value>, Misfit> {
+    if given.iter().all(|parameter| parameter.get("parameter_name").is_none()) {
+        for (parameter, name) in given.iter_mut().zip(names) {
+            parameter["parameter_name"] = (*name).into();
+        }
+        return Ok(given);
+    }
+    let name_of = |parameter: &Value| word(parameter, "parameter_name").to_owned();
+    for (index, parameter) in given.iter().enumerate() {
+        let name = name_of(parameter);
+        let again = given[..index].iter().any(|before| name_of(before) == name);
+        if again || !names.contains(&name.as_str()) {
+            let rule = format!("must be each of {} once", names.join(", "));
+            return Err(Misfit::new(format!("{path}[{index}].parameter_name"), rule));
+        }
+    }
+    given.sort_by_key(|parameter| names.iter().position(|name| *name == name_of(parameter)));
+    Ok(given)
+}
