@@ -6,6 +6,7 @@ use postrider_domain::contact::NAME_CHARS_MAX;
 use postrider_domain::{MessageId, NumberId, PartyId, PartyNames, Phone, Timestamp, UserId};
 
 use super::{Failure, Origin};
+use crate::inbound_content::InboundContent;
 use crate::number_facts::NumberFacts;
 use postrider_domain::template::{TemplateCategory, TemplateName, TemplateQuality};
 
@@ -15,6 +16,8 @@ pub const TEXT_CHARS_MAX: usize = 4096;
 pub const WORD_CHARS_MAX: usize = 64;
 /// Most characters of the provider's id of an advertisement.
 const SOURCE_ID_CHARS_MAX: usize = 256;
+/// Most characters of what an advertisement says, of its address and of the click on it.
+pub(crate) const REFERRAL_CHARS_MAX: usize = 1024;
 
 /// One callback of a provider about one number, with its signature verified.
 #[derive(Debug, Clone, Default)]
@@ -33,25 +36,11 @@ pub struct Callback {
     pub facts: Vec<NumberFacts>,
     /// Errors that are about no message.
     pub errors: Vec<ChannelFault>,
-    /// Items that nothing is taken from although they ought to tell something.
+    /// Items that nothing is taken from although they ought to report something.
     pub ignored: Vec<IgnoredItems>,
 }
 
-impl Callback {
-    /// Adds everything that another callback reports.
-    pub fn append(&mut self, other: Self) {
-        self.statuses.extend(other.statuses);
-        self.inbound.extend(other.inbound);
-        self.templates.extend(other.templates);
-        self.choices.extend(other.choices);
-        self.identity_changes.extend(other.identity_changes);
-        self.facts.extend(other.facts);
-        self.errors.extend(other.errors);
-        self.ignored.extend(other.ignored);
-    }
-}
-
-/// Why nothing is taken from an item that ought to tell something.
+/// Why nothing is taken from an item that ought to report something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IgnoredReason {
     /// Its field is not known.
@@ -127,7 +116,7 @@ pub struct Inbound {
     pub provider_id: Box<str>,
     /// The sender's phone, unless the sender hides it.
     pub from: Option<Phone>,
-    /// The provider's id of the sender, if it tells. One of the two is there.
+    /// The provider's id of the sender, if it is reported. One of the two is there.
     pub user_id: Option<UserId>,
     /// The name that the sender has chosen on the channel, if the provider reports it.
     pub username: Option<Box<str>>,
@@ -143,6 +132,12 @@ pub struct Inbound {
     pub referral: Option<Referral>,
     /// The file that it has, if it has one.
     pub media: Option<InboundMedia>,
+    /// Its object in the channel's own form, without the provider's ids; none of a text.
+    pub content: Option<InboundContent>,
+    /// What the provider calls the message that it answers, or that it is a reaction to.
+    pub about: Option<Box<str>>,
+    /// Whether it was written to somebody else before.
+    pub forwarded: bool,
 }
 
 /// A file that a recipient sent. Its content is to be got from the provider.
@@ -152,7 +147,7 @@ pub struct InboundMedia {
     pub id: Box<str>,
     /// Its type, without parameters: printable characters that a header can have.
     pub mime_type: Box<str>,
-    /// The SHA-256 of its content, if the provider tells.
+    /// The SHA-256 of its content, if the provider reports it.
     pub sha256: Option<[u8; 32]>,
     /// Its name, if it has one.
     pub filename: Option<Box<str>>,
@@ -178,11 +173,7 @@ impl Inbound {
             name: name.map(|name| clip(name, NAME_CHARS_MAX)),
             kind: clip(kind, WORD_CHARS_MAX),
             text: clip(text, TEXT_CHARS_MAX),
-            referral: referral.map(|Referral { source_type, source_id, headline }| Referral {
-                source_type: clip(source_type, WORD_CHARS_MAX),
-                source_id: clip(source_id, SOURCE_ID_CHARS_MAX),
-                headline: headline.map(|headline| clip(headline, NAME_CHARS_MAX)),
-            }),
+            referral: referral.map(Referral::clipped),
             ..self
         }
     }
@@ -212,6 +203,26 @@ pub struct Referral {
     pub source_id: Box<str>,
     /// Its headline, if the provider reports it.
     pub headline: Option<Box<str>>,
+    /// What it says, likewise.
+    pub body: Option<Box<str>>,
+    /// Its address, likewise.
+    pub source_url: Option<Box<str>>,
+    /// The provider's id of the click, likewise.
+    pub ctwa_clid: Option<Box<str>>,
+}
+
+impl Referral {
+    fn clipped(self) -> Self {
+        let long = |text: Option<Box<str>>| text.map(|text| clip(text, REFERRAL_CHARS_MAX));
+        Self {
+            source_type: clip(self.source_type, WORD_CHARS_MAX),
+            source_id: clip(self.source_id, SOURCE_ID_CHARS_MAX),
+            headline: self.headline.map(|headline| clip(headline, NAME_CHARS_MAX)),
+            body: long(self.body),
+            source_url: long(self.source_url),
+            ctwa_clid: long(self.ctwa_clid),
+        }
+    }
 }
 
 /// What the provider says of a template.
@@ -226,8 +237,13 @@ pub struct TemplateUpdate {
 /// What is new of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateNews {
-    /// The provider's word for its status, such as `APPROVED`.
-    Status(Box<str>),
+    /// Its status.
+    Status {
+        /// The provider's word for it, such as `APPROVED`.
+        word: Box<str>,
+        /// The provider's word for why it was rejected, if it was.
+        reason: Option<Box<str>>,
+    },
     /// Its category; at least one of the two is there.
     Category {
         /// The category that it has now.
@@ -244,7 +260,7 @@ pub enum TemplateNews {
 /// A choice about marketing that a recipient made in the provider's app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MarketingChoice {
-    /// Who, by everything that the provider tells: it is at least one.
+    /// Who, by everything that the provider reports: it is at least one.
     pub parties: Vec<PartyId>,
     /// Whether they want marketing; else they have stopped it.
     pub wanted: bool,
@@ -273,13 +289,15 @@ impl IdentityChange {
     }
 }
 
-/// An error that the provider reports of a number and of no message.
+/// An error or a warning that the provider reports of a number and of no message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelFault {
     /// What must follow from it.
     pub failure: Failure,
     /// The provider's name for it, if it gave one.
     pub title: Option<Box<str>>,
+    /// Whether it holds for all numbers of the account, not for one of them.
+    pub of_account: bool,
 }
 
 impl std::fmt::Debug for Inbound {

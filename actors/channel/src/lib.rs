@@ -8,6 +8,7 @@ pub mod cloud_api;
 pub mod email;
 #[cfg(test)]
 mod fuzz;
+pub mod inbound_content;
 pub mod number_facts;
 pub mod outcome;
 pub mod sandbox;
@@ -26,11 +27,12 @@ use postrider_domain::{
     WorkspaceId,
 };
 
+use postrider_domain::template::TemplateStatus;
 use postrider_runtime::trace::Subject;
 
 // They are part of the port, so whoever implements a channel finds them here.
 pub use postrider_domain::content::{RenderedContent, TemplateContent};
-pub use postrider_domain::template::TemplateName;
+pub use postrider_domain::template::{CodeButton, TemplateName};
 
 /// A message that is ready to be sent. It is durable already; its `Debug` shows no code and no full
 /// phone number.
@@ -121,6 +123,8 @@ pub enum Content {
         code_key: Arc<CodeKey>,
         /// The template that carries it.
         template: Arc<TemplateName>,
+        /// Which of its buttons takes the code too.
+        button: CodeButton,
         /// Whether another channel follows unless its delivery is reported.
         chained: bool,
     },
@@ -157,7 +161,7 @@ impl Outbound {
 pub enum AttemptOutcome {
     /// The provider accepted it.
     Sent,
-    /// The provider accepted it, and tells more.
+    /// The provider accepted it, and reports more.
     SentAs(Acceptance),
     /// The provider refused it; it must not be sent again as it is.
     Failed(Failure),
@@ -179,7 +183,7 @@ pub enum AttemptOutcome {
     Unknown,
 }
 
-/// What a provider tells of a message that it accepted.
+/// What a provider reports of a message that it accepted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Acceptance {
     /// Another phone number by which it knows the recipient, and its own id of them.
@@ -244,6 +248,16 @@ pub enum FailureClass {
 }
 
 impl Failure {
+    /// The status that the refusal says a message's template has; `None` if it says none.
+    #[must_use]
+    pub const fn template_status(&self) -> Option<TemplateStatus> {
+        match self.class {
+            FailureClass::TemplatePaused => Some(TemplateStatus::Paused),
+            FailureClass::TemplateDisabled => Some(TemplateStatus::Disabled),
+            _ => None,
+        }
+    }
+
     /// A permanent refusal of this message, without an explanation.
     #[must_use]
     pub fn permanent(code: Option<u32>) -> Self {

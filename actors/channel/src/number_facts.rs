@@ -19,6 +19,9 @@ pub struct NumberFacts {
     /// How many people a day may be written to first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<DailyLimit>,
+    /// Whether it is in the provider's app as well, where that was asked. It is not kept.
+    #[serde(skip)]
+    pub is_in_app: Option<bool>,
 }
 
 /// How fast a number may send, as the provider says.
@@ -88,8 +91,14 @@ pub struct FactChange {
 impl NumberFacts {
     /// Takes up what the provider says now. Returns what is otherwise by it, besides the speed.
     pub fn learn(&mut self, said: Self) -> Vec<FactChange> {
-        let Self { throughput, quality, name_status, limit } = said;
-        self.throughput = throughput.or(self.throughput);
+        let Self { throughput, quality, name_status, limit, is_in_app } = said;
+        // Asked, the provider calls the speed of one in its app standard, too.
+        let stays = is_in_app != Some(false)
+            && (self.throughput, throughput)
+                == (Some(Throughput::Coexistence), Some(Throughput::Standard));
+        let left = is_in_app == Some(false) && self.throughput == Some(Throughput::Coexistence);
+        let known = self.throughput.filter(|_| !left);
+        self.throughput = throughput.filter(|_| !stays).or(known);
         let quality = replace(&mut self.quality, quality, |it| it.as_str().into());
         let name = replace(&mut self.name_status, name_status, Clone::clone);
         let limit = replace(&mut self.limit, limit, |it| it.to_string().into());
@@ -124,12 +133,36 @@ mod tests {
             limit: Some(limit),
             ..NumberFacts::default()
         };
-        let told = facts.learn(said(DailyLimit::People(1000)));
-        assert_eq!(told.iter().map(|it| it.field).collect::<Vec<_>>(), ["quality", "limit"]);
+        let changes = facts.learn(said(DailyLimit::People(1000)));
+        assert_eq!(changes.iter().map(|it| it.field).collect::<Vec<_>>(), ["quality", "limit"]);
         assert_eq!(facts.learn(said(DailyLimit::People(1000))), []);
-        let told = facts.learn(said(DailyLimit::Unlimited));
+        let changes = facts.learn(said(DailyLimit::Unlimited));
         let (previous, value) = (Some("1000".into()), "unlimited".into());
-        assert_eq!(told, [FactChange { field: "limit", previous, value }]);
+        assert_eq!(changes, [FactChange { field: "limit", previous, value }]);
+        for (said, known) in [
+            (Throughput::Coexistence, Throughput::Coexistence),
+            (Throughput::Standard, Throughput::Coexistence),
+            (Throughput::High, Throughput::High),
+            (Throughput::Standard, Throughput::Standard),
+        ] {
+            let mut other = facts.clone();
+            let first = if said == Throughput::Standard && known == said {
+                Throughput::High
+            } else {
+                Throughput::Coexistence
+            };
+            other.throughput = Some(first);
+            other.learn(NumberFacts { throughput: Some(said), ..NumberFacts::default() });
+            assert_eq!(other.throughput, Some(known));
+        }
+        let mut left = facts.clone();
+        left.throughput = Some(Throughput::Coexistence);
+        let (throughput, is_in_app) = (Some(Throughput::Standard), Some(false));
+        for said in [throughput, None] {
+            left.throughput = Some(Throughput::Coexistence);
+            left.learn(NumberFacts { throughput: said, is_in_app, ..NumberFacts::default() });
+            assert_eq!((left.throughput, left.is_in_app), (said, None), "it has left the app");
+        }
         let json = serde_json::to_string(&facts).unwrap();
         assert_eq!(json, r#"{"quality":"green","limit":"unlimited"}"#);
         assert_eq!(serde_json::from_str::<NumberFacts>(&json).unwrap(), facts);

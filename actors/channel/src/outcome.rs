@@ -7,9 +7,9 @@ use crate::{Acceptance, Failure, Origin};
 pub enum FinalOutcome {
     /// The channel accepted it.
     Sent,
-    /// The same of a single message, which the channel calls so.
+    /// The same of a message that is no code, which the channel calls so.
     SentAs(Box<str>),
-    /// The channel accepted it and holds it back; what it calls it, if it is a single message.
+    /// The channel accepted it and holds it back; what it calls it, if it is no code.
     Held(Option<Box<str>>),
     /// The channel refused it, or its number was disconnected.
     Failed(Failure),
@@ -20,11 +20,10 @@ pub enum FinalOutcome {
 }
 
 impl FinalOutcome {
-    /// The channel accepted a message. Only the ids of single messages are kept: nobody answers a
-    /// code, and a broadcast has too many.
+    /// The channel accepted a message. The ids of codes are not kept: nobody answers a code.
     #[must_use]
     pub fn accepted(origin: Origin, Acceptance { provider_id, held, .. }: Acceptance) -> Self {
-        let id = provider_id.filter(|_| matches!(origin, Origin::Message(_)));
+        let id = provider_id.filter(|_| !matches!(origin, Origin::Otp { .. }));
         match id {
             id if held => Self::Held(id),
             Some(id) => Self::SentAs(id),

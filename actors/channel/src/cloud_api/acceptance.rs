@@ -31,7 +31,7 @@ impl Accepted<'_> {
     }
 
     /// What it reports of a message to `to`.
-    pub(super) fn tells(&self, to: &PartyId) -> Acceptance {
+    pub(super) fn of_message(&self, to: &PartyId) -> Acceptance {
         let first = self.messages.first();
         let message = first.and_then(|it| serde_json::from_str::<Value>(it.get()).ok());
         let id = message.as_ref().and_then(|message| message["id"].as_str());

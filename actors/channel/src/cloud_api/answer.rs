@@ -88,7 +88,7 @@ pub(super) fn outcome(answer: &Answer, to: &PartyId) -> AttemptOutcome {
     if (200..300).contains(&answer.status) {
         // A success that names no message may be the response of a proxy in between.
         return match serde_json::from_slice::<Accepted<'_>>(&answer.body) {
-            Ok(accepted) if accepted.names_a_message() => match accepted.tells(to) {
+            Ok(accepted) if accepted.names_a_message() => match accepted.of_message(to) {
                 more if more == Acceptance::default() => AttemptOutcome::Sent,
                 more => AttemptOutcome::SentAs(more),
             },
@@ -126,6 +126,15 @@ pub(super) fn refusal(answer: &Answer) -> Option<Failure> {
         (Some(Meaning::Refused(_)), _) => Some(failure(&error)),
         (Some(_), _) | (None, 429 | 500..) => None,
         (None, _) => Some(failure(&error)),
+    }
+}
+
+/// Whether a call was not carried out, for a reason that passes by itself.
+pub(super) fn is_passing(answer: &Answer) -> bool {
+    let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
+    match (error.and_then(|error| error.code).and_then(meaning), answer.status) {
+        (Some(Meaning::Refused(_)), _) => false,
+        (known, status) => known.is_some() || status == 429 || status >= 500,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pure: the body of a request to send a message, and the opaque field that callbacks return.
 
 use crate::{Content, Origin, Outbound};
-use postrider_domain::template::TemplateName;
+use postrider_domain::template::{CodeButton, TemplateName};
 use postrider_domain::{MessageContent, ObjectContent, PartyId, Phone, RenderedContent};
 
 /// The JSON of a request to send `message`, with our id in its opaque field.
@@ -21,9 +21,9 @@ pub(super) fn json_of(message: &Outbound) -> Vec<u8> {
     }
     match &message.content {
         Content::Message(content) => push_content(&mut json, content),
-        Content::Otp { template, .. } => {
+        Content::Otp { template, button, .. } => {
             let code = message.code().map(postrider_domain::OtpCode::reveal).unwrap_or_default();
-            push_template(&mut json, template, &otp_components(&code));
+            push_template(&mut json, template, &otp_components(&code, *button));
         }
     }
     json.extend_from_slice(br#","biz_opaque_callback_data":"#);
@@ -108,12 +108,16 @@ fn push_template(json: &mut Vec<u8>, template: &TemplateName, components: &str) 
 }
 
 /// The components of an authentication template: the code is in the body and in the button that
-/// copies it. It is digits only, so it needs no escaping.
-fn otp_components(code: &str) -> String {
+/// takes it. It is digits only, so it needs no escaping.
+fn otp_components(code: &str, button: CodeButton) -> String {
     let parameters = format!(r#""parameters":[{{"type":"text","text":"{code}"}}]"#);
-    format!(
-        r#"[{{"type":"body",{parameters}}},{{"type":"button","sub_type":"url","index":"0",{parameters}}}]"#
-    )
+    let button = match button {
+        CodeButton::At(index) => {
+            format!(r#",{{"type":"button","sub_type":"url","index":"{index}",{parameters}}}"#)
+        }
+        CodeButton::Absent => String::new(),
+    };
+    format!(r#"[{{"type":"body",{parameters}}}{button}]"#)
 }
 
 fn push_string(json: &mut Vec<u8>, text: &str) {
@@ -207,6 +211,7 @@ mod tests {
             length: CodeLength::default(),
             code_key: Arc::new(key),
             template: Arc::new(name("otp_code", "en")),
+            button: CodeButton::default(),
             chained: false,
         };
         let origin_of = |number| Origin::Otp { request_id: id, number };
@@ -216,6 +221,16 @@ mod tests {
             r#"{{"messaging_product":"whatsapp","recipient_type":"individual","to":"15551234567","type":"template","template":{{"name":"otp_code","language":{{"code":"en"}},"components":[{{"type":"body","parameters":[{{"type":"text","text":"{code}"}}]}},{{"type":"button","sub_type":"url","index":"0","parameters":[{{"type":"text","text":"{code}"}}]}}]}},"biz_opaque_callback_data":"{id}:2"}}"#
         );
         assert_eq!(text_of(&message), expected);
+        let components = |button| otp_components("4829", button);
+        let in_body = r#"[{"type":"body","parameters":[{"type":"text","text":"4829"}]}"#;
+        assert_eq!(components(CodeButton::Absent), format!("{in_body}]"));
+        assert_eq!(
+            components(CodeButton::At(2)),
+            format!(
+                "{in_body},{}]",
+                in_body[1..].replace(r#""body""#, r#""button","sub_type":"url","index":"2""#)
+            )
+        );
         let origin = |opaque: &str| parse_opaque(opaque).map(|it| it.origin);
         assert_eq!(origin(&opaque_of(&message)), Some(origin_of(2)));
         assert_eq!(origin(&id.to_string()), Some(origin_of(0)), "as earlier versions wrote it");

@@ -11,7 +11,8 @@ use subtle::ConstantTimeEq;
 use crate::Failure;
 use crate::callback::{
     ChannelFault, IdentityChange, IgnoredReason, Inbound, InboundMedia, MarketingChoice, Progress,
-    Referral, StatusUpdate, TEXT_CHARS_MAX, TemplateNews, TemplateUpdate, WORD_CHARS_MAX,
+    REFERRAL_CHARS_MAX, Referral, StatusUpdate, TEXT_CHARS_MAX, TemplateNews, TemplateUpdate,
+    WORD_CHARS_MAX,
 };
 use postrider_domain::contact::NAME_CHARS_MAX;
 use postrider_domain::printable;
@@ -20,6 +21,7 @@ use postrider_domain::{PartyId, PartyNames, Phone, Timestamp, UserId};
 
 use super::answer::{ErrorBody, failure};
 use super::items::PassedOver;
+use super::templates::rejected_reason;
 use super::{CloudApiNumber, ProviderId, body};
 
 /// Most bytes of a provider's id, or of a template's name.
@@ -27,7 +29,11 @@ const ID_BYTES_MAX: usize = 512;
 /// Most bytes of the type of a file.
 const MIME_TYPE_BYTES_MAX: usize = 127;
 /// What a file is that the provider gives no good type of.
-const UNKNOWN_TYPE: &str = "application/octet-stream";
+pub(super) const UNKNOWN_TYPE: &str = "application/octet-stream";
+
+mod content;
+
+pub use content::{MessageObject, read_object};
 
 impl CloudApiNumber {
     /// Whether this is the number's verify token. It is compared in constant time.
@@ -98,7 +104,8 @@ pub(super) fn status(value: &Value) -> Option<StatusUpdate> {
     let progress = match value["status"].as_str()? {
         "sent" => Progress::Sent,
         "delivered" => Progress::Delivered,
-        "read" => Progress::Read,
+        // A voice message is played by somebody who has opened it.
+        "read" | "played" => Progress::Read,
         "failed" => Progress::Failed(failure_of(&value["errors"])),
         _ => return None,
     };
@@ -128,7 +135,7 @@ fn user_id(value: &Value) -> Option<UserId> {
 /// Why nothing is taken from a report on a message.
 pub(super) fn why_no_status(value: &Value) -> PassedOver {
     let opaque = value["biz_opaque_callback_data"].as_str();
-    let words = ["sent", "delivered", "read", "failed"];
+    let words = ["sent", "delivered", "read", "played", "failed"];
     match value["status"].as_str() {
         // A message that was not sent from here.
         Some(_) if opaque.and_then(body::parse_opaque).is_none() => None,
@@ -198,7 +205,7 @@ pub(super) fn forwarded_change(value: &Value) -> Option<IdentityChange> {
 /// Parses an error that is about no message.
 pub(super) fn channel_fault(value: &Value) -> Option<ChannelFault> {
     let error = ErrorBody::deserialize(value).ok()?;
-    Some(ChannelFault { failure: failure(&error), title: error.title() })
+    Some(ChannelFault { failure: failure(&error), title: error.title(), of_account: false })
 }
 
 /// Parses somebody's choice about marketing messages.
@@ -241,10 +248,6 @@ pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
     if from.is_none() && user.is_none() {
         return None;
     }
-    let referral = &value["referral"];
-    let headline = text(&referral["headline"], NAME_CHARS_MAX);
-    let source_type = text(&referral["source_type"], WORD_CHARS_MAX);
-    let referral = source_type.zip(id(&referral["source_id"]));
     Some(Inbound {
         provider_id: id(&value["id"])?,
         from,
@@ -256,12 +259,24 @@ pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
         kind: text(&value["type"], WORD_CHARS_MAX)?,
         text: text_of_message(value).unwrap_or_default(),
         at: timestamp(&value["timestamp"])?,
-        referral: referral.map(|(kind, id)| Referral {
-            source_type: kind,
-            source_id: id,
-            headline,
-        }),
+        referral: referral(&value["referral"]),
         media: media(value),
+        content: content::of_message(value),
+        about: content::about(value),
+        forwarded: content::is_forwarded(value),
+    })
+}
+
+/// Parses the advertisement that led to a message.
+fn referral(value: &Value) -> Option<Referral> {
+    let long = |field: &str| text(&value[field], REFERRAL_CHARS_MAX);
+    Some(Referral {
+        source_type: text(&value["source_type"], WORD_CHARS_MAX)?,
+        source_id: id(&value["source_id"])?,
+        headline: text(&value["headline"], NAME_CHARS_MAX),
+        body: long("body"),
+        source_url: long("source_url"),
+        ctwa_clid: long("ctwa_clid"),
     })
 }
 
@@ -328,7 +343,10 @@ pub(super) fn template(field: &str, value: &Value) -> Option<TemplateUpdate> {
             value["new_quality_score"].as_str()?,
         )),
         "message_template_components_update" => TemplateNews::Components,
-        _ => TemplateNews::Status(text(&value["event"], WORD_CHARS_MAX)?),
+        _ => TemplateNews::Status {
+            word: text(&value["event"], WORD_CHARS_MAX)?,
+            reason: rejected_reason(&value["reason"]),
+        },
     };
     Some(TemplateUpdate {
         template: TemplateName {

@@ -3,8 +3,10 @@
 use bytes::Bytes;
 use http::Uri;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::callback::UNKNOWN_TYPE;
 use super::http::NotFetched;
 use super::{ANSWER_BYTES_MAX, CloudApiNumber, ProviderId, answer};
 
@@ -28,6 +30,40 @@ pub enum DownloadError {
 #[derive(Deserialize)]
 struct Place {
     url: Box<str>,
+    #[serde(flatten)]
+    said: Said,
+}
+
+/// What the provider says of a file that it gives out, as far as it does.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Said {
+    mime_type: Option<Value>,
+    /// In hexadecimal.
+    sha256: Option<Value>,
+    file_size: Option<Value>,
+}
+
+impl Said {
+    /// Whether it says nothing else than a content shows, and than was said when the file came in.
+    #[must_use]
+    pub fn is_of(&self, mime_type: &str, length: u64, sha256: &[u8; 32]) -> bool {
+        let text = |said: &Option<Value>| said.as_ref().and_then(Value::as_str).map(str::to_owned);
+        let kind = |said: &str| said.split(';').next().unwrap_or_default().trim().to_owned();
+        let hash: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
+        // Nothing is known of a file whose type could not be kept.
+        let is_kind = |said: String| {
+            mime_type == UNKNOWN_TYPE || kind(&said).eq_ignore_ascii_case(&kind(mime_type))
+        };
+        text(&self.mime_type).is_none_or(is_kind)
+            && text(&self.sha256).is_none_or(|said| said.eq_ignore_ascii_case(&hash))
+            && self.bytes().is_none_or(|said| said == length)
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        let said = self.file_size.as_ref()?;
+        said.as_u64().or_else(|| said.as_str().and_then(|said| said.parse().ok()))
+    }
 }
 
 pub(super) async fn download(
@@ -35,11 +71,14 @@ pub(super) async fn download(
     id: &ProviderId,
     bytes_max: u64,
     parts: mpsc::Sender<Bytes>,
-) -> Result<(), DownloadError> {
-    let place = place_of(number, id).await?;
+) -> Result<Said, DownloadError> {
+    let (place, said) = place_of(number, id).await?;
+    if said.bytes().is_some_and(|bytes| bytes > bytes_max) {
+        return Err(DownloadError::TooLarge);
+    }
     let authorization = number.authorization.clone();
     match number.http.fetch(place, authorization, bytes_max, parts).await {
-        Ok(200) => Ok(()),
+        Ok(200) => Ok(said),
         // Its address is good for minutes: the next try asks for another one.
         Ok(status) => Err(DownloadError::NotNow(format!("HTTP status {status}").into())),
         Err(NotFetched::TooLarge) => Err(DownloadError::TooLarge),
@@ -47,8 +86,8 @@ pub(super) async fn download(
     }
 }
 
-/// Asks where a file is.
-async fn place_of(number: &CloudApiNumber, id: &ProviderId) -> Result<Uri, DownloadError> {
+/// Asks where a file is, and what it is.
+async fn place_of(number: &CloudApiNumber, id: &ProviderId) -> Result<(Uri, Said), DownloadError> {
     let not_now = |cause: &str| DownloadError::NotNow(cause.into());
     let uri = format!("{}/{}", number.root, id.as_str()).parse::<Uri>();
     let uri = uri.map_err(|_| not_now("the provider's address is none"))?;
@@ -61,9 +100,9 @@ async fn place_of(number: &CloudApiNumber, id: &ProviderId) -> Result<Uri, Downl
         });
     }
     let place = serde_json::from_slice::<Place>(&answer.body);
-    let place = place.map_err(|_| not_now("the answer names no file"))?;
-    let place = place.url.parse::<Uri>().ok().filter(|place| may_have_token(number, place));
-    place.ok_or(DownloadError::UntrustedHost)
+    let Place { url, said } = place.map_err(|_| not_now("the answer names no file"))?;
+    let place = url.parse::<Uri>().ok().filter(|place| may_have_token(number, place));
+    place.map(|place| (place, said)).ok_or(DownloadError::UntrustedHost)
 }
 
 /// Whether the token may go to this address: to the provider's own, and over HTTPS to the hosts
@@ -83,8 +122,32 @@ fn may_have_token(number: &CloudApiNumber, place: &Uri) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::Said;
     use crate::cloud_api::{CloudApi, CloudApiAccount, CloudApiOptions, CloudApiSecrets};
     use postrider_runtime::Secret;
+
+    #[test]
+    fn what_is_said_of_a_file_must_be_so() {
+        let hash = [0xab; 32];
+        let hex = "AB".repeat(32);
+        for (said, is_so) in [
+            (json!({}), true),
+            (json!({"mime_type": null, "sha256": 7, "file_size": [1]}), true),
+            (json!({"mime_type": "AUDIO/ogg; codecs=opus", "sha256": hex, "file_size": 3}), true),
+            (json!({"file_size": "3"}), true),
+            (json!({"mime_type": "image/png"}), false),
+            (json!({"sha256": "cd".repeat(32)}), false),
+            (json!({"file_size": 4}), false),
+            (json!({"file_size": "4"}), false),
+        ] {
+            let read: Said = serde_json::from_value(said.clone()).unwrap();
+            assert_eq!(read.is_of("audio/ogg", 3, &hash), is_so, "{said}");
+        }
+        let read: Said = serde_json::from_value(json!({"mime_type": "a/b"})).unwrap();
+        assert!(read.is_of(super::UNKNOWN_TYPE, 3, &hash));
+    }
 
     #[test]
     fn the_token_goes_to_the_providers_hosts_only() {

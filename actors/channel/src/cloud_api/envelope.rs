@@ -2,6 +2,8 @@
 //!
 //! Each item is parsed by itself, so that one that cannot be parsed does not cost the others.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,6 +12,7 @@ use postrider_domain::Phone;
 
 use crate::callback::{Callback, IgnoredReason};
 
+use super::account_news::{self, ACCOUNT_FIELDS};
 use super::callback;
 use super::items::{FieldNumber, ItemCounts};
 use super::number_news::{self, NUMBER_FIELDS};
@@ -41,6 +44,14 @@ pub enum About {
     },
     /// An account, by the provider's id; `None` if the part has none.
     Account(Option<Box<str>>),
+}
+
+impl About {
+    /// Whether it names neither number nor account: then it is about whom it was sent to.
+    #[must_use]
+    pub fn is_nameless(&self) -> bool {
+        matches!(self, Self::Number(None) | Self::Account(None))
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -112,6 +123,9 @@ pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
                 field if NUMBER_FIELDS.contains(&field) => {
                     parts.push(number(field, entry.id, value, counts));
                 }
+                field if ACCOUNT_FIELDS.contains(&field) => {
+                    parts.push(account(field, entry.id, value, counts));
+                }
                 field @ "user_id_update" => {
                     parts.push(forwarded(field, &parsed(value), counts));
                 }
@@ -130,6 +144,26 @@ pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
     Some(parts)
 }
 
+/// The numbers that a callback is about, by the provider's ids; `None` if it may be about others
+/// too. A part that names none is about the number that the callback was sent to.
+#[must_use]
+pub fn numbers_of(raw: &[u8]) -> Option<BTreeSet<Box<str>>> {
+    let body: &RawValue = serde_json::from_slice(raw).ok()?;
+    let mut numbers = BTreeSet::new();
+    for entry in items(parsed::<Body<'_>>(Some(body)).entry) {
+        for change in items(parsed::<Entry<'_>>(Some(entry)).changes) {
+            let Change { field, value } = parsed(Some(change));
+            let metadata = match parsed::<Value>(field).as_str()? {
+                "messages" | "user_preferences" => parsed(parsed::<Report<'_>>(value).metadata),
+                "user_id_update" => parsed::<Value>(value)["metadata"].clone(),
+                _ => return None,
+            };
+            numbers.extend(metadata["phone_number_id"].as_str().map(Box::from));
+        }
+    }
+    Some(numbers)
+}
+
 /// What a change says of a number, which each field names in another way.
 fn number(
     field: &str,
@@ -137,21 +171,44 @@ fn number(
     value: Option<&RawValue>,
     counts: &ItemCounts,
 ) -> Part {
-    let told = parsed::<Value>(value);
+    let change = parsed::<Value>(value);
     let of = parsed::<Value>(account).as_str().map(Into::into);
     let about = match field {
         "business_capability_update" => About::Account(of),
         "smb_message_echoes" => about(account, parsed(value)),
-        _ => About::Phone { account: of, phone: number_news::phone(&told) },
+        _ => About::Phone { account: of, phone: number_news::phone(&change) },
     };
     let mut tally = counts.tally(field);
-    let facts = tally.take(number_news::facts(field, &told)).into_iter().collect();
+    let facts = tally.take(number_news::facts(field, &change)).into_iter().collect();
     let ignored = tally.ignored();
     Part {
         about,
         callback: Callback { facts, ignored, ..Callback::default() },
         parsed: tally.parsed(),
     }
+}
+
+/// What a change says of an account, or warns of a number of it.
+fn account(
+    field: &str,
+    account: Option<&RawValue>,
+    value: Option<&RawValue>,
+    counts: &ItemCounts,
+) -> Part {
+    let change = parsed::<Value>(value);
+    let of = parsed::<Value>(account).as_str().map(Into::into);
+    let about = match account_news::alerted_number(&change) {
+        Some(number) => About::Number(Some(number)),
+        None if field == "security" => {
+            About::Phone { account: of, phone: number_news::phone(&change) }
+        }
+        None => About::Account(of),
+    };
+    let mut tally = counts.tally(field);
+    let errors = tally.take(account_news::news(field, &change)).into_iter().collect();
+    let ignored = tally.ignored();
+    let callback = Callback { errors, ignored, ..Callback::default() };
+    Part { about, callback, parsed: tally.parsed() }
 }
 
 /// The number that a change of an unknown field is about if it says so, else the account.
@@ -268,6 +325,33 @@ mod tests {
             .map(|Part { callback, .. }| (callback.inbound.len(), callback.templates.len()))
             .collect();
         assert_eq!(counts, [(2, 0), (0, 1), (1, 0), (0, 1), (0, 0)]);
+    }
+
+    #[test]
+    fn the_numbers_of_a_callback_are_known_unless_a_part_is_about_something_else() {
+        let of = |changes: Value| {
+            let body = json!({"entry": [{"id": "107", "changes": changes}]}).to_string();
+            numbers_of(body.as_bytes()).map(|all| all.iter().map(ToString::to_string).collect())
+        };
+        let number = |id: Value| change(&id, &json!([]));
+        let forwarded = json!({"field": "user_id_update", "value": {
+            "metadata": {"phone_number_id": "9"}}});
+        let parts = json!([number(json!("106")), number(json!(null)), forwarded]);
+        assert_eq!(of(parts), Some(vec!["106".to_owned(), "9".to_owned()]));
+        assert_eq!(of(json!([number(json!(null))])), Some(Vec::new()));
+        for field in ["message_template_status_update", "phone_number_quality_update", "new"] {
+            let other = json!({"field": field, "value": {}});
+            assert_eq!(of(json!([number(json!("106")), other])), None, "{field}");
+        }
+        assert_eq!((of(json!([{}])), numbers_of(b"{")), (None, None));
+        for field in ["messages", "user_preferences", "user_id_update"] {
+            for odd in [json!([]), json!("x"), json!(1), json!(true), json!(null), json!([[]])] {
+                let part = json!({"field": field, "value": odd});
+                assert_eq!(of(json!([part])), Some(Vec::new()), "{part}");
+                let part = json!({"field": field, "value": {"metadata": odd}});
+                assert_eq!(of(json!([part])), Some(Vec::new()), "{part}");
+            }
+        }
     }
 
     #[test]

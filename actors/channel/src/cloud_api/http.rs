@@ -344,8 +344,9 @@ mod tests {
         ] {
             let (sender, mut parts) = mpsc::channel(9);
             let fetched = http.fetch(answering(answer).await, TOKEN, 4, sender).await;
-            let told = fetched.map_or_else(|error| error.to_string(), |status| status.to_string());
-            assert!(told.starts_with(expected), "{told}, not {expected}");
+            let outcome =
+                fetched.map_or_else(|error| error.to_string(), |status| status.to_string());
+            assert!(outcome.starts_with(expected), "{outcome}, not {expected}");
             let mut whole = Vec::new();
             while let Some(part) = parts.recv().await {
                 whole.extend_from_slice(&part);

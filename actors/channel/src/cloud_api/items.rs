@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use postrider_domain::Timestamp;
+
 use crate::callback::{IgnoredItems, IgnoredReason};
 
 /// The fields of callbacks that the provider documents, and `other` for every other one.
@@ -27,16 +29,19 @@ pub const FIELDS: [&str; 18] = [
 ];
 
 /// What becomes of items, in the order of [`ItemOutcome`].
-pub const OUTCOMES: [&str; 4] = ["taken", "ignored", "unknown", "unreadable"];
+pub const OUTCOMES: [&str; 5] = ["taken", "repeated", "ignored", "unknown", "unreadable"];
 
 /// Why nothing is taken from an item; `None` if it is known and of no use.
 pub(super) type PassedOver = Option<IgnoredReason>;
 
 /// What becomes of an item of a callback.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ItemOutcome {
-    /// It is taken. One that comes again is, too, and changes nothing.
+    /// It is taken.
     Taken,
+    /// It has brought nothing new: it came before, or later than what followed it, or it is about a
+    /// message that is not known any more.
+    Repeated,
     /// It is known and of no use, or it is about something of somebody else.
     Ignored,
     /// Its field, type or status is not known.
@@ -61,8 +66,28 @@ impl ItemOutcome {
 pub struct ItemCounts([[AtomicU64; OUTCOMES.len()]; FIELDS.len()]);
 
 /// The place of a field among [`FIELDS`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FieldNumber(usize);
+
+/// When something of each field has come last, in milliseconds; 0 for never.
+#[derive(Debug, Default)]
+pub struct FieldTimes([AtomicU64; FIELDS.len()]);
+
+impl FieldTimes {
+    /// Something of a field comes at this moment.
+    pub fn note(&self, field: FieldNumber, at: Timestamp) {
+        if let Some(last) = self.0.get(field.0) {
+            last.fetch_max(at.as_millis(), Ordering::Relaxed);
+        }
+    }
+
+    /// The fields of which something has come, with when that was last.
+    pub fn read(&self) -> impl Iterator<Item = (&'static str, Timestamp)> {
+        let times = self.0.iter().map(|last| last.load(Ordering::Relaxed));
+        let seen = FIELDS.into_iter().zip(times).filter(|(_, at)| *at > 0);
+        seen.map(|(field, at)| (field, Timestamp::from_millis(at)))
+    }
+}
 
 /// Counts the items of one change of a field. Those that can be parsed are counted by whoever
 /// learns whom they are for.
@@ -175,5 +200,16 @@ mod tests {
         ];
         assert_eq!(found, expected);
         assert_eq!(counts.read().count(), FIELDS.len() * OUTCOMES.len());
+    }
+
+    #[test]
+    fn the_last_time_of_each_field_is_kept() {
+        let times = FieldTimes::default();
+        let [messages, other] = ["messages", "new"].map(|it| ItemCounts::default().tally(it).field);
+        for (field, at) in [(messages, 5), (messages, 3), (other, 7)] {
+            times.note(field, Timestamp::from_millis(at));
+        }
+        let at = Timestamp::from_millis;
+        assert_eq!(times.read().collect::<Vec<_>>(), [("messages", at(5)), ("other", at(7))]);
     }
 }

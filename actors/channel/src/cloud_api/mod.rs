@@ -1,9 +1,11 @@
 //! The client of the Cloud API, which sends messages, lists templates and reads callbacks.
 
 mod acceptance;
+mod account_news;
 mod answer;
 mod body;
 mod callback;
+mod checkup;
 mod download;
 pub mod envelope;
 mod http;
@@ -16,6 +18,7 @@ mod upload;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use ::http::{HeaderValue, Uri};
@@ -26,14 +29,17 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
-use postrider_runtime::Secret;
+use postrider_domain::Timestamp;
+use postrider_runtime::{Clock, Secret};
 
 use super::{AttemptOutcome, Channel, Outbound, Sending, Trouble};
 
 use self::envelope::About;
 use self::http::{Http, NoAnswer};
 
-pub use self::download::DownloadError;
+pub use self::callback::{MessageObject, read_object};
+pub use self::checkup::{Checkup, NumberReport};
+pub use self::download::{DownloadError, Said};
 pub use self::http::TlsError;
 pub use self::reading::NotMarked;
 pub use self::upload::{UploadError, UploadedFile};
@@ -122,6 +128,16 @@ pub struct CloudApiSecrets {
     pub verify_token: Secret,
 }
 
+impl CloudApiSecrets {
+    /// An identifier of the number's app: 32 hexadecimal digits of the SHA-256 of the app's secret,
+    /// which cannot be computed back from them.
+    #[must_use]
+    pub fn app(&self) -> String {
+        let digest = Sha256::digest(self.app_secret.reveal());
+        digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
 /// The client of the API, which all numbers share with its connections.
 #[derive(Clone)]
 pub struct CloudApi {
@@ -135,7 +151,8 @@ impl CloudApi {
     /// # Errors
     /// [`TlsError`]: the certificates cannot be read.
     pub fn new(options: CloudApiOptions) -> Result<Self, TlsError> {
-        Ok(Self { http: Arc::new(Http::new(&options)?), options: Arc::new(options) })
+        let http = Arc::new(Http::new(&options)?);
+        Ok(Self { http, options: Arc::new(options) })
     }
 
     /// The client of one number.
@@ -159,7 +176,6 @@ impl CloudApi {
         Ok(CloudApiNumber {
             messages: uri(format!("{}/messages", phone_number_id.as_str()))?,
             media: uri(format!("{}/media", phone_number_id.as_str()))?,
-            health: uri(format!("{}?fields=id", phone_number_id.as_str()))?,
             templates: format!("{root}/{}/message_templates", account.account_id.as_str()),
             media_hosts: media_hosts.as_slice().into(),
             http: Arc::clone(&self.http),
@@ -170,6 +186,8 @@ impl CloudApi {
             authorization,
             secrets,
             trouble: Arc::default(),
+            checkup: tokio::sync::Mutex::default(),
+            fields: AtomicUsize::new(0),
         })
     }
 }
@@ -183,7 +201,6 @@ pub struct CloudApiNumber {
     media_hosts: Box<[String]>,
     messages: Uri,
     media: Uri,
-    health: Uri,
     /// The URL of the account's templates, without the query.
     templates: String,
     phone: postrider_domain::Phone,
@@ -193,14 +210,18 @@ pub struct CloudApiNumber {
     secrets: CloudApiSecrets,
     /// Why a message was not accepted, the last time that one was not.
     trouble: Arc<Mutex<Option<Trouble>>>,
+    /// What the provider said of it the last time it was asked.
+    /// Until when that is given again is beside it.
+    checkup: tokio::sync::Mutex<Option<(Checkup, Timestamp)>>,
+    /// The first of the lists of fields that the provider can be asked for, as far as is known. It
+    /// is of this number alone: a field may be refused for the sake of its token.
+    fields: AtomicUsize,
 }
 
 impl CloudApiNumber {
-    /// An identifier of the number's app: 32 hexadecimal digits of the SHA-256 of the app's secret,
-    /// which cannot be computed back from them.
+    /// An identifier of the number's app, see [`CloudApiSecrets::app`].
     pub fn app(&self) -> String {
-        let digest = Sha256::digest(self.secrets.app_secret.reveal());
-        digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+        self.secrets.app()
     }
 
     /// Whether a part of a callback of the number's app is about this number. A part that names
@@ -227,6 +248,12 @@ impl CloudApiNumber {
         reading::mark(self, message, typing).await
     }
 
+    /// What the provider says of the number when it is asked. Within half a minute it is not asked
+    /// again: the last answer is given, with its time.
+    pub async fn checkup(&self, clock: &Clock) -> Checkup {
+        checkup::checkup(self, clock).await
+    }
+
     /// Uploads a file, and gives what the provider calls it, which is known behind this number
     /// only.
     ///
@@ -237,7 +264,8 @@ impl CloudApiNumber {
     }
 
     /// Downloads a file of at most `bytes_max` bytes. The token goes to the provider and to the
-    /// hosts of its files only, and nobody is redirected elsewhere.
+    /// hosts of its files only, and nobody is redirected elsewhere. Returns what the provider says
+    /// of it.
     ///
     /// # Errors
     /// [`DownloadError`]: the provider does not give it out, or not now. What was handed on is then
@@ -247,7 +275,7 @@ impl CloudApiNumber {
         id: &ProviderId,
         bytes_max: u64,
         parts: mpsc::Sender<Bytes>,
-    ) -> Result<(), DownloadError> {
+    ) -> Result<Said, DownloadError> {
         download::download(self, id, bytes_max, parts).await
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use postrider_domain::Phone;
 use postrider_domain::template::TemplateQuality;
+use postrider_domain::{Phone, printable};
 
 use super::items::PassedOver;
 use crate::callback::{IgnoredReason, WORD_CHARS_MAX};
@@ -43,6 +43,28 @@ pub(super) fn facts(field: &str, value: &Value) -> Result<NumberFacts, PassedOve
     }
 }
 
+/// What the provider says of a number when it is asked: the same as its callbacks.
+pub(super) fn reported(value: &Value) -> NumberFacts {
+    let is_in_app = value["is_on_biz_app"].as_bool();
+    let throughput = match value["throughput"]["level"].as_str() {
+        // Whatever its level is.
+        _ if is_in_app == Some(true) => Some(Throughput::Coexistence),
+        Some("HIGH") => Some(Throughput::High),
+        Some("STANDARD") => Some(Throughput::Standard),
+        _ => None,
+    };
+    let quality = value["quality_rating"].as_str().map(TemplateQuality::from_channel);
+    let tier = value["whatsapp_business_manager_messaging_limit"].as_str();
+    let name_status = word(&value["name_status"]).map(|word| word.to_ascii_lowercase().into());
+    NumberFacts { throughput, quality, name_status, limit: tier.and_then(of_tier), is_in_app }
+}
+
+/// A word of the provider's, cut.
+pub(super) fn word(value: &Value) -> Option<Box<str>> {
+    let word: String = value.as_str()?.chars().take(WORD_CHARS_MAX).collect();
+    Some(printable::harmless(&word).into())
+}
+
 fn quality(value: &Value) -> Result<NumberFacts, PassedOver> {
     let mut facts = NumberFacts { limit: limit(value), ..NumberFacts::default() };
     match value["event"].as_str().ok_or(Some(IgnoredReason::Unreadable))? {
@@ -63,12 +85,13 @@ pub(super) fn phone(value: &Value) -> Option<Phone> {
     format!("+{digits}").parse().ok()
 }
 
-/// How many people a day may be written to first, as a number or as a tier.
+/// How many people a day may be written to first, as a number or as a tier. None at all is no limit
+/// that a channel has.
 fn limit(value: &Value) -> Option<DailyLimit> {
     let given = [&value["max_daily_conversations_per_business"], &value["current_limit"]];
     given.into_iter().find_map(|given| match given {
         Value::Number(people) if people.as_i64() == Some(-1) => Some(DailyLimit::Unlimited),
-        Value::Number(people) => people.as_u64()?.try_into().ok().map(DailyLimit::People),
+        Value::Number(people) => people.as_u64()?.try_into().ok().and_then(people_a_day),
         Value::String(tier) => of_tier(tier),
         _ => None,
     })
@@ -83,9 +106,13 @@ fn of_tier(tier: &str) -> Option<DailyLimit> {
                 None => (people, 1),
             };
             let people: u32 = digits.parse().ok()?;
-            people.checked_mul(times).map(DailyLimit::People)
+            people.checked_mul(times).and_then(people_a_day)
         }
     }
+}
+
+fn people_a_day(people: u32) -> Option<DailyLimit> {
+    (people > 0).then_some(DailyLimit::People(people))
 }
 
 #[cfg(test)]
@@ -122,7 +149,8 @@ mod tests {
     #[test]
     fn what_cannot_be_read_says_nothing() {
         let unreadable = Err(Some(IgnoredReason::Unreadable));
-        for bad in [json!(-2), json!(1e12), json!("TIER_X"), json!("250"), json!([])] {
+        let bad = [json!(-2), json!(1e12), json!("TIER_X"), json!("250"), json!([])];
+        for bad in bad.into_iter().chain([json!(0), json!("TIER_0"), json!("TIER_0K")]) {
             let value = json!({"max_daily_conversations_per_business": bad});
             assert_eq!(facts("business_capability_update", &value), unreadable, "{value}");
         }
@@ -142,6 +170,27 @@ mod tests {
         assert_eq!(facts("phone_number_name_update", &json!({"decision": 7})), unreadable);
         let unknown = Err(Some(IgnoredReason::UnknownType));
         assert_eq!(facts("phone_number_quality_update", &json!({"event": "X"})), unknown);
+    }
+
+    #[test]
+    fn what_is_asked_for_says_what_callbacks_say() {
+        let value = json!({
+            "quality_rating": "YELLOW", "throughput": {"level": "HIGH"},
+            "whatsapp_business_manager_messaging_limit": "TIER_2K", "name_status": "APPROVED",
+        });
+        let expected = NumberFacts {
+            throughput: Some(Throughput::High),
+            quality: Some(TemplateQuality::Yellow),
+            name_status: Some("approved".into()),
+            limit: Some(DailyLimit::People(2_000)),
+            is_in_app: None,
+        };
+        assert_eq!(reported(&value), expected);
+        let in_app = json!({"throughput": {"level": "HIGH"}, "is_on_biz_app": true});
+        assert_eq!(reported(&in_app).throughput, Some(Throughput::Coexistence));
+        for odd in [json!({}), json!(7), json!({"throughput": {"level": "NOT_APPLICABLE"}})] {
+            assert_eq!(reported(&odd), NumberFacts::default());
+        }
     }
 
     #[test]

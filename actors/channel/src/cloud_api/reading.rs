@@ -1,4 +1,4 @@
-//! Tells the provider that a message was read, and that an answer is being typed.
+//! Reports to the provider that a message was read, and that an answer is being typed.
 
 use serde_json::json;
 

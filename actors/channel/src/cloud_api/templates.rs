@@ -1,19 +1,20 @@
-//! Lists an account's templates, and checks that the provider accepts the number's token.
+//! Lists an account's templates.
 
 use ::http::Uri;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use crate::callback::WORD_CHARS_MAX;
 use crate::{Failure, FailureClass};
 
+use super::CloudApiNumber;
 use super::answer::{Refusal, failure};
 use super::http::{Answer, NoAnswer};
-use super::{ANSWER_BYTES_MAX, CloudApiNumber};
 
 /// What is requested of each template.
 const FIELDS: &str = "name,status,language,category,components,quality_score,parameter_format,\
-                      correct_category,message_send_ttl_seconds";
+                      correct_category,message_send_ttl_seconds,rejected_reason";
 /// How many templates are requested at a time.
 const PAGE: usize = 100;
 /// Most pages that are requested.
@@ -42,6 +43,8 @@ pub struct ListedTemplate {
     pub parameter_format: Option<Box<str>>,
     /// The provider's word for the category that it holds to be right.
     pub correct_category: Option<Box<str>>,
+    /// The provider's word for why it was rejected, such as `INVALID_FORMAT`.
+    pub rejected_reason: Option<Box<str>>,
 }
 
 /// Why a query of the provider failed.
@@ -105,16 +108,6 @@ impl CloudApiNumber {
         Ok(templates)
     }
 
-    /// Checks that the provider knows the number and accepts its token.
-    ///
-    /// # Errors
-    /// [`ListError`]: the provider does not respond, or refuses.
-    pub async fn check(&self) -> Result<(), ListError> {
-        let (uri, authorization) = (self.health.clone(), self.authorization.clone());
-        let answer = self.http.get(uri, authorization, ANSWER_BYTES_MAX).await?;
-        succeeded(&answer)
-    }
-
     async fn page(&self, after: Option<&str>) -> Result<Page, ListError> {
         let mut address = format!("{}?fields={FIELDS}&limit={PAGE}", self.templates);
         if let Some(after) = after {
@@ -128,7 +121,7 @@ impl CloudApiNumber {
     }
 }
 
-fn succeeded(answer: &Answer) -> Result<(), ListError> {
+pub(super) fn succeeded(answer: &Answer) -> Result<(), ListError> {
     if (200..300).contains(&answer.status) {
         return Ok(());
     }
@@ -160,7 +153,14 @@ fn listed(value: &Value) -> Option<ListedTemplate> {
         ttl_seconds: value["message_send_ttl_seconds"].as_u64().and_then(|it| it.try_into().ok()),
         parameter_format: text("parameter_format"),
         correct_category: text("correct_category"),
+        rejected_reason: rejected_reason(&value["rejected_reason"]),
     })
+}
+
+/// Why a template was rejected, in the provider's word; `NONE` is none.
+pub(super) fn rejected_reason(value: &Value) -> Option<Box<str>> {
+    let word = value.as_str().filter(|word| !word.is_empty() && *word != "NONE")?;
+    Some(word.chars().take(WORD_CHARS_MAX).collect::<String>().into())
 }
 
 /// Appends a value of a query. Every byte that is no ASCII letter or digit is escaped.
@@ -196,13 +196,15 @@ mod tests {
         let rated = serde_json::json!({
             "name": "n", "language": "en", "category": "UTILITY", "status": "APPROVED",
             "quality_score": {"score": "RED", "date": 1}, "message_send_ttl_seconds": 600,
-            "parameter_format": "NAMED", "correct_category": "MARKETING"
+            "parameter_format": "NAMED", "correct_category": "MARKETING",
+            "rejected_reason": "SCAM"
         });
-        let ListedTemplate { quality, ttl_seconds, parameter_format, correct_category, .. } =
-            listed(&rated).unwrap();
-        assert_eq!((quality.as_deref(), ttl_seconds), (Some("RED"), Some(600)));
-        assert_eq!(parameter_format.as_deref(), Some("NAMED"));
-        assert_eq!(correct_category.as_deref(), Some("MARKETING"));
+        let rated = listed(&rated).unwrap();
+        assert_eq!((rated.quality.as_deref(), rated.ttl_seconds), (Some("RED"), Some(600)));
+        assert_eq!(rated.parameter_format.as_deref(), Some("NAMED"));
+        assert_eq!(rated.correct_category.as_deref(), Some("MARKETING"));
+        assert_eq!(rated.rejected_reason.as_deref(), Some("SCAM"));
+        assert_eq!(rejected_reason(&serde_json::json!("NONE")), None);
         assert_eq!(listed(&serde_json::json!({"name": "n"})), None);
         assert_eq!(listed(&Value::Null), None);
     }

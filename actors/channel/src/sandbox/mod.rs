@@ -15,7 +15,9 @@ use hashbrown::HashMap;
 use tokio::sync::Notify;
 
 use postrider_domain::event::chain::OtpChannel;
-use postrider_domain::{MessageId, OtpCode, PartyId, Phone, Timestamp, WorkspaceId};
+use postrider_domain::{
+    MediaId, MessageContent, MessageId, OtpCode, PartyId, Phone, Timestamp, WorkspaceId,
+};
 use postrider_runtime::clock::Clock;
 
 use super::{
@@ -23,7 +25,7 @@ use super::{
 };
 pub use codes::{SandboxCode, deliver_code, script_codes, take_code};
 pub use reports::{AutoDeliver, DueReports};
-pub use thread::{SandboxPhone, SandboxStatus, SentThrough, ThreadMessage};
+pub use thread::{SandboxPhone, SandboxStatus, SentThrough, ThreadMessage, WrittenByCustomer};
 
 /// Most scripts of one workspace at a time; more are ignored.
 const SCRIPTS_MAX: usize = 10_000;
@@ -71,6 +73,8 @@ pub struct SandboxMessage {
     pub channel: OtpChannel,
     /// The address of a mail.
     pub email: Option<Box<str>>,
+    /// A file of the workspace with the content of the one that it has.
+    pub media: Option<MediaId>,
 }
 
 impl std::fmt::Debug for SandboxMessage {
@@ -128,7 +132,7 @@ enum DeliveredContent {
     Code(OtpChannel, OtpCode, Box<str>, Option<Box<str>>),
     Message(Arc<RenderedContent>),
     /// What a customer wrote.
-    Written(Box<str>),
+    Written(WrittenByCustomer),
 }
 
 #[derive(Debug)]
@@ -207,7 +211,7 @@ impl Sandbox {
         outcome
     }
 
-    /// Delivers a message. `is_reported`: that is told of a code that another channel follows.
+    /// Delivers a message. `is_reported`: that is reported of a code that another channel follows.
     fn deliver(&self, message: &Outbound, is_reported: bool) {
         let chained = matches!(message.content, Content::Otp { chained: true, .. }) && is_reported;
         let auto_deliver = self.with_mailbox(&message.workspace, |mailbox| {
@@ -286,7 +290,15 @@ impl Delivered {
                 (channel, email) = (*over, address.clone());
                 ("otp", text.to_string(), Some(code.reveal()))
             }
-            DeliveredContent::Written(text) => ("text", text.to_string(), None),
+            DeliveredContent::Written(written) => (written.kind, written.text.to_string(), None),
+        };
+        let media = match &self.content {
+            DeliveredContent::Written(written) => written.media,
+            DeliveredContent::Message(content) => match &**content {
+                MessageContent::Object(object) => object.media,
+                MessageContent::Text(_) | MessageContent::Template(_) => None,
+            },
+            DeliveredContent::Otp(_) | DeliveredContent::Code(..) => None,
         };
         SandboxMessage {
             message_id: self.message_id,
@@ -297,6 +309,7 @@ impl Delivered {
             at: self.at,
             channel,
             email,
+            media,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What the sandbox's phones show: threads in both directions, and what was reported of them.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
-use postrider_domain::{MessageId, NumberId, Phone, WorkspaceId};
+use postrider_domain::{MediaId, MessageId, NumberId, Phone, WorkspaceId};
 
 use super::{Delivered, DeliveredContent, Sandbox, SandboxMessage, ScriptedOutcome};
 use crate::Origin;
@@ -61,13 +61,24 @@ pub struct SandboxPhone {
     pub messages: usize,
 }
 
-/// What a report has to tell of a delivered message.
+/// What a report has to say of a delivered message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SentThrough {
     /// The number that it was sent through.
     pub number: NumberId,
     /// What it belongs to.
     pub origin: Origin,
+}
+
+/// What a customer wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenByCustomer {
+    /// The word of its kind; `text` of one that has none.
+    pub kind: &'static str,
+    /// Its text or caption.
+    pub text: Box<str>,
+    /// The file of the workspace whose content theirs got.
+    pub media: Option<MediaId>,
 }
 
 impl Sandbox {
@@ -77,11 +88,11 @@ impl Sandbox {
         workspace: &WorkspaceId,
         message: MessageId,
         from: Phone,
-        text: &str,
+        written: WrittenByCustomer,
     ) {
         let at = self.clock.now();
         self.with_mailbox(workspace, |mailbox| {
-            let content = DeliveredContent::Written(text.into());
+            let content = DeliveredContent::Written(written);
             let (to, status) = (from.into(), SandboxStatus::Received);
             let (message_id, place, through) = (message, 0, None);
             let written = Delivered { message_id, to, content, at, place, status, through };
@@ -127,19 +138,30 @@ impl Sandbox {
         phones
     }
 
-    /// What a report of a delivered message has to tell; `None`: there is no such message.
+    /// What a report of a delivered message has to say; `None`: there is no such message.
     #[must_use]
     pub fn sent_through(&self, workspace: &WorkspaceId, id: MessageId) -> Option<SentThrough> {
         let mailbox = self.mailboxes.get(workspace)?;
         mailbox.delivered.iter().rev().find(|it| it.message_id == id)?.through
     }
 
-    /// Keeps what was reported of a message. A report that comes late takes nothing back.
-    pub fn note_reported(&self, workspace: &WorkspaceId, id: MessageId, status: SandboxStatus) {
+    /// Keeps what was reported of messages. A report that comes late takes nothing back.
+    pub fn note_reported(
+        &self,
+        workspace: &WorkspaceId,
+        messages: impl IntoIterator<Item = MessageId>,
+        status: SandboxStatus,
+    ) {
+        let mut wanted: HashSet<_> = messages.into_iter().collect();
         self.with_mailbox(workspace, |mailbox| {
-            let known = mailbox.delivered.iter_mut().rev().find(|it| it.message_id == id);
-            if let Some(known) = known.filter(|it| it.status != SandboxStatus::Read) {
-                known.status = status;
+            // They are among the newest: one look from the end finds all of a burst.
+            for known in mailbox.delivered.iter_mut().rev() {
+                if wanted.is_empty() {
+                    break;
+                }
+                if wanted.remove(&known.message_id) && known.status != SandboxStatus::Read {
+                    known.status = status;
+                }
             }
         });
     }

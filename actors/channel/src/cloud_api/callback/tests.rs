@@ -11,6 +11,8 @@ use crate::{FailureClass, Origin};
 use postrider_domain::template::TemplateCategory;
 use postrider_runtime::Secret;
 
+mod object;
+
 const OTP: &str = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y";
 const MESSAGE: &str = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y";
 
@@ -105,7 +107,8 @@ fn an_inbound_message_is_parsed() {
         message
     };
     let mut ad = part("text", json!({"body": "Hi"}));
-    ad["referral"] = json!({"source_type": "ad", "source_id": "7", "headline": "x"});
+    ad["referral"] = json!({"source_type": "ad", "source_id": "7", "headline": "x",
+        "body": "Now", "ctwa_clid": "c"});
     let callback = messages(json!({"contacts": contacts, "messages": [
         ad,
         part("image", json!({"caption": "Look", "id": "1"})),
@@ -134,23 +137,29 @@ fn an_inbound_message_is_parsed() {
     assert_eq!(first.name.as_deref(), Some("Sheena"));
     assert_eq!(first.at.as_millis(), 1_749_416_383_000);
     let (source_type, source_id) = ("ad".into(), "7".into());
-    let referral = Referral { source_type, source_id, headline: Some("x".into()) };
+    let headline = Some("x".into());
+    let [body, source_url, ctwa_clid] = [Some("Now".into()), None, Some("c".into())];
+    let referral = Referral { source_type, source_id, headline, body, source_url, ctwa_clid };
     assert_eq!(first.referral, Some(referral));
     assert_eq!(callback.inbound[1].referral, None);
 }
 
 #[test]
 fn a_templates_status_is_parsed() {
-    let callback = read(
-        "message_template_status_update",
-        json!({
-            "event": "PAUSED", "message_template_id": 1, "reason": "NONE",
-            "message_template_name": "spring_sale", "message_template_language": "en_US",
-        }),
-    );
-    let [update] = &callback.templates[..] else { panic!("one") };
-    assert_eq!((&*update.template.name, &*update.template.language), ("spring_sale", "en_US"));
-    assert_eq!(update.news, TemplateNews::Status("PAUSED".into()));
+    for (word, given, reason) in
+        [("PAUSED", "NONE", None), ("REJECTED", "INVALID_FORMAT", Some("INVALID_FORMAT".into()))]
+    {
+        let callback = read(
+            "message_template_status_update",
+            json!({
+                "event": word, "message_template_id": 1, "reason": given,
+                "message_template_name": "spring_sale", "message_template_language": "en_US",
+            }),
+        );
+        let [update] = &callback.templates[..] else { panic!("one") };
+        assert_eq!((&*update.template.name, &*update.template.language), ("spring_sale", "en_US"));
+        assert_eq!(update.news, TemplateNews::Status { word: word.into(), reason });
+    }
 }
 
 #[test]
