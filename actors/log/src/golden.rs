@@ -174,7 +174,7 @@ fn the_tables_keep_their_numbers() {
         writeln!(out, "{number} {name}").unwrap();
         assert_eq!((table::name(*number), table::number(name)), (Some(*name), Some(*number)));
     }
-    assert_eq!((table::name(0), table::name(31), table::number("other")), (None, None, None));
+    assert_eq!((table::name(0), table::name(33), table::number("other")), (None, None, None));
     expect![[r#"
         1 meta
         2 workspaces
@@ -206,6 +206,8 @@ fn the_tables_keep_their_numbers() {
         28 message_index
         29 media
         30 otp_index
+        31 portfolios
+        32 broadcast_names
     "#]]
     .assert_eq(&out);
 }

@@ -40,7 +40,7 @@ pub enum PieceError {
 /// that end.
 ///
 /// # Errors
-/// See [`PieceError`]. [`LogError::Trimmed`]: the entries after the position are gone.
+/// See [`PieceError`]. [`LogError::Trimmed`]: the entries after the position are removed.
 pub fn write_piece(
     log: &dyn Log,
     after: Position,

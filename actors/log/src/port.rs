@@ -176,7 +176,7 @@ pub enum AppendError {
     #[error("the log refused the commit: {0}")]
     Refused(String),
     /// All of the commit is in the log, or nothing, or its first parts. After
-    /// [`Log::reopen`], [`Log::entry`] tells.
+    /// [`Log::reopen`], [`Log::entry`] shows.
     #[error("it is unknown whether the commit is in the log: {0}")]
     Unknown(String),
 }

@@ -33,6 +33,8 @@ pub const NUMBERS: &[(u8, &str)] = &[
     (28, "message_index"),
     (29, "media"),
     (30, "otp_index"),
+    (31, "portfolios"),
+    (32, "broadcast_names"),
     // 255 stands for hot states in an archive.
 ];
 

@@ -84,7 +84,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> ScanPool<K> {
     }
 
     /// Runs `scan` when it is the owner's turn, and resolves to what it returns. A scan whose
-    /// caller has gone away by then does not run.
+    /// caller has given up by then does not run.
     ///
     /// # Errors
     /// [`ScanError::Full`] at once if too many wait; [`ScanError::Failed`] if it did not end.
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_scan_whose_caller_has_gone_away_does_not_run() {
+    async fn a_scan_whose_caller_has_given_up_does_not_run() {
         let pool = pool(1, 9);
         let held = hold(&pool).await;
         let (ran, has_run) = mpsc::channel();

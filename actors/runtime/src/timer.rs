@@ -161,6 +161,6 @@ mod tests {
         drop(timer);
         // Tokio's own time, which passes at once when nothing else is to do.
         let received = tokio::time::timeout(Duration::from_secs(60), mailbox.recv()).await;
-        assert_eq!(received, Ok(None), "the task is gone, and its sender with it");
+        assert_eq!(received, Ok(None), "the task has ended, and its sender with it");
     }
 }

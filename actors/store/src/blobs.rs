@@ -14,8 +14,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-use parking_lot::Mutex;
+use hashbrown::{HashMap, HashSet};
+use parking_lot::{Condvar, Mutex};
 use sha2::{Digest, Sha256};
 
 pub use file::FileBlobs;
@@ -77,6 +77,20 @@ pub trait Blobs: Send + Sync + 'static {
     /// # Errors
     /// They cannot be listed.
     fn list(&self, first: u8) -> io::Result<Vec<BlobHash>>;
+
+    /// The length of a content that further records may name; `None`: it is not there, or somebody
+    /// may be removing it still.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn kept(&self, hash: &BlobHash) -> io::Result<Option<u64>> {
+        Ok(self.open(hash)?.map(|content| content.length()))
+    }
+
+    /// Whether a content takes room on the disk while it is read.
+    fn stages_reads(&self) -> bool {
+        false
+    }
 }
 
 /// A content that is being written. Dropped, it leaves nothing.
@@ -111,6 +125,8 @@ pub trait BlobReader: Send {
 pub struct BlobStore {
     blobs: Arc<dyn Blobs>,
     held: Arc<Mutex<Held>>,
+    /// Notified when a content was removed, or could not be.
+    removed: Arc<Condvar>,
 }
 
 /// Contents that somebody has to do with now.
@@ -120,6 +136,8 @@ struct Held {
     pinned: HashMap<BlobHash, usize>,
     /// Those of which somebody looks whether they are needed.
     looks: HashMap<BlobHash, Look>,
+    /// Those that are being removed, which may take long. Whoever pins one waits for its end.
+    removing: HashSet<BlobHash>,
 }
 
 /// What happened to a content while somebody looked whether it is needed.
@@ -127,7 +145,7 @@ struct Held {
 struct Look {
     /// It was pinned: a record that names it may be there now.
     pinned: bool,
-    /// Somebody else wanted it removed: a record that named it may be gone now.
+    /// Somebody else wanted it removed: a record that named it may be removed now.
     wanted: bool,
 }
 
@@ -199,11 +217,24 @@ impl Drop for Pinned {
     }
 }
 
+/// The removal of a content. Dropped, it has ended, whatever came of it.
+struct Removing<'a> {
+    store: &'a BlobStore,
+    hash: &'a BlobHash,
+}
+
+impl Drop for Removing<'_> {
+    fn drop(&mut self) {
+        self.store.held.lock().removing.remove(self.hash);
+        self.store.removed.notify_all();
+    }
+}
+
 impl BlobStore {
     /// One that keeps contents there.
     #[must_use]
     pub fn new(blobs: Arc<dyn Blobs>) -> Self {
-        Self { blobs, held: Arc::default() }
+        Self { blobs, held: Arc::default(), removed: Arc::default() }
     }
 
     /// Begins a content.
@@ -214,15 +245,30 @@ impl BlobStore {
         Ok(Staged { writer: self.blobs.begin()?, hash: Sha256::new(), length: 0 })
     }
 
-    /// Makes a content durable.
+    /// Whether a content takes room on the disk while it is read.
+    #[must_use]
+    pub fn stages_reads(&self) -> bool {
+        self.blobs.stages_reads()
+    }
+
+    /// Pins a content, as soon as nobody is removing it.
+    fn pinned(&self, hash: BlobHash, length: u64) -> Pinned {
+        let mut held = self.held.lock();
+        while held.removing.contains(&hash) {
+            self.removed.wait(&mut held);
+        }
+        held.pin(hash);
+        Pinned { store: self.clone(), hash, length }
+    }
+
+    /// Makes a content durable. Blocks, also while the same content is being removed.
     ///
     /// # Errors
     /// It is not durable.
     pub fn keep(&self, staged: Staged) -> io::Result<Pinned> {
         let hash = staged.hash();
         // Before it is there, so that nobody removes it who finds no record of it.
-        self.held.lock().pin(hash);
-        let pinned = Pinned { store: self.clone(), hash, length: staged.length };
+        let pinned = self.pinned(hash, staged.length);
         staged.writer.keep(&hash)?;
         Ok(pinned)
     }
@@ -243,24 +289,24 @@ impl BlobStore {
         self.blobs.list(first)
     }
 
-    /// Pins a content that is there; `None`: it is not.
+    /// Pins a content that is there; `None`: it is not. Blocks as [`keep`](Self::keep) does.
     ///
     /// # Errors
     /// It cannot be read.
     pub fn pin(&self, hash: &BlobHash) -> io::Result<Option<Pinned>> {
-        self.held.lock().pin(*hash);
-        let mut pinned = Pinned { store: self.clone(), hash: *hash, length: 0 };
-        let Some(found) = self.blobs.open(hash)? else { return Ok(None) };
-        pinned.length = found.length();
+        let mut pinned = self.pinned(*hash, 0);
+        let Some(length) = self.blobs.kept(hash)? else { return Ok(None) };
+        pinned.length = length;
         Ok(Some(pinned))
     }
 
-    /// Removes a content that is not pinned, unless it is `needed`, which may take long: others
-    /// pin and remove contents meanwhile. Returns whether it did. Where two want the same content
-    /// removed, the first looks once more for the second.
+    /// Removes a content that is not pinned, unless it is `needed`. Both may take long: others pin
+    /// and remove contents meanwhile, and only who pins the one that is being removed waits.
+    /// Returns whether it did. Where two want the same content removed, the first looks once more
+    /// for the second.
     ///
     /// # Errors
-    /// It cannot be removed, or it cannot be told whether it is needed.
+    /// It cannot be removed, or it is not known whether it is needed.
     pub fn remove_unless<E: From<io::Error>>(
         &self,
         hash: &BlobHash,
@@ -272,20 +318,23 @@ impl BlobStore {
                 look.wanted = true;
                 return Ok(false);
             }
-            if held.pinned.contains_key(hash) {
+            if held.pinned.contains_key(hash) || held.removing.contains(hash) {
                 return Ok(false);
             }
             held.looks.insert(*hash, Look::default());
         }
         loop {
             let needed = needed();
-            // Nobody pins it from here on until it is gone.
             let mut held = self.held.lock();
             let look = held.looks.remove(hash).unwrap_or_default();
             if look.pinned || held.pinned.contains_key(hash) {
                 return Ok(false);
             }
             if !needed? {
+                // Nobody pins it from here on until it is removed.
+                held.removing.insert(*hash);
+                drop(held);
+                let _ends = Removing { store: self, hash };
                 self.blobs.remove(hash)?;
                 return Ok(true);
             }

@@ -1,4 +1,4 @@
-//! Reads everything in a data directory that no engine uses, and tells what is wrong.
+//! Reads everything in a data directory that no engine uses, and reports what is wrong.
 //!
 //! Each problem has where it is and what it costs: whether a start needs what cannot be read, and
 //! what would be lost if it did without.
@@ -75,7 +75,7 @@ pub struct CheckedView {
 /// What is wrong with a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Whether it is there and not what was written, or gone.
+    /// Whether it is there and not what was written, or missing.
     pub kind: ProblemKind,
     /// The file or directory, from the data directory on.
     pub file: String,
@@ -189,7 +189,7 @@ fn snapshot_problems(
     if newest < begins_after {
         let what = format!(
             "no whole snapshot or checkpoint, and the log begins at {}: positions {} to \
-             {begins_after} are gone",
+             {begins_after} are missing",
             log.first,
             newest.next()
         );

@@ -138,7 +138,7 @@ impl Checkpoint {
     pub(crate) fn load_into<E: From<CheckpointError> + From<StoreError>>(
         &self,
         view: &dyn MarkedView,
-        told: &mut dyn FnMut(u64),
+        report: &mut dyn FnMut(u64) -> Result<(), E>,
     ) -> Result<Mark, E> {
         let header = self.read::<E>(&mut |header, rows, read| {
             let records = rows.into_iter().filter_map(|row| match row {
@@ -146,8 +146,7 @@ impl Checkpoint {
                 Row::State(..) => None,
             });
             view.apply(&header.at, &records.collect::<Vec<_>>())?;
-            told(read);
-            Ok(())
+            report(read)
         })?;
         Ok(header.at)
     }
@@ -155,10 +154,14 @@ impl Checkpoint {
     /// What actors keep in memory, by workspace.
     ///
     /// # Errors
-    /// [`CheckpointError`].
-    pub fn states(&self) -> Result<Vec<(WorkspaceId, Vec<u8>)>, CheckpointError> {
+    /// [`CheckpointError`], such as that it was given up.
+    pub fn states(
+        &self,
+        gives_up: &dyn Fn() -> bool,
+    ) -> Result<Vec<(WorkspaceId, Vec<u8>)>, CheckpointError> {
         let mut states = Vec::new();
         self.read::<CheckpointError>(&mut |_, rows, _| {
+            must_go_on(gives_up)?;
             for row in rows {
                 let Row::State(workspace, state) = row else { continue };
                 let id = std::str::from_utf8(&workspace).ok().and_then(|id| id.parse().ok());
@@ -206,6 +209,12 @@ impl Checkpoint {
     pub fn verify(&self) -> Result<ArchiveHeader, CheckpointError> {
         self.read(&mut |_, _, _| Ok(()))
     }
+}
+
+/// Fails once what is under way is given up.
+pub(crate) fn must_go_on(gives_up: &dyn Fn() -> bool) -> Result<(), CheckpointError> {
+    let given_up = || CheckpointError::GivenUp("the checkpoint was not read to its end".to_owned());
+    if gives_up() { Err(given_up()) } else { Ok(()) }
 }
 
 /// What was written.

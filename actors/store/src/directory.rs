@@ -2,7 +2,9 @@
 //!
 //! `format` holds the number of the layout. `log/` has the log, `view/` the records, `snapshots/`
 //! what actors keep in memory. Where a version before format 2 had the directory `store`, there is
-//! a file of that name, so that such a version fails and does not start with nothing.
+//! a file of that name, so that such a version fails and does not start with nothing. Format 3 has
+//! the same layout; single messages and their events are stored by their fields, which versions
+//! that know format 2 only would take for damaged JSON.
 
 mod convert;
 pub(crate) mod rebuild;
@@ -23,7 +25,9 @@ use crate::snapshot::{SnapshotDir, SnapshotError};
 use crate::{FjallOptions, FjallStore, MarkedView, Store, StoreError};
 
 /// The format that this version writes, and the newest one that it reads.
-pub const FORMAT: u64 = 2;
+pub const FORMAT: u64 = 3;
+/// The first format of this layout. A start makes it [`FORMAT`] and leaves the records as they are.
+const FIRST_WITH_LOG: u64 = 2;
 
 pub(crate) const FORMAT_FILE: &str = "format";
 pub(crate) const LOG: &str = "log";
@@ -40,8 +44,8 @@ const HELD: &str = "held";
 pub(crate) const REPAIR: &str = "repair";
 /// The directory of format 1, and the file that is there since.
 pub(crate) const STORE: &str = "store";
-const STORE_TEXT: &str = "The data is in the directories log and view, in format 2. A version that \
-                          does not know it must not start here.";
+const STORE_TEXT: &str = "The data is in the directories log and view, and `format` has its \
+                          format. A version that does not know it must not start here.";
 
 /// How a data directory is opened.
 #[derive(Debug, Clone)]
@@ -95,7 +99,7 @@ pub enum DirectoryError {
     },
 }
 
-/// Writes a snapshot of the state at the last position of a log. A log of format 1 is gone after
+/// Writes a snapshot of the state at the last position of a log. A log of format 1 is removed after
 /// its conversion.
 pub type Fold<'a> = &'a dyn Fn(&SnapshotDir, &dyn Store) -> Result<(), DirectoryError>;
 
@@ -106,8 +110,8 @@ enum Found {
     Nothing,
     /// It has a store of format 1.
     Store,
-    /// It was converted, and the last steps may be missing.
-    View,
+    /// It has a log and a view in this format. The last steps of a conversion may be missing.
+    View(u64),
 }
 
 /// Opens the directory for writing: makes what is missing, and converts an earlier format.
@@ -119,14 +123,14 @@ pub fn open(
     options: &DirectoryOptions,
     fold: Fold<'_>,
 ) -> Result<(LogStore, SnapshotDir), DirectoryError> {
-    open_telling(dir, options, fold, &Rebuilding::default())
+    open_reporting(dir, options, fold, &Rebuilding::default())
 }
 
-/// The same, and tells how far a view is that is built anew.
+/// The same, and reports how far a view is that is built anew.
 ///
 /// # Errors
 /// See [`DirectoryError`].
-pub fn open_telling(
+pub fn open_reporting(
     dir: &Path,
     options: &DirectoryOptions,
     fold: Fold<'_>,
@@ -143,10 +147,10 @@ pub fn open_telling(
         // It was closed just now.
         Found::Store => FjallView::open_again(&path, options.view),
         Found::Nothing => FjallView::open(&path, options.view),
-        Found::View if !FjallView::is_there(&path) => {
+        Found::View(_) if !FjallView::is_there(&path) => {
             Err(StoreError::Damaged("the view is missing".into()))
         }
-        Found::View => FjallView::open_existing(&path, options.view),
+        Found::View(_) => FjallView::open_existing(&path, options.view),
     };
     if let Ok(view) = &view
         && found != Found::Nothing
@@ -154,6 +158,11 @@ pub fn open_telling(
         view.forget_frames()?;
     }
     let store = rebuild::open_or_rebuild(dir, options, view, rebuilding)?;
+    if matches!(found, Found::View(before) if before < FORMAT) {
+        // Before anything is committed, which versions that know the earlier format cannot read.
+        put(dir, FORMAT_FILE, &FORMAT.to_string())?;
+        tracing::info!(dir = %dir.display(), "the data directory has format {FORMAT} now");
+    }
     Ok((store.syncing()?, SnapshotDir::open(dir.join(SNAPSHOTS))?))
 }
 
@@ -184,11 +193,11 @@ pub fn open_stopped(dir: &Path) -> Result<Box<dyn Store>, DirectoryError> {
         Found::Store => {
             Ok(Box::new(FjallStore::open_existing(&dir.join(STORE), FjallOptions::default())?))
         }
-        Found::View => Ok(Box::new(open_stopped_log(dir)?)),
+        Found::View(_) => Ok(Box::new(open_stopped_log(dir)?)),
     }
 }
 
-/// The same of a directory of this format, which a log stands under.
+/// The same of a directory of format 2 or later, which a log stands under.
 ///
 /// # Errors
 /// Those of [`open_stopped`]; [`DirectoryError::Unclear`] when it is of format 1.
@@ -202,7 +211,7 @@ pub fn open_stopped_log(dir: &Path) -> Result<LogStore, DirectoryError> {
             let what = "it has format 1: start this version on it once, which converts it";
             return Err(DirectoryError::Unclear(what.into()));
         }
-        Found::View => {}
+        Found::View(_) => {}
     }
     let options = DirectoryOptions {
         writes: Writes::default(),
@@ -256,9 +265,9 @@ fn find(dir: &Path) -> Result<Found, DirectoryError> {
     }
     match format {
         Some(found) if found > FORMAT => Err(DirectoryError::NewerFormat { found }),
-        Some(FORMAT) => Ok(Found::View),
+        Some(found @ FIRST_WITH_LOG..=FORMAT) => Ok(Found::View(found)),
         Some(other) => Err(DirectoryError::Unclear(format!("there is no format {other}"))),
-        None if has_view => Ok(Found::View),
+        None if has_view => Ok(Found::View(FORMAT)),
         None if has_store => Ok(Found::Store),
         None => Ok(Found::Nothing),
     }
@@ -269,7 +278,7 @@ pub(crate) fn format(dir: &Path) -> Result<Option<u64>, DirectoryError> {
     Ok(match find(dir)? {
         Found::Nothing => None,
         Found::Store => Some(1),
-        Found::View => Some(FORMAT),
+        Found::View(format) => Some(format),
     })
 }
 

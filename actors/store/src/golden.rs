@@ -78,6 +78,7 @@ fn tables_keep_their_names() {
         broadcast_phones
         broadcast_outcomes
         broadcast_reports
+        broadcast_names
         suppressions
         analytics
         mails
@@ -86,6 +87,7 @@ fn tables_keep_their_names() {
         otps
         message_index
         media
-        otp_index"#]]
+        otp_index
+        portfolios"#]]
     .assert_eq(&names.join("\n"));
 }

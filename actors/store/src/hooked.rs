@@ -14,6 +14,9 @@ pub trait Hook: std::fmt::Debug + Send + Sync + 'static {
     /// Called before each commit.
     fn before_commit(&self) {}
 
+    /// Called before each commit of a group.
+    fn before_group(&self, _group: &Group<'_>) {}
+
     /// Called before each read of one record.
     fn before_get(&self, _table: Table, _key: &[u8]) {}
 
@@ -36,6 +39,7 @@ pub struct Hooked<H, S = MemoryStore> {
 impl<H: Hook, S: Store> Store for Hooked<H, S> {
     fn commit(&self, group: Group<'_>) -> Result<Position, StoreError> {
         self.hook.before_commit();
+        self.hook.before_group(&group);
         self.inner.commit(group)
     }
 

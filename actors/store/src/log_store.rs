@@ -100,7 +100,12 @@ impl LogStore {
         view: Arc<dyn MarkedView>,
         writes: Writes,
     ) -> Result<Self, StoreError> {
-        open::catch_up(&*log, &*view)?;
+        open::log_applied(open::catch_up(&*log, &*view, &mut |_| Ok(true))?);
+        Ok(Self::over(log, view, writes))
+    }
+
+    /// The same of a view that lacks nothing.
+    pub(crate) fn over(log: Arc<dyn log::Log>, view: Arc<dyn MarkedView>, writes: Writes) -> Self {
         let Writes { node, incarnation, program, begun_at } = writes;
         let claim = Claim { node, incarnation, program, readable_from: DATA_FORMAT };
         let inner = Inner {
@@ -115,7 +120,7 @@ impl LogStore {
             is_hidden: AtomicBool::new(false),
             trimming: Trimming::default(),
         };
-        Ok(Self { inner: Arc::new(inner), syncing: None })
+        Self { inner: Arc::new(inner), syncing: None }
     }
 
     /// Has the steps of commits measured. Only the first call counts.

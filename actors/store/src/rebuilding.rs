@@ -13,7 +13,7 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// Tells of a view that is built anew. Clones tell of the same.
+/// Reports a view that is built anew. Clones report the same.
 #[derive(Debug, Clone)]
 pub struct Rebuilding(Arc<watch::Sender<Option<Progress>>>);
 
@@ -37,7 +37,7 @@ impl Rebuilding {
         progress.wait_for(Option::is_some).await.ok();
     }
 
-    pub(crate) fn tell(&self, progress: Option<Progress>) {
+    pub(crate) fn report(&self, progress: Option<Progress>) {
         self.0.send_replace(progress);
     }
 }

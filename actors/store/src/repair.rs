@@ -126,7 +126,7 @@ pub fn carry_out(
     let view_dir = if plan.rebuilds_view { format!("{VIEW}.{NEW}") } else { VIEW.to_owned() };
     let view = FjallView::open(&dir.join(&view_dir), FjallOptions::default())?;
     if let Some(checkpoint) = &plan.records {
-        checkpoint.load_into::<DirectoryError>(&view, &mut |_| ())?;
+        checkpoint.load_into::<DirectoryError>(&view, &mut |_| Ok(()))?;
     }
     apply_between(dir, &view, plan.view_after, plan.last)?;
     view.sync()?;
@@ -161,7 +161,7 @@ fn snapshot(
             copied.map_err(|source| failed("a snapshot cannot be copied", source))?;
         }
         States::Checkpoint(checkpoint) => {
-            let states = checkpoint.states().map_err(DirectoryError::from)?;
+            let states = checkpoint.states(&|| false).map_err(DirectoryError::from)?;
             let written = snapshots.write(checkpoint.position, states.into_iter());
             written.map_err(DirectoryError::from)?;
         }

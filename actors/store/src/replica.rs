@@ -1,9 +1,10 @@
 //! The records of a shard on a node of a cluster, whose log and checkpoints are elsewhere.
 //!
 //! `N` has the view of shard N, `N.snapshots` what actors keep in memory, `N.checkpoints` a
-//! checkpoint that is made or fetched, `N.new` a view that is being built. All of it can be made
-//! anew of a checkpoint and the log behind it.
+//! checkpoint that is made or fetched, `N.new` a view that is being built, `N.old` one that is
+//! being removed. All of it can be made anew of a checkpoint and the log behind it.
 
+mod following;
 #[cfg(test)]
 mod tests;
 
@@ -13,22 +14,61 @@ use std::sync::Arc;
 
 use postrider_log::{Header, Log, LogError, Witness, check_witness};
 
-use crate::checkpoints::{Checkpoint, CheckpointDir, CheckpointError};
+use crate::checkpoints::{Checkpoint, CheckpointDir, CheckpointError, must_go_on};
 use crate::fjall::FjallView;
+use crate::log_store::open::log_applied;
 use crate::snapshot::SnapshotDir;
 use crate::view::MarkedView;
 use crate::whole_file::sync_dir;
+pub use following::OpenRecords;
+
 use crate::{FjallOptions, LogStore, Position, SnapshotError, StoreError, Writes};
+
+/// What became of a checkpoint that was asked for.
+pub enum Fetched {
+    /// It is here. It need not be whole.
+    Here(Checkpoint),
+    /// It does not come, for this reason; the one before it may.
+    Slow(String),
+    /// There is none: it is behind the oldest one.
+    Nothing,
+}
 
 /// The checkpoints of a shard, from the newest one on.
 pub trait Bases {
-    /// Fetches the checkpoint with this number, 0 for the newest one, into a directory; `None`
-    /// behind the oldest one. It need not be whole.
+    /// Where the newest one stands; [`Position::START`] if there is none.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] for one that is gone or not what was written, and is passed over;
-    /// another when it cannot be told whether there is one.
-    fn fetch(&self, number: usize, into: &CheckpointDir) -> Result<Option<Checkpoint>, StoreError>;
+    /// It is not known.
+    fn newest(&self) -> Result<Position, StoreError>;
+
+    /// Whether the node stops: then nothing that takes long goes on.
+    fn is_stopping(&self) -> bool;
+
+    /// Fetches the checkpoint with this number, 0 for the newest one, into a directory.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] for one that is missing or not what was written, and is passed over;
+    /// another when it is not known whether there is one, or it is given up.
+    fn fetch(
+        &self,
+        number: usize,
+        into: &CheckpointDir,
+        gives_up: &dyn Fn() -> bool,
+    ) -> Result<Fetched, StoreError>;
+}
+
+/// What the records of a shard are made of.
+#[derive(Clone, Copy)]
+pub struct ReplicaSource<'a> {
+    /// Its log.
+    pub log: &'a Arc<dyn Log>,
+    /// Its checkpoints.
+    pub bases: &'a dyn Bases,
+    /// How the view is opened.
+    pub options: FjallOptions,
+    /// Whether to end early: the node stops, or something else comes first.
+    pub gives_up: &'a dyn Fn() -> bool,
 }
 
 /// Where a shard's records are on this node.
@@ -38,7 +78,7 @@ pub struct ReplicaDir {
     name: String,
 }
 
-/// What was opened of it.
+/// What was opened of it for an engine.
 pub type OpenedReplica = (LogStore, SnapshotDir, CheckpointDir);
 
 impl From<SnapshotError> for StoreError {
@@ -72,18 +112,46 @@ impl ReplicaDir {
     }
 
     /// Opens the store over a log that ends with its writer's claim. What the log no longer holds
-    /// is taken from a checkpoint, if it is not here.
+    /// is taken from a checkpoint, if it is not here. Records that are open already are `had`.
     ///
     /// # Errors
     /// [`StoreError::Locked`] while an engine that was given up has the view open;
     /// [`StoreError::Damaged`] when no whole checkpoint leads to the log; others of the disk.
     pub fn open(
         &self,
-        log: &Arc<dyn Log>,
-        options: FjallOptions,
+        had: Option<OpenRecords>,
+        from: ReplicaSource<'_>,
         writes: Writes,
-        bases: &dyn Bases,
     ) -> Result<OpenedReplica, StoreError> {
+        let OpenRecords { view, snapshots, .. } = self.records(had, from)?;
+        let (commits, is_done) = following::catch_up(&**from.log, &view, from.gives_up)?;
+        if !is_done {
+            return Err(StoreError::Failed("the log was not read to its end".to_owned()));
+        }
+        log_applied(commits);
+        let store = LogStore::over(from.log.clone(), Arc::new(view), writes).syncing()?;
+        Ok((store, snapshots, CheckpointDir::at(&self.path(".checkpoints"))))
+    }
+
+    /// Records that the log leads on from: those that are open, or else what is here.
+    fn records(
+        &self,
+        had: Option<OpenRecords>,
+        from: ReplicaSource<'_>,
+    ) -> Result<OpenRecords, StoreError> {
+        if let Some(had) = had {
+            if had.lead_to(&**from.log)? {
+                return Ok(had);
+            }
+            drop(had);
+            FjallView::wait_until_closed(&self.path(""))?;
+        }
+        self.opened(from)
+    }
+
+    /// Opens what is here, with what the log no longer holds taken from a checkpoint.
+    fn opened(&self, from: ReplicaSource<'_>) -> Result<OpenRecords, StoreError> {
+        let ReplicaSource { log, bases, options, .. } = from;
         fs::create_dir_all(&self.parent).map_err(failed)?;
         let snapshots = SnapshotDir::open(self.path(".snapshots"))?;
         let checkpoints = CheckpointDir::at(&self.path(".checkpoints"));
@@ -99,86 +167,89 @@ impl ReplicaDir {
         let has_none =
             view.as_ref().map_or(Ok(true), |it| it.applied().map(|at| at.position.0 == 0));
         let needs_view = why.is_some() || has_none?;
-        let has_states = snapshots.load()?.position.next() >= first;
-        if !needs_view && has_states {
-            return self.opened(log, view, options, writes, (snapshots, checkpoints));
+        let mut states = snapshots.load()?.position;
+        let keeps = !needs_view && states.next() >= first;
+        if let Some(view) = view.filter(|_| keeps) {
+            self.clear_fetched()?;
+            return Ok(OpenRecords { view, snapshots, states, newest: states });
         }
-        drop(view);
         if needs_view {
             // They may be of what a repair has given up, and would count once there is a view.
             snapshots.clear()?;
+            states = Position::START;
         }
         let place = (&snapshots, &checkpoints);
         let why = why.unwrap_or_else(|| "there is no view that leads to the log".to_owned());
-        if !self.load_any(&**log, needs_view.then_some(options), place, bases)? {
-            if first > Position::START.next() {
-                let what =
-                    format!("{why}; no whole checkpoint leads to the log, which begins at {first}");
-                return Err(StoreError::Damaged(what));
-            }
-            if needs_view {
-                tracing::info!(why, "the view is built of the whole log");
-                self.remove_view()?;
-            }
+        let loaded = self.load_any(&**log, needs_view.then_some(options), place, bases)?;
+        if loaded.is_none() && first > Position::START.next() {
+            let what =
+                format!("{why}; no whole checkpoint leads to the log, which begins at {first}");
+            return Err(StoreError::Damaged(what));
         }
-        self.opened(log, None, options, writes, (snapshots, checkpoints))
-    }
-
-    fn opened(
-        &self,
-        log: &Arc<dyn Log>,
-        view: Option<FjallView>,
-        options: FjallOptions,
-        writes: Writes,
-        (snapshots, checkpoints): (SnapshotDir, CheckpointDir),
-    ) -> Result<OpenedReplica, StoreError> {
-        // What was fetched is in the view and the snapshots by now.
-        clear(&self.path(".checkpoints"))?;
-        let view = match view {
-            Some(view) => view,
-            None => {
-                if FjallView::is_there(&self.path("")) {
-                    FjallView::open_again(&self.path(""), options)?
-                } else {
-                    FjallView::open(&self.path(""), options)?
-                }
-            }
+        if loaded.is_none() && needs_view {
+            tracing::info!(why, "the view is built of the whole log");
+            self.remove_view()?;
+        }
+        self.clear_fetched()?;
+        let view = if FjallView::is_there(&self.path("")) {
+            FjallView::open_again(&self.path(""), options)?
+        } else {
+            FjallView::open(&self.path(""), options)?
         };
-        let store = LogStore::open(log.clone(), Arc::new(view), writes)?;
-        Ok((store.syncing()?, snapshots, checkpoints))
+        let states = loaded.unwrap_or(states);
+        Ok(OpenRecords { view, snapshots, states, newest: states })
     }
 
+    /// What was fetched is in the view and the snapshots by now.
+    fn clear_fetched(&self) -> Result<(), StoreError> {
+        clear(&self.path(".checkpoints"))
+    }
+
+    /// A part of a view has another name, so that it is never taken for one.
     fn remove_view(&self) -> Result<(), StoreError> {
+        let old = self.path(".old");
+        clear(&old)?;
         if FjallView::is_there(&self.path("")) {
             FjallView::wait_until_closed(&self.path(""))?;
+            fs::rename(self.path(""), &old).map_err(failed)?;
         }
+        clear(&old)?;
         clear(&self.path(""))
     }
 
-    /// Loads the first checkpoint that is whole. Returns whether there was one.
+    /// Loads the first checkpoint that is whole and comes. Returns where it stands.
     fn load_any(
         &self,
         log: &dyn Log,
         view: Option<FjallOptions>,
         (snapshots, checkpoints): (&SnapshotDir, &CheckpointDir),
         bases: &dyn Bases,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Option<Position>, StoreError> {
+        let mut slow = None;
         for number in 0.. {
             checkpoints.prepare()?;
-            let loaded = match bases.fetch(number, checkpoints) {
-                Ok(None) => return Ok(false),
-                Ok(Some(checkpoint)) => self.load(log, view, snapshots, &checkpoint),
+            let loaded = match bases.fetch(number, checkpoints, &|| false) {
+                Ok(Fetched::Nothing) => break,
+                Ok(Fetched::Slow(why)) => {
+                    tracing::warn!(why, "a checkpoint does not come and is passed over");
+                    slow = slow.or(Some(why));
+                    continue;
+                }
+                Ok(Fetched::Here(checkpoint)) => {
+                    self.load(log, view, snapshots, (&checkpoint, bases))
+                }
                 Err(error) => Err(error),
             };
             match loaded {
-                Ok(()) => return Ok(true),
+                Ok(at) => return Ok(Some(at)),
                 Err(error @ StoreError::Damaged(_)) => {
                     tracing::warn!(%error, "a checkpoint cannot be used and is passed over");
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(false)
+        // It may be whole, so nothing is given up for it.
+        slow.map_or(Ok(None), |why| Err(StoreError::Failed(why)))
     }
 
     fn load(
@@ -186,16 +257,16 @@ impl ReplicaDir {
         log: &dyn Log,
         options: Option<FjallOptions>,
         snapshots: &SnapshotDir,
-        checkpoint: &Checkpoint,
-    ) -> Result<(), StoreError> {
+        (checkpoint, bases): (&Checkpoint, &dyn Bases),
+    ) -> Result<Position, StoreError> {
         let at = checkpoint.must_lead_to(log)?;
-        let states = checkpoint.states()?;
+        let states = checkpoint.states(&|| bases.is_stopping())?;
         if let Some(options) = options {
-            self.build(log, options, checkpoint)?;
+            self.build(log, options, (checkpoint, bases))?;
         }
         snapshots.write(at.position, states.into_iter())?;
         tracing::info!(position = at.position.0, "a checkpoint was loaded");
-        Ok(())
+        Ok(at.position)
     }
 
     /// Builds the view beside, and gives it its name when it is whole.
@@ -203,13 +274,14 @@ impl ReplicaDir {
         &self,
         log: &dyn Log,
         options: FjallOptions,
-        checkpoint: &Checkpoint,
+        (checkpoint, bases): (&Checkpoint, &dyn Bases),
     ) -> Result<(), StoreError> {
         let new = self.path(".new");
         clear(&new)?;
         let view = FjallView::open(&new, options)?;
+        let goes_on = &mut |_| Ok(must_go_on(&|| bases.is_stopping())?);
         let loaded = checkpoint
-            .load_into::<StoreError>(&view, &mut |_| ())
+            .load_into::<StoreError>(&view, goes_on)
             .and_then(|at| view.begin(log.id(), &at))
             .and_then(|()| view.sync().map(drop));
         drop(view);
@@ -245,7 +317,7 @@ fn misfit(log: &dyn Log, view: &dyn MarkedView) -> Result<Option<String>, StoreE
 }
 
 /// Whether the log begins with a later epoch than this one. Only a repair begins it anew where
-/// somebody has gone further: a log that lost something still begins where it did.
+/// somebody has appended more: a log that lost something still begins where it did.
 fn begins_later(log: &dyn Log, first: Position, epoch: u64) -> Result<bool, StoreError> {
     let Some(bytes) = log.entry(first)? else { return Ok(false) };
     let header = Header::decode(&bytes).map_err(|fault| StoreError::Failed(fault.to_string()))?;

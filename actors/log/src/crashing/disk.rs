@@ -1,4 +1,4 @@
-//! A disk in memory tells what was synced from what was only written, down to the sector.
+//! A disk in memory distinguishes what was synced from what was only written, down to the sector.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

@@ -1,4 +1,4 @@
-//! The files of a log that nobody writes are read whole, and everything that is wrong is told.
+//! The files of a log that nobody writes are read whole, and everything that is wrong is reported.
 //!
 //! Nothing is changed. What follows a damaged place is read too: where the next whole commit begins
 //! in the segment, the chain begins anew.
@@ -174,17 +174,17 @@ fn read_one(
     let name = segment.name();
     let (header, id) = (&segment.header, *found.id.get_or_insert(segment.header.log));
     let missing = Some((found.last.next(), first.previous()));
-    let mut tell = |what: &str, positions| {
+    let mut report = |what: &str, positions| {
         let (file, what) = (name.clone(), what.to_owned());
         let error = LogError::Damaged { position: Some(first), file, offset: 0, what };
         found.gaps.push(place.gap(error, positions));
     };
     if header.log != id {
-        tell("it belongs to another log", None);
+        report("it belongs to another log", None);
     } else if header.segment_before != place.before.unwrap_or(header.segment_before) {
-        tell("the segment before it is missing", missing);
+        report("the segment before it is missing", missing);
     } else if hash.is_some_and(|hash| hash != header.prev) {
-        tell("it follows another entry than the last one before it", None);
+        report("it follows another entry than the last one before it", None);
     }
     let walk = Walk { segment, name: &name, place };
     walk.all(found, visit).map_err(|error| read_failed(&name, &error))
@@ -194,8 +194,8 @@ impl Inspection {
     /// The end of a clean stop must be there.
     fn check_closed(&mut self, closed: Option<Closed>) {
         let Some(closed) = closed.filter(|closed| Some(closed.log) == self.id) else { return };
-        let is_told = self.gaps.iter().any(|gap| gap.is_newest);
-        if closed.last > self.last && !is_told {
+        let is_reported = self.gaps.iter().any(|gap| gap.is_newest);
+        if closed.last > self.last && !is_reported {
             self.gaps.push(LogGap {
                 error: LogError::Lost { last: self.last, applied: closed.last },
                 positions: Some((self.last.next(), closed.last)),
@@ -277,7 +277,7 @@ impl Walk<'_> {
         Ok(is_to_the_end.then(|| chain.hash()))
     }
 
-    /// Tells of a place without the entry that must be there, and finds the next whole commit
+    /// Reports a place without the entry that must be there, and finds the next whole commit
     /// behind it. `None` is the end of what can be read.
     fn behind(
         &self,

@@ -231,7 +231,7 @@ pub(super) fn bytes_before_zeros(file: &dyn DiskFile, from: u64, length: u64) ->
         if read == 0 {
             break;
         }
-        // Most is zeros, which one comparison of memory tells.
+        // Most is zeros, which one comparison of memory finds.
         if chunk[..read] != no_bytes[..read]
             && let Some(last) = chunk[..read].iter().rposition(|byte| *byte != 0)
         {

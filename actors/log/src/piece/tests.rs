@@ -75,8 +75,8 @@ fn any_changed_byte_and_any_missing_end_is_noticed() {
         let mut bad = bytes.clone();
         bad[at] ^= 1;
         let error = read(&bad).unwrap_err();
-        let is_told = matches!(error, LogError::Damaged { .. } | LogError::Newer { .. });
-        assert!(is_told, "{at}: {error}");
+        let is_reported = matches!(error, LogError::Damaged { .. } | LogError::Newer { .. });
+        assert!(is_reported, "{at}: {error}");
         // Without its end it is damaged, or a shorter piece.
         match read(&bytes[..at]) {
             Ok((commits, _)) => assert!(commits.len() < whole.len() && at >= 4096, "{at}"),

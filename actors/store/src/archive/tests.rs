@@ -54,15 +54,34 @@ fn archives_are_written_as_ever() {
     sheet.bytes("archive", &small());
     sheet.is(expect![[r#"
         archive:
-            50524152010000000000006430313233343536373839616263646566000000000000000001020000
+            50524152020000000000006430313233343536373839616263646566000000000000000001020000
             000000000003eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee000000000000030402011111111111111111
-            111111111111111102222222222222222222222222222222220005302e312e30c6f2f39f01000000
+            111111111111111102222222222222222222222222222222220005302e312e30795c273901000000
             00000000000000504b34bbbe01000565706f6368000000010102000661636d650063000000076372
             656469747302000661636d650070000000000200066265746100700000000770726f66696c65ff00
             0461636d6500000003686f74003740ab020000000000000100000038cba863ef0000000000000004
-            000000000000000200000000000000012fdf7b0888223fbe867fc456c20a84be451faf196839d42a
-            7757448b593c6073f5e91cd0
+            00000000000000020000000000000001fbaeb71ca66051602ba9617ef694200ead7e6edcf2a5f1c5
+            b905bae3681270a4c86a8ba2
     "#]]);
+}
+
+/// The same archive in version 1.
+const VERSION_1: &str = "\
+    50524152010000000000006430313233343536373839616263646566000000000000000001020000\
+    000000000003eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee000000000000030402011111111111111111\
+    111111111111111102222222222222222222222222222222220005302e312e30c6f2f39f01000000\
+    00000000000000504b34bbbe01000565706f6368000000010102000661636d650063000000076372\
+    656469747302000661636d650070000000000200066265746100700000000770726f66696c65ff00\
+    0461636d6500000003686f74003740ab020000000000000100000038cba863ef0000000000000004\
+    000000000000000200000000000000012fdf7b0888223fbe867fc456c20a84be451faf196839d42a\
+    7757448b593c6073f5e91cd0";
+
+#[test]
+fn an_archive_of_an_earlier_version_is_read() {
+    let byte = |at: usize| u8::from_str_radix(&VERSION_1[at..at + 2], 16).unwrap();
+    let earlier: Vec<_> = (0..VERSION_1.len()).step_by(2).map(byte).collect();
+    assert_eq!(earlier[4], 1);
+    assert_eq!(rows(&earlier).unwrap(), rows(&small()).unwrap());
 }
 
 #[test]
@@ -144,13 +163,17 @@ fn blocks_that_do_not_belong_together_are_found() {
 
 #[test]
 fn what_a_newer_version_wrote_is_refused() {
-    let mut newer = small();
-    newer[4] = 2;
-    let length = HEADER_BYTES + usize::from(newer[10]) * 256 + usize::from(newer[11]);
-    let checksum = crc32c::crc32c(&newer[..length]).to_be_bytes();
-    newer[length..length + 4].copy_from_slice(&checksum);
-    let error = ArchiveReader::new(&newer[..]).err().unwrap().to_string();
-    assert_eq!(error, "written by a newer version: version 2 at byte 4 is not known");
+    for version in [0, 3] {
+        let mut newer = small();
+        newer[4] = version;
+        let length = HEADER_BYTES + usize::from(newer[10]) * 256 + usize::from(newer[11]);
+        let checksum = crc32c::crc32c(&newer[..length]).to_be_bytes();
+        newer[length..length + 4].copy_from_slice(&checksum);
+        let error = ArchiveReader::new(&newer[..]).err().unwrap().to_string();
+        let expected =
+            format!("written by a newer version: version {version} at byte 4 is not known");
+        assert_eq!(error, expected);
+    }
 }
 
 proptest! {

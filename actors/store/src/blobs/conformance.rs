@@ -3,8 +3,11 @@
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
-use super::{BlobHash, BlobStore, Blobs, FileBlobs, MemoryBlobs, Pinned};
+use parking_lot::Mutex;
+
+use super::{BlobHash, BlobReader, BlobStore, BlobWriter, Blobs, FileBlobs, MemoryBlobs, Pinned};
 
 fn keep(store: &BlobStore, parts: &[&[u8]]) -> Pinned {
     let mut staged = store.begin().unwrap();
@@ -55,7 +58,7 @@ fn suite(blobs: impl Blobs) {
     assert!(!store.remove_unless(&hash, unneeded).unwrap());
     drop(again);
     assert!(!store.remove_unless(&hash, || Ok::<_, io::Error>(true)).unwrap());
-    let unknown = || Err::<bool, _>(io::Error::other("cannot be told"));
+    let unknown = || Err::<bool, _>(io::Error::other("is not known"));
     assert!(store.remove_unless(&hash, unknown).is_err());
     assert_eq!(all(&store), expected);
     // A reader that is under way goes on.
@@ -91,6 +94,61 @@ fn looks_hold_nobody_up(store: &BlobStore, other: BlobHash) {
     };
     assert!(store.remove_unless(&other, needed).unwrap(), "nobody removes it");
     assert_eq!((looks.get(), all(store)), (2, Vec::new()));
+}
+
+/// Contents of which none goes before it may, and which reports when one is to go.
+struct Slow {
+    contents: MemoryBlobs,
+    began: Sender<()>,
+    may: Mutex<Receiver<()>>,
+}
+
+impl Blobs for Slow {
+    fn begin(&self) -> io::Result<Box<dyn BlobWriter>> {
+        self.contents.begin()
+    }
+
+    fn open(&self, hash: &BlobHash) -> io::Result<Option<Box<dyn BlobReader>>> {
+        self.contents.open(hash)
+    }
+
+    fn remove(&self, hash: &BlobHash) -> io::Result<()> {
+        self.began.send(()).unwrap();
+        // Bounded, so that a lock which is held meanwhile is a failure and no standstill.
+        self.may
+            .lock()
+            .recv_timeout(std::time::Duration::from_secs(20))
+            .map_err(io::Error::other)?;
+        self.contents.remove(hash)
+    }
+
+    fn list(&self, first: u8) -> io::Result<Vec<BlobHash>> {
+        self.contents.list(first)
+    }
+}
+
+#[test]
+fn a_slow_removal_holds_up_only_who_pins_the_same() {
+    let ((began, begins), (may, waits)) = (channel(), channel());
+    let slow = Slow { contents: MemoryBlobs::default(), began, may: Mutex::new(waits) };
+    let store = BlobStore::new(Arc::new(slow));
+    let (one, other) = (keep(&store, &[b"one"]), keep(&store, &[b"other"]));
+    let hash = one.hash;
+    drop(one);
+    let unneeded = || Ok::<_, io::Error>(false);
+    std::thread::scope(|scope| {
+        let removal = scope.spawn(|| store.remove_unless(&hash, unneeded).unwrap());
+        begins.recv().unwrap();
+        assert!(!store.remove_unless(&hash, unneeded).unwrap(), "it goes already");
+        assert!(!store.remove_unless(&other.hash, unneeded).unwrap(), "it is pinned");
+        let third = keep(&store, &[b"third"]);
+        drop((other, third));
+        let again = scope.spawn(|| keep(&store, &[b"one"]));
+        may.send(()).unwrap();
+        assert!(removal.join().unwrap());
+        drop(again.join().unwrap());
+        assert_eq!(read(&store, &hash).unwrap(), b"one", "it was stored before it was removed");
+    });
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub(super) fn compare(
     let mut checkpoints = directory::checkpoints(dir).all()?;
     let mut base = None;
     if log.first != Position::START.next() {
-        // The oldest one tells most about the log.
+        // The oldest one shows most about the log.
         base = checkpoints.pop_if(|oldest| oldest.position.next() >= log.first);
         if base.is_none() {
             let why = format!(
@@ -109,12 +109,13 @@ impl Building<'_> {
     /// Takes the records of the checkpoint, if there is one, and applies the log behind it.
     fn all(mut self, beside: &Path, base: Option<&Checkpoint>) -> Result<Built, DirectoryError> {
         let mut built = Built { view: FjallView::open(beside, options())?, open: HashSet::new() };
-        let load = |base: &Checkpoint| base.load_into::<DirectoryError>(&built.view, &mut |_| ());
+        let load =
+            |base: &Checkpoint| base.load_into::<DirectoryError>(&built.view, &mut |_| Ok(()));
         let from = base.map(load).transpose()?.unwrap_or_default();
         let stopped = StoppedLog::open(&self.dir.join(LOG)).map_err(StoreError::from)?;
         let (mut joiner, mut outcome) = (Joiner::default(), Ok(()));
         let read = stopped.inspect(&mut |entry, _, _| {
-            // An entry that the checkpoint has may be a part of a commit whose beginning is gone.
+            // An entry that the checkpoint has may be a part of a commit without its beginning.
             if outcome.is_ok() && entry.header.position > from.position {
                 outcome = self.apply(&mut joiner, entry, &mut built);
             }
@@ -191,7 +192,7 @@ fn differences(
     problems: &mut Vec<Problem>,
 ) -> Result<u64, StoreError> {
     let mut different = 0;
-    let mut tell = |table: Table, key: &[u8], what: &str| {
+    let mut report = |table: Table, key: &[u8], what: &str| {
         if built.open.contains(&(table, key.to_vec())) {
             return;
         }
@@ -207,14 +208,14 @@ fn differences(
     each(&built.view, &mut |table, key, value| {
         match view.get(table, key)? {
             Some(there) if there == value => {}
-            Some(_) => tell(table, key, "is not what the log says"),
-            None => tell(table, key, "is missing"),
+            Some(_) => report(table, key, "is not what the log says"),
+            None => report(table, key, "is missing"),
         }
         Ok(())
     })?;
     each(view, &mut |table, key, _| {
         if built.view.value_bytes(table, key)?.is_none() {
-            tell(table, key, "is not of the log");
+            report(table, key, "is not of the log");
         }
         Ok(())
     })?;

@@ -93,7 +93,7 @@ fn a_whole_directory_has_no_problem() {
 }
 
 #[test]
-fn a_flipped_bit_in_any_segment_is_told_with_its_place() {
+fn a_flipped_bit_in_any_segment_is_reported_with_its_place() {
     let data = Data::new();
     for segment in &data.segments() {
         // In the header, in the first entry, and in one that others follow.
@@ -116,7 +116,7 @@ fn a_flipped_bit_in_any_segment_is_told_with_its_place() {
 }
 
 #[test]
-fn the_costs_of_two_flips_are_told_apart() {
+fn the_costs_of_two_flips_are_distinguished() {
     let data = Data::new();
     let segments = data.segments();
     data.flip(&segments[0], 4_300);
@@ -170,7 +170,7 @@ fn a_torn_tail_is_no_problem_and_a_lost_one_is() {
 }
 
 #[test]
-fn a_missing_segment_and_a_missing_log_are_told() {
+fn a_missing_segment_and_a_missing_log_are_reported() {
     let data = Data::new();
     let segments = data.segments();
     let aside = data.path().join("aside");
@@ -186,7 +186,7 @@ fn a_missing_segment_and_a_missing_log_are_told() {
 }
 
 #[test]
-fn a_view_that_is_not_what_the_log_says_is_told_by_the_deep_check_only() {
+fn a_view_that_is_not_what_the_log_says_is_reported_by_the_deep_check_only() {
     let data = Data::new();
     let view = FjallView::open_existing(&data.path().join("view"), super::options()).unwrap();
     let mark: Mark = view.applied().unwrap();
@@ -265,7 +265,7 @@ fn a_view_is_compared_with_what_the_entry_behind_it_follows() {
 }
 
 #[test]
-fn a_damaged_view_is_told() {
+fn a_damaged_view_is_reported() {
     let data = Data::new();
     let damage = |path: &Path| {
         let mut bytes = std::fs::read(path).unwrap();

@@ -80,7 +80,7 @@ fn what_actors_keep_of_each_workspace_is_read_again() {
     let dir = CheckpointDir::at(&rig.dir.path().join("kept"));
     dir.prepare().unwrap();
     let made = dir.write(|out| write_with(&rig.store, &states, out)).unwrap();
-    assert_eq!(made.checkpoint.states().unwrap(), states);
+    assert_eq!(made.checkpoint.states(&|| false).unwrap(), states);
 }
 
 /// A log in small files, and checkpoints beside it.

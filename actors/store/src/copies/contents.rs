@@ -39,6 +39,16 @@ pub struct CopiedContents {
     pub damaged: Vec<BlobHash>,
 }
 
+impl CopiedContents {
+    /// Adds what was copied beside it.
+    pub fn add(&mut self, other: Self) {
+        self.files += other.files;
+        self.copied += other.copied;
+        self.bytes += other.bytes;
+        self.damaged.extend(other.damaged);
+    }
+}
+
 impl Contents for FileBlobs {
     fn all(&self) -> Result<Vec<BlobHash>, CopyError> {
         let lists: io::Result<Vec<_>> = (0..=u8::MAX).map(|first| self.list(first)).collect();
@@ -141,7 +151,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_is_missing_is_copied_and_what_is_damaged_is_told() {
+    fn what_is_missing_is_copied_and_what_is_damaged_is_reported() {
         let parent = tempfile::tempdir().unwrap();
         let (from, to) = (parent.path().join("from"), parent.path().join("to"));
         let store = BlobStore::new(Arc::new(FileBlobs::open(&from).unwrap()));

@@ -37,7 +37,7 @@ pub enum CopyError {
     /// The backup does not reach there.
     #[error("{0}")]
     NoSuchPosition(String),
-    /// What follows the position is gone from the log.
+    /// What follows the position is missing from the log.
     #[error("{0}")]
     Trimmed(String),
     /// A file cannot be read or written, or is not there.

@@ -12,8 +12,11 @@ use crate::Position;
 
 /// The name of the list.
 pub(super) const MANIFEST: &str = "manifest.json";
-/// The format of the list that is written, and the highest one that is read.
-const FORMAT: u32 = 1;
+/// The format of the list that is written, and the highest one that is read. Format 1 is alike;
+/// its pieces of the log have no messages and events that are stored by their fields.
+const FORMAT: u32 = 2;
+/// The lowest one that is read.
+const FIRST_FORMAT: u32 = 1;
 
 /// The list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,17 +98,18 @@ impl Manifest {
             return Err(CopyError::NewerFormat(what));
         }
         let damaged = |what: String| CopyError::Damaged(format!("{path} is damaged: {what}"));
-        let read: Self =
+        let mut read: Self =
             serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
-        let parts = || read.archives.iter().chain(&read.log);
-        let is_sound = read.format == FORMAT
+        let mut parts = read.archives.iter().chain(&read.log);
+        let is_sound = (FIRST_FORMAT..=FORMAT).contains(&read.format)
             && unhex::<16>(&read.log_id).is_some()
-            && parts().all(|part| part.is_sound());
-        if is_sound {
-            Ok(Some(read))
-        } else {
-            Err(damaged("a value is not what was written".into()))
+            && parts.all(Part::is_sound);
+        if !is_sound {
+            return Err(damaged("a value is not what was written".into()));
         }
+        // What is added to it is of this format.
+        read.format = FORMAT;
+        Ok(Some(read))
     }
 
     /// Writes the list in place of the one before.

@@ -1,4 +1,4 @@
-//! The log of the crashing store: it tells what was synced from what was only written.
+//! The log of the crashing store: it distinguishes what was synced from what was only written.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;

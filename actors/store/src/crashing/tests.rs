@@ -98,7 +98,7 @@ fn a_failed_commit_has_the_scripted_outcome() {
 }
 
 #[test]
-fn a_torn_commit_is_gone_as_a_whole() {
+fn a_torn_commit_is_lost_as_a_whole() {
     let store = two_commits_the_second_fails(CrashOutcome::Unsynced);
     let bytes = store.unsynced_bytes();
     assert!(bytes > 0);

@@ -1,4 +1,4 @@
-//! Turns a directory of format 1 into one of format 2.
+//! Turns a directory of format 1 into one with a log and a view.
 //!
 //! Format 1 has frames and records in one database, `store/`. Its records become the view, and its
 //! frames a snapshot; the log begins behind the last frame. Until the rename nothing of format 1
@@ -28,7 +28,7 @@ pub(super) fn convert(
     fold: Fold<'_>,
 ) -> Result<(), DirectoryError> {
     has_space(dir, options)?;
-    tracing::info!(dir = %dir.display(), "the data directory is converted to format 2");
+    tracing::info!(dir = %dir.display(), "the data directory is converted from format 1");
     forget_attempt(dir)?;
     step("begin")?;
     let (last, epoch) = fold_frames(dir, options, fold)?;

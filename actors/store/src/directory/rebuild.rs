@@ -30,8 +30,8 @@ use crate::{Direction, FjallOptions, Position, StoreError, Table, View, snapshot
 const BUILT: &str = "view.rebuild";
 /// What could not be used, until the new one has its name.
 const BAD: &str = "view.bad";
-/// Bytes after which it is told how far it is.
-const TOLD_EVERY: u64 = 1 << 20;
+/// Bytes after which the progress is reported.
+const REPORTED_EVERY: u64 = 1 << 20;
 
 /// Where a crash in the midst of it is tried.
 #[cfg(test)]
@@ -159,10 +159,10 @@ fn rebuild(
     rebuilding: &Rebuilding,
     why: &str,
 ) -> Result<(), DirectoryError> {
-    let mut told = Told { rebuilding, progress: Progress::default(), last: 0 };
-    told.begin(log.bytes_after(Position::START).map_err(StoreError::from)?);
-    let rebuilt = rebuild_from_any(dir, log, options, &mut told, why);
-    rebuilding.tell(None);
+    let mut reporter = Reporter { rebuilding, progress: Progress::default(), last: 0 };
+    reporter.begin(log.bytes_after(Position::START).map_err(StoreError::from)?);
+    let rebuilt = rebuild_from_any(dir, log, options, &mut reporter, why);
+    rebuilding.report(None);
     rebuilt
 }
 
@@ -170,13 +170,13 @@ fn rebuild_from_any(
     dir: &Path,
     log: &FileLog,
     options: FjallOptions,
-    told: &mut Told<'_>,
+    reporter: &mut Reporter<'_>,
     why: &str,
 ) -> Result<(), DirectoryError> {
     tracing::warn!(why, "the view cannot be used and is built anew");
     let mut passed = Vec::new();
     for checkpoint in CheckpointDir::at(&dir.join(CHECKPOINTS)).all()? {
-        match build(dir, log, options, Some(&checkpoint), told) {
+        match build(dir, log, options, Some(&checkpoint), reporter) {
             Ok(()) => return exchange(dir),
             Err(DirectoryError::Checkpoint(error @ CheckpointError::Io { .. })) => {
                 return Err(error.into());
@@ -190,7 +190,7 @@ fn rebuild_from_any(
     }
     let first = log.tail().map_err(StoreError::from)?.first;
     if first == Position::START.next() {
-        build(dir, log, options, None, told)?;
+        build(dir, log, options, None, reporter)?;
         return exchange(dir);
     }
     clear(&dir.join(BUILT))?;
@@ -198,7 +198,7 @@ fn rebuild_from_any(
         if passed.is_empty() { String::new() } else { format!(" ({})", passed.join("; ")) };
     let what = format!(
         "{why}; it cannot be built anew: there is no whole checkpoint{passed}, and the log begins \
-         at {first}, so what positions 1 to {} left is gone; `postrider restore` makes a directory \
+         at {first}, so what positions 1 to {} left is lost; `postrider restore` makes a directory \
          of a backup",
         first.previous()
     );
@@ -211,12 +211,12 @@ fn build(
     log: &FileLog,
     options: FjallOptions,
     from: Option<&Checkpoint>,
-    told: &mut Told<'_>,
+    reporter: &mut Reporter<'_>,
 ) -> Result<(), DirectoryError> {
     let built = dir.join(BUILT);
     clear(&built)?;
     let view = FjallView::open(&built, options)?;
-    let loaded = fill(log, &view, from, told);
+    let loaded = fill(log, &view, from, reporter);
     drop(view);
     FjallView::wait_until_closed(&built)?;
     loaded?;
@@ -227,17 +227,17 @@ fn fill(
     log: &FileLog,
     view: &FjallView,
     from: Option<&Checkpoint>,
-    told: &mut Told<'_>,
+    reporter: &mut Reporter<'_>,
 ) -> Result<(), DirectoryError> {
     let at = match from {
         None => Mark::default(),
-        Some(checkpoint) => load(log, view, checkpoint, told)?,
+        Some(checkpoint) => load(log, view, checkpoint, reporter)?,
     };
     view.begin(log.id(), &at)?;
     let mut failed = None;
     let read = read_commits(log, at.position.next(), &mut |commit| match apply(view, &commit) {
         Ok(()) => {
-            told.add(commit.body.len() as u64);
+            reporter.add(commit.body.len() as u64);
             ControlFlow::Continue(())
         }
         Err(error) => {
@@ -257,11 +257,14 @@ fn load(
     log: &FileLog,
     view: &FjallView,
     checkpoint: &Checkpoint,
-    told: &mut Told<'_>,
+    reporter: &mut Reporter<'_>,
 ) -> Result<Mark, DirectoryError> {
     let at = checkpoint.must_lead_to(log)?;
-    told.begin(checkpoint.bytes + log.bytes_after(at.position).map_err(StoreError::from)?);
-    checkpoint.load_into(view, &mut |read| told.reach(read))
+    reporter.begin(checkpoint.bytes + log.bytes_after(at.position).map_err(StoreError::from)?);
+    checkpoint.load_into(view, &mut |read| {
+        reporter.reach(read);
+        Ok(())
+    })
 }
 
 /// Gives the view that was built its name.
@@ -295,18 +298,18 @@ fn clear(path: &Path) -> Result<(), DirectoryError> {
     }
 }
 
-/// Tells how far it is, now and then.
-struct Told<'a> {
+/// Reports how far it is, now and then.
+struct Reporter<'a> {
     rebuilding: &'a Rebuilding,
     progress: Progress,
     last: u64,
 }
 
-impl Told<'_> {
+impl Reporter<'_> {
     fn begin(&mut self, total: u64) {
         self.progress = Progress { done: 0, total };
         self.last = 0;
-        self.rebuilding.tell(Some(self.progress));
+        self.rebuilding.report(Some(self.progress));
     }
 
     fn add(&mut self, bytes: u64) {
@@ -316,9 +319,9 @@ impl Told<'_> {
     fn reach(&mut self, done: u64) {
         // What is left of an entry beside its body is not counted.
         self.progress.done = done.min(self.progress.total);
-        if done >= self.last + TOLD_EVERY {
+        if done >= self.last + REPORTED_EVERY {
             self.last = done;
-            self.rebuilding.tell(Some(self.progress));
+            self.rebuilding.report(Some(self.progress));
         }
     }
 }

@@ -88,7 +88,7 @@ fn is_converted(dir: &TempDir) {
     store.commit(Group::new(Some(&frame(7, b"more")), &[put(7)])).unwrap();
     drop(store);
     assert_eq!(names(dir), ["format", "log", "snapshots", "store", "view"]);
-    assert_eq!(fs::read_to_string(dir.path().join(FORMAT_FILE)).unwrap(), "2\n");
+    assert_eq!(fs::read_to_string(dir.path().join(FORMAT_FILE)).unwrap(), "3\n");
     // A version of before fails, and starts with nothing.
     let before = FjallStore::open(&dir.path().join(STORE), FjallOptions::default());
     assert!(matches!(before.err(), Some(StoreError::Failed(_))));
@@ -144,9 +144,31 @@ fn a_new_directory_is_of_this_format() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("a/b");
     drop(open(&dir, &options(), &fold).unwrap());
-    assert_eq!(fs::read_to_string(dir.join(FORMAT_FILE)).unwrap(), "2\n");
+    assert_eq!(fs::read_to_string(dir.join(FORMAT_FILE)).unwrap(), "3\n");
     assert!(dir.join(STORE).is_file());
     drop(open(&dir, &options(), &fold).unwrap());
+}
+
+/// Its records are read as they are; what is committed from now on keeps older versions out.
+#[test]
+fn a_start_makes_format_2_format_3_once_it_is_open() {
+    let dir = earlier();
+    is_converted(&dir);
+    let format = dir.path().join(FORMAT_FILE);
+    fs::write(&format, "2\n").unwrap();
+    assert_eq!(super::format(dir.path()).unwrap(), Some(2));
+    let seven = Some(7_u64.to_be_bytes().to_vec());
+    assert_eq!(value(open_stopped(dir.path()).unwrap().as_ref()), seven);
+    assert_eq!(fs::read_to_string(&format).unwrap(), "2\n", "it was only read");
+    let view = dir.path().join(VIEW);
+    fs::rename(&view, dir.path().join("away")).unwrap();
+    assert!(open_in(&dir).is_err());
+    assert_eq!(fs::read_to_string(&format).unwrap(), "2\n", "it could not be opened");
+    fs::rename(dir.path().join("away"), &view).unwrap();
+    let (store, _) = open_in(&dir).unwrap();
+    assert_eq!(fs::read_to_string(&format).unwrap(), "3\n", "before the first commit");
+    assert_eq!(value(&store), seven);
+    assert_eq!(super::format(dir.path()).unwrap(), Some(3));
 }
 
 #[test]
@@ -157,11 +179,11 @@ fn a_newer_format_and_what_is_unclear_are_refused() {
     fs::remove_dir(dir.path().join(VIEW)).unwrap();
     drop(open_in(&dir).unwrap());
     let format = dir.path().join(FORMAT_FILE);
-    for (text, newer) in [("3\n", true), ("two\n", false), ("1\n", false), ("", false)] {
+    for (text, newer) in [("4\n", true), ("two\n", false), ("1\n", false), ("", false)] {
         fs::write(&format, text).unwrap();
         for refused in [open_in(&dir).err().unwrap(), open_stopped(dir.path()).err().unwrap()] {
-            let is_newer = matches!(refused, DirectoryError::NewerFormat { found: 3 });
-            assert!(is_newer == newer, "{refused}");
+            let expected = "the data directory has format 4; this version knows formats up to 3";
+            assert!((refused.to_string() == expected) == newer, "{refused}");
         }
     }
 }
@@ -194,7 +216,7 @@ fn what_is_only_read_keeps_its_format() {
     assert_eq!(names(&none), [""; 0]);
 }
 
-/// A view or a log that is gone is not begun anew.
+/// A view or a log that is missing is not begun anew.
 #[test]
 fn a_lost_part_is_not_taken_for_a_new_one() {
     for part in [LOG, VIEW] {

@@ -126,7 +126,7 @@ fn read_item<R: Read>(log: &mut Counted<'_, R>) -> io::Result<bool> {
 }
 
 /// Reads the rest, without the zeros at its end. fjall preallocates a log with zeros, mostly some
-/// 64 MiB at each start. So whole blocks of zeros are told by one comparison of memory.
+/// 64 MiB at each start. So whole blocks of zeros are found by one comparison of memory.
 fn without_zeros(log: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut rest = Vec::new();
     let mut block = vec![0; 128 * 1024];

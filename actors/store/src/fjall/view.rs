@@ -29,8 +29,13 @@ use super::slot::Slot;
 const APPLIED_KEY: &[u8] = b"applied";
 /// The key of the log's identity.
 const LOG_KEY: &[u8] = b"log";
-/// The first byte of the values of these keys.
-const VERSION: u8 = 1;
+/// The first byte of the values of these keys that is written, and the highest one that is read.
+/// Version 1 is alike; its records have no messages and events that are stored by their fields. A
+/// view of a shard is in no directory with a format, so this keeps versions out that cannot read
+/// such records.
+const VERSION: u8 = 2;
+/// The lowest one that is read.
+const FIRST_VERSION: u8 = 1;
 /// Bytes of keys and values after which what was applied is much: a write of that many is short.
 const WRITE_OUT_BYTES: usize = 1 << 20;
 /// The keyspaces of frames, in a view that was a store before.
@@ -50,7 +55,7 @@ struct Open {
     /// Held while anything is written. What is applied between a sync and the batch that records
     /// it would look as if it had been synced too.
     order: Mutex<()>,
-    /// Bytes of keys and values that were applied since the system was last told to write them.
+    /// Bytes of keys and values that were applied since the system was last asked to write them.
     unwritten: AtomicUsize,
 }
 
@@ -243,7 +248,7 @@ fn decoded<const N: usize>(
 ) -> Result<Option<[u8; N]>, StoreError> {
     let Some(value) = value else { return Ok(None) };
     match value.split_first() {
-        Some((&VERSION, rest)) if rest.len() == N => Ok(rest.try_into().ok()),
+        Some((FIRST_VERSION..=VERSION, rest)) if rest.len() == N => Ok(rest.try_into().ok()),
         Some((version, _)) if *version > VERSION => {
             Err(StoreError::Newer(format!("{what} has version {version}")))
         }
@@ -314,6 +319,40 @@ impl MarkedView for FjallView {
 mod tests {
     use super::*;
     use crate::view::marked::conformance::{LOG, mark};
+
+    /// Gives the marks of a closed view the version that they would have of another program.
+    fn with_version(dir: &Path, version: u8) {
+        let open = Open::database(dir, FjallOptions::default(), Attempts::Many).unwrap();
+        let mut batch = open.base.batch(&[], PersistMode::SyncData).unwrap();
+        for key in [LOG_KEY, APPLIED_KEY, SYNCED_KEY] {
+            let mut value = open.state.get(key).unwrap().unwrap().to_vec();
+            value[0] = version;
+            batch.insert(&open.state, key, value);
+        }
+        batch.commit().unwrap();
+    }
+
+    #[test]
+    fn a_view_of_version_1_goes_on_as_one_that_it_cannot_read_and_a_newer_one_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || FjallView::open_again(dir.path(), FjallOptions::default());
+        let view = FjallView::open(dir.path(), FjallOptions::default()).unwrap();
+        view.begin(LOG, &mark(1)).unwrap();
+        drop(view);
+        with_version(dir.path(), 1);
+        let view = open().unwrap();
+        assert_eq!((view.log(), view.applied()), (Ok(Some(LOG)), Ok(mark(1))));
+        assert_eq!(view.synced(), Ok(Position(1)));
+        view.apply(&mark(2), &[]).unwrap();
+        let applied = view.handle().unwrap().state.get(APPLIED_KEY).unwrap();
+        assert_eq!(applied.unwrap()[0], 2, "with the first commit");
+        drop(view);
+        assert_eq!(open().unwrap().applied(), Ok(mark(2)));
+        with_version(dir.path(), 3);
+        let refused = open().err().unwrap().to_string();
+        let expected = "it was written by a newer version: the log of the view has version 3";
+        assert_eq!(refused, expected);
+    }
 
     #[test]
     fn much_that_was_applied_is_written_before_the_sync() {

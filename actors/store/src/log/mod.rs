@@ -32,7 +32,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// What there is to tell of a log and of the view that stands on it.
+/// What there is to report of a log and of the view that stands on it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Figures {
     /// The last position of the log.
@@ -88,8 +88,8 @@ pub trait Log: Send + Sync + 'static {
     /// [`StoreError::Failed`] as for a commit.
     fn trim(&self, through: Position) -> Result<(), StoreError>;
 
-    /// What there is to tell of it, quick enough for async code; `None` while it has failed, and
-    /// where there is nothing to tell.
+    /// What there is to report of it, quick enough for async code; `None` while it has failed, and
+    /// where there is nothing to report.
     fn figures(&self) -> Option<Figures> {
         None
     }
@@ -123,7 +123,7 @@ pub fn replay(
     // Afterwards, for it may have been trimmed meanwhile.
     if log.begins_after()? > after {
         return Err(StoreError::Damaged(format!(
-            "frame {} of the journal is gone, and no whole snapshot has it",
+            "frame {} of the journal is missing, and no whole snapshot has it",
             after.next()
         )));
     }

@@ -9,9 +9,10 @@ impl From<LogError> for StoreError {
         match error {
             LogError::Failed(_) => Self::Failed(error.to_string()),
             LogError::Damaged { .. } => Self::Damaged(error.to_string()),
-            LogError::Trimmed { asked, .. } => {
-                Self::Damaged(format!("{error}: what follows entry {} is gone", asked.previous()))
-            }
+            LogError::Trimmed { asked, .. } => Self::Damaged(format!(
+                "{error}: what follows entry {} is missing",
+                asked.previous()
+            )),
             LogError::Newer { .. } => Self::Newer(error.to_string()),
             LogError::Locked => Self::Locked,
             LogError::Lost { last, applied } => Self::Lost { last, applied },

@@ -8,8 +8,16 @@ use super::decode::changes_of;
 use crate::view::MarkedView;
 use crate::{Position, StoreError};
 
-/// Compares a log with a view, and has the view apply what it may have lost.
-pub(super) fn catch_up(log: &dyn log::Log, view: &dyn MarkedView) -> Result<(), StoreError> {
+/// Whether a commit shall be applied. One that is not ends what is applied.
+pub(crate) type Going<'a> = &'a mut dyn FnMut(&Commit) -> Result<bool, StoreError>;
+
+/// Compares a log with a view, and has the view apply what it may have lost. Returns how many
+/// commits that were.
+pub(crate) fn catch_up(
+    log: &dyn log::Log,
+    view: &dyn MarkedView,
+    goes_on: Going<'_>,
+) -> Result<u64, StoreError> {
     let of = view.log()?;
     if of.is_some_and(|of| of != log.id()) {
         return Err(StoreError::Damaged("the view is of another log".into()));
@@ -22,12 +30,14 @@ pub(super) fn catch_up(log: &dyn log::Log, view: &dyn MarkedView) -> Result<(), 
     if of.is_none() {
         view.begin(log.id(), &Mark::default())?;
     }
-    let from = view.synced()?;
-    let entries = apply_after(log, view, from)?;
-    if entries > 0 {
-        tracing::info!(entries, from = from.0, "the view has applied what it may have lost");
+    apply_after(log, view, view.synced()?, goes_on)
+}
+
+/// Says that the view has applied something at its opening.
+pub(crate) fn log_applied(commits: u64) {
+    if commits > 0 {
+        tracing::info!(entries = commits, "the view has applied what it may have lost");
     }
-    Ok(())
 }
 
 /// Has the view apply all commits after a position. Returns how many.
@@ -35,13 +45,20 @@ pub(super) fn apply_after(
     log: &dyn log::Log,
     view: &dyn MarkedView,
     after: Position,
+    goes_on: Going<'_>,
 ) -> Result<u64, StoreError> {
     let (mut commits, mut failed) = (0, None);
-    read_commits(log, after.next(), &mut |commit| match apply(view, &commit) {
-        Ok(()) => {
+    let mut take = |commit: &Commit| {
+        let goes_on = goes_on(commit)?;
+        if goes_on {
+            apply(view, commit)?;
             commits += 1;
-            ControlFlow::Continue(())
         }
+        Ok(goes_on)
+    };
+    read_commits(log, after.next(), &mut |commit| match take(&commit) {
+        Ok(true) => ControlFlow::Continue(()),
+        Ok(false) => ControlFlow::Break(()),
         Err(error) => {
             failed = Some(error);
             ControlFlow::Break(())

@@ -35,10 +35,11 @@ impl Inner {
         self.log.reopen()?;
         self.view.reopen()?;
         if self.is_hidden.load(Ordering::Acquire) {
-            open::catch_up(&*self.log, &*self.view)?;
+            open::log_applied(open::catch_up(&*self.log, &*self.view, &mut |_| Ok(true))?);
         } else {
             // Nothing that readers see may go back.
-            open::apply_after(&*self.log, &*self.view, self.view.applied()?.position)?;
+            let at = self.view.applied()?.position;
+            open::apply_after(&*self.log, &*self.view, at, &mut |_| Ok(true))?;
         }
         // What is appended next must be a claim.
         writing.had_no_room = false;

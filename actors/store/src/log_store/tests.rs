@@ -244,18 +244,18 @@ fn a_trim_keeps_what_the_view_would_lose() {
     rig.store.trim(Position(90)).unwrap();
     let begins_after = rig.store.begins_after().unwrap();
     assert!(Position(40) < begins_after && begins_after <= Position(90), "{begins_after}");
-    let gone = crate::log::replay(&rig.store, Position(1), &mut |_| ControlFlow::Continue(()));
-    assert!(matches!(gone, Err(StoreError::Damaged(_))), "{gone:?}");
+    let trimmed = crate::log::replay(&rig.store, Position(1), &mut |_| ControlFlow::Continue(()));
+    assert!(matches!(trimmed, Err(StoreError::Damaged(_))), "{trimmed:?}");
     let rig = rig.after_power_cut(Keep::Nothing).unwrap();
     assert_eq!(records(&rig.store), folded(&(1..=100).collect::<Vec<_>>()));
-    // A view that is gone cannot be made of what is left.
+    // A view that is missing cannot be made of what is left.
     let log = rig.log.crash(Keep::Nothing).unwrap();
     let opened = Rig::open(log, MemoryView::new()).err();
     assert!(matches!(opened, Some(StoreError::Damaged(_))), "{opened:?}");
 }
 
 #[test]
-fn a_view_that_is_gone_is_made_anew_of_a_whole_log() {
+fn a_view_that_is_missing_is_made_anew_of_a_whole_log() {
     let rig = Rig::new();
     for number in 1..=20 {
         rig.commit(number).unwrap();

@@ -1,4 +1,4 @@
-//! Pure: the port through which the store tells how long its steps take.
+//! Pure: the port through which the store reports how long its steps take.
 
 use std::time::Duration;
 

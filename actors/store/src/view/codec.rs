@@ -1,4 +1,6 @@
-//! Pure: records are encoded as JSON, so that later versions can add fields.
+//! Pure: most records are encoded as JSON, so that later versions can add fields.
+//!
+//! Frequent ones have a format of their own where they are defined: it is shorter.
 
 use serde::{Deserialize, Serialize};
 

@@ -62,7 +62,7 @@ pub trait MarkedView: View {
     fn sync(&self) -> Result<Position, StoreError>;
 
     /// Has the system write to the disk what was applied, if that is much by now, so that the next
-    /// sync has little left to write. What is durable is told by the sync only.
+    /// sync has little left to write. What is durable is reported by the sync only.
     ///
     /// # Errors
     /// [`StoreError::Failed`] when the disk failed.

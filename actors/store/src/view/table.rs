@@ -45,9 +45,11 @@ pub enum Table {
     BroadcastOutcomes,
     /// The provider's later reports on a broadcast's messages, in windows.
     BroadcastReports,
+    /// What the provider calls a broadcast's messages.
+    BroadcastNames,
     /// Phones that have opted out.
     Suppressions,
-    /// Counts by day, of broadcasts and of advertisements.
+    /// Counts by day, of broadcasts, advertisements, one-time passwords and conversations.
     Analytics,
     /// E-mail settings of the workspaces, and the secret that signs inbound mail.
     Mails,
@@ -63,6 +65,8 @@ pub enum Table {
     Media,
     /// The index by which one-time passwords that have ended are found.
     OtpIndex,
+    /// Budgets of portfolios, and the recipients that count towards them.
+    Portfolios,
 }
 
 impl Table {
@@ -89,6 +93,7 @@ impl Table {
         Self::BroadcastPhones,
         Self::BroadcastOutcomes,
         Self::BroadcastReports,
+        Self::BroadcastNames,
         Self::Suppressions,
         Self::Analytics,
         Self::Mails,
@@ -98,6 +103,7 @@ impl Table {
         Self::MessageIndex,
         Self::Media,
         Self::OtpIndex,
+        Self::Portfolios,
     ];
 
     /// Whether the records belong to workspaces, with keys that begin with `workspace ‖ 0`.
@@ -129,6 +135,7 @@ impl Table {
             Self::Broadcasts => "broadcasts",
             Self::BroadcastAudience => "broadcast_audience",
             Self::BroadcastReports => "broadcast_reports",
+            Self::BroadcastNames => "broadcast_names",
             Self::BroadcastPhones => "broadcast_phones",
             Self::BroadcastOutcomes => "broadcast_outcomes",
             Self::Suppressions => "suppressions",
@@ -140,6 +147,7 @@ impl Table {
             Self::MessageIndex => "message_index",
             Self::Media => "media",
             Self::OtpIndex => "otp_index",
+            Self::Portfolios => "portfolios",
         }
     }
 
@@ -177,6 +185,8 @@ impl Table {
             Self::MessageIndex => 28,
             Self::Media => 29,
             Self::OtpIndex => 30,
+            Self::Portfolios => 31,
+            Self::BroadcastNames => 32,
         }
     }
 

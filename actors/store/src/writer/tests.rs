@@ -155,8 +155,8 @@ fn the_last_change_of_a_record_holds() {
         let changes = [change(b"k", Some(value.as_bytes())), change(b"gone", Some(b"x"))];
         subscriber.submit(Batch { changes: &changes, ..Batch::default() }).unwrap();
     }
-    let gone = [ChangeRef { table: Table::Keys, key: b"gone", value: None }];
-    subscriber.submit(Batch { changes: &gone, ..Batch::default() }).unwrap();
+    let deleted = [ChangeRef { table: Table::Keys, key: b"gone", value: None }];
+    subscriber.submit(Batch { changes: &deleted, ..Batch::default() }).unwrap();
     drop(gate.permits);
     writer.stop();
     assert_eq!(store.get(Table::Keys, b"k"), Ok(Some(b"three".to_vec())));

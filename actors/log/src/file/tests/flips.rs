@@ -62,7 +62,7 @@ fn every_byte_of_the_last_two_entries_is_checked() {
             let LogError::Damaged { file, .. } = &error else { panic!("{at}: {error}") };
             assert_eq!(file, name);
         }
-        // The last entry may be a torn one by itself. Who applied it can tell.
+        // The last entry may be a torn one by itself. Who applied it knows.
         let lost = LogError::Lost { last: before.header.position, applied: last.header.position };
         for at in last_at..*end as usize {
             assert_eq!(whole.flip(name, at, (at % 8) as u8).unwrap_err(), lost, "{at}");
@@ -178,17 +178,17 @@ fn every_byte_of_every_segment_is_looked_at_by_who_inspects() {
             let disk = whole.disk.fork();
             disk.damage(name, |bytes| bytes[at] ^= 1 << (at % 8));
             let (found, read) = inspect(&disk);
-            let is_told = found.gaps.iter().any(|gap| match &gap.error {
+            let is_reported = found.gaps.iter().any(|gap| match &gap.error {
                 LogError::Damaged { file, offset, .. } => file == name && *offset <= at as u64,
                 _ => false,
             });
             let is_torn = name == &newest.0 && found.torn_bytes > 0;
-            assert!(is_told || is_torn, "{name} {at}: {found:?}");
+            assert!(is_reported || is_torn, "{name} {at}: {found:?}");
             // At most one commit, of at most three parts, is not read for a flip in the entries.
             if at >= SEGMENT_HEADER_BYTES {
                 assert!(whole.entries.len() - read.len() <= 3, "{name} {at}: {}", read.len());
                 let is_behind = at as u64 >= *end;
-                assert_eq!(found.last == whole.applied.position, is_behind || is_told, "{at}");
+                assert_eq!(found.last == whole.applied.position, is_behind || is_reported, "{at}");
             }
         }
     }

@@ -43,7 +43,7 @@ fn a_missing_segment_is_found_unless_it_is_the_first_or_last() {
     first.remove(&names[0]).unwrap();
     let error = try_entries(&open_sim(&first).unwrap(), Position(1)).unwrap_err();
     assert!(matches!(error, LogError::Trimmed { .. }), "{error}");
-    // Without the last one the log looks shorter, and whoever applied it can tell.
+    // Without the last one the log looks shorter, and whoever applied it knows.
     let applied = mark(&open_sim(&disk).unwrap());
     let last = disk.fork();
     last.remove(names.last().unwrap()).unwrap();
@@ -122,22 +122,22 @@ fn first_of(name: &str) -> Position {
 }
 
 #[test]
-fn who_inspects_is_told_of_segments_that_are_missing_or_do_not_follow() {
+fn segments_that_are_missing_or_do_not_follow_are_reported() {
     let (disk, names) = several();
     assert_eq!(inspected(&disk).gaps, []);
     let at_place = |found: &Inspection, file: &str, says: &str| {
-        let LogError::Damaged { file: told, what, .. } = &found.gaps[0].error else {
+        let LogError::Damaged { file: reported, what, .. } = &found.gaps[0].error else {
             panic!("{found:?}")
         };
-        assert!(told == file && what.contains(says), "{told}: {what}");
+        assert!(reported == file && what.contains(says), "{reported}: {what}");
     };
     for index in 1..names.len() - 1 {
         let missing = disk.fork();
         missing.remove(&names[index]).unwrap();
         let found = inspected(&missing);
         at_place(&found, &names[index + 1], "the segment before it is missing");
-        let gone = (first_of(&names[index]), first_of(&names[index + 1]).previous());
-        assert_eq!((found.gaps.len(), found.gaps[0].positions), (1, Some(gone)));
+        let removed = (first_of(&names[index]), first_of(&names[index + 1]).previous());
+        assert_eq!((found.gaps.len(), found.gaps[0].positions), (1, Some(removed)));
     }
     // One whose header was made for another entry before it.
     for name in &names[1..] {

@@ -59,7 +59,7 @@ fn a_view_is_compared_with_a_checkpoint_and_the_log_behind_it() {
 }
 
 #[test]
-fn a_whole_checkpoint_with_other_records_is_told_by_the_deep_check_only() {
+fn a_whole_checkpoint_with_other_records_is_reported_by_the_deep_check_only() {
     let changes: [fn(&mut Vec<Row>); 3] = [
         |rows| drop(rows.remove(3)),
         |rows| {
@@ -91,7 +91,7 @@ fn a_whole_checkpoint_with_other_records_is_told_by_the_deep_check_only() {
 }
 
 #[test]
-fn a_checkpoint_that_the_log_does_not_lead_on_from_is_told() {
+fn a_checkpoint_that_the_log_does_not_lead_on_from_is_reported() {
     let data = trimmed();
     rewrite(&newest(&data), |header, _| header.at.hash.0[3] ^= 1);
     let checked = data.check(false);

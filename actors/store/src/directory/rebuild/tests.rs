@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::super::convert::end_at;
-use super::super::{open_telling, rebuild_if_unreadable};
+use super::super::{open_reporting, rebuild_if_unreadable};
 use super::*;
 use crate::checkpoints::tests::write_of;
 use crate::view::Records;
@@ -23,7 +23,7 @@ fn options() -> DirectoryOptions {
 
 fn open(dir: &Path) -> Result<LogStore, DirectoryError> {
     let fold = |_: &crate::SnapshotDir, _: &dyn Store| Ok(());
-    let opened = open_telling(dir, &options(), &fold, &Rebuilding::default());
+    let opened = open_reporting(dir, &options(), &fold, &Rebuilding::default());
     opened.map(|(store, _)| store)
 }
 
@@ -212,10 +212,10 @@ fn without_a_whole_checkpoint_the_start_is_refused_and_changes_nothing() {
         let there = data.at(VIEW).exists();
         for _ in 0..2 {
             let refused = open(data.dir.path()).err().expect("it started");
-            let told = refused.to_string();
-            assert!(matches!(refused, DirectoryError::Store(StoreError::Damaged(_))), "{told}");
+            let message = refused.to_string();
+            assert!(matches!(refused, DirectoryError::Store(StoreError::Damaged(_))), "{message}");
             assert!(
-                told.contains("postrider restore") && told.contains("positions 1 to"),
+                message.contains("postrider restore") && message.contains("positions 1 to"),
                 "{what}"
             );
             assert_eq!((data.at(VIEW).exists(), data.at(BUILT).exists()), (there, false), "{what}");
@@ -253,9 +253,9 @@ fn a_bad_block_is_found_and_the_view_built_anew() {
     let checked = crate::check::check(data.dir.path(), false).unwrap();
     FjallView::wait_until_closed(&data.at(VIEW)).unwrap();
     let problems = checked.problems.iter();
-    let told: Vec<_> =
+    let damaged: Vec<_> =
         problems.map(|it| (&*it.file, it.what.contains("ChecksumMismatch"))).collect();
-    assert_eq!(told, [("view", true)], "{checked:?}");
+    assert_eq!(damaged, [("view", true)], "{checked:?}");
     assert!(unreadable());
     data.is_whole();
 }
@@ -269,10 +269,10 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
 /// What a checkpoint or a snapshot says was acknowledged must be in the log.
 #[test]
 fn a_missing_view_does_not_hide_that_the_log_ends_too_early() {
-    for tells in [CHECKPOINTS, SNAPSHOTS] {
+    for source in [CHECKPOINTS, SNAPSHOTS] {
         let data = Data::made(false);
         let store = open(data.dir.path()).unwrap();
-        if tells == CHECKPOINTS {
+        if source == CHECKPOINTS {
             let checkpoints = CheckpointDir::at(&data.at(CHECKPOINTS));
             checkpoints.write(|out| write_of(&store, out)).unwrap();
         } else {
@@ -288,7 +288,7 @@ fn a_missing_view_does_not_hide_that_the_log_ends_too_early() {
         fs::remove_file(data.at(LOG).join("closed")).ok();
         let refused = open(data.dir.path()).err().expect("it started");
         let is_lost = matches!(refused, DirectoryError::Store(StoreError::Lost { .. }));
-        assert!(is_lost, "{tells}: {refused}");
+        assert!(is_lost, "{source}: {refused}");
     }
 }
 
@@ -315,7 +315,7 @@ fn a_checkpoint_of_another_log_is_passed_over() {
 fn directory_of_another_log(dir: &Path) -> LogStore {
     let other = DirectoryOptions { log_id: [8; 16], ..options() };
     let fold = |_: &crate::SnapshotDir, _: &dyn Store| Ok(());
-    let (store, _) = open_telling(dir, &other, &fold, &Rebuilding::default()).unwrap();
+    let (store, _) = open_reporting(dir, &other, &fold, &Rebuilding::default()).unwrap();
     store.begin_epoch().unwrap();
     for index in 0..50_u8 {
         let change = Change::put(Table::Keys, [b'o', index], [index]);

@@ -36,8 +36,8 @@ impl ViewSnapshot for FjallSnapshot {
     }
 
     fn page(&self, table: Table, after: Option<&[u8]>) -> Result<Records, StoreError> {
-        let gone = || StoreError::Failed("the view was closed while it was copied".into());
-        let open = self.open.upgrade().ok_or_else(gone)?;
+        let closed = || StoreError::Failed("the view was closed while it was copied".into());
+        let open = self.open.upgrade().ok_or_else(closed)?;
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let range = (from, Bound::Unbounded);
         let (mut page, mut bytes) = (Records::new(), 0);

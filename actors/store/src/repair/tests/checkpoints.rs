@@ -57,7 +57,7 @@ impl Data {
         fs::remove_dir_all(self.path().join("view")).unwrap();
     }
 
-    /// Plans, repairs, and sees that nothing but what the plan says is gone.
+    /// Plans, repairs, and sees that nothing but what the plan says is removed.
     fn is_repaired(&self, from: Option<Position>, last: Position) {
         let planned = plan(self.path()).unwrap();
         let given_up = (last < LAST).then(|| (last.next(), LAST));
@@ -168,8 +168,11 @@ fn without_a_whole_checkpoint_a_trimmed_log_leads_nowhere() {
     (0..2).for_each(|index| data.damage_checkpoint(index));
     let refused = data.plan().unwrap_err();
     assert!(matches!(refused, RepairError::NotPossible(_)), "{refused}");
-    let told = refused.to_string();
-    assert!(told.contains("no checkpoint is whole") && told.contains("restore a backup"), "{told}");
+    let message = refused.to_string();
+    assert!(
+        message.contains("no checkpoint is whole") && message.contains("restore a backup"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -184,7 +187,8 @@ fn a_checkpoint_of_another_history_is_not_used() {
     data.is_repaired(Some(data.positions()[1]), LAST);
 }
 
-/// The log's own entry of the checkpoint is gone too, and what can be read behind is not joined on.
+/// The log's own entry of the checkpoint is missing too, and what can be read behind is not joined
+/// on.
 #[test]
 fn nothing_is_taken_from_behind_a_damage_that_the_checkpoint_stands_in() {
     let data = trimmed();

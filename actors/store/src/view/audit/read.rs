@@ -157,7 +157,7 @@ fn first_since(
     let (mut low, mut high) = (from, to.saturating_add(1));
     while low < high {
         let middle = low + (high - low) / 2;
-        // Where a moment cannot be read, that of the next record that has one tells as much.
+        // Where a moment cannot be read, that of the next record that has one says as much.
         let (mut at, mut next) = (None, middle);
         while at.is_none() && next < high {
             at = moment_of(store, next)?;
