@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hashbrown::HashSet;
 
-use postrider_channel::Lane;
+use postrider_channel::{Lane, Outbound};
 use postrider_domain::{MessageId, Timestamp};
 
 use super::Granted;
@@ -27,6 +27,8 @@ pub(super) struct ClaimQueue {
 struct Request {
     ticket: u64,
     messages: Vec<MessageId>,
+    /// Those that the workspace has dispatched again since: they are not dropped with its answer.
+    dispatched: HashSet<MessageId>,
     /// When it was last sent; `None` if it must be sent again now.
     at: Option<Timestamp>,
 }
@@ -71,7 +73,8 @@ impl ClaimQueue {
         }
         self.tickets += 1;
         let (ticket, at) = (self.tickets, Some(now));
-        self.requested = Some(Request { ticket, messages: messages.clone(), at });
+        let dispatched = HashSet::new();
+        self.requested = Some(Request { ticket, messages: messages.clone(), dispatched, at });
         Some((ticket, messages))
     }
 
@@ -79,6 +82,14 @@ impl ClaimQueue {
     pub(super) fn request_again(&mut self) {
         if let Some(requested) = &mut self.requested {
             requested.at = None;
+        }
+    }
+
+    /// The workspace dispatches these again. Its answer to the open request may be older, and deny
+    /// what it wants claimed now.
+    pub(super) fn dispatched_again<'a>(&mut self, messages: impl Iterator<Item = &'a Outbound>) {
+        if let Some(requested) = &mut self.requested {
+            requested.dispatched.extend(messages.map(|message| message.message_id));
         }
     }
 
@@ -90,8 +101,9 @@ impl ClaimQueue {
             .map(|at| at.plus(REQUEST_AGAIN_AFTER))
     }
 
-    /// The workspace has answered. A message that was requested and not granted is settled: it is
-    /// removed and returned. The answer to an older request changes nothing.
+    /// The workspace has answered. A message that was requested and not granted is settled, or
+    /// waits with the workspace: it is removed and returned, unless it was dispatched again since.
+    /// The answer to an older request changes nothing.
     pub(super) fn granted(&mut self, granted: &Granted) -> Vec<Attempt> {
         let Some(requested) =
             self.requested.take_if(|requested| requested.ticket == granted.ticket)
@@ -106,7 +118,7 @@ impl ClaimQueue {
             if let Some(id) = attempt.must_claim().filter(|_| unanswered > 0) {
                 unanswered -= 1;
                 attempt.claimed = granted.contains(&id);
-                if !attempt.claimed {
+                if !attempt.claimed && !requested.dispatched.contains(&id) {
                     dropped.push(attempt);
                     continue;
                 }
@@ -198,6 +210,23 @@ mod tests {
         let first_of_both = Granted { ticket: second, messages: messages[..1].to_vec() };
         assert_eq!(queue.granted(&first_of_both).len(), 1);
         assert_eq!((ready(&mut queue), queue.len()), (vec![2], 0));
+    }
+
+    #[test]
+    fn what_is_dispatched_again_before_the_answer_is_requested_again() {
+        let mut queue = ClaimQueue::default();
+        let both = attempts(&[1, 2]);
+        let second = both[1].message.clone();
+        admit(&mut queue, both);
+        let (ticket, messages) = queue.request(at(0)).unwrap();
+        queue.dispatched_again([&second].into_iter());
+        let dropped = queue.granted(&Granted { ticket, messages: Vec::new() });
+        assert_eq!(dropped.iter().map(|it| it.sequence).collect::<Vec<_>>(), [1]);
+        // Once: the answer to the next request is newer.
+        let (ticket, again) = queue.request(at(0)).unwrap();
+        assert_eq!(again, messages[1..]);
+        assert_eq!(queue.granted(&Granted { ticket, messages: Vec::new() }).len(), 1);
+        assert_eq!(queue.len(), 0);
     }
 
     #[test]

@@ -26,14 +26,14 @@ impl Numbers {
         };
         let Some(sink) = self.reporter.sink() else { return };
         let mut withdrawn = Vec::new();
-        for Outbound { workspace, origin, .. } in messages {
+        for Outbound { workspace, origin, number, .. } in messages {
             if let Origin::Broadcast { broadcast, index } = origin {
                 withdrawn.push((broadcast, index));
                 continue;
             }
             let settled = vec![(origin, settled.clone())];
             self.outcomes.count(&settled);
-            sink.settled(&workspace, Outcomes { settled, ack_to: None });
+            sink.settled(&workspace, Outcomes { number, settled, ack_to: None });
         }
         self.reporter.withdrawn(withdrawn);
     }

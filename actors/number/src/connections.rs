@@ -75,6 +75,12 @@ impl Connections {
         called.map(|it| (it.workspace.clone(), *it.key())).collect()
     }
 
+    /// All numbers that have a provider.
+    pub(crate) fn of_providers(&self) -> Vec<(NumberId, Arc<Connected>)> {
+        let all = self.connected.iter().filter(|it| it.phone_number_id.is_some());
+        all.map(|it| (*it.key(), Arc::clone(it.value()))).collect()
+    }
+
     /// The workspaces that have a number of this kind.
     pub(crate) fn workspaces_with(&self, kind: NumberKind) -> BTreeSet<WorkspaceId> {
         let all = self.connected.iter().filter(|it| it.kind == kind);

@@ -21,7 +21,7 @@ use crate::capacity::HandedOver;
 use crate::connections::Connections;
 use crate::entry::{NumberEntry, NumberSlot};
 use crate::figures::{NumberFigures, WorkspaceNumbers};
-use crate::message::NumberMessage;
+use crate::message::{NumberMessage, Wanted};
 use crate::metrics::{OutcomeCounts, Queues};
 use crate::ports::{Granted, OutcomeSink};
 use crate::providers::{Connected, Providers};
@@ -96,6 +96,11 @@ impl Numbers {
         self.connections.of_app(app)
     }
 
+    /// All numbers that have a provider.
+    pub fn of_providers(&self) -> Vec<(NumberId, Arc<Connected>)> {
+        self.connections.of_providers()
+    }
+
     /// Connects the supervisor and the receiver of reports; only the first call counts.
     pub fn wire(&self, wiring: Wiring) {
         // The sink comes first: no actor may run without it.
@@ -148,11 +153,10 @@ impl Numbers {
         self.deliver(number, NumberMessage::Withdraw(broadcast));
     }
 
-    /// Has a number that is down return the codes that wait, and the messages made of templates too
-    /// if they are wanted.
-    pub fn hand_back(&self, number: NumberId, templates: bool) {
+    /// Has a number that is down return what waits and others can send.
+    pub fn hand_back(&self, number: NumberId, wanted: Wanted) {
         // The queue of an actor that has died is recovered, and asked for again.
-        self.directory.cast_live(&number, NumberMessage::HandBack { templates });
+        self.directory.cast_live(&number, NumberMessage::HandBack(wanted));
     }
 
     /// Has a number hand over no more what it has waiting of a request for a code; its outcome is
@@ -262,13 +266,13 @@ impl Numbers {
         self.slot(number).last_callback_ms.fetch_max(now, Ordering::Relaxed);
     }
 
-    /// What a number tells of itself. One that has no actor sends, and nothing waits.
+    /// What a number reports of itself. One that has no actor sends, and nothing waits.
     pub async fn figures(&self, number: NumberId) -> NumberFigures {
         let (reply, answer) = oneshot::channel();
         let asked = self.directory.cast_live(&number, NumberMessage::Figures(reply));
-        let told = if asked { answer.await.ok() } else { None };
+        let answered = if asked { answer.await.ok() } else { None };
         let connected = self.connected(number);
-        let mut figures = told.unwrap_or_else(|| NumberFigures {
+        let mut figures = answered.unwrap_or_else(|| NumberFigures {
             rate_set: connected.as_ref().map_or(0, |it| it.messages_per_second),
             ..NumberFigures::default()
         });
@@ -278,6 +282,7 @@ impl Numbers {
             figures.last_error = slot.last_error.lock().clone();
             let at = slot.last_callback_ms.load(Ordering::Relaxed);
             figures.last_callback_at = (at > 0).then(|| Timestamp::from_millis(at));
+            figures.fields_seen = slot.fields_seen.read().collect();
         }
         figures
     }
@@ -333,7 +338,7 @@ impl ChildSpec for NumberSpec {
         };
         let (numbers, id) = (Arc::downgrade(&self.0), *number);
         let to_successor = Box::new(move |message| {
-            // There are none any more when the engine has gone.
+            // There are none any more when the engine has stopped.
             if let Some(numbers) = numbers.upgrade() {
                 numbers.deliver(id, message);
             }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use postrider_channel::Trouble;
+use postrider_channel::cloud_api::items::{FieldNumber, FieldTimes};
 use postrider_domain::Timestamp;
 use postrider_runtime::directory::Slot;
 
@@ -42,6 +43,8 @@ pub struct NumberEntry {
     pub(crate) last_error: parking_lot::Mutex<Option<NumberError>>,
     /// When the provider last called back, in milliseconds; 0: not since the start.
     pub(crate) last_callback_ms: AtomicU64,
+    /// When something of each field of callbacks came last.
+    pub(crate) fields_seen: FieldTimes,
     /// Messages that are no codes, and that the channel accepted.
     pub(crate) accepted: HourCounts,
     /// Engine time since which it has had nothing to do, in milliseconds; 0 while it has.
@@ -51,6 +54,11 @@ pub struct NumberEntry {
 }
 
 impl NumberEntry {
+    /// Something of a field of the provider's callbacks has come.
+    pub fn note_field(&self, field: FieldNumber, at: Timestamp) {
+        self.fields_seen.note(field, at);
+    }
+
     /// How long the circuit breaker stays open. `None` if it is closed or the time is over.
     pub fn down_for(&self, now: Timestamp) -> Option<Duration> {
         let until = Timestamp::from_millis(self.down_until_ms.load(Ordering::Acquire));

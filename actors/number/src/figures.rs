@@ -1,6 +1,6 @@
-//! Pure: what a number tells of itself: whether it sends, what waits, and how fast it goes.
+//! Pure: what a number reports of itself: whether it sends, what waits, and how fast it goes.
 //!
-//! Everything is counted as it happens, so that telling it looks at no queue.
+//! Everything is counted as it happens, so that reporting it looks at no queue.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub struct NumberError {
     pub at: Timestamp,
 }
 
-/// What a number tells of itself.
+/// What a number reports of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NumberFigures {
     /// Whether it sends.
@@ -78,6 +78,8 @@ pub struct NumberFigures {
     pub last_error: Option<NumberError>,
     /// When the provider last called back.
     pub last_callback_at: Option<Timestamp>,
+    /// Of which fields something has come since the start, and when last.
+    pub fields_seen: Vec<(&'static str, Timestamp)>,
     /// What its provider says of it.
     pub facts: NumberFacts,
 }

@@ -32,5 +32,5 @@ mod unrecognized;
 
 pub use directory::{NumberSpec, Numbers, Wiring};
 pub use entry::{NumberEntry, NumberSlot};
-pub use message::NumberMessage;
+pub use message::{NumberMessage, Wanted};
 pub use ports::{Claims, Granted, OutcomeSink, Outcomes};

@@ -10,6 +10,15 @@ use crate::figures::NumberFigures;
 use crate::ports::Granted;
 use crate::queue::Attempt;
 
+/// What of the messages that wait for a number others can send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// The codes.
+    pub codes: bool,
+    /// The messages made of templates.
+    pub templates: bool,
+}
+
 /// A message to a number's actor.
 #[derive(Debug)]
 pub enum NumberMessage {
@@ -49,15 +58,12 @@ pub enum NumberMessage {
     /// The broadcast has paused or ended. The actor must return those of its messages that the
     /// channel does not have; [`OutcomeSink::withdrawn`](crate::OutcomeSink::withdrawn) answers it.
     Withdraw(BroadcastId),
-    /// Somebody asks what the number tells of itself. The actor must answer at once.
+    /// Somebody asks what the number reports of itself. The actor must answer at once.
     Figures(oneshot::Sender<NumberFigures>),
     /// The number is down and others of its workspace are not. An actor whose breaker is open must
-    /// return the codes that wait, and if this is set the messages made of templates;
+    /// return what waits and is wanted;
     /// [`OutcomeSink::handed_back`](crate::OutcomeSink::handed_back) answers it.
-    HandBack {
-        /// Whether messages made of templates are to be returned too.
-        templates: bool,
-    },
+    HandBack(Wanted),
     /// The request was cancelled. The actor must finish those of its messages that the channel does
     /// not have, as [`FinalOutcome::NotSentInTime`](postrider_channel::outcome::FinalOutcome).
     WithdrawCode(RequestId),

@@ -41,11 +41,12 @@ pub trait OutcomeSink: Send + Sync + 'static {
 /// The final outcomes of messages.
 #[derive(Debug)]
 pub struct Outcomes {
+    /// The number that had the messages.
+    pub number: NumberId,
     /// What each message belongs to, and its final outcome.
     pub settled: Vec<(Origin, FinalOutcome)>,
-    /// The number that must receive the acknowledgement, and under which ticket; `None` if no
-    /// acknowledgement is needed.
-    pub ack_to: Option<(NumberId, u64)>,
+    /// The ticket under which the number must receive the acknowledgement; `None` if it needs none.
+    pub ack_to: Option<u64>,
 }
 
 /// A number's claims to single messages of its workspace: none is sent before its claim is durable.
@@ -64,6 +65,7 @@ pub struct Claims {
 pub struct Granted {
     /// The ticket of the request.
     pub ticket: u64,
-    /// Those of the requested messages that may be sent; the others are settled.
+    /// Those of the requested messages that may be sent; the others are settled, or wait with the
+    /// workspace, which dispatches them again.
     pub messages: Vec<MessageId>,
 }

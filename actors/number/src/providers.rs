@@ -40,10 +40,13 @@ pub struct Providers {
     pub messages_per_second: Option<u32>,
     /// Pauses that the numbers of an app, or of an account, share; they begin empty.
     pub pauses: DashMap<Box<str>, Arc<Pause>>,
-    /// The client of the Cloud API, or why there is none. It begins empty, and is made when the
-    /// first number needs it, because that may read the system's certificates.
-    pub client: OnceLock<Result<CloudApi, String>>,
+    /// The client of the Cloud API.
+    pub client: SharedCloudApi,
 }
+
+/// The client of the Cloud API, or why there is none. It begins empty, and is made when the first
+/// number needs it, because that may read the system's certificates.
+pub type SharedCloudApi = Arc<OnceLock<Result<CloudApi, String>>>;
 
 /// A connected number: what its messages are sent through.
 #[derive(Clone)]
@@ -71,6 +74,18 @@ pub struct Connected {
 }
 
 impl Connected {
+    /// Its id at the provider, if it has a provider.
+    #[must_use]
+    pub const fn phone_number_id(&self) -> Option<&ProviderId> {
+        self.phone_number_id.as_ref()
+    }
+
+    /// The id of its account at the provider, if it has a provider.
+    #[must_use]
+    pub fn account_id(&self) -> Option<&str> {
+        self.info.account.as_ref().map(|account| account.account_id.as_str())
+    }
+
     /// The same with what the provider says of the number.
     pub(super) fn with(self, facts: NumberFacts, pace_set: Option<u32>) -> Self {
         let messages_per_second = self.info.pace(pace_set, &facts);

@@ -28,6 +28,9 @@ pub struct NumberInfo {
     /// Whether it may be in the workspace's pool; earlier versions knew no pool.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub pool: bool,
+    /// Whose budget of recipients it shares; `None`: that of its account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub portfolio_id: Option<Box<str>>,
 }
 
 const fn yes() -> bool {
@@ -96,13 +99,15 @@ pub struct NewNumber {
     pub messages_per_second: Option<u32>,
     /// Whether it may be in the workspace's pool.
     pub pool: bool,
+    /// Whose budget of recipients it shares; `None`: that of its account.
+    pub portfolio_id: Option<Box<str>>,
 }
 
 impl NewNumber {
     /// A number for the pool, at the rate of the settings.
     #[must_use]
     pub const fn of(provider: NewProvider) -> Self {
-        Self { provider, messages_per_second: None, pool: true }
+        Self { provider, messages_per_second: None, pool: true, portfolio_id: None }
     }
 }
 
@@ -130,6 +135,8 @@ pub struct NumberChange {
     pub messages_per_second: Option<Option<u32>>,
     /// Whether it may be in the workspace's pool.
     pub pool: Option<bool>,
+    /// Whose budget of recipients it shares; `Some(None)`: that of its account.
+    pub portfolio_id: Option<Option<Box<str>>>,
 }
 
 /// Why a number was not changed.
@@ -171,6 +178,7 @@ impl NumberRecord {
             messages_per_second: new.messages_per_second,
             account: None,
             pool: new.pool,
+            portfolio_id: new.portfolio_id,
         };
         let mut sealed = None;
         match new.provider {
@@ -205,6 +213,9 @@ impl NumberRecord {
         self.info.messages_per_second =
             change.messages_per_second.unwrap_or(self.info.messages_per_second);
         self.info.pool = change.pool.unwrap_or(self.info.pool);
+        if let Some(portfolio_id) = change.portfolio_id {
+            self.info.portfolio_id = portfolio_id;
+        }
         let secrets = match (change.token, change.app_secret, change.verify_token) {
             (None, None, None) => return Ok(self),
             _ if self.info.kind != NumberKind::CloudApi => {

@@ -113,7 +113,7 @@ impl Enrolments {
 pub(crate) fn step_of(secret: &[u8], code: &str, now: Timestamp) -> Option<u64> {
     let digits: String = code.chars().filter(|char| !char.is_whitespace()).collect();
     let current = now.as_millis() / STEP_MS;
-    // All are compared, so that the time tells nothing.
+    // All are compared, so that the time reveals nothing.
     let steps = current.saturating_sub(DRIFT)..=current.saturating_add(DRIFT);
     steps.fold(None, |found, step| {
         let is_it = code_of(secret, step).as_bytes().ct_eq(digits.as_bytes());

@@ -264,6 +264,42 @@ impl People {
         self.inner.strict.remove(workspace);
     }
 
+    /// Ends everybody's membership of a workspace of another engine, and the invites to it, if it
+    /// is not there. `is_there` is asked while nobody becomes a member, and only where somebody is
+    /// one: whoever is a member by then of a workspace that is not there was one of an earlier one.
+    /// Returns `false` where it is not known whether it is there: then nothing was changed.
+    ///
+    /// # Errors
+    /// [`PeopleError`]: not now.
+    pub async fn forget_workspace(
+        &self,
+        workspace: WorkspaceId,
+        is_there: impl Future<Output = Option<bool>> + Send + 'static,
+    ) -> Result<bool, PeopleError> {
+        let people = self.clone();
+        detached(async move {
+            let _changing = people.hold().await;
+            if !people.knows(&workspace) {
+                return Ok(true);
+            }
+            match is_there.await {
+                None => return Ok(false),
+                Some(true) => return Ok(true),
+                Some(false) => {}
+            }
+            people.inner.writer.commit(people.deletions_of(&workspace)).await?;
+            people.forget_all_of(&workspace);
+            Ok(true)
+        })
+        .await
+    }
+
+    fn knows(&self, workspace: &WorkspaceId) -> bool {
+        let inner = &self.inner;
+        inner.people.iter().any(|it| it.role_in(workspace).is_some())
+            || inner.invites.iter().any(|it| it.workspace == *workspace)
+    }
+
     fn without(&self, workspace: &WorkspaceId) -> Vec<Person> {
         let members = self.list().into_iter().filter(|it| it.role_in(workspace).is_some());
         members.map(|person| (*person).clone().with_role(workspace, None)).collect()

@@ -45,6 +45,9 @@ pub struct PeopleOptions {
     pub session_requests_per_minute: u32,
     /// Whether passwords sign anybody in.
     pub password_sign_in: bool,
+    /// The name of the data, of which cookies have a part, where engines share it; `None`: each has
+    /// its own.
+    pub name: Option<[u8; 4]>,
 }
 
 impl Default for PeopleOptions {
@@ -55,6 +58,7 @@ impl Default for PeopleOptions {
             session_max: Duration::from_secs(7 * 24 * 3600),
             session_requests_per_minute: 600,
             password_sign_in: true,
+            name: None,
         }
     }
 }
@@ -151,13 +155,14 @@ impl People {
     ) -> Result<Self, CommitError> {
         let read = tokio::task::spawn_blocking(move || Stored::read(store.as_ref())).await;
         let stored = read.map_err(|_| CommitError::Closed)?.map_err(CommitError::Store)?;
-        let name = stored.name.unwrap_or_else(random::bytes);
+        let given = options.name;
+        let name = given.or(stored.name).unwrap_or_else(random::bytes);
         let inner = Inner {
             writer,
             clock,
             options,
             name,
-            is_named: AtomicBool::new(stored.name.is_some()),
+            is_named: AtomicBool::new(given.is_some() || stored.name.is_some()),
             people: DashMap::new(),
             by_email: DashMap::new(),
             sessions: DashMap::new(),

@@ -8,7 +8,7 @@ use postrider_store::writer::CommitError;
 /// Why something about people was not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeopleError {
-    /// What was shown signs nobody in. Nothing tells which part of it is wrong.
+    /// What was shown signs nobody in. Nothing shows which part of it is wrong.
     #[error("the link, password or token is wrong, used or too old")]
     Refused,
     /// Too many wrong tries for this account.

@@ -138,7 +138,7 @@ impl Members {
     }
 
     /// Invites somebody to a workspace. The open invite of the same address does not work any more.
-    /// `is_there` tells whether the workspace is there still.
+    /// `is_there` says whether the workspace is there still.
     ///
     /// # Errors
     /// [`PeopleError`]: they are a member, there are too many, one may not, or not now.

@@ -146,7 +146,7 @@ impl Hashing {
     ) -> Result<T, Busy> {
         let _place = self.places.try_acquire().map_err(|_| Busy)?;
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| Busy)?;
-        // The turn ends with the work, also when its caller has gone away meanwhile.
+        // The turn ends with the work, also when its caller has stopped waiting meanwhile.
         let working = tokio::task::spawn_blocking(move || {
             let done = work();
             drop(turn);

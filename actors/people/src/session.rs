@@ -88,21 +88,42 @@ pub struct Session {
     stored_ms: AtomicU64,
     elevated_until_ms: AtomicU64,
     ended: AtomicBool,
+    is_remote: bool,
     pub(crate) bucket: Option<SharedBucket>,
 }
 
 impl Session {
     pub(crate) fn new(record: SessionRecord, requests_per_minute: u32, clock: &Clock) -> Self {
+        let bucket = SharedBucket::new(requests_per_minute, MINUTE, None, clock);
+        Self { is_remote: false, bucket, ..Self::remote(record) }
+    }
+
+    /// A session of another engine, which counts its requests and stores its use.
+    pub(crate) const fn remote(record: SessionRecord) -> Self {
         let seen_ms = record.seen_at.as_millis();
-        let elevated_until_ms = record.elevated_until.map_or(0, Timestamp::as_millis);
+        let elevated_until_ms = match record.elevated_until {
+            Some(until) => until.as_millis(),
+            None => 0,
+        };
         Self {
             record,
             seen_ms: AtomicU64::new(seen_ms),
             stored_ms: AtomicU64::new(seen_ms),
             elevated_until_ms: AtomicU64::new(elevated_until_ms),
             ended: AtomicBool::new(false),
-            bucket: SharedBucket::new(requests_per_minute, MINUTE, None, clock),
+            is_remote: true,
+            bucket: None,
         }
+    }
+
+    /// Whether it is a session of another engine, as that reported it.
+    #[must_use]
+    pub const fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
+    pub(crate) fn seen_again(&self, now: &SessionRecord) {
+        self.seen_ms.fetch_max(now.seen_at.as_millis(), Ordering::Relaxed);
     }
 
     /// What is stored of it.

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use postrider_runtime::random;
 use postrider_runtime::secret::Secret;
 
-/// The SHA-256 of a token. Since the hash of a guess tells nothing about the token next to it, a
+/// The SHA-256 of a token. Since the hash of a guess reveals nothing about the token next to it, a
 /// look-up by hash leaks nothing by its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct TokenHash([u8; 32]);

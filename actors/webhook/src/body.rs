@@ -4,6 +4,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use postrider_domain::EventId;
+use postrider_domain::event::EventPayload;
 use postrider_store::EventEntry;
 use postrider_store::view::codec::encode;
 
@@ -18,7 +19,7 @@ struct EventBody {
     kind: &'static str,
     timestamp: String,
     sequence: u64,
-    data: serde_json::Value,
+    data: EventPayload,
 }
 
 impl From<&EventEntry> for EventBody {
@@ -28,7 +29,7 @@ impl From<&EventEntry> for EventBody {
             kind: entry.event.kind(),
             timestamp: entry.at.to_string(),
             sequence: entry.sequence,
-            data: entry.event.data(),
+            data: entry.event.payload(),
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::message::EndpointMessage;
 use crate::ports::EndpointControl;
 use crate::records::{self, KeptAttempt};
 use crate::replay::{Replay, ReplayError};
-use crate::request_pool::{Figures, Permit, RequestPool};
+use crate::request_pool::{Figures, Permit, RequestPool, RequestSlots};
 use crate::services::Services;
 use crate::shown::ShownAttempt;
 use crate::subscribers::LogSubscribers;
@@ -48,9 +48,11 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// An empty directory. [`wire`](Self::wire) must be called before anything is delivered.
+    /// An empty directory, whose requests take these slots. [`wire`](Self::wire) must be called
+    /// before anything is delivered.
     pub fn new(
         options: WebhookOptions,
+        slots: Arc<RequestSlots>,
         store: Arc<dyn View>,
         writer: Writer,
         ambient: (Clock, Hold, Traces),
@@ -65,7 +67,7 @@ impl Webhooks {
                 drop(actor.cast(EndpointMessage::Permit(permit)));
             }
         };
-        let pool = Arc::new(RequestPool::new(options.requests_max, grant));
+        let pool = RequestPool::new(slots, grant);
         let keys = master_keys.clone();
         let services = Services::new(options.clone(), store, writer, ambient, keys, pool);
         Self {
@@ -163,7 +165,7 @@ impl Webhooks {
             // One that has stopped by itself is as good.
             drop(actor.stop_and_wait(None, None).await);
         }
-        // Its streams of events find out that their key is gone.
+        // Its streams of events find out that their key was removed.
         subscribers.log_has_grown(self);
     }
 

@@ -45,7 +45,7 @@ pub use entry::{EndpointEntry, EndpointSlot};
 pub use gateway::GatewayClient;
 pub use message::EndpointMessage;
 pub use ports::{DisableError, EndpointControl};
-pub use request_pool::Figures;
+pub use request_pool::{Figures, RequestSlots};
 pub use subscribers::LogSubscribers;
 
 use ssrf::AddressRules;

@@ -1,10 +1,13 @@
 //! The pool of requests in flight, which all endpoints share, and its counters.
+//!
+//! The slots may be those of several engines, each of which has a pool of its own over them.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 use postrider_domain::{WebhookId, WorkspaceId};
@@ -14,10 +17,59 @@ use crate::fair_share::FairShare;
 /// Hands an endpoint the permit that it waited for; an endpoint that has stopped drops it.
 type Grant = Box<dyn Fn(WebhookId, Permit) + Send + Sync>;
 
-/// The request slots of all endpoints. One is taken by a [`Permit`], and freed when it is dropped.
+/// An endpoint, and the number of the pool that it takes its slots from: when an engine is started
+/// anew, the one before may still have requests of the same endpoint under way.
+type Taker = (u64, WebhookId);
+
+/// The request slots of all endpoints, of one engine or of several.
+pub struct RequestSlots(Mutex<Slots>);
+
+struct Slots {
+    share: FairShare<Taker, WorkspaceId>,
+    /// By its number, who hands out what somebody waited for.
+    pools: HashMap<u64, Weak<RequestPool>>,
+    last_pool: u64,
+}
+
+impl fmt::Debug for RequestSlots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RequestSlots({} in use)", self.0.lock().share.in_use())
+    }
+}
+
+impl RequestSlots {
+    /// So many slots.
+    #[must_use]
+    pub fn new(total: usize) -> Self {
+        let share = FairShare::new(total);
+        Self(Mutex::new(Slots { share, pools: HashMap::new(), last_pool: 0 }))
+    }
+
+    /// Gives a slot back. Returns who holds it from now on, if somebody waited whose engine runs.
+    fn give_back(
+        &self,
+        taker: Taker,
+        workspace: &WorkspaceId,
+    ) -> Option<(Arc<RequestPool>, WebhookId, WorkspaceId)> {
+        let mut slots = self.0.lock();
+        let mut next = slots.share.give_back(taker, workspace);
+        while let Some((taker, workspace)) = next {
+            if let Some(pool) = slots.pools.get(&taker.0).and_then(Weak::upgrade) {
+                return Some((pool, taker.1, workspace));
+            }
+            next = slots.share.give_back(taker, &workspace);
+        }
+        None
+    }
+}
+
+/// What an engine takes request slots with. One is taken by a [`Permit`], and freed when it is
+/// dropped.
 pub(super) struct RequestPool {
-    slots: Mutex<FairShare<WebhookId, WorkspaceId>>,
+    slots: Arc<RequestSlots>,
+    number: u64,
     grant: Grant,
+    in_flight: AtomicUsize,
     delivered: AtomicU64,
     refused: AtomicU64,
     unanswered: AtomicU64,
@@ -48,20 +100,31 @@ pub(super) enum Counted {
 }
 
 impl RequestPool {
-    /// A pool of `total` slots. `grant` must not take a lock that is held while a permit is
+    /// A pool over these slots. `grant` must not take a lock that is held while a permit is
     /// dropped: dropping one calls it.
     pub(super) fn new(
-        total: usize,
+        slots: Arc<RequestSlots>,
         grant: impl Fn(WebhookId, Permit) + Send + Sync + 'static,
-    ) -> Self {
-        Self {
-            slots: Mutex::new(FairShare::new(total)),
-            grant: Box::new(grant),
-            delivered: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            unanswered: AtomicU64::new(0),
-            latency_us: AtomicU64::new(0),
-        }
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|pool| {
+            let number = {
+                let mut slots = slots.0.lock();
+                slots.last_pool += 1;
+                let number = slots.last_pool;
+                slots.pools.insert(number, Weak::clone(pool));
+                number
+            };
+            Self {
+                slots,
+                number,
+                grant: Box::new(grant),
+                in_flight: AtomicUsize::new(0),
+                delivered: AtomicU64::new(0),
+                refused: AtomicU64::new(0),
+                unanswered: AtomicU64::new(0),
+                latency_us: AtomicU64::new(0),
+            }
+        })
     }
 
     pub(super) fn count(&self, how: Counted, latency: Duration) {
@@ -78,7 +141,7 @@ impl RequestPool {
     pub(super) fn figures(&self) -> Figures {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Figures {
-            in_flight: self.slots.lock().in_use(),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
             delivered: read(&self.delivered),
             refused: read(&self.refused),
             unanswered: read(&self.unanswered),
@@ -93,14 +156,19 @@ impl RequestPool {
         endpoint: WebhookId,
         workspace: &WorkspaceId,
     ) -> Option<Permit> {
-        let taken = self.slots.lock().take(endpoint, workspace);
-        let pool = Arc::clone(self);
-        taken.then(|| Permit { pool, endpoint, workspace: workspace.clone() })
+        let taken = self.slots.0.lock().share.take((self.number, endpoint), workspace);
+        taken.then(|| Permit::new(Arc::clone(self), endpoint, workspace.clone()))
     }
 
     /// Takes the endpoint out of the queue for a slot.
     pub(super) fn leave(&self, endpoint: WebhookId) {
-        self.slots.lock().leave(endpoint);
+        self.slots.0.lock().share.leave((self.number, endpoint));
+    }
+}
+
+impl Drop for RequestPool {
+    fn drop(&mut self) {
+        self.slots.0.lock().pools.remove(&self.number);
     }
 }
 
@@ -118,12 +186,56 @@ impl fmt::Debug for Permit {
     }
 }
 
+impl Permit {
+    fn new(pool: Arc<RequestPool>, endpoint: WebhookId, workspace: WorkspaceId) -> Self {
+        pool.in_flight.fetch_add(1, Ordering::Relaxed);
+        Self { pool, endpoint, workspace }
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
-        let next = self.pool.slots.lock().give_back(self.endpoint, &self.workspace);
-        let Some((endpoint, workspace)) = next else { return };
-        let permit = Self { pool: Arc::clone(&self.pool), endpoint, workspace };
+        let Self { pool, endpoint, workspace } = self;
+        pool.in_flight.fetch_sub(1, Ordering::Relaxed);
+        let next = pool.slots.give_back((pool.number, *endpoint), workspace);
+        let Some((pool, endpoint, workspace)) = next else { return };
+        let permit = Self::new(Arc::clone(&pool), endpoint, workspace);
         // An endpoint that has stopped drops the permit, which passes it on.
-        (self.pool.grant)(endpoint, permit);
+        (pool.grant)(endpoint, permit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_domain::Timestamp;
+
+    use super::*;
+
+    type Granted = Arc<Mutex<Vec<Permit>>>;
+
+    fn engine(slots: &Arc<RequestSlots>) -> (Arc<RequestPool>, Granted) {
+        let granted = Granted::default();
+        let into = Arc::clone(&granted);
+        (RequestPool::new(Arc::clone(slots), move |_, permit| into.lock().push(permit)), granted)
+    }
+
+    #[test]
+    fn a_slot_goes_to_who_waits_for_it_in_another_engine_unless_that_has_ended() {
+        let slots = Arc::new(RequestSlots::new(1));
+        let workspace = "acme".parse::<WorkspaceId>().unwrap();
+        let [(first, _), (second, waits), (third, last)] = [(); 3].map(|()| engine(&slots));
+        // An engine that was started anew has the same endpoints as the one before.
+        let endpoint = WebhookId::from_parts(Timestamp::from_millis(1), 1);
+        let held = first.permit(endpoint, &workspace).unwrap();
+        assert!(second.permit(endpoint, &workspace).is_none());
+        assert!(third.permit(endpoint, &workspace).is_none());
+        assert_eq!([&first, &second].map(|it| it.figures().in_flight), [1, 0]);
+        drop((second, waits));
+        drop(held);
+        assert_eq!(last.lock().len(), 1, "the one between has ended");
+        assert_eq!([&first, &third].map(|it| it.figures().in_flight), [0, 1]);
+        let granted = last.lock().pop();
+        drop(granted);
+        assert!(first.permit(endpoint, &workspace).is_some());
     }
 }

@@ -19,17 +19,17 @@ const NOTICE_TRIES: u32 = 100;
 pub struct DeliverySink(pub std::sync::Weak<Services>);
 
 impl OutcomeSink for DeliverySink {
-    fn settled(&self, workspace: &WorkspaceId, outcomes: Outcomes) {
+    fn settled(&self, workspace: &WorkspaceId, mut outcomes: Outcomes) {
         let Some(shared) = self.0.upgrade() else { return };
-        let (broadcasts, settled) = by_origin(outcomes.settled);
+        let (broadcasts, settled) = by_origin(std::mem::take(&mut outcomes.settled));
         shared.broadcasts.settled(broadcasts);
         if settled.is_empty() {
             return;
         }
         if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
-            let ack_to = outcomes.ack_to;
+            let outcomes = Outcomes { settled, ..outcomes };
             // A workspace that has just died gets them again when it asks for what it misses.
-            drop(actor.cast(WorkspaceMessage::Settled(Outcomes { settled, ack_to })));
+            drop(actor.cast(WorkspaceMessage::Settled(outcomes)));
         }
     }
 

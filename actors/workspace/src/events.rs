@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// Most entries that one page looks at: with a filter that matches nothing a page would otherwise
 /// read the whole log.
-const EVENTS_LOOKED_AT_MAX: u64 = 50_000;
+pub(crate) const EVENTS_LOOKED_AT_MAX: u64 = 50_000;
 
 /// Entries of a workspace's event log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +62,7 @@ impl Ready<'_> {
         self.about.iter().any(|(text, finder)| match event {
             // Most are recognized by their text, without a tree of values.
             PublicEvent::Other { data, .. } if finder.find(data.as_bytes()).is_none() => false,
+            PublicEvent::Message(step) if !step.may_have(text) => false,
             event => has_value(&event.data(), text),
         })
     }

@@ -30,8 +30,8 @@ const STARTS_MAX: usize = 3;
 
 /// One workspace. Cheap to clone; every call may be made from anywhere, concurrently.
 ///
-/// Each answer comes after everything it tells is durable. A call whose future is dropped may have
-/// been carried out.
+/// Each answer comes after everything it reports is durable. A call whose future is dropped may
+/// have been carried out.
 #[derive(Clone)]
 pub struct Workspace {
     pub(crate) shared: Arc<Services>,
@@ -56,6 +56,11 @@ impl Workspace {
     #[must_use]
     pub fn by(&self, caller: Arc<AuditContext>) -> Self {
         Self { caller: Some(caller), ..self.clone() }
+    }
+
+    /// Whether somebody asks for what is done, whom the audit log names; else it is done by itself.
+    pub(crate) const fn is_asked_for(&self) -> bool {
+        self.caller.is_some()
     }
 
     /// The workspace's id.
@@ -126,8 +131,8 @@ impl Workspace {
         self.read(event_log::last_sequence).await
     }
 
-    /// The sequence of the event of this id; of one that is kept no longer too, as far as can be
-    /// told. `None` when the workspace has had no such event.
+    /// The sequence of the event of this id; of one that is kept no longer too, as far as is
+    /// known. `None` when the workspace has had no such event.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.

@@ -1,6 +1,6 @@
 //! Idempotency keys: a command that was carried out under a key answers the same again for a day.
 //!
-//! The answer is written in the commit of what it tells of, so that a crash keeps both or neither.
+//! The answer is written in the commit of what it reports, so that a crash keeps both or neither.
 //! Two records for each key, in [`Table::Idempotency`]: `workspace ‖ 0 ‖ k ‖ route ‖ hash` holds
 //! the answer, `workspace ‖ 0 ‖ t ‖ moment ‖ route ‖ hash` brings it to an end.
 

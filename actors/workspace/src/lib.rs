@@ -57,9 +57,10 @@ pub use contacts::{
 };
 pub use conversations::{
     Conversation, ConversationChange, ConversationCounts, ConversationFilter, ConversationNote,
-    ConversationStatus, ConversationView, ConversationsPage, CountError, Direction, NOTES_MAX,
-    NoteError, NotesPage, QUICK_REPLIES_MAX, QuickReply, QuickReplyError, ReadConversationError,
-    UpdateConversationError, WrittenMedia, count_beside, see_to_counts,
+    ConversationStatus, ConversationView, ConversationsPage, CountError, Direction, InboxCounts,
+    InboxDays, NOTES_MAX, NoteError, NotesPage, QUICK_REPLIES_MAX, QuickReply, QuickReplyError,
+    ReadConversationError, UpdateConversationError, WrittenContent, WrittenContext, WrittenMedia,
+    count_beside, see_to_counts,
 };
 pub use email::{EmailChannel, ReceiveMailError};
 pub use event_options::EventOptions;
@@ -68,14 +69,17 @@ pub use handle::Workspace;
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use inbox::{
     ChangeContactsError, ContactsChange, ConversationMessage, DeleteContactError, MessageFilter,
-    MessagesListed, MessagesPage, ReplyWindow, TellReadError, UpdateContactError,
+    MessagesListed, MessagesPage, ReadReceiptError, ReplyWindow, UpdateContactError,
 };
 pub use media::{AddMediaError, MediaBytes, MediaState};
-pub use media_files::{MediaFiles, MediaOptions};
+pub use media_files::{MediaFetch, MediaFiles, MediaOptions};
 pub use messages::ReplyError;
+pub use numbers::check::{CheckNumberError, NumberCheck, NumberProblem};
 pub use otp::sms::{SetSmsError, SmsInfo, SmsReceipt, SmsReceiptError, SmsRoute};
 pub use otp::test_phones::TestPhones;
-pub use otp::{OtpDays, OtpFilter, OtpRow, OtpsPage};
+pub use otp::{
+    Decided, DecisionFilter, DecisionRow, DecisionsPage, OtpDays, OtpFilter, OtpRow, OtpsPage,
+};
 pub use suppressions::{ContactsCount, Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub use webhooks::{DisableInWorkspace, WebhookChange, WebhookError};

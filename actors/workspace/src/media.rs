@@ -146,6 +146,14 @@ fn all_names(workspace: &WorkspaceId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, b'h']].concat()
 }
 
+/// The content that a workspace names by the record with this key, if it is such a record.
+#[must_use]
+pub fn named_content(key: &[u8]) -> Option<BlobHash> {
+    let end = key.iter().position(|byte| *byte == 0)?;
+    let hash = key.get(end + 1..)?.strip_prefix(b"h")?.first_chunk();
+    hash.map(|hash| BlobHash(*hash))
+}
+
 /// Those by which it names this one.
 fn names_prefix(workspace: &WorkspaceId, hash: &BlobHash) -> Vec<u8> {
     [all_names(workspace).as_slice(), &hash.0].concat()

@@ -1,6 +1,7 @@
 //! Where the contents of files are, and which of them are on their way.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -25,11 +26,24 @@ pub struct MediaOptions {
     pub kept_for: Duration,
     /// How many bytes of each workspace.
     pub bytes_max: u64,
+    /// When the content of one that came in is got.
+    pub fetch: MediaFetch,
+}
+
+/// When the content of a file that came in is got from the channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MediaFetch {
+    /// As soon as it came.
+    #[default]
+    Always,
+    /// When somebody asks for it first.
+    OnDemand,
 }
 
 impl Default for MediaOptions {
     fn default() -> Self {
-        Self { kept_for: Duration::from_secs(30 * 24 * 3600), bytes_max: 10 << 30 }
+        let kept_for = Duration::from_secs(30 * 24 * 3600);
+        Self { kept_for, bytes_max: 10 << 30, fetch: MediaFetch::default() }
     }
 }
 
@@ -50,6 +64,8 @@ pub struct MediaFiles {
     pub(crate) fetch_turns: Places<WorkspaceId>,
     /// Leave to get a content.
     pub(crate) fetch_places: Semaphore,
+    /// Bytes of the files of all workspaces, as they were counted last.
+    pub bytes: AtomicU64,
 }
 
 impl MediaFiles {
@@ -64,6 +80,7 @@ impl MediaFiles {
             fetches: DashMap::new(),
             fetch_turns: Places::new(FETCHES_OF_ONE_MAX),
             fetch_places: Semaphore::new(FETCHES_MAX),
+            bytes: AtomicU64::new(0),
         }
     }
 }

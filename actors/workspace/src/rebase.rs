@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use postrider_domain::Timestamp;
 use postrider_store::{Change, Direction, StoreError, Table, View};
 
+use crate::core::portfolio;
 use crate::idempotency;
 
 /// Gives a record anew if it has a moment that is later than this one.
@@ -68,6 +69,12 @@ pub fn changes(store: &dyn View, to: Timestamp) -> Result<Vec<Change>, StoreErro
             ControlFlow::Continue(())
         })?;
     }
+    // Who counts towards a budget has its moment in the key, too.
+    let rows = portfolio::rebased(store, to)?.into_iter();
+    changes.extend(rows.map(|(key, value)| match value {
+        Some(value) => Change::put(Table::Portfolios, key, value),
+        None => Change::delete(Table::Portfolios, key),
+    }));
     Ok(changes)
 }
 
@@ -154,5 +161,18 @@ mod tests {
             let written = change.value.as_ref().unwrap();
             assert!(written == value || json(written) == json(value), "{change:?}");
         }
+    }
+
+    #[test]
+    fn who_counts_towards_a_budget_counts_since_then() {
+        let row = |step: u32| {
+            let key = [b"acme\0c107\0".as_slice(), &step.to_be_bytes(), &[0; 8]].concat();
+            Change::put(Table::Portfolios, key, [1])
+        };
+        let store = MemoryStore::new();
+        let step = u32::try_from(TO.as_millis() / 4000).unwrap();
+        store.commit(Group::new(None, &[row(step + 9)])).unwrap();
+        let deleted = Change::delete(Table::Portfolios, row(step + 9).key);
+        assert_eq!(changes(&store, TO).unwrap(), [deleted, row(step)]);
     }
 }

@@ -64,6 +64,7 @@ pub fn all_marked(store: &dyn View) -> Result<Vec<WorkspaceId>, StoreError> {
 pub fn begin(shared: &Arc<Services>, id: WorkspaceId, slot: Option<Arc<Slot>>) {
     // What a start has read of it is of no use.
     drop(shared.recovered.take(&id));
+    shared.portfolios.forget(&id);
     let shared = Arc::clone(shared);
     drop(tokio::spawn(async move {
         loop {

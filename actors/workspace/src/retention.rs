@@ -24,7 +24,7 @@ const EVERY: Duration = Duration::from_secs(60);
 /// How long after a start those that rest are first woken, and how often then.
 const FIRST_WAKE: Duration = Duration::from_secs(600);
 const WAKE_EVERY: Duration = Duration::from_secs(12 * 3600);
-/// How many are woken with one beat. Each is gone with the next one, if it has nothing to do.
+/// How many are woken with one beat. Each ends with the next one, if it has nothing to do.
 const WOKEN_MAX: usize = 20;
 /// Most logs that are looked at in one turn.
 const LOOKS_MAX: usize = 1_000;

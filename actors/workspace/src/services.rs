@@ -8,13 +8,14 @@ use std::time::Duration;
 use postrider_broadcast::Broadcasts;
 use postrider_channel::cloud_api::items::ItemCounts;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{Limits, MasterKeys, OptOutWords, Prices, WorkspaceId};
+use postrider_domain::{Limits, MasterKeys, OptOutWords, Prices, Timestamp, WorkspaceId};
 use postrider_number::Numbers;
 use postrider_runtime::{Clock, Hold, ScanPool, Traces};
 use postrider_store::{View, Writer};
 use postrider_webhook::Webhooks;
 
 use crate::core::otp::pumping_guard::Guard;
+use crate::core::portfolio::Portfolios;
 use crate::core::settings::{MessageOptions, OtpOptions};
 use crate::counts_under_way::CountsUnderWay;
 use crate::courier_state::Courier;
@@ -41,6 +42,8 @@ pub struct Services {
     pub releaser: Releaser,
     /// Engine time.
     pub clock: Clock,
+    /// When it was started.
+    pub started_at: Timestamp,
     /// What codes and stored secrets are derived from.
     pub master_keys: MasterKeys,
     /// The limits of those that have none of their own.
@@ -97,6 +100,8 @@ pub struct Services {
     pub traces: Traces,
     /// What limits the making of contacts.
     pub creations: Arc<Creations>,
+    /// The recipients that count towards the budgets of portfolios.
+    pub portfolios: Arc<Portfolios>,
     /// Workspaces whose state the newest snapshot keeps as it is, because it cannot be read.
     pub kept_aside: KeptAside,
 }

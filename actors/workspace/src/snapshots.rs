@@ -81,7 +81,7 @@ impl Replay {
     /// Applies what a log has after it. Returns how many frames.
     ///
     /// # Errors
-    /// [`StoreError`]: the log cannot be read, or what must follow is gone from it.
+    /// [`StoreError`]: the log cannot be read, or what must follow is missing from it.
     pub fn catch_up(&mut self, log: &dyn Log) -> Result<u64, StoreError> {
         let (from, mut frames) = (self.position, 0);
         let end = postrider_store::log::replay(log, from, &mut |frame| {

@@ -58,7 +58,7 @@ struct Record {
 }
 
 impl Record {
-    /// What opted the phone out; of a record of an earlier version its reason tells.
+    /// What opted the phone out; of a record of an earlier version its reason shows it.
     fn source(&self) -> OptOutSource {
         self.source.unwrap_or(match self.reason.as_deref() {
             Some(BY_MESSAGE) => OptOutSource::Word,
@@ -300,7 +300,7 @@ fn decide(context: &mut Context<'_>, party: &PartyId, at: Timestamp) {
     context.put(TABLE, key, at.as_millis().to_be_bytes().to_vec());
 }
 
-/// One more has opted out, or one less: counts and tells it. What can fail is read before anything
+/// One more has opted out, or one less: counts and emits it. What can fail is read before anything
 /// is written.
 fn change_count(
     context: &mut Context<'_>,

@@ -22,7 +22,7 @@ pub const SLICE_MAX: usize = 500;
 /// stay below a quarter of the bytes that the writer takes into one group.
 const SLICES_AT_ONCE: usize = 4;
 /// How many kinds of records a workspace's actor deletes by age.
-pub(crate) const KINDS: usize = 12;
+pub(crate) const KINDS: usize = 14;
 /// A moment that never comes.
 pub(crate) const NEVER: Timestamp = Timestamp::from_millis(u64::MAX);
 

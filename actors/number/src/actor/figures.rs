@@ -1,4 +1,4 @@
-//! What a number's actor tells of the number.
+//! What a number's actor reports of the number.
 
 use postrider_channel::Failure;
 use postrider_domain::Timestamp;
@@ -8,7 +8,7 @@ use super::NumberActor;
 use super::state::State;
 use crate::figures::{NumberError, NumberFigures, NumberState};
 
-/// Keeps an error of the channel, to be told.
+/// Keeps an error of the channel, to be reported.
 pub(super) fn note_error(actor: &NumberActor, failure: &Failure) {
     let error = NumberError::of(failure, actor.clock.now());
     *actor.slot.last_error.lock() = Some(error);
@@ -26,7 +26,7 @@ pub(super) fn note_state(state: &mut State, now: Timestamp) {
     state.ledger.is(is, now);
 }
 
-/// What the number tells of itself, but for what its slot knows.
+/// What the number reports of itself, but for what its slot knows.
 pub(super) fn figures(state: &State, now: Timestamp) -> NumberFigures {
     NumberFigures {
         breaker_open: state.breaker.open_until().is_some(),

@@ -7,19 +7,20 @@ use postrider_domain::RenderedContent;
 
 use super::NumberActor;
 use super::state::State;
+use crate::message::Wanted;
 use crate::queue::Attempt;
 
 /// Most messages that are returned at once. Those that the number gets back wait behind the others,
 /// so that all have their turn.
 const RETURNED_MAX: usize = 1000;
 
-/// Takes the codes that wait out of every queue, and the messages made of templates if they are
-/// wanted too, at most [`RETURNED_MAX`]. A number that sends keeps its own.
-pub(super) fn take(templates: bool, state: &mut State) {
+/// Takes what waits and is wanted out of every queue, at most [`RETURNED_MAX`]. A number that sends
+/// keeps its own.
+pub(super) fn take(wanted: Wanted, state: &mut State) {
     if state.breaker.open_until().is_none() {
         return;
     }
-    let is_wanted = first(RETURNED_MAX, |attempt| may_leave(attempt, templates));
+    let is_wanted = first(RETURNED_MAX, |attempt| may_leave(attempt, wanted));
     let mut out = state.recipients.take(&is_wanted);
     out.extend(state.queue.take_first(&is_wanted));
     let delayed = state.delayed.extract_if(.., |_, attempt| is_wanted(attempt));
@@ -47,15 +48,15 @@ fn first(max: usize, wanted: impl Fn(&Attempt) -> bool) -> impl Fn(&Attempt) -> 
 /// Whether another number may send it. Free text and replies belong to the number that they answer
 /// through, and a message whose sender named a number belongs to that: it waits here, because it
 /// would only come back.
-fn may_leave(attempt: &Attempt, templates: bool) -> bool {
+fn may_leave(attempt: &Attempt, wanted: Wanted) -> bool {
     if attempt.message.pinned {
         return false;
     }
     match (&attempt.message.origin, &attempt.message.content) {
-        (Origin::Otp { .. }, _) => true,
+        (Origin::Otp { .. }, _) => wanted.codes,
         (Origin::Message(_), Content::Message(content)) => {
             let is_template = matches!(**content, RenderedContent::Template(_));
-            templates && is_template && attempt.message.answers.is_none()
+            wanted.templates && is_template && attempt.message.answers.is_none()
         }
         _ => false,
     }
@@ -74,6 +75,7 @@ mod tests {
     use std::sync::Arc;
 
     use postrider_channel::{Outbound, TemplateContent, TemplateName};
+    use postrider_domain::RequestId;
 
     use super::*;
     use crate::queue::SendQueue;
@@ -89,9 +91,17 @@ mod tests {
             let content = Content::Message(Arc::clone(&content));
             let mut queue = SendQueue::default();
             queue.push(Outbound { content, pinned, ..message(1, 9) }, false);
-            may_leave(&queue.pop().unwrap(), true)
+            let attempt = queue.pop().unwrap();
+            [true, false].map(|templates| may_leave(&attempt, Wanted { codes: true, templates }))
         };
-        assert_eq!([of(false), of(true)], [true, false]);
+        assert_eq!([of(false), of(true)], [[true, false], [false, false]]);
+        // A code leaves its number only for one that can send it.
+        let mut queue = SendQueue::default();
+        let origin = Origin::Otp { request_id: RequestId::from_bytes([1; 16]), number: 0 };
+        queue.push(Outbound { origin, ..message(1, 9) }, false);
+        let code = queue.pop().unwrap();
+        let wanted = |codes| may_leave(&code, Wanted { codes, templates: true });
+        assert_eq!([true, false].map(wanted), [true, false]);
     }
 
     #[test]

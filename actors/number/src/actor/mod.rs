@@ -107,6 +107,7 @@ impl NumberActor {
             }
             NumberMessage::Recover(messages) => {
                 let has = state.origins();
+                state.claim_queue.dispatched_again(messages.iter());
                 let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
                 missing.for_each(|message| state.push(message.into()));
                 self.workspace_restarted(state);
@@ -129,8 +130,8 @@ impl NumberActor {
             NumberMessage::Fault(failure) => self.fault(failure, false, state),
             NumberMessage::Reconnected => self.reconnected(state),
             NumberMessage::Withdraw(broadcast) => self.withdraw(broadcast, state),
-            NumberMessage::HandBack { templates } => hand_back::take(templates, state),
-            // The asker may have gone away.
+            NumberMessage::HandBack(wanted) => hand_back::take(wanted, state),
+            // The asker may not wait any more.
             NumberMessage::Figures(reply) => {
                 drop(reply.send(figures::figures(state, self.clock.now())))
             }
@@ -305,8 +306,8 @@ impl NumberActor {
         workspace: &WorkspaceId,
     ) {
         if let Some(sink) = self.reporter.sink() {
-            let ack_to = ticket.map(|ticket| (self.number, ticket));
-            sink.settled(workspace, Outcomes { settled, ack_to });
+            let outcomes = Outcomes { number: self.number, settled, ack_to: ticket };
+            sink.settled(workspace, outcomes);
         }
     }
 }

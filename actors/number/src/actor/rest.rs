@@ -48,7 +48,7 @@ pub(super) fn pass_on(
 ) {
     match message {
         NumberMessage::Rested | NumberMessage::Close => myself.stop(None),
-        // The engine stops, and nothing is with the channel. The asker may have gone away.
+        // The engine stops, and nothing is with the channel. The asker may not wait any more.
         NumberMessage::Drain(done) => drop(done.send(())),
         message @ (NumberMessage::Dispatch(_)
         | NumberMessage::Recover(_)
@@ -64,7 +64,7 @@ pub(super) fn pass_on(
         | NumberMessage::Wake(_)
         | NumberMessage::Reconnected
         | NumberMessage::Figures(_)
-        | NumberMessage::HandBack { .. }
+        | NumberMessage::HandBack(_)
         | NumberMessage::Rest
         | NumberMessage::Released => {}
     }

@@ -216,7 +216,7 @@ impl NumberActor {
         }
     }
 
-    /// Tells the operator of a code that nobody knows, once it is more than one recipient's.
+    /// Notifies the operator of a code that nobody knows, once it is more than one recipient's.
     fn watch_codes(&self, attempt: &Attempt, outcome: &AttemptOutcome, state: &mut State) {
         if state.unrecognized.take(&attempt.message.to, outcome)
             && let AttemptOutcome::Failed(failure) = outcome
@@ -231,7 +231,7 @@ impl NumberActor {
     }
 
     /// The channel accepted the message.
-    fn accepted(&self, attempt: &Attempt, as_told: Acceptance, trial: bool, state: &mut State) {
+    fn accepted(&self, attempt: &Attempt, acceptance: Acceptance, trial: bool, state: &mut State) {
         let shared = [&*state.connected.app_pause, &*state.connected.account_pause];
         shared.into_iter().chain([&state.pause]).for_each(Pause::accepted);
         self.channel_answered(trial, state);
@@ -240,7 +240,7 @@ impl NumberActor {
         if !matches!(attempt.message.origin, Origin::Otp { .. }) {
             self.slot.accepted.note(now);
         }
-        self.finish(attempt, FinalOutcome::accepted(attempt.message.origin, as_told), state);
+        self.finish(attempt, FinalOutcome::accepted(attempt.message.origin, acceptance), state);
     }
 
     /// The channel can be reached and the account can send: the breaker closes.

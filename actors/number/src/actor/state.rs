@@ -66,7 +66,7 @@ pub(crate) struct State {
     /// Messages that another number is to send, not reported yet.
     pub(super) handed_back: Vec<Outbound>,
     pub(super) unrecognized: Unrecognized,
-    /// What is told of the number.
+    /// What is reported of the number.
     pub(super) ledger: Ledger,
     /// Answered when the last message in flight has its outcome.
     pub(super) draining: Option<oneshot::Sender<()>>,

@@ -124,8 +124,33 @@ async fn an_invite_gives_nobody_the_account_of_another() {
     assert_eq!(ada.role_in(&other), Some(Role::Agent));
     assert_eq!(ada.role_in(&acme()), Some(Role::Owner));
     assert_eq!(&*ada.name, "ada@acme.com", "who is there keeps the name");
-    let gone = |_: &WorkspaceId| false;
+    let deleted = |_: &WorkspaceId| false;
     let email = Login::new("eve@acme.com").unwrap();
-    let made = world.members().invite(acme(), email, Role::Agent, gone, manager(false)).await;
+    let made = world.members().invite(acme(), email, Role::Agent, deleted, manager(false)).await;
     assert_eq!(made.map(|_| ()), Err(PeopleError::NoSuchWorkspace));
+}
+
+#[tokio::test]
+async fn only_a_workspace_that_is_not_there_loses_its_members() {
+    let world = World::new().await;
+    let ada = world.enter("ada@acme.com", Role::Owner).await;
+    world.invite("bob@acme.com", Role::Agent).await.unwrap();
+    let counts = || (world.members().list(&acme()).len(), world.members().invites(&acme()).len());
+    for (is_there, is_done) in [(None, false), (Some(true), true)] {
+        let asked = async move { is_there };
+        assert_eq!(world.people.forget_workspace(acme(), asked).await, Ok(is_done));
+        assert_eq!(counts(), (1, 1), "{is_there:?}");
+    }
+    // Nobody becomes a member between the look and the change.
+    let people = world.people.clone();
+    let looked = async move {
+        assert!(people.inner.changes.try_lock().is_err(), "others change people meanwhile");
+        Some(false)
+    };
+    assert_eq!(world.people.forget_workspace(acme(), looked).await, Ok(true));
+    assert_eq!(counts(), (0, 0));
+    assert!(world.knows(&ada));
+    // Nobody is asked about a workspace that has nobody.
+    let asked = async { panic!("it is asked") };
+    assert_eq!(world.people.forget_workspace(acme(), asked).await, Ok(true));
 }

@@ -18,7 +18,7 @@ use crate::inbox::number_facts::{emit, pace_change};
 use crate::mailbox::message::Configure;
 use crate::mailbox::output_gate::PendingReply;
 use crate::mailbox::slot::ReplyTo;
-use crate::templates::find_template;
+use crate::templates;
 use crate::templates::sync as template_sync;
 
 /// A record to be written, or deleted without a value.
@@ -42,6 +42,7 @@ impl WorkspaceActor {
             Err(refusal) => return state.finish(Some(PendingReply::Change(reply, Err(refusal)))),
         };
         self.connect(state);
+        self.shared.portfolios.look_again(&self.slot.id);
         let held = PendingReply::Change(reply, Ok(Box::new(self.settings(state))));
         if let Some((key, value)) = change {
             state.effects.changes.set(Table::Workspaces, key, value);
@@ -91,17 +92,17 @@ impl WorkspaceActor {
                 Some(self.profile(state))
             }
             Configure::OtpTemplate(template) => {
-                let context = state.context(self.shared.store.as_ref());
-                let known = find_template(&context, &template.name, &template.language)?;
-                state.core.otp_template_status = known.map(|known| known.status);
-                state.core.otp_template = Arc::new(template.clone());
+                templates::carry_codes(&mut state.context(self.shared.store.as_ref()), &template)?;
                 state.profile.otp_template = Some(template);
                 Some(self.profile(state))
             }
-            Configure::Destinations(destinations) => {
+            Configure::Destinations(change) => {
+                let destinations = change.over(&state.core.destinations);
                 let before = std::mem::replace(&mut state.core.destinations, destinations.clone());
                 state.effects.replaces("allow", &before.allow);
                 state.effects.replaces("deny", &before.deny);
+                state.effects.replaces("safe", &before.safe);
+                state.effects.replaces("adaptive", before.adaptive);
                 state.profile.destinations = destinations;
                 Some(self.profile(state))
             }
@@ -121,6 +122,8 @@ impl WorkspaceActor {
                 state.numbers.remove(place.ok_or(ChangeError::NoSuchNumber)?);
                 let facts = records::facts_key(id, number);
                 state.effects.changes.set(Table::Workspaces, facts, None);
+                let check = records::check_key(id, number);
+                state.effects.changes.set(Table::Workspaces, check, None);
                 Some((records::number_key(id, number), None))
             }
         })

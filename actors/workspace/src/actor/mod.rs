@@ -12,8 +12,10 @@ pub mod snapshots;
 mod state;
 mod sweeping;
 mod unannounced;
+mod waiting;
 
 use crate::mailbox::message::WorkspaceMessage;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -34,6 +36,7 @@ use crate::mailbox::slot::{Slot, passivate};
 use crate::messages;
 use crate::otp::courier;
 use postrider_channel::outcome::FinalOutcome;
+use postrider_domain::MessageId;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// How long it waits to read unsent messages again when the store could not be read.
@@ -58,7 +61,7 @@ impl LoadedActor for WorkspaceActor {
         let loaded = recovery::load(&self.shared, &self.slot).await?;
         let (actor, held) = (myself.clone(), SharedHeld::default());
         let notify: Notify = Arc::new(move |group, result| {
-            // An actor that is gone has nobody left to answer.
+            // An actor that has stopped has nobody left to answer.
             drop(actor.cast(WorkspaceMessage::Committed(group, result)));
         });
         let (gate, releaser) = (Gate::new(Arc::clone(&held)), self.shared.releaser.clone());
@@ -70,10 +73,12 @@ impl LoadedActor for WorkspaceActor {
         let numbers = Arc::clone(&self.shared.numbers);
         let (shared, id) = (Arc::downgrade(&self.shared), self.slot.id.clone());
         let carry: Carry = Arc::new(move |call| courier::begin(shared.clone(), id.clone(), call));
-        let mut loaded =
-            WorkspaceState::new(loaded, (subscriber, gate), (numbers, carry), &self.slot);
+        let portfolios = Arc::clone(&self.shared.portfolios);
+        let counted = (portfolios, Arc::clone(&self.shared.store));
+        let ways = ((subscriber, gate), (numbers, carry));
+        let mut loaded = WorkspaceState::new(loaded, ways, counted, &self.slot);
         loaded.connect();
-        // Of what a predecessor had written, nobody may have been told.
+        // Of what a predecessor had written, nobody may have been answered.
         self.slot.subscribers.log_has_grown(&self.shared.webhooks);
         // Behind the answers of a number that have come already.
         drop(myself.cast(WorkspaceMessage::Redispatch));
@@ -198,6 +203,7 @@ impl WorkspaceActor {
                 state.release_late()?;
                 self.beat(myself, state)?;
                 moving::ask(&self.shared.numbers, state);
+                waiting::ask_again(self, myself, (&moving::down_for_long(state), state))?;
                 self.passivate(myself, state);
                 return Ok(());
             }
@@ -218,7 +224,7 @@ impl WorkspaceActor {
         state.finish_command(held, can_be_kept)
     }
 
-    /// Takes note that `group` is durable; what waited for that has gone out.
+    /// Takes note that `group` is durable; what waited for that was sent.
     fn committed(&self, group: GroupNumber, state: &mut WorkspaceState) {
         let pending = &mut state.pending;
         state.recent.committed(&self.slot.reading_ahead, |visit| pending.committed(group, visit));
@@ -288,6 +294,16 @@ impl WorkspaceActor {
         let unsent = state.core.hot.messages.iter().map(|(id, _)| id);
         // Those at the gate are not durable yet, and go out when they are.
         let ids = state.gate.absent(unsent);
+        self.read_messages(myself, ids, WorkspaceMessage::Recovered);
+    }
+
+    /// Has these messages read from their records, on a thread that may block.
+    fn read_messages(
+        &self,
+        myself: &ActorRef<WorkspaceMessage>,
+        ids: Vec<MessageId>,
+        read: fn(Vec<Outbound>) -> WorkspaceMessage,
+    ) {
         if ids.is_empty() {
             return;
         }
@@ -295,8 +311,8 @@ impl WorkspaceActor {
         let myself = myself.clone();
         drop(tokio::task::spawn_blocking(move || {
             match messages::unsent(&*store, &slot.id, &ids) {
-                // An actor that is gone has them read again by its successor.
-                Ok(messages) => drop(myself.cast(WorkspaceMessage::Recovered(messages))),
+                // An actor that has stopped has them read again by its successor.
+                Ok(messages) => drop(myself.cast(read(messages))),
                 Err(error) => {
                     tracing::error!(workspace = %slot.id, %error, "unsent messages cannot be read");
                     drop(myself.send_after(REDISPATCH_WAIT, || WorkspaceMessage::Redispatch));
@@ -305,13 +321,12 @@ impl WorkspaceActor {
         }));
     }
 
-    /// Notes answers, and tells the number when that is durable.
+    /// Notes answers, and notifies the number when that is durable.
     fn settle(&self, answers: Outcomes, state: &mut WorkspaceState) -> Result<(), StateLost> {
-        let Outcomes { settled, ack_to } = answers;
+        let Outcomes { number, settled, ack_to } = answers;
         let numbers = &self.shared.numbers;
-        let held =
-            ack_to.map(|(number, ticket)| PendingReply::Ack(Arc::clone(numbers), number, ticket));
-        state.settle(self.shared.store.as_ref(), settled, held)
+        let held = ack_to.map(|ticket| PendingReply::Ack(Arc::clone(numbers), number, ticket));
+        state.settle(self.shared.store.as_ref(), (number, settled), held)
     }
 
     /// Lets a number hand over what it claims, once that is durable.
@@ -321,7 +336,9 @@ impl WorkspaceActor {
         let Claims { number, released, asked } = claims;
         let (ticket, asked) = asked.unzip();
         let asked = asked.unwrap_or_default();
+        waiting::give_back(&released, state);
         claims::release(&mut state.core, &released, &mut state.effects);
+        let asked = waiting::claimable(&self.shared, (number, ticket), asked, state);
         let messages = claims::claim(&mut state.core, number, asked, &mut state.effects);
         let Some(ticket) = ticket else {
             // At once: a crash before it is durable makes unknown what was surely not taken.
@@ -347,15 +364,20 @@ impl WorkspaceActor {
             .partition(|message| state.numbers.iter().any(|number| number.id == message.number));
         let is_claimed =
             |message: &Outbound| state.core.hot.messages.is_claimed(message.message_id);
-        let over = |message: Outbound| match is_claimed(&message) {
-            true => (message.origin, FinalOutcome::Unknown),
-            false => (message.origin, FinalOutcome::Failed(Failure::permanent(None))),
-        };
-        let lost = lost.into_iter().map(over).collect();
+        let mut over = BTreeMap::<_, Vec<_>>::new();
+        for message in lost {
+            let settled = match is_claimed(&message) {
+                true => FinalOutcome::Unknown,
+                false => FinalOutcome::Failed(Failure::permanent(None)),
+            };
+            over.entry(message.number).or_default().push((message.origin, settled));
+        }
         let (claimed, waiting) = messages.into_iter().partition(is_claimed);
         self.shared.numbers.recover(waiting);
         self.shared.numbers.report_unknown(claimed);
-        self.settle(Outcomes { settled: lost, ack_to: None }, state)
+        over.into_iter().try_for_each(|(number, settled)| {
+            self.settle(Outcomes { number, settled, ack_to: None }, state)
+        })
     }
 
     /// Stops the actor when it holds nothing that a new one would not read from the store.

@@ -5,15 +5,18 @@
 //! that is noted.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use postrider_channel::{Origin, Outbound};
 use postrider_domain::NumberId;
 use postrider_number::capacity::HandedOver;
-use postrider_number::{NumberSlot, Numbers};
+use postrider_number::{NumberSlot, Numbers, Wanted};
 
 use crate::actor::state::{StateLost, WorkspaceState};
+use crate::actor::waiting;
 use crate::core::command::Context;
 use crate::core::sticky::Moved;
+use crate::core::takeover;
 use crate::messages;
 use crate::otp;
 use crate::services::Services;
@@ -24,22 +27,48 @@ const MOVED_MAX: usize = 200;
 
 /// Asks the numbers that are down for what waits, if another one can send it.
 pub(super) fn ask(numbers: &Numbers, state: &WorkspaceState) {
-    let core = &state.core;
-    if !core.pool.is_choice() {
-        return;
-    }
-    let (now, patience) = (core.now(), core.rules.messages.reassign_after);
-    let is_up = |(id, slot): &(NumberId, Arc<NumberSlot>)| {
-        core.pool.has_templates(*id) && slot.down_for(now).is_none()
-    };
-    if !state.slots().iter().any(is_up) {
-        return;
-    }
-    for (number, slot) in state.slots() {
-        if let (true, Some(since)) = (slot.has_messages(), slot.down_since(now)) {
-            numbers.hand_back(*number, since >= patience);
+    let patience = state.core.rules.messages.reassign_after;
+    for Down { number, slot, since, wanted } in down(state) {
+        let templates = wanted.templates && since >= patience;
+        if (wanted.codes || templates) && slot.has_messages() {
+            numbers.hand_back(number, Wanted { templates, ..wanted });
         }
     }
+}
+
+/// The numbers that have been down for so long that another one sends their messages.
+pub(super) fn down_for_long(state: &WorkspaceState) -> Vec<NumberId> {
+    let patience = state.core.rules.messages.reassign_after;
+    let long = down(state).filter(|it| it.wanted.templates && it.since >= patience);
+    long.map(|it| it.number).collect()
+}
+
+/// A number that is down.
+struct Down<'a> {
+    number: NumberId,
+    slot: &'a Arc<NumberSlot>,
+    /// How long it has been.
+    since: Duration,
+    /// What others can send of what it has.
+    wanted: Wanted,
+}
+
+/// The numbers that are down, if others of the pool are up.
+fn down(state: &WorkspaceState) -> impl Iterator<Item = Down<'_>> {
+    let (core, now) = (&state.core, state.core.now());
+    let slots = if core.pool.is_choice() { state.slots() } else { &[] };
+    let is_down = slots.iter().any(|(_, slot)| slot.down_since(now).is_some());
+    let slots = if is_down { slots } else { &[] };
+    let is_up = |(id, slot): &&(NumberId, Arc<NumberSlot>)| {
+        slot.down_for(now).is_none() && core.pool.numbers().any(|it| it == *id)
+    };
+    let up: Vec<_> = slots.iter().filter(is_up).map(|(id, _)| *id).collect();
+    let slots = if up.is_empty() { &[][..] } else { slots };
+    slots.iter().filter_map(move |(number, slot)| {
+        let (number, since) = (*number, slot.down_since(now)?);
+        let wanted = takeover::takes_over(core, number, &up);
+        Some(Down { number, slot, since, wanted })
+    })
 }
 
 /// Dispatches messages that a number has returned through the numbers that can send them.
@@ -56,11 +85,13 @@ pub(super) fn take(
         let mut context = state.context(shared.store.as_ref());
         match move_one(&mut context, &message) {
             Ok(Moved::To(number)) => {
+                waiting::give_back_moved(&mut context, &message);
                 let moved = Outbound { number, ..message };
                 context.effects.outbound.push(HandedOver::from(moved));
             }
             Ok(Moved::Stays) => back.push(message),
-            Ok(Moved::Over) => {}
+            // One that is over was settled without its number.
+            Ok(Moved::Over) => waiting::give_back_moved(&mut context, &message),
             Err(error) => {
                 tracing::warn!(%error, "a message waits for its number, which is down");
                 back.push(message);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::services::Services;
-use postrider_domain::WorkspaceId;
+use postrider_domain::{Timestamp, WorkspaceId};
+use postrider_number::record::NumberInfo;
 use postrider_runtime::supervise::Damaged;
 use postrider_store::StoreError;
 
@@ -11,6 +12,7 @@ use crate::core::Core;
 use crate::core::hot::HotState;
 use crate::core::otp::chain_plan::ChannelSetup;
 use crate::core::pool::Pool;
+use crate::core::portfolio::{FullNumbers, portfolio_of};
 use crate::core::records;
 use crate::core::records::WorkspaceRecords;
 use crate::core::settings::Rules;
@@ -87,7 +89,7 @@ fn read(
         pool,
         destinations: records.profile.destinations.clone(),
         keys: shared.master_keys.code_keys(id),
-        otp_template_status: templates::status(store, id, &otp_template)
+        code_templates: templates::code_templates(store, id, &otp_template.name)
             .map_err(park_if_damaged)?,
         otp_template: Arc::new(otp_template),
         needs_template: records::need_template(&records.numbers),
@@ -102,10 +104,26 @@ fn read(
         test_phones: Arc::new(
             otp::test_phones::load(store, id, &shared.master_keys).map_err(park_if_damaged)?,
         ),
+        full: FullNumbers::default(),
         opt_out: Arc::clone(&shared.opt_out),
     };
+    // What a predecessor knew may not have become durable.
+    shared.portfolios.look_again(id);
     let log_end = event_log::end(store, id).map_err(park_if_damaged)?;
+    read_budgets(shared, id, &records.numbers, now);
     Ok((core, records, log_end))
+}
+
+/// Reads who counts towards the budgets of the numbers, which may take long, before the actor needs
+/// it.
+fn read_budgets(shared: &Services, id: &WorkspaceId, numbers: &[NumberInfo], now: Timestamp) {
+    for portfolio in numbers.iter().filter_map(portfolio_of) {
+        let read = shared.portfolios.with(shared.store.as_ref(), (id, portfolio), now, |_| ());
+        if let Err(error) = read {
+            // Whoever needs it reads it again.
+            tracing::warn!(workspace = %id, %error, "a budget is not read yet");
+        }
+    }
 }
 
 impl From<RebuildError> for LoadError {

@@ -127,7 +127,7 @@ impl Actor for Snapshots {
     }
 }
 
-/// Tells the actor that a snapshot has ended, also when it ended in a panic.
+/// Notifies the actor that a snapshot has ended, also when it ended in a panic.
 struct Ended {
     actor: ActorRef<SnapshotMessage>,
     ending: Ending,
@@ -135,7 +135,7 @@ struct Ended {
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // The actor is gone when the engine is.
+        // The actor has stopped when the engine has.
         drop(self.actor.cast(SnapshotMessage::Ended(self.ending)));
     }
 }
@@ -156,7 +156,7 @@ impl Snapshots {
             Ok(false) => return Ending::NotDue,
             Ok(true) => {}
             Err(error) => {
-                tracing::warn!(%error, "whether a snapshot is due cannot be told");
+                tracing::warn!(%error, "it is not known whether a snapshot is due");
                 return Ending::Failed;
             }
         }

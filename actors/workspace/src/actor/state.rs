@@ -16,11 +16,14 @@ use postrider_store::{ChangeRef, CommitError, GroupNumber};
 use crate::actor::count_records::CountRecords;
 use crate::actor::sweeping::Sweeping;
 use crate::actor::unannounced::Unannounced;
+use crate::actor::waiting::{self, Waiting};
 use crate::core::Core;
 use crate::core::claims;
 use crate::core::command::Context;
 use crate::core::effects::Effects;
+use crate::core::otp::delivery;
 use crate::core::pool::Pool;
+use crate::core::portfolio::Portfolios;
 use crate::core::read_ahead::Recent;
 use crate::core::records;
 use crate::core::records::Profile;
@@ -30,12 +33,13 @@ use crate::mailbox::output_gate::{Carry, Gate, PendingReply};
 use crate::mailbox::slot::Slot;
 use crate::messages;
 use crate::messages::used_with;
+use crate::otp;
 use postrider_channel::outcome::FinalOutcome;
 
 /// Most answers that are noted in one commit.
 const SETTLED_MAX: usize = 1000;
 /// Most bytes of the event log in one commit of answers.
-const LOG_BYTES_MAX: usize = 128 * 1024;
+pub(super) const LOG_BYTES_MAX: usize = 128 * 1024;
 /// Effects of so many bytes are submitted, whether or not more commands came with them: a batch of
 /// few kilobytes counts as bulk for the writer.
 const TOGETHER_BYTES_MAX: usize = 4 * 1024;
@@ -51,6 +55,10 @@ pub struct WorkspaceState {
     pub(crate) numbers: Vec<NumberInfo>,
     /// The numbers of all workspaces, which take what goes out.
     all_numbers: Arc<Numbers>,
+    /// The recipients that count towards the budgets of portfolios.
+    portfolios: Arc<Portfolios>,
+    /// What is committed.
+    pub(crate) store: Arc<dyn View>,
     /// What carries out steps of chains.
     carry: Carry,
     /// The entries of the same numbers: they know which are down.
@@ -77,6 +85,8 @@ pub struct WorkspaceState {
     waiters: Waiters,
     /// The number's outcomes that came while storage failed: they are recorded later.
     pub(crate) unrecorded: Vec<Outcomes>,
+    /// Messages that wait for the budget of their number's portfolio.
+    pub(crate) waiting: Waiting,
     /// Claims that the number gave up while storage failed.
     pub(crate) unreleased: Vec<MessageId>,
     /// The key of the balance's record.
@@ -97,8 +107,8 @@ pub(crate) struct StateLost(#[from] CommitError);
 impl WorkspaceState {
     pub(crate) fn new(
         (core, records, log_end): (Core, records::WorkspaceRecords, event_log::End),
-        (subscriber, gate): (Subscriber, Gate),
-        (all_numbers, carry): (Arc<Numbers>, Carry),
+        ((subscriber, gate), (all_numbers, carry)): ((Subscriber, Gate), (Arc<Numbers>, Carry)),
+        (portfolios, store): (Arc<Portfolios>, Arc<dyn View>),
         slot: &Slot,
     ) -> Self {
         // Of one that died nothing is left here: its deletions may not be durable.
@@ -108,6 +118,8 @@ impl WorkspaceState {
             profile: records.profile,
             numbers: records.numbers,
             all_numbers,
+            portfolios,
+            store,
             carry,
             slots: Vec::new(),
             log_end,
@@ -122,6 +134,7 @@ impl WorkspaceState {
             sweeping: Sweeping::new(sweeps),
             waiters: Waiters::default(),
             unrecorded: Vec::new(),
+            waiting: Waiting::default(),
             unreleased: Vec::new(),
             credits_key: records::credits_key(&slot.id),
             counts: CountRecords::new(&slot.id),
@@ -154,7 +167,7 @@ impl WorkspaceState {
     pub(crate) fn finish(&mut self, held: Option<PendingReply>) -> Result<(), StateLost> {
         self.answers.extend(held);
         if self.effects.can_be_refused() {
-            tracing::error!(workspace = %self.core.id, "a command tells more than fits in a commit");
+            tracing::error!(workspace = %self.core.id, "a command emits more than a commit takes");
             self.effects.clear();
             self.answers.drain(..).for_each(PendingReply::fail);
             return Ok(());
@@ -172,6 +185,7 @@ impl WorkspaceState {
             }
             return Ok(());
         }
+        waiting::count_codes(self);
         let group = match self.submit() {
             Ok(group) => group,
             Err(lost) => {
@@ -208,7 +222,7 @@ impl WorkspaceState {
         });
         let calls =
             calls.drain(..).map(|call| PendingReply::Step(Arc::clone(&self.carry), Box::new(call)));
-        // Before the answers: who hears one sees the number go by what it has told.
+        // Before the answers: who hears one sees the number go by what it has reported.
         let facts = facts.drain(..).map(|(number, facts)| {
             PendingReply::Facts(Arc::clone(&self.all_numbers), number, facts)
         });
@@ -221,7 +235,7 @@ impl WorkspaceState {
         }
     }
 
-    /// Gives an answer that changed nothing, once all that it may tell of is durable.
+    /// Gives an answer that changed nothing, once all that it may report is durable.
     pub(crate) fn pass(&mut self, held: PendingReply) {
         if !self.gate.is_clear() {
             self.subscriber.hurry();
@@ -277,12 +291,12 @@ impl WorkspaceState {
         Ok(group)
     }
 
-    /// Records the number's outcomes, in parts, because a commit is bounded, and then lets `held`
+    /// Records a number's outcomes, in parts, because a commit is bounded, and then lets `held`
     /// out. Outcomes whose records cannot be read now are recorded later.
     pub(crate) fn settle(
         &mut self,
         store: &dyn View,
-        answers: Vec<(Origin, FinalOutcome)>,
+        (number, answers): (NumberId, Vec<(Origin, FinalOutcome)>),
         held: Option<PendingReply>,
     ) -> Result<(), StateLost> {
         for (count, (origin, settled)) in answers.into_iter().enumerate() {
@@ -292,14 +306,16 @@ impl WorkspaceState {
             // Nobody waits for it; a crash before it is durable hands the message over again.
             self.effects.deferrable = true;
             match origin {
-                Origin::Otp { request_id, number } => {
-                    self.core.settle(request_id, number, &settled, &mut self.effects);
+                Origin::Otp { request_id: id, number: message } => {
+                    waiting::give_back_code(self, (&origin, number), &settled);
+                    delivery::settle(&mut self.core, id, message, &settled, &mut self.effects);
+                    otp::refused::answered(&mut self.context(store), (id, number), &settled);
                 }
                 Origin::Message(id) => {
                     let mut context = self.context(store);
                     if messages::settle(&mut context, id, &settled).is_err() {
                         let settled = vec![(origin, settled)];
-                        self.unrecorded.push(Outcomes { settled, ack_to: None });
+                        self.unrecorded.push(Outcomes { number, settled, ack_to: None });
                     }
                 }
                 // The broadcast takes it.
@@ -312,6 +328,7 @@ impl WorkspaceState {
     /// Gives up the claims that could not be given up while storage failed.
     pub(crate) fn release_late(&mut self) -> Result<(), StateLost> {
         for released in std::mem::take(&mut self.unreleased).chunks(SETTLED_MAX) {
+            waiting::give_back(released, self);
             claims::release(&mut self.core, released, &mut self.effects);
             self.finish(None)?;
         }
@@ -325,6 +342,9 @@ impl WorkspaceState {
         let more = overdue.len() == OVERDUE_MAX;
         let mut context = self.context(store);
         for id in overdue {
+            if context.effects.log.len() > LOG_BYTES_MAX {
+                return true;
+            }
             let claimed = context.core.hot.messages.is_claimed(id);
             let settled = if claimed { FinalOutcome::Unknown } else { FinalOutcome::NotSentInTime };
             if messages::settle(&mut context, id, &settled).is_err() {
@@ -370,6 +390,7 @@ impl WorkspaceState {
             connected: &self.numbers,
             log_next: self.log_end.last + 1,
             used: used_with,
+            portfolios: &self.portfolios,
         }
     }
 }

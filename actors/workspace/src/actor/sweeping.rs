@@ -22,7 +22,7 @@ use crate::mailbox::message::WorkspaceMessage;
 use crate::sweep::{
     KINDS, Kept, Look, RecordKeys, SweepCursor, SweepCursors, SweepSlice, SweepStep,
 };
-use crate::{analytics, broadcasts, idempotency, messages, otp};
+use crate::{analytics, broadcasts, conversations, idempotency, messages, otp};
 
 /// How long a kind rests whose records cannot be read.
 const REST: Duration = Duration::from_secs(60);
@@ -77,6 +77,8 @@ static ALL: [Kind; KINDS] = [
     Kind::new("one-time passwords", otp::long_ended),
     Kind::new("days of one-time passwords", otp::long_past),
     Kind::new("what was written in conversations", old_messages::too_old),
+    Kind::new("who was counted towards budgets", messages::long_counted),
+    Kind::new("days of conversations", analytics::long_past::<{ conversations::DAYS }>),
 ];
 
 /// A workspace's sweep: how far it is, and what it is at.
@@ -196,7 +198,7 @@ impl WorkspaceActor {
         let (myself, turns) = (myself.clone(), self.shared.sweep_turns.clone());
         drop(tokio::spawn(async move {
             if let Some(turn) = turns.take().await {
-                // An actor that is gone has nothing swept.
+                // An actor that has stopped has nothing swept.
                 drop(myself.cast(WorkspaceMessage::Sweep(SweepStep::Turn(turn))));
             }
         }));

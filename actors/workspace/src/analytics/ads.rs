@@ -19,7 +19,7 @@ use postrider_store::{Direction, StoreError, Table};
 
 use crate::analytics::DayRange;
 
-/// Most characters that are kept of what a provider tells of a source.
+/// Most characters that are kept of what a provider reports of a source.
 const CHARS_MAX: usize = 200;
 /// Bytes of a source's hash.
 const SOURCE_BYTES: usize = 16;
@@ -33,7 +33,7 @@ pub struct AdDay {
     pub source_type: Box<str>,
     /// The provider's id of it.
     pub source_id: Box<str>,
-    /// Its headline, if the provider told one.
+    /// Its headline, if the provider reported one.
     pub headline: Option<Box<str>>,
     /// Contacts that wrote because of it that day.
     pub conversations: u64,
@@ -72,7 +72,7 @@ pub(crate) fn note_referral(
     inbound: &Inbound,
     writer: &PartyId,
 ) -> Result<(), Unavailable> {
-    let Some(Referral { source_type, source_id, headline }) = &inbound.referral else {
+    let Some(Referral { source_type, source_id, headline, .. }) = &inbound.referral else {
         return Ok(());
     };
     let digest = Sha256::new().chain_update(source_type.as_bytes()).chain_update([0]);

@@ -211,8 +211,10 @@ impl<'a> Committed<'a> {
             created_at: record.created_at,
             schedule_at: record.schedule_at,
             started_at: record.started_at,
+            resumes_at: None,
             finished_at: record.finished_at,
             retry_of: record.retry_of,
+            retried_by: record.retried_by,
             notes: record.notes,
         }
     }

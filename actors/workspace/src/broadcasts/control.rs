@@ -1,4 +1,4 @@
-//! A broadcast's course: begun, held, gone on with, stopped, finished.
+//! A broadcast's course: begun, held, continued, stopped, finished.
 
 use crate::broadcasts::reply_attribution;
 use std::time::Duration;
@@ -8,14 +8,15 @@ use postrider_broadcast::record::{self, BroadcastStatus, Record};
 use postrider_domain::event::broadcast::BroadcastData;
 use postrider_domain::template::TemplateName;
 use postrider_domain::template::TemplateStatus;
-use postrider_domain::{BroadcastId, EventData};
+use postrider_domain::{BroadcastId, EventData, NumberId};
 use postrider_store::{CommitError, Table};
 
-use crate::broadcasts::{BroadcastCounts, counts, emit, find, save, sender};
+use crate::broadcasts::sender::{self, NoSender};
+use crate::broadcasts::{BroadcastCounts, counts, emit, find, refusal, save};
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::settings::UseTemplateError;
 use crate::handle::Workspace;
-use crate::templates::{approved_template, find_template};
+use crate::templates::{Template, find_template, known_template};
 use postrider_domain::unavailable::Unavailable;
 
 /// Why a broadcast was not controlled.
@@ -98,17 +99,29 @@ impl Command for ControlBroadcast {
             }
             // It was begun by an actor before this one.
             (Control::Begin { .. }, _) => Ok(record),
-            (Control::Pause { reason }, Queued | Sending) => {
+            (Control::Pause { reason, refusal }, Queued | Sending) => {
+                if let Some(refusal) = refusal
+                    && let Some(record) = refusal::take(context, &record, Some(refusal))?
+                {
+                    return Ok(record);
+                }
                 let record = Record { status: Paused, reason, ..record };
                 Ok(changed(context, EventData::BroadcastPaused, record))
             }
             (Control::Resume, Paused) => {
                 let TemplateName { name, language } = &record.template;
-                approved_template(context, name, language)?;
+                let row = known_template(context, name, language)?;
                 let status = if record.started_at.is_some() { Sending } else { Queued };
-                let record = Record { status, reason: None, ..record };
-                let numbers = sender::numbers(context, &record.from);
-                let record = record.sent_from(numbers).ok_or(BroadcastError::NotConnected)?;
+                let record = match sender::chosen_again(context, &record, &row) {
+                    Ok(record) => Record { status, reason: None, ..record },
+                    Err(NoSender::Parameters(misfit)) => {
+                        return Err(UseTemplateError::Parameters(misfit).into());
+                    }
+                    Err(NoSender::Template | NoSender::Price) => {
+                        row.check_approved()?;
+                        return Err(BroadcastError::NotConnected);
+                    }
+                };
                 Ok(changed(context, EventData::BroadcastResumed, record))
             }
             (Control::Cancel, Scheduled) => {
@@ -121,12 +134,47 @@ impl Command for ControlBroadcast {
                 Ok(settle(context, record, &counts))
             }
             (Control::Cancel, Queued | Sending | Paused) => Ok(cancelled(context, record)),
-            (Control::Fail { reason }, Scheduled | Queued | Sending | Paused) => {
+            (Control::Fail { reason, refusal }, Scheduled | Queued | Sending | Paused) => {
+                if let Some(record) = refusal::take(context, &record, refusal)? {
+                    return Ok(record);
+                }
                 Ok(failed(context, record, reason))
             }
             (_, status) => Err(BroadcastError::WrongState(status)),
         }
     }
+}
+
+/// Why a broadcast cannot begin, whose template no number can send: whether it pauses, and for what
+/// reason.
+fn hindrance(
+    context: &Context<'_>,
+    record: &Record,
+    row: Option<&Template>,
+    why: NoSender,
+) -> (bool, Box<str>) {
+    const NO_NUMBER: &str = "the workspace has no active messaging number";
+    const UNFIT: &str = "the parameters do not fit the template any more";
+    const DEARER: &str = "no account has the template at the broadcast's price";
+    let Some(row) = row else { return (false, TEMPLATE_GONE.into()) };
+    let pool = &context.core.pool;
+    let candidates = sender::candidates(context, &record.from);
+    let status = |number: &NumberId| row.status_of((pool.account(*number)?, pool.home()));
+    let statuses: Vec<_> = match candidates.is_empty() {
+        true => vec![row.status],
+        false => candidates.iter().filter_map(status).collect(),
+    };
+    if let NoSender::Price = why {
+        return (true, DEARER.into());
+    }
+    if statuses.contains(&TemplateStatus::Paused) {
+        return (true, TEMPLATE_PAUSED.into());
+    }
+    if let NoSender::Parameters(misfit) = why {
+        return (false, format!("{UNFIT}: {misfit}").into());
+    }
+    let is_approved = statuses.contains(&TemplateStatus::Approved);
+    if is_approved { (true, NO_NUMBER.into()) } else { (false, TEMPLATE_GONE.into()) }
 }
 
 /// Begins, unless it is too late or the template may not be sent any more.
@@ -135,27 +183,21 @@ fn begin(context: &mut Context<'_>, record: Record, late: bool) -> Result<Record
         let reason = "its time was missed by too much".into();
         return Ok(failed(context, record, reason));
     }
-    let template = find_template(context, &record.template.name, &record.template.language)?;
-    match template.map(|template| template.status) {
-        Some(TemplateStatus::Approved) => {}
-        Some(TemplateStatus::Paused) => {
-            let reason = Some(TEMPLATE_PAUSED.into());
-            let record = Record { status: BroadcastStatus::Paused, reason, ..record };
+    let row = find_template(context, &record.template.name, &record.template.language)?;
+    let chosen = row.as_ref().ok_or(NoSender::Template);
+    let record = match chosen.and_then(|row| sender::chosen_again(context, &record, row)) {
+        Ok(record) => record,
+        Err(why) => {
+            let (pauses, reason) = hindrance(context, &record, row.as_ref(), why);
+            if !pauses {
+                return Ok(failed(context, record, reason));
+            }
+            let record = Record { status: BroadcastStatus::Paused, reason: Some(reason), ..record };
             return Ok(changed(context, EventData::BroadcastPaused, record));
         }
-        _ => {
-            return Ok(failed(context, record, TEMPLATE_GONE.into()));
-        }
-    }
-    let numbers = sender::numbers(context, &record.from);
-    if numbers.is_empty() {
-        let reason = Some("the workspace has no active messaging number".into());
-        let record = Record { status: BroadcastStatus::Paused, reason, ..record };
-        return Ok(changed(context, EventData::BroadcastPaused, record));
-    }
+    };
     let started_at = Some(context.now());
     let record = Record { status: BroadcastStatus::Sending, started_at, ..record };
-    let record = record.clone().sent_from(numbers).unwrap_or(record);
     reply_attribution::opens(context, &record);
     Ok(changed(context, EventData::BroadcastStarted, record))
 }
@@ -214,7 +256,7 @@ impl Workspace {
     /// # Errors
     /// [`BroadcastError`]: there is none, it does not run, or not now.
     pub async fn pause_broadcast(&self, id: BroadcastId) -> Result<(), BroadcastError> {
-        self.steer(id, Control::Pause { reason: None }).await
+        self.steer(id, Control::Pause { reason: None, refusal: None }).await
     }
 
     /// Goes on with a paused broadcast.

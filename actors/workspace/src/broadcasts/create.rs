@@ -7,11 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use postrider_broadcast::draft::draft_changes;
-use postrider_broadcast::parameters::with_variables;
 use postrider_broadcast::phone_index::ByPhone;
 use postrider_broadcast::record::{BroadcastStatus, Record, draft_key};
 use postrider_broadcast::{Audience, BroadcastPolicy};
-use postrider_domain::template::{Misfit, parameters};
+use postrider_domain::template::Misfit;
 use postrider_domain::template::{TemplateCategory, TemplateName};
 use postrider_domain::{BroadcastId, EventData, Phone, SenderNotes, Timestamp, WorkspaceId};
 use postrider_runtime::random;
@@ -19,19 +18,19 @@ use postrider_runtime::task::detached;
 use postrider_store::{Change, StoreError, Table, View};
 
 use crate::broadcasts::room::RoomForBroadcast;
-use crate::broadcasts::{emit, find, save, sender};
+use crate::broadcasts::samples::Samples;
+use crate::broadcasts::sender::Sender;
+use crate::broadcasts::variables::check_variables;
+use crate::broadcasts::{emit, find, save};
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::quota;
 use crate::core::settings::UseTemplateError;
 use crate::handle::Workspace;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use crate::suppressions;
-use crate::templates;
-use crate::templates::approved_template;
+use crate::templates::known_template;
 use postrider_domain::unavailable::Unavailable;
 
-/// Most recipients that a refusal names.
-const MISFITS_MAX: usize = 20;
 /// Segments that are written in one commit.
 const SEGMENTS_AT_ONCE: usize = 16;
 /// The same of the recipients by phone.
@@ -133,6 +132,8 @@ struct CreateBroadcast {
     sendable: u32,
     total: u32,
     retry_of: Option<BroadcastId>,
+    /// The template that the variables of all recipients fit, if they have some.
+    fits: Option<Vec<Value>>,
 }
 
 impl Command for CreateBroadcast {
@@ -143,7 +144,7 @@ impl Command for CreateBroadcast {
     const SENDS: bool = true;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<BroadcastMade, CreateBroadcastError> {
-        let Self { id, new, sendable, total, retry_of } = self;
+        let Self { id, new, sendable, total, retry_of, fits } = self;
         let now = context.now();
         if new.schedule_at.is_some_and(|at| at < now) {
             return Err(CreateBroadcastError::Past);
@@ -153,16 +154,15 @@ impl Command for CreateBroadcast {
         if let Some(by) = old.as_ref().and_then(|old| old.retried_by) {
             return Err(CreateBroadcastError::Retried(by));
         }
-        let template = approved_template(context, &new.template, &new.language)?;
+        let row = known_template(context, &new.template, &new.language)?;
         let personal = new.audience.variables.is_some();
-        if !personal {
-            // Those of each recipient were looked at before.
-            template.content(&new.components).map_err(UseTemplateError::Parameters)?;
-        }
-        let from = sender::named(context, &new.from)?;
-        let mut numbers = sender::numbers(context, &from).into_iter();
+        let fits = personal.then(|| fits.as_deref().unwrap_or(&row.components));
+        let parameters = Samples::of(&new.components, fits);
+        let sender = Sender::of(context, &row, &new.from, &parameters)?;
+        let Sender { from, numbers, definition, category } = sender;
+        let mut numbers = numbers.into_iter();
         let number = numbers.next().ok_or(CreateBroadcastError::NotConnected)?;
-        let price = reserve(context, template.category, sendable)?;
+        let price = reserve(context, category, sendable)?;
         let status = match new.schedule_at {
             Some(_) => BroadcastStatus::Scheduled,
             None => BroadcastStatus::Queued,
@@ -170,8 +170,8 @@ impl Command for CreateBroadcast {
         let record = Record {
             id,
             name: new.name,
-            template: TemplateName { name: template.name, language: template.language },
-            category: template.category,
+            template: TemplateName { name: row.name, language: row.language },
+            category,
             policy: new.policy,
             status,
             reason: None,
@@ -179,7 +179,7 @@ impl Command for CreateBroadcast {
             sendable,
             price,
             number,
-            definition: template.components,
+            definition,
             components: new.components,
             personal,
             created_at: now,
@@ -236,7 +236,7 @@ impl Workspace {
     }
 
     /// What a broadcast's making answered under this key, if it was made under it: so that nothing
-    /// has to be looked up that may have gone since.
+    /// has to be looked up that may have been removed since.
     ///
     /// # Errors
     /// [`IdempotentError`]: the key was used with another body, or not now.
@@ -261,9 +261,10 @@ impl Workspace {
         // The command asks again; by then all of the audience would be written.
         self.perform(RoomForBroadcast { key }).await.map_err(|why| refused(why.into()))?;
         let id = random::broadcast_id(self.shared.clock.now());
+        let definitions = self.definitions(&new).await.map_err(|why| refused(why.into()))?;
         let prepared = self.scan(move |store, workspace| {
             // While each is in the place that it was given.
-            let mut fits = check_variables(store, workspace, &new)?;
+            let mut fits = check_variables(definitions, &new);
             new.audience.leave_each_once();
             if new.audience.len() > recipients_max {
                 fits = Err(CreateBroadcastError::TooManyRecipients(recipients_max));
@@ -274,7 +275,7 @@ impl Workspace {
             Ok((new, sendable, by_phone, fits))
         });
         let (new, sendable, by_phone, fits) = prepared.await.map_err(|why| refused(why.into()))?;
-        fits.map_err(refused)?;
+        let fits = fits.map_err(refused)?;
         let total = u32::try_from(new.audience.len()).unwrap_or(u32::MAX);
         let sendable = u32::try_from(sendable).unwrap_or(u32::MAX);
         let schedule_at = new.schedule_at;
@@ -286,7 +287,7 @@ impl Workspace {
         }
         // The audience is written, and only whether it has variables still matters.
         let new = NewBroadcast { audience: emptied(new.audience), ..new };
-        let command = CreateBroadcast { id, new, sendable, total, retry_of };
+        let command = CreateBroadcast { id, new, sendable, total, retry_of, fits };
         let made = self.perform(Idempotent { key, command }).await;
         match &made {
             Ok(Replayable { replayed: false, .. }) => self.begin_broadcast(id, schedule_at),
@@ -368,31 +369,4 @@ pub(super) fn opted_out(
     workspace: &WorkspaceId,
 ) -> Result<HashSet<u64>, StoreError> {
     Ok(suppressions::all(store, workspace)?.into_iter().map(Phone::as_u64).collect())
-}
-
-/// Whether every recipient's variables fit the template, if there is one.
-fn check_variables(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-    new: &NewBroadcast,
-) -> Result<Result<(), CreateBroadcastError>, StoreError> {
-    let Some(all) = &new.audience.variables else { return Ok(Ok(())) };
-    let template = templates::read(store, workspace, &new.template, &new.language)?;
-    // Without one the command says so.
-    let Some(template) = template else { return Ok(Ok(())) };
-    let (mut misfits, mut more) = (Vec::new(), 0);
-    for (place, variables) in all.iter().enumerate() {
-        let given = with_variables(&new.components, variables);
-        match parameters::fill(&template.components, &given) {
-            Ok(_) => {}
-            Err(misfit) if misfits.len() < MISFITS_MAX => {
-                misfits.push((place, misfit));
-            }
-            Err(_) => more += 1,
-        }
-    }
-    match misfits.is_empty() {
-        true => Ok(Ok(())),
-        false => Ok(Err(CreateBroadcastError::Variables { misfits, more })),
-    }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use postrider_broadcast::record::Record;
-use postrider_broadcast::{BroadcastHost, Control, ControlError};
+use postrider_broadcast::{BroadcastHost, Budget, Control, ControlError, CountedRecipients};
 use postrider_domain::template::TemplateName;
 use postrider_domain::template::TemplateStatus;
 use postrider_domain::{
@@ -13,6 +13,8 @@ use postrider_runtime::task::BoxFuture;
 use postrider_store::{Change, StoreError, Table, View};
 
 use crate::Workspace;
+use crate::broadcasts::budget::Budgets;
+use crate::core::pool::Pool;
 use crate::core::records;
 use crate::core::sticky;
 use crate::messages::newest_message;
@@ -23,10 +25,27 @@ use crate::{suppressions, templates};
 pub struct Host(pub Weak<Services>);
 
 impl Host {
-    fn view(&self) -> Result<Arc<dyn View>, StoreError> {
-        let shared = self.0.upgrade();
+    fn shared(&self) -> Result<Arc<Services>, StoreError> {
         let stopped = || StoreError::Failed("the engine has stopped".into());
-        Ok(Arc::clone(&shared.ok_or_else(stopped)?.store))
+        self.0.upgrade().ok_or_else(stopped)
+    }
+
+    fn view(&self) -> Result<Arc<dyn View>, StoreError> {
+        Ok(Arc::clone(&self.shared()?.store))
+    }
+
+    fn with_budgets<T>(
+        &self,
+        workspace: &WorkspaceId,
+        act: impl FnOnce(Budgets<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let shared = self.shared()?;
+        act(Budgets {
+            portfolios: &shared.portfolios,
+            view: shared.store.as_ref(),
+            workspace,
+            now: shared.clock.now(),
+        })
     }
 }
 
@@ -52,13 +71,30 @@ impl BroadcastHost for Host {
         })
     }
 
-    fn template_status(
+    fn template_statuses(
         &self,
         workspace: &WorkspaceId,
         TemplateName { name, language }: &TemplateName,
-    ) -> Result<Option<TemplateStatus>, StoreError> {
-        let template = templates::read(self.view()?.as_ref(), workspace, name, language)?;
-        Ok(template.map(|template| template.status))
+        numbers: &[NumberId],
+    ) -> Result<Vec<Option<TemplateStatus>>, StoreError> {
+        let (shared, view) = (self.shared()?, self.view()?);
+        let Some(row) = templates::read(view.as_ref(), workspace, name, language)? else {
+            return Ok(vec![None; numbers.len()]);
+        };
+        let accounts: Vec<Option<Box<str>>> = numbers
+            .iter()
+            .map(|number| shared.numbers.connected(*number)?.account_id().map(Into::into))
+            .collect();
+        let is_of_one = accounts.windows(2).all(|two| two[0] == two[1]);
+        // Whose a row is that does not say it, is only asked where it matters.
+        let home = match row.account.is_none() && !(is_of_one && row.others.is_empty()) {
+            true => records::load(view.as_ref(), workspace)?
+                .and_then(|it| Some(Pool::of(workspace, &it.numbers, None).home()?.into())),
+            false => None::<Box<str>>,
+        };
+        let status =
+            |account: &Option<Box<str>>| row.status_of((account.as_deref(), home.as_deref()));
+        Ok(accounts.iter().map(status).collect())
     }
 
     fn is_connected(&self, workspace: &WorkspaceId, number: NumberId) -> Result<bool, StoreError> {
@@ -107,6 +143,26 @@ impl BroadcastHost for Host {
             Change::put(Table::Windows, key, sticky::encode((at, line_of(&lines, *number))))
         };
         Ok(used.iter().map(change).collect())
+    }
+
+    fn budget(&self, workspace: &WorkspaceId, numbers: &[NumberId]) -> Result<Budget, StoreError> {
+        self.with_budgets(workspace, |budgets| budgets.room(numbers))
+    }
+
+    fn count(
+        &self,
+        (workspace, broadcast): (&WorkspaceId, BroadcastId),
+        placed: &[(Phone, NumberId)],
+    ) -> Result<CountedRecipients, StoreError> {
+        self.with_budgets(workspace, |budgets| budgets.count(broadcast, placed))
+    }
+
+    fn give_back(
+        &self,
+        (workspace, broadcast): (&WorkspaceId, BroadcastId),
+        placed: &[(Phone, NumberId)],
+    ) -> Result<Vec<Change>, StoreError> {
+        self.with_budgets(workspace, |budgets| budgets.give_back(broadcast, placed))
     }
 
     fn any_opted_out(&self, workspace: &WorkspaceId) -> Result<bool, StoreError> {

@@ -6,15 +6,20 @@ use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
 use postrider_broadcast::outcomes::Failed;
+use postrider_broadcast::phone_index::place_of;
+use postrider_broadcast::provider_ids;
 use postrider_broadcast::record::{
-    Record, WINDOW, message_id, of_message, record_key, records_prefix,
+    self, Record, WINDOW, message_id, of_message, record_key, records_prefix,
 };
-use postrider_domain::{BroadcastId, MessageId, Phone, WorkspaceId};
+use postrider_domain::{BroadcastId, MessageId, Phone, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::broadcasts::committed::Committed;
 use crate::broadcasts::view::{RecipientError, RecipientStatus};
 use crate::messages::{MessageError, MessageKind, MessageState, MessageStatus};
+
+/// Broadcasts that are searched for a message that somebody answers or reacts to.
+const SEARCHED_MAX: usize = 100;
 
 /// The messages of one broadcast.
 pub(crate) struct MessagesOf<'a>(Committed<'a>);
@@ -61,7 +66,7 @@ impl<'a> MessagesOf<'a> {
         failed: Option<Failed>,
     ) -> Option<MessageState> {
         let record = &self.0.record;
-        told(status).map(|(status, reason)| MessageState {
+        message_status(status).map(|(status, reason)| MessageState {
             message_id: message_id(record.id, index),
             to: to.into(),
             kind: MessageKind::Template,
@@ -84,6 +89,7 @@ impl<'a> MessagesOf<'a> {
             provider_id: None,
             media: None,
             broadcast: Some(record.id),
+            of_several: !record.beside.is_empty(),
         })
     }
 }
@@ -105,6 +111,34 @@ pub(crate) fn ids_before(
         if ids.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     Ok(ids)
+}
+
+/// The message of a broadcast to this phone that its channel calls so, if it is one of the newest
+/// broadcasts, and has not ended before `since`.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read.
+pub(crate) fn called_by_channel(
+    (store, workspace): (&dyn View, &WorkspaceId),
+    phone: Phone,
+    name: &str,
+    since: Timestamp,
+) -> Result<Option<MessageId>, StoreError> {
+    for id in ids_before(store, workspace, None, SEARCHED_MAX)? {
+        let Some(place) = place_of(store, workspace, id, phone)? else { continue };
+        let known = provider_ids::name(store, workspace, id, place)?;
+        if known.as_deref() == Some(name) {
+            // It may have begun long after it was made.
+            let is_over = || {
+                let record = record::read(store, workspace, id)?;
+                let finished_at = record.and_then(|record| record.finished_at);
+                Ok::<_, StoreError>(finished_at.is_some_and(|at| at < since))
+            };
+            let is_old = id.timestamp() < since && is_over()?;
+            return Ok((!is_old).then(|| message_id(id, place)));
+        }
+    }
+    Ok(None)
 }
 
 /// Where a broadcast's message stands; nothing for one that is not sent to, and when no broadcast
@@ -132,7 +166,7 @@ pub(crate) fn message(
 
 /// What a message is that became of a recipient, and why it failed where the channel has no part in
 /// it.
-fn told(status: RecipientStatus) -> Option<(MessageStatus, Option<&'static str>)> {
+fn message_status(status: RecipientStatus) -> Option<(MessageStatus, Option<&'static str>)> {
     Some(match status {
         RecipientStatus::Pending => (MessageStatus::Queued, None),
         RecipientStatus::Held => (MessageStatus::Held, None),
@@ -152,5 +186,56 @@ fn error(failed: Option<RecipientError>, reason: Option<&'static str>) -> Option
         (Some(RecipientError { reason, code, details }), _) => Some(error(reason, code, details)),
         (None, Some(reason)) => Some(error(reason, None, Box::default())),
         (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use postrider_broadcast::phone_index::ByPhone;
+    use postrider_domain::golden::{AT, UNIQUE};
+    use postrider_store::{Change, Group, MemoryStore, Store};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_made_long_before_it_was_sent_is_found_by_the_channels_name() {
+        let (store, workspace) = (MemoryStore::new(), "acme".parse().unwrap());
+        let phone: Phone = "+15550123456".parse().unwrap();
+        let day = Duration::from_secs(86_400);
+        let made = |days: u32| BroadcastId::from_parts(AT.plus(day * days), UNIQUE);
+        let write = |days: u32, finished_at: Option<Timestamp>| {
+            let id = made(days);
+            let record = json!({
+                "id": id, "name": "Sale", "template": {"name": "sale", "language": "en"},
+                "category": "marketing", "policy": "at_most_once", "status": "completed",
+                "reason": null, "total": 1, "sendable": 1, "price": 1,
+                "number": postrider_domain::NumberId::from_parts(AT, UNIQUE), "definition": [],
+                "components": [], "personal": false, "created_at": AT, "schedule_at": null,
+                "started_at": AT, "finished_at": finished_at, "retry_of": null, "settled": false,
+            });
+            let record = serde_json::to_vec(&record).unwrap();
+            let phones = [phone.as_u64()];
+            let by_phone = ByPhone::of(&phones);
+            let mut names = vec![(0, format!("wamid.{days}").into())];
+            let mut changes = provider_ids::changes(&workspace, id, &mut names);
+            changes.extend(by_phone.changes(&workspace, id, &phones));
+            changes.push(Change::put(Table::Broadcasts, record_key(&workspace, id), record));
+            store.commit(Group::new(None, &changes)).unwrap();
+        };
+        // Scheduled far ahead and sent yesterday, sent long ago, under way, and new.
+        write(0, Some(AT.plus(day * 99)));
+        write(1, Some(AT.plus(day)));
+        write(2, None);
+        write(90, Some(AT.plus(day * 90)));
+        let since = AT.plus(day * 69);
+        let found = [0, 1, 2, 90, 7].map(|days| {
+            let name = format!("wamid.{days}");
+            called_by_channel((&store, &workspace), phone, &name, since).unwrap()
+        });
+        let message = |days| Some(message_id(made(days), 0));
+        assert_eq!(found, [message(0), None, message(2), message(90), None]);
     }
 }

@@ -1,5 +1,6 @@
-//! Broadcasts as a workspace's commands: made, controlled, and told of.
+//! Broadcasts as a workspace's commands: made, controlled, and reported.
 
+mod budget;
 mod committed;
 mod control;
 mod counts;
@@ -14,14 +15,17 @@ mod payment;
 mod preview;
 mod progress;
 mod read;
+mod refusal;
 pub mod reply_attribution;
 pub(crate) mod reply_lookup;
 mod report;
 mod retry;
 mod room;
+mod samples;
 mod sender;
 mod sweep;
 mod update;
+mod variables;
 mod view;
 
 use postrider_broadcast::record::{Record, record_key};
@@ -32,7 +36,7 @@ use postrider_store::Table;
 use crate::core::command::Context;
 use postrider_domain::unavailable::Unavailable;
 
-pub(crate) use message::{MessagesOf, ids_before, message};
+pub(crate) use message::{MessagesOf, called_by_channel, ids_before, message};
 pub(crate) use report::report;
 pub(crate) use sweep::{dropped, long_over, marks};
 
@@ -57,7 +61,7 @@ fn save(context: &mut Context<'_>, record: &Record) {
     context.put_json(Table::Broadcasts, key, record);
 }
 
-/// Tells of a broadcast in the event log.
+/// Emits an event of a broadcast.
 fn emit(context: &mut Context<'_>, event: fn(BroadcastData) -> EventData, record: &Record) {
     context.effects.emit(context.core.now(), event(event_data(record)));
 }

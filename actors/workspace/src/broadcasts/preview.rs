@@ -11,11 +11,12 @@ use serde_json::Value;
 
 use crate::Workspace;
 use crate::broadcasts::create::{CreateBroadcastError, NewBroadcast, opted_out};
-use crate::broadcasts::sender;
+use crate::broadcasts::samples::Samples;
+use crate::broadcasts::sender::Sender;
+use crate::broadcasts::variables::check_variables;
 use crate::contacts::party_holder;
 use crate::core::command::{Command, Context};
-use crate::core::settings::UseTemplateError;
-use crate::templates::{Template, approved_template};
+use crate::templates::{Template, known_template};
 use postrider_domain::unavailable::Unavailable;
 
 /// Recipients whose messages are shown.
@@ -64,6 +65,10 @@ struct Ask {
     language: Box<str>,
     schedule_at: Option<Timestamp>,
     from: Vec<Box<str>>,
+    /// Those that all recipients have.
+    components: Vec<Value>,
+    /// The template that variables of recipients are for, if they have some.
+    personal: Option<Option<Vec<Value>>>,
 }
 
 impl Command for Ask {
@@ -74,14 +79,14 @@ impl Command for Ask {
         if self.schedule_at.is_some_and(|at| at < context.now()) {
             return Err(CreateBroadcastError::Past);
         }
-        let template = approved_template(context, &self.name, &self.language)?;
-        let from = sender::named(context, &self.from)?;
-        let numbers = sender::numbers(context, &from);
-        if numbers.is_empty() {
-            return Err(CreateBroadcastError::NotConnected);
-        }
+        let row = known_template(context, &self.name, &self.language)?;
+        let fits = self.personal.as_ref().map(|fits| fits.as_deref().unwrap_or(&row.components));
+        let parameters = Samples::of(&self.components, fits);
+        let sender = Sender::of(context, &row, &self.from, &parameters)?;
+        let Sender { numbers, definition, category, .. } = sender;
+        let template = Template { components: definition, ..row };
         Ok(Quote {
-            price: context.core.rules.prices.template(template.category),
+            price: context.core.rules.prices.template(category),
             template,
             credits: context.core.credits,
             numbers,
@@ -120,11 +125,19 @@ impl Workspace {
         }
         let (name, language) = (new.template.clone(), new.language.clone());
         let (schedule_at, from) = (new.schedule_at, new.from.clone());
-        let quote = self.perform(Ask { name, language, schedule_at, from }).await?;
+        let definitions = self.definitions(&new).await?;
+        let fitting = self.scan(move |_, _| {
+            let first = definitions.first().cloned();
+            // Where none fits all, those that do not fit are counted with the first one.
+            let fits = check_variables(definitions, &new).unwrap_or(first);
+            Ok((new, fits))
+        });
+        let (new, fits) = fitting.await?;
+        let components = new.components.clone();
+        let personal = new.audience.variables.is_some().then_some(fits);
+        let ask = Ask { name, language, schedule_at, from, components, personal };
+        let quote = self.perform(ask).await?;
         let Quote { template, price, credits, numbers } = quote;
-        if new.audience.variables.is_none() {
-            template.content(&new.components).map_err(UseTemplateError::Parameters)?;
-        }
         let counted = self.scan(move |store, workspace| count(store, workspace, &template, new));
         let Counted { recipients, sendable, missing_variables, shown } = counted.await?;
         let recipients_max = self.shared.broadcasts.options.recipients_max;

@@ -101,7 +101,7 @@ impl Workspace {
         }
     }
 
-    /// Whether it does not only wait for its time, when it has nothing to tell.
+    /// Whether it does not only wait for its time, when it has nothing to report.
     fn has_begun(&self, id: BroadcastId) -> bool {
         let record = self.broadcast_record(id);
         record.is_ok_and(|found| {

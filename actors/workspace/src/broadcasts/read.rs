@@ -1,17 +1,40 @@
-//! What is told of broadcasts: read from what is committed, without asking an actor.
+//! What is reported of broadcasts: read from what is committed, without asking an actor.
 
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use postrider_broadcast::record::{self, Record};
+use postrider_broadcast::Broadcasts;
+use postrider_broadcast::record::{self, BroadcastStatus, Record};
 use postrider_domain::BroadcastId;
 use postrider_store::{Direction, StoreError, Table};
 
+use crate::broadcasts::budget::Budgets;
 use crate::broadcasts::committed::Committed;
 use crate::broadcasts::control::BroadcastError;
 use crate::broadcasts::view::{Broadcast, RecipientStatus, RecipientsPage};
 use crate::handle::Workspace;
 use postrider_domain::unavailable::Unavailable;
+
+/// Why a broadcast that is being sent waits for the budget of its numbers' portfolio.
+const PORTFOLIO_LIMIT: &str = "portfolio_limit";
+
+/// A broadcast as it is shown, with what it waits for.
+fn shown(
+    found: Committed<'_>,
+    budgets: &Budgets<'_>,
+    running: &Broadcasts,
+) -> Result<Broadcast, StoreError> {
+    let is_held = found.record.status == BroadcastStatus::Sending
+        && running.slot(found.record.id).is_some_and(|slot| slot.is_held());
+    let resumes_at = is_held.then(|| budgets.resumes_at(&found.record)).transpose()?;
+    let mut broadcast = found.broadcast(budgets.now)?;
+    if let Some(resumes_at) = resumes_at {
+        broadcast.reason = Some(PORTFOLIO_LIMIT.into());
+        broadcast.resumes_at = resumes_at;
+    }
+    Ok(broadcast)
+}
 
 impl Workspace {
     /// One broadcast. While it runs its recipients are counted, which is a scan.
@@ -27,8 +50,12 @@ impl Workspace {
         if let Some(broadcast) = read.await?.ok_or(BroadcastError::NotFound)? {
             return Ok(broadcast);
         }
-        let counted = self.scan(move |store, workspace| {
-            Committed::read(store, workspace, id)?.map(|found| found.broadcast(now)).transpose()
+        let portfolios = Arc::clone(&self.shared.portfolios);
+        let running = Arc::clone(&self.shared.broadcasts);
+        let counted = self.scan(move |view, workspace| {
+            let budgets = Budgets { portfolios: &portfolios, view, workspace, now };
+            let found = Committed::read(view, workspace, id)?;
+            found.map(|found| shown(found, &budgets, &running)).transpose()
         });
         counted.await?.ok_or(BroadcastError::NotFound)
     }
@@ -44,7 +71,10 @@ impl Workspace {
         limit: usize,
     ) -> Result<(Vec<Broadcast>, usize), Unavailable> {
         let now = self.shared.clock.now();
+        let portfolios = Arc::clone(&self.shared.portfolios);
+        let running = Arc::clone(&self.shared.broadcasts);
         self.scan(move |store, workspace| {
+            let budgets = Budgets { portfolios: &portfolios, view: store, workspace, now };
             let prefix = record::records_prefix(workspace);
             let (mut found, mut total) = (Vec::new(), 0);
             store.scan(
@@ -61,7 +91,7 @@ impl Workspace {
                 },
             )?;
             let read = |record: Result<Record, StoreError>| {
-                Committed::of(store, workspace, record?).broadcast(now)
+                shown(Committed::of(store, workspace, record?), &budgets, &running)
             };
             let rows = found.into_iter().map(read).collect::<Result<_, _>>()?;
             Ok((rows, total))

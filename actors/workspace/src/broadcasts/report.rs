@@ -1,9 +1,11 @@
 //! What the provider reports of a broadcast's messages.
 
 use postrider_broadcast::audience::Segment;
+use postrider_broadcast::control::TemplateRefusal;
 use postrider_broadcast::daily_counts::DayCounts;
 use postrider_broadcast::failure_policy::{Verdict, verdict};
 use postrider_broadcast::outcomes::{Failed, Mark, Window};
+use postrider_broadcast::provider_ids;
 use postrider_broadcast::record::{
     BroadcastStatus, Record, SEGMENT, WINDOW, message_id, window_key,
 };
@@ -11,18 +13,17 @@ use postrider_broadcast::reports::{Report, Reports};
 use postrider_channel::callback::{Progress, StatusUpdate};
 use postrider_channel::{Failure, FailureClass, TemplateName};
 use postrider_domain::event::message::MessageData;
-use postrider_domain::template::TemplateStatus;
-use postrider_domain::{BroadcastId, EventData, Phone};
+use postrider_domain::{BroadcastId, EventData, NumberId, Phone, Timestamp};
 use postrider_store::Table;
 
 use crate::analytics;
 use crate::broadcasts::control::{changed, failed};
 use crate::broadcasts::payment::credits_after;
-use crate::broadcasts::{counts, find};
+use crate::broadcasts::{counts, find, refusal};
 use crate::core::command::Context;
 use crate::core::view::unreadable;
 use crate::suppressions::stopped_marketing;
-use crate::templates;
+use crate::templates::{Template, find_template};
 use postrider_domain::unavailable::Unavailable;
 
 /// What the first report of a failure brings about, besides what is committed with it.
@@ -30,20 +31,21 @@ use postrider_domain::unavailable::Unavailable;
 pub(crate) struct NewFailure {
     /// Whether the report is the first one of the message's failure.
     pub(crate) is_new: bool,
-    /// The broadcast's record, if the failure has paused or ended it.
-    pub(crate) stopped: Option<Record>,
+    /// The broadcast's record, if the failure has paused or ended it, or a number has left it.
+    pub(crate) changed: Option<Record>,
 }
 
-/// Takes a report on the message to one recipient, whose phone is told where the channel knows it;
-/// one of a broadcast that nobody knows changes nothing. What can fail is read before anything is
-/// written, as a report that comes again would find itself taken.
+/// Takes a report on the message to one recipient, which left through `number`. The recipient's
+/// phone is given where the channel knows it; a report of a broadcast that nobody knows changes
+/// nothing. What can fail is read before anything is written, as a report that comes again would
+/// find itself taken.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
 pub(crate) fn report(
     context: &mut Context<'_>,
     id: BroadcastId,
-    index: u32,
+    (index, number): (u32, NumberId),
     update: &StatusUpdate,
 ) -> Result<NewFailure, Unavailable> {
     let StatusUpdate { status: progress, to, at, .. } = update;
@@ -67,7 +69,8 @@ pub(crate) fn report(
     }
     let mark = mark(context, &key, place)?;
     let counts = counts::after_report(context, &record, mark, (before, report))?;
-    let template = failure.map(|it| template_status(context, &record, it)).transpose()?.flatten();
+    let refusal = failure.and_then(|failure| TemplateRefusal::of(failure, number));
+    let refused = refused_template(context, &record, refusal, *at)?;
     if let Some(failure) = failure
         && failure.class == FailureClass::OptedOut
         && let Some(phone) = recipient(context, &record, index, *to)?
@@ -82,32 +85,61 @@ pub(crate) fn report(
         counts::put(context, &record, &counts);
     }
     context.put(Table::BroadcastReports, key, reports.encode());
+    if is_name_new(mark, (before, report)) {
+        let name = provider_ids::reported(&context.core.id, id, index, &update.provider_id);
+        context.put(Table::BroadcastNames, name.0, name.1);
+    }
     let credits = credits_after(context.core.credits, &record, mark, (before, report));
     if credits != context.core.credits {
         context.core.set_credits(credits, context.effects);
     }
-    emit(context, (&record, index), *to, report);
-    if let Some((template, status)) = template {
-        templates::update::set_status(context, template, status);
-    }
-    let stopped = failure.and_then(|failure| stop(context, record, failure));
-    Ok(NewFailure { is_new: failure.is_some(), stopped })
+    emit(context, (&record, index, number), *to, report);
+    let changed = failure.and_then(|failure| after_failure(context, record, failure, refused));
+    Ok(NewFailure { is_new: failure.is_some(), changed })
 }
 
-/// The status that the failure says the broadcast's template has, with the template.
-fn template_status(
+/// A refusal of the broadcast's template to a number, at a moment.
+struct Refused {
+    refusal: TemplateRefusal,
+    /// The template as it is known.
+    row: Template,
+    /// Whether what is known of it is newer.
+    is_late: bool,
+}
+
+/// What a refusal at a moment says of the broadcast's template, if that is known.
+fn refused_template(
     context: &Context<'_>,
     record: &Record,
-    failure: &Failure,
-) -> Result<Option<(templates::Template, TemplateStatus)>, Unavailable> {
-    let status = match failure.class {
-        FailureClass::TemplatePaused => TemplateStatus::Paused,
-        FailureClass::TemplateDisabled => TemplateStatus::Disabled,
-        _ => return Ok(None),
-    };
+    refusal: Option<TemplateRefusal>,
+    at: Timestamp,
+) -> Result<Option<Refused>, Unavailable> {
+    let Some(refusal) = refusal else { return Ok(None) };
     let TemplateName { name, language } = &record.template;
-    let template = templates::find_template(context, name, language)?;
-    Ok(template.map(|template| (template, status)))
+    let template = find_template(context, name, language)?;
+    // The provider's clock may be behind ours, and its report may be late: what is newer stays.
+    let at = at.max(record.id.timestamp());
+    let refused = |row: Template| Refused { refusal, is_late: row.is_newer_than(at), row };
+    Ok(template.map(refused))
+}
+
+/// The broadcast if one failure has changed it: it is paused or over, or a number has left it.
+fn after_failure(
+    context: &mut Context<'_>,
+    record: Record,
+    failure: &Failure,
+    refused: Option<Refused>,
+) -> Option<Record> {
+    let instead = refused.and_then(|refused| {
+        let Refused { refusal, row, is_late } = refused;
+        let row = if is_late { row } else { refusal::take_status(context, row, refusal) };
+        refusal::continued(context, &record, &row, Some(refusal))
+    });
+    match instead {
+        Some(now) => Some(now)
+            .filter(|now| now.status != record.status || !now.numbers().eq(record.numbers())),
+        None => stop(context, record, failure),
+    }
 }
 
 /// Pauses or ends a broadcast where one failure is a reason to. Returns what it is then.
@@ -126,7 +158,7 @@ fn stop(context: &mut Context<'_>, record: Record, failure: &Failure) -> Option<
     }
 }
 
-/// The phone of the recipient at this place. Only where the channel does not tell it, a whole
+/// The phone of the recipient at this place. Only where the channel does not report it, a whole
 /// segment of the audience is read for it.
 fn recipient(
     context: &Context<'_>,
@@ -149,6 +181,14 @@ fn mark(context: &Context<'_>, window: &[u8], at: usize) -> Result<Option<Mark>,
     Ok(window.and_then(|window| window.mark(at)))
 }
 
+/// Whether a report is to keep what the channel calls the message: it has arrived, so that it can
+/// be answered, and the answer which had the name is not known, or never came.
+fn is_name_new(mark: Option<Mark>, (before, report): (Option<Report>, Report)) -> bool {
+    let arrived = |report| matches!(report, Report::Delivered | Report::Read);
+    let is_known = matches!(mark, Some(Mark::Sent | Mark::Held | Mark::Failed | Mark::OptedOut));
+    arrived(report) && !before.is_some_and(arrived) && !is_known
+}
+
 /// Counts what is new about a message.
 fn count(counts: &mut DayCounts, mark: Option<Mark>, before: Option<Report>, report: Report) {
     let arrived = matches!(report, Report::Delivered | Report::Read);
@@ -159,7 +199,7 @@ fn count(counts: &mut DayCounts, mark: Option<Mark>, before: Option<Report>, rep
 
 fn emit(
     context: &mut Context<'_>,
-    (record, index): (&Record, u32),
+    (record, index, number): (&Record, u32, NumberId),
     to: Option<Phone>,
     report: Report,
 ) {
@@ -180,7 +220,7 @@ fn emit(
         status,
         template: None,
         error: None,
-        number_id: None,
+        number_id: Some(number),
         reference,
         metadata,
     };

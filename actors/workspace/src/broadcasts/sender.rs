@@ -1,24 +1,188 @@
-//! Which numbers a broadcast is sent from.
+//! Which numbers a broadcast is sent from: those whose template makes its messages.
+//!
+//! Their accounts have it approved, and its parameters make the same message of it with each.
 
+use std::borrow::Cow;
+
+use postrider_broadcast::record::Record;
 use postrider_domain::NumberId;
+use postrider_domain::template::{Misfit, TemplateCategory};
+use serde_json::Value;
 
 use crate::broadcasts::create::CreateBroadcastError;
+use crate::broadcasts::samples::Samples;
 use crate::core::command::Context;
 use crate::core::settings::UseTemplateError;
 use crate::core::sticky;
+use crate::templates::Template;
+
+/// Numbers that send the same messages of a template.
+struct Chosen {
+    /// There is one at least.
+    numbers: Vec<NumberId>,
+    /// The template that the messages are made of.
+    definition: Vec<Value>,
+    /// Its category: marketing if any of their accounts has it so.
+    category: TemplateCategory,
+}
+
+/// What a new broadcast is sent from, and by.
+pub(super) struct Sender {
+    /// The numbers that its maker has named.
+    pub(super) from: Vec<NumberId>,
+    /// Those that it is sent from; there is one at least.
+    pub(super) numbers: Vec<NumberId>,
+    /// The template's components, as the account of the first one has them.
+    pub(super) definition: Vec<Value>,
+    /// Its category: marketing if any of their accounts has it so.
+    pub(super) category: TemplateCategory,
+}
+
+impl Sender {
+    /// What a broadcast is sent from whose maker named these numbers. Its parameters must fit the
+    /// template of one account; where they do not fit that of another, its numbers take no part.
+    ///
+    /// # Errors
+    /// [`CreateBroadcastError`]: a number is not known, or none has the template.
+    pub(super) fn of(
+        context: &Context<'_>,
+        row: &Template,
+        names: &[Box<str>],
+        parameters: &Samples,
+    ) -> Result<Self, CreateBroadcastError> {
+        let pool = &context.core.pool;
+        let from = named(context, row, names)?;
+        let candidates = candidates(context, &from);
+        match choose(context, row, &candidates, (parameters, None)) {
+            Ok(Chosen { numbers, definition, category }) => {
+                Ok(Self { from, numbers, definition, category })
+            }
+            Err(Some(misfit)) => Err(UseTemplateError::Parameters(misfit).into()),
+            Err(None) => {
+                row.check_approved()?;
+                parameters.filled(&row.components).map_err(UseTemplateError::Parameters)?;
+                Err(match from.is_empty() && pool.first().is_none() {
+                    true => CreateBroadcastError::NotConnected,
+                    false => row.refusal(pool).into(),
+                })
+            }
+        }
+    }
+}
+
+/// Those of these numbers that can send the template and make the same messages of the parameters:
+/// those which `known`, the template that the messages were made of before, makes of them, or else
+/// those of the first number that they fit.
+///
+/// # Errors
+/// None can; the [`Misfit`] if that is because the parameters fit no template.
+fn choose(
+    context: &Context<'_>,
+    row: &Template,
+    candidates: &[NumberId],
+    (parameters, known): (&Samples, Option<&[Value]>),
+) -> Result<Chosen, Option<Misfit>> {
+    let (mut fitting, mut misfit) = (Vec::new(), None);
+    for number in candidates {
+        let Some(template) = sendable(context, row, *number) else { continue };
+        match parameters.filled(&template.components) {
+            Ok(filled) => fitting.push((*number, template, filled)),
+            Err(error) => misfit = misfit.or(Some(error)),
+        }
+    }
+    let before = known.and_then(|known| Some((known, parameters.filled(known).ok()?)));
+    let before = before.filter(|(_, before)| fitting.iter().any(|(.., it)| it == before));
+    let Some((_, first, filled)) = fitting.first() else { return Err(misfit) };
+    let (definition, wanted) = match &before {
+        Some((known, filled)) => (known.to_vec(), filled.clone()),
+        None => (first.components.clone(), filled.clone()),
+    };
+    let mut category = first.category;
+    fitting.retain(|(.., filled)| *filled == wanted);
+    for (_, template, _) in &fitting {
+        if category != TemplateCategory::Marketing {
+            category = template.category;
+        }
+    }
+    let numbers = fitting.iter().map(|(number, ..)| *number).collect();
+    Ok(Chosen { numbers, definition, category })
+}
+
+/// The template as the account of a number has it, if the number can send it.
+pub(super) fn sendable<'a>(
+    context: &Context<'_>,
+    row: &'a Template,
+    number: NumberId,
+) -> Option<Cow<'a, Template>> {
+    let pool = &context.core.pool;
+    row.can_leave(pool, number).then(|| row.for_number(pool, number).ok()).flatten()
+}
+
+/// Why a broadcast that was made cannot be sent from any number.
+pub(super) enum NoSender {
+    /// No number can send its template.
+    Template,
+    /// Its parameters do not fit the template any more, and no number has it at another price.
+    Parameters(Misfit),
+    /// None can but at another price, as far as is known.
+    Price,
+}
+
+/// A broadcast that is sent from the numbers which can send it now, chosen as for a new one. It
+/// keeps its price: a number whose account has the template in a category of another price takes
+/// no part, unless it did before or there is no other account.
+pub(super) fn chosen_again(
+    context: &Context<'_>,
+    record: &Record,
+    row: &Template,
+) -> Result<Record, NoSender> {
+    chosen_of(context, record, row, candidates(context, &record.from))
+}
+
+/// The same, of these numbers only.
+pub(super) fn chosen_of(
+    context: &Context<'_>,
+    record: &Record,
+    row: &Template,
+    mut candidates: Vec<NumberId>,
+) -> Result<Record, NoSender> {
+    let all = candidates.len();
+    candidates.retain(|number| has_its_price(context, record, row, *number));
+    let known = Some(&*record.definition);
+    let parameters = Samples::of(&record.components, known.filter(|_| record.personal));
+    match choose(context, row, &candidates, (&parameters, known)) {
+        Ok(Chosen { numbers, definition, .. }) => {
+            let record = Record { definition, ..record.clone() };
+            record.sent_from(numbers).ok_or(NoSender::Template)
+        }
+        Err(_) if candidates.len() < all => Err(NoSender::Price),
+        Err(Some(misfit)) => Err(NoSender::Parameters(misfit)),
+        Err(None) => Err(NoSender::Template),
+    }
+}
+
+fn has_its_price(context: &Context<'_>, record: &Record, row: &Template, number: NumberId) -> bool {
+    let pool = &context.core.pool;
+    if pool.is_of_one_account() || record.numbers().any(|own| own == number) {
+        return true;
+    }
+    let template = sendable(context, row, number);
+    template.is_none_or(|template| {
+        template.category == record.category || record.category == TemplateCategory::Marketing
+    })
+}
 
 /// The numbers that are called so, each once.
-pub(super) fn named(
+fn named(
     context: &Context<'_>,
+    row: &Template,
     names: &[Box<str>],
 ) -> Result<Vec<NumberId>, CreateBroadcastError> {
     let mut numbers = Vec::with_capacity(names.len());
     for name in names {
         let unknown = || CreateBroadcastError::UnknownNumber(name.clone());
         let number = sticky::named(context, name).ok_or_else(unknown)?;
-        if !context.core.pool.has_templates(number) {
-            return Err(UseTemplateError::NoSuchTemplate.into());
-        }
+        row.for_number(&context.core.pool, number)?;
         if !numbers.contains(&number) {
             numbers.push(number);
         }
@@ -26,11 +190,11 @@ pub(super) fn named(
     Ok(numbers)
 }
 
-/// The numbers of a broadcast whose maker named these: those of them that are still connected, or
-/// where none was named those of the pool.
-pub(super) fn numbers(context: &Context<'_>, from: &[NumberId]) -> Vec<NumberId> {
+/// The numbers that may be meant by a broadcast whose maker named these: those of them that are
+/// still connected, or where none was named those of the pool.
+pub(super) fn candidates(context: &Context<'_>, from: &[NumberId]) -> Vec<NumberId> {
     if from.is_empty() {
-        return context.core.pool.with_templates().collect();
+        return context.core.pool.numbers().collect();
     }
     from.iter().copied().filter(|number| context.number(*number).is_some()).collect()
 }

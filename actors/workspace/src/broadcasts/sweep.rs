@@ -12,11 +12,12 @@ use postrider_store::{StoreError, Table};
 /// How often it is looked for them.
 const ROUND: Duration = Duration::from_secs(3600);
 /// Where a broadcast's parts are, under keys that begin the same.
-const PARTS: [Table; 4] = [
+const PARTS: [Table; 5] = [
     Table::BroadcastAudience,
     Table::BroadcastPhones,
     Table::BroadcastOutcomes,
     Table::BroadcastReports,
+    Table::BroadcastNames,
 ];
 
 /// Reads some of what is kept of the oldest broadcast that was over for longer than it is kept. Its

@@ -39,10 +39,14 @@ pub struct Broadcast {
     pub schedule_at: Option<Timestamp>,
     /// When it began.
     pub started_at: Option<Timestamp>,
+    /// When it goes on, while it waits for the budget of its numbers' portfolio.
+    pub resumes_at: Option<Timestamp>,
     /// When it was over.
     pub finished_at: Option<Timestamp>,
     /// The broadcast whose failed recipients it sends to again.
     pub retry_of: Option<BroadcastId>,
+    /// The one that sends to its failed recipients again.
+    pub retried_by: Option<BroadcastId>,
     /// What its sender notes of it.
     pub notes: SenderNotes,
 }

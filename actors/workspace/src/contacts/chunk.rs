@@ -18,7 +18,7 @@ pub(crate) const fn slot_of(place: u64) -> u8 {
     (place % CHUNK) as u8
 }
 
-/// The places of a chunk that a mask tells, the last one first.
+/// The places of a chunk that a mask has, the last one first.
 pub(crate) fn places(chunk: u64, mut mask: Mask) -> impl Iterator<Item = u64> {
     std::iter::from_fn(move || {
         let highest = mask.checked_ilog2()?;

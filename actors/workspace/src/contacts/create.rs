@@ -130,7 +130,7 @@ pub(crate) fn holders_place(
 }
 
 /// The names of somebody, and those of the contact that has this one; without a contact, the phone
-/// that was told together with an id.
+/// that was reported together with an id.
 pub(crate) fn parties_of(
     context: &Context<'_>,
     party: &PartyId,

@@ -49,7 +49,7 @@ pub(crate) struct Matcher {
     texts: Vec<[Hash; 2]>,
 }
 
-/// Told a chunk's number and which of its contacts match; never told none.
+/// Given a chunk's number and which of its contacts match; never given none.
 pub(crate) type VisitMatches<'a> = &'a mut dyn FnMut(u64, Mask) -> ControlFlow<()>;
 
 impl Matcher {

@@ -32,7 +32,7 @@ pub(crate) fn read_ahead(
     Ok(())
 }
 
-/// Makes the index tell of the contact at `place` what it is now: `None` when it is gone. Changes
+/// Makes the index show the contact at `place` as it is now: `None` when it is removed. Changes
 /// nothing if it fails.
 pub(crate) fn update(
     context: &mut Context<'_>,

@@ -24,7 +24,7 @@ fn all(store: &dyn View, table: Table, prefix: &[u8]) -> BTreeMap<Vec<u8>, Vec<u
     found
 }
 
-/// The contacts of a workspace, once it is seen that what they are found by tells of them, of all
+/// The contacts of a workspace, once it is seen that what they are found by names them, of all
 /// of them, and of nothing else.
 pub fn whole(store: &dyn View, workspace: &WorkspaceId) -> Vec<Contact> {
     let stored = all(store, Table::Contacts, &prefix(workspace, b'c'));

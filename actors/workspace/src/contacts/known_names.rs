@@ -1,11 +1,11 @@
-//! What the channel has told of names that no contact has, or has no more.
+//! What the channel has reported of names that no contact has, or has no more.
 //!
 //! [`Table::Aliases`] has, under `workspace ‖ 0`: `i ‖ id` the phone that was reported together
 //! with the channel's id of a person, when no contact had either; and `m ‖ name` what a phone or
 //! an id was changed to, by the last notice of it. Both begin with the version (1) and the moment
 //! (u64, big endian); then come the phone (u64, 0 for none) and the id's text.
 //!
-//! With them a message finds its writer whatever is told first: an older notice does not undo a
+//! With them a message finds its writer whatever is reported first: an older notice does not undo a
 //! newer one, and what was written before a change and comes after it belongs to the same person.
 
 use postrider_domain::unavailable::Unavailable;
@@ -20,7 +20,7 @@ const VERSION: u8 = 1;
 const CHANGES_MAX: usize = 8;
 
 /// The key of the phone that was reported together with an id.
-pub(crate) fn told_key(workspace: &WorkspaceId, id: &UserId) -> Vec<u8> {
+pub(crate) fn reported_key(workspace: &WorkspaceId, id: &UserId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), b"\0i", id.as_str().as_bytes()].concat()
 }
 
@@ -29,14 +29,14 @@ pub(crate) fn moved_key(workspace: &WorkspaceId, name: &PartyId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), b"\0m", &name.key_bytes()].concat()
 }
 
-/// Names that were told at a moment.
+/// Names that were reported at a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Told {
+struct ReportedNames {
     at: Timestamp,
     names: PartyNames,
 }
 
-impl Told {
+impl ReportedNames {
     fn encode(&self) -> Vec<u8> {
         let phone = self.names.phone.map_or(0, Phone::as_u64).to_be_bytes();
         let id = self.names.user_id.as_ref().map_or("", UserId::as_str);
@@ -44,7 +44,7 @@ impl Told {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        let damaged = || StoreError::Damaged("names that the channel told".into());
+        let damaged = || StoreError::Damaged("names that the channel reported".into());
         let (version, rest) = bytes.split_first().ok_or_else(damaged)?;
         let (at, rest) = rest.split_first_chunk().ok_or_else(damaged)?;
         let (phone, id) = rest.split_first_chunk().ok_or_else(damaged)?;
@@ -64,9 +64,9 @@ impl Told {
     }
 }
 
-fn read(context: &Context<'_>, key: &[u8]) -> Result<Option<Told>, Unavailable> {
+fn read(context: &Context<'_>, key: &[u8]) -> Result<Option<ReportedNames>, Unavailable> {
     let bytes = context.get(Table::Aliases, key)?;
-    bytes.map(|bytes| Told::decode(&bytes)).transpose().map_err(unreadable)
+    bytes.map(|bytes| ReportedNames::decode(&bytes)).transpose().map_err(unreadable)
 }
 
 /// The phone that was reported together with an id, and when.
@@ -74,8 +74,8 @@ pub(crate) fn phone_of(
     context: &Context<'_>,
     id: &UserId,
 ) -> Result<Option<(Phone, Timestamp)>, Unavailable> {
-    let told = read(context, &told_key(&context.core.id, id))?;
-    Ok(told.and_then(|told| Some((told.names.phone?, told.at))))
+    let reported = read(context, &reported_key(&context.core.id, id))?;
+    Ok(reported.and_then(|reported| Some((reported.names.phone?, reported.at))))
 }
 
 /// A phone and an id are one person's, whom no contact is of. Returns whether that is news.
@@ -86,12 +86,12 @@ pub(crate) fn remember(
     at: Timestamp,
 ) -> Result<bool, Unavailable> {
     let before = phone_of(context, id)?;
-    if before.is_some_and(|(known, told_at)| known == phone || told_at > at) {
+    if before.is_some_and(|(known, reported_at)| known == phone || reported_at > at) {
         return Ok(false);
     }
-    let key = told_key(&context.core.id, id);
+    let key = reported_key(&context.core.id, id);
     let names = PartyNames { phone: Some(phone), user_id: None };
-    context.put(Table::Aliases, key, Told { at, names }.encode());
+    context.put(Table::Aliases, key, ReportedNames { at, names }.encode());
     Ok(true)
 }
 
@@ -100,11 +100,11 @@ pub(crate) fn changed_to(
     context: &Context<'_>,
     name: &PartyId,
 ) -> Result<Option<(PartyNames, Timestamp)>, Unavailable> {
-    let told = read(context, &moved_key(&context.core.id, name))?;
-    Ok(told.map(|told| (told.names, told.at)))
+    let reported = read(context, &moved_key(&context.core.id, name))?;
+    Ok(reported.map(|reported| (reported.names, reported.at)))
 }
 
-/// A name was changed to these at that moment. What a later notice told stays.
+/// A name was changed to these at that moment. What a later notice reported stays.
 pub(crate) fn change(
     context: &mut Context<'_>,
     name: &PartyId,
@@ -113,9 +113,9 @@ pub(crate) fn change(
 ) -> Result<(), Unavailable> {
     if changed_to(context, name)?.is_none_or(|(_, last)| last <= at) {
         let key = moved_key(&context.core.id, name);
-        context.put(Table::Aliases, key, Told { at, names: names.clone() }.encode());
+        context.put(Table::Aliases, key, ReportedNames { at, names: names.clone() }.encode());
         if let PartyId::User(id) = name {
-            let key = told_key(&context.core.id, id);
+            let key = reported_key(&context.core.id, id);
             context.delete(Table::Aliases, key);
         }
     }
@@ -136,7 +136,7 @@ pub(crate) fn later(
             later = later.or(changed.map(|(new, _)| (name, new)));
         }
         let Some((name, new)) = later else { break };
-        // A phone that a new id is told without is theirs no more.
+        // A phone that a new id is reported without is theirs no more.
         let user_id = match name {
             PartyId::Phone(_) => new.user_id.or(names.user_id),
             PartyId::User(_) => new.user_id,
@@ -146,13 +146,13 @@ pub(crate) fn later(
     Ok(names)
 }
 
-/// Forgets what was told of a name: its contact is deleted.
+/// Forgets what was reported of a name: its contact is deleted.
 pub(crate) fn forget(context: &mut Context<'_>, name: &PartyId) {
     let moved = moved_key(&context.core.id, name);
     context.delete(Table::Aliases, moved);
     if let PartyId::User(id) = name {
-        let told = told_key(&context.core.id, id);
-        context.delete(Table::Aliases, told);
+        let reported = reported_key(&context.core.id, id);
+        context.delete(Table::Aliases, reported);
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
             ("+15550123456".parse().unwrap(), "US.13491208".parse().unwrap());
         let both = PartyNames { phone: Some(phone), user_id: Some(id.clone()) };
         let mut sheet = Sheet::default();
-        sheet.text("told", &told_key(&workspace, &id));
+        sheet.text("reported", &reported_key(&workspace, &id));
         sheet.text("moved phone", &moved_key(&workspace, &phone.into()));
         sheet.text("moved id", &moved_key(&workspace, &id.into()));
         let all = [
@@ -179,12 +179,12 @@ mod tests {
             PartyNames { user_id: None, ..both },
         ];
         for names in all {
-            let told = Told { at: AT, names };
-            sheet.bytes("names", &told.encode());
-            assert_eq!(Told::decode(&told.encode()), Ok(told));
+            let reported = ReportedNames { at: AT, names };
+            sheet.bytes("names", &reported.encode());
+            assert_eq!(ReportedNames::decode(&reported.encode()), Ok(reported));
         }
         sheet.is(expect![[r#"
-            told: acme\x00iUS.13491208
+            reported: acme\x00iUS.13491208
             moved phone: acme\x00m\x00\x00\x00\x03\x9e\xdc\r\xc0
             moved id: acme\x00muUS.13491208
             names: 010000018bcfe5687b000000039edc0dc055532e3133343931323038
@@ -192,7 +192,7 @@ mod tests {
             names: 010000018bcfe5687b000000039edc0dc0
         "#]]);
         for damaged in [&[][..], &[2; 17], &[VERSION; 16], &[VERSION; 18]] {
-            assert!(Told::decode(damaged).is_err(), "{damaged:?}");
+            assert!(ReportedNames::decode(damaged).is_err(), "{damaged:?}");
         }
     }
 }

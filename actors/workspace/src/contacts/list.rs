@@ -25,13 +25,13 @@ pub struct ContactsPage {
     pub total: usize,
 }
 
-/// Why a contact cannot be told of.
+/// Why a contact cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadContactError {
     /// The workspace has no such contact.
     #[error("no such contact")]
     NotFound,
-    /// It cannot be told now.
+    /// It is not known now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -91,13 +91,13 @@ impl Workspace {
     }
 }
 
-/// Why no page of a sorted list is told.
+/// Why no page of a sorted list is returned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SortContactsError {
     /// Too many contacts lie before the end of the page, or match.
     #[error("at most {SORTED_MAX} contacts are sorted so; ask for fewer by a filter")]
     TooMany,
-    /// It cannot be told now.
+    /// It is not known now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

@@ -59,7 +59,7 @@ use postrider_domain::event::contact::ContactData;
 
 use crate::core::command::Context;
 
-/// Tells what happened to a contact.
+/// Emits what happened to a contact.
 pub(crate) fn emit(
     context: &mut Context<'_>,
     event: fn(ContactData) -> EventData,

@@ -39,13 +39,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filled_places_are_told_last_first() {
+    fn filled_places_are_listed_last_first() {
         let mut bitmap = None;
         for place in [4096, 4096 + 63, 4096 + 64, 8191] {
             bitmap = with(bitmap, place, true);
         }
-        let told: Vec<_> = chunks(1, bitmap.as_ref().unwrap()).collect();
-        assert_eq!(told, [(127, 1 << 63), (65, 1), (64, 1 | 1 << 63)]);
+        let filled: Vec<_> = chunks(1, bitmap.as_ref().unwrap()).collect();
+        assert_eq!(filled, [(127, 1 << 63), (65, 1), (64, 1 | 1 << 63)]);
         for place in [4096, 4096 + 63, 4096 + 64] {
             bitmap = with(bitmap, place, false);
             assert!(bitmap.is_some());

@@ -24,7 +24,7 @@ const COMMIT_BYTES: usize = 256 * 1024;
 /// Records that one commit deletes at the most.
 const DELETE_MAX: usize = 1000;
 /// Contacts between two lines of the log.
-const TOLD_EVERY: u64 = 100_000;
+const REPORTED_EVERY: u64 = 100_000;
 
 /// Why the index of contacts could not be made usable.
 #[derive(Debug, thiserror::Error)]
@@ -194,7 +194,7 @@ impl Rebuild {
         let entry = segment_index::entry_of(contact);
         chunk.facets = segment_index::with(chunk.facets.as_deref(), slot, Some(&entry));
         self.contacts += 1;
-        if self.contacts.is_multiple_of(TOLD_EVERY) {
+        if self.contacts.is_multiple_of(REPORTED_EVERY) {
             let (workspace, contacts) = (&self.workspace, self.contacts);
             tracing::info!(%workspace, contacts, "the index of the contacts is made anew");
         }

@@ -85,8 +85,8 @@ pub struct ContactChange {
 }
 
 impl NewContact {
-    /// Most bytes that an event takes to tell of the contact: JSON may need six for one.
-    pub(crate) fn told_bytes_max(&self) -> usize {
+    /// Most bytes that an event of the contact takes: JSON may need six for one.
+    pub(crate) fn event_bytes_max(&self) -> usize {
         const FRAME: usize = 400;
         let tags = self.tags.iter().map(|tag| tag.len() * 6 + 3).sum::<usize>();
         let email = self.email.as_ref().map_or(0, |email| email.as_str().len());
@@ -187,7 +187,7 @@ pub(crate) fn contact_id(at: Timestamp, place: u64, unique: u128) -> ContactId {
     ContactId::from_parts(at, place | unique & ((1 << PLACE_BITS) - 1))
 }
 
-/// The place that an identifier tells; whether the contact there has the identifier must be seen.
+/// The place that an identifier names; whether the contact there has the identifier must be seen.
 pub(crate) fn place_of(id: ContactId) -> u64 {
     let [_, _, _, _, _, _, a, b, c, d, e, ..] = *id.as_bytes();
     u64::from_be_bytes([0, 0, 0, a, b, c, d, e])
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identifiers_tell_the_place_and_sort_by_it() {
+    fn identifiers_have_the_place_and_sort_by_it() {
         let at = Timestamp::from_millis(1_700_000_000_000);
         let ids: Vec<_> = [0, 1, 255, 256, 1 << 39]
             .into_iter()

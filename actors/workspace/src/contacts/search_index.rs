@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_matches_is_told_by_slot() {
+    fn what_matches_is_reported_by_slot() {
         let mut texts = None;
         for (slot, text) in [
             (0, &b"ana\xff+15550100\xffana@example.com"[..]),

@@ -52,15 +52,15 @@ fn plain(value: &Value) -> Value {
 pub(crate) fn entry_of(contact: &Contact) -> Vec<u8> {
     let fields = contact.custom_fields.to_value();
     let fields = fields.as_object().into_iter().flatten();
-    let (mut told, mut hashes) = (0_u16, Vec::new());
+    let (mut count, mut hashes) = (0_u16, Vec::new());
     hashes.extend(contact.tags.iter().flat_map(tag_hash));
     for (name, value) in fields {
         // 16 KiB of JSON are far fewer.
-        told += 1;
+        count += 1;
         hashes.extend(name_hash(name));
         hashes.extend(field_hash(name, value));
     }
-    let [low, high] = told.to_le_bytes();
+    let [low, high] = count.to_le_bytes();
     // A contact has 50 tags at the most.
     [&[contact.tags.iter().len() as u8, low, high], hashes.as_slice()].concat()
 }
@@ -121,15 +121,15 @@ impl<'a> Facet<'a> {
     }
 
     pub(crate) fn has_tag(&self, tag: &Hash) -> bool {
-        self.tags.chunks_exact(8).any(|told| told == tag)
+        self.tags.chunks_exact(8).any(|known| known == tag)
     }
 
     pub(crate) fn has_name(&self, name: &Hash) -> bool {
-        self.fields.chunks_exact(16).any(|told| told[..8] == *name)
+        self.fields.chunks_exact(16).any(|known| known[..8] == *name)
     }
 
     pub(crate) fn has_field(&self, field: &Hash) -> bool {
-        self.fields.chunks_exact(16).any(|told| told[8..] == *field)
+        self.fields.chunks_exact(16).any(|known| known[8..] == *field)
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_put_taken_and_told_in_the_order_of_their_slots() {
+    fn entries_are_put_taken_and_listed_in_the_order_of_their_slots() {
         let (a, b) = (entry(&["t"], &json!({"f": 1})), entry(&[], &json!({})));
         let mut facets = None;
         for (slot, entry) in [(5, &a), (2, &b), (63, &b), (0, &a), (5, &b)] {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_tells_tags_names_and_values() {
+    fn an_entry_has_tags_names_and_values() {
         let entry = entry(&["vip", "b"], &json!({"plan": "gold", "n": [1]}));
         let facets = with(None, 9, Some(&entry)).unwrap();
         let facet = Facet::all(&facets).next().unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_is_told() {
+    fn every_field_is_there() {
         let fields = (0..1200).map(|at| (format!("f{at:04}"), json!(at)));
         let fields = Value::from(fields.collect::<serde_json::Map<_, _>>());
         let facets = with(None, 0, Some(&entry(&["t"], &fields))).unwrap();

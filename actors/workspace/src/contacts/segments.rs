@@ -60,7 +60,7 @@ pub enum SegmentError {
     /// The workspace has no such segment.
     #[error("no such segment")]
     NotFound,
-    /// It cannot be told or done now.
+    /// It is not known, or not done, now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -164,7 +164,7 @@ impl Workspace {
         .await
     }
 
-    /// The contacts at these places, without those that are gone.
+    /// The contacts at these places, without removed ones.
     pub(crate) async fn contacts_at(&self, places: Vec<u64>) -> Result<Vec<Contact>, Unavailable> {
         self.scan(move |store, workspace| {
             let found = places.into_iter().map(|place| record::read_at(store, workspace, place));

@@ -16,7 +16,7 @@ use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable
 
 /// Most contacts that one commit makes.
 const COMMIT_CONTACTS_MAX: usize = 64;
-/// Bytes of events beyond which a commit makes no more contacts: what a commit tells is bounded.
+/// Bytes of events beyond which a commit makes no more contacts: what a commit emits is bounded.
 const COMMIT_BYTES_MAX: usize = 64 * 1024;
 
 /// What becomes of a contact whose phone another one has.
@@ -104,7 +104,7 @@ impl Workspace {
                         all_replayed &= replayed;
                         // At least one row is done each time.
                         part.drain(..answer.len().clamp(1, part.len()));
-                        made.extend(answer.into_iter().map(Outcome::told));
+                        made.extend(answer.into_iter().map(Outcome::into_made));
                     }
                     Err(IdempotentError::Refused(error)) if number > 0 => {
                         all_replayed = false;
@@ -125,13 +125,13 @@ fn parts(all: Vec<NewContactRow>) -> Vec<Vec<NewContactRow>> {
     let mut parts: Vec<Vec<NewContactRow>> = Vec::new();
     let mut bytes = usize::MAX;
     for row in all {
-        bytes = bytes.saturating_add(row.new.told_bytes_max());
+        bytes = bytes.saturating_add(row.new.event_bytes_max());
         match parts.last_mut() {
             Some(part) if bytes <= COMMIT_BYTES_MAX && part.len() < COMMIT_CONTACTS_MAX => {
                 part.push(row);
             }
             _ => {
-                bytes = row.new.told_bytes_max();
+                bytes = row.new.event_bytes_max();
                 parts.push(vec![row]);
             }
         }
@@ -174,7 +174,7 @@ impl From<KnownContact> for Contact {
 }
 
 impl Outcome {
-    fn told(self) -> ContactRowMade {
+    fn into_made(self) -> ContactRowMade {
         match self {
             Self::Refused => Err(CreateContactError::PhoneTaken),
             Self::Created(contact) => Ok((ContactWritten::Created, contact.into())),
@@ -193,7 +193,7 @@ struct UpsertContacts {
 
 impl Command for UpsertContacts {
     /// In order; of the rest, where contacts that are there make more of a commit than it may have,
-    /// nothing is told.
+    /// nothing is reported.
     type Answer = Vec<Outcome>;
     type Error = CreateContactError;
 
@@ -204,9 +204,9 @@ impl Command for UpsertContacts {
             limit.take(context)?;
         }
         let mut made = Vec::with_capacity(self.part.len());
-        let mut told = 0;
+        let mut event_bytes = 0;
         for (NewContactRow { new, change }, unique) in self.part {
-            if told > COMMIT_BYTES_MAX {
+            if event_bytes > COMMIT_BYTES_MAX {
                 break;
             }
             let there = match new.phone {
@@ -220,7 +220,7 @@ impl Command for UpsertContacts {
                 (Some(old), OnConflict::Update) => {
                     let contact = change.applied(&old, context.now());
                     put_changed(context, &old, &contact)?;
-                    told += codec::encode(&contact).len();
+                    event_bytes += codec::encode(&contact).len();
                     Outcome::Updated(contact.into())
                 }
             });
@@ -265,12 +265,12 @@ mod tests {
         let before = [None, Some(CreatedContact::from(contact()))];
         let bytes = postcard::to_allocvec(&before[..]).unwrap();
         let read: Vec<Outcome> = postcard::from_bytes(&bytes).unwrap();
-        let read: Vec<_> = read.into_iter().map(Outcome::told).collect();
+        let read: Vec<_> = read.into_iter().map(Outcome::into_made).collect();
         let created = Ok((ContactWritten::Created, contact()));
         assert_eq!(read, [Err(CreateContactError::PhoneTaken), created]);
         let known = Contact { username: Some("ann".into()), ..contact() };
         let bytes = postcard::to_allocvec(&Outcome::Skipped(known.clone().into())).unwrap();
         let read: Outcome = postcard::from_bytes(&bytes).unwrap();
-        assert_eq!(read.told(), Ok((ContactWritten::Skipped, known)));
+        assert_eq!(read.into_made(), Ok((ContactWritten::Skipped, known)));
     }
 }

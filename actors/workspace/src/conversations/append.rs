@@ -8,13 +8,15 @@ use postrider_domain::{EventData, MessageId, PartyId};
 use postrider_domain::{NumberId, Timestamp};
 use postrider_store::Table;
 
+use crate::conversations::content::WrittenContent;
 use crate::conversations::counts::moved;
+use crate::conversations::days::{InboxCounts, InboxNote, note_inbox};
 use crate::conversations::record::{
     Conversation, ConversationStatus, Counted, Direction, Written, WrittenMedia, emit, message_key,
     of_place, put,
 };
 
-/// A message that a contact wrote, the first time that it is told of.
+/// A message that a contact wrote, the first time that it is reported.
 pub(crate) struct Received<'a> {
     /// What we call it.
     pub(crate) id: MessageId,
@@ -22,10 +24,12 @@ pub(crate) struct Received<'a> {
     pub(crate) number: NumberId,
     /// When it was written, and not later than it came.
     pub(crate) at: Timestamp,
-    /// What the provider told.
+    /// What the provider reported.
     pub(crate) inbound: &'a Inbound,
     /// What its file is called now.
     pub(crate) media: Option<&'a WrittenMedia>,
+    /// What it has beside its text, with our ids.
+    pub(crate) content: Option<&'a WrittenContent>,
 }
 
 /// A message of the workspace's.
@@ -49,7 +53,7 @@ pub(crate) fn received(
     contact: &Contact,
     received: &Received<'_>,
 ) -> Result<Conversation, Unavailable> {
-    let Received { id, number, at, inbound, media } = *received;
+    let Received { id, number, at, inbound, media, content } = *received;
     let unique = u128::from_be_bytes(*id.as_bytes());
     let old = of_place(context, place_of(contact.id))?;
     let mut new =
@@ -70,8 +74,10 @@ pub(crate) fn received(
         mail: None,
         provider_id: Some(inbound.provider_id.clone()),
         media: media.cloned(),
+        content: content.cloned().map(Box::new),
     };
     let counted = moved(context, &Vec::from_iter(&old), &[&new])?;
+    note_inbox(context, &InboxCounts::one_received(opens))?.write(context);
     let new = note(context, old.as_ref(), new, id, &written, counted);
     if opens {
         emit(context, EventData::ConversationOpened, &new, contact.phone);
@@ -90,16 +96,18 @@ pub(crate) fn of_party(
     }
 }
 
-/// Takes what was written to a contact; gives what the conversation is then.
+/// Takes what was written to a contact, with the day's counts; gives what the conversation is then.
 pub(crate) fn sent(
     context: &mut Context<'_>,
     conversation: Conversation,
     wrote: Wrote<'_>,
+    noted: InboxNote,
 ) -> Conversation {
+    noted.write(context);
     let at = context.now();
     let (kind, text, media) = (wrote.kind.to_owned(), wrote.text.to_owned(), wrote.media);
     let (direction, mail, provider_id) = (Direction::Out, None, None);
-    let written = Written { direction, kind, text, at, mail, provider_id, media };
+    let written = Written { direction, kind, text, at, mail, provider_id, media, content: None };
     // It stands as it did.
     let counted = Counted::default();
     note(context, Some(&conversation), conversation.clone(), wrote.id, &written, counted)
@@ -114,8 +122,8 @@ pub(crate) fn note(
     written: &Written,
     counted: Counted,
 ) -> Conversation {
-    // Messages may be told of in any order: the last one is that of the latest second, and of those
-    // the one that came last.
+    // Messages may be reported in any order: the last one is that of the latest second, and of
+    // those the one that came last.
     if new.last_message.is_empty() || new.last_message_at.as_secs() <= written.at.as_secs() {
         new.last_message = match written.text.as_str() {
             "" => format!("[{}]", written.kind),

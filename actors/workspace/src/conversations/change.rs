@@ -7,6 +7,7 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ConversationId, EventData};
 
 use crate::conversations::counts::moved;
+use crate::conversations::days::{InboxCounts, note_inbox};
 use crate::conversations::record::{Conversation, ConversationStatus, Counted, emit, find, put};
 
 /// A change of a conversation; `None` leaves a field as it is.
@@ -75,6 +76,9 @@ impl Command for UpdateConversation {
         };
         if new != old {
             let counted = moved(context, &[&old], &[&new])?;
+            if new.status == ConversationStatus::Resolved && old.status != new.status {
+                note_inbox(context, &InboxCounts::one_resolved())?.write(context);
+            }
             put(context, Some(&old), &new, counted);
             emit(context, EventData::ConversationUpdated, &new, contact.phone);
         }

@@ -2,7 +2,7 @@
 //!
 //! The counts change in the commit that changes a conversation. Where an earlier version kept none,
 //! or fewer, they are made beside the actor, in slices (`uncounted.rs`), and until then nobody is
-//! told any.
+//! shown any.
 //!
 //! [`Table::Conversations`] has, under `workspace ‖ 0`, `n` with the version once they are kept,
 //! `n ‖ status` for all of a status, `n ‖ status ‖ agent` for those of one agent, `u ‖ status` for

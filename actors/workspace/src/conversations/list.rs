@@ -41,13 +41,13 @@ pub struct ConversationsPage {
     pub total: usize,
 }
 
-/// Why a conversation cannot be told of.
+/// Why a conversation cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadConversationError {
     /// The workspace has no such conversation.
     #[error("no such conversation")]
     NotFound,
-    /// It cannot be told now.
+    /// It is not known now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

@@ -40,7 +40,7 @@ impl std::fmt::Debug for ConversationNote {
     }
 }
 
-/// Why a note was not taken, or cannot be told.
+/// Why a note was not taken, or is not shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoteError {
     /// The workspace has no such conversation.
@@ -94,7 +94,7 @@ impl Workspace {
         found.await?.ok_or(NoteError::NotFound)
     }
 
-    /// Tells whoever follows the workspace's events that somebody writes in a conversation.
+    /// Notifies whoever follows the workspace's events that somebody writes in a conversation.
     ///
     /// # Errors
     /// [`NoteError`]: there is no such conversation, or not now.

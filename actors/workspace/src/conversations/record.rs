@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::contacts::place_of;
+use crate::conversations::content::WrittenContent;
 use crate::core::command::Context;
 use crate::core::read_ahead::Reader;
 use postrider_domain::event::conversation::ConversationData;
@@ -184,6 +185,9 @@ pub(crate) struct Written {
     /// The file that it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media: Option<WrittenMedia>,
+    /// What it has beside its text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Box<WrittenContent>>,
 }
 
 /// The file of a message.
@@ -239,8 +243,8 @@ pub(crate) fn messages_prefix(workspace: &WorkspaceId, id: ConversationId) -> Ve
     [prefix(workspace, b'm').as_slice(), id.as_bytes()].concat()
 }
 
-/// The key of the message that was added last, and written at `at`. Providers and mails tell whole
-/// seconds, so those of one second are in the order in which they came.
+/// The key of the message that was added last, and written at `at`. Providers and mails report
+/// whole seconds, so those of one second are in the order in which they came.
 pub(crate) fn message_key(
     workspace: &WorkspaceId,
     conversation: &Conversation,
@@ -294,7 +298,7 @@ fn of_kind(
     id.map_or(Ok(None), |id| find(context, id))
 }
 
-/// Reads the conversation by message with the contact at a place, for a command.
+/// Reads the conversation by message with the contact at a place, for a command, and gives its id.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
@@ -302,7 +306,7 @@ pub(crate) fn read_ahead(
     reader: &mut Reader<'_>,
     workspace: &WorkspaceId,
     place: u64,
-) -> Result<(), StoreError> {
+) -> Result<Option<ConversationId>, StoreError> {
     read_kind_ahead(reader, workspace, BY_MESSAGE, place)
 }
 
@@ -312,7 +316,7 @@ pub(super) fn read_mail_ahead(
     workspace: &WorkspaceId,
     place: u64,
 ) -> Result<(), StoreError> {
-    read_kind_ahead(reader, workspace, BY_MAIL, place)
+    read_kind_ahead(reader, workspace, BY_MAIL, place).map(drop)
 }
 
 fn read_kind_ahead(
@@ -320,12 +324,13 @@ fn read_kind_ahead(
     workspace: &WorkspaceId,
     kind: u8,
     place: u64,
-) -> Result<(), StoreError> {
+) -> Result<Option<ConversationId>, StoreError> {
     let id = reader.get(Table::Conversations, contact_key(workspace, kind, place))?;
-    if let Some(id) = id.and_then(|id| id.try_into().ok()).map(ConversationId::from_bytes) {
+    let id = id.and_then(|id| id.try_into().ok()).map(ConversationId::from_bytes);
+    if let Some(id) = id {
         reader.get(Table::Conversations, conversation_key(workspace, id))?;
     }
-    Ok(())
+    Ok(id)
 }
 
 /// Writes a conversation in place of what it was, and the counts with it.
@@ -365,7 +370,7 @@ pub(crate) fn delete(context: &mut Context<'_>, conversation: &Conversation) {
     }
 }
 
-/// Tells what happened to a conversation with the contact of this phone.
+/// Emits what happened to a conversation with the contact of this phone.
 pub(crate) fn emit(
     context: &mut Context<'_>,
     event: fn(ConversationData) -> EventData,

@@ -17,6 +17,7 @@ use postrider_store::{Direction, Table, View, Visit};
 
 use crate::core::Core;
 use crate::core::effects::Effects;
+use crate::core::portfolio::Portfolios;
 use crate::core::read_ahead::ReadAhead;
 use crate::core::sticky::FindUsed;
 use crate::core::view::{Records, unreadable};
@@ -35,7 +36,7 @@ pub enum Footprint {
     Ends,
 }
 
-/// Something that a workspace can be asked to do or tell.
+/// Something that a workspace can be asked to do or answer.
 ///
 /// It is pure: the moment, the state and the committed records come in with the context, what it
 /// wants done goes into the context's effects, and whatever is random was drawn before. Its answer
@@ -84,6 +85,8 @@ pub struct Context<'a> {
     pub(crate) log_next: u64,
     /// Finds which number was last used with a contact before that was noted.
     pub(crate) used: FindUsed,
+    /// The recipients that count towards the budgets of portfolios.
+    pub(crate) portfolios: &'a Portfolios,
 }
 
 impl Context<'_> {
@@ -162,6 +165,14 @@ impl Context<'_> {
     pub fn is_pending(&self, table: Table, key: &[u8]) -> bool {
         self.effects.changes.get(table, key).is_some()
             || self.records.pending.get(table, key).is_some()
+    }
+
+    /// What follows `prefix` in the keys of records that are written and not durable yet.
+    pub(crate) fn pending_keys(&self, table: Table, prefix: &[u8]) -> Vec<Vec<u8>> {
+        let submitted = self.records.pending.keys().map(|(of, key, _)| (of, key));
+        let changed = self.effects.changes.iter().map(|(of, key, _)| (of, key));
+        let of_table = submitted.chain(changed).filter(|(of, _)| *of == table);
+        of_table.filter_map(|(_, key)| key.strip_prefix(prefix).map(<[u8]>::to_vec)).collect()
     }
 
     /// Writes a record.

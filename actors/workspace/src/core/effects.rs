@@ -5,12 +5,11 @@ use postrider_domain::{Event, LogEntry, MessageId, NumberId, PublicEvent, Reques
 use postrider_number::capacity::HandedOver;
 use postrider_store::log::frame::FRAME_BYTES_MAX;
 
-use crate::core::message_status::MessageStatus;
 use crate::core::otp::chain_plan::StepCall;
 use crate::core::otp::day_counts::Row;
 use crate::core::otp::figures::OtpFiguresAdded;
 use crate::core::view::Changes;
-use crate::core::waiters::Waiter;
+use crate::core::waiters::{Settled, Waiter};
 
 /// Collects the effects of one command. The buffers are used again for the next one.
 #[derive(Debug, Default)]
@@ -48,7 +47,7 @@ pub struct Effects {
     /// Callers that wait for the outcome of a message that was accepted.
     pub(crate) awaited: Vec<(MessageId, Waiter)>,
     /// Callers whose outcome is released once all of this is durable.
-    pub(crate) outcomes: Vec<(Waiter, MessageStatus)>,
+    pub(crate) outcomes: Vec<(Waiter, Settled)>,
 }
 
 impl Effects {
@@ -128,8 +127,8 @@ impl Effects {
     }
 
     /// Releases to a caller the outcome that it waited for.
-    pub(crate) fn resolve_waiter(&mut self, waiter: Waiter, status: MessageStatus) {
-        self.outcomes.push((waiter, status));
+    pub(crate) fn resolve_waiter(&mut self, waiter: Waiter, settled: Settled) {
+        self.outcomes.push((waiter, settled));
     }
 
     /// Emits an event to the workspace's event log.

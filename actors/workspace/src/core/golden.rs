@@ -38,6 +38,8 @@ fn profile() -> Profile {
         destinations: Destinations {
             allow: vec!["1".parse().unwrap(), "49".parse().unwrap()],
             deny: vec!["1876".parse().unwrap()],
+            safe: vec!["43".parse().unwrap()],
+            adaptive: Some(postrider_domain::AdaptiveMode::Report),
         },
         otp_channels: Vec::new(),
         otp_texts: Default::default(),
@@ -55,14 +57,16 @@ fn settings_and_balance_are_stored_as_ever() {
     sheet.text("credits key", &records::credits_key(&workspace()));
     sheet.text("number key", &records::number_key(&workspace(), number));
     sheet.text("facts key", &records::facts_key(&workspace(), number));
+    sheet.text("check key", &records::check_key(&workspace(), number));
     sheet.text("templates wanted key", &records::templates_wanted_key(&workspace()));
     sheet.is(expect![[r#"
         profile key: acme\x00profile
-        profile: {"name":"Acmé","created_at":1700000000123,"limits":{"key_requests_per_hour":1,"key_requests_per_minute":2,"otp_per_phone_10m":3,"otp_per_phone_hour":4,"otp_per_workspace_hour":5,"contacts_per_minute":6,"unauthenticated_per_minute":7},"otp_template":{"name":"code","language":"de"},"destinations":{"allow":["1","49"],"deny":["1876"]}}
+        profile: {"name":"Acmé","created_at":1700000000123,"limits":{"key_requests_per_hour":1,"key_requests_per_minute":2,"otp_per_phone_10m":3,"otp_per_phone_hour":4,"otp_per_workspace_hour":5,"contacts_per_minute":6,"unauthenticated_per_minute":7},"otp_template":{"name":"code","language":"de"},"destinations":{"allow":["1","49"],"deny":["1876"],"safe":["43"],"adaptive":"report"}}
         new profile: {"name":"acme","created_at":1700000000123,"limits":{},"otp_template":null,"destinations":{"allow":[],"deny":[]}}
         credits key: acme\x00credits
         number key: acme\x00number/\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
         facts key: acme\x00number-facts/\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
+        check key: acme\x00number-check/\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
         templates wanted key: acme\x00templates/wanted
     "#]]);
     assert_eq!(codec::encode(&profile()), serde_json::to_vec(&profile()).unwrap());
@@ -132,24 +136,25 @@ fn a_memory_is_written_to_a_snapshot_and_read_as_ever() {
     sheet.bytes("rebased", &encoded(&rebased));
     sheet.is(expect![[r#"
         memory:
-            080000018bcfe5781b000000000000000210018bcfe5687b0102030405060708090ac09bf0f639d8
+            090000018bcfe5781b000000000000000210018bcfe5687b0102030405060708090ac09bf0f639d8
             0406010200000110018bcfe5781b0102030405060708090ac09bf0f639d804060100000300000000
             00000000030000018bcfe5687b000000000000018bcfe5781b000000000000018bcfe5781b000000
             010000000000000002018bcfe5781b0102030405060708090a0000018bcfe5781b00018bcfe5781b
             0102030405060708090b0000018bcfe5781b010110018bcfe5781b0102030405060708090a01019b
             f095ffbc310110018bcfe5687b0102030405060708090a010100009ee91c01010201000000000000
+            0000
         empty:
-            08000000000000000000000000000000000000000000000000000000000000000000000000000000
-            00000000
+            09000000000000000000000000000000000000000000000000000000000000000000000000000000
+            000000000000
         rebased:
-            080000018bcf778b7b000000000000000210018bcfe5687b0102030405060708090ac09bf0f639d8
+            090000018bcf778b7b000000000000000210018bcfe5687b0102030405060708090ac09bf0f639d8
             0406010200000110018bcfe5781b0102030405060708090ac09bf0f639d804060100000300000000
             00000000030000018bcf778b7b000000000000018bcf778b7b000000000000018bcf778b7b000000
             010000000000000002018bcfe5781b0102030405060708090a0000018bcfe5781b00018bcfe5781b
             0102030405060708090b0000018bcfe5781b010110018bcfe5781b0102030405060708090a0101fb
             96defbbc310110018bcfe5687b0102030405060708090a0101000210018bcfe5687b010203040506
             0708090afb96defbbc3110018bcfe5781b0102030405060708090afb96defbbc319ce91c01010201
-            000000000000
+            0000000000000000
     "#]]);
     for bytes in [bytes, encoded(&rebased)] {
         assert_eq!(encoded(&HotState::decode(&bytes).unwrap()), bytes);
@@ -184,12 +189,19 @@ fn answers_under_an_idempotency_key_are_stored_as_ever() {
     use postrider_domain::BroadcastId;
     let mut sheet = Sheet::default();
     let request_id = RequestId::from_parts(AT, UNIQUE);
-    sheet.postcard("code", &OtpSent { request_id, expires_at: AT });
+    // What versions before wrote had no number.
+    let old = OtpSent { request_id, expires_at: AT, number: None };
+    let code = OtpSent { number: Some(NumberId::from_parts(AT, UNIQUE)), ..old };
+    sheet.postcard("code", &old);
+    sheet.postcard("code through a number", &code);
     let message_id = MessageId::from_parts(AT, UNIQUE);
     use MessageStatus::{Delivered, Failed, Held, Queued, Read, Sent, Unknown};
     for status in [Queued, Unknown, Sent, Delivered, Read, Failed, Held] {
-        sheet.postcard(status.as_str(), &MessageSent { message_id, status });
+        sheet.postcard(status.as_str(), &MessageSent { message_id, status, number: None });
     }
+    let number = code.number;
+    let sent = MessageSent { message_id, status: Sent, number };
+    sheet.postcard("sent through a number", &sent);
     let broadcast_id = BroadcastId::from_parts(AT, UNIQUE);
     use BroadcastStatus as Is;
     for status in [Is::Scheduled, Is::Queued, Is::Sending, Is::Paused, Is::Completed] {
@@ -201,6 +213,9 @@ fn answers_under_an_idempotency_key_are_stored_as_ever() {
     sheet.postcard("contacts", &vec![None, Some(contact())]);
     sheet.is(expect![[r#"
         code: 10018bcfe5687b0102030405060708090afbd095ffbc31
+        code through a number:
+            10018bcfe5687b0102030405060708090afbd095ffbc310110018bcfe5687b010203040506070809
+            0a
         queued: 10018bcfe5687b0102030405060708090a00
         unknown: 10018bcfe5687b0102030405060708090a01
         sent: 10018bcfe5687b0102030405060708090a02
@@ -208,6 +223,7 @@ fn answers_under_an_idempotency_key_are_stored_as_ever() {
         read: 10018bcfe5687b0102030405060708090a04
         failed: 10018bcfe5687b0102030405060708090a05
         held: 10018bcfe5687b0102030405060708090a06
+        sent through a number: 10018bcfe5687b0102030405060708090a020110018bcfe5687b0102030405060708090a
         broadcast scheduled: 10018bcfe5687b0102030405060708090a00ac02
         broadcast queued: 10018bcfe5687b0102030405060708090a01ac02
         broadcast sending: 10018bcfe5687b0102030405060708090a02ac02

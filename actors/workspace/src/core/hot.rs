@@ -12,6 +12,7 @@ use postrider_domain::{Event, MessageId, RequestId, Timestamp};
 
 use crate::core::otp::caller_log::CallerLog;
 use crate::core::otp::chain_state::Chains;
+use crate::core::otp::conversion_counts::ConversionCounts;
 use crate::core::otp::country_counts::PrefixCounts;
 use crate::core::otp::extras::Extras;
 use crate::core::otp::requests::{Otp, OtpTable, Slot};
@@ -21,7 +22,9 @@ use crate::core::otp::rolling_window::SendLog;
 use crate::core::unsent::{Unsent, UnsentMessages};
 
 /// The state's first byte in a snapshot.
-const SNAPSHOT_VERSION: u8 = 8;
+const SNAPSHOT_VERSION: u8 = 9;
+/// The first byte of one that does not know how many codes of a region were verified.
+const WITHOUT_CONVERSIONS: u8 = 8;
 /// The first byte of one that knows no codes that any phone may send.
 const WITHOUT_OPEN: u8 = 7;
 /// The first byte of one that knows no chains.
@@ -30,7 +33,7 @@ const WITHOUT_CHAINS: u8 = 6;
 const WITHOUT_CALLERS: u8 = 5;
 /// The first byte of one that knows no rebase of the clock.
 const WITHOUT_REBASE: u8 = 4;
-/// The first byte of one that does not tell the messages of a request apart.
+/// The first byte of one that does not distinguish the messages of a request.
 const WITHOUT_EARLIER: u8 = 3;
 /// The first byte of one that knows neither claims nor repeats.
 const WITHOUT_CLAIMS: u8 = 2;
@@ -62,6 +65,7 @@ pub struct HotState {
     pub(crate) sends: SendLog,
     pub(crate) messages: UnsentMessages,
     pub(crate) prefixes: PrefixCounts,
+    pub(crate) conversions: ConversionCounts,
     pub(crate) repeats: Repeats,
     pub(crate) callers: CallerLog,
 }
@@ -98,11 +102,12 @@ impl HotState {
 
     fn forget_ended(&mut self) {
         self.otps.forget_ended(self.now);
-        self.forget_repeats();
+        self.forget_over();
     }
 
-    /// Forgets what is to be repeated of requests that are forgotten.
-    pub(crate) fn forget_repeats(&mut self) {
+    /// Forgets what is to be repeated of requests that are forgotten, and counts that are over.
+    pub(crate) fn forget_over(&mut self) {
+        self.conversions.forget_over(self.now);
         let otps = &self.otps;
         self.repeats.retain(|id| otps.find(id).is_some());
     }
@@ -117,6 +122,7 @@ impl HotState {
 
     /// Applies one event. Events about requests that are forgotten change nothing.
     pub(crate) fn play(&mut self, event: &Event) {
+        self.count_end(event);
         match *event {
             Event::OtpSent { id, phone, expiry, length, key_version } => {
                 self.played = self.played.max(id.timestamp());
@@ -136,22 +142,15 @@ impl HotState {
                     self.repeats.set(id, None);
                 }
             }
-            Event::OtpVerified { id } => {
-                if let Some(otp) = self.otps.get(id)
-                    && !self.otps.extras.is_uncounted(id)
-                {
-                    self.prefixes.verified(self.otps.sent_at(id), calling_code(otp.phone));
-                }
-                self.change(id, event);
-            }
             Event::WorkspaceDeleted => *self = Self::default(),
-            Event::OtpMissed { id, .. }
+            Event::OtpVerified { id }
+            | Event::OtpMissed { id, .. }
             | Event::OtpExpired { id }
             | Event::OtpCancelled { id }
             | Event::OtpReported { id, .. } => self.change(id, event),
             Event::OtpDelivery { id, .. } => {
                 if self.otps.get(id).is_some_and(|otp| otp.unsettled == 0) {
-                    // Of a version that did not tell the messages of a request apart.
+                    // Of a version that did not distinguish the messages of a request.
                     self.otps.earlier.settle_any(id);
                 }
                 self.change(id, event);
@@ -236,6 +235,7 @@ impl HotState {
         self.callers.rebase(to);
         self.messages.rebase(to);
         self.prefixes.rebase(to);
+        self.conversions.rebase(to);
         self.repeats.rebase(to);
     }
 
@@ -285,6 +285,7 @@ impl HotState {
         self.otps.chains.encode_into(out);
         self.otps.extras.encode_inbound_into(out);
         self.otps.extras.encode_open_into(out);
+        self.conversions.encode_into(self.now, out);
     }
 
     /// Reads what [`encode_into`](Self::encode_into) wrote.
@@ -348,6 +349,9 @@ impl HotState {
         }
         if version > WITHOUT_OPEN {
             state.otps.extras.take_open_from(&mut rest)?;
+        }
+        if version > WITHOUT_CONVERSIONS {
+            state.conversions = ConversionCounts::take_from(&mut rest)?;
         }
         if rest.is_empty() { Ok(state) } else { Err(EventDecodeError) }
     }

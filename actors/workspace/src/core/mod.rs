@@ -10,11 +10,13 @@ pub mod hot;
 pub mod message_status;
 pub mod otp;
 pub mod pool;
+pub mod portfolio;
 pub mod quota;
 pub(crate) mod read_ahead;
 pub mod records;
 pub mod settings;
 pub(crate) mod sticky;
+pub(crate) mod takeover;
 pub mod unsent;
 pub mod view;
 pub mod waiters;
@@ -30,7 +32,6 @@ use postrider_domain::event::OtpStatus;
 use postrider_domain::keys::CodeKeys;
 use postrider_domain::prices::CREDITS_MAX;
 use postrider_domain::template::TemplateName;
-use postrider_domain::template::TemplateStatus;
 use postrider_domain::{
     Destinations, Event, MessageId, NumberId, OptOutWords, Phone, PublicEvent, Timestamp,
     WorkspaceId,
@@ -40,6 +41,7 @@ use postrider_store::Table;
 use crate::core::effects::Effects;
 use crate::core::hot::HotState;
 use crate::core::otp::chain_plan::ChannelSetup;
+use crate::core::otp::code_templates::CodeTemplates;
 use crate::core::otp::day_counts::{Counted, DayCounts};
 use crate::core::otp::ended::{self, Ended};
 use crate::core::otp::ended_index;
@@ -48,6 +50,7 @@ use crate::core::otp::requests::Otp;
 use crate::core::otp::retries;
 use crate::core::otp::{chain, chain_messages, chain_tries, inbound};
 use crate::core::pool::Pool;
+use crate::core::portfolio::FullNumbers;
 use crate::core::settings::{ChangeError, CreditsChange, Rules};
 
 /// Most requests that one [`Core::tick`] handles, so that its events fit in a frame.
@@ -66,14 +69,17 @@ pub struct Core {
     pub(crate) number: Option<NumberId>,
     /// The numbers that messages leave through.
     pub(crate) pool: Pool,
+    /// Numbers whose portfolio has used its budget up.
+    pub(crate) full: FullNumbers,
     /// Where one-time passwords may go.
     pub(crate) destinations: Destinations,
     /// Derives the codes.
     pub(crate) keys: CodeKeys,
     /// The template that carries them.
     pub(crate) otp_template: Arc<TemplateName>,
-    /// How that template stands; `None` where there is none of that name.
-    pub(crate) otp_template_status: Option<TemplateStatus>,
+    /// How that template stands in each of its languages, and where it takes the code beside its
+    /// body.
+    pub(crate) code_templates: CodeTemplates,
     /// Whether the number can send nothing without a template that its provider knows.
     pub(crate) needs_template: bool,
     /// What happened to one-time passwords today.
@@ -106,7 +112,7 @@ impl Core {
         }
         for _ in 0..TICK_MAX {
             let Some(slot) = self.hot.otps.take_due(self.hot.now()) else {
-                self.hot.forget_repeats();
+                self.hot.forget_over();
                 self.otp_days.take_refused().into_iter().for_each(|row| effects.count(row));
                 return false;
             };
@@ -114,14 +120,14 @@ impl Core {
             if otp.noted == OtpStatus::Active {
                 self.perform(Event::OtpExpired { id: otp.id }, effects);
                 let event = PublicEvent::OtpExpired { request_id: otp.id, phone: otp.phone };
-                self.tell(otp.id, event, effects);
+                self.emit(otp.id, event, effects);
                 self.keep_ended(&otp, OtpStatus::Expired, effects);
                 if !self.hot.otps.extras.is_uncounted(otp.id) {
                     self.count(otp.phone, Counted::Expired, effects);
                 }
             }
             if self.hot.otps.forgotten_at(&otp) <= self.hot.now() {
-                self.give_up_unsent(*self.hot.otps.at(slot), effects);
+                otp::delivery::give_up_unsent(self, *self.hot.otps.at(slot), effects);
                 self.hot.otps.remove(slot);
             } else {
                 self.hot.otps.await_oblivion(slot);

@@ -26,8 +26,8 @@ struct Member {
     line: NumberId,
     /// What the weights of this number are made of.
     seed: u64,
-    /// Whether it can send the workspace's templates, which are those of one account.
-    has_templates: bool,
+    /// Its account, whose templates it sends.
+    account: Option<Box<str>>,
 }
 
 /// The numbers that a workspace's messages leave through.
@@ -35,8 +35,12 @@ struct Member {
 pub struct Pool {
     /// Oldest first.
     members: Vec<Member>,
-    /// The connected numbers that are not in it, but can send the workspace's templates.
-    beside: Vec<NumberId>,
+    /// The connected numbers that are not in it, with their accounts.
+    beside: Vec<(NumberId, Option<Box<str>>)>,
+    /// The account of the number that was connected first, of those that have one.
+    home: Option<Box<str>>,
+    /// Whether connected numbers are of several accounts.
+    is_of_several: bool,
     alone: Option<Alone>,
 }
 
@@ -52,22 +56,22 @@ impl Pool {
         let members: Vec<&NumberInfo> = pooled()
             .filter(|number| !has_provider || number.kind == NumberKind::CloudApi)
             .collect();
-        let account = |of: &NumberInfo| of.account.as_ref().map(|it| it.account_id.clone());
-        let templates_of = members.iter().copied().chain(numbers).find_map(account);
-        let has_templates = |number: &NumberInfo| {
-            let own = account(number);
-            own.is_none() || own == templates_of
+        let account = |of: &NumberInfo| {
+            of.account.as_ref().map(|it| Box::<str>::from(it.account_id.as_str()))
         };
+        let home = members.iter().copied().chain(numbers).find_map(account);
+        let mut accounts = numbers.iter().filter_map(account);
+        let is_of_several = accounts.any(|of| Some(&of) != home.as_ref());
         let member = |number: &&NumberInfo| {
             let line = number.line();
             let seed = hash(&[workspace.as_str().as_bytes(), &[0], line.as_bytes()]);
-            Member { id: number.id, line, seed, has_templates: has_templates(number) }
+            Member { id: number.id, line, seed, account: account(number) }
         };
         let members: Vec<_> = members.iter().map(member).collect();
         let is_member = |id| members.iter().any(|member| member.id == id);
-        let others = numbers.iter().filter(|it| !is_member(it.id) && has_templates(it));
-        let beside = others.map(|number| number.id).collect();
-        Self { members, beside, alone }
+        let others = numbers.iter().filter(|it| !is_member(it.id));
+        let beside = others.map(|number| (number.id, account(number))).collect();
+        Self { members, beside, home, is_of_several, alone }
     }
 
     /// The number of the pool that was connected first.
@@ -82,15 +86,38 @@ impl Pool {
         self.members.len() > 1
     }
 
-    /// The numbers that can send the workspace's templates, oldest first.
-    pub fn with_templates(&self) -> impl Iterator<Item = NumberId> {
-        self.members.iter().filter(|member| member.has_templates).map(|member| member.id)
+    /// The numbers of the pool, oldest first.
+    pub fn numbers(&self) -> impl Iterator<Item = NumberId> {
+        self.members.iter().map(|member| member.id)
     }
 
-    /// Whether a connected number can send the workspace's templates, in the pool or not.
+    /// The account of the number that was connected first: templates that name no account are its.
     #[must_use]
-    pub fn has_templates(&self, number: NumberId) -> bool {
-        self.with_templates().any(|id| id == number) || self.beside.contains(&number)
+    pub fn home(&self) -> Option<&str> {
+        self.home.as_deref()
+    }
+
+    /// Whether connected numbers are of no more than one account.
+    #[must_use]
+    pub const fn is_of_one_account(&self) -> bool {
+        !self.is_of_several
+    }
+
+    /// The account of a connected number, in the pool or not; `None` where it is not connected.
+    #[must_use]
+    pub fn account(&self, number: NumberId) -> Option<Option<&str>> {
+        let member = self.members.iter().find(|member| member.id == number);
+        let beside = || self.beside.iter().find(|(id, _)| *id == number);
+        let account = member.map(|member| &member.account);
+        account.or_else(|| beside().map(|(_, account)| account)).map(Option::as_deref)
+    }
+
+    /// Whether an account is that of a connected number.
+    #[must_use]
+    pub fn has_account(&self, account: &str) -> bool {
+        let members = self.members.iter().map(|member| &member.account);
+        let mut all = members.chain(self.beside.iter().map(|(_, account)| account));
+        all.any(|it| it.as_deref() == Some(account))
     }
 
     /// The number that was alone in the pool before others joined it.
@@ -110,17 +137,19 @@ impl Pool {
 
     /// The number for a template to this contact, whose number was that of the line `last`: a free
     /// one, or that which the contact would have if none is free. `None` where no number of the
-    /// pool has the templates.
+    /// pool is of an account that has the template.
     pub fn choose(
         &self,
         contact: &PartyId,
         last: Option<NumberId>,
+        has_template: impl Fn(Option<&str>) -> bool,
         is_free: impl Fn(NumberId) -> bool,
     ) -> Option<NumberId> {
         let contact = hash(&[&contact.key_bytes()]);
         // The contact's own number comes before all others.
         let rank = |member: &Member| (Some(member.line) == last, mixed(member.seed ^ contact));
-        let all = || self.members.iter().filter(|member| member.has_templates);
+        let has = |member: &&Member| has_template(member.account.as_deref());
+        let all = || self.members.iter().filter(has);
         let free = all().filter(|member| is_free(member.id)).max_by_key(|member| rank(member));
         free.or_else(|| all().max_by_key(|member| rank(member))).map(|member| member.id)
     }

@@ -6,7 +6,7 @@
 //! All are in [`Table::Workspaces`] under `workspace id ‖ 0 ‖ name`; profiles, numbers and what is
 //! said of them as JSON, so that fields can be added, the balance as eight bytes.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::core::pool::Alone;
 use postrider_channel::number_facts::NumberFacts;
@@ -17,6 +17,16 @@ use postrider_domain::{Destinations, LimitsOverride, NumberId, Timestamp, Worksp
 use postrider_number::record::{NumberInfo, NumberKind, Stored};
 use postrider_store::view::codec;
 use postrider_store::{Direction, StoreError, Table, View};
+
+/// Reads the last field of a record that versions before wrote without it.
+///
+/// # Errors
+/// None: what is not there is `None`.
+pub(crate) fn if_kept<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(Option::deserialize(deserializer).unwrap_or_default())
+}
 
 /// A workspace's name and settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,6 +124,11 @@ pub fn number_key(workspace: &WorkspaceId, number: NumberId) -> Vec<u8> {
 /// The key of what the provider says of one of a workspace's numbers.
 pub fn facts_key(workspace: &WorkspaceId, number: NumberId) -> Vec<u8> {
     [key(workspace, FACTS).as_slice(), number.as_bytes()].concat()
+}
+
+/// The key of the last check of one of a workspace's numbers.
+pub(crate) fn check_key(workspace: &WorkspaceId, number: NumberId) -> Vec<u8> {
+    [key(workspace, b"number-check/").as_slice(), number.as_bytes()].concat()
 }
 
 /// The key of how often a workspace's templates were to be brought up to date since they were.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postrider_domain::event::chain::ChainStep;
 use postrider_domain::otp_text::OtpTexts;
 use postrider_domain::template::{Misfit, TemplateName, TemplateStatus};
-use postrider_domain::{Destinations, Limits, Prices, Timestamp, Unavailable};
+use postrider_domain::{AdaptiveMode, Destinations, Limits, Prices, Timestamp, Unavailable};
 use postrider_number::record::NumberInfo;
 
 use crate::core::pool::Pool;
@@ -93,6 +93,38 @@ pub struct GuardOptions {
     pub unverified_per_prefix_hour: u32,
     /// What is done then.
     pub mode: GuardMode,
+    /// What is done about destinations whose codes are rarely verified.
+    pub adaptive: AdaptiveOptions,
+}
+
+/// When a destination is limited because few of its codes are verified, and what that means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdaptiveOptions {
+    /// What is done about codes to it, in workspaces that do not say so themselves.
+    pub mode: AdaptiveMode,
+    /// Codes that were sent in the last so many seconds count.
+    pub window_seconds: u16,
+    /// So many of them must have ended.
+    pub min_sends: u32,
+    /// It is limited if fewer of a hundred were verified.
+    pub conversion_percent: u8,
+    /// It stays limited for so many seconds after the codes last showed it.
+    pub hold_seconds: u32,
+    /// So many of a hundred phones are sent codes nevertheless, `min_sends` in a window at most.
+    pub probe_percent: u8,
+}
+
+impl Default for AdaptiveOptions {
+    fn default() -> Self {
+        Self {
+            mode: AdaptiveMode::Off,
+            window_seconds: 3600,
+            min_sends: 50,
+            conversion_percent: 10,
+            hold_seconds: 3600,
+            probe_percent: 10,
+        }
+    }
 }
 
 /// What is done about suspicious one-time passwords.

@@ -90,18 +90,20 @@ fn last(context: &Context<'_>, contact: &PartyId) -> Result<Option<NumberId>, Un
 }
 
 /// The number for a template to a contact: its own one, unless that has been down for `patience`
-/// and another is not. `None` where no number can send it.
+/// and another is not. `None` where no number is of an account that has the template.
 pub(crate) fn choose(
     context: &Context<'_>,
     contact: &PartyId,
     patience: Duration,
+    has_template: impl Fn(Option<&str>) -> bool,
 ) -> Result<Option<NumberId>, Unavailable> {
     let pool = &context.core.pool;
     if !pool.is_choice() {
-        return Ok(pool.with_templates().next());
+        let has = |number: &NumberId| has_template(pool.account(*number).flatten());
+        return Ok(pool.first().filter(has));
     }
     let is_free = |number| context.down_since(number).is_none_or(|since| since < patience);
-    Ok(pool.choose(contact, last(context, contact)?, is_free))
+    Ok(pool.choose(contact, last(context, contact)?, has_template, is_free))
 }
 
 /// The connected number that is called so, by its id or its phone.
@@ -142,7 +144,7 @@ pub(crate) fn to_note(
     let line = context.line(number);
     let is_known = noted(context, contact)?.is_some_and(|(before, known)| match known == line {
         true => at < before.plus(NOTED_FOR) && !is_from_before(context, before),
-        // What comes late was used before; the channel tells seconds.
+        // What comes late was used before; the channel reports seconds.
         false => at.as_secs() < before.as_secs(),
     });
     Ok((!is_known).then(|| encode((at, line))))

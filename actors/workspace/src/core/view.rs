@@ -135,7 +135,7 @@ impl Records<'_> {
     }
 }
 
-/// What is told of a store that cannot be read.
+/// What is reported of a store that cannot be read.
 pub fn unreadable(error: StoreError) -> Unavailable {
     tracing::error!(%error, "a record cannot be read");
     Unavailable::because(UnavailableReason::Storage)

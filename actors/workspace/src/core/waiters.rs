@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use hashbrown::HashMap;
 
-use postrider_domain::MessageId;
+use postrider_domain::{MessageId, NumberId};
 
 use crate::core::message_status::MessageStatus;
 
@@ -16,9 +16,13 @@ pub trait OutcomeWaiter: Debug + Send {
     /// Decides that the caller gets the outcome. Returns false where it has given up before.
     fn decide(&self) -> bool;
 
-    /// Tells the caller.
-    fn resolve(self: Box<Self>, status: MessageStatus);
+    /// Notifies the caller.
+    fn resolve(self: Box<Self>, settled: Settled);
 }
+
+/// What becomes of a message that a caller waits for: how it stands, and the number that it left
+/// through, which may be another one than it was accepted for.
+pub type Settled = (MessageStatus, NumberId);
 
 /// A caller that waits, and the answer that is kept for it.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Hands mails to the mail server.
 //!
 //! A mail is claimed in a commit before it is handed over, and what became of it is noted in
-//! another one. One that was claimed by somebody who is gone may have left: it is `unknown`, and is
-//! not handed over again.
+//! another one. One that was claimed by somebody who has stopped may have left: it is `unknown`,
+//! and is not handed over again.
 
 use crate::mailer_state::{Mailer, Place};
 use postrider_store::view::codec;

@@ -193,7 +193,7 @@ fn clipped(said: &str) -> Box<str> {
     said.chars().take(500).collect::<String>().into()
 }
 
-/// Tells how far a mail has come; nothing of one that is unknown, as of other messages.
+/// Emits how far a mail has come; nothing of one that is unknown, as of other messages.
 fn emit(context: &mut Context<'_>, id: MessageId, record: &Record) {
     let event = match record.status {
         MessageStatus::Queued => EventData::MessageQueued,

@@ -4,7 +4,8 @@ use crate::Workspace;
 use crate::contacts::{Contact, ContactFilter, NewContact, create, find_contact, place_of};
 use crate::conversations;
 use crate::conversations::{
-    Conversation, ConversationStatus, Direction, MailKnownBy, MailThread, Written, by_mail,
+    Conversation, ConversationStatus, Direction, InboxCounts, MailKnownBy, MailThread, Written,
+    by_mail,
 };
 use crate::core::command::{Command, Context};
 use postrider_channel::email::inbound::InboundMail;
@@ -194,12 +195,14 @@ fn written(
         mail: Some(MailKnownBy { message_id: mail.message_id.clone(), address: mail.from.clone() }),
         provider_id: None,
         media: None,
+        content: None,
     };
     let counted = conversations::moved(context, &Vec::from_iter(old), &[&new])?;
+    conversations::note_inbox(context, &InboxCounts::one_received(opens))?.write(context);
     Ok((conversations::note(context, old, new, id, &written, counted), opens))
 }
 
-/// Tells that somebody wrote.
+/// Emits that somebody wrote.
 fn emit(context: &mut Context<'_>, id: MessageId, mail: &InboundMail, of: &Conversation) {
     let data = MessageReceivedData {
         message_id: id,
@@ -217,6 +220,9 @@ fn emit(context: &mut Context<'_>, id: MessageId, mail: &InboundMail, of: &Conve
         at: mail.at,
         referral: None,
         media: None,
+        content: None,
+        content_truncated: false,
+        context: None,
     };
     context.effects.emit(context.now(), EventData::MessageReceived(data));
 }

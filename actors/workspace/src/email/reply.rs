@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::conversations;
-use crate::conversations::{Conversation, MailThread, Wrote};
+use crate::conversations::{Conversation, InboxCounts, MailThread, Wrote};
 use crate::core::command::Context;
 use crate::messages::ReplyError;
 use crate::messages::{MessageContent, MessageSent, MessageStatus};
@@ -33,6 +33,7 @@ pub(crate) fn reply(
     let MessageContent::Text(text) = content else { return Err(ReplyError::TextOnly) };
     may_queue(context)?;
     let counted = conversations::answered(context, old)?;
+    let noted = conversations::note_inbox(context, &InboxCounts::one_sent())?;
     let now = context.now();
     let id = MessageId::from_parts(now, unique);
     let domain = from.as_str().rsplit_once('@').map_or("", |(_, domain)| domain);
@@ -54,7 +55,7 @@ pub(crate) fn reply(
     let known = known_key(&context.core.id, &record.message_id);
     context.put(Table::Mails, known, old.id.as_bytes().to_vec());
     let wrote = Wrote { id, kind: "email", text: text.as_str(), media: None };
-    let appended = conversations::sent(context, old.clone(), wrote);
+    let appended = conversations::sent(context, old.clone(), wrote, noted);
     let mut new = conversations::once_answered(&appended);
     if let Some(thread) = &mut new.mail {
         thread.references.push(record.message_id);
@@ -63,7 +64,7 @@ pub(crate) fn reply(
         conversations::emit(context, EventData::ConversationUpdated, &new, phone);
     }
     conversations::put(context, Some(&appended), &new, counted);
-    Ok(MessageSent { message_id: id, status: MessageStatus::Queued })
+    Ok(MessageSent { message_id: id, status: MessageStatus::Queued, number: None })
 }
 
 /// Whether not too many wait already.

@@ -37,7 +37,7 @@ fn place(workspace: &WorkspaceId) -> Vec<u8> {
 }
 
 impl Workspace {
-    /// Opens the e-mail channel, or gives it another secret, which is told only here.
+    /// Opens the e-mail channel, or gives it another secret, which is shown only here.
     ///
     /// # Errors
     /// [`Unavailable`] when it cannot be taken now.

@@ -35,8 +35,8 @@ pub(super) fn of(
     let writer = inbound.from.map(|from| phone_aliases::writer(context, from)).transpose()?;
     let other = writer.as_ref().and_then(|writer| writer.other);
     let phone = writer.map(|writer| writer.phone);
-    let told = PartyNames { phone, user_id: inbound.user_id.clone() };
-    let names = names_now(context, told, inbound.at)?;
+    let written = PartyNames { phone, user_id: inbound.user_id.clone() };
+    let names = names_now(context, written, inbound.at)?;
     let found = match (names.phone, &names.user_id) {
         (Some(phone), Some(id)) => identity::bind(context, phone, id)?,
         (Some(phone), None) => holder(context, phone)?,
@@ -66,8 +66,8 @@ pub(super) fn phone_of(
 ) -> Result<Option<Phone>, Unavailable> {
     let writer = inbound.from.map(|from| phone_aliases::writer(context, from)).transpose()?;
     let phone = writer.map(|writer| writer.phone);
-    let told = PartyNames { phone, user_id: inbound.user_id.clone() };
-    let names = names_now(context, told, inbound.at)?;
+    let written = PartyNames { phone, user_id: inbound.user_id.clone() };
+    let names = names_now(context, written, inbound.at)?;
     match (names.phone, &names.user_id) {
         (None, Some(id)) => Ok(user_holder(context, id)?.and_then(|contact| contact.phone)),
         (phone, _) => Ok(phone),
@@ -75,7 +75,7 @@ pub(super) fn phone_of(
 }
 
 /// What the names of a message's writer are now. Where no contact has a name, it is looked whether
-/// it was changed after the message was written, or an id was told together with a phone.
+/// it was changed after the message was written, or an id was reported together with a phone.
 fn names_now(
     context: &Context<'_>,
     mut names: PartyNames,
@@ -86,13 +86,13 @@ fn names_now(
         is_held &= holders_place(context, &name)?.is_some();
     }
     if !is_held {
-        // Moments are told in seconds: of the same one, the change came later.
+        // Moments are reported in seconds: of the same one, the change came later.
         names = known_names::later(context, names, at.minus(Duration::from_millis(1)))?;
     }
     if let (None, Some(id)) = (names.phone, &names.user_id)
         && holders_place(context, &id.clone().into())?.is_none()
-        && let Some((phone, told_at)) = known_names::phone_of(context, id)?
-        && phone_aliases::deleted_at(context, &phone.into())? < told_at
+        && let Some((phone, reported_at)) = known_names::phone_of(context, id)?
+        && phone_aliases::deleted_at(context, &phone.into())? < reported_at
     {
         names.phone = Some(phone);
     }
@@ -112,7 +112,7 @@ fn stranger(inbound: &Inbound, names: &PartyNames) -> Option<NewContact> {
     Some(NewContact { name, phone, email: None, tags, custom_fields })
 }
 
-/// A contact learns the username that a message tells. Returns what it is then.
+/// A contact learns the username that a message reports. Returns what it is then.
 fn with_username(
     context: &mut Context<'_>,
     contact: Contact,

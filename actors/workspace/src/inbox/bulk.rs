@@ -209,8 +209,8 @@ struct Background {
     id: WorkspaceId,
 }
 
-/// The engine or the workspace is gone, or going.
-struct Gone;
+/// The engine or the workspace has stopped, or is stopping.
+struct Stopped;
 
 impl Background {
     async fn run(&self) {
@@ -239,12 +239,12 @@ impl Background {
         }
     }
 
-    async fn first(&self) -> Result<Option<(Vec<u8>, Part)>, Gone> {
+    async fn first(&self) -> Result<Option<(Vec<u8>, Part)>, Stopped> {
         let read = |workspace: Workspace| async move { workspace.read(first).await };
         Ok(self.insist("what is to be changed", read).await?.flatten())
     }
 
-    async fn change(&self, place: u64, change: Arc<ContactsChange>) -> Result<(), Gone> {
+    async fn change(&self, place: u64, change: Arc<ContactsChange>) -> Result<(), Stopped> {
         let step = |workspace: Workspace| {
             let change = Arc::clone(&change);
             async move {
@@ -262,7 +262,7 @@ impl Background {
         &self,
         what: &str,
         step: impl Fn(Workspace) -> F,
-    ) -> Result<Option<T>, Gone>
+    ) -> Result<Option<T>, Stopped>
     where
         F: Future<Output = Result<T, Unavailable>>,
     {
@@ -273,7 +273,7 @@ impl Background {
                 Err(why) => why,
             };
             if why.reason == UnavailableReason::Draining {
-                return Err(Gone);
+                return Err(Stopped);
             }
             // Only what lies with the records themselves may never go away.
             tries += u32::from(why.reason == UnavailableReason::Storage);
@@ -286,16 +286,16 @@ impl Background {
         }
     }
 
-    fn workspace(&self) -> Result<Workspace, Gone> {
-        let shared = self.shared.upgrade().ok_or(Gone)?;
-        let slot = shared.workspaces.slot(&self.id).ok_or(Gone)?;
+    fn workspace(&self) -> Result<Workspace, Stopped> {
+        let shared = self.shared.upgrade().ok_or(Stopped)?;
+        let slot = shared.workspaces.slot(&self.id).ok_or(Stopped)?;
         Ok(Workspace::new(shared, slot))
     }
 }
 
 /// Whether what has ended is no reason to stop.
-fn goes_on(ended: Option<Result<Result<(), Gone>, tokio::task::JoinError>>) -> bool {
-    !matches!(ended, Some(Ok(Err(Gone)) | Err(_)))
+fn goes_on(ended: Option<Result<Result<(), Stopped>, tokio::task::JoinError>>) -> bool {
+    !matches!(ended, Some(Ok(Err(Stopped)) | Err(_)))
 }
 
 /// The part that comes first.

@@ -1,28 +1,89 @@
-//! What a callback tells, item by item.
+//! What a callback reports, item by item.
 
+use std::collections::VecDeque;
+
+use postrider_channel::Origin;
 use postrider_channel::callback::{
-    ChannelFault, IdentityChange, IgnoredItems, Inbound, MarketingChoice, StatusUpdate,
-    TemplateUpdate,
+    Callback, ChannelFault, IdentityChange, IgnoredItems, Inbound, MarketingChoice, Progress,
+    StatusUpdate, TemplateNews, TemplateUpdate,
 };
+use postrider_channel::cloud_api::items::FieldNumber;
 use postrider_channel::number_facts::NumberFacts;
 use postrider_domain::{NumberId, Phone, Timestamp};
 
 use crate::broadcasts::reply_attribution::LiveBroadcasts;
 
-/// One thing that a callback tells.
+/// One thing that a callback reports.
 pub(super) enum Item {
     Report(NumberId, StatusUpdate),
-    Inbound(NumberId, Inbound),
+    Inbound(NumberId, Box<Inbound>),
     IdentityChange(NumberId, IdentityChange),
     Choice(MarketingChoice),
-    Template(TemplateUpdate),
+    Template(NumberId, TemplateUpdate),
     /// With the pace of the settings.
     Facts(NumberId, NumberFacts, Option<u32>),
     Fault(NumberId, ChannelFault),
     Ignored(NumberId, IgnoredItems),
 }
 
+/// An item, with the field that it is counted under, if it is.
+pub(super) type Counted = (Option<FieldNumber>, Item);
+
+/// The items of the parts of a callback about a number, in the order in which they are taken, and
+/// those that nothing is taken from. `pace_set` is the pace of the settings.
+pub(super) fn in_order(
+    number: NumberId,
+    parts: Vec<(Option<FieldNumber>, Callback)>,
+    pace_set: Option<u32>,
+) -> (VecDeque<Counted>, Vec<IgnoredItems>) {
+    let (mut items, mut after, mut ignored) = (VecDeque::new(), Vec::new(), Vec::new());
+    let mut of_people = Vec::new();
+    let mut inbound = Vec::new();
+    for (field, callback) in parts {
+        let counted = |item| (field, item);
+        let reports = callback.statuses.into_iter().map(|it| Item::Report(number, it));
+        items.extend(reports.map(counted));
+        let wrote = callback.inbound.into_iter();
+        let wrote = wrote.map(|it| Item::Inbound(number, Box::new(it.clipped())));
+        inbound.extend(wrote.map(counted));
+        let changed = callback.identity_changes.into_iter();
+        of_people.extend(changed.map(|it| (it.at, (field, Item::IdentityChange(number, it)))));
+        // A choice goes along with its person only if it was made before they changed.
+        let choices = callback.choices.into_iter();
+        of_people.extend(choices.map(|it| (Some(it.at), (field, Item::Choice(it)))));
+        let templates = callback.templates.into_iter().map(|it| Item::Template(number, it));
+        after.extend(templates.map(counted));
+        let facts = callback.facts.into_iter().map(|it| Item::Facts(number, it, pace_set));
+        after.extend(facts.map(counted));
+        let errors = callback.errors.into_iter().map(|it| Item::Fault(number, it));
+        after.extend(errors.map(counted));
+        ignored.extend(callback.ignored);
+    }
+    of_people.sort_by_key(|(at, _)| *at);
+    items.extend(inbound);
+    items.extend(of_people.into_iter().map(|(_, item)| item));
+    items.extend(after);
+    (items, ignored)
+}
+
 impl Item {
+    /// Whether it may change nothing when it comes for the first time: the answer to a message says
+    /// before that it was sent, and a change of components has its template listed.
+    pub(super) fn is_said_again(&self) -> bool {
+        match self {
+            Self::Report(_, it) => {
+                it.status == Progress::Sent && !matches!(it.origin, Origin::Broadcast { .. })
+            }
+            Self::Template(_, update) => update.news == TemplateNews::Components,
+            _ => false,
+        }
+    }
+
+    /// Whether it is a message about another one, which must be looked for.
+    pub(super) fn speaks_of_another(&self) -> bool {
+        matches!(self, Self::Inbound(_, inbound) if inbound.about.is_some())
+    }
+
     /// How much the actor has to do for it. A report changes one message; the others may change a
     /// contact, a conversation and what belongs to them.
     const fn work(&self) -> usize {

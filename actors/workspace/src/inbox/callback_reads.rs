@@ -3,16 +3,19 @@
 //! It follows what taking them reads, and need not be complete: what is left out, and what changes
 //! meanwhile, the actor reads itself, within its bound.
 
+use std::time::Duration;
+
 use hashbrown::{HashMap, HashSet};
 
 use postrider_broadcast::record::{WINDOW, counts_key, record_key, window_key};
 use postrider_channel::Origin;
 use postrider_channel::callback::{Inbound, StatusUpdate};
-use postrider_domain::{NumberId, PartyId, Phone, Timestamp, WorkspaceId};
+use postrider_domain::{MessageId, NumberId, PartyId, Phone, Timestamp, WorkspaceId};
 use postrider_number::record::NumberInfo;
 use postrider_store::view::codec;
 use postrider_store::{StoreError, Table, View};
 
+use crate::broadcasts;
 use crate::broadcasts::reply_attribution::LiveBroadcasts;
 use crate::broadcasts::reply_lookup::{Found, look_up};
 use crate::contacts::{self, Contact, known_names, record};
@@ -22,8 +25,13 @@ use crate::core::records;
 use crate::inbox::callback_items::{Item, Wanted};
 use crate::inbox::phone_aliases;
 use crate::inbox::received::received_key;
+use crate::inbox::spoken_of;
+use crate::messages::index::called_by_channel;
 use crate::messages::{MessageState, service_window};
 use crate::suppressions;
+
+/// For how long somebody may answer a message of a broadcast, or react to it.
+const NAMED_FOR: Duration = Duration::from_secs(31 * 24 * 3600);
 
 /// A text that is longer is no word by which somebody opts out.
 const WORD_BYTES_MAX: usize = 64;
@@ -40,12 +48,19 @@ pub(super) struct CallbackReads {
 pub(super) struct Replies {
     pub(super) live: LiveBroadcasts,
     found: HashMap<(Phone, Timestamp), Found>,
+    /// The messages that others are about, by what the provider calls the others.
+    about: HashMap<Box<str>, MessageId>,
 }
 
 impl Replies {
     /// Nobody has looked yet what may be a reply to these.
     pub(super) fn unknown(live: LiveBroadcasts) -> Self {
-        Self { live, found: HashMap::new() }
+        Self { live, ..Self::default() }
+    }
+
+    /// The message that this one answers or reacts to, if it was found.
+    pub(super) fn about(&self, inbound: &Inbound) -> Option<MessageId> {
+        self.about.get(&inbound.provider_id).copied()
     }
 
     /// What was found of a message by this phone, written at that moment; `None` if nobody has
@@ -76,6 +91,7 @@ pub(super) fn read<'a>(
         reader: Reader::new(store, reading),
         lines: HashMap::new(),
         seen: HashSet::new(),
+        written: Vec::new(),
         replies: Replies::unknown(live),
     };
     for item in items {
@@ -94,6 +110,8 @@ struct Reads<'a> {
     lines: HashMap<NumberId, NumberId>,
     /// Names whose records are read.
     seen: HashSet<PartyId>,
+    /// The messages of the callback so far: what the provider calls them, and who wrote them.
+    written: Vec<(Box<str>, Vec<PartyId>, MessageId)>,
     replies: Replies,
 }
 
@@ -115,7 +133,7 @@ impl Reads<'_> {
                 }
                 Ok(())
             }
-            Item::Template(_) | Item::Facts(..) | Item::Fault(..) | Item::Ignored(..) => Ok(()),
+            Item::Template(..) | Item::Facts(..) | Item::Fault(..) | Item::Ignored(..) => Ok(()),
         }
     }
 
@@ -127,7 +145,7 @@ impl Reads<'_> {
             Origin::Message(id) => {
                 let key = MessageState::key(workspace, id);
                 let state = self.reader.get(Table::Messages, key)?;
-                let state = state.map(|json| codec::decode::<MessageState>(&json)).transpose()?;
+                let state = state.map(|bytes| MessageState::decode(id, &bytes)).transpose()?;
                 to = to.or(state.map(|state| state.to));
             }
             Origin::Broadcast { broadcast, index } => {
@@ -150,7 +168,9 @@ impl Reads<'_> {
         }
         let from = inbound.from.map(PartyId::from);
         let names = from.into_iter().chain(inbound.user_id.clone().map(PartyId::from));
-        let people = self.people(number, names.collect(), false)?;
+        let names: Vec<_> = names.collect();
+        let people = self.people(number, names.clone(), false)?;
+        self.about(number, inbound, (names, &people))?;
         if inbound.text.len() <= WORD_BYTES_MAX {
             for name in &people {
                 self.opt_out(name)?;
@@ -159,6 +179,47 @@ impl Reads<'_> {
         for phone in people.iter().filter_map(PartyId::phone) {
             self.reply(phone, inbound.at)?;
         }
+        Ok(())
+    }
+
+    /// Looks which message this one is about: one of the conversation, or of the same callback.
+    fn about(
+        &mut self,
+        number: NumberId,
+        inbound: &Inbound,
+        (writer, people): (Vec<PartyId>, &[PartyId]),
+    ) -> Result<(), StoreError> {
+        let line = self.line(number)?;
+        let mut found = None;
+        if let Some(name) = &inbound.about {
+            let same = |(of, by, _): &&(Box<str>, Vec<PartyId>, _)| of == name && *by == writer;
+            found = self.written.iter().find(same).map(|(.., id)| *id);
+            if found.is_none() {
+                let ours = called_by_channel(self.reader.store(), self.workspace, name)?;
+                let is_to_writer =
+                    |it: &MessageState| writer.contains(&it.to) || people.contains(&it.to);
+                found = ours.filter(is_to_writer).map(|it| it.message_id);
+            }
+            for contact in self.known(writer.clone())?.0 {
+                let (reader, workspace) = (&mut self.reader, self.workspace);
+                let of = conversations::read_ahead(reader, workspace, contact.place())?;
+                if let (None, Some(of)) = (found, of) {
+                    found = spoken_of::find((reader.store(), workspace), of, name)?;
+                }
+            }
+        }
+        if let (None, Some(name)) = (found, &inbound.about) {
+            let since = inbound.at.minus(NAMED_FOR);
+            let all = writer.iter().chain(people).filter_map(PartyId::phone);
+            for phone in all.collect::<HashSet<_>>() {
+                if found.is_none() {
+                    let reader = (self.reader.store(), self.workspace);
+                    found = broadcasts::called_by_channel(reader, phone, name, since)?;
+                }
+            }
+        }
+        self.replies.about.extend(found.map(|id| (inbound.provider_id.clone(), id)));
+        self.written.push((inbound.provider_id.clone(), writer, inbound.message_id(line)));
         Ok(())
     }
 
@@ -228,13 +289,13 @@ impl Reads<'_> {
         Ok((contacts, all))
     }
 
-    /// Reads what was told of a name that no contact has.
+    /// Reads what was reported of a name that no contact has.
     fn unknown(&mut self, name: &PartyId) -> Result<(), StoreError> {
         let (workspace, reader) = (self.workspace, &mut self.reader);
         reader.get(Table::Aliases, known_names::moved_key(workspace, name))?;
         reader.get(Table::Aliases, phone_aliases::deleted_key(workspace, name))?;
         if let PartyId::User(id) = name {
-            reader.get(Table::Aliases, known_names::told_key(workspace, id))?;
+            reader.get(Table::Aliases, known_names::reported_key(workspace, id))?;
         }
         reader.get(Table::Contacts, record::next_key(workspace)).map(drop)
     }

@@ -3,16 +3,16 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 use postrider_broadcast::FanoutMessage;
 use postrider_broadcast::record::{Record, WINDOW};
 use postrider_channel::callback::{
-    Callback, ChannelFault, IgnoredItems, Inbound, MarketingChoice, Progress, StatusUpdate,
+    Callback, IgnoredItems, Inbound, MarketingChoice, Progress, StatusUpdate,
 };
+use postrider_channel::cloud_api::items::{FieldNumber, ItemOutcome};
 use postrider_channel::{Failure, FailureClass, Origin};
-use postrider_domain::event::number::{ChannelErrorData, ChannelIgnoredData};
-use postrider_domain::{
-    BroadcastId, EventData, MediaId, NumberId, PartyId, PartyNames, Phone, Timestamp,
-};
+use postrider_domain::{BroadcastId, MediaId, NumberId, PartyId, PartyNames, Phone, Timestamp};
 
 use crate::broadcasts::reply_attribution::LiveBroadcasts;
 use crate::contacts::known_names;
@@ -20,16 +20,17 @@ use crate::core::command::{Command, Context};
 use crate::core::view::unreadable;
 use crate::counts_under_way::CountsUnderWay;
 use crate::inbox::author;
-use crate::inbox::callback_items::{self, Item, Wanted};
+use crate::inbox::callback_items::{self, Counted, Item, Wanted};
 use crate::inbox::callback_reads::{self, CallbackReads, Replies};
 use crate::inbox::identity;
 use crate::inbox::identity_change;
 use crate::inbox::inbound_messages;
 use crate::inbox::number_facts;
+use crate::inbox::number_troubles::{fault, ignored, others_of_account};
 use crate::inbox::phone_aliases;
 use crate::suppressions::{Choice, chose};
 use crate::templates::{sync as template_sync, update as template_update};
-use crate::{Workspace, broadcasts, messages};
+use crate::{Workspace, broadcasts, messages, otp};
 use postrider_domain::unavailable::Unavailable;
 
 /// Most work of the items that one command takes up: others want their turn too. A callback of as
@@ -41,7 +42,7 @@ const READS_MAX: usize = 64;
 const READS_OF_ITEM: usize = 24;
 /// Of so few items the actor reads the records itself.
 const READ_IN_ACTOR_MAX: usize = 2;
-/// A command that has told the event log this much leaves the rest to another. One more item is
+/// A command that has emitted this much leaves the rest to another. One more item is
 /// less than that again, as its texts are clipped, so a command's changes fit in a commit.
 const LOG_BYTES_MAX: usize = 64 * 1024;
 
@@ -53,39 +54,47 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`]: some of it may not have been taken, so the provider should repeat it.
     pub async fn receive(&self, number: NumberId, callback: Callback) -> Result<(), Unavailable> {
-        let Callback { statuses, inbound, templates, choices, identity_changes, .. } = callback;
-        let Callback { facts, errors, ignored, .. } = callback;
-        let reports = statuses.into_iter().map(|it| Item::Report(number, it));
-        let inbound = inbound.into_iter().map(|it| Item::Inbound(number, it.clipped()));
-        let templates = templates.into_iter().map(Item::Template);
-        let changed =
-            identity_changes.into_iter().map(|it| (it.at, Item::IdentityChange(number, it)));
+        self.receive_parts(number, vec![(None, callback)]).await
+    }
+
+    /// The same of several parts of a callback, whose items are counted under their fields, if they
+    /// have one.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: as of [`receive`](Self::receive).
+    pub async fn receive_parts(
+        &self,
+        number: NumberId,
+        parts: Vec<(Option<FieldNumber>, Callback)>,
+    ) -> Result<(), Unavailable> {
         let pace_set = self.shared.numbers.pace_set();
-        let facts = facts.into_iter().map(|it| Item::Facts(number, it, pace_set));
-        let errors = errors.into_iter().map(|it| Item::Fault(number, it));
-        // A choice goes along with its person only if it was made before they changed.
-        let choices = choices.into_iter().map(|it| (Some(it.at), Item::Choice(it)));
-        let mut of_people: Vec<_> = changed.chain(choices).collect();
-        of_people.sort_by_key(|(at, _)| *at);
-        let of_people = of_people.into_iter().map(|(_, item)| item);
-        let items = reports.chain(inbound).chain(of_people).chain(templates);
-        let mut rest: VecDeque<_> = items.chain(facts).chain(errors).collect();
+        for field in parts.iter().filter_map(|(field, _)| *field) {
+            self.shared.numbers.slot(number).note_field(field, self.shared.clock.now());
+        }
+        let (mut rest, ignored) = callback_items::in_order(number, parts, pace_set);
         for items in ignored {
             let now = self.shared.clock.now();
-            let told = self.slot.ignored.lock().note(now, number, &items);
-            let told = told.map(|count| IgnoredItems { count, ..items });
-            rest.extend(told.map(|items| Item::Ignored(number, items)));
+            let noted = self.slot.ignored.lock().note(now, number, &items);
+            let noted = noted.map(|count| IgnoredItems { count, ..items });
+            rest.extend(noted.map(|items| (None, Item::Ignored(number, items))));
         }
         let mut wanted = None;
         while !rest.is_empty() {
             let counting = Arc::clone(&self.shared.counting);
-            let reads_ahead = rest.len() > READ_IN_ACTOR_MAX || wanted.is_some();
+            let reads_ahead = rest.len() > READ_IN_ACTOR_MAX
+                || wanted.is_some()
+                || rest.iter().any(|(_, it)| it.speaks_of_another());
             let (items, ahead) = match reads_ahead {
                 true => self.read_ahead(rest, wanted).await?,
                 false => (rest, None),
             };
             let taken = self.perform(Take { items, ahead, counting }).await?;
+            for ((field, outcome), items) in taken.counts {
+                self.shared.callback_items.add(field, outcome, items);
+            }
+            // What was taken before an item that failed is durable, and does not come again.
             self.follow_up(number, taken.news);
+            taken.done?;
             (rest, wanted) = (taken.rest, taken.wanted);
         }
         Ok(())
@@ -94,12 +103,12 @@ impl Workspace {
     /// Reads what the first of these items need, beside the actor.
     async fn read_ahead(
         &self,
-        items: VecDeque<Item>,
+        items: VecDeque<Counted>,
         wanted: Option<Wanted>,
-    ) -> Result<(VecDeque<Item>, Option<CallbackReads>), Unavailable> {
+    ) -> Result<(VecDeque<Counted>, Option<CallbackReads>), Unavailable> {
         let (reading, now) = (self.slot.reading_ahead.begin(), self.shared.clock.now());
         let read = self.read(move |store, workspace| {
-            let first = callback_items::up_to(items.iter(), WORK_MAX);
+            let first = callback_items::up_to(items.iter().map(|(_, it)| it), WORK_MAX);
             let ahead = callback_reads::read((store, workspace), reading, now, first, wanted)?;
             Ok((items, Some(ahead)))
         });
@@ -110,6 +119,9 @@ impl Workspace {
     fn follow_up(&self, number: NumberId, news: News) {
         let shared = &self.shared;
         if let Some(fault) = news.fault {
+            for beside in news.stop_too {
+                shared.numbers.fault(beside, fault.clone());
+            }
             shared.numbers.fault(number, fault);
         }
         if let Some(spam) = news.spam {
@@ -117,8 +129,8 @@ impl Workspace {
             shared.broadcasts.cast_all_live(stopped);
         }
         shared.broadcasts.reported_failed(news.failed);
-        news.stopped.iter().for_each(|record| self.follow(record));
-        self.fetch_soon(news.files);
+        news.changed.iter().for_each(|record| self.follow(record));
+        self.fetch_new(news.files);
         if news.templates_outdated {
             self.sync_templates_soon();
         }
@@ -127,7 +139,7 @@ impl Workspace {
 
 /// Takes up items from the front, as many as fit in a commit.
 struct Take {
-    items: VecDeque<Item>,
+    items: VecDeque<Counted>,
     /// What was read for them.
     ahead: Option<CallbackReads>,
     /// What must know of reports on messages of broadcasts.
@@ -137,10 +149,14 @@ struct Take {
 /// What that leaves.
 struct Taken {
     /// The other items.
-    rest: VecDeque<Item>,
+    rest: VecDeque<Counted>,
+    /// How many items of each field came to what.
+    counts: HashMap<(FieldNumber, ItemOutcome), u64>,
     /// What must be looked up beside the actor before the next item can be taken.
     wanted: Option<Wanted>,
     news: News,
+    /// Why the last one was not taken, if one was not: then it and the others must come again.
+    done: Result<(), Unavailable>,
 }
 
 /// What other actors must learn of it once it is durable.
@@ -148,15 +164,17 @@ struct Taken {
 struct News {
     /// Why the number's account cannot send, if one of the reports says so and is news.
     fault: Option<Failure>,
+    /// The other numbers that it keeps from sending.
+    stop_too: Vec<NumberId>,
     /// That recipients mark the number's messages as spam, likewise.
     spam: Option<Failure>,
     /// Messages of broadcasts that are reported as failed, for the first time.
     failed: Vec<(BroadcastId, u32)>,
     /// Broadcasts that were paused or ended.
-    stopped: Vec<Record>,
+    changed: Vec<Record>,
     /// Files that came in.
     files: Vec<MediaId>,
-    /// It told of a template that is not known, or not as it is now.
+    /// It reported a template that is not known, or not as it is now.
     templates_outdated: bool,
 }
 
@@ -165,35 +183,55 @@ impl Command for Take {
     type Error = Unavailable;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Taken, Unavailable> {
-        let Self { mut items, ahead, counting } = self;
-        let (mut news, mut wanted) = (News::default(), None);
+        let Self { items, ahead, counting } = self;
+        let (counts, news) = (HashMap::new(), News::default());
+        let mut taken = Taken { rest: items, counts, wanted: None, news, done: Ok(()) };
         let mut replies = None;
         if let Some(ahead) = ahead {
             context.ahead = Some(ahead.records);
             replies = Some(ahead.replies);
         }
-        let together = callback_items::up_to(items.iter(), WORK_MAX).count();
-        for _ in 0..together {
+        taken.done = taken.take_some(context, &counting, &mut replies);
+        if taken.news.templates_outdated {
+            taken.done = taken.done.and(template_sync::want(context));
+        }
+        Ok(taken)
+    }
+}
+
+impl Taken {
+    /// Takes as many items from the front as fit in a commit, up to the first that fails.
+    fn take_some(
+        &mut self,
+        context: &mut Context<'_>,
+        counting: &CountsUnderWay,
+        replies: &mut Option<Replies>,
+    ) -> Result<(), Unavailable> {
+        let together = callback_items::up_to(self.rest.iter().map(|(_, it)| it), WORK_MAX);
+        for _ in 0..together.count() {
             if context.effects.log.len() > LOG_BYTES_MAX
                 || context.reads() + READS_OF_ITEM > READS_MAX
             {
                 break;
             }
-            if let Some(Item::Inbound(_, it)) = items.front() {
-                let known = known_replies(context, &mut replies)?;
+            if let Some((_, Item::Inbound(_, it))) = self.rest.front() {
+                let known = known_replies(context, replies)?;
                 if let Some((phone, at)) = not_looked_up(context, it, known)? {
                     let live = replies.take().unwrap_or_default().live;
-                    wanted = Some(Wanted { phone, at, live });
+                    self.wanted = Some(Wanted { phone, at, live });
                     break;
                 }
             }
-            let Some(item) = items.pop_front() else { break };
-            take_item(context, item, (&counting, replies.as_ref()), &mut news)?;
+            let Some((field, item)) = self.rest.pop_front() else { break };
+            let (before, is_said_again) = (context.effects.bytes(), item.is_said_again());
+            take_item(context, item, (counting, replies.as_ref()), &mut self.news)?;
+            let is_new = is_said_again || context.effects.bytes() > before;
+            let outcome = if is_new { ItemOutcome::Taken } else { ItemOutcome::Repeated };
+            if let Some(field) = field {
+                *self.counts.entry((field, outcome)).or_default() += 1;
+            }
         }
-        if news.templates_outdated {
-            template_sync::want(context)?;
-        }
-        Ok(Taken { rest: items, wanted, news })
+        Ok(())
     }
 }
 
@@ -208,9 +246,10 @@ fn take_item(
             if let Origin::Broadcast { broadcast, index } = it.origin {
                 counting.changed(broadcast, index / WINDOW);
             }
-            let told = context.effects.log_count;
+            let before = context.effects.log_count;
             report(context, number, &it, news)?;
-            if let (true, Progress::Failed(failure)) = (context.effects.log_count > told, it.status)
+            if let (true, Progress::Failed(failure)) =
+                (context.effects.log_count > before, it.status)
             {
                 news.concerns_number(failure);
             }
@@ -222,11 +261,16 @@ fn take_item(
         Item::Facts(number, it, pace_set) => {
             number_facts::learn(context, number, &it, pace_set)?;
         }
-        Item::Fault(number, it) => news.concerns_number(fault(context, number, it)),
+        Item::Fault(number, it) => {
+            if it.of_account {
+                news.stop_too.extend(others_of_account(context, number));
+            }
+            news.concerns_number(fault(context, number, it));
+        }
         Item::Ignored(number, it) => ignored(context, number, it),
         Item::Choice(it) => choose(context, &it)?,
-        Item::Template(update) => {
-            news.templates_outdated |= template_update::apply(context, &update)?;
+        Item::Template(number, update) => {
+            news.templates_outdated |= template_update::apply(context, number, &update)?;
         }
     }
     Ok(())
@@ -273,39 +317,19 @@ impl News {
     }
 }
 
-/// Tells of an error that is about no message. Returns the failure that it is.
-fn fault(context: &mut Context<'_>, number_id: NumberId, fault: ChannelFault) -> Failure {
-    let ChannelFault { failure, title } = fault;
-    let (error_code, details) = (failure.code, failure.details.clone());
-    tracing::warn!(
-        workspace = %context.core.id, number = %number_id, code = error_code,
-        "the channel reports an error of a number"
-    );
-    let data = ChannelErrorData { number_id, error_code, title, details };
-    context.effects.emit(context.now(), EventData::ChannelError(data));
-    failure
-}
-
-/// Tells of items that nothing was taken from.
-fn ignored(context: &mut Context<'_>, number_id: NumberId, items: IgnoredItems) {
-    let IgnoredItems { field, reason, count } = items;
-    let data = ChannelIgnoredData { number_id, field, reason: reason.as_str(), count };
-    context.effects.emit(context.now(), EventData::ChannelIgnored(data));
-}
-
 /// Takes somebody's choice about marketing, for everything by which they are known.
-fn choose(context: &mut Context<'_>, told: &MarketingChoice) -> Result<(), Unavailable> {
-    let phone = told.parties.iter().find_map(PartyId::phone);
-    let id = told.parties.iter().find_map(PartyId::user_id);
+fn choose(context: &mut Context<'_>, chosen: &MarketingChoice) -> Result<(), Unavailable> {
+    let phone = chosen.parties.iter().find_map(PartyId::phone);
+    let id = chosen.parties.iter().find_map(PartyId::user_id);
     if let Some((phone, id)) = phone.zip(id) {
-        identity::learn(context, phone, id, told.at)?;
+        identity::learn(context, phone, id, chosen.at)?;
     }
-    let choice = if told.wanted { Choice::Resumed } else { Choice::Stopped };
+    let choice = if chosen.wanted { Choice::Resumed } else { Choice::Stopped };
     // It follows a change of names that was delivered first.
     let names = PartyNames { phone, user_id: id.cloned() };
-    let now = known_names::later(context, names, told.at)?.parties();
-    for party in identity::everything_of(context, &[&told.parties[..], &now].concat())? {
-        chose(context, &party, choice, told.at)?;
+    let now = known_names::later(context, names, chosen.at)?.parties();
+    for party in identity::everything_of(context, &[&chosen.parties[..], &now].concat())? {
+        chose(context, &party, choice, chosen.at)?;
     }
     Ok(())
 }
@@ -318,8 +342,8 @@ fn report(
 ) -> Result<(), Unavailable> {
     let StatusUpdate { origin, status, at, to, provider_id, .. } = update;
     let (to, written_at) = match *origin {
-        Origin::Otp { request_id, number } => {
-            context.core.report(request_id, number, status, context.effects);
+        Origin::Otp { request_id, number: message } => {
+            otp::refused::report(context, (request_id, message), number, (status, *at))?;
             let to = context.core.known(request_id).map(|otp| otp.phone.into());
             (to, request_id.timestamp())
         }
@@ -327,9 +351,9 @@ fn report(
             (messages::report(context, id, status, provider_id, *at)?, id.timestamp())
         }
         Origin::Broadcast { broadcast, index } => {
-            let failure = broadcasts::report(context, broadcast, index, update)?;
+            let failure = broadcasts::report(context, broadcast, (index, number), update)?;
             news.failed.extend(failure.is_new.then_some((broadcast, index)));
-            news.stopped.extend(failure.stopped);
+            news.changed.extend(failure.changed);
             (to.map(PartyId::from), broadcast.timestamp())
         }
     };

@@ -24,7 +24,7 @@ const SLICE_MAX: usize = 250;
 /// Deletes a conversation, whose contact is deleted. What was written in it goes later.
 pub(crate) fn forget(context: &mut Context<'_>, conversation: &Conversation) {
     delete(context, conversation);
-    // That of the event log, which tells of each contact that is deleted.
+    // That of the event log, which reports each contact that is deleted.
     let sequence = context.log_next.to_be_bytes();
     let key = [&*prefix(&context.core.id, b'g'), &sequence, conversation.id.as_bytes()].concat();
     let address = conversation.mail.as_ref().map(|mail| mail.address.as_str()).unwrap_or_default();
@@ -32,7 +32,7 @@ pub(crate) fn forget(context: &mut Context<'_>, conversation: &Conversation) {
 }
 
 /// Whether something is left of conversations whose contact was deleted, as far as is committed.
-pub fn any_gone(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError> {
+pub fn any_deleted(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError> {
     first(store, &prefix(workspace, b'g'), &[]).map(|found| found.is_some())
 }
 
@@ -50,7 +50,7 @@ fn first(store: &dyn View, prefix: &[u8], from: &[u8]) -> Result<Option<Row>, St
     Ok(found)
 }
 
-/// Reads some of what was written in conversations that are gone. Messages go before the mark of
+/// Reads some of what was written in deleted conversations. Messages go before the mark of
 /// their conversation, so that nothing is left that nobody knows of.
 pub(crate) fn of_deleted(
     look: &Look<'_>,
@@ -101,7 +101,7 @@ pub(crate) fn of_deleted(
 /// A message's key, its id and its record.
 type MessageRow = (Vec<u8>, MessageId, Vec<u8>);
 
-/// Some messages of a conversation that is gone, from a key on; none once notes are come to.
+/// Some messages of a deleted conversation, from a key on; none once notes are come to.
 fn messages_of(
     look: &Look<'_>,
     id: ConversationId,
@@ -119,7 +119,7 @@ fn messages_of(
     Ok(rows)
 }
 
-/// Some notes beside a conversation that is gone.
+/// Some notes beside a deleted conversation.
 fn notes_of(look: &Look<'_>, id: ConversationId, from: &[u8]) -> Result<RecordKeys, StoreError> {
     let mut keys = Vec::new();
     let prefix = notes_prefix(look.workspace, id);

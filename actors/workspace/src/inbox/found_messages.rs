@@ -14,7 +14,6 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{
     BroadcastId, MessageId, MessageKind, NumberId, PartyId, Phone, Timestamp, WorkspaceId,
 };
-use postrider_store::view::codec;
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::Workspace;
@@ -62,7 +61,7 @@ impl MessageFilter {
             && self.kind.is_none_or(|kind| kind == state.kind)
             && self.template.as_deref().is_none_or(|name| template == Some(name))
             && self.reference.as_deref().is_none_or(|wanted| reference == Some(wanted))
-            && self.number.is_none_or(|number| number == state.number)
+            && self.number.is_none_or(|number| state.known_number() == Some(number))
             && self.since.is_none_or(|since| since <= state.created_at)
             && self.until.is_none_or(|until| state.created_at < until)
     }
@@ -175,9 +174,7 @@ impl List<'_> {
                 if at < begin || self.filter.is_before(at) || !walk.goes_on(1) {
                     return Ok(());
                 }
-                let json =
-                    self.store.get(Table::Messages, &MessageState::key(self.workspace, *id))?;
-                self.take(walk, *id, json.map(|json| codec::decode(&json)).transpose()?);
+                self.take(walk, *id, MessageState::read(self.store, self.workspace, *id)?);
             }
             before = ids.last().copied();
             if ids.len() < at_once {
@@ -203,7 +200,7 @@ impl List<'_> {
             if self.filter.is_before(id.timestamp()) || !walk.goes_on(1) {
                 return ControlFlow::Break(());
             }
-            match codec::decode::<MessageState>(value) {
+            match MessageState::decode(id, value) {
                 Ok(state) => self.take(walk, id, Some(state)),
                 Err(error) => {
                     damage = Some(error);

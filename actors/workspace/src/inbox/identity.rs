@@ -30,7 +30,9 @@ pub(crate) fn learn(
     let (of_phone, of_id) = (PartyId::from(phone), PartyId::from(id.clone()));
     let places = [holders_place(context, &of_phone)?, holders_place(context, &of_id)?];
     let is_known = match places {
-        [None, None] => known_names::phone_of(context, id)?.is_some_and(|(told, _)| told == phone),
+        [None, None] => {
+            known_names::phone_of(context, id)?.is_some_and(|(known, _)| known == phone)
+        }
         [of_phone, of_id] => of_phone == of_id,
     };
     if is_known {

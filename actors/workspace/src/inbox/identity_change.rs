@@ -18,8 +18,8 @@ use postrider_domain::unavailable::Unavailable;
 /// one of them, the two are merged. An opt-out holds for the old names and the new ones; the
 /// windows of the old ones close, and the new ones get none of them.
 ///
-/// Notices may come in any order. What later ones have told stays: the new names of an older one
-/// are taken for what they were changed to since.
+/// Notices may come in any order. What later ones have reported stays: the new names of an older
+/// one are taken for what they were changed to since.
 pub(crate) fn take(
     context: &mut Context<'_>,
     number: NumberId,
@@ -47,7 +47,7 @@ pub(crate) fn take(
     Ok(())
 }
 
-/// Whether a later notice has told already what became of a name that this one takes away.
+/// Whether a later notice has reported already what became of a name that this one takes away.
 fn is_outdated(
     context: &Context<'_>,
     notice: &IdentityChange,

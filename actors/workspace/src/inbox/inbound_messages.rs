@@ -1,6 +1,6 @@
 //! What contacts write to a number.
 //!
-//! The provider tells of a message more than once. [`Table::Received`] remembers each under
+//! The provider reports a message more than once. [`Table::Received`] remembers each under
 //! `workspace ‖ 0 ‖ message id` for a while; the id is worked out from what the provider calls it.
 //! The value names the window that the message opened.
 
@@ -9,7 +9,9 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use postrider_channel::callback::{Inbound, Referral};
-use postrider_domain::event::message::{MessageReceivedData, ReceivedMediaData, ReferralData};
+use postrider_domain::event::message::{
+    MessageContextData, MessageReceivedData, ReceivedMediaData, ReferralData,
+};
 use postrider_domain::{EventData, MediaId, MessageId, NumberId, PartyId, WorkspaceId};
 use postrider_store::{StoreError, Table};
 
@@ -17,12 +19,13 @@ use crate::analytics;
 use crate::contacts::Contact;
 use crate::conversations;
 use crate::conversations::append::Received;
-use crate::conversations::{Conversation, WrittenMedia};
+use crate::conversations::{Conversation, WrittenContent, WrittenContext, WrittenMedia};
 use crate::core::command::Context;
 use crate::core::otp::inbound;
 use crate::core::sticky;
 use crate::inbox::author::{self, Author};
 use crate::inbox::callback_reads::Replies;
+use crate::inbox::inbound_content;
 use crate::inbox::received::received_key;
 use crate::media;
 use crate::messages::service_window;
@@ -52,7 +55,14 @@ pub(super) fn take(
     {
         return Ok(None);
     }
-    let received = Received { id, number, at: inbound.at.min(context.now()), inbound, media: None };
+    let received = Received {
+        id,
+        number,
+        at: inbound.at.min(context.now()),
+        inbound,
+        media: None,
+        content: None,
+    };
     let (parties, file) = received_first(context, received, replies)?;
     // Last, so that one that could not be taken is not known when it comes again.
     context.put(Table::Received, key, window_names(line, &parties));
@@ -77,12 +87,15 @@ fn received_first(
     else {
         return Ok((Vec::new(), None));
     };
-    let media = inbound.media.as_ref().map(|told| WrittenMedia {
-        media_id: media::expect(context, number, id, told),
-        mime_type: told.mime_type.to_string(),
-        filename: told.filename.as_deref().map(str::to_owned),
+    let media = inbound.media.as_ref().map(|file| WrittenMedia {
+        media_id: media::expect(context, number, id, file),
+        mime_type: file.mime_type.to_string(),
+        filename: file.filename.as_deref().map(str::to_owned),
     });
-    let received = &Received { media: media.as_ref(), ..received };
+    let about = replies.and_then(|replies| replies.about(inbound));
+    let content = inbound_content::of_message(inbound, media.as_ref(), about);
+    let (media, content) = (media.as_ref(), content.as_deref());
+    let received = &Received { media, content, ..received };
     let conversation = conversations::received(context, &contact, received)?;
     for party in &parties {
         service_window::open(context, number, party, at)?;
@@ -114,12 +127,9 @@ fn event(
     contact: &Contact,
     from: Option<String>,
 ) -> EventData {
-    let Inbound { name, kind, text, referral, .. } = received.inbound.clone();
-    let referral = referral.map(|Referral { source_type, source_id, headline }| ReferralData {
-        source_type,
-        source_id,
-        headline,
-    });
+    let Inbound { name, kind, text, referral, .. } = received.inbound;
+    let WrittenContent { object, truncated, context } =
+        received.content.cloned().unwrap_or_default();
     EventData::MessageReceived(MessageReceivedData {
         message_id: received.id,
         conversation_id: conversation.id,
@@ -130,18 +140,29 @@ fn event(
         user_id: contact.user_id.clone(),
         username: contact.username.clone(),
         subject: None,
-        name,
-        r#type: kind,
-        text,
+        name: name.clone(),
+        r#type: kind.clone(),
+        text: text.clone(),
         at: received.at,
-        referral,
+        referral: referral.clone().map(referral_data),
         media: received.media.map(|media| ReceivedMediaData {
             media_id: media.media_id,
             mime_type: media.mime_type.clone(),
             filename: media.filename.clone(),
             state: "pending",
         }),
+        content: object,
+        content_truncated: truncated,
+        context: context.map(|WrittenContext { message_id, forwarded }| MessageContextData {
+            message_id,
+            forwarded,
+        }),
     })
+}
+
+fn referral_data(referral: Referral) -> ReferralData {
+    let Referral { source_type, source_id, headline, body, source_url, ctwa_clid } = referral;
+    ReferralData { source_type, source_id, headline, body, source_url, ctwa_clid }
 }
 
 /// Reads which messages no callback reports any more, with the windows that passed since they

@@ -10,11 +10,12 @@ use postrider_store::view::codec;
 
 use crate::core::command::Context;
 use crate::core::effects::Effects;
+use crate::core::portfolio::portfolio_of;
 use crate::core::records::facts_key;
 
-/// Takes what the channel says of a number; a limit is one of all numbers of its account. The
-/// numbers go by it once it is durable, whether or not it is new: one that went by something else
-/// does not any more when it is said again.
+/// Takes what the channel says of a number; a limit is one of all numbers of its account, and of
+/// its portfolio. The numbers go by it once it is durable, whether or not it is new: one that went
+/// by something else does not any more when it is said again.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
@@ -25,12 +26,17 @@ pub(crate) fn learn(
     pace_set: Option<u32>,
 ) -> Result<(), Unavailable> {
     let account = |it: &NumberInfo| it.account.as_ref().map(|account| account.account_id.clone());
-    let named = context.connected.iter().find(|it| it.id == number);
-    let Some(of) = named.map(account) else { return Ok(()) };
+    let Some(named) = context.connected.iter().find(|it| it.id == number) else { return Ok(()) };
+    if said.limit.is_some() {
+        context.portfolios.look_again(&context.core.id);
+    }
+    let shares = |info: &NumberInfo| {
+        account(info) == account(named) || portfolio_of(info) == portfolio_of(named)
+    };
     for info in context.connected {
         let said = match info.id == number {
             true => said.clone(),
-            false if said.limit.is_some() && account(info) == of => {
+            false if said.limit.is_some() && shares(info) => {
                 NumberFacts { limit: said.limit, ..NumberFacts::default() }
             }
             false => continue,
@@ -42,7 +48,7 @@ pub(crate) fn learn(
         if facts != known {
             let paces = [&known, &facts].map(|facts| info.pace(pace_set, facts));
             let changes = changes.into_iter().chain(pace_change(paces));
-            changes.for_each(|change| tell(context, info.id, change));
+            changes.for_each(|change| emit_change(context, info.id, change));
             context.put_json(Table::Workspaces, key, &facts);
         }
         context.effects.facts.push((info.id, facts));
@@ -73,12 +79,12 @@ pub(crate) fn pace_change([before, now]: [u32; 2]) -> Option<FactChange> {
     })
 }
 
-fn tell(context: &mut Context<'_>, number: NumberId, change: FactChange) {
+fn emit_change(context: &mut Context<'_>, number: NumberId, change: FactChange) {
     let now = context.now();
     emit(context.effects, now, number, change);
 }
 
-/// Tells that something is otherwise with a number.
+/// Emits that something is otherwise with a number.
 pub(crate) fn emit(
     effects: &mut Effects,
     now: postrider_domain::Timestamp,

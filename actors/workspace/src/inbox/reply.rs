@@ -52,7 +52,7 @@ impl Workspace {
         let refused = match self.upload(number, media).await {
             Ok(Uploaded::Done) => None,
             Ok(Uploaded::Refused(failure)) => Some(failure),
-            Ok(Uploaded::Gone) => {
+            Ok(Uploaded::Missing) => {
                 let unknown = SendMessageError::UnknownMedia { kind: content.kind() };
                 return Err(IdempotentError::Refused(unknown.into()));
             }

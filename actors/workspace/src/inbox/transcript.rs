@@ -7,6 +7,7 @@ use postrider_store::view::codec;
 use postrider_store::{Direction as ScanDirection, StoreError, Table, View};
 
 use crate::Workspace;
+use crate::conversations::WrittenContent;
 use crate::conversations::list::{ReadConversationError, view};
 use crate::conversations::record::{Direction, Written, WrittenMedia, messages_prefix};
 use crate::email;
@@ -34,6 +35,8 @@ pub struct ConversationMessage {
     pub notes: SenderNotes,
     /// The file that it has.
     pub media: Option<WrittenMedia>,
+    /// What it has beside its text.
+    pub content: Option<Box<WrittenContent>>,
 }
 
 /// A page of messages.
@@ -97,13 +100,11 @@ fn message(
     id: MessageId,
     json: &[u8],
 ) -> Result<ConversationMessage, StoreError> {
-    let Written { direction, kind, text, at, media, .. } = codec::decode(json)?;
+    let Written { direction, kind, text, at, media, content, .. } = codec::decode(json)?;
     let (status, error, notes) = match direction {
         Direction::In => ("received", None, SenderNotes::default()),
         Direction::Out => {
-            let state = store.get(Table::Messages, &MessageState::key(workspace, id))?;
-            let state = state.map(|json| codec::decode::<MessageState>(&json)).transpose()?;
-            let found = match state {
+            let found = match MessageState::read(store, workspace, id)? {
                 Some(state) => Some((state.status, state.error, state.notes)),
                 None => email::outcome_of(store, workspace, id)?,
             };
@@ -112,5 +113,5 @@ fn message(
             })
         }
     };
-    Ok(ConversationMessage { id, direction, kind, text, status, error, at, notes, media })
+    Ok(ConversationMessage { id, direction, kind, text, status, error, at, notes, media, content })
 }

@@ -5,27 +5,30 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
-/// The bound on commands under way in the whole engine.
+/// The bound on commands under way in the whole engine, and in the engines that share it.
 ///
 /// `in_flight` and `draining` are `SeqCst`: a drain writes one and reads the other, a command the
 /// other way round, and one of the two must see what the other wrote.
 #[derive(Debug)]
 pub struct Admission {
     in_flight: AtomicUsize,
+    /// Those of all engines that share the bound.
+    in_all: Arc<AtomicUsize>,
     in_flight_max: usize,
     per_workspace_max: usize,
     /// Set once the engine stops: nothing more is admitted.
     draining: AtomicBool,
-    /// Told each time a command is over while the engine drains.
+    /// Notified each time a command is over while the engine drains.
     idle: tokio::sync::Notify,
 }
 
 impl Admission {
-    /// Bounds for one workspace and for the whole engine.
+    /// Bounds for one workspace and for all engines whose commands are counted by `in_all`.
     #[must_use]
-    pub fn new(per_workspace_max: usize, in_flight_max: usize) -> Self {
+    pub fn new(per_workspace_max: usize, in_flight_max: usize, in_all: Arc<AtomicUsize>) -> Self {
         Self {
             in_flight: AtomicUsize::new(0),
+            in_all,
             in_flight_max,
             per_workspace_max,
             draining: false.into(),
@@ -33,7 +36,7 @@ impl Admission {
         }
     }
 
-    /// Commands under way.
+    /// Commands of this engine under way.
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::SeqCst)
     }
@@ -68,15 +71,17 @@ impl Admission {
         if !self.is_open() {
             return Err(draining());
         }
-        // The engine's counter is shared by all workspaces, so it is taken last: whoever is refused
+        // The counter of all is shared by all workspaces, so it is taken last: whoever is refused
         // by its own workspace's bound never touches it.
-        if self.in_flight() >= self.in_flight_max || !take(own, self.per_workspace_max) {
+        let are_full = self.in_all.load(Ordering::SeqCst) >= self.in_flight_max;
+        if are_full || !take(own, self.per_workspace_max) {
             return Err(overloaded());
         }
-        if !take(&self.in_flight, self.in_flight_max) {
+        if !take(&self.in_all, self.in_flight_max) {
             own.fetch_sub(1, Ordering::AcqRel);
             return Err(overloaded());
         }
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
         // From here on the permit gives back what was counted.
         let permit = Permit { own: Arc::clone(own), admission: Arc::clone(self) };
         // A drain that began since then may not have seen it.
@@ -108,6 +113,7 @@ pub struct Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.own.fetch_sub(1, Ordering::AcqRel);
+        self.admission.in_all.fetch_sub(1, Ordering::SeqCst);
         self.admission.in_flight.fetch_sub(1, Ordering::SeqCst);
         if !self.admission.is_open() {
             self.admission.idle.notify_waiters();
@@ -121,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_takes_no_place_from_what_has_room() {
-        let admission = Arc::new(Admission::new(3, 4));
+        let admission = Arc::new(Admission::new(3, 4, Arc::default()));
         let (full, other) = (Arc::default(), Arc::default());
         let held: Vec<_> = (0..3).map(|_| admission.admit(&full).unwrap()).collect();
         let done = AtomicBool::new(false);
@@ -148,7 +154,7 @@ mod tests {
 
     #[test]
     fn the_bounds_are_exact_and_a_drain_admits_nothing() {
-        let admission = Arc::new(Admission::new(2, 3));
+        let admission = Arc::new(Admission::new(2, 3, Arc::default()));
         let workspaces: [Arc<AtomicUsize>; 2] = Default::default();
         let admit = |index: usize| admission.admit(&workspaces[index]);
         let first = admit(0).unwrap();
@@ -164,5 +170,22 @@ mod tests {
         assert!(matches!(admit(0).unwrap_err().reason, UnavailableReason::Draining));
         drop((third, fourth));
         assert_eq!(admission.in_flight(), 0);
+    }
+
+    #[test]
+    fn engines_that_share_a_bound_have_no_more_under_way_than_one() {
+        let in_all = Arc::<AtomicUsize>::default();
+        let engine = || Arc::new(Admission::new(2, 3, Arc::clone(&in_all)));
+        let (first, second) = (engine(), engine());
+        let own: [Arc<AtomicUsize>; 3] = Default::default();
+        let held = [first.admit(&own[0]).unwrap(), first.admit(&own[0]).unwrap()];
+        let last = second.admit(&own[1]).unwrap();
+        assert!(second.admit(&own[2]).is_err(), "both are full");
+        assert_eq!((first.in_flight(), second.in_flight()), (2, 1));
+        drop(held);
+        assert_eq!((first.in_flight(), second.in_flight()), (0, 1), "a drain waits for its own");
+        assert!(second.admit(&own[2]).is_ok());
+        drop(last);
+        assert_eq!(in_all.load(Ordering::SeqCst), 0);
     }
 }

@@ -78,7 +78,7 @@ mod tests {
     use tokio::sync::oneshot::error::TryRecvError;
     use tokio::sync::oneshot::{Receiver, Sender, channel};
 
-    /// A command tells when it is dropped.
+    /// A command reports when it is dropped.
     type Command = Sender<()>;
 
     /// A mailbox with what was put into it.

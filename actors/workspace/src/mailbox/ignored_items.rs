@@ -1,4 +1,4 @@
-//! Pure: how often a number's callbacks are told to have brought something of no use.
+//! Pure: how often a number's callbacks are reported to have brought nothing of use.
 //!
 //! Strangers can have the channel send such items, so the event log gets at most one entry a minute
 //! for each number, field and reason, with the count of what came since the last one. It is in
@@ -13,17 +13,17 @@ use postrider_domain::{NumberId, Timestamp};
 
 /// Between two events of a number, field and reason.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Most counts that are kept of a workspace; those of numbers that are gone make room.
+/// Most counts that are kept of a workspace; those of numbers that were removed make room.
 const COUNTS_MAX: usize = 4096;
 
 type Key = (NumberId, &'static str, IgnoredReason);
 
 #[derive(Debug, Clone, Copy)]
 struct Count {
-    /// When it was told last.
-    told_at: Timestamp,
+    /// When it was reported last.
+    reported_at: Timestamp,
     /// How many came since.
-    untold: u64,
+    unreported: u64,
 }
 
 /// The items of a workspace's numbers that nothing was taken from.
@@ -31,7 +31,7 @@ struct Count {
 pub(crate) struct IgnoredLog(HashMap<Key, Count>);
 
 impl IgnoredLog {
-    /// Notes items. Returns how many are to be told now, if any.
+    /// Notes items. Returns how many are to be reported now, if any.
     pub(crate) fn note(
         &mut self,
         now: Timestamp,
@@ -40,21 +40,21 @@ impl IgnoredLog {
     ) -> Option<u64> {
         let key = (number, items.field, items.reason);
         if self.0.len() >= COUNTS_MAX && !self.0.contains_key(&key) {
-            self.0.retain(|_, count| now < count.told_at.plus(PAUSE));
+            self.0.retain(|_, count| now < count.reported_at.plus(PAUSE));
             if self.0.len() >= COUNTS_MAX {
                 return None;
             }
         }
         let Some(count) = self.0.get_mut(&key) else {
-            self.0.insert(key, Count { told_at: now, untold: 0 });
+            self.0.insert(key, Count { reported_at: now, unreported: 0 });
             return Some(items.count);
         };
-        count.untold = count.untold.saturating_add(items.count);
-        if now < count.told_at.plus(PAUSE) {
+        count.unreported = count.unreported.saturating_add(items.count);
+        if now < count.reported_at.plus(PAUSE) {
             return None;
         }
-        count.told_at = now;
-        Some(std::mem::take(&mut count.untold))
+        count.reported_at = now;
+        Some(std::mem::take(&mut count.unreported))
     }
 }
 
@@ -64,21 +64,21 @@ mod tests {
     use postrider_domain::golden::{AT, UNIQUE};
 
     #[test]
-    fn one_is_told_a_minute_with_what_came_since() {
+    fn one_is_reported_a_minute_with_what_came_since() {
         let mut log = IgnoredLog::default();
         let [number, other] = [0, 1].map(|at| NumberId::from_parts(AT, UNIQUE + at));
         let items = |reason, count| IgnoredItems { field: "messages", reason, count };
         let second = |second| AT.plus(Duration::from_secs(second));
-        let mut told = |at, number, reason, count| log.note(at, number, &items(reason, count));
+        let mut note = |at, number, reason, count| log.note(at, number, &items(reason, count));
         use IgnoredReason::{NoSender, Unreadable};
-        assert_eq!(told(second(0), number, NoSender, 2), Some(2));
-        assert_eq!(told(second(1), number, NoSender, 3), None);
-        assert_eq!(told(second(59), number, NoSender, 1), None);
-        assert_eq!(told(second(1), other, NoSender, 1), Some(1));
-        assert_eq!(told(second(1), number, Unreadable, 1), Some(1));
-        assert_eq!(told(second(60), number, NoSender, 1), Some(5));
-        assert_eq!(told(second(61), number, NoSender, 7), None);
-        assert_eq!(told(second(500), number, NoSender, 1), Some(8));
+        assert_eq!(note(second(0), number, NoSender, 2), Some(2));
+        assert_eq!(note(second(1), number, NoSender, 3), None);
+        assert_eq!(note(second(59), number, NoSender, 1), None);
+        assert_eq!(note(second(1), other, NoSender, 1), Some(1));
+        assert_eq!(note(second(1), number, Unreadable, 1), Some(1));
+        assert_eq!(note(second(60), number, NoSender, 1), Some(5));
+        assert_eq!(note(second(61), number, NoSender, 7), None);
+        assert_eq!(note(second(500), number, NoSender, 1), Some(8));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use postrider_channel::Outbound;
 use postrider_domain::event::chain::{ChainStep, OtpChannel};
 use postrider_domain::otp_text::OtpTexts;
 use postrider_domain::template::TemplateName;
-use postrider_domain::{Destinations, LimitsOverride, NumberId, RequestId};
+use postrider_domain::{DestinationsChange, LimitsOverride, NumberId, RequestId};
 use postrider_number::record::NumberRecord;
 use postrider_number::{Claims, Outcomes};
 use postrider_store::{CommitError, GroupNumber};
@@ -23,7 +23,7 @@ use crate::mailbox::errand::Errand;
 use crate::mailbox::slot::ReplyTo;
 use crate::sweep::SweepStep;
 
-/// What a workspace's actor is told. Each command is answered exactly once, after everything that
+/// What a workspace's actor is sent. Each command is answered exactly once, after everything that
 /// the answer depends on is durable; a dropped reply means that the outcome is unknown.
 #[derive(Debug)]
 pub enum WorkspaceMessage {
@@ -54,7 +54,8 @@ pub enum WorkspaceMessage {
     /// This actor has just been loaded, or a number has lost its queue: hand over again what is not
     /// answered for.
     Redispatch,
-    /// A number that is down has returned these messages: another one is to send them.
+    /// A number that is down has returned these messages, or has never had them because its
+    /// portfolio had no room: another one is to send them.
     HandedBack(Vec<Outbound>),
     /// Unsent messages were read from their records for that.
     Recovered(Vec<Outbound>),
@@ -98,7 +99,7 @@ impl WorkspaceMessage {
 /// Asks for, or changes, what a workspace is set to.
 #[derive(Debug)]
 pub enum Configure {
-    /// Nothing: only tells.
+    /// Nothing: it only notifies.
     Read,
     /// Calls it so.
     Name(String),
@@ -107,7 +108,7 @@ pub enum Configure {
     /// Sets the template that carries one-time passwords.
     OtpTemplate(TemplateName),
     /// Sets where one-time passwords may go.
-    Destinations(Destinations),
+    Destinations(DestinationsChange),
     /// Sets over which channels codes arrive.
     OtpChannels(Vec<ChainStep>),
     /// Sets what codes are written in over SMS and mail.

@@ -13,14 +13,13 @@ use postrider_number::capacity::HandedOver;
 use postrider_number::{Granted, Numbers};
 use postrider_store::GroupNumber;
 
-use crate::core::message_status::MessageStatus;
 use crate::core::otp::chain_plan::StepCall;
 use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtpError, Verification, VerifyOtpError,
 };
 use crate::core::settings::ChangeError;
 use crate::core::settings::WorkspaceSettings;
-use crate::core::waiters::OutcomeWaiter;
+use crate::core::waiters::{OutcomeWaiter, Settled};
 use crate::mailbox::errand::Answering;
 use crate::mailbox::message::WorkspaceMessage;
 use crate::mailbox::slot::ReplyTo;
@@ -40,7 +39,7 @@ pub(crate) enum PendingReply {
     /// That of a command beside the hot path.
     Answer(Box<dyn Answering>),
     /// Somebody waited for what became of a message.
-    Settled(Box<dyn OutcomeWaiter>, MessageStatus),
+    Settled(Box<dyn OutcomeWaiter>, Settled),
     /// A number is to send no more.
     Disconnect(Arc<Numbers>, NumberId),
     /// A number is not to hand over the code of this request any more.
@@ -66,7 +65,7 @@ impl PendingReply {
             Self::Read(reply, answer) => reply.send(answer),
             Self::Change(reply, answer) => reply.send(answer.map(|settings| *settings)),
             Self::Answer(answer) => answer.release(),
-            Self::Settled(waiter, status) => waiter.resolve(status),
+            Self::Settled(waiter, settled) => waiter.resolve(settled),
             Self::Disconnect(numbers, number) => numbers.close(number),
             Self::WithdrawCode(numbers, number, request) => {
                 numbers.withdraw_code(number, request);
@@ -75,7 +74,7 @@ impl PendingReply {
             Self::Step(carry, call) => carry(*call),
             Self::Ack(numbers, number, ticket) => numbers.ack(number, ticket),
             Self::Claimed(numbers, number, granted) => numbers.grant(number, granted),
-            // Nothing is sent if the caller has gone away.
+            // Nothing is sent if the caller does not wait any more.
             Self::Barrier(done) => {
                 done.send(()).ok();
             }
@@ -114,7 +113,7 @@ impl PendingReply {
             Self::Read(reply, _) => reply.send(Err(why.into())),
             Self::Change(reply, _) => reply.send(Err(why.into())),
             Self::Answer(answer) => answer.fail(why),
-            // Dropping it tells that it did not come to be; the number goes on, and asks again.
+            // Dropping it shows that it did not come to be; the number goes on, and asks again.
             Self::Barrier(_)
             | Self::Disconnect(..)
             | Self::WithdrawCode(..)
@@ -226,7 +225,7 @@ impl Gate {
         }
     }
 
-    /// Gives an answer that changed nothing. What it tells may be the work of a command that is
+    /// Gives an answer that changed nothing. What it reports may be the work of a command that is
     /// not durable yet, so it waits for all of those.
     pub(crate) fn pass(&self, reply: PendingReply) {
         self.held.lock().hold(self.submitted, reply);
@@ -341,7 +340,7 @@ mod tests {
         });
         assert_eq!((seen.into_inner(), first.try_recv()), (1, Ok(())));
         assert_eq!(second.try_recv(), Err(TryRecvError::Empty));
-        assert_eq!(third.try_recv(), Err(TryRecvError::Empty), "a read may tell of the second");
+        assert_eq!(third.try_recv(), Err(TryRecvError::Empty), "a read may report the second");
         held.lock().open(2, never);
         assert_eq!((second.try_recv(), third.try_recv()), (Ok(()), Ok(())));
         assert!(!gate.is_clear(), "the actor was not notified yet");

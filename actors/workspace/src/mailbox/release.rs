@@ -28,7 +28,7 @@ pub(crate) struct Release {
 }
 
 /// The way to the task. It is bounded by the writer's queue: one release for each workspace in a
-/// group. The task ends when the last handle is gone.
+/// group. The task ends when the last handle is dropped.
 #[derive(Debug, Clone)]
 pub struct Releaser(UnboundedSender<Release>);
 

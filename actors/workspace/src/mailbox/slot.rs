@@ -166,7 +166,8 @@ impl<T, E> ReplyTo<T, E> {
         self.trace.as_deref_mut()
     }
 
-    /// Sends the answer. Nothing is sent if the caller has gone away: what was done stays done.
+    /// Sends the answer. Nothing is sent if the caller does not wait any more: what was done stays
+    /// done.
     pub fn send(self, answer: Result<T, E>) {
         // The permit first: who has the answer may count on its place being free.
         drop((self.permit, self.trace));

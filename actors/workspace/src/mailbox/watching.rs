@@ -63,7 +63,7 @@ impl Signs {
         self.0.get_or_init(|| broadcast::channel(SIGNS_MAX).0).subscribe()
     }
 
-    /// Tells whoever watches now, if somebody does.
+    /// Notifies whoever watches now, if somebody does.
     pub(crate) fn send(&self, sign: ConversationSign) {
         if let Some(sender) = self.0.get() {
             drop(sender.send(sign));

@@ -117,13 +117,16 @@ impl Workspace {
         Ok(found.await?.filter(|state| state.expires_at > now))
     }
 
-    /// The content of a file; `None` when it is gone.
+    /// The content of a file; `None` when it is missing.
     ///
     /// # Errors
     /// [`Unavailable`] when it cannot be read.
     pub async fn media_bytes(&self, state: &MediaState) -> Result<Option<MediaBytes>, Unavailable> {
         let Some(hash) = state.hash().filter(|_| state.is_ready()) else { return Ok(None) };
         let blobs = self.blobs()?;
+        if blobs.stages_reads() {
+            may_stage(&self.shared)?;
+        }
         let opened = blocking(move || blobs.open(&hash)).await?;
         Ok(opened.map(MediaBytes))
     }
@@ -239,6 +242,6 @@ pub(super) async fn release(shared: &Arc<Services>, contents: Vec<BlobHash>) {
             }
         }
     };
-    // It has told what failed.
+    // It has reported what failed.
     tokio::task::spawn_blocking(removing).await.ok();
 }

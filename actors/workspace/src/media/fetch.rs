@@ -16,6 +16,7 @@ use super::api::{blocking, let_go, release, stage};
 use super::inbound::{Arrived, GiveUp};
 use super::{MediaSource, MediaState, OFFERED, media_key};
 use crate::Workspace;
+use crate::media_files::MediaFetch;
 
 /// Most bytes of a file that came in: as many as the channel lets anybody send.
 const BYTES_MAX: u64 = 100 << 20;
@@ -31,8 +32,15 @@ enum NoContent {
 }
 
 impl Workspace {
+    /// Has the contents of files got that have just come in, unless they wait until somebody asks.
+    pub(crate) fn fetch_new(&self, ids: Vec<MediaId>) {
+        if self.shared.media.options.fetch == MediaFetch::Always {
+            self.fetch_soon(ids);
+        }
+    }
+
     /// Has the contents of files got that came in, beside whoever asks.
-    pub(crate) fn fetch_soon(&self, ids: Vec<MediaId>) {
+    pub(super) fn fetch_soon(&self, ids: Vec<MediaId>) {
         for id in ids {
             let workspace = self.clone();
             drop(tokio::spawn(async move {
@@ -68,7 +76,7 @@ impl Workspace {
     async fn fetch_now(&self, id: MediaId) -> Result<(), Unavailable> {
         self.shared.may_send()?;
         let _turn = self.shared.media.fetch_turns.take(self.id().clone()).await;
-        // Whoever closes the places is gone.
+        // Whoever closes the places has stopped.
         let _place = self.shared.media.fetch_places.acquire().await.ok();
         // It may have waited for long: what else there is to know is read from here on.
         self.shared.may_send()?;
@@ -92,7 +100,7 @@ impl Workspace {
         let Some(provider) = connected.cloud_api.clone() else {
             return self.take_own(id, source).await;
         };
-        match self.content(&provider, source).await {
+        match self.content(&provider, (source, &state.mime_type)).await {
             Ok(content) => self.arrived(id, content).await,
             Err(NoContent::Ever(reason)) => self.perform(GiveUp { media: id, reason }).await,
             Err(NoContent::Now(cause)) => {
@@ -122,7 +130,7 @@ impl Workspace {
     async fn content(
         &self,
         provider: &CloudApiNumber,
-        source: &MediaSource,
+        (source, mime_type): (&MediaSource, &str),
     ) -> Result<Pinned, NoContent> {
         let not_now = |why: Unavailable| NoContent::Now(why.to_string().into());
         let id = source.id.parse::<ProviderId>().map_err(|_| NoContent::Ever("refused"))?;
@@ -130,7 +138,7 @@ impl Workspace {
         let (sender, parts) = mpsc::channel(PARTS_MAX);
         let writing = written(staged, parts);
         let (downloaded, staged) = tokio::join!(provider.download(&id, BYTES_MAX, sender), writing);
-        downloaded.map_err(|error| match error {
+        let said = downloaded.map_err(|error| match error {
             DownloadError::Refused(_) => NoContent::Ever("refused"),
             DownloadError::TooLarge => NoContent::Ever("too_large"),
             DownloadError::UntrustedHost => NoContent::Ever("untrusted_host"),
@@ -138,7 +146,9 @@ impl Workspace {
         })?;
         let (staged, blobs) = (staged.map_err(not_now)?, self.blobs().map_err(not_now)?);
         let pinned = blocking(move || blobs.keep(staged)).await.map_err(not_now)?;
-        if source.sha256.as_ref().is_some_and(|told| *told != pinned.hash.to_string()) {
+        let is_said = said.is_of(mime_type, pinned.length, &pinned.hash.0);
+        let named = source.sha256.as_ref();
+        if !is_said || named.is_some_and(|hash| *hash != pinned.hash.to_string()) {
             let hash = pinned.hash;
             drop(pinned);
             release(&self.shared, vec![hash]).await;

@@ -21,21 +21,21 @@ pub(crate) fn expect(
     context: &mut Context<'_>,
     number: NumberId,
     message: MessageId,
-    told: &InboundMedia,
+    offered: &InboundMedia,
 ) -> MediaId {
     let now = context.now();
     let media_id = MediaId::from_parts(now, u128::from_be_bytes(*message.as_bytes()));
     let source = MediaSource {
         number,
-        id: told.id.clone(),
-        sha256: told.sha256.map(|hash| BlobHash(hash).to_string()),
+        id: offered.id.clone(),
+        sha256: offered.sha256.map(|hash| BlobHash(hash).to_string()),
     };
     let state = MediaState {
         media_id,
-        mime_type: told.mime_type.to_string(),
+        mime_type: offered.mime_type.to_string(),
         size: 0,
         sha256: String::new(),
-        filename: told.filename.as_deref().map(str::to_owned),
+        filename: offered.filename.as_deref().map(str::to_owned),
         created_at: now,
         expires_at: now.plus(OFFERED),
         uploads: Vec::new(),
@@ -107,7 +107,7 @@ fn pending(context: &Context<'_>, id: MediaId) -> Result<Option<MediaState>, Una
     Ok(state.filter(MediaState::is_pending))
 }
 
-/// Writes a file that is not waited for any more, and tells of it.
+/// Writes a file that is not waited for any more, and emits that.
 fn settle(context: &mut Context<'_>, state: MediaState) {
     let state = MediaState { source: None, ..state };
     let workspace = context.core.id.clone();

@@ -1,6 +1,7 @@
 //! Gets what is still to be got, and removes what is over or what no record names.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -13,8 +14,10 @@ use postrider_store::{Direction, StoreError, Table};
 
 use super::api::ReleaseError;
 use super::commands::{Recount, noted};
-use super::{MediaState, all_names, api, pending_prefix, prefix, used_key};
+use super::{MediaState, OFFERED, all_names, api, pending_prefix, prefix, used_key};
 use crate::Workspace;
+use crate::mailbox::slot::Slot;
+use crate::media_files::MediaFetch;
 use crate::services::Services;
 
 /// How often it is looked for contents that are still to be got.
@@ -32,7 +35,7 @@ const REMOVED_AT_ONCE: usize = 200;
 /// The pause between two parts of what a start looks through.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs until the engine is gone.
+/// Runs until the engine has stopped.
 pub async fn run(shared: Weak<Services>) {
     let Some(clock) = shared.upgrade().map(|shared| shared.clock.clone()) else { return };
     let (mut expired, mut unnamed) = (Timestamp::default(), Timestamp::default());
@@ -40,6 +43,7 @@ pub async fn run(shared: Weak<Services>) {
     loop {
         let Some(engine) = shared.upgrade() else { return };
         fetch_pending(&engine, &mut fetched).await;
+        count_bytes(&engine).await;
         if expired <= clock.now() && !clock.deletion_rests() {
             expired = clock.now().plus(EXPIRED_EVERY);
             remove_expired(&engine, &mut read).await;
@@ -62,11 +66,33 @@ async fn fetch_pending(shared: &Arc<Services>, fetched: &mut HashMap<WorkspaceId
         let bounds = Bounds { found: FETCHED_AT_ONCE, read: FETCHED_AT_ONCE };
         let Found { mut ids, last, is_end, .. } =
             some(&workspace, pending_prefix, after, bounds, |_| true).await;
-        if let Some(last) = last.filter(|_| !is_end) {
+        let now = shared.clock.now();
+        // Those that nobody has asked for are given up once the channel has forgotten them.
+        let waits = |id: &MediaId| {
+            shared.media.options.fetch == MediaFetch::OnDemand && now < id.timestamp().plus(OFFERED)
+        };
+        // What follows one that waits is younger, and waits too.
+        if let Some(last) = last.filter(|last| !is_end && !waits(last)) {
             fetched.insert(id, last);
         }
-        ids.retain(|id| !shared.media.fetches.contains_key(id));
+        ids.retain(|id| !shared.media.fetches.contains_key(id) && !waits(id));
         workspace.fetch_soon(ids);
+    }
+}
+
+/// Counts the bytes of the files of all workspaces.
+async fn count_bytes(shared: &Arc<Services>) {
+    let reading = Arc::clone(shared);
+    let counting = tokio::task::spawn_blocking(move || {
+        let used = |slot: &Slot| {
+            let stored = reading.store.get(Table::Media, &used_key(&slot.id));
+            stored.map(noted).unwrap_or_default()
+        };
+        reading.workspaces.slots().iter().map(|slot| used(slot)).sum::<u64>()
+    });
+    // It has panicked where it gives nothing.
+    if let Ok(bytes) = counting.await {
+        shared.media.bytes.store(bytes, Ordering::Relaxed);
     }
 }
 

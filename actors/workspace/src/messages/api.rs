@@ -8,8 +8,6 @@ use postrider_channel::Failure;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{MessageId, MessageKind};
 use postrider_runtime::random;
-use postrider_store::Table;
-use postrider_store::view::codec;
 
 use crate::messages::attached;
 use crate::messages::record::MessageState;
@@ -43,8 +41,8 @@ impl Workspace {
     /// not take it, if it does not.
     ///
     /// # Errors
-    /// What refused the message for another reason; or the content is gone, or the channel cannot
-    /// be reached.
+    /// What refused the message for another reason; or the content is missing, or the channel
+    /// cannot be reached.
     async fn uploaded(
         &self,
         error: IdempotentError<SendMessageError>,
@@ -57,7 +55,7 @@ impl Workspace {
         match self.upload(number, media).await {
             Ok(Uploaded::Done) => Ok(None),
             Ok(Uploaded::Refused(failure)) => Ok(Some(failure)),
-            Ok(Uploaded::Gone) => {
+            Ok(Uploaded::Missing) => {
                 Err(IdempotentError::Refused(SendMessageError::UnknownMedia { kind }))
             }
             Err(why) => Err(IdempotentError::Refused(why.into())),
@@ -87,8 +85,8 @@ impl Workspace {
             }
             (answered, _) => answered?,
         };
-        if let Some(status) = waiting.settled(patience).await {
-            accepted.answer.status = status;
+        if let Some((status, number)) = waiting.settled(patience).await {
+            accepted.answer = MessageSent { status, number: Some(number), ..accepted.answer };
         }
         Ok(accepted)
     }
@@ -110,11 +108,9 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
     pub async fn message(&self, id: MessageId) -> Result<Option<MessageState>, Unavailable> {
-        self.read(move |store, workspace| {
-            match store.get(Table::Messages, &MessageState::key(workspace, id))? {
-                Some(json) => codec::decode(&json).map(Some),
-                None => broadcasts::message(store, workspace, id),
-            }
+        self.read(move |store, workspace| match MessageState::read(store, workspace, id)? {
+            Some(state) => Ok(Some(state)),
+            None => broadcasts::message(store, workspace, id),
         })
         .await
     }

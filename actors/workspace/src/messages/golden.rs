@@ -1,16 +1,19 @@
 //! The records of a single message.
 
+use std::time::Duration;
+
 use expect_test::expect;
 
 use super::MessageStatus;
 use super::content::content_key;
 use super::record::{MessageError, MessageState};
+use postrider_domain::fuzz::each_fault;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::template::TemplateName;
 use postrider_domain::{
-    MessageId, MessageKind, NumberId, ObjectContent, RenderedContent, SenderNotes, TemplateContent,
-    WorkspaceId,
+    MediaId, MessageId, MessageKind, NumberId, PartyId, SenderNotes, Timestamp, WorkspaceId,
 };
+use postrider_store::StoreError;
 
 fn state() -> MessageState {
     MessageState {
@@ -40,6 +43,37 @@ fn state() -> MessageState {
         provider_id: None,
         media: None,
         broadcast: None,
+        of_several: false,
+    }
+}
+
+/// One as it is when it is accepted.
+pub(super) fn queued() -> MessageState {
+    let new = MessageState { error: None, unknown_at: None, held_at: None, ..state() };
+    MessageState {
+        status: MessageStatus::Queued,
+        give_up_at: AT.plus(Duration::from_secs(24 * 3600)),
+        sent_at: None,
+        read_at: None,
+        failed_at: None,
+        ..new
+    }
+}
+
+/// One with whatever a message can have, of which some moments are before it.
+fn with_all() -> MessageState {
+    let metadata = [("é".to_owned(), "1".to_owned())].into();
+    MessageState {
+        to: PartyId::User("US.13491208".parse().unwrap()),
+        created_at: AT.plus(Duration::from_millis(5)),
+        give_up_at: Timestamp::from_millis(7),
+        delivered_at: Some(AT),
+        notes: SenderNotes { reference: Some("order-7".to_owned()), metadata },
+        pinned: true,
+        answers: Some("wamid.1".into()),
+        provider_id: Some("wamid.2".into()),
+        media: Some(MediaId::from_parts(AT, UNIQUE)),
+        ..state()
     }
 }
 
@@ -48,46 +82,74 @@ fn a_message_is_stored_as_ever() {
     let (id, mut sheet) = (state().message_id, Sheet::default());
     let workspace: WorkspaceId = "acme".parse().unwrap();
     sheet.text("key", &MessageState::key(&workspace, id));
-    sheet.json("message", &state());
-    let metadata = [("é".to_owned(), "1".to_owned())].into();
-    let notes = SenderNotes { reference: Some("order-7".to_owned()), metadata };
-    sheet.json("notes", &notes);
-    let noted = serde_json::to_vec(&MessageState { notes, ..state() }).unwrap();
-    assert!(serde_json::from_slice::<MessageState>(&noted).unwrap().notes.reference.is_some());
+    for (name, state) in [("failed", state()), ("queued", queued()), ("with all", with_all())] {
+        let bytes = state.encode();
+        sheet.bytes(name, &bytes);
+        assert!(MessageState::decode(id, &bytes).as_ref() == Ok(&state));
+        each_fault(&bytes, |damaged| drop(MessageState::decode(id, damaged)));
+        for cut in 0..bytes.len() {
+            assert!(MessageState::decode(id, &bytes[..cut]).is_err(), "{cut}");
+        }
+        assert!(MessageState::decode(id, &[&*bytes, &[0]].concat()).is_err());
+        let with_first =
+            |first: u8| MessageState::decode(id, &[&[first], &bytes[1..]].concat()).unwrap_err();
+        assert!(matches!(with_first(0), StoreError::Damaged(_)));
+        for version in [2, 31] {
+            let newer = StoreError::Newer(format!("a message has version {version}"));
+            assert_eq!(with_first(version), newer);
+        }
+    }
     use MessageStatus::{Delivered, Failed, Held, Queued, Read, Sent, Unknown};
-    sheet.json("statuses", &[Queued, Unknown, Sent, Delivered, Read, Failed, Held]);
-    sheet.json("kinds", &[MessageKind::Text, MessageKind::Template]);
+    sheet.postcard("statuses", &[Queued, Unknown, Sent, Delivered, Read, Failed, Held]);
     sheet.text("content key", &content_key(&workspace, id));
-    sheet.json("text", &RenderedContent::Text("Hé".parse().unwrap()));
-    let template = TemplateName { name: "offer".into(), language: "en".into() };
-    let components = r#"[{"type":"body"}]"#.into();
-    let content = TemplateContent { template, components, text: "Hi".into() };
-    sheet.json("template", &RenderedContent::Template(content));
-    let (object, text) = (r#"{"link":"l"}"#.into(), "A".into());
-    let content =
-        ObjectContent { kind: MessageKind::Image, object, text, about: None, media: None };
-    sheet.json("object", &RenderedContent::Object(content));
     sheet.is(expect![[r#"
         key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
-        message: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":15550123456,"kind":"template","template":{"name":"offer","language":"en_US"},"status":"failed","error":{"reason":"channel_refused","code":131026,"details":"no"},"number":"num_01hf7yat3v041061050r3gg28b","price":2,"created_at":1700000000123,"give_up_at":1700000000123,"unknown_at":1700000000123,"held_at":1700000000123,"sent_at":1700000000123,"read_at":1700000000123,"failed_at":1700000000123}
-        notes: {"reference":"order-7","metadata":{"é":"1"}}
-        statuses: ["queued","unknown","sent","delivered","read","failed","held"]
-        kinds: ["text","template"]
+        failed:
+            01018bcfe5687b0102030405060708090b00c09bf0f639000501056f6666657205656e5f5553010f
+            6368616e6e656c5f7265667573656401d2ff07026e6f020000010001000100000100010000000000
+            0000
+        queued:
+            01018bcfe5687b0102030405060708090b00c09bf0f639000001056f6666657205656e5f55530002
+            0080f0b252000000000000000000000000
+        with all:
+            01018bcfe5687b0102030405060708090b010b55532e3133343931323038000501056f6666657205
+            656e5f5553010f6368616e6e656c5f7265667573656401d2ff07026e6f020af1a1abfef962010901
+            09010901090109010901076f726465722d370102c3a9013101010777616d69642e31010777616d69
+            642e320110018bcfe5687b0102030405060708090a
+        statuses: 00010203040506
         content key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\nc
-        text: {"text":"Hé"}
-        template: {"template":{"template":{"name":"offer","language":"en"},"components":"[{\"type\":\"body\"}]","text":"Hi"}}
-        object: {"object":{"kind":"image","object":"{\"link\":\"l\"}","text":"A"}}
     "#]]);
-    let mut earlier = serde_json::to_value(state()).unwrap();
+}
+
+/// What earlier versions wrote, as JSON.
+const EARLIER: &str = r#"{"message_id":"msg_01hf7yat3v041061050r3gg28a","to":15550123456,"kind":"template","template":{"name":"offer","language":"en_US"},"status":"failed","error":{"reason":"channel_refused","code":131026,"details":"no"},"number":"num_01hf7yat3v041061050r3gg28b","price":2,"created_at":1700000000123,"give_up_at":1700000000123,"unknown_at":1700000000123,"held_at":1700000000123,"sent_at":1700000000123,"read_at":1700000000123,"failed_at":1700000000123}"#;
+
+#[test]
+fn records_of_earlier_versions_are_read() {
+    let id = state().message_id;
+    let read = |json: &str| MessageState::decode(id, json.as_bytes()).unwrap();
+    assert!(read(EARLIER) == state());
+    each_fault(EARLIER.as_bytes(), |damaged| drop(MessageState::decode(id, damaged)));
+    let noted = r#""notes":{"reference":"order-7","metadata":{"é":"1"}},"pinned":true,"answers":"wamid.1","provider_id":"wamid.2""#;
+    let noted = EARLIER.replace(r#""price":2"#, &format!(r#""price":2,{noted}"#));
+    let MessageState { notes, pinned, answers, provider_id, .. } = with_all();
+    assert!(read(&noted) == MessageState { notes, pinned, answers, provider_id, ..state() });
+    let media = r#""price":2,"media":"med_01hf7yat3v041061050r3gg28a""#;
+    let held = EARLIER.replace(r#""price":2"#, media).replace(r#""failed","#, r#""held","#);
+    let MessageState { media, .. } = with_all();
+    assert!(read(&held) == MessageState { status: MessageStatus::Held, media, ..state() });
+    let user = EARLIER.replace("15550123456", r#""US.13491208""#);
+    assert!(read(&user).to == with_all().to);
+    let mut earlier: serde_json::Value = serde_json::from_str(EARLIER).unwrap();
     for field in ["template", "unknown_at", "sent_at", "delivered_at", "read_at", "failed_at"] {
         earlier.as_object_mut().unwrap().remove(field);
     }
-    let read: MessageState = serde_json::from_value(earlier.clone()).unwrap();
-    assert_eq!((&read.template, read.failed_at, read.price), (&None, None, 2));
+    let without = read(&earlier.to_string());
+    assert_eq!((&without.template, without.failed_at, without.price), (&None, None, 2));
     // What earlier versions wrote of a new message.
     for field in ["template", "error", "unknown_at", "sent_at", "delivered_at", "read_at"] {
         earlier[field] = serde_json::Value::Null;
     }
-    let with_nulls: MessageState = serde_json::from_value(earlier).unwrap();
-    assert!(with_nulls == MessageState { error: None, ..read });
+    let with_nulls = read(&earlier.to_string());
+    assert!(with_nulls == MessageState { error: None, ..without });
 }

@@ -1,9 +1,10 @@
-//! The index by which single messages are found: by their recipient, and by their reference.
+//! The index by which single messages are found: by recipient, by reference, by the channel's id.
 //!
 //! [`Table::MessageIndex`] has, under `workspace ‖ 0`, for each message `t ‖ recipient ‖ 0 ‖ id`,
-//! and of one with a reference `r ‖ reference ‖ 0 ‖ id`; the values are empty. Ids begin with the
-//! moment, so those of one recipient are in the order of time. An entry is written with its message
-//! and goes with it.
+//! of one with a reference `r ‖ reference ‖ 0 ‖ id`, and of one that the channel has taken
+//! `p ‖ its id there ‖ 0 ‖ id`; the values are empty. Ids begin with the moment, so those of one
+//! recipient are in the order of time. An entry is written with its message, the last with the
+//! answer that names it, and goes with it.
 //!
 //! Messages that earlier versions have accepted have none. They are older than all others, so
 //! where they end is found by halving the time ([`begin`]).
@@ -12,7 +13,6 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use postrider_domain::{MessageId, PartyId, Timestamp, WorkspaceId};
-use postrider_store::view::codec;
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::messages::record::MessageState;
@@ -25,6 +25,8 @@ pub(crate) enum By<'a> {
     To(&'a PartyId),
     /// What their sender calls them.
     Reference(&'a str),
+    /// What the channel calls them.
+    Channel(&'a str),
 }
 
 impl By<'_> {
@@ -41,6 +43,7 @@ impl By<'_> {
         let (kind, value) = match self {
             Self::To(to) => (b't', Cow::Owned(to.to_string())),
             Self::Reference(reference) => (b'r', Cow::Borrowed(reference)),
+            Self::Channel(id) => (b'p', Cow::Borrowed(id)),
         };
         [workspace.as_str().as_bytes(), &[0, kind], value.as_bytes(), &[0], end].concat()
     }
@@ -54,7 +57,22 @@ pub(crate) fn keys(
     let to = By::To(&state.to).key(workspace, state.message_id);
     let reference = state.notes.reference.as_deref();
     let reference = reference.map(|it| By::Reference(it).key(workspace, state.message_id));
-    [to].into_iter().chain(reference)
+    let channel = state.provider_id.as_deref();
+    let channel = channel.map(|it| By::Channel(it).key(workspace, state.message_id));
+    [to].into_iter().chain(reference).chain(channel)
+}
+
+/// The newest message that the channel calls so.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read.
+pub(crate) fn called_by_channel(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    name: &str,
+) -> Result<Option<MessageState>, StoreError> {
+    let newest = before(store, &By::Channel(name).prefix(workspace), None, 1)?.pop();
+    newest.map_or(Ok(None), |id| MessageState::read(store, workspace, id))
 }
 
 /// Ids of the index before an id, newest first: at most `limit`.
@@ -101,11 +119,11 @@ fn nearest(
     let mut found = None;
     store.scan(Table::Messages, &prefix, Some(&from), direction, &mut |key, value| {
         // Others are parts of one.
-        if key.len() != prefix.len() + 16 {
+        let Some(id) = key[prefix.len()..].try_into().ok().map(MessageId::from_bytes) else {
             return ControlFlow::Continue(());
-        }
+        };
         // One that cannot be read is passed over: whoever comes to it in the list is warned.
-        match codec::decode::<MessageState>(value) {
+        match MessageState::decode(id, value) {
             Ok(state) => found = Some(state),
             Err(_) => return ControlFlow::Continue(()),
         }
@@ -147,13 +165,15 @@ pub(super) mod tests {
             provider_id: None,
             media: None,
             broadcast: None,
+            of_several: false,
         }
     }
 
     #[test]
     fn keys_are_as_ever() {
         let (workspace, mut sheet) = ("acme".parse().unwrap(), Sheet::default());
-        for key in keys(&workspace, &state(AT)) {
+        let named = MessageState { provider_id: Some("wamid.1".into()), ..state(AT) };
+        for key in keys(&workspace, &named) {
             sheet.text("key", &key);
         }
         let user: UserId = "US.1".parse().unwrap();
@@ -161,6 +181,7 @@ pub(super) mod tests {
         sheet.is(expect_test::expect![[r#"
             key: acme\x00t+15550123456\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
             key: acme\x00r\xc3\xa9 1\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
+            key: acme\x00pwamid.1\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
             of a person: acme\x00tUS.1\x00
         "#]]);
     }
@@ -172,11 +193,10 @@ pub(super) mod tests {
             let store = MemoryStore::new();
             for number in 0..7 {
                 let state = state(Timestamp::from_millis(1_000 + number * number * 37));
-                let json = serde_json::to_vec(&state).unwrap();
                 let key = MessageState::key(&workspace, state.message_id);
                 let content = [&*key, b"c"].concat();
                 let mut changes = vec![
-                    Change::put(Table::Messages, key, json),
+                    Change::put(Table::Messages, key, state.encode()),
                     Change::put(Table::Messages, content, *b"{}"),
                 ];
                 if number >= old {

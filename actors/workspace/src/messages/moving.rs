@@ -1,12 +1,13 @@
 //! Moves a message that waits for a number which is down to another one.
 
+use postrider_domain::template::TemplateName;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{MessageId, NumberId};
-use postrider_store::Table;
 
 use crate::core::command::Context;
 use crate::core::sticky::{self, Moved};
 use crate::messages::record::MessageState;
+use crate::templates::find_template;
 
 /// Moves a message made of a template that the number `from` has returned, unless its sender has
 /// named its number. Its contact stays with the new number.
@@ -15,9 +16,8 @@ pub(crate) fn move_message(
     id: MessageId,
     from: NumberId,
 ) -> Result<Moved, Unavailable> {
-    let key = MessageState::key(&context.core.id, id);
-    let state: Option<MessageState> = match context.core.hot.messages.contains(id) {
-        true => context.get_json(Table::Messages, &key)?,
+    let state = match context.core.hot.messages.contains(id) {
+        true => MessageState::get(context, id)?,
         false => None,
     };
     let Some(state) = state else { return Ok(Moved::Over) };
@@ -29,10 +29,22 @@ pub(crate) fn move_message(
         return Ok(Moved::Stays);
     }
     let patience = context.core.rules.messages.reassign_after;
-    match sticky::choose(context, &state.to, patience)? {
+    let template = match &state.template {
+        Some(TemplateName { name, language }) => find_template(context, name, language)?,
+        None => None,
+    };
+    let pool = &context.core.pool;
+    let own = pool.account(from);
+    // What it was accepted with, its parameters, price and opt-out rule, is of one account's
+    // template.
+    let has_template = |account: Option<&str>| {
+        own.is_none_or(|own| own == account)
+            && template.as_ref().is_some_and(|template| template.is_approved(pool, account))
+    };
+    match sticky::choose(context, &state.to, patience, has_template)? {
         Some(to) if to != from && context.down_for(to).is_none() => {
             sticky::note(context, &state.to, to, context.now())?;
-            context.put_json(Table::Messages, key, &MessageState { number: to, ..state });
+            MessageState { number: to, ..state }.write(context);
             context.core.hot.messages.set_number(id, to);
             Ok(Moved::To(to))
         }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use postrider_domain::event::message::{MessageData, MessageErrorData, MessageTemplateData};
+use postrider_domain::event::message::MessageErrorData;
+use postrider_domain::event::message_step::MessageStep;
 use postrider_domain::template::TemplateName;
 use postrider_domain::{
-    BroadcastId, EventData, MediaId, MessageId, MessageKind, NumberId, PartyId, PublicEvent,
+    BroadcastId, EventKind, MediaId, MessageId, MessageKind, NumberId, PartyId, PublicEvent,
     RenderedContent, SenderNotes, Timestamp, WorkspaceId,
 };
 
@@ -32,9 +33,9 @@ impl MessageError {
     }
 }
 
-/// A message and where it stands. This is its record too, as JSON, in which nothing stands for what
-/// is not known yet; earlier versions wrote null.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A message and where it stands. Earlier versions kept it as JSON, in which nothing or null stands
+/// for what is not known yet.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
 pub struct MessageState {
     /// The message.
     pub message_id: MessageId,
@@ -43,12 +44,12 @@ pub struct MessageState {
     /// What kind it is.
     pub kind: MessageKind,
     /// The template that it is made of, if it is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub template: Option<TemplateName>,
     /// How far it has come.
     pub status: MessageStatus,
     /// Why it failed, if it did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub error: Option<MessageError>,
     /// The number that it leaves through.
     pub number: NumberId,
@@ -59,42 +60,45 @@ pub struct MessageState {
     /// After this it is not worth sending.
     pub give_up_at: Timestamp,
     /// When it became known that no answer comes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub unknown_at: Option<Timestamp>,
     /// When the channel took it and held it back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub held_at: Option<Timestamp>,
     /// When the channel took it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub sent_at: Option<Timestamp>,
     /// When it was delivered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub delivered_at: Option<Timestamp>,
     /// When it was opened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub read_at: Option<Timestamp>,
     /// When it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub failed_at: Option<Timestamp>,
     /// What its sender notes of it.
-    #[serde(default, skip_serializing_if = "SenderNotes::is_empty")]
+    #[serde(default)]
     pub notes: SenderNotes,
     /// Whether its sender has named its number, or it answers a message: it leaves through no
     /// other.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub pinned: bool,
     /// The provider's id of the message that it answers, if it answers one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub answers: Option<Box<str>>,
     /// The provider's id of the message, once that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub provider_id: Option<Box<str>>,
     /// The file that it has, where that was uploaded here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub media: Option<MediaId>,
     /// The broadcast that it is of; no record of a single message has it.
     #[serde(skip)]
     pub broadcast: Option<BroadcastId>,
+    /// Whether that leaves through several numbers: which one took the message is not kept.
+    #[serde(skip)]
+    pub of_several: bool,
 }
 
 impl std::fmt::Debug for MessageState {
@@ -148,6 +152,7 @@ impl MessageState {
             provider_id: None,
             media: None,
             broadcast: None,
+            of_several: false,
         }
     }
 
@@ -189,6 +194,12 @@ impl MessageState {
         true
     }
 
+    /// The number that it leaves through, where that is known.
+    #[must_use]
+    pub fn known_number(&self) -> Option<NumberId> {
+        (!self.of_several).then_some(self.number)
+    }
+
     /// The last moment that is known of it.
     pub(crate) fn last_moment(&self) -> Timestamp {
         let first = [self.unknown_at, self.held_at];
@@ -202,34 +213,30 @@ impl MessageState {
         self.status == MessageStatus::Unknown && long_ago
     }
 
-    /// What is told of its having come so far; nothing of a message whose answer got lost.
+    /// The event of its status; none of a message whose answer got lost.
     pub(crate) fn event(&self) -> Option<PublicEvent> {
-        let event = match self.status {
-            MessageStatus::Queued => EventData::MessageQueued,
+        let kind = match self.status {
+            MessageStatus::Queued => EventKind::MessageQueued,
             MessageStatus::Unknown => return None,
-            MessageStatus::Held => EventData::MessageHeld,
-            MessageStatus::Sent => EventData::MessageSent,
-            MessageStatus::Delivered => EventData::MessageDelivered,
-            MessageStatus::Read => EventData::MessageRead,
-            MessageStatus::Failed => EventData::MessageFailed,
+            MessageStatus::Held => EventKind::MessageHeld,
+            MessageStatus::Sent => EventKind::MessageSent,
+            MessageStatus::Delivered => EventKind::MessageDelivered,
+            MessageStatus::Read => EventKind::MessageRead,
+            MessageStatus::Failed => EventKind::MessageFailed,
         };
-        let template = self.template.clone();
-        let (reference, metadata) = self.notes.shown();
-        let data = MessageData {
+        let SenderNotes { reference, metadata } = self.notes.clone();
+        let step = MessageStep {
+            kind,
             message_id: self.message_id,
-            broadcast_id: None,
-            to: self.to.phone().map(|phone| phone.to_string()),
-            recipient: self.to.user_id().cloned(),
-            r#type: Some(self.kind.as_str()),
-            status: self.status.as_str(),
-            template: template
-                .map(|TemplateName { name, language }| MessageTemplateData { name, language }),
+            to: self.to.clone(),
+            r#type: self.kind,
+            template: self.template.clone(),
             error: self.error.as_ref().map(MessageError::event_data),
-            number_id: Some(self.number),
+            number_id: self.number,
             reference,
             metadata,
         };
-        Some(event(data).into())
+        Some(PublicEvent::Message(Box::new(step)))
     }
 }
 
@@ -278,16 +285,16 @@ mod tests {
                 );
                 let times = [state.sent_at, state.delivered_at, state.read_at, state.failed_at];
                 let first = [state.unknown_at, state.held_at];
-                let told = times.iter().chain(&first).flatten().count();
-                assert_eq!(told, usize::from(changed));
+                let moments = times.iter().chain(&first).flatten().count();
+                assert_eq!(moments, usize::from(changed));
             }
         }
     }
 
     #[test]
-    fn events_tell_where_it_stands() {
+    fn events_report_where_it_stands() {
         let mut state = state(MessageStatus::Queued);
-        let told = |state: &MessageState| {
+        let emitted = |state: &MessageState| {
             let event = state.event()?;
             Some((event.kind(), event.data()))
         };
@@ -298,14 +305,14 @@ mod tests {
             "status": "queued",
             "number_id": state.number.to_string(),
         });
-        assert_eq!(told(&state), Some(("message.queued", expected.clone())));
+        assert_eq!(emitted(&state), Some(("message.queued", expected.clone())));
         state.template = Some(TemplateName { name: "t".into(), language: "en".into() });
         expected["template"] = serde_json::json!({"name": "t", "language": "en"});
         expected["status"] = "sent".into();
         state.status = MessageStatus::Sent;
-        assert_eq!(told(&state), Some(("message.sent", expected)));
+        assert_eq!(emitted(&state), Some(("message.sent", expected)));
         state.status = MessageStatus::Unknown;
-        assert_eq!(told(&state), None);
+        assert_eq!(emitted(&state), None);
     }
 
     #[test]

@@ -1,20 +1,24 @@
 //! Accepting a message.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::contacts::parties_of;
 use crate::conversations;
-use crate::conversations::Wrote;
+use crate::conversations::{InboxCounts, Wrote};
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::message_status::MessageStatus;
+use crate::core::records;
 use crate::core::settings::UseTemplateError;
 use crate::core::sticky;
 use crate::core::waiters::Waiter;
 use crate::messages::service_window;
 use crate::suppressions::has_opted_out;
-use crate::templates::use_template;
+use crate::templates::known_template;
 use postrider_channel::Failure;
 use postrider_channel::outcome::FinalOutcome;
+use postrider_domain::content::{TemplateContent, TemplateMessage};
 use postrider_domain::template::TemplateCategory;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{
@@ -25,6 +29,7 @@ use postrider_number::capacity::{HandedOver, Reservation};
 use postrider_store::Table;
 
 use crate::messages::attached;
+use crate::messages::budget;
 use crate::messages::content::{content_key, outbound};
 use crate::messages::index;
 use crate::messages::record::MessageState;
@@ -53,6 +58,9 @@ pub struct MessageSent {
     pub message_id: MessageId,
     /// `Queued`, or what became of it for somebody who waited for that.
     pub status: MessageStatus,
+    /// The number that it leaves through; `None` of a mail.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "records::if_kept")]
+    pub number: Option<NumberId>,
 }
 
 /// Why a message was not accepted. It cost nothing.
@@ -171,59 +179,72 @@ impl Command for Send {
         // Only its own number knows what it answers.
         let is_pinned = from.is_some() || answers.is_some();
         may_send(context, (number, may_move && !is_pinned), price)?;
-        sticky::note(context, &to, number, context.now())?;
         let now = context.now();
+        let used = sticky::to_note(context, &to, number, now)?;
+        let counted = |_: &_| conversations::note_inbox(context, &InboxCounts::one_sent());
+        let noted = conversation.as_ref().map(counted).transpose()?;
         let message_id = MessageId::from_parts(now, unique);
         let new = MessageState::new(message_id, to, (number, price), &content);
         let give_up_at = now.plus(context.core.rules.messages.give_up);
         let file = media.as_ref().map(|media| media.media_id);
         let state =
             MessageState { give_up_at, notes, pinned: is_pinned, answers, media: file, ..new };
-        let place = queue(context, &state, refused.is_none());
+        let place = queue(context, &state, refused.is_none())?;
+        // What follows does not fail, so that nothing is left of a message that is refused.
+        sticky::put(context, &state.to, used);
         context.core.set_credits(context.core.credits - price, context.effects);
         if let Some(event) = state.event() {
             context.effects.emit(now, event);
         }
         let workspace = context.core.id.clone();
         write(context, &state, &content);
-        if let Some(conversation) = conversation {
+        if let Some((conversation, noted)) = conversation.zip(noted) {
             let (kind, text) = (content.kind().as_str(), content.text());
             let wrote = Wrote { id: message_id, kind, text, media };
-            conversations::sent(context, conversation, wrote);
+            conversations::sent(context, conversation, wrote, noted);
         }
         if let Some(failure) = refused {
             settle(context, message_id, &FinalOutcome::Failed(failure))?;
             let status = waiter.map_or(MessageStatus::Queued, |_| MessageStatus::Failed);
-            return Ok(MessageSent { message_id, status });
+            return Ok(MessageSent { message_id, status, number: Some(number) });
         }
         let message = outbound(&workspace, &state, content);
         context.effects.outbound.push(HandedOver { message, place });
         if let Some(waiter) = waiter {
             context.effects.await_outcome(message_id, waiter);
         }
-        Ok(MessageSent { message_id, status: MessageStatus::Queued })
+        Ok(MessageSent { message_id, status: MessageStatus::Queued, number: Some(number) })
     }
 }
 
 /// Makes a message one that is to be sent. Where its number has a place for it, and it leaves, it
 /// goes out as soon as this is durable, with no commit between the two.
-fn queue(context: &mut Context<'_>, state: &MessageState, leaves: bool) -> Option<Reservation> {
+fn queue(
+    context: &mut Context<'_>,
+    state: &MessageState,
+    leaves: bool,
+) -> Result<Option<Reservation>, Unavailable> {
     let id = state.message_id;
+    let slot = context.number(state.number).filter(|_| leaves);
+    let mut place = slot.and_then(|slot| slot.take_place());
+    // One that the budget has no room for asks again from its number's queue.
+    let counts = place.is_some() && state.template.is_some();
+    if counts && !budget::count(context, state)? {
+        place = None;
+    }
     let event = Event::MessageQueued { id, give_up_at: state.give_up_at };
     context.core.perform(event, context.effects);
-    let slot = context.number(state.number).filter(|_| leaves);
-    let place = slot.and_then(|slot| slot.take_place());
     if place.is_some() {
         context.core.perform(Event::MessageClaimed { id }, context.effects);
     }
-    place
+    Ok(place)
 }
 
 /// Writes a new message: its record, its content, and what it is found by.
 fn write(context: &mut Context<'_>, state: &MessageState, content: &RenderedContent) {
     let workspace = context.core.id.clone();
-    context.put_json(Table::Messages, content_key(&workspace, state.message_id), content);
-    context.put_json(Table::Messages, MessageState::key(&workspace, state.message_id), state);
+    context.put(Table::Messages, content_key(&workspace, state.message_id), content.to_bytes());
+    state.write(context);
     for key in index::keys(&workspace, state) {
         context.put(Table::MessageIndex, key, Vec::new());
     }
@@ -237,13 +258,18 @@ fn check(
     wanted: Wanted,
     content: MessageContent,
 ) -> Result<Checked, SendMessageError> {
-    let content = content.try_map_template(|asked| use_template(context, &asked))?;
-    let number = match content.template() {
-        Some((template, _)) => template_number(context, to, wanted, template.category)?,
+    let mut chosen = None;
+    let content = content.try_map_template(|asked| {
+        let (number, category, content) = template_through(context, to, wanted, &asked)?;
+        chosen = Some(number);
+        Ok::<_, SendMessageError>((category, content))
+    })?;
+    let number = match chosen {
+        Some(number) => number,
         None => open_number(context, to, wanted)?,
     };
-    let may_move = content.template().is_some() && wanted.from.is_none();
-    let class = content.price_class(|(template, _)| template.category);
+    let may_move = chosen.is_some() && wanted.from.is_none();
+    let class = content.price_class(|(category, _)| *category);
     let price = context.core.rules.prices.of(class);
     let content = content.map_template(|(_, content)| content);
     Ok(Checked { number, may_move, price, content })
@@ -269,25 +295,45 @@ fn open_number(
     Err(SendMessageError::WindowClosed)
 }
 
-/// The number for a template of this category. Marketing goes to nobody who has opted out of it.
-fn template_number(
+/// The number for a template, with the template as that number's account has it. Marketing goes to
+/// nobody who has opted out of it.
+fn template_through(
     context: &Context<'_>,
     to: &PartyId,
     Wanted { from, through, .. }: Wanted,
-    category: TemplateCategory,
-) -> Result<NumberId, SendMessageError> {
+    asked: &TemplateMessage,
+) -> Result<(NumberId, TemplateCategory, TemplateContent), SendMessageError> {
+    let row = known_template(context, &asked.name, &asked.language)?;
+    let pool = &context.core.pool;
+    let is_stuck = |number: &NumberId| !takes(context, *number, true);
+    let through = through.filter(|it| row.can_leave(pool, *it) && !is_stuck(it));
+    let number = match from.or(through) {
+        Some(number) => Some(number),
+        None => {
+            let has = |account: Option<&str>| row.is_approved(pool, account);
+            let patience = context.core.rules.messages.reassign_after;
+            let own = sticky::choose(context, to, patience, has)?;
+            match own.filter(is_stuck) {
+                // It would move nowhere later: what is sent is this account's template.
+                Some(_) => sticky::choose(context, to, Duration::ZERO, has)?,
+                None => own,
+            }
+        }
+    };
+    let Some(number) = number else {
+        row.check_approved()?;
+        row.content(&asked.components).map_err(UseTemplateError::Parameters)?;
+        return Err(match pool.first() {
+            None => SendMessageError::NotConnected,
+            Some(_) => row.refusal(pool).into(),
+        });
+    };
+    let template = row.for_number(pool, number)?;
+    let content = template.content(&asked.components).map_err(UseTemplateError::Parameters)?;
+    let category = template.category;
     if category == TemplateCategory::Authentication && to.phone().is_none() {
         return Err(SendMessageError::RecipientNeedsPhone);
     }
-    let has_template = |id: &NumberId| context.core.pool.has_templates(*id);
-    let number = match (from, through.filter(has_template)) {
-        (Some(from), _) if !has_template(&from) => {
-            return Err(UseTemplateError::NoSuchTemplate.into());
-        }
-        (Some(number), _) | (None, Some(number)) => Some(number),
-        (None, None) => sticky::choose(context, to, context.core.rules.messages.reassign_after)?,
-    };
-    let number = number.ok_or(SendMessageError::NotConnected)?;
     if category == TemplateCategory::Marketing {
         for party in parties_of(context, to)? {
             if has_opted_out(context, &party)? {
@@ -295,7 +341,7 @@ fn template_number(
             }
         }
     }
-    Ok(number)
+    Ok((number, category, content))
 }
 
 /// Whether a message of this price can be paid for and taken by this number now, or by another one
@@ -312,13 +358,19 @@ fn may_send(
     if context.core.hot.messages.len() >= context.core.rules.messages.unsent_max {
         return Err(Unavailable::because(UnavailableReason::Overloaded).into());
     }
-    let is_up = |id| context.down_for(id).is_none();
-    let moves = || may_move && context.core.pool.with_templates().any(is_up);
     match context.down_for(number) {
-        None => Ok(()),
-        Some(_) if moves() => Ok(()),
-        Some(retry_after) => {
+        Some(retry_after) if !takes(context, number, may_move) => {
             Err(Unavailable { reason: UnavailableReason::ChannelDown, retry_after }.into())
         }
+        _ => Ok(()),
     }
+}
+
+/// Whether a number is up, or another one to which its messages move if they may: one of its
+/// account.
+fn takes(context: &Context<'_>, number: NumberId, may_move: bool) -> bool {
+    let is_up = |id| context.down_for(id).is_none();
+    let pool = &context.core.pool;
+    let is_of_same = |id: &NumberId| pool.account(*id) == pool.account(number);
+    is_up(number) || may_move && pool.numbers().filter(is_of_same).any(is_up)
 }

@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use postrider_domain::{NumberId, PartyId, Timestamp, WorkspaceId};
+use postrider_number::record::NumberInfo;
 use postrider_store::{StoreError, Table, View};
 
 use crate::core::command::Context;
@@ -107,6 +108,16 @@ pub(crate) fn last(
     }
     // Earlier versions knew it by the number's own id.
     Ok(last.max(read(context, &window_key(&context.core.id, number, contact))?))
+}
+
+/// When a contact's window with a number closes, or has closed, as it is committed.
+pub(crate) fn window_end(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    number: &NumberInfo,
+    contact: &PartyId,
+) -> Result<Option<Timestamp>, StoreError> {
+    latest_end(store, workspace, &[[number.line(), number.id]], contact)
 }
 
 /// When the last of a contact's windows with these numbers closes, or has closed. A number is known

@@ -3,6 +3,7 @@
 use crate::core::command::Context;
 use crate::idempotency;
 use crate::suppressions::stopped_marketing;
+use crate::templates::update;
 use postrider_channel::callback::Progress;
 use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Failure, FailureClass};
@@ -13,7 +14,9 @@ use postrider_store::Table;
 
 use crate::core::message_status::MessageStatus;
 use crate::messages::attached;
+use crate::messages::budget;
 use crate::messages::content::content_key;
+use crate::messages::index::By;
 use crate::messages::record::{Learned, MessageError, MessageState};
 use crate::messages::send::MessageSent;
 
@@ -88,8 +91,7 @@ fn learn(
     provider_id: Option<&str>,
     at: Timestamp,
 ) -> Result<Option<PartyId>, Unavailable> {
-    let key = MessageState::key(&context.core.id, id);
-    let Some(mut state) = context.get_json::<MessageState>(Table::Messages, &key)? else {
+    let Some(mut state) = MessageState::get(context, id)? else {
         if context.core.hot.messages.contains(id) {
             tracing::error!(workspace = %context.core.id, message = %id, "a message has no record");
             context.core.perform(Event::MessageSettled { id }, context.effects);
@@ -102,13 +104,10 @@ fn learn(
     }
     // The provider's clock may be ahead of ours or behind it, and it counts in seconds.
     let at = at.max(state.last_moment()).min(context.now());
-    let is_named = state.provider_id.is_none() && provider_id.is_some();
-    if is_named {
-        state.provider_id = provider_id.map(Box::from);
-    }
+    let is_named = name(context, &mut state, provider_id);
     if !state.learn(learned, at) {
         if is_named {
-            context.put_json(Table::Messages, key, &state);
+            state.write(context);
         }
         return Ok(to);
     }
@@ -117,6 +116,15 @@ fn learn(
     }
     if let Some(failure) = failure {
         attached::doubt(context, &state, failure)?;
+        let mut of = |it| update::refused(context, (it, state.number), (failure, at));
+        state.template.iter().try_for_each(&mut of)?;
+    }
+    // A report shows that the channel took it.
+    if state.status == MessageStatus::Failed && provider_id.is_none() {
+        budget::give_back(context, &state).unwrap_or_else(|error| {
+            // It keeps its place for the day.
+            tracing::warn!(%error, "a budget stays as it is");
+        });
     }
     if context.core.hot.messages.contains(id) {
         context.core.perform(Event::MessageSettled { id }, context.effects);
@@ -130,14 +138,29 @@ fn learn(
     if let Some(event) = state.event() {
         context.effects.emit(context.now(), event);
     }
-    if let Some(waiter) = context.waiters.take(id) {
-        let status = state.status.as_answer();
-        if let Some(record) = &waiter.kept_under {
-            // Where it cannot be read, the first answer stays; that was logged.
-            idempotency::replace(context, record, &MessageSent { message_id: id, status }).ok();
-        }
-        context.effects.resolve_waiter(waiter, status);
-    }
-    context.put_json(Table::Messages, key, &state);
+    answer_waiter(context, &state);
+    state.write(context);
     Ok(to)
+}
+
+/// Notes what the channel calls a message, if that is new.
+fn name(context: &mut Context<'_>, state: &mut MessageState, provider_id: Option<&str>) -> bool {
+    let Some(name) = provider_id.filter(|_| state.provider_id.is_none()) else { return false };
+    state.provider_id = Some(name.into());
+    let key = By::Channel(name).key(&context.core.id, state.message_id);
+    context.put(Table::MessageIndex, key, Vec::new());
+    true
+}
+
+/// Answers the sender who waits for what becomes of a message.
+fn answer_waiter(context: &mut Context<'_>, state: &MessageState) {
+    let Some(waiter) = context.waiters.take(state.message_id) else { return };
+    let status = state.status.as_answer();
+    if let Some(record) = &waiter.kept_under {
+        let number = Some(state.number);
+        let sent = MessageSent { message_id: state.message_id, status, number };
+        // Where it cannot be read, the first answer stays; that was logged.
+        idempotency::replace(context, record, &sent).ok();
+    }
+    context.effects.resolve_waiter(waiter, (status, state.number));
 }

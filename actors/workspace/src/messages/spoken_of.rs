@@ -2,8 +2,13 @@
 
 use std::ops::ControlFlow;
 
+use postrider_broadcast::phone_index::place_of;
+use postrider_broadcast::{provider_ids, record};
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{MessageContent, MessageId, NumberId, PartyId, RenderedContent, Timestamp};
+use postrider_domain::{
+    BroadcastId, MessageContent, MessageId, NumberId, PartyId, Phone, RenderedContent, Timestamp,
+    WorkspaceId,
+};
 use postrider_store::view::codec;
 use postrider_store::{Direction as Order, StoreError, Table, View};
 
@@ -36,10 +41,12 @@ impl SpokenOf<'_> {
         context: &Context<'_>,
         id: MessageId,
     ) -> Result<Box<str>, SendMessageError> {
-        let key = MessageState::key(&context.core.id, id);
-        let found = match context.get_json::<MessageState>(Table::Messages, &key)? {
+        let found = match MessageState::get(context, id)? {
             Some(state) => self.of_ours(context, state)?,
-            None => self.of_theirs(context, id).map_err(unreadable)?,
+            None => match self.of_theirs(context, id).map_err(unreadable)? {
+                None => self.of_broadcast(context, id)?,
+                found => found,
+            },
         };
         found.ok_or(SendMessageError::UnknownMessage)
     }
@@ -66,11 +73,29 @@ impl SpokenOf<'_> {
         if !parties_of(context, self.to)?.contains(&state.to) {
             return Ok(None);
         }
-        let known = context.connected.iter().find(|known| known.id == self.number);
-        // A number without an account is a sandbox, which has no ids of its own.
-        let is_sandbox = known.is_some_and(|known| known.account.is_none());
-        let own = || is_sandbox.then(|| state.message_id.to_string().into());
+        let own = || self.is_sandbox(context).then(|| state.message_id.to_string().into());
         Ok(state.provider_id.clone().or_else(own))
+    }
+
+    /// A number without an account is a sandbox, which has no ids of its own.
+    fn is_sandbox(&self, context: &Context<'_>) -> bool {
+        let known = context.connected.iter().find(|known| known.id == self.number);
+        known.is_some_and(|known| known.account.is_none())
+    }
+
+    /// What the channel calls a message of a broadcast, if it went to the recipient.
+    fn of_broadcast(
+        &self,
+        context: &Context<'_>,
+        id: MessageId,
+    ) -> Result<Option<Box<str>>, Unavailable> {
+        let parties = parties_of(context, self.to)?;
+        let found = parties.iter().filter_map(PartyId::phone).find_map(|phone| {
+            broadcast_name((context.store(), &context.core.id), id, phone).transpose()
+        });
+        let Some(name) = found.transpose().map_err(unreadable)? else { return Ok(None) };
+        let own = || self.is_sandbox(context).then(|| id.to_string().into());
+        Ok(name.or_else(own))
     }
 
     fn of_theirs(
@@ -82,6 +107,27 @@ impl SpokenOf<'_> {
         let prefix = messages_prefix(&context.core.id, conversation.id);
         find(context.store(), &prefix, id)
     }
+}
+
+/// What the channel calls a broadcast's message, if it is known; the outer `None`: it is none to
+/// this phone.
+fn broadcast_name(
+    (store, workspace): (&dyn View, &WorkspaceId),
+    id: MessageId,
+    phone: Phone,
+) -> Result<Option<Option<Box<str>>>, StoreError> {
+    let (prefix, index) = record::of_message(workspace, id);
+    let mut broadcasts = Vec::new();
+    store.scan(Table::Broadcasts, &prefix, None, Order::Forward, &mut |key, _| {
+        broadcasts.extend(key.last_chunk().map(|id| BroadcastId::from_bytes(*id)));
+        ControlFlow::Continue(())
+    })?;
+    for broadcast in broadcasts {
+        if place_of(store, workspace, broadcast, phone)? == Some(index) {
+            return Ok(Some(provider_ids::name(store, workspace, broadcast, index)?));
+        }
+    }
+    Ok(None)
 }
 
 /// What the channel calls a message that the contact of a conversation wrote.

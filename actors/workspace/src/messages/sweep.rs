@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use postrider_domain::MessageId;
-use postrider_store::view::codec;
 use postrider_store::{StoreError, Table};
 
 use crate::core::message_status::MessageStatus;
@@ -41,7 +40,7 @@ pub(crate) fn too_old(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<Recor
         }
         if part.is_empty() {
             // One whose record cannot be read stays as it is; its readers get the error.
-            let state = codec::decode::<MessageState>(value).ok();
+            let state = MessageState::decode(id, value).ok();
             let settled = state.filter(|state| is_settled(state, look));
             goes = settled.is_some().then_some(id);
             let entries = settled.iter().flat_map(|state| index::keys(look.workspace, state));
@@ -99,7 +98,7 @@ mod tests {
             let key = MessageState::key(&workspace, state.message_id);
             let content = [&*key, b"c"].concat();
             let mut changes = vec![
-                Change::put(Table::Messages, key, serde_json::to_vec(&state).unwrap()),
+                Change::put(Table::Messages, key, state.encode()),
                 Change::put(Table::Messages, content, *b"{}"),
             ];
             let entries = index::keys(&workspace, &state);
@@ -114,8 +113,8 @@ mod tests {
         let mut cursor = SweepCursor::default();
         while cursor.is_due(now) {
             let keys = too_old(&look, &mut cursor).unwrap();
-            let gone = keys.into_iter().map(|(table, key)| Change::delete(table, key));
-            store.commit(Group::new(None, &gone.collect::<Vec<_>>())).unwrap();
+            let removed = keys.into_iter().map(|(table, key)| Change::delete(table, key));
+            store.commit(Group::new(None, &removed.collect::<Vec<_>>())).unwrap();
         }
         assert!(keys_of(&store, Table::Messages).is_empty());
         assert!(keys_of(&store, Table::MessageIndex).is_empty());

@@ -28,8 +28,8 @@ pub(crate) enum Uploaded {
     Done,
     /// The channel refuses it.
     Refused(Failure),
-    /// Its content is gone, as after a restore without contents.
-    Gone,
+    /// Its content is missing, as after a restore without contents.
+    Missing,
 }
 
 /// One of those that want a file uploaded behind a number. Dropped last, it takes the entry away.
@@ -84,7 +84,7 @@ impl Workspace {
         self.shared.may_send()?;
         let connected = self.shared.numbers.connected(number);
         let provider = connected.and_then(|it| it.cloud_api.clone()).ok_or_else(down)?;
-        let Some(parts) = self.parts_of(&state).await? else { return Ok(Uploaded::Gone) };
+        let Some(parts) = self.parts_of(&state).await? else { return Ok(Uploaded::Missing) };
         let file = UploadedFile {
             mime_type: state.mime_type,
             boundary: state.sha256,

@@ -2,8 +2,7 @@
 
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{NumberId, PartyId, Timestamp, WorkspaceId};
-use postrider_store::view::codec;
-use postrider_store::{StoreError, Table, View};
+use postrider_store::{StoreError, View};
 
 use crate::conversations;
 use crate::core::command::Context;
@@ -31,7 +30,6 @@ pub(crate) fn newest_message(
 ) -> Result<Option<(Timestamp, NumberId)>, StoreError> {
     let newest = index::before(store, &By::To(contact).prefix(workspace), None, 1)?;
     let Some(id) = newest.first() else { return Ok(None) };
-    let state = store.get(Table::Messages, &MessageState::key(workspace, *id))?;
-    let state: Option<MessageState> = state.map(|json| codec::decode(&json)).transpose()?;
+    let state = MessageState::read(store, workspace, *id)?;
     Ok(state.map(|state| (state.created_at, state.number)))
 }

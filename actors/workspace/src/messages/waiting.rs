@@ -5,20 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::oneshot;
 
-use crate::core::message_status::MessageStatus;
-use crate::core::waiters::{OutcomeWaiter, Waiter};
+use crate::core::waiters::{OutcomeWaiter, Settled, Waiter};
 
 /// The end of the channel that the actor holds.
 #[derive(Debug)]
 struct Caller {
-    sender: oneshot::Sender<MessageStatus>,
+    sender: oneshot::Sender<Settled>,
     /// Whether it is decided that the caller gets the outcome, or that it has given up.
     decided: Arc<AtomicBool>,
 }
 
 /// The end of the channel that the caller holds.
 pub(crate) struct Waiting {
-    receiver: oneshot::Receiver<MessageStatus>,
+    receiver: oneshot::Receiver<Settled>,
     decided: Arc<AtomicBool>,
 }
 
@@ -36,27 +35,24 @@ impl OutcomeWaiter for Caller {
     }
 
     fn decide(&self) -> bool {
-        // A caller that has gone away has given up too.
+        // A caller that does not wait has given up too.
         !self.sender.is_closed() && !self.decided.swap(true, Ordering::AcqRel)
     }
 
-    fn resolve(self: Box<Self>, status: MessageStatus) {
-        // Nothing is sent if the caller has gone away.
-        self.sender.send(status).ok();
+    fn resolve(self: Box<Self>, settled: Settled) {
+        // Nothing is sent if the caller does not wait any more.
+        self.sender.send(settled).ok();
     }
 }
 
 impl Waiting {
     /// The outcome, if it comes before `patience` is over. What is on its way by then is
     /// waited for: it only has to become durable.
-    pub(crate) async fn settled(
-        mut self,
-        patience: impl Future<Output = ()>,
-    ) -> Option<MessageStatus> {
+    pub(crate) async fn settled(mut self, patience: impl Future<Output = ()>) -> Option<Settled> {
         tokio::select! {
             biased;
             // Nothing is sent when the answer was given before, or when the workspace restarts.
-            status = &mut self.receiver => status.ok(),
+            settled = &mut self.receiver => settled.ok(),
             () = patience => {
                 let decided = self.decided.swap(true, Ordering::AcqRel);
                 if decided { self.receiver.await.ok() } else { None }

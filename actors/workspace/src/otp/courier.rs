@@ -6,7 +6,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use postrider_channel::email::{MailOptions, Mailed, OutgoingMail, hand_over};
 use postrider_channel::sandbox::{Sandbox, SandboxCode, ScriptedOutcome, deliver_code, take_code};
@@ -227,14 +227,6 @@ struct GatewayBody<'a> {
     expires_at: String,
 }
 
-/// What a gateway answers, as far as it matters.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct GatewayAnswer {
-    status: Option<String>,
-    code: Option<serde_json::Value>,
-}
-
 fn gateway_body(id: &str, gateway: &SmsGateway, clock: &Clock, call: &StepCall) -> Option<Vec<u8>> {
     let body = GatewayBody {
         id,
@@ -250,8 +242,8 @@ fn gateway_body(id: &str, gateway: &SmsGateway, clock: &Clock, call: &StepCall) 
 
 /// What the answer of a gateway means.
 fn judged(answer: Answer) -> Called {
-    let (status, retry_after, body) = match answer {
-        Answer::Status { status, retry_after, excerpt, .. } => (status, retry_after, excerpt),
+    let (status, retry_after, text) = match answer {
+        Answer::Status { status, retry_after, text, .. } => (status, retry_after, text),
         // Nothing was sent.
         Answer::None(NoAnswer::ConnectionFailed) => return NotTaken(None),
         Answer::None(NoAnswer::BlockedAddress | NoAnswer::InvalidUrl) => {
@@ -259,19 +251,21 @@ fn judged(answer: Answer) -> Called {
         }
         Answer::None(_) => return Ended(TryStatus::Unknown, None),
     };
-    let body = body.and_then(|text| serde_json::from_str::<GatewayAnswer>(&text).ok());
+    let text = text.map(|text| text.body).unwrap_or_default();
+    let body = serde_json::from_str::<serde_json::Value>(&text);
+    // What is no JSON may be the page of a proxy in between.
+    let is_broken = body.is_err() && !text.trim().is_empty();
     let body = body.unwrap_or_default();
     match status {
-        200..=299 if body.status.as_deref() == Some("delivered") => {
-            Ended(TryStatus::Delivered, None)
-        }
+        200..=299 if is_broken => Ended(TryStatus::Unknown, None),
+        200..=299 if body["status"] == "delivered" => Ended(TryStatus::Delivered, None),
         200..=299 => Ended(TryStatus::Sent, None),
         429 | 503 => NotTaken(retry_after),
         400..=499 => {
-            let code = body.code.and_then(|code| match code {
+            let code = match &body["code"] {
                 serde_json::Value::String(text) => text.parse().ok(),
                 code => code.as_u64().and_then(|code| code.try_into().ok()),
-            });
+            };
             Ended(TryStatus::Failed, code)
         }
         _ => Ended(TryStatus::Unknown, None),
@@ -308,5 +302,42 @@ impl Command for IsWanted {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
         Ok(chain::is_step_wanted(context.core, self.0, self.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_webhook::exchanges::AnswerText;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_of_a_gateway_counts_only_if_it_can_be_read() {
+        let of = |status, body: &str| {
+            let text = Box::new(AnswerText { headers: Vec::new(), body: body.to_owned() });
+            let excerpt = None;
+            let answer = Answer::Status { status, retry_after: None, excerpt, text: Some(text) };
+            judged(answer)
+        };
+        let long = format!(r#"{{"status": "delivered", "more": "{}"}}"#, "x".repeat(5000));
+        for (status, body, expected) in [
+            (200, "", TryStatus::Sent),
+            (204, " \n", TryStatus::Sent),
+            (200, r#"{"status": "delivered"}"#, TryStatus::Delivered),
+            (200, &long, TryStatus::Delivered),
+            (202, r#"{"status": 0, "id": 7}"#, TryStatus::Sent),
+            (200, "null", TryStatus::Sent),
+            (200, "OK", TryStatus::Unknown),
+            (200, "<html>", TryStatus::Unknown),
+            (200, r#"{"status": "deliv"#, TryStatus::Unknown),
+            (500, "", TryStatus::Unknown),
+            (400, "no", TryStatus::Failed),
+        ] {
+            let Ended(found, None) = of(status, body) else { panic!("{status} {body}") };
+            assert_eq!(found, expected, "{status} {body}");
+        }
+        for body in [r#"{"code": 30007}"#, r#"{"code": "30007"}"#] {
+            assert!(matches!(of(422, body), Ended(TryStatus::Failed, Some(30_007))));
+        }
     }
 }

@@ -6,15 +6,13 @@ use std::time::Duration;
 
 use postrider_domain::code::{ATTEMPTS_MAX, Expiry};
 use postrider_domain::event::OtpStatus;
-use postrider_domain::event::chain::OtpChannel;
-use postrider_domain::event::otp::OtpNotes;
 use postrider_domain::{RequestId, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
-use crate::core::otp::chain_tries::channel_of;
 use crate::core::otp::ended::{self, Ended};
 use crate::core::otp::ended_index::EndedBy;
 use crate::newest_first::{self, Batch};
+use crate::otp::kept::state_of;
 use crate::otp::list::{OtpFilter, OtpRow};
 
 /// How much later than another one that was made after it a request may end.
@@ -158,7 +156,7 @@ impl Records<'_> {
                 }
                 let key = ended::key(self.workspace, id);
                 let record = self.store.get(Table::Otps, &key)?;
-                // One that is gone was kept for as long as they are.
+                // One that was removed was kept for as long as they are.
                 let record = record.map(|bytes| Ended::decode(&bytes)).transpose()?;
                 let row = record.map(|record| row_of(id, record));
                 batch.rows.extend(row.filter(|row| self.filter.takes(row)).map(|row| (id, row)));
@@ -215,29 +213,27 @@ impl Records<'_> {
 }
 
 fn row_of(id: RequestId, ended: Ended) -> OtpRow {
-    let Ended { phone, valid_seconds, status, delivery, attempts, sends, verified_at, .. } = ended;
-    let expires_at = id.timestamp().plus(Duration::from_secs(valid_seconds.into()));
-    // Earlier versions kept no end, which for some is known nevertheless.
-    let expired_at = (status == OtpStatus::Expired).then_some(expires_at);
-    let ended_at = ended.ended_at.or(verified_at).or(expired_at);
-    let notes = ended.notes;
-    let notes = notes.as_deref().map(OtpNotes::from_json).unwrap_or_default();
-    let own = notes.own.as_deref();
-    let (channel, is_inbound) =
-        own.map_or((OtpChannel::Messaging, false), |own| (channel_of(&own.tries), own.inbound));
+    let state = state_of(id, &ended);
+    let Ended { status, verified_at, .. } = ended;
+    // What expired ended then, not at the tick that came to it: a pending one is listed so too.
+    let expired_at = (status == OtpStatus::Expired).then_some(state.expires_at);
     OtpRow {
         request_id: id,
-        channel,
-        is_inbound,
-        phone: phone.known(),
+        channel: state.channel,
+        is_inbound: state.is_inbound,
+        phone: state.phone,
         status,
-        delivery,
-        attempts_remaining: ATTEMPTS_MAX.saturating_sub(attempts),
-        sends,
-        expires_at,
+        delivery: state.delivery,
+        attempts_remaining: ATTEMPTS_MAX.saturating_sub(ended.attempts),
+        sends: ended.sends,
+        expires_at: state.expires_at,
         verified_at,
-        ended_at,
-        notes,
+        // Earlier versions kept no end, which for some is known nevertheless.
+        ended_at: expired_at.or(ended.ended_at).or(verified_at),
+        notes: state.notes,
+        tries: state.tries,
+        language: state.language,
+        number: state.number,
     }
 }
 

@@ -2,12 +2,11 @@
 
 use postrider_domain::event::otp::OtpLanguages;
 use postrider_domain::otp_text::sent_language;
-use postrider_domain::template::TemplateStatus;
 
 use crate::core::command::Context;
 use crate::core::otp::languages;
 use crate::core::otp::types::{SendMore, SendOtpError};
-use crate::templates::find_template;
+use crate::core::sticky;
 
 /// Sets the languages of a send: the first in which there is a template that may be sent, and a
 /// text. Nothing is looked up for a send that asks for none.
@@ -24,13 +23,14 @@ pub(crate) fn resolve(
         more.languages = Some(OtpLanguages { template: text.into(), text: text.into() });
         return Ok(());
     }
+    // One that is not known is refused where the number is chosen.
+    let named = more.from.as_deref().and_then(|name| sticky::named(context, name));
     let mut template = &*own.language;
     for wanted in language.served_by() {
         if wanted == &*own.language {
             break;
         }
-        let found = find_template(context, &own.name, wanted)?;
-        if found.is_some_and(|found| found.status == TemplateStatus::Approved) {
+        if languages::is_found(context.core, wanted, named) {
             template = wanted;
             break;
         }

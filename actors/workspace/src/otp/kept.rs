@@ -37,7 +37,8 @@ impl Workspace {
     }
 }
 
-fn state_of(id: RequestId, ended: &Ended) -> OtpState {
+/// Where a request stood at its end, by its record.
+pub(super) fn state_of(id: RequestId, ended: &Ended) -> OtpState {
     let notes = ended.notes.as_deref().map(OtpNotes::from_json).unwrap_or_default();
     let OtpOwnNotes { languages, inbound, tries, .. } =
         notes.own.as_deref().cloned().unwrap_or_default();

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use postrider_domain::code::Expiry;
 use postrider_domain::event::chain::OtpChannel;
-use postrider_domain::event::otp::OtpNotes;
+use postrider_domain::event::otp::{OtpNotes, OtpTry};
 use postrider_domain::event::{Delivery, OtpStatus};
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{Phone, RequestId, Timestamp};
+use postrider_domain::{NumberId, Phone, RequestId, Timestamp};
 
 use crate::Workspace;
 use crate::core::Core;
@@ -23,6 +23,7 @@ use crate::core::command::{Command, Context};
 use crate::core::otp::chain_tries::{channel_of, tries_of};
 use crate::core::otp::pending::Wanted;
 use crate::core::otp::requests::{KEPT_AFTER_EXPIRY, Otp};
+use crate::core::otp::types::OtpState;
 use crate::newest_first::{Batch, LOOKED_AT_MAX, Walk, merged};
 use crate::otp::found::ended_before;
 
@@ -102,6 +103,22 @@ pub struct OtpRow {
     pub channel: OtpChannel,
     /// Whether its person sends the code.
     pub is_inbound: bool,
+    /// What became of each try to bring its code.
+    pub tries: Vec<OtpTry>,
+    /// The language that is used over that channel; `None` of an ended one where it was the
+    /// workspace's own.
+    pub language: Option<String>,
+    /// The number that its messages leave through; of an ended one only where there was a choice.
+    pub number: Option<NumberId>,
+}
+
+impl OtpRow {
+    /// Takes what is known of it later than at its end.
+    fn refresh(&mut self, known: OtpState) {
+        let OtpState { delivery, channel, tries, language, number, .. } = known;
+        (self.delivery, self.channel, self.tries) = (delivery, channel, tries);
+        (self.language, self.number) = (language, number);
+    }
 }
 
 /// A page of one-time passwords.
@@ -189,7 +206,7 @@ impl Workspace {
         }
     }
 
-    /// Tells what was reported since their end of those that the workspace still knows.
+    /// Reports what was reported since their end of those that the workspace still knows.
     async fn refresh(&self, rows: &mut [(RequestId, OtpRow)]) -> Result<(), Unavailable> {
         let known_for = Duration::from_secs(Expiry::MAX_SECONDS.into()) + KEPT_AFTER_EXPIRY + SLACK;
         let known_since = self.shared.clock.now().minus(known_for);
@@ -198,8 +215,8 @@ impl Workspace {
         if young.is_empty() {
             return Ok(());
         }
-        for ((_, row), known) in rows.iter_mut().zip(self.perform(ReadDeliveries(young)).await?) {
-            (row.delivery, row.channel) = known.unwrap_or((row.delivery, row.channel));
+        for ((_, row), known) in rows.iter_mut().zip(self.perform(ReadKnown(young)).await?) {
+            known.into_iter().for_each(|known| row.refresh(*known));
         }
         Ok(())
     }
@@ -260,22 +277,21 @@ fn pending_row(core: &Core, otp: &Otp) -> Option<OtpRow> {
         notes: state.notes,
         channel: state.channel,
         is_inbound: state.is_inbound,
+        tries: state.tries,
+        language: state.language,
+        number: state.number,
     })
 }
 
 /// What became of the messages of requests, of those that are known.
-struct ReadDeliveries(Vec<RequestId>);
+struct ReadKnown(Vec<RequestId>);
 
-impl Command for ReadDeliveries {
-    type Answer = Vec<Option<(Delivery, OtpChannel)>>;
+impl Command for ReadKnown {
+    type Answer = Vec<Option<Box<OtpState>>>;
     type Error = Unavailable;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Unavailable> {
-        let core = &*context.core;
-        let known = |id: RequestId| {
-            let otp = core.known(id)?;
-            Some((otp.delivery, channel_of(&tries_of(core, &otp))))
-        };
+        let known = |id: RequestId| context.core.otp(id).ok().map(Box::new);
         Ok(self.0.into_iter().map(known).collect())
     }
 }

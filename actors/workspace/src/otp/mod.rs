@@ -2,16 +2,19 @@
 
 pub(crate) mod courier;
 mod days;
+mod decided;
 mod found;
 mod found_language;
 mod kept;
 mod list;
+pub(crate) mod refused;
 mod settle_step;
 pub mod sms;
 pub mod test_phones;
 mod through_number;
 
 pub use days::OtpDays;
+pub use decided::{Decided, DecisionFilter, DecisionRow, DecisionsPage};
 pub use list::{OtpFilter, OtpRow, OtpsPage};
 
 pub(crate) use days::{counts_of_today, long_past};
@@ -137,7 +140,9 @@ pub(crate) fn send(
     let through = through.filter(|_| phone.known().is_some());
     let noted = through_number::to_note(context, phone, through)?;
     let sent = context.core.send_otp(command, id, down, context.effects)?;
-    sticky::put(context, &phone.into(), noted);
+    if context.core.goes_through_number(id) {
+        sticky::put(context, &phone.into(), noted);
+    }
     Ok(sent)
 }
 
@@ -149,7 +154,7 @@ pub(crate) fn resend(
 ) -> Result<OtpSent, ResendOtpError> {
     let moved = through_number::of_resend(context, id).map_err(ResendOtpError::Refused)?;
     let to = moved.as_ref().map(|moved| moved.number);
-    let down = to.or_else(|| context.core.number_of(id));
+    let down = to.or_else(|| context.core.next_number(id));
     let down = down.and_then(|number| context.down_for(number));
     let sent = context.core.resend_otp((id, only), message, (to, down), context.effects)?;
     if let Some(moved) = moved

@@ -54,7 +54,7 @@ pub(crate) struct SmsGateway {
     pub(crate) secret: WebhookSecret,
 }
 
-/// What is told of a message by a receipt.
+/// What is reported of a message by a receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SmsReceipt {
     /// The request.

@@ -12,7 +12,7 @@ use postrider_domain::{NumberId, PartyId, Phone, RequestId};
 
 use crate::core::command::Context;
 use crate::core::otp::types::{SendOtp, SendOtpError};
-use crate::core::settings::UseTemplateError;
+use crate::core::otp::{delivery, languages};
 use crate::core::sticky::{self, Moved};
 
 /// Sets the number of a send: the one that it names, or the contact's, or another one at once while
@@ -25,19 +25,31 @@ pub(crate) fn resolve(
     let leaves = command.more.as_deref().is_none_or(|more| !more.inbound)
         && command.phone.known().is_some()
         && context.core.test_phones.code(command.phone).is_none();
+    let found = command.more.as_deref().and_then(|more| more.languages.as_ref());
+    let language = found.map_or(&*context.core.otp_template.language, |it| &*it.template);
     let through = match named {
         Some(name) => {
             let number = sticky::named(context, name).ok_or(SendOtpError::UnknownNumber)?;
-            if !context.core.pool.has_templates(number) {
-                return Err(UseTemplateError::NoSuchTemplate.into());
+            if leaves && !context.core.pool.is_of_one_account() {
+                languages::check_template(context.core, language, number)?;
             }
             Some(number)
         }
         None if !context.core.pool.is_choice() || !leaves => return Ok(None),
-        None => sticky::choose(context, &command.phone.into(), Duration::ZERO)?,
+        None => choose(context, command.phone, language)?,
     };
     command.more.get_or_insert_default().through = through;
     Ok(through)
+}
+
+/// The number of a contact for a code in this language, or another one at once while that is down.
+fn choose(
+    context: &Context<'_>,
+    phone: Phone,
+    language: &str,
+) -> Result<Option<NumberId>, Unavailable> {
+    let carries = |account: Option<&str>| languages::carries(context.core, language, account);
+    sticky::choose(context, &phone.into(), Duration::ZERO, carries)
 }
 
 /// What is to be noted if a number becomes the contact's with a send.
@@ -59,14 +71,15 @@ pub(crate) fn move_code(
     let Some(otp) = context.core.known(id) else { return Ok(Moved::Over) };
     if context.core.hot.otps.status(&otp, context.now()) != OtpStatus::Active {
         let late = FinalOutcome::NotSentInTime;
-        context.core.settle(id, message, &late, context.effects);
+        delivery::settle(context.core, id, message, &late, context.effects);
         return Ok(Moved::Over);
     }
     if context.core.is_pinned(id) {
         return Ok(Moved::Stays);
     }
     let contact = PartyId::from(otp.phone);
-    match sticky::choose(context, &contact, Duration::ZERO)? {
+    let language = &languages::template_of(context.core, id).language;
+    match choose(context, otp.phone, language)? {
         Some(to) if to != from && context.down_for(to).is_none() => {
             sticky::note(context, &contact, to, context.now())?;
             context.core.move_request(id, to, context.effects);
@@ -85,12 +98,12 @@ pub(crate) fn of_resend(
     let is_down = |number| context.down_for(number).is_some();
     let core = &context.core;
     let may_move = core.pool.is_choice() && !core.is_pinned(id);
-    if !may_move || !core.number_of(id).is_some_and(is_down) {
+    if !may_move || !core.next_number(id).is_some_and(is_down) {
         return Ok(None);
     }
     let Some(otp) = context.core.known(id) else { return Ok(None) };
     let contact = PartyId::from(otp.phone);
-    let to = sticky::choose(context, &contact, Duration::ZERO)?;
+    let to = choose(context, otp.phone, &languages::template_of(core, id).language)?;
     let Some(number) = to.filter(|to| context.down_for(*to).is_none()) else { return Ok(None) };
     let noted = sticky::to_note(context, &contact, number, context.now())?;
     Ok(Some(MovedResend { number, contact, noted }))

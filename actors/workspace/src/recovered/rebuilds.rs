@@ -2,7 +2,7 @@
 //!
 //! A failed commit has many workspaces rebuilt at once. The first that asks starts a thread, which
 //! makes passes as long as somebody waits. Who asks during a pass waits for the next one, for the
-//! pass may have gone by what it needs. No thread of a pool waits meanwhile.
+//! pass may have passed what it needs. No thread of a pool waits meanwhile.
 
 use std::sync::Arc;
 

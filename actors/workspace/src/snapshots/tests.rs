@@ -108,10 +108,10 @@ fn a_deletion_ends_what_is_kept() {
     let mut end = Vec::new();
     Event::WorkspaceDeleted.encode_into(&mut end);
     let unknown = || vec![0xff; 9];
-    let gone = [frame(1, &[("acme", unknown())]), frame(2, &[("acme", end.clone())])];
-    assert_eq!(folded(&loaded(0, Vec::new()), &gone), []);
+    let removed = [frame(1, &[("acme", unknown())]), frame(2, &[("acme", end.clone())])];
+    assert_eq!(folded(&loaded(0, Vec::new()), &removed), []);
     let again = frame(3, &[("acme", unknown())]);
-    let kept = folded(&loaded(0, Vec::new()), &[&gone[..], &[again]].concat()).remove(0).1;
+    let kept = folded(&loaded(0, Vec::new()), &[&removed[..], &[again]].concat()).remove(0).1;
     assert_eq!(kept.windows(9).filter(|window| **window == unknown()).count(), 1);
 }
 
@@ -172,7 +172,7 @@ fn a_replay_that_panics_harms_its_workspace_only() {
 }
 
 #[test]
-fn whoever_takes_a_snapshot_is_told_what_is_kept_aside() {
+fn whoever_takes_a_snapshot_learns_what_is_kept_aside() {
     let dir = tempfile::tempdir().unwrap();
     let snapshots = SnapshotDir::open(dir.path()).unwrap();
     let store = postrider_store::memory::MemoryStore::new();

@@ -54,15 +54,15 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<(Position, &'a [u8])> {
 /// The state of an entry of a snapshot that stands right before `at`. One that was kept is played
 /// anew.
 pub(super) fn state_of(entry: &[u8], at: Position, rebases: &Rebases) -> Result<HotState, String> {
-    let told = |error: &dyn std::fmt::Display| format!("its snapshot: {error}");
+    let of_snapshot = |error: &dyn std::fmt::Display| format!("its snapshot: {error}");
     let Some((&MARK, mut rest)) = entry.split_first() else {
-        return HotState::decode(entry).map_err(|error| told(&error));
+        return HotState::decode(entry).map_err(|error| of_snapshot(&error));
     };
-    let cut = || told(&"what was kept of it is not whole");
+    let cut = || of_snapshot(&"what was kept of it is not whole");
     let (position, before) = next(&mut rest).ok_or_else(cut)?;
     let mut state = match before {
         [] => HotState::default(),
-        before => HotState::decode(before).map_err(|error| told(&error))?,
+        before => HotState::decode(before).map_err(|error| of_snapshot(&error))?,
     };
     // A snapshot may have been taken right before the clock was rebased.
     let mut reached = position.previous();

@@ -1,16 +1,39 @@
-//! Tells which recipients have opted out, beside the actors: for audiences and fan-outs.
+//! Reports which recipients have opted out, beside the actors: for audiences and fan-outs.
 
 use std::ops::ControlFlow;
 
 use hashbrown::HashSet;
 
-use postrider_domain::{Phone, WorkspaceId};
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{PartyId, Phone, WorkspaceId};
 use postrider_store::{Direction, StoreError, View};
 
-use super::{TABLE, count_key, key, number, party_of, phones_prefix};
+use super::{Suppression, TABLE, count_key, key, number, party_of, phones_prefix, suppression};
+use crate::Workspace;
 
 /// Opt-outs for each phone that is asked for up to which they are scanned as a whole.
 const SCANNED_PER_PHONE: u64 = 8;
+
+impl Workspace {
+    /// How somebody has opted out; `None`: they have not.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn suppression_of(
+        &self,
+        party: impl Into<PartyId>,
+    ) -> Result<Option<Suppression>, Unavailable> {
+        let party = party.into();
+        self.scan(move |store, workspace| {
+            let key = key(workspace, &party);
+            let value = store.get(TABLE, &key)?;
+            // What the key has after the workspace and its end.
+            let name = &key[workspace.as_str().len() + 1..];
+            value.map(|value| suppression(name, &value)).transpose()
+        })
+        .await
+    }
+}
 
 /// Whether a phone has opted out, as far as is committed.
 pub fn is_opted_out(

@@ -2,25 +2,30 @@
 //!
 //! Their keys are `workspace ‖ 0 ‖ name ‖ 0 ‖ language`.
 
+pub(crate) mod accounts;
 pub mod sync;
 pub(crate) mod update;
 
 pub use crate::core::settings::UseTemplateError;
+pub use accounts::OfAccount;
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use postrider_channel::cloud_api::ListError;
-use postrider_domain::content::{TemplateContent, TemplateMessage};
-use postrider_domain::template::TemplateName;
+use postrider_domain::content::TemplateContent;
 use postrider_domain::template::parameters::{self, Filled};
 use postrider_domain::template::{self, Misfit, TemplateCategory, TemplateQuality, TemplateStatus};
+use postrider_domain::template::{CodeButton, TemplateName};
 use postrider_domain::{AuditEntry, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::core::command::{Command, Context, Footprint};
+use crate::core::otp::code_templates::{CodeTemplate, CodeTemplates, InLanguage};
+use crate::core::view::unreadable;
 use crate::handle::Workspace;
 use postrider_domain::unavailable::Unavailable;
 
@@ -42,6 +47,12 @@ pub struct Template {
     /// What else the channel says of it.
     #[serde(flatten)]
     pub facts: ChannelFacts,
+    /// The account that has it so; `None`: that of the workspace's first number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<Box<str>>,
+    /// What other accounts of the workspace's numbers have under this name and language.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OfAccount>,
 }
 
 /// What a channel says of a template beside its status. The channel sets it, nobody else.
@@ -59,6 +70,9 @@ pub struct ChannelFacts {
     /// The category that it holds to be right, and will give the template later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correct_category: Option<TemplateCategory>,
+    /// Why it has rejected the template: its word in small letters. `None` unless it is rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected_reason: Option<Box<str>>,
 }
 
 /// A template to be made.
@@ -88,7 +102,7 @@ pub enum TemplateError {
     /// There is none of that name and language.
     #[error("no such template")]
     NoSuchTemplate,
-    /// The provider does not tell what it has.
+    /// The provider does not report what it has.
     #[error(transparent)]
     Provider(#[from] ListError),
     /// It cannot be done now.
@@ -147,59 +161,87 @@ pub fn find_template(
     context.get_json(Table::Templates, &key(&context.core.id, name, language))
 }
 
-/// The template of that name and language, if it may be sent.
+/// The template of that name and language, whichever account has it.
 ///
 /// # Errors
-/// [`UseTemplateError`]: there is none, or it is not approved.
-pub fn approved_template(
+/// [`UseTemplateError`]: there is none.
+pub fn known_template(
     context: &Context<'_>,
     name: &str,
     language: &str,
 ) -> Result<Template, UseTemplateError> {
-    let template =
-        find_template(context, name, language)?.ok_or(UseTemplateError::NoSuchTemplate)?;
-    match template.status {
-        TemplateStatus::Approved => Ok(template),
-        status => Err(UseTemplateError::NotApproved(status)),
-    }
+    find_template(context, name, language)?.ok_or(UseTemplateError::NoSuchTemplate)
 }
 
-/// The template that a message asks for, and the content that it has with these parameters.
-///
-/// # Errors
-/// [`UseTemplateError`]: there is none, it is not approved, or the parameters do not fit.
-pub fn use_template(
-    context: &Context<'_>,
-    asked: &TemplateMessage,
-) -> Result<(Template, TemplateContent), UseTemplateError> {
-    let template = approved_template(context, &asked.name, &asked.language)?;
-    let content = template.content(&asked.components)?;
-    Ok((template, content))
-}
-
-/// Writes a template; the one that carries one-time passwords is told to those who send them.
+/// Writes a template; the one that carries one-time passwords is given to those who send them.
 fn save(context: &mut Context<'_>, template: &Template) {
     let key = key(&context.core.id, &template.name, &template.language);
     context.put_json(Table::Templates, key, template);
     let of_codes = &context.core.otp_template;
-    if of_codes.name == template.name && of_codes.language == template.language {
-        context.core.otp_template_status = Some(template.status);
+    if of_codes.name == template.name {
+        context.core.code_templates.take(&template.language, template.of_codes());
     }
 }
 
-/// How a template stands, as it is in the store; `None` where there is none.
-pub(crate) fn status(
+impl Template {
+    /// What is kept in memory of the template that carries codes.
+    fn of_codes(&self) -> InLanguage {
+        let code = |status, components: &[Value]| CodeTemplate {
+            status,
+            button: CodeButton::of(components),
+        };
+        let others = self.others.iter();
+        let others = others.map(|it| (it.account.clone(), code(it.status, &it.components)));
+        InLanguage {
+            account: self.account.clone(),
+            own: code(self.status, &self.components),
+            others: others.collect(),
+        }
+    }
+}
+
+/// How the template of that name stands in each language, as it is in the store.
+pub(crate) fn code_templates(
     store: &dyn View,
     workspace: &WorkspaceId,
+    name: &str,
+) -> Result<CodeTemplates, StoreError> {
+    let (mut templates, mut damage) = (CodeTemplates::default(), None);
+    let prefix = key(workspace, name, "");
+    store.scan(Table::Templates, &prefix, None, Direction::Forward, &mut |_, value| {
+        match codec::decode::<Template>(value) {
+            Ok(it) => templates.take(&it.language, it.of_codes()),
+            Err(error) => damage = Some(error),
+        }
+        ControlFlow::Continue(())
+    })?;
+    damage.map_or(Ok(templates), Err)
+}
+
+/// Has a template carry one-time passwords from now on, whether or not it is known.
+///
+/// # Errors
+/// [`Unavailable`]: the store cannot be read.
+pub(crate) fn carry_codes(
+    context: &mut Context<'_>,
     template: &TemplateName,
-) -> Result<Option<TemplateStatus>, StoreError> {
-    let TemplateName { name, language } = template;
-    let bytes = store.get(Table::Templates, &key(workspace, name, language))?;
-    let read = |bytes: Vec<u8>| {
-        let read = serde_json::from_slice::<Template>(&bytes);
-        read.map_err(|error| StoreError::Damaged(format!("template {name}: {error}")))
-    };
-    Ok(bytes.map(read).transpose()?.map(|template| template.status))
+) -> Result<(), Unavailable> {
+    context.core.code_templates = code_templates_now(context, &template.name)?;
+    context.core.otp_template = Arc::new(template.clone());
+    Ok(())
+}
+
+/// The same, with what commands have changed that is not durable yet.
+fn code_templates_now(context: &Context<'_>, name: &str) -> Result<CodeTemplates, Unavailable> {
+    let workspace = &context.core.id;
+    let mut templates = code_templates(context.store(), workspace, name).map_err(unreadable)?;
+    let prefix = key(workspace, name, "");
+    for language in context.pending_keys(Table::Templates, &prefix) {
+        if let Some(template) = find_template(context, name, &String::from_utf8_lossy(&language))? {
+            templates.take(&template.language, template.of_codes());
+        }
+    }
+    Ok(templates)
 }
 
 struct CreateTemplate(NewTemplate);
@@ -216,8 +258,18 @@ impl Command for CreateTemplate {
             return Err(TemplateError::Exists);
         }
         let updated_at = context.now();
-        let facts = ChannelFacts::default();
-        let template = Template { name, language, category, status, components, updated_at, facts };
+        let (facts, account, others) = (ChannelFacts::default(), None, Vec::new());
+        let template = Template {
+            name,
+            language,
+            category,
+            status,
+            components,
+            updated_at,
+            facts,
+            account,
+            others,
+        };
         save(context, &template);
         Ok(template)
     }
@@ -237,7 +289,7 @@ impl Command for SetTemplateStatus {
         let found = find_template(context, &self.name, &self.language)?;
         let template = found.ok_or(TemplateError::NoSuchTemplate)?;
         context.effects.replaces("status", template.status.as_str());
-        Ok(update::set_status(context, template, self.status))
+        Ok(update::set_status_of_all(context, template, self.status))
     }
 }
 
@@ -290,7 +342,7 @@ impl Workspace {
         self.perform_audited(CreateTemplate(new), entry).await
     }
 
-    /// Gives a template another status; `template.status_changed` tells of it.
+    /// Gives a template another status; `template.status_changed` reports it.
     ///
     /// # Errors
     /// [`TemplateError`]: there is none, or not now.

@@ -4,25 +4,32 @@
 //! reported that is not known. The request for it is written with what caused it, so the next start
 //! continues what was cut short.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::services::Services;
 use postrider_channel::cloud_api::{CloudApiNumber, ListError, ListedTemplate};
 use postrider_domain::{AuditEntry, WorkspaceId, template};
-use postrider_number::record::NumberKind;
+use postrider_number::record::{NumberInfo, NumberKind};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::flow::Backoff;
 use postrider_store::{StoreError, Table};
 
 use crate::core::command::{Command, Context};
+use crate::core::pool::Pool;
 use crate::core::records;
 use crate::core::settings::ChangeError;
 use crate::core::view::unreadable;
 use crate::handle::Workspace;
-use crate::templates::update::put_listed;
+use crate::templates::update::{put_listed, reason_of};
 use crate::templates::{ChannelFacts, NewTemplate, Template, TemplateError};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+
+/// An account, and a number of it.
+type Provider = (Option<Box<str>>, Arc<CloudApiNumber>);
+/// An account, and what it has.
+type Listed = (Option<Box<str>>, Vec<ListedTemplate>);
 
 /// How the provider says that parameters are given.
 const PARAMETER_FORMATS: [&str; 2] = ["positional", "named"];
@@ -39,20 +46,25 @@ const PAUSE_AT_START: Duration = Duration::from_millis(200);
 const TRIES_MAX: u32 = 20;
 
 impl Workspace {
-    /// Brings the templates up to date with those of the provider behind the oldest number of the
-    /// workspace's pool that has one, and gives all of them. A template that the provider does not
-    /// have stays as it is. A sandbox number has none but those that are there.
+    /// Brings the templates up to date with those of each account that the workspace has a number
+    /// of, and gives all of them. A template that an account does not have stays as it is. A
+    /// sandbox number has none but those that are there.
     ///
     /// # Errors
-    /// [`TemplateError`]: the provider does not tell, or not now.
+    /// [`TemplateError`]: the provider does not answer, or not now.
     pub async fn sync_templates(&self) -> Result<Vec<Template>, TemplateError> {
-        let listed = match self.template_provider().await? {
-            Some(provider) => provider.list_templates().await?,
-            None => Vec::new(),
-        };
+        let (listed, failed) = self.list_templates().await?;
+        if let (true, Some(error)) = (listed.is_empty(), &failed) {
+            return Err(error.clone().into());
+        }
         // First: what is taken follows in as many commits as it needs.
-        self.perform_audited(TakeListed(Vec::new()), AuditEntry::new("template.sync")).await?;
-        self.take_listed(listed).await?;
+        let none = TakeListed { account: None, listed: Vec::new() };
+        self.perform_audited(none, AuditEntry::new("template.sync")).await?;
+        for (account, listed) in listed {
+            self.take_listed(account, listed).await?;
+        }
+        // The others are up to date.
+        failed.map_or(Ok(()), Err)?;
         Ok(self.templates().await?)
     }
 
@@ -72,25 +84,74 @@ impl Workspace {
         self.read(move |store, _| count(store.get(Table::Workspaces, &key)?)).await
     }
 
-    async fn template_provider(&self) -> Result<Option<Arc<CloudApiNumber>>, Unavailable> {
+    /// Whether they are to be brought up to date at a start: that was cut short, or a number of the
+    /// pool is of an account that no template names. So it is of those that an earlier version has
+    /// brought over, which knew one account only.
+    async fn is_outdated(&self) -> Result<bool, Unavailable> {
+        if self.templates_wanted().await? > 0 {
+            return Ok(true);
+        }
+        let numbers = self.known_numbers().await?;
+        let pooled = numbers.iter().filter(|number| number.pool);
+        let accounts: BTreeSet<_> =
+            pooled.filter_map(|it| Some(it.account.as_ref()?.account_id.as_str())).collect();
+        if accounts.len() < 2 {
+            return Ok(false);
+        }
+        let rows = self.templates().await?;
+        let home = Pool::of(self.id(), &numbers, None);
+        let home = home.home().filter(|_| rows.iter().any(|row| row.account.is_none()));
+        let named = rows.iter().flat_map(Template::accounts).map(|(account, ..)| account);
+        let named: BTreeSet<_> = named.chain(home).collect();
+        Ok(accounts.iter().any(|account| !named.contains(account)))
+    }
+
+    /// The workspace's numbers, oldest first.
+    async fn known_numbers(&self) -> Result<Vec<NumberInfo>, Unavailable> {
         let settings = self.settings().await.map_err(|error| match error {
             ChangeError::Unavailable(why) => why,
             // Reading has no other refusal.
             _ => Unavailable::because(UnavailableReason::Restarting),
         })?;
-        let numbers = &self.shared.numbers;
-        let (pooled, others): (Vec<_>, Vec<_>) =
-            settings.numbers.iter().partition(|number| number.pool);
-        let mut connected =
-            pooled.into_iter().chain(others).filter_map(|number| numbers.connected(number.id));
-        Ok(connected.find_map(|connected| connected.cloud_api.clone()))
+        Ok(settings.numbers)
     }
 
-    async fn take_listed(&self, listed: Vec<ListedTemplate>) -> Result<(), Unavailable> {
+    /// What the accounts of the workspace's numbers have, and why one of them does not say it.
+    async fn list_templates(&self) -> Result<(Vec<Listed>, Option<ListError>), Unavailable> {
+        let (mut all, mut failed) = (Vec::new(), None);
+        for (account, provider) in self.template_providers().await? {
+            match provider.list_templates().await {
+                Ok(listed) => all.push((account, listed)),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        Ok((all, failed))
+    }
+
+    /// A number of each account that the workspace has a number of, first those of the pool.
+    async fn template_providers(&self) -> Result<Vec<Provider>, Unavailable> {
+        let known = self.known_numbers().await?;
+        let numbers = &self.shared.numbers;
+        let (pooled, others): (Vec<_>, Vec<_>) = known.iter().partition(|number| number.pool);
+        let mut found: Vec<Provider> = Vec::new();
+        for number in pooled.into_iter().chain(others) {
+            let account = number.account.as_ref().map(|it| Box::from(it.account_id.as_str()));
+            let is_new = found.iter().all(|(known, _)| *known != account);
+            let provider = numbers.connected(number.id).and_then(|it| it.cloud_api.clone());
+            found.extend(provider.filter(|_| is_new).map(|provider| (account, provider)));
+        }
+        Ok(found)
+    }
+
+    async fn take_listed(
+        &self,
+        account: Option<Box<str>>,
+        listed: Vec<ListedTemplate>,
+    ) -> Result<(), Unavailable> {
         let mut known = listed.into_iter().filter_map(read).peekable();
         while known.peek().is_some() {
-            let some = known.by_ref().take(TAKEN_AT_ONCE).collect();
-            self.perform(TakeListed(some)).await?;
+            let listed = known.by_ref().take(TAKEN_AT_ONCE).collect();
+            self.perform(TakeListed { account: account.clone(), listed }).await?;
         }
         Ok(())
     }
@@ -103,8 +164,8 @@ struct Background {
     id: WorkspaceId,
 }
 
-/// The engine is gone, or going.
-struct Gone;
+/// The engine has stopped, or is stopping.
+struct Stopped;
 
 impl Background {
     async fn run(self) {
@@ -118,14 +179,14 @@ impl Background {
     }
 
     /// Gives how many calls the last try was.
-    async fn try_until_done(&self) -> Result<u32, Gone> {
+    async fn try_until_done(&self) -> Result<u32, Stopped> {
         for tried in 1..=TRIES_MAX {
             let error = match self.sync().await {
                 Ok(calls) => return Ok(calls),
                 Err(TemplateError::Unavailable(why))
                     if why.reason == UnavailableReason::Draining =>
                 {
-                    return Err(Gone);
+                    return Err(Stopped);
                 }
                 Err(error) => error,
             };
@@ -139,19 +200,20 @@ impl Background {
     async fn sync(&self) -> Result<u32, TemplateError> {
         let wanted = self.workspace()?.templates_wanted().await?;
         let mut calls = 0;
-        if let Some(provider) = self.workspace()?.template_provider().await? {
-            let listed = provider.list_templates().await?;
-            calls = listed.len() / LISTED_AT_ONCE + 1;
-            self.workspace()?.take_listed(listed).await?;
+        let (all, failed) = self.workspace()?.list_templates().await?;
+        for (account, listed) in all {
+            calls += listed.len() / LISTED_AT_ONCE + 1;
+            self.workspace()?.take_listed(account, listed).await?;
         }
+        failed.map_or(Ok(()), Err)?;
         self.workspace()?.perform(Done { wanted }).await?;
         Ok(u32::try_from(calls).unwrap_or(u32::MAX))
     }
 
     fn workspace(&self) -> Result<Workspace, Unavailable> {
-        let gone = || Unavailable::because(UnavailableReason::Draining);
-        let shared = self.shared.upgrade().ok_or_else(gone)?;
-        let slot = shared.workspaces.slot(&self.id).ok_or_else(gone)?;
+        let stopped = || Unavailable::because(UnavailableReason::Draining);
+        let shared = self.shared.upgrade().ok_or_else(stopped)?;
+        let slot = shared.workspaces.slot(&self.id).ok_or_else(stopped)?;
         Ok(Workspace::new(shared, slot))
     }
 
@@ -167,30 +229,37 @@ fn read(listed: ListedTemplate) -> Option<(NewTemplate, ChannelFacts)> {
     let category = category.to_ascii_lowercase().parse().ok()?;
     let correct = listed.correct_category.and_then(|it| it.to_ascii_lowercase().parse().ok());
     let format = listed.parameter_format.map(|it| it.to_ascii_lowercase());
+    let status = template::TemplateStatus::from_channel(&status)?;
     let facts = ChannelFacts {
         quality: listed.quality.map(|word| template::TemplateQuality::from_channel(&word)),
         ttl_seconds: listed.ttl_seconds,
         parameter_format: format.filter(|it| PARAMETER_FORMATS.contains(&&**it)).map(Into::into),
         correct_category: correct.filter(|it| *it != category),
+        rejected_reason: reason_of(status, listed.rejected_reason.as_deref()),
     };
     let new = NewTemplate {
         name,
         language,
         category,
-        status: template::TemplateStatus::from_channel(&status)?,
+        status,
         components: serde_json::from_str(&components).ok()?,
     };
     Some((new, facts))
 }
 
-struct TakeListed(Vec<(NewTemplate, ChannelFacts)>);
+/// Takes what an account has.
+struct TakeListed {
+    account: Option<Box<str>>,
+    listed: Vec<(NewTemplate, ChannelFacts)>,
+}
 
 impl Command for TakeListed {
     type Answer = ();
     type Error = Unavailable;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
-        self.0.into_iter().try_for_each(|listed| put_listed(context, listed))
+        let Self { account, listed } = self;
+        listed.into_iter().try_for_each(|listed| put_listed(context, account.clone(), listed))
     }
 }
 
@@ -227,7 +296,8 @@ impl Command for Done {
     }
 }
 
-/// Goes on with what the process before this one has not done, one workspace after the other.
+/// Goes on with what the process before this one has not done, or could not: one workspace after
+/// the other.
 pub fn resume(shared: &Arc<Services>) {
     let ids = shared.numbers.workspaces_with(NumberKind::CloudApi);
     let (shared, clock) = (Arc::downgrade(shared), shared.clock.clone());
@@ -235,9 +305,9 @@ pub fn resume(shared: &Arc<Services>) {
         for id in ids {
             let background = Background { shared: Weak::clone(&shared), clock: clock.clone(), id };
             let Ok(workspace) = background.workspace() else { continue };
-            match workspace.templates_wanted().await {
-                Ok(0) => continue,
-                Ok(_) => workspace.sync_templates_soon(),
+            match workspace.is_outdated().await {
+                Ok(false) => continue,
+                Ok(true) => workspace.sync_templates_soon(),
                 Err(error) => {
                     let workspace = &background.id;
                     tracing::warn!(%workspace, %error, "templates are not brought up to date");

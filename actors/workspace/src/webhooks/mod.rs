@@ -69,13 +69,13 @@ pub struct WebhookChange {
     pub ordered: Option<bool>,
     /// Whether events are delivered as an array.
     pub batch: Option<bool>,
-    /// Whether an administrator asks: an owner whose endpoint is disabled is told.
+    /// Whether an administrator asks: an owner whose endpoint is disabled is notified.
     pub by_administrator: bool,
 }
 
 impl Workspace {
     /// Makes an endpoint that events are delivered to from now on; gives the secret that signs
-    /// them, which is told only here.
+    /// them, which is shown only here.
     ///
     /// # Errors
     /// [`WebhookError`]: its address is not allowed, there are too many, or not now.

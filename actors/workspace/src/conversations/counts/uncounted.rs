@@ -149,21 +149,21 @@ pub fn count_beside(shared: &Arc<Services>, workspaces: Vec<WorkspaceId>) {
     }));
 }
 
-/// The engine is gone, or going.
-struct Gone;
+/// The engine has stopped, or is stopping.
+struct Stopped;
 
-async fn count_all(shared: &Weak<Services>, id: &WorkspaceId) -> Result<(), Gone> {
+async fn count_all(shared: &Weak<Services>, id: &WorkspaceId) -> Result<(), Stopped> {
     let (mut counted, mut failures) = (0, 0);
     loop {
         let of = {
-            let shared = shared.upgrade().ok_or(Gone)?;
+            let shared = shared.upgrade().ok_or(Stopped)?;
             let Some(slot) = shared.workspaces.slot(id) else { return Ok(()) };
             Workspace::new(shared, slot)
         };
         match of.count_some().await {
             Ok(0) => break,
             Ok(some) => (counted, failures) = (counted + some, 0),
-            Err(why) if why.reason == UnavailableReason::Draining => return Err(Gone),
+            Err(why) if why.reason == UnavailableReason::Draining => return Err(Stopped),
             Err(why) => {
                 // A store that is being opened again is no reason to give up.
                 let is_open = shared.upgrade().is_some_and(|it| it.writer.is_healthy());
@@ -244,7 +244,7 @@ impl Command for Slice {
         context.ahead = Some(ahead);
         let mut counts = Counted::default();
         for id in &ids {
-            // It may be gone.
+            // It may be removed.
             if let Some(conversation) = record::find(context, *id)? {
                 add(context, &mut counts, &conversation, 1)?;
             }
@@ -257,7 +257,7 @@ impl Command for Slice {
             context.put(Table::Conversations, key, left.encode());
         }
         counts.write(context);
-        // The last slice may be empty, because those that it was to count are gone.
+        // The last slice may be empty, because those that it was to count were removed.
         Ok(ids.len().max(1))
     }
 }

@@ -3,6 +3,7 @@
 use expect_test::expect;
 
 use super::*;
+use crate::conversations::WrittenContext;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 
 fn conversation() -> Conversation {
@@ -66,6 +67,7 @@ fn what_was_written_is_stored_as_ever() {
         mail,
         provider_id: None,
         media: None,
+        content: None,
     };
     let media = WrittenMedia {
         media_id: MediaId::from_parts(AT, UNIQUE),
@@ -73,15 +75,22 @@ fn what_was_written_is_stored_as_ever() {
         filename: None,
     };
     let with_file = Written { media: Some(media), ..written(Direction::In, None) };
+    let context =
+        WrittenContext { message_id: Some(MessageId::from_parts(AT, UNIQUE)), forwarded: true };
+    let object = Some(serde_json::json!({"latitude": 1.5, "name": "é"}));
+    let content = WrittenContent { object, truncated: true, context: Some(context) };
+    let with_content = Written { content: Some(Box::new(content)), ..written(Direction::In, None) };
     let known = MailKnownBy { message_id: "<a@example.com>".into(), address: address() };
     let mut sheet = Sheet::default();
     sheet.json("in", &written(Direction::In, Some(known)));
     sheet.json("out", &written(Direction::Out, None));
     sheet.json("with a file", &with_file);
+    sheet.json("with content", &with_content);
     sheet.is(expect![[r#"
         in: {"direction":"in","kind":"text","text":"Hé","at":1700000000123,"mail":{"message_id":"<a@example.com>","address":"ann@example.com"}}
         out: {"direction":"out","kind":"text","text":"Hé","at":1700000000123}
         with a file: {"direction":"in","kind":"text","text":"Hé","at":1700000000123,"media":{"media_id":"med_01hf7yat3v041061050r3gg28a","mime_type":"image/png"}}
+        with content: {"direction":"in","kind":"text","text":"Hé","at":1700000000123,"content":{"object":{"latitude":1.5,"name":"é"},"truncated":true,"context":{"message_id":"msg_01hf7yat3v041061050r3gg28a","forwarded":true}}}
     "#]]);
 }
 

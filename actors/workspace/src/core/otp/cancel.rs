@@ -24,7 +24,7 @@ pub(crate) fn cancel(
     core.perform(Event::OtpCancelled { id }, effects);
     core.keep_ended(&otp, OtpStatus::Cancelled, effects);
     let data = EventData::OtpCancelled(OtpData::of(id, otp.phone));
-    core.tell(id, data.into(), effects);
+    core.emit(id, data.into(), effects);
     effects.withdrawn.extend(core.number_of(id).map(|number| (number, id)));
     Ok(())
 }
@@ -46,8 +46,8 @@ pub(super) fn send_test(
     note(core, id, more, true, effects);
     let expires_at = id.timestamp().plus(expiry.duration());
     let event = PublicEvent::OtpSent { request_id: id, phone, expires_at, resend: false };
-    core.tell(id, event, effects);
-    Ok(OtpSent { request_id: id, expires_at })
+    core.emit(id, event, effects);
+    Ok(OtpSent { request_id: id, expires_at, number: None })
 }
 
 /// Keeps what is to be shown with a request.
@@ -81,6 +81,7 @@ fn own_notes(more: &SendMore) -> Option<Box<OtpOwnNotes>> {
         inbound: more.inbound,
         pinned: more.from.is_some(),
         sender: None,
+        decision: None,
         tries: Vec::new(),
     };
     (own != OtpOwnNotes::default()).then(|| Box::new(own))

@@ -14,7 +14,7 @@ use postrider_domain::{Event, EventData, RequestId};
 
 use super::chain_messages::chained;
 use super::chain_plan::StepCall;
-use super::chain_state::Try;
+use super::chain_state::{Chain, Try};
 use super::day_counts::Counted;
 use super::languages;
 use super::requests::Otp;
@@ -41,12 +41,14 @@ pub(super) fn next_step(core: &mut Core, id: RequestId, is_down: bool, effects: 
             return give_up(core, &otp, effects);
         };
         let price = core.rules.prices.of_channel(step.channel);
-        let is_up = match step.channel {
-            OtpChannel::Messaging => !is_down && core.has_number(id) && may_use_template(core, id),
-            OtpChannel::Sms => core.channels.sms,
-            OtpChannel::Email => core.channels.mail && chain.plan.email.is_some(),
+        let is_left_out = || has_no_place(core, &otp) && has_further(core, chain);
+        let begins = match step.channel {
+            OtpChannel::Messaging => {
+                let is_up = !is_down && core.has_number(id) && may_use_template(core, id);
+                is_up && core.credits >= price && !is_left_out()
+            }
+            channel => can_begin(core, chain, channel),
         };
-        let begins = is_up && core.credits >= price;
         let (status, price) =
             if begins { (TryStatus::Queued, price) } else { (TryStatus::Skipped, 0) };
         let at = core.now();
@@ -59,13 +61,40 @@ pub(super) fn next_step(core: &mut Core, id: RequestId, is_down: bool, effects: 
             core.set_credits(core.credits - price, effects);
             return hand_over(core, &otp, step, effects);
         }
-        tell_ended(core, &otp, step.channel, status, None, effects);
+        emit_ended(core, &otp, step.channel, status, None, effects);
     }
 }
 
+/// Whether a step over this other channel than messaging is set up, and can be paid.
+fn can_begin(core: &Core, chain: &Chain, channel: OtpChannel) -> bool {
+    let is_up = match channel {
+        OtpChannel::Messaging => false,
+        OtpChannel::Sms => core.channels.sms,
+        OtpChannel::Email => core.channels.mail && chain.plan.email.is_some(),
+    };
+    is_up && core.credits >= core.rules.prices.of_channel(channel)
+}
+
+/// Whether a later step over another channel can take the place of a message.
+fn has_further(core: &Core, chain: &Chain) -> bool {
+    chain.further().any(|channel| can_begin(core, chain, channel))
+}
+
+/// Whether the portfolio of a request's number has used its budget up, and its recipient needs a
+/// place.
+fn has_no_place(core: &Core, otp: &Otp) -> bool {
+    let number = core.next_number(otp.id);
+    number.is_some_and(|number| core.full.has_no_place(number, otp.phone, core.now()))
+}
+
 fn may_use_template(core: &Core, id: RequestId) -> bool {
-    languages::template_of(core, id).language != core.otp_template.language
-        || languages::check_own_template(core).is_ok()
+    let language = &languages::template_of(core, id).language;
+    let is_own = *language == core.otp_template.language;
+    if core.pool.is_of_one_account() && !is_own {
+        return true;
+    }
+    let check = |number| languages::check_template(core, language, number);
+    core.next_number(id).is_some_and(|number| check(number).is_ok())
 }
 
 /// The step that would begin now.
@@ -89,6 +118,9 @@ fn give_up(core: &mut Core, otp: &Otp, effects: &mut Effects) {
 
 /// Hands the newest try to what carries it out.
 fn hand_over(core: &mut Core, otp: &Otp, step: ChainStep, effects: &mut Effects) {
+    if step.channel == OtpChannel::Messaging {
+        core.note_next_number(otp.id, effects);
+    }
     let Some(chain) = core.hot.otps.chains.get(otp.id) else { return };
     let (number, email) = (chain.newest(), chain.plan.email.clone());
     let data = OtpTryStartedData {
@@ -101,7 +133,7 @@ fn hand_over(core: &mut Core, otp: &Otp, step: ChainStep, effects: &mut Effects)
         metadata: None,
         number_id: None,
     };
-    core.tell(otp.id, EventData::OtpTryStarted(data).into(), effects);
+    core.emit(otp.id, EventData::OtpTryStarted(data).into(), effects);
     if step.channel == OtpChannel::Messaging {
         effects.outbound.extend(chained(core, otp, number).map(Into::into));
         return;
@@ -176,7 +208,7 @@ fn message_try(core: &Core, id: RequestId, number: u8) -> u8 {
     tries.iter().rposition(is_message).map_or(0, |place| place as u8 + 1)
 }
 
-/// Takes what became of a step by SMS or mail. What a number carries out it tells itself.
+/// Takes what became of a step by SMS or mail. What a number carries out it reports itself.
 pub(crate) fn settle_step(
     core: &mut Core,
     id: RequestId,
@@ -233,17 +265,17 @@ fn change_try(
     if status.has_arrived() && !before.status.has_arrived() && !had_arrived {
         core.count(otp.phone, Counted::Delivered, effects);
         let data = OtpData { channel: Some(channel.as_str()), ..OtpData::of(id, otp.phone) };
-        core.tell(id, EventData::OtpDelivered(data).into(), effects);
+        core.emit(id, EventData::OtpDelivered(data).into(), effects);
     }
     if ended {
-        tell_ended(core, otp, channel, status, error, effects);
+        emit_ended(core, otp, channel, status, error, effects);
     }
     if status == TryStatus::Failed && (ended || was_last) {
         next_step(core, id, false, effects);
     }
 }
 
-fn tell_ended(
+fn emit_ended(
     core: &Core,
     otp: &Otp,
     channel: OtpChannel,
@@ -269,10 +301,10 @@ fn tell_ended(
         metadata: None,
         number_id: None,
     };
-    core.tell(otp.id, EventData::OtpTryEnded(data).into(), effects);
+    core.emit(otp.id, EventData::OtpTryEnded(data).into(), effects);
 }
 
-/// Goes on from steps whose time is over, or whose outcome nobody will tell. Returns whether
+/// Goes on from steps whose time is over, or whose outcome nobody will report. Returns whether
 /// there may be more.
 pub(crate) fn drive(core: &mut Core, effects: &mut Effects) -> bool {
     let interrupted = core.hot.otps.chains.interrupted(TICK_MAX);
@@ -291,7 +323,7 @@ pub(crate) fn drive(core: &mut Core, effects: &mut Effects) -> bool {
         let changed =
             Event::OtpTryChanged { id, number, status, error: None, at: core.now(), ended: true };
         core.perform(changed, effects);
-        tell_ended(core, &otp, step.channel, status, None, effects);
+        emit_ended(core, &otp, step.channel, status, None, effects);
         next_step(core, id, false, effects);
     }
     more

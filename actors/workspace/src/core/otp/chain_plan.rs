@@ -1,4 +1,4 @@
-//! Pure: over which steps a code is to arrive, and what the courier is told of a step.
+//! Pure: over which steps a code is to arrive, and what the courier is given of a step.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Pure: how far the chains of requests have come, as the journal tells.
+//! Pure: how far the chains of requests have come, as the journal shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -45,10 +45,31 @@ impl Chain {
         self.plan.steps.get(usize::from(self.begun)).copied()
     }
 
+    /// The channels that come after the step that would begin now.
+    pub(crate) fn further(&self) -> impl Iterator<Item = OtpChannel> {
+        self.plan.steps.iter().skip(usize::from(self.begun) + 1).map(|step| step.channel)
+    }
+
     /// The best that became of a try; queued while none was begun.
     pub(crate) fn best(&self) -> TryStatus {
         let statuses = self.tries.iter().map(|it| it.status);
         statuses.reduce(TryStatus::best).unwrap_or(TryStatus::Queued)
+    }
+
+    /// The best that became of a try that went to the phone; none, while none was begun.
+    pub(crate) fn best_to_phone(&self) -> Option<TryStatus> {
+        let went =
+            |it: &&Try| it.step.channel != OtpChannel::Email && it.status != TryStatus::Skipped;
+        self.tries.iter().filter(went).map(|it| it.status).reduce(TryStatus::best)
+    }
+
+    /// How many tries a channel to the phone has taken.
+    pub(crate) fn sent_to_phone(&self) -> u8 {
+        use TryStatus::{Failed, Queued, Skipped};
+        let went = |it: &&Try| {
+            it.step.channel != OtpChannel::Email && !matches!(it.status, Queued | Skipped | Failed)
+        };
+        u8::try_from(self.tries.iter().filter(went).count()).unwrap_or(u8::MAX)
     }
 
     /// Whether the code is known to have arrived since it was sent, or sent again.
@@ -187,7 +208,7 @@ impl Chains {
         self.handed.insert((id, number));
     }
 
-    /// Tries whose outcome nobody will tell: they were claimed before the workspace was loaded.
+    /// Tries whose outcome nobody will report: they were claimed before the workspace was loaded.
     pub(crate) fn interrupted(&self, most: usize) -> Vec<(RequestId, u8)> {
         if self.open.len() == self.handed.len() {
             return Vec::new();

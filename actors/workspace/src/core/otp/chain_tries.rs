@@ -25,7 +25,7 @@ pub(crate) fn tries_of(core: &Core, otp: &Otp) -> Vec<OtpTry> {
 }
 
 /// The messages of a code that goes over the chat-app channel alone. When each resend was, and an
-/// error code, is told by events only.
+/// error code, is reported by events only.
 fn messages_of(core: &Core, otp: &Otp) -> Vec<OtpTry> {
     if core.hot.otps.extras.is_uncounted(otp.id) {
         return Vec::new();

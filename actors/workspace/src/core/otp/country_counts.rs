@@ -24,7 +24,7 @@ pub(crate) struct PrefixCounts {
 pub(crate) struct PrefixCount {
     /// Requests of this hour that were not verified.
     pub(crate) unverified: u32,
-    /// Whether it was told that these are too many.
+    /// Whether it was reported that these are too many.
     pub(crate) suspected: bool,
 }
 
@@ -60,7 +60,7 @@ impl PrefixCounts {
         }
     }
 
-    /// It was told at `now` that a country has too many.
+    /// It was reported at `now` that a country has too many.
     pub(crate) fn suspected(&mut self, now: Timestamp, code: u16) {
         self.entry(now, code).suspected = true;
     }

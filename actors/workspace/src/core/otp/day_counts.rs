@@ -46,7 +46,7 @@ pub struct OtpCounts {
     pub wrong: u64,
     /// Codes that nobody entered in time.
     pub expired: u64,
-    /// Requests that came to nothing, as the event `otp.failed` tells.
+    /// Requests that came to nothing, as the event `otp.failed` reports.
     pub failed: u64,
     /// Requests that a limit, the balance or the workspace's rules refused.
     pub refused: u64,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postrider_channel::{Content, Origin, Outbound};
 use postrider_domain::destination::calling_code;
 use postrider_domain::event::chain::{ChainPlan, ChainStep, OtpChannel};
-use postrider_domain::event::otp::OtpNotes;
+use postrider_domain::event::decision::OtpDecision;
 use postrider_domain::event::{OtpFailure, OtpStatus};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{
@@ -22,7 +22,7 @@ use super::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendMore, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
 };
-use super::{cancel, chain, inbound, languages};
+use super::{cancel, chain, conversion_guard, inbound, languages};
 use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::settings::Rules;
@@ -57,28 +57,27 @@ impl Core {
         };
         let found = languages::has_found_template(self, more.as_deref());
         let asked = (phone, &*counting, plan.as_ref());
-        if let Err(refused) = self.may_send(asked, found, down, effects) {
-            if !matches!(refused, SendOtpError::Unavailable(_) | SendOtpError::NotConnected) {
-                self.otp_days.note_refused(self.hot.now(), calling_code(phone));
-            }
-            return Err(refused);
+        let decision = self.may_send((id, false), asked, (found, down), effects);
+        if let Err(refused) = &decision
+            && !matches!(refused, SendOtpError::Unavailable(_) | SendOtpError::NotConnected)
+        {
+            self.otp_days.note_refused(self.hot.now(), calling_code(phone));
         }
-        if self.hot.otps.len() >= self.rules.otps_max {
-            return Err(Unavailable::because(UnavailableReason::Overloaded).into());
-        }
+        let decision = decision?;
         let key_version = self.keys.current_version();
         self.perform(Event::OtpSent { id, phone, expiry, length, key_version }, effects);
         for Counting { hash: caller, .. } in counting {
             self.perform(Event::OtpCaller { caller, at: self.hot.now() }, effects);
         }
         cancel::note(self, id, more.as_deref(), false, effects);
+        conversion_guard::note(self, id, decision, effects);
         let otp = Otp::new(id, phone, expiry, length, key_version);
         self.count(phone, Counted::Sent, effects);
         if let Some(plan) = plan {
-            let expires_at = self.tell_send(&otp, false, effects);
+            let expires_at = self.emit_send(&otp, false, effects);
             self.perform(Event::OtpChain { id, plan: Box::new(plan) }, effects);
             chain::next_step(self, id, down.is_some(), effects);
-            return Ok(OtpSent { request_id: id, expires_at });
+            return Ok(OtpSent { request_id: id, expires_at, number: self.number_shown(id) });
         }
         self.set_credits(self.credits - self.rules.prices.otp, effects);
         let message = MessageId::from_bytes(*id.as_bytes());
@@ -96,7 +95,8 @@ impl Core {
     ) -> Result<OtpSent, ResendOtpError> {
         let otp = self.outbound_only(id).map_err(ResendOtpError::Ended)?;
         if self.hot.otps.extras.is_test(id) {
-            return Ok(OtpSent { request_id: id, expires_at: self.hot.otps.expires_at(&otp) });
+            let expires_at = self.hot.otps.expires_at(&otp);
+            return Ok(OtpSent { request_id: id, expires_at, number: None });
         }
         let plan = plan_again(self, id, only).map_err(ResendOtpError::Refused)?;
         let is_message = |step: &ChainStep| step.channel == OtpChannel::Messaging;
@@ -112,9 +112,13 @@ impl Core {
         }
         let found = languages::template_of(self, id).language != self.otp_template.language;
         let asked = (otp.phone, &[][..], plan.as_ref());
-        self.may_send(asked, found, down, effects).map_err(ResendOtpError::Refused)?;
-        if let Some(number) = through {
-            self.move_request(id, number, effects);
+        let decision = self.may_send((id, true), asked, (found, down), effects);
+        conversion_guard::note(self, id, decision.map_err(ResendOtpError::Refused)?, effects);
+        match through {
+            Some(number) => self.move_request(id, number, effects),
+            None if plan.is_none() => self.note_next_number(id, effects),
+            // Its steps do that.
+            None => {}
         }
         let is_chain = plan.is_some();
         if let Some(plan) = plan {
@@ -123,9 +127,9 @@ impl Core {
         }
         self.perform(Event::OtpResent { id, at: self.hot.now() }, effects);
         if is_chain {
-            let expires_at = self.tell_send(&otp, true, effects);
+            let expires_at = self.emit_send(&otp, true, effects);
             chain::next_step(self, id, down.is_some(), effects);
-            return Ok(OtpSent { request_id: id, expires_at });
+            return Ok(OtpSent { request_id: id, expires_at, number: self.number_shown(id) });
         }
         self.set_credits(self.credits - self.rules.prices.otp, effects);
         self.announce_send(&otp, message, effects)
@@ -148,7 +152,7 @@ impl Core {
             if !is_test {
                 self.count(otp.phone, Counted::Verified, effects);
             }
-            self.tell(id, PublicEvent::OtpVerified { request_id: id, phone: otp.phone }, effects);
+            self.emit(id, PublicEvent::OtpVerified { request_id: id, phone: otp.phone }, effects);
             return Ok(Verification::Verified);
         }
         match self.miss(&otp, effects) {
@@ -192,7 +196,7 @@ impl Core {
             expires_at: self.hot.otps.expires_at(&otp),
             delivery: otp.delivery,
             notes: self.hot.otps.extras.notes(id),
-            number: self.number_of(id),
+            number: self.number_shown(id),
             tries,
             channel,
             language: Some(languages::language_over(self, id, channel)),
@@ -202,15 +206,15 @@ impl Core {
         })
     }
 
-    /// Whether a send to `phone` is allowed and paid for, and can be taken now; changes nothing but
-    /// that a suspicion may be emitted.
+    /// Whether a send to `phone` is allowed and paid for, and can be taken now; changes nothing,
+    /// but may emit a suspicion, or a decision. A request that was sent before is `true`.
     fn may_send(
         &mut self,
+        request: (RequestId, bool),
         (phone, counting, plan): (Phone, &[Counting], Option<&ChainPlan>),
-        found_template: bool,
-        down: Option<Duration>,
+        (found_template, down): (bool, Option<Duration>),
         effects: &mut Effects,
-    ) -> Result<(), SendOtpError> {
+    ) -> Result<Option<OtpDecision>, SendOtpError> {
         let prices = self.rules.prices;
         let first = plan.and_then(|plan| plan.steps.first());
         let first = first.map_or(OtpChannel::Messaging, |step| step.channel);
@@ -233,7 +237,10 @@ impl Core {
         if let Some(retry_after) = down.filter(|_| plan.is_none()) {
             return Err(Unavailable { reason: UnavailableReason::ChannelDown, retry_after }.into());
         }
-        Ok(())
+        if !request.1 && self.hot.otps.len() >= self.rules.otps_max {
+            return Err(Unavailable::because(UnavailableReason::Overloaded).into());
+        }
+        conversion_guard::check(self, request, (phone, plan), effects)
     }
 
     /// Whether one more send to `phone` keeps the limits.
@@ -292,7 +299,7 @@ impl Core {
         }
     }
 
-    /// The request's code; `None` when the version of the master key that made it is gone.
+    /// The request's code; `None` when the version of the master key that made it is missing.
     pub(super) fn code_of(&self, otp: &Otp) -> Option<OtpCode> {
         if self.hot.otps.extras.is_test(otp.id) {
             return self.test_phones.code(otp.phone);
@@ -300,7 +307,7 @@ impl Core {
         self.keys.code(otp.key_version, otp.id, otp.phone, otp.length)
     }
 
-    /// Tells the log of a send and hands the message over.
+    /// Emits the event of a send and hands the message over.
     fn announce_send(
         &self,
         otp: &Otp,
@@ -308,63 +315,29 @@ impl Core {
         effects: &mut Effects,
     ) -> Option<OtpSent> {
         let resend = message.as_bytes() != otp.id.as_bytes();
-        let expires_at = self.tell_send(otp, resend, effects);
-        effects.outbound.push(self.outbound(otp, message)?.into());
-        Some(OtpSent { request_id: otp.id, expires_at })
+        let expires_at = self.emit_send(otp, resend, effects);
+        let message = self.outbound(otp, message)?;
+        let number = Some(message.number);
+        effects.outbound.push(message.into());
+        Some(OtpSent { request_id: otp.id, expires_at, number })
     }
 
-    /// Tells the log of a send; gives when the code ends.
-    fn tell_send(&self, otp: &Otp, resend: bool, effects: &mut Effects) -> Timestamp {
+    /// Emits the event of a send; returns when the code ends.
+    fn emit_send(&self, otp: &Otp, resend: bool, effects: &mut Effects) -> Timestamp {
         let (id, expires_at) = (otp.id, self.hot.otps.expires_at(otp));
         let event = PublicEvent::OtpSent { request_id: id, phone: otp.phone, expires_at, resend };
-        self.tell(id, event, effects);
+        self.emit(id, event, effects);
         expires_at
-    }
-
-    /// The number that a request's messages leave through.
-    pub(crate) fn number_of(&self, id: RequestId) -> Option<NumberId> {
-        let noted = self.hot.otps.extras.number(id);
-        let is_kept = |noted: &NumberId| self.pool.has_templates(*noted) || self.is_pinned(id);
-        noted.filter(is_kept).or(self.number)
-    }
-
-    /// Whether the number that a request has to leave through is connected.
-    pub(super) fn has_number(&self, id: RequestId) -> bool {
-        let named = self.hot.otps.extras.number(id).filter(|_| self.is_pinned(id));
-        self.number.is_some() && named.is_none_or(|named| self.pool.has_templates(named))
-    }
-
-    /// Whether its sender has named the number of a request: it leaves through no other.
-    pub(crate) fn is_pinned(&self, id: RequestId) -> bool {
-        self.hot.otps.extras.own(id).is_some_and(|own| own.pinned)
-    }
-
-    /// Whether the request's code goes through a number as it was sent last: it is of no test
-    /// phone, and a step of its chain does, if it has one.
-    pub(crate) fn goes_through_number(&self, id: RequestId) -> bool {
-        let is_message = |step: &ChainStep| step.channel == OtpChannel::Messaging;
-        let chain = self.hot.otps.chains.get(id);
-        !self.hot.otps.extras.is_test(id)
-            && chain.is_none_or(|chain| chain.plan.steps.iter().any(is_message))
-    }
-
-    /// What is to follow of a request leaves through this number.
-    pub(crate) fn move_request(&mut self, id: RequestId, to: NumberId, effects: &mut Effects) {
-        let notes = OtpNotes { number_id: Some(to), ..self.hot.otps.extras.notes(id) };
-        if let Some(notes) = notes.to_json() {
-            self.perform(Event::OtpNoted { id, notes }, effects);
-        }
     }
 
     pub(crate) fn outbound(&self, otp: &Otp, message_id: MessageId) -> Option<Outbound> {
         let number = self.number_of(otp.id)?;
         let code_key = self.keys.of_version(otp.key_version)?.clone();
+        let template = languages::template_of(self, otp.id);
+        let newest = self.hot.otps.earlier.newest(otp.id);
         Some(Outbound {
             message_id,
-            origin: Origin::Otp {
-                request_id: otp.id,
-                number: self.hot.otps.earlier.newest(otp.id),
-            },
+            origin: Origin::Otp { request_id: otp.id, number: newest },
             number,
             workspace: self.id.clone(),
             to: otp.phone.into(),
@@ -373,7 +346,8 @@ impl Core {
                 request_id: otp.id,
                 length: otp.length,
                 code_key,
-                template: languages::template_of(self, otp.id),
+                button: languages::button_of(self, &template.language, number),
+                template,
                 chained: false,
             },
             answers: None,
@@ -386,11 +360,11 @@ impl Core {
             self.count(otp.phone, Counted::Failed, effects);
         }
         let event = PublicEvent::OtpFailed { request_id: otp.id, phone: otp.phone, reason };
-        self.tell(otp.id, event, effects);
+        self.emit(otp.id, event, effects);
     }
 
-    /// Tells the log of something about a request.
-    pub(crate) fn tell(&self, id: RequestId, event: PublicEvent, effects: &mut Effects) {
+    /// Emits an event about a request.
+    pub(crate) fn emit(&self, id: RequestId, event: PublicEvent, effects: &mut Effects) {
         effects.emit(self.hot.now(), self.hot.otps.extras.with_notes(id, event));
     }
 }

@@ -16,129 +16,127 @@ use crate::core::otp::resends::{OtpMessage, Standing};
 use crate::core::otp::retries;
 use postrider_channel::outcome::FinalOutcome;
 
-impl Core {
-    /// Takes what the channel said of a request's message of this number. A message that is handed
-    /// over again after a restart may be answered for twice; each payment is settled once.
-    pub fn settle(
-        &mut self,
-        id: RequestId,
-        number: u8,
-        settled: &FinalOutcome,
-        effects: &mut Effects,
-    ) {
-        let Some(otp) = self.known(id) else { return };
-        if self.hot.otps.chains.get(id).is_some() {
-            return chain::settle(self, &otp, number, settled, effects);
+/// Takes what the channel said of a request's message of this number. A message that is handed
+/// over again after a restart may be answered for twice; each payment is settled once.
+pub(crate) fn settle(
+    core: &mut Core,
+    id: RequestId,
+    number: u8,
+    settled: &FinalOutcome,
+    effects: &mut Effects,
+) {
+    let Some(otp) = core.known(id) else { return };
+    if core.hot.otps.chains.get(id).is_some() {
+        return chain::settle(core, &otp, number, settled, effects);
+    }
+    let message = core.hot.otps.earlier.message(&otp, number);
+    if message.is.unsettled > 0 {
+        settle_known(core, otp, message, settled, effects);
+    } else if message.is_newest {
+        retries::settle(core, otp, settled, effects);
+    }
+}
+
+fn settle_known(
+    core: &mut Core,
+    otp: Otp,
+    message: OtpMessage,
+    settled: &FinalOutcome,
+    effects: &mut Effects,
+) {
+    let (delivery, failure) = match settled {
+        FinalOutcome::Sent | FinalOutcome::SentAs(_) | FinalOutcome::Held(_) => {
+            (Delivery::Sent, None)
         }
-        let message = self.hot.otps.earlier.message(&otp, number);
-        if message.is.unsettled > 0 {
-            self.settle_known(otp, message, settled, effects);
-        } else if message.is_newest {
-            retries::settle(self, otp, settled, effects);
+        FinalOutcome::Unknown => (Delivery::Unknown, None),
+        FinalOutcome::Failed(failure) => {
+            (Delivery::Failed, Some(OtpFailure::Channel { error_code: failure.code }))
+        }
+        FinalOutcome::NotSentInTime => (Delivery::Failed, Some(OtpFailure::NotSentInTime)),
+    };
+    core.perform(message.answered(otp.id, delivery), effects);
+    if let Some(reason) = failure {
+        pay_back(core, &otp, message, reason, effects);
+    }
+    if delivery == Delivery::Unknown && message.is_newest {
+        retries::plan(core, otp.id, effects);
+    }
+}
+
+/// A request is forgotten: what was not sent of it no number has any more, or none was there
+/// while it was of use.
+pub(crate) fn give_up_unsent(core: &mut Core, otp: Otp, effects: &mut Effects) {
+    if !core.hot.otps.owes(&otp) {
+        return;
+    }
+    if core.hot.otps.chains.get(otp.id).is_some() {
+        return chain::give_up_tries(core, &otp, effects);
+    }
+    for number in 1..=core.hot.otps.earlier.newest(otp.id) {
+        let message = core.hot.otps.earlier.message(&otp, number);
+        for _ in 0..if message.is.is_unsent() { message.is.unsettled } else { 0 } {
+            settle_known(core, otp, message, &FinalOutcome::NotSentInTime, effects);
         }
     }
+}
 
-    fn settle_known(
-        &mut self,
-        otp: Otp,
-        message: OtpMessage,
-        settled: &FinalOutcome,
-        effects: &mut Effects,
-    ) {
-        let (delivery, failure) = match settled {
-            FinalOutcome::Sent | FinalOutcome::SentAs(_) | FinalOutcome::Held(_) => {
-                (Delivery::Sent, None)
-            }
-            FinalOutcome::Unknown => (Delivery::Unknown, None),
-            FinalOutcome::Failed(failure) => {
-                (Delivery::Failed, Some(OtpFailure::Channel { error_code: failure.code }))
-            }
-            FinalOutcome::NotSentInTime => (Delivery::Failed, Some(OtpFailure::NotSentInTime)),
-        };
-        self.perform(message.answered(otp.id, delivery), effects);
-        if let Some(reason) = failure {
-            self.pay_back(&otp, message, reason, effects);
-        }
-        if delivery == Delivery::Unknown && message.is_newest {
-            retries::plan(self, otp.id, effects);
-        }
+/// Takes what the provider reports of a request's message of this number, or of the newest if
+/// it is 0. Reports come in any order and more than once: a delivery never goes back. One that
+/// comes before the channel's own answer leaves that its turn, unless it says that the message
+/// failed.
+pub(crate) fn report(
+    core: &mut Core,
+    id: RequestId,
+    number: u8,
+    progress: &Progress,
+    effects: &mut Effects,
+) {
+    let Some(otp) = core.known(id) else { return };
+    if core.hot.otps.chains.get(id).is_some() {
+        return chain::report(core, &otp, number, progress, effects);
     }
-
-    /// A request is forgotten: what was not sent of it no number has any more, or none was there
-    /// while it was of use.
-    pub(crate) fn give_up_unsent(&mut self, otp: Otp, effects: &mut Effects) {
-        if !self.hot.otps.owes(&otp) {
-            return;
+    let message = core.hot.otps.earlier.message(&otp, number);
+    // Who has entered the code has got it.
+    let got = otp.noted == OtpStatus::Verified;
+    let delivery = match (progress, message.is.delivery) {
+        (_, Delivery::Read | Delivery::Failed) => return,
+        (Progress::Read, _) => Delivery::Read,
+        (_, Delivery::Delivered) => return,
+        (Progress::Delivered, _) => Delivery::Delivered,
+        (Progress::Sent, Delivery::Unknown) => Delivery::Sent,
+        // The number's own answer says so too.
+        (Progress::Sent, _) => return,
+        (Progress::Failed(_), _) if got => return,
+        (Progress::Failed(failure), _) if message.is.is_unsent() => {
+            return settle(core, id, number, &FinalOutcome::Failed(failure.clone()), effects);
         }
-        if self.hot.otps.chains.get(otp.id).is_some() {
-            return chain::give_up_tries(self, &otp, effects);
+        (Progress::Failed(failure), _) => {
+            // It was taken and paid for; from here on it has failed, so it is paid back once.
+            let reason = OtpFailure::Channel { error_code: failure.code };
+            pay_back(core, &otp, message, reason, effects);
+            Delivery::Failed
         }
-        for number in 1..=self.hot.otps.earlier.newest(otp.id) {
-            let message = self.hot.otps.earlier.message(&otp, number);
-            for _ in 0..if message.is.is_unsent() { message.is.unsettled } else { 0 } {
-                self.settle_known(otp, message, &FinalOutcome::NotSentInTime, effects);
-            }
-        }
+    };
+    core.perform(message.reported(id, delivery), effects);
+    if delivery == Delivery::Delivered {
+        core.count(otp.phone, Counted::Delivered, effects);
+        let data = OtpData::of(id, otp.phone);
+        core.emit(id, EventData::OtpDelivered(data).into(), effects);
     }
+}
 
-    /// Takes what the provider reports of a request's message of this number, or of the newest if
-    /// it is 0. Reports come in any order and more than once: a delivery never goes back. One that
-    /// comes before the channel's own answer leaves that its turn, unless it says that the message
-    /// failed.
-    pub(crate) fn report(
-        &mut self,
-        id: RequestId,
-        number: u8,
-        progress: &Progress,
-        effects: &mut Effects,
-    ) {
-        let Some(otp) = self.known(id) else { return };
-        if self.hot.otps.chains.get(id).is_some() {
-            return chain::report(self, &otp, number, progress, effects);
-        }
-        let message = self.hot.otps.earlier.message(&otp, number);
-        // Who has entered the code has got it.
-        let got = otp.noted == OtpStatus::Verified;
-        let delivery = match (progress, message.is.delivery) {
-            (_, Delivery::Read | Delivery::Failed) => return,
-            (Progress::Read, _) => Delivery::Read,
-            (_, Delivery::Delivered) => return,
-            (Progress::Delivered, _) => Delivery::Delivered,
-            (Progress::Sent, Delivery::Unknown) => Delivery::Sent,
-            // The number's own answer says so too.
-            (Progress::Sent, _) => return,
-            (Progress::Failed(_), _) if got => return,
-            (Progress::Failed(failure), _) if message.is.is_unsent() => {
-                return self.settle(id, number, &FinalOutcome::Failed(failure.clone()), effects);
-            }
-            (Progress::Failed(failure), _) => {
-                // It was taken and paid for; from here on it has failed, so it is paid back once.
-                let reason = OtpFailure::Channel { error_code: failure.code };
-                self.pay_back(&otp, message, reason, effects);
-                Delivery::Failed
-            }
-        };
-        self.perform(message.reported(id, delivery), effects);
-        if delivery == Delivery::Delivered {
-            self.count(otp.phone, Counted::Delivered, effects);
-            let data = OtpData::of(id, otp.phone);
-            self.tell(id, EventData::OtpDelivered(data).into(), effects);
-        }
-    }
-
-    /// A message has failed. That is told unless the code has gone out once more meanwhile.
-    fn pay_back(
-        &mut self,
-        otp: &Otp,
-        message: OtpMessage,
-        reason: OtpFailure,
-        effects: &mut Effects,
-    ) {
-        let refunded = self.credits.saturating_add(self.rules.prices.otp);
-        self.set_credits(refunded, effects);
-        if message.is_newest && otp.noted != OtpStatus::Cancelled {
-            self.emit_failure(otp, reason, effects);
-        }
+/// A message has failed. That is reported unless the code was sent once more meanwhile.
+fn pay_back(
+    core: &mut Core,
+    otp: &Otp,
+    message: OtpMessage,
+    reason: OtpFailure,
+    effects: &mut Effects,
+) {
+    let refunded = core.credits.saturating_add(core.rules.prices.otp);
+    core.set_credits(refunded, effects);
+    if message.is_newest && otp.noted != OtpStatus::Cancelled {
+        core.emit_failure(otp, reason, effects);
     }
 }
 

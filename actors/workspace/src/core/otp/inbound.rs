@@ -51,8 +51,8 @@ pub(super) fn begin(
     cancel::note(core, id, Some(more), false, effects);
     let expires_at = id.timestamp().plus(expiry.duration());
     let event = PublicEvent::OtpSent { request_id: id, phone, expires_at, resend: false };
-    core.tell(id, event, effects);
-    Ok(OtpSent { request_id: id, expires_at })
+    core.emit(id, event, effects);
+    Ok(OtpSent { request_id: id, expires_at, number: core.number_shown(id) })
 }
 
 /// Takes what a phone wrote: the requests whose code it has are verified, and others count a wrong
@@ -127,7 +127,7 @@ fn verified(
     }
     core.perform(Event::OtpVerified { id: otp.id }, effects);
     core.keep_ended(otp, OtpStatus::Verified, effects);
-    core.tell(otp.id, PublicEvent::OtpVerified { request_id: otp.id, phone }, effects);
+    core.emit(otp.id, PublicEvent::OtpVerified { request_id: otp.id, phone }, effects);
 }
 
 /// The code of a request that its person sends.

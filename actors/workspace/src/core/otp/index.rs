@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hash};
 /// Parts that grow on their own, so that growing stalls for a sixteenth of the time.
 const SHARDS: usize = 16;
 
-/// Maps keys to `u32`s. The caller can tell the key of every number that is in the index; that is
+/// Maps keys to `u32`s. The caller knows the key of every number that is in the index; that is
 /// why an entry costs 5 bytes and some slack.
 #[derive(Debug, Default)]
 pub(crate) struct NumberIndex {
@@ -15,7 +15,7 @@ pub(crate) struct NumberIndex {
 }
 
 impl NumberIndex {
-    /// The number of `key`, where `key_of` tells the key of a number.
+    /// The number of `key`, where `key_of` returns the key of a number.
     pub(crate) fn get<K: Hash + Eq>(&self, key: &K, key_of: impl Fn(u32) -> K) -> Option<u32> {
         let hash = self.hasher.hash_one(key);
         self.shards[shard(hash)].find(hash, |number| key_of(*number) == *key).copied()

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use postrider_domain::RequestId;
 use postrider_domain::event::chain::OtpChannel;
 use postrider_domain::event::otp::OtpLanguages;
 use postrider_domain::otp_text::OtpTexts;
-use postrider_domain::template::{TemplateName, TemplateStatus};
+use postrider_domain::template::{CodeButton, TemplateName, TemplateStatus};
+use postrider_domain::{NumberId, RequestId};
 
-use super::types::{SendMore, SendOtpError};
+use super::code_templates::CodeTemplate;
+use super::types::SendMore;
 use crate::core::Core;
 use crate::core::settings::UseTemplateError;
 
@@ -51,13 +52,66 @@ pub(crate) fn template_of(core: &Core, id: RequestId) -> Arc<TemplateName> {
     }
 }
 
-/// Whether the workspace's own template may be sent.
-pub(super) fn check_own_template(core: &Core) -> Result<(), SendOtpError> {
-    match core.otp_template_status {
-        None if core.needs_template => Err(UseTemplateError::NoSuchTemplate.into()),
-        None | Some(TemplateStatus::Approved) => Ok(()),
-        Some(status) => Err(UseTemplateError::NotApproved(status).into()),
+/// Whether the workspace's own template may be sent, through some number of the pool.
+pub(super) fn check_own_template(core: &Core) -> Result<(), UseTemplateError> {
+    let language = &core.otp_template.language;
+    let check = |number| check_template(core, language, number);
+    let first = core.number.map_or_else(|| check_from(core, language, None), check);
+    match first {
+        Err(_)
+            if !core.pool.is_of_one_account()
+                && core.pool.numbers().any(|it| check(it).is_ok()) =>
+        {
+            Ok(())
+        }
+        first => first,
     }
+}
+
+/// Whether a number can send the template of codes in this language.
+pub(crate) fn check_template(
+    core: &Core,
+    language: &str,
+    number: NumberId,
+) -> Result<(), UseTemplateError> {
+    check_from(core, language, core.pool.account(number).flatten())
+}
+
+/// Whether an account's numbers can send the template of codes in this language.
+pub(crate) fn carries(core: &Core, language: &str, account: Option<&str>) -> bool {
+    check_from(core, language, account).is_ok()
+}
+
+/// The same, in some language.
+pub(crate) fn carries_some(core: &Core, account: Option<&str>) -> bool {
+    let known = core.code_templates.languages();
+    known.chain([&*core.otp_template.language]).any(|language| carries(core, language, account))
+}
+
+fn check_from(core: &Core, language: &str, account: Option<&str>) -> Result<(), UseTemplateError> {
+    match core.code_templates.of(language, (account, core.pool.home())) {
+        Some(CodeTemplate { status: TemplateStatus::Approved, .. }) => Ok(()),
+        Some(CodeTemplate { status, .. }) => Err(UseTemplateError::NotApproved(status)),
+        None if core.needs_template || core.code_templates.has(language) => {
+            Err(UseTemplateError::NoSuchTemplate)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether there is a template of codes in this language that the number which is named can send,
+/// or some number of the pool where none is.
+pub(crate) fn is_found(core: &Core, language: &str, named: Option<NumberId>) -> bool {
+    let check = |number| check_template(core, language, number).is_ok();
+    let is_sent = || named.map_or_else(|| core.pool.numbers().any(check), check);
+    core.code_templates.has(language) && is_sent()
+}
+
+/// Which button of the template takes the code, as the account of a number has it; what is assumed
+/// if it is not known.
+pub(super) fn button_of(core: &Core, language: &str, number: NumberId) -> CodeButton {
+    let account = (core.pool.account(number).flatten(), core.pool.home());
+    core.code_templates.of(language, account).map(|it| it.button).unwrap_or_default()
 }
 
 /// Whether a send goes by a template that was found for its language, beside the own one.

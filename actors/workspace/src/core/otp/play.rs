@@ -1,12 +1,13 @@
 //! Pure: applies the events that are about few requests, and those beside requests.
 
-use postrider_domain::code::CodeLength;
+use postrider_domain::code::{ATTEMPTS_MAX, CodeLength};
+use postrider_domain::destination::calling_code;
 use postrider_domain::event::Delivery;
 use postrider_domain::event::chain::{ChainPlan, ChainStep, OtpChannel, TryStatus};
 use postrider_domain::{Event, Phone, RequestId};
 
 use crate::core::hot::HotState;
-use crate::core::otp::chain_state::{Try, TryChange};
+use crate::core::otp::chain_state::{Chain, Try, TryChange};
 use crate::core::otp::requests::Otp;
 use crate::core::otp::resends::Standing;
 use crate::core::unsent::Unsent;
@@ -16,6 +17,37 @@ impl HotState {
     fn insert_inbound(&mut self, otp: Otp) {
         let slot = self.otps.insert(Otp { delivery: Delivery::Sent, unsettled: 0, ..otp });
         self.count_send(otp.id.timestamp(), slot);
+    }
+
+    /// Counts the code that an event is about to bring to an end.
+    pub(crate) fn count_end(&mut self, event: &Event) {
+        let (id, verified) = match *event {
+            Event::OtpVerified { id } => (id, true),
+            Event::OtpExpired { id } | Event::OtpCancelled { id } => (id, false),
+            Event::OtpMissed { id, attempts } if attempts >= ATTEMPTS_MAX => (id, false),
+            _ => return,
+        };
+        let Some(&Otp { phone, delivery, .. }) = self.otps.get(id) else { return };
+        if self.otps.extras.is_uncounted(id) {
+            return;
+        }
+        let sent_at = self.otps.sent_at(id);
+        if verified {
+            self.prefixes.verified(sent_at, calling_code(phone));
+        }
+        let chain = self.otps.chains.get(id);
+        let to_phone = chain.map(Chain::best_to_phone);
+        // Nothing went to the phone: that somebody has the code, or not, says nothing of it.
+        if matches!(to_phone, Some(None | Some(TryStatus::Failed))) {
+            return;
+        }
+        let delivery = to_phone.flatten().map_or(delivery, TryStatus::delivery);
+        // Nobody can submit what did not arrive.
+        let never_left = matches!(delivery, Delivery::Queued | Delivery::Failed);
+        if verified || !never_left {
+            let sends = chain.map_or_else(|| self.otps.earlier.newest(id), Chain::sent_to_phone);
+            self.conversions.ended(sent_at, phone, (verified, sends.max(1)));
+        }
     }
 
     /// Applies an event that changes more than one request of its own, or one of few.

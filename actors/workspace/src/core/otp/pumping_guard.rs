@@ -9,7 +9,7 @@ use postrider_domain::{Event, EventData, Phone};
 use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::otp::country_counts::hour_start;
-use crate::core::otp::types::SendOtpError;
+use crate::core::otp::types::{BlockedBy, SendOtpError};
 use crate::core::settings::{GuardMode, GuardOptions};
 
 /// The guard of an engine.
@@ -28,7 +28,7 @@ impl Guard {
     }
 }
 
-/// Whether a one-time password may go to the phone. Tells once for each country and hour that
+/// Whether a one-time password may go to the phone. Emits once for each country and hour that
 /// there are suspiciously many.
 pub(super) fn check(
     core: &mut Core,
@@ -36,9 +36,9 @@ pub(super) fn check(
     effects: &mut Effects,
 ) -> Result<(), SendOtpError> {
     if !core.destinations.permit(phone) {
-        return Err(SendOtpError::DestinationBlocked);
+        return Err(SendOtpError::DestinationBlocked(BlockedBy::Destinations));
     }
-    let GuardOptions { unverified_per_prefix_hour: most, mode } = core.rules.guard;
+    let GuardOptions { unverified_per_prefix_hour: most, mode, .. } = core.rules.guard;
     if most == 0 {
         return Ok(());
     }
@@ -59,5 +59,9 @@ pub(super) fn check(
         effects.emit(now, EventData::OtpPumpingSuspected(data));
         effects.suspected = Some(code);
     }
-    if refused { Err(SendOtpError::DestinationBlocked) } else { Ok(()) }
+    if !refused {
+        return Ok(());
+    }
+    let by = BlockedBy::Unverified { calling_code: code, unverified: count.unverified };
+    Err(SendOtpError::DestinationBlocked(by))
 }

@@ -282,7 +282,7 @@ impl OtpTable {
     }
 
     /// Forgets, for a replay, what its events have brought to an end an hour ago. What has still to
-    /// be told or paid back stays, for a tick to see to.
+    /// be reported or paid back stays, for a tick to see to.
     pub(crate) fn forget_ended(&mut self, now: Timestamp) {
         let past = now.minus(KEPT_AFTER_EXPIRY).as_secs();
         let mut kept = Vec::new();

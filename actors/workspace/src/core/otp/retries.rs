@@ -129,6 +129,9 @@ pub(crate) fn send_due(core: &mut Core, effects: &mut Effects) -> bool {
     let due = core.hot.repeats.due(core.now());
     for id in due.iter().copied() {
         let count = core.hot.repeats.get(id).map_or(0, |repeat| repeat.count);
+        if lost_message(core, id).is_some() {
+            core.note_next_number(id, effects);
+        }
         let message = lost_message(core, id);
         let repeat = message.is_some().then_some(Repeat { count: count + 1, due: None });
         set_repeat(core, id, repeat, effects);

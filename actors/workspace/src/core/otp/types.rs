@@ -14,6 +14,7 @@ use postrider_domain::open_code::InboundCode;
 use postrider_domain::otp_text::Language;
 use postrider_domain::{NumberId, Phone, RequestId, Timestamp};
 
+use crate::core::records;
 use crate::core::settings::UseTemplateError;
 use postrider_domain::unavailable::Unavailable;
 
@@ -71,7 +72,7 @@ impl fmt::Debug for CallerContext {
     }
 }
 
-/// What a caller is told apart by.
+/// What a caller is distinguished by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallerKind {
     /// An address, of IPv6 its /64.
@@ -113,6 +114,9 @@ pub struct OtpSent {
     pub request_id: RequestId,
     /// When the code stops being valid.
     pub expires_at: Timestamp,
+    /// The number that it leaves through; `None` where it leaves through none.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "records::if_kept")]
+    pub number: Option<NumberId>,
 }
 
 /// What verifying a code found. Each answer is durable: a crash does not give an attempt back, nor
@@ -163,6 +167,43 @@ pub struct OtpState {
 pub use postrider_domain::event::otp::OtpTry;
 pub use postrider_domain::event::{Delivery, OtpStatus};
 
+/// The rule by which a destination is blocked, with its figures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BlockedBy {
+    /// The workspace does not allow it.
+    Destinations,
+    /// Too many of the country were not verified in this hour.
+    Unverified {
+        /// The country.
+        calling_code: u16,
+        /// Those that were not.
+        unverified: u32,
+    },
+    /// Too few of those that have ended were verified.
+    Conversion {
+        /// A calling code, or one and the next three digits.
+        prefix: String,
+        /// Those that have ended.
+        sent: u32,
+        /// Those of them that were verified.
+        verified: u32,
+    },
+}
+
+impl fmt::Display for BlockedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Destinations => f.write_str("the workspace does not allow it"),
+            Self::Unverified { calling_code, unverified } => {
+                write!(f, "{unverified} to +{calling_code} were not verified in this hour")
+            }
+            Self::Conversion { prefix, sent, verified } => {
+                write!(f, "{verified} of {sent} to +{prefix} were verified")
+            }
+        }
+    }
+}
+
 /// Why a one-time password was not sent. It consumed no quota, no credit and no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendOtpError {
@@ -175,7 +216,7 @@ pub enum SendOtpError {
     /// Who asked for it has had as many as they may in the last ten minutes, or hour.
     #[error("too many one-time passwords for this {}", .by.as_str())]
     CallerLimit {
-        /// What they are told apart by.
+        /// What they are distinguished by.
         by: CallerKind,
         /// When the next one is allowed.
         retry_after: Duration,
@@ -195,9 +236,9 @@ pub enum SendOtpError {
     /// The template that carries one-time passwords cannot be used.
     #[error("the template of one-time passwords cannot be used: {0}")]
     Template(#[from] UseTemplateError),
-    /// One-time passwords are not sent there, or not in this hour.
-    #[error("one-time passwords are not sent to this destination")]
-    DestinationBlocked,
+    /// One-time passwords are not sent there, or not now.
+    #[error("one-time passwords are not sent to this destination: {0}")]
+    DestinationBlocked(BlockedBy),
     /// A channel that it is to go over is not set up.
     #[error("the channel {} is not set up", .0.as_str())]
     ChannelNotConfigured(OtpChannel),
@@ -257,13 +298,13 @@ pub enum ResendOtpError {
     Refused(SendOtpError),
 }
 
-/// Why the state of a request cannot be told.
+/// Why the state of a request is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadOtpError {
     /// There is no such request in this workspace, or it ended more than an hour ago.
     #[error("no such one-time password request")]
     NotFound,
-    /// It cannot be told now.
+    /// It is not known now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

@@ -14,7 +14,15 @@ fn number(of: u8, kind: NumberKind) -> NumberInfo {
         account_id: "1".parse().unwrap(),
     });
     let id = NumberId::from_bytes([of; 16]);
-    NumberInfo { id, kind, created_at: AT, messages_per_second: None, account, pool: true }
+    NumberInfo {
+        id,
+        kind,
+        created_at: AT,
+        messages_per_second: None,
+        account,
+        pool: true,
+        portfolio_id: None,
+    }
 }
 
 fn sandboxes(count: u8) -> Vec<NumberInfo> {
@@ -41,7 +49,7 @@ fn a_number_of_a_provider_has_the_pool_to_its_like() {
         number(3, NumberKind::CloudApi),
     ];
     let all: Vec<_> = numbers.iter().map(|it| it.id).collect();
-    let members = |numbers: &[NumberInfo]| pool(numbers).with_templates().collect::<Vec<_>>();
+    let members = |numbers: &[NumberInfo]| pool(numbers).numbers().collect::<Vec<_>>();
     assert_eq!(members(&numbers), all[1..]);
     numbers[1].pool = false;
     assert_eq!(members(&numbers), all[2..]);
@@ -53,14 +61,24 @@ fn a_number_of_a_provider_has_the_pool_to_its_like() {
 }
 
 #[test]
-fn only_numbers_of_the_account_of_the_templates_are_chosen() {
+fn only_numbers_of_accounts_that_have_the_template_are_chosen() {
     let mut numbers: Vec<_> = (1..=3).map(|of| number(of, NumberKind::CloudApi)).collect();
+    assert!(pool(&numbers).is_of_one_account());
     numbers[1].account.as_mut().unwrap().account_id = "2".parse().unwrap();
     let pool = pool(&numbers);
+    assert!(!pool.is_of_one_account() && pool.has_account("2") && !pool.has_account("3"));
+    assert_eq!((pool.home(), pool.account(numbers[1].id)), (Some("1"), Some(Some("2"))));
+    let mut chosen_of = [0; 3];
     for of in 0..100 {
-        let chosen = pool.choose(&contact(of), Some(numbers[1].line()), any);
-        assert_ne!(chosen.unwrap(), numbers[1].id);
+        let last = Some(numbers[1].line());
+        let chosen = |has: &dyn Fn(Option<&str>) -> bool| pool.choose(&contact(of), last, has, any);
+        assert_ne!(chosen(&|account| account == Some("1")), Some(numbers[1].id));
+        assert_eq!(chosen(&|account| account == Some("2")), Some(numbers[1].id));
+        assert_eq!(chosen(&|_| false), None);
+        let new = pool.choose(&contact(of), None, |_| true, any).unwrap();
+        chosen_of[numbers.iter().position(|it| it.id == new).unwrap()] += 1;
     }
+    assert!(chosen_of.iter().all(|count| *count > 15), "{chosen_of:?}");
 }
 
 #[test]
@@ -93,8 +111,9 @@ fn who_was_alone_is_remembered_when_others_join() {
 #[test]
 fn weights_are_as_ever() {
     let pool = pool(&sandboxes(4));
-    let chosen: Vec<u8> =
-        (0..16).map(|of| pool.choose(&contact(of), None, any).unwrap().as_bytes()[0]).collect();
+    let chosen: Vec<u8> = (0..16)
+        .map(|of| pool.choose(&contact(of), None, |_| true, any).unwrap().as_bytes()[0])
+        .collect();
     expect_test::expect!["[3, 3, 3, 2, 4, 4, 4, 3, 2, 3, 3, 2, 4, 3, 1, 1]"]
         .assert_eq(&format!("{chosen:?}"));
 }
@@ -107,7 +126,8 @@ fn a_number_that_joins_takes_its_share_and_nothing_else_moves() {
         let new = NumberId::from_bytes([count + 1; 16]);
         let mut moved = 0;
         for of in 0..CONTACTS {
-            let [was, is] = [&before, &after].map(|pool| pool.choose(&contact(of), None, any));
+            let [was, is] =
+                [&before, &after].map(|pool| pool.choose(&contact(of), None, |_| true, any));
             if was != is {
                 assert_eq!(is, Some(new));
                 moved += 1;
@@ -130,7 +150,7 @@ proptest! {
         let pool = pool(&numbers);
         let is_free = |id: NumberId| !busy.contains(&id.as_bytes()[0]);
         let last = last.map(|last| NumberId::from_bytes([last; 16]));
-        let chosen = pool.choose(&contact(of), last, is_free).unwrap();
+        let chosen = pool.choose(&contact(of), last, |_| true, is_free).unwrap();
         let known = last.filter(|last| last.as_bytes()[0] <= count);
         if let Some(last) = known.filter(|last| is_free(*last)) {
             prop_assert_eq!(chosen, last);
@@ -138,11 +158,11 @@ proptest! {
         if numbers.iter().any(|number| is_free(number.id)) {
             prop_assert!(is_free(chosen));
         } else {
-            prop_assert_eq!(Some(chosen), pool.choose(&contact(of), last, any));
+            prop_assert_eq!(Some(chosen), pool.choose(&contact(of), last, |_| true, any));
         }
         // The order in which they stand is of no weight.
         let turned: Vec<_> = numbers.into_iter().rev().collect();
         let other = Pool::of(&"acme".parse().unwrap(), &turned, None);
-        prop_assert_eq!(Some(chosen), other.choose(&contact(of), last, is_free));
+        prop_assert_eq!(Some(chosen), other.choose(&contact(of), last, |_| true, is_free));
     }
 }

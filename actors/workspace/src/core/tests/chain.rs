@@ -6,6 +6,7 @@ use super::*;
 use crate::core::otp::chain;
 use crate::core::otp::chain_plan::ChannelSetup;
 use crate::core::otp::types::SendMore;
+use crate::core::portfolio::FullNumbers;
 use OtpChannel::{Email, Messaging, Sms};
 
 const STEP: Duration = Duration::from_secs(30);
@@ -80,15 +81,15 @@ fn a_refusal_begins_the_next_step_in_the_same_commit_and_is_paid_back() {
 
 #[test]
 fn silence_begins_the_next_step_after_its_time_and_a_late_report_stops_the_chain() {
-    // What is told of the first step, ten seconds after it began, and when its time is over.
-    for (told, over) in
+    // What is reported of the first step, ten seconds after it began, and when its time is over.
+    for (reported, over) in
         [(None, 30), (Some(FinalOutcome::Sent), 40), (Some(FinalOutcome::Unknown), 30)]
     {
         let mut bench = Bench::new();
         let id = begin(&mut bench, &[Messaging, Sms, Email]);
         bench.pass(Duration::from_secs(10));
-        if let Some(told) = told {
-            bench.settle_message(id, 1, told);
+        if let Some(reported) = reported {
+            bench.settle_message(id, 1, reported);
         }
         bench.pass(Duration::from_secs(over - 10) - MS);
         while bench.tick() {}
@@ -193,6 +194,28 @@ fn a_step_that_is_not_set_up_or_paid_is_skipped() {
 }
 
 #[test]
+fn a_message_without_a_place_is_left_out_where_another_step_can_take_its_place() {
+    // Whether the recipient needs no place, and the credits.
+    for (needs_none, credits, channels, expected) in [
+        (false, 9, &[Messaging, Sms][..], "messaging skipped, sms queued"),
+        (true, 9, &[Messaging, Sms], "messaging queued"),
+        (false, 1, &[Messaging, Sms], "messaging queued"),
+    ] {
+        let mut bench = Bench::new();
+        bench.core.rules.prices.otp_sms = 2;
+        bench.credits(CreditsChange::Set(credits));
+        let number = bench.core.number.unwrap();
+        let answer = Arc::new(move |_, to, _| {
+            assert_eq!(to, phone(1));
+            needs_none
+        });
+        bench.core.full = FullNumbers::new(vec![number], answer);
+        let id = begin(&mut bench, channels);
+        assert_eq!(tries(&mut bench, id), expected, "{needs_none} {credits}");
+    }
+}
+
+#[test]
 fn a_resend_begins_the_chain_anew() {
     let mut bench = Bench::new();
     let id = begin(&mut bench, &[Sms, Email]);
@@ -236,7 +259,7 @@ fn a_message_is_given_up_when_the_next_step_has_its_turn() {
 }
 
 #[test]
-fn a_failure_that_is_reported_after_the_time_of_the_last_step_is_told() {
+fn a_failure_that_is_reported_after_the_time_of_the_last_step_is_reported() {
     let mut bench = Bench::new();
     let id = begin(&mut bench, &[Messaging, Sms]);
     bench.settle_message(id, 1, FinalOutcome::Failed(Failure::permanent(None)));

@@ -52,10 +52,10 @@ fn a_message_with_the_code_as_a_word_verifies_once() {
         assert_eq!(status(&mut bench, id), (expected, 5), "{text}");
         write(&mut bench, phone(1), &text);
         let verified = bench.log.iter().filter(|it| it.event.kind() == "otp.verified");
-        let told: Vec<_> = verified.map(|it| it.event.data()["contact_id"].clone()).collect();
+        let emitted: Vec<_> = verified.map(|it| it.event.data()["contact_id"].clone()).collect();
         let is_verified = expected == OtpStatus::Verified;
         let contact = serde_json::json!(CONTACT.to_string());
-        assert_eq!(told, vec![contact; usize::from(is_verified)]);
+        assert_eq!(emitted, vec![contact; usize::from(is_verified)]);
     }
 }
 
@@ -112,9 +112,9 @@ fn any_phone_may_send_a_code_that_is_of_none() {
     write(&mut bench, phone(7), &format!("Here: {}.", of_first.to_lowercase()));
     assert_eq!(status(&mut bench, first), (OtpStatus::Verified, 5));
     assert_eq!(bench.read(first).unwrap().phone, Some(phone(7)));
-    let told = bench.log.last().unwrap().event.data();
+    let emitted = bench.log.last().unwrap().event.data();
     assert_eq!(
-        (&told["phone"], &told["contact_id"]),
+        (&emitted["phone"], &emitted["contact_id"]),
         (&serde_json::json!(phone(7).to_string()), &serde_json::json!(CONTACT.to_string()),)
     );
     write(&mut bench, phone(8), &of_first);

@@ -3,6 +3,8 @@
 mod cancel;
 mod chain;
 mod claims;
+mod conversion_holds;
+mod conversions;
 mod inbound;
 mod pending;
 mod replay;
@@ -11,6 +13,7 @@ mod retries;
 mod send;
 mod settle;
 mod tick;
+mod two_accounts;
 mod verify;
 
 use std::sync::Arc;
@@ -24,14 +27,16 @@ use postrider_domain::event::chain::OtpChannel;
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::template::TemplateName;
 use postrider_domain::{
-    Destinations, Event, Limits, LogEntry, MessageId, NumberId, Phone, PublicEvent, RequestId,
-    Timestamp,
+    Destinations, Event, Limits, LogEntry, MessageId, NumberId, Phone, Prefix, PublicEvent,
+    RequestId, Timestamp,
 };
 
 use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::hot::HotState;
+use crate::core::otp::conversion_counts::Conversion;
 use crate::core::otp::country_counts::PrefixCount;
+use crate::core::otp::delivery;
 use crate::core::otp::requests::Otp;
 use crate::core::otp::resends::OtpMessage;
 use crate::core::otp::types::{
@@ -57,7 +62,7 @@ struct Bench {
     journal: Vec<u8>,
     /// All entries of the event log.
     log: Vec<LogEntry>,
-    /// The balance as the effects last told it.
+    /// The balance as the effects last reported it.
     stored_credits: u64,
     outbound: Vec<Outbound>,
     unique: u128,
@@ -69,6 +74,7 @@ struct Image {
     otps: Vec<Otp>,
     sends: Vec<(Timestamp, RequestId)>,
     prefixes: Vec<(u16, PrefixCount)>,
+    conversions: Vec<(Prefix, Conversion)>,
     messages: Vec<(MessageId, Unsent)>,
     repeats: Vec<(RequestId, Repeat)>,
     /// By request and number.
@@ -86,7 +92,9 @@ fn image(hot: &HotState) -> Image {
         (otp.id, numbers.map(|number| hot.otps.earlier.message(otp, number)).collect())
     });
     let earlier = earlier.collect();
-    Image { otps, sends, prefixes, messages, repeats: hot.repeats.iter().collect(), earlier }
+    let conversions = hot.conversions.all(hot.now());
+    let repeats = hot.repeats.iter().collect();
+    Image { otps, sends, prefixes, conversions, messages, repeats, earlier }
 }
 
 fn phone(number: u32) -> Phone {
@@ -111,11 +119,12 @@ impl Bench {
             pool: Default::default(),
             destinations: Destinations::default(),
             otp_template: Arc::new(TemplateName { name: "otp_code".into(), language: "en".into() }),
-            otp_template_status: None,
+            code_templates: Default::default(),
             needs_template: false,
             otp_days: Default::default(),
             channels: Default::default(),
             test_phones: Arc::default(),
+            full: Default::default(),
             opt_out: Arc::default(),
         };
         Self {
@@ -157,10 +166,10 @@ impl Bench {
             assert_eq!((image(&self.core.hot), self.core.credits), before, "nor changes anything");
         }
         self.journal.extend_from_slice(&effects.events);
-        let told: Vec<_> = LogEntry::decode_all(&effects.log).map(Result::unwrap).collect();
-        assert_eq!(told.len(), effects.log_count as usize);
-        assert!(told.iter().all(|entry| entry.at == self.now));
-        self.log.extend(told);
+        let emitted: Vec<_> = LogEntry::decode_all(&effects.log).map(Result::unwrap).collect();
+        assert_eq!(emitted.len(), effects.log_count as usize);
+        assert!(emitted.iter().all(|entry| entry.at == self.now));
+        self.log.extend(emitted);
         self.stored_credits = effects.credits.unwrap_or(self.stored_credits);
         assert_eq!(self.stored_credits, self.core.credits);
         self.outbound.extend(effects.outbound.drain(..).map(|handed| handed.message));
@@ -210,7 +219,7 @@ impl Bench {
     /// The same of the message of this number.
     fn settle_message(&mut self, id: RequestId, number: u8, settled: FinalOutcome) {
         let settle = |core: &mut Core, effects: &mut Effects| {
-            core.settle(id, number, &settled, effects);
+            delivery::settle(core, id, number, &settled, effects);
             Ok::<_, ()>(())
         };
         self.run(true, settle).unwrap();
@@ -219,7 +228,7 @@ impl Bench {
     /// What the provider reports of a request's message of this number.
     fn report(&mut self, id: RequestId, number: u8, progress: &Progress) {
         let report = |core: &mut Core, effects: &mut Effects| {
-            core.report(id, number, progress, effects);
+            delivery::report(core, id, number, progress, effects);
             Ok::<_, ()>(())
         };
         self.run(true, report).unwrap();

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use crate::core::otp::types::BlockedBy;
 use crate::core::settings::GuardMode;
 use crate::core::tests::*;
 use postrider_channel::callback::Progress;
@@ -140,7 +141,7 @@ proptest! {
     }
 
     /// Each request has one `otp.sent` more than resends, and at most one ending; every one that
-    /// was neither verified nor used up is told to have expired, over restarts at any moment.
+    /// was neither verified nor used up is reported to have expired, over restarts at any moment.
     #[test]
     fn every_request_ends_once_in_the_log(steps in steps()) {
         let mut bench = Bench::new();
@@ -202,7 +203,7 @@ fn a_cut_snapshot_is_refused() {
 }
 
 #[test]
-fn a_replay_keeps_what_still_has_to_be_told() {
+fn a_replay_keeps_what_still_has_to_be_reported() {
     let mut bench = Bench::new();
     let id = bench.send(phone(1)).unwrap().request_id;
     // The process is down for two hours; the first command after it comes before the first tick,
@@ -219,8 +220,8 @@ fn a_replay_keeps_what_still_has_to_be_told() {
 }
 
 /// What stands behind the counts of countries where there is none of it: callers, notes, chains,
-/// codes that people send, and codes that any phone may send.
-const EMPTY_TAIL: usize = 6;
+/// codes that people send, codes that any phone may send, and counts of regions.
+const EMPTY_TAIL: usize = 8;
 
 #[test]
 fn a_snapshot_from_before_there_were_messages_is_read() {
@@ -234,9 +235,9 @@ fn a_snapshot_from_before_there_were_messages_is_read() {
     bytes[0] = 1;
     let read = HotState::decode(&bytes).unwrap();
     assert_eq!(image(&read).otps, image(&bench.core.hot).otps);
-    bytes[0] = 9;
+    bytes[0] = 10;
     let refused = HotState::decode(&bytes).unwrap_err().to_string();
-    assert_eq!(refused, "it has version 9; this Postrider reads up to 8");
+    assert_eq!(refused, "it has version 10; this Postrider reads up to 9");
 }
 
 #[test]
@@ -256,7 +257,7 @@ fn a_snapshot_from_before_there_were_claims_is_read() {
 }
 
 #[test]
-fn a_snapshot_from_before_messages_were_told_apart_is_read() {
+fn a_snapshot_from_before_messages_were_distinguished_is_read() {
     let mut bench = Bench::new();
     let id = bench.send(phone(1)).unwrap().request_id;
     let (mut bytes, mut prefixes) = (Vec::new(), Vec::new());
@@ -268,7 +269,7 @@ fn a_snapshot_from_before_messages_were_told_apart_is_read() {
     bytes.drain(end - 2..end);
     bytes[0] = 3;
     assert_eq!(image(&HotState::decode(&bytes).unwrap()), image(&bench.core.hot));
-    // Of a resend its journal tells two answers, and not for which message each is.
+    // Of a resend its journal reports two answers, and not for which message each is.
     let resent = Event::OtpResent { id, at: bench.now };
     let answered = |delivery| Event::OtpDelivery { id, delivery };
     for event in [resent, answered(Delivery::Sent), answered(Delivery::Delivered)] {
@@ -278,10 +279,11 @@ fn a_snapshot_from_before_messages_were_told_apart_is_read() {
 }
 
 #[test]
-fn a_suspicion_is_told_once_and_a_refusal_costs_nothing() {
+fn a_suspicion_is_reported_once_and_a_refusal_costs_nothing() {
     let mut bench = Bench::unlimited();
+    let (unverified_per_prefix_hour, mode) = (2, GuardMode::Refuse);
     bench.core.rules.guard =
-        GuardOptions { unverified_per_prefix_hour: 2, mode: GuardMode::Refuse };
+        GuardOptions { unverified_per_prefix_hour, mode, ..GuardOptions::default() };
     let id = bench.send(phone(1)).unwrap().request_id;
     bench.send(phone(2)).unwrap();
     for _ in 0..3 {
@@ -290,7 +292,8 @@ fn a_suspicion_is_told_once_and_a_refusal_costs_nothing() {
             let id = RequestId::from_parts(core.now(), 99);
             core.send_otp(SendOtp::to(phone(3)), id, None, effects)
         });
-        assert_eq!(refused, Err(SendOtpError::DestinationBlocked));
+        let by = BlockedBy::Unverified { calling_code: 1, unverified: 2 };
+        assert_eq!(refused, Err(SendOtpError::DestinationBlocked(by)));
         assert_eq!(bench.core.credits, credits);
         bench.core.hot = bench.replayed();
     }

@@ -88,8 +88,8 @@ fn a_failing_channel_refuses_it_after_the_rules() {
 fn it_leaves_through_no_other_number_than_the_named_one() {
     for from in [None, Some("+15550000009".into())] {
         let mut bench = Bench::new();
-        let gone = NumberId::from_bytes([1; 16]);
-        let more = SendMore { from, through: Some(gone), ..SendMore::default() };
+        let removed = NumberId::from_bytes([1; 16]);
+        let more = SendMore { from, through: Some(removed), ..SendMore::default() };
         let is_named = more.from.is_some();
         let command = SendOtp { more: Some(Box::new(more)), ..SendOtp::to(phone(1)) };
         let id = bench.send_command(command, None).unwrap().request_id;
@@ -98,7 +98,7 @@ fn it_leaves_through_no_other_number_than_the_named_one() {
         let through: Vec<_> = bench.outbound.iter().map(|message| message.number).collect();
         if is_named {
             let refused = ResendOtpError::Refused(SendOtpError::NotConnected);
-            assert_eq!((again, through), (Err(refused), vec![gone]));
+            assert_eq!((again, through), (Err(refused), vec![removed]));
         } else {
             let other = bench.core.number.unwrap();
             assert_eq!((again.is_ok(), through), (true, vec![other; 2]));
@@ -112,9 +112,9 @@ fn failure() -> Failure {
 }
 
 #[test]
-fn what_is_told_of_the_first_message_is_not_of_the_second() {
-    for (first, told, credits) in [
-        // Once, however often it is told.
+fn what_is_reported_of_the_first_message_is_not_of_the_second() {
+    for (first, emitted, credits) in [
+        // Once, however often it is reported.
         (Progress::Failed(failure()), vec!["otp.sent", "otp.sent"], 999),
         (Progress::Delivered, vec!["otp.sent", "otp.sent", "otp.delivered"], 998),
         (Progress::Sent, vec!["otp.sent", "otp.sent"], 998),
@@ -127,7 +127,11 @@ fn what_is_told_of_the_first_message_is_not_of_the_second() {
             bench.report(id, 1, &first);
             assert_eq!(bench.read(id).unwrap().delivery, Delivery::Queued, "{first:?}");
             assert_eq!(bench.core.unsent().len(), 1, "it still has to go out");
-            assert_eq!((bench.core.credits, bench.kinds()), (credits, told.clone()), "{first:?}");
+            assert_eq!(
+                (bench.core.credits, bench.kinds()),
+                (credits, emitted.clone()),
+                "{first:?}"
+            );
             bench.core.hot = bench.replayed();
         }
         bench.settle_message(id, 2, FinalOutcome::Sent);
@@ -139,7 +143,7 @@ fn what_is_told_of_the_first_message_is_not_of_the_second() {
 }
 
 #[test]
-fn one_that_has_failed_before_is_paid_back_and_told_once() {
+fn one_that_has_failed_before_is_paid_back_and_reported_once() {
     let mut bench = Bench::new();
     let id = bench.send(phone(1)).unwrap().request_id;
     bench.settle(id, FinalOutcome::Sent);

@@ -1,9 +1,10 @@
 //! Tests what sending a one-time password does, and what refuses it.
 
+use crate::core::otp::code_templates::{CodeTemplate, CodeTemplates, InLanguage};
 use crate::core::settings::UseTemplateError;
 use crate::core::tests::*;
 use postrider_domain::code::{CodeLength, Expiry};
-use postrider_domain::template::TemplateStatus;
+use postrider_domain::template::{CodeButton, TemplateStatus};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 fn phone_limit(wait: Duration) -> Result<OtpSent, SendOtpError> {
@@ -59,7 +60,7 @@ fn the_sixth_to_a_phone_in_ten_minutes_waits_exactly() {
 }
 
 #[test]
-fn the_hour_of_a_phone_is_another_limit_and_the_longer_wait_is_told() {
+fn the_hour_of_a_phone_is_another_limit_and_the_longer_wait_is_reported() {
     let limits = Limits { otp_per_phone_10m: 2, otp_per_phone_hour: 3, ..Limits::default() };
     let mut bench = Bench::with(limits);
     bench.send(phone(1)).unwrap();
@@ -144,7 +145,7 @@ fn memory_has_a_bound() {
 }
 
 #[test]
-fn a_failing_channel_is_told_only_to_who_could_send() {
+fn a_failing_channel_is_reported_only_to_who_could_send() {
     let mut bench = Bench::with(Limits { otp_per_phone_10m: 1, ..Limits::default() });
     let wait = Duration::from_secs(4);
     let command = SendOtp::to(phone(1));
@@ -194,7 +195,13 @@ fn the_template_of_codes_must_be_approved_and_known_where_it_is_needed() {
         (Some(Paused), true, refused(UseTemplateError::NotApproved(Paused))),
         (Some(Approved), true, Ok(())),
     ] {
-        bench.core.otp_template_status = status;
+        bench.core.code_templates = CodeTemplates::default();
+        if let Some(status) = status {
+            let own = CodeTemplate { status, button: CodeButton::default() };
+            let template = InLanguage { account: None, own, others: Vec::new() };
+            let language = bench.core.otp_template.language.clone();
+            bench.core.code_templates.take(&language, template);
+        }
         bench.core.needs_template = needed;
         assert_eq!(bench.send(phone(1)).map(drop), expected, "{status:?} {needed}");
     }

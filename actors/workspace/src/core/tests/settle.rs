@@ -23,13 +23,13 @@ fn what_the_channel_said_is_the_delivery() {
         bench.settle(id, settled.clone());
         assert_eq!(bench.read(id).unwrap().delivery, delivery, "{settled:?}");
         assert_eq!(bench.core.credits, credits, "{settled:?}");
-        let told = bench.log.get(1).map(|entry| entry.event.clone());
+        let emitted = bench.log.get(1).map(|entry| entry.event.clone());
         let expected = failure.map(|reason| PublicEvent::OtpFailed {
             request_id: id,
             phone: phone(1),
             reason,
         });
-        assert_eq!(told, expected);
+        assert_eq!(emitted, expected);
         let status = bench.read(id).unwrap().status;
         assert_eq!(status, OtpStatus::Active, "delivery and verification are two things");
         assert_eq!(bench.core.unsent().len(), 0);

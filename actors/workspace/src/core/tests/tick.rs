@@ -4,7 +4,7 @@ use crate::core::tests::*;
 use postrider_domain::event::OtpFailure;
 
 #[test]
-fn an_expiry_is_told_exactly_once() {
+fn an_expiry_is_reported_exactly_once() {
     let mut bench = Bench::new();
     let id = bench.send(phone(1)).unwrap().request_id;
     bench.settle(id, FinalOutcome::Sent);
@@ -80,7 +80,7 @@ fn many_are_seen_to_in_chunks() {
 }
 
 #[test]
-fn a_long_sleep_tells_expiry_and_forgets_in_one_go() {
+fn a_long_sleep_reports_expiry_and_forgets_in_one_go() {
     let mut bench = Bench::new();
     let id = bench.send(phone(1)).unwrap().request_id;
     bench.settle(id, FinalOutcome::Sent);

@@ -50,6 +50,7 @@ fn single(number: u64, phones: u64) -> MessageState {
         provider_id: None,
         media: None,
         broadcast: None,
+        of_several: false,
     }
 }
 
@@ -57,7 +58,7 @@ fn write(store: &MemoryStore, state: &MessageState, is_indexed: bool) {
     let key = MessageState::key(&workspace(), state.message_id);
     let mut changes = vec![
         Change::put(Table::Messages, [&*key, b"c"].concat(), *b"{}"),
-        Change::put(Table::Messages, key, serde_json::to_vec(state).unwrap()),
+        Change::put(Table::Messages, key, state.encode()),
     ];
     if is_indexed {
         let keys = index::keys(&workspace(), state);

@@ -18,6 +18,9 @@ fn keys_are_as_ever() {
         at: AT,
         referral: None,
         media: None,
+        content: None,
+        about: None,
+        forwarded: false,
     };
     let line = NumberId::from_parts(AT, UNIQUE);
     let id = inbound.message_id(line);

@@ -1,4 +1,4 @@
-//! Telling a contact that what they wrote was read, and that an answer is being typed.
+//! Read receipts: a contact learns that a message was read, and that an answer is being typed.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -20,9 +20,9 @@ const LOOKED_AT_MAX: usize = 1_000;
 /// When it is worth to try again what the channel did not take.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Why a contact was not told.
+/// Why a contact was sent no read receipt.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TellReadError {
+pub enum ReadReceiptError {
     /// The workspace has no such conversation.
     #[error("no such conversation")]
     NotFound,
@@ -34,7 +34,7 @@ pub enum TellReadError {
     Unavailable(#[from] Unavailable),
 }
 
-impl From<UpdateConversationError> for TellReadError {
+impl From<UpdateConversationError> for ReadReceiptError {
     fn from(error: UpdateConversationError) -> Self {
         match error {
             UpdateConversationError::NotFound => Self::NotFound,
@@ -44,18 +44,22 @@ impl From<UpdateConversationError> for TellReadError {
 }
 
 impl Workspace {
-    /// Tells the contact of a conversation that the newest message was read, and with `typing` that
-    /// an answer is being typed. It is neither queued nor repeated. Nothing in the conversation is
+    /// Sends a read receipt of the newest message of a conversation, and with `typing` that an
+    /// answer is being typed. It is neither queued nor repeated. Nothing in the conversation is
     /// unread then.
     ///
     /// # Errors
-    /// [`TellReadError`]: there is nothing to tell, or it could not be told.
-    pub async fn tell_read(&self, id: ConversationId, typing: bool) -> Result<(), TellReadError> {
+    /// [`ReadReceiptError`]: there is nothing to send, or it could not be sent.
+    pub async fn send_read_receipt(
+        &self,
+        id: ConversationId,
+        typing: bool,
+    ) -> Result<(), ReadReceiptError> {
         self.shared.may_send()?;
         let newest = self.read(move |store, workspace| newest_of(store, workspace, id)).await?;
         let (number, provider_id) = match newest {
-            None => return Err(TellReadError::NotFound),
-            Some(found) => found.ok_or(TellReadError::NothingToRead)?,
+            None => return Err(ReadReceiptError::NotFound),
+            Some(found) => found.ok_or(ReadReceiptError::NothingToRead)?,
         };
         let down =
             || Unavailable { reason: UnavailableReason::ChannelDown, retry_after: RETRY_AFTER };
@@ -68,7 +72,7 @@ impl Workspace {
                     down()
                 })?;
             }
-            // A sandbox has nobody to tell.
+            // A sandbox has nobody to send it to.
             (None, NumberKind::Sandbox) => {}
             (None, _) => return Err(down().into()),
         }

@@ -1,0 +1,339 @@
+//! Pure: how many one-time passwords to a region have ended, and how many of them were verified.
+//!
+//! A region is a country calling code with the next three digits. It is counted in spans of five
+//! minutes by when its requests were sent, and of the last hour only, so a region takes 56 bytes.
+//! The counts of a country are the sums of its regions. A span in which nobody of a busy workspace
+//! verified a code counts nowhere: codes did not arrive, or could not be submitted.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use postrider_domain::destination::{Prefix, region};
+use postrider_domain::event::{EventDecodeError, encode};
+use postrider_domain::{Phone, Timestamp};
+
+use super::conversion_limits::ConversionLimits;
+pub(crate) use super::conversion_spans::Conversion;
+use super::conversion_spans::{Region, SPAN_SECONDS, SPANS, Span, span};
+
+/// Most regions that are counted.
+const REGIONS_MAX: usize = 100_000;
+/// Verified codes of all regions that make a span a busy one.
+const BUSY_VERIFIED: u16 = 5;
+/// So many busy spans of the last hour make a workspace a busy one.
+const BUSY_SPANS: usize = 6;
+
+/// How many spans a window of so many seconds has.
+pub(crate) fn spans_of(seconds: u16) -> u32 {
+    u32::from(seconds).div_ceil(SPAN_SECONDS as u32).clamp(1, SPANS as u32)
+}
+
+/// The refusals that events were emitted of in the newest span. What was sent is limited by itself,
+/// but refusals cost who asks nothing. It is of no snapshot: a restart begins anew.
+#[derive(Debug, Default)]
+pub(crate) struct EmittedRefusals {
+    span: u32,
+    counts: HashMap<String, u16>,
+    all: u16,
+}
+
+impl EmittedRefusals {
+    /// Events for one destination in a span: one a second.
+    pub(crate) const OF_DESTINATION_MAX: u16 = 300;
+    /// Events for all of them.
+    pub(crate) const ALL_MAX: u16 = 3000;
+
+    /// Whether an event of a refusal for a destination is to be emitted; it then counts.
+    pub(crate) fn admits(&mut self, now: Timestamp, prefix: &str) -> bool {
+        if self.span != span(now) {
+            *self = Self { span: span(now), ..Self::default() };
+        }
+        if self.all == Self::ALL_MAX {
+            return false;
+        }
+        let count = self.counts.entry(prefix.to_owned()).or_default();
+        let is_admitted = *count < Self::OF_DESTINATION_MAX;
+        *count += u16::from(is_admitted);
+        self.all += u16::from(is_admitted);
+        is_admitted
+    }
+}
+
+/// The counts of all regions.
+#[derive(Debug, Default)]
+pub(crate) struct ConversionCounts {
+    regions: BTreeMap<Prefix, Region>,
+    /// The newest span of all.
+    newest: u32,
+    /// The sums of countries, with the second that they are of: not of a snapshot.
+    countries: HashMap<u16, (u64, Conversion)>,
+    /// The counts of all regions together: not of a snapshot.
+    all: Region,
+    /// The span in which regions were forgotten last.
+    swept: u32,
+    pub(crate) emitted: EmittedRefusals,
+    pub(crate) limits: ConversionLimits,
+}
+
+impl ConversionCounts {
+    /// A code that was first sent then, and so often, has ended.
+    pub(crate) fn ended(
+        &mut self,
+        sent_at: Timestamp,
+        phone: Phone,
+        (verified, sends): (bool, u8),
+    ) {
+        let (span, region) = (span(sent_at), region(phone));
+        if span.saturating_add(SPANS as u32) <= self.newest {
+            return;
+        }
+        if self.newest < span {
+            self.newest = span;
+            self.regions.retain(|_, region| !region.is_over(span));
+        }
+        if self.regions.len() >= REGIONS_MAX && !self.regions.contains_key(&region) {
+            self.forget_quietest();
+        }
+        let new = Region { newest: span, ..Region::default() };
+        let counts = self.regions.entry(region).or_insert(new);
+        for counts in [counts, &mut self.all] {
+            if let Some(span) = counts.span_mut(span) {
+                span.add(verified, sends);
+            }
+        }
+    }
+
+    /// Forgets the regions whose counts are over. They are looked at once in a span.
+    pub(crate) fn forget_over(&mut self, now: Timestamp) {
+        if self.swept < span(now) {
+            self.swept = span(now);
+            self.regions.retain(|_, region| !region.is_over(span(now)));
+        }
+    }
+
+    /// Forgets the tenth of all regions that has the fewest codes; first those without verified
+    /// ones, as a spray has them.
+    fn forget_quietest(&mut self) {
+        let newest = self.newest;
+        let of = |(prefix, region): (&Prefix, &Region)| {
+            let Conversion { ended, verified } = region.sum((newest, SPANS as u32), &[]);
+            (verified > 0, ended, *prefix)
+        };
+        let mut all: Vec<_> = self.regions.iter().map(of).collect();
+        let tenth = all.len() / 10;
+        all.select_nth_unstable(tenth);
+        for (.., prefix) in &all[..tenth] {
+            self.regions.remove(prefix);
+        }
+    }
+
+    /// The silent spans: nobody of a busy workspace verified a code that was sent in one.
+    fn silent(&self, now: Timestamp) -> Vec<u32> {
+        let last = || self.all.last(span(now), SPANS as u32);
+        let is_busy = |(_, span): &(u32, Span)| span.verified >= BUSY_VERIFIED;
+        if last().filter(is_busy).count() < BUSY_SPANS {
+            return Vec::new();
+        }
+        last().filter(|(_, span)| span.verified == 0).map(|(number, _)| number).collect()
+    }
+
+    /// The counts of a region in the last `spans` spans.
+    pub(crate) fn of_region(&self, region: Prefix, now: Timestamp, spans: u32) -> Conversion {
+        let sum = |it: &Region| it.sum((span(now), spans), &self.silent(now));
+        self.regions.get(&region).map_or_else(Conversion::default, sum)
+    }
+
+    /// The counts of a country without the regions that `leaves_out` names, and without those that
+    /// are held. They are summed up once a second.
+    pub(crate) fn of_country(
+        &mut self,
+        code: u16,
+        (now, spans): (Timestamp, u32),
+        leaves_out: impl Fn(Conversion) -> bool,
+    ) -> Conversion {
+        let known = self.countries.get(&code).filter(|(second, _)| *second == now.as_secs());
+        if let Some((_, known)) = known {
+            return *known;
+        }
+        let regions = self.regions.range(Prefix::regions_of(code));
+        let regions = regions.filter(|(region, _)| !self.limits.is_held(**region, now));
+        let silent = self.silent(now);
+        let counts = regions.map(|(_, region)| region.sum((span(now), spans), &silent));
+        let counts = counts.filter(|conversion| !leaves_out(*conversion));
+        let sum = counts.fold(Conversion::default(), Conversion::plus);
+        self.countries.insert(code, (now.as_secs(), sum));
+        sum
+    }
+
+    /// What was sent after `to` counts as sent then: the clock was ahead. Doing it again changes
+    /// nothing.
+    pub(crate) fn rebase(&mut self, to: Timestamp) {
+        let to = span(to);
+        (self.newest, self.swept) = (self.newest.min(to), self.swept.min(to));
+        self.countries.clear();
+        self.limits.clear();
+        let all = self.regions.values_mut().chain([&mut self.all]);
+        for region in all.filter(|region| region.newest > to) {
+            let later = ((region.newest - to) as usize).min(SPANS);
+            let mut at = Region { newest: to, ..Region::default() };
+            at.spans[..SPANS - later].copy_from_slice(&region.spans[later..]);
+            for span in &region.spans[..later] {
+                at.spans[0].ended = at.spans[0].ended.saturating_add(span.ended);
+                at.spans[0].verified = at.spans[0].verified.saturating_add(span.verified);
+            }
+            *region = at;
+        }
+    }
+
+    /// Appends the counts that are not over, for a snapshot.
+    pub(crate) fn encode_into(&self, now: Timestamp, out: &mut Vec<u8>) {
+        let regions = self.regions.iter().filter(|(_, region)| !region.is_over(span(now)));
+        encode(&(self.newest, regions.collect::<Vec<_>>()), out);
+    }
+
+    /// Reads what [`encode_into`](Self::encode_into) wrote, from the front of `bytes`.
+    pub(crate) fn take_from(bytes: &mut &[u8]) -> Result<Self, EventDecodeError> {
+        type Encoded = (u32, Vec<(Prefix, Region)>);
+        let ((newest, regions), rest) =
+            postcard::take_from_bytes::<Encoded>(bytes).map_err(|_| EventDecodeError)?;
+        *bytes = rest;
+        let mut all = Region { newest, ..Region::default() };
+        for (number, span) in
+            regions.iter().flat_map(|(_, region)| region.last(newest, SPANS as u32))
+        {
+            if let Some(sum) = all.span_mut(number) {
+                sum.ended = sum.ended.saturating_add(span.ended);
+                sum.verified = sum.verified.saturating_add(span.verified);
+            }
+        }
+        let regions = regions.into_iter().collect();
+        Ok(Self { regions, newest, all, ..Self::default() })
+    }
+
+    /// How many regions are counted.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// All counts of the last hour, by region.
+    #[cfg(test)]
+    pub(crate) fn all(&self, now: Timestamp) -> Vec<(Prefix, Conversion)> {
+        let all = self.regions.keys().map(|it| (*it, self.of_region(*it, now, SPANS as u32)));
+        all.filter(|(_, conversion)| conversion.ended > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use postrider_domain::golden::Sheet;
+
+    use super::*;
+
+    const SPAN: u64 = SPAN_SECONDS * 1000;
+
+    fn at(span: u64) -> Timestamp {
+        Timestamp::from_millis(span * SPAN)
+    }
+
+    fn phone(text: &str) -> Phone {
+        text.parse().unwrap()
+    }
+
+    fn conversion(ended: u32, verified: u32) -> Conversion {
+        Conversion { ended, verified }
+    }
+
+    #[test]
+    fn a_region_is_small() {
+        assert!(size_of::<(Prefix, Region)>() <= 64);
+    }
+
+    #[test]
+    fn spans_are_counted_by_themselves() {
+        let (mut counts, to) = (ConversionCounts::default(), phone("+15550123456"));
+        for (span, verified) in [(100, false), (100, true), (103, false), (101, true)] {
+            counts.ended(at(span), to, (verified, 1));
+        }
+        let of = |now, spans| counts.of_region(region(to), at(now), spans);
+        assert_eq!(of(103, 12), conversion(4, 2));
+        assert_eq!(of(103, 3), conversion(2, 1));
+        assert_eq!(of(111, 12), conversion(4, 2));
+        assert_eq!(of(112, 12), conversion(2, 1), "the oldest are over");
+        assert_eq!(of(115, 12), conversion(0, 0));
+        assert_eq!(of(102, 12), conversion(3, 2), "what is later is left out");
+        counts.ended(at(91), to, (false, 1));
+        assert_eq!(counts.of_region(region(to), at(103), 12), conversion(4, 2), "too old");
+        counts.ended(at(130), phone("+4915112345678"), (true, 1));
+        assert_eq!(counts.regions.len(), 1, "a region that is over is forgotten");
+    }
+
+    #[test]
+    fn a_country_is_the_sum_of_its_regions() {
+        let mut counts = ConversionCounts::default();
+        for (to, times) in [("+15550123456", 3), ("+15560123456", 2), ("+4915112345678", 9)] {
+            (0..times).for_each(|_| counts.ended(at(100), phone(to), (false, 1)));
+        }
+        let none = |_| false;
+        assert_eq!(counts.of_country(1, (at(100), 12), none), conversion(5, 0));
+        assert_eq!(counts.of_country(7, (at(100), 12), none), conversion(0, 0));
+        let later = Timestamp::from_millis(100 * SPAN + 1000);
+        assert_eq!(counts.of_country(1, (later, 12), |it| it.ended == 3), conversion(2, 0));
+    }
+
+    #[test]
+    fn the_quietest_are_forgotten() {
+        let mut counts = ConversionCounts::default();
+        let loud = phone("+15550123456");
+        (0..3).for_each(|_| counts.ended(at(100), loud, (true, 1)));
+        let quiet = Region { newest: 100, ..Region::default() };
+        let numbers = (200_000_u32..).filter_map(|digits| digits.to_string().parse().ok());
+        counts.regions.extend(numbers.take(REGIONS_MAX - 1).map(|it: Prefix| (it, quiet)));
+        assert_eq!(counts.regions.len(), REGIONS_MAX);
+        counts.ended(at(100), phone("+998901234567"), (true, 1));
+        assert_eq!(counts.regions.len(), REGIONS_MAX - REGIONS_MAX / 10 + 1);
+        assert_eq!(counts.of_region(region(loud), at(100), 12), conversion(3, 3));
+    }
+
+    #[test]
+    fn counts_are_written_as_ever() {
+        let mut counts = ConversionCounts::default();
+        counts.ended(at(1000), phone("+15550123456"), (true, 1));
+        counts.ended(at(1001), phone("+15550123456"), (false, 1));
+        counts.ended(at(1001), phone("+4915112345678"), (false, 1));
+        let (mut sheet, mut bytes) = (Sheet::default(), Vec::new());
+        counts.encode_into(at(1001), &mut bytes);
+        sheet.bytes("regions", &bytes);
+        sheet.is(expect![[r#"
+            regions:
+                e907020431353535e907010001010000000000000000000000000000000000000000053439313531
+                e907010000000000000000000000000000000000000000000000
+        "#]]);
+    }
+
+    #[test]
+    fn a_full_span_keeps_its_share() {
+        let (mut counts, to) = (ConversionCounts::default(), phone("+15550123456"));
+        (0..200_000).for_each(|number| counts.ended(at(100), to, (number % 4 == 0, 1)));
+        let Conversion { ended, verified } = counts.of_region(region(to), at(100), 12);
+        assert!((24..=26).contains(&(verified * 100 / ended)), "{verified} of {ended}");
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_changes_no_count() {
+        let (mut counts, to) = (ConversionCounts::default(), phone("+15550123456"));
+        for span in [100, 105, 108, 110] {
+            counts.ended(at(span), to, (span > 105, 1));
+        }
+        for _ in 0..2 {
+            counts.rebase(at(106));
+            assert_eq!(counts.of_region(region(to), at(106), 12), conversion(4, 2));
+            assert_eq!(counts.of_region(region(to), at(106), 1), conversion(2, 2));
+        }
+        let mut bytes = Vec::new();
+        counts.encode_into(at(106), &mut bytes);
+        let read = ConversionCounts::take_from(&mut bytes.as_slice()).unwrap();
+        assert_eq!((read.all(at(106)), read.newest), (counts.all(at(106)), 106));
+    }
+}

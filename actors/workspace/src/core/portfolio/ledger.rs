@@ -1,0 +1,268 @@
+//! Pure: the recipients that count of each portfolio, in memory and as rows for a commit.
+//!
+//! Broadcasts and the workspace's actor share them. They are changed at once, and their rows share
+//! the commit of what they are counted for. One whose commit fails keeps its place until it has
+//! had its time. Whoever relies on a recipient that counts writes its row again, so that it does
+//! not matter which of several commits became durable. Rows that count no more are deleted by the
+//! sweep of their workspace.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dashmap::DashMap;
+use parking_lot::Mutex;
+use postrider_domain::{MasterKeys, PartyId, Timestamp, WorkspaceId};
+use postrider_store::{StoreError, View};
+use sha2::{Digest, Sha256};
+
+use super::limit::PortfolioLimit;
+use super::recipients::{MessageMark, UniqueRecipients, step_of};
+use super::rows::{self, RowChange};
+
+/// The hash of a recipient, and the mark of what goes to it.
+pub(crate) type Counted = (u64, MessageMark);
+
+/// A portfolio of a workspace.
+pub(crate) type Place<'a> = (&'a WorkspaceId, &'a str);
+
+/// A ledger; nothing until it is read from its rows.
+type SharedLedger = Arc<Mutex<Option<Ledger>>>;
+
+/// The recipients that count, of all workspaces' portfolios that were used since the start.
+pub struct Portfolios {
+    /// What hashes are made with.
+    key: [u8; 32],
+    all: DashMap<(WorkspaceId, Box<str>), SharedLedger>,
+    /// Whether it was looked which limits were reached before the start.
+    has_begun: AtomicBool,
+}
+
+/// The recipients that count of one portfolio.
+pub(crate) struct Ledger {
+    workspace: WorkspaceId,
+    portfolio: Box<str>,
+    pub(crate) recipients: UniqueRecipients,
+    /// The last sequence that a row has.
+    sequence: u64,
+    /// The limit for broadcasts when it was last looked, and whether it was reached; `None`: look
+    /// again.
+    seen: Option<(Option<u32>, bool)>,
+    /// The limit, until something may have changed it.
+    limit: Option<PortfolioLimit>,
+}
+
+impl Portfolios {
+    /// None of any workspace yet. Under another master key than before, whoever is written to again
+    /// counts twice.
+    #[must_use]
+    pub fn new(keys: &MasterKeys) -> Self {
+        let (_, key) = keys.current_for(b"portfolios");
+        Self { key, all: DashMap::new(), has_begun: AtomicBool::new(false) }
+    }
+
+    /// The hash of a recipient.
+    pub(crate) fn hash(&self, workspace: &WorkspaceId, party: &PartyId) -> u64 {
+        let digest = Sha256::new().chain_update(self.key).chain_update(workspace.as_str());
+        let digest = digest.chain_update([0]).chain_update(party.key_bytes()).finalize();
+        u64::from_be_bytes(std::array::from_fn(|at| digest[at]))
+    }
+
+    /// Lets `act` see and change who counts of a portfolio at this moment.
+    pub(crate) fn with<T>(
+        &self,
+        view: &dyn View,
+        (workspace, portfolio): Place<'_>,
+        now: Timestamp,
+        act: impl FnOnce(&mut Ledger) -> T,
+    ) -> Result<T, StoreError> {
+        let shared = self.shared((workspace, portfolio));
+        let mut held = shared.lock();
+        if held.is_none() {
+            *held = Some(Ledger::load(view, (workspace, portfolio), now)?);
+        }
+        let missing = || StoreError::Failed("a portfolio was not loaded".into());
+        let ledger = held.as_mut().ok_or_else(missing)?;
+        ledger.recipients.advance(now);
+        Ok(act(ledger))
+    }
+
+    /// The ledger of a portfolio, which may not be read yet.
+    fn shared(&self, (workspace, portfolio): Place<'_>) -> SharedLedger {
+        let made = || {
+            let key = (workspace.clone(), Box::from(portfolio));
+            Arc::clone(&self.all.entry(key).or_default())
+        };
+        self.known((workspace, portfolio)).unwrap_or_else(made)
+    }
+
+    /// How many count of a portfolio, and when the first of them counts no more. One that nobody
+    /// has used since the start is not kept in memory for that.
+    pub(crate) fn use_of(
+        &self,
+        view: &dyn View,
+        (workspace, portfolio): Place<'_>,
+        now: Timestamp,
+    ) -> Result<(u32, Option<Timestamp>), StoreError> {
+        let use_of = |it: &UniqueRecipients| (it.used(), it.frees_at(1));
+        if self.all.contains_key(&(workspace.clone(), Box::from(portfolio))) {
+            return self.with(view, (workspace, portfolio), now, |it| use_of(&it.recipients));
+        }
+        Ok(use_of(&Ledger::load(view, (workspace, portfolio), now)?.recipients))
+    }
+
+    /// All of them. Whoever holds a ledger reads the store at most, so no lock of one is awaited
+    /// while the map is held.
+    fn every(&self) -> Vec<((WorkspaceId, Box<str>), SharedLedger)> {
+        let all = self.all.iter();
+        all.map(|entry| (entry.key().clone(), Arc::clone(entry.value()))).collect()
+    }
+
+    /// The limit of a portfolio, unless something may have changed it since it was noted.
+    pub(crate) fn limit(&self, (workspace, portfolio): Place<'_>) -> Option<PortfolioLimit> {
+        self.known((workspace, portfolio))?.lock().as_ref()?.limit
+    }
+
+    /// Notes the limit of a portfolio in use. Only the workspace's actor does: it sees changes that
+    /// are not durable yet.
+    pub(crate) fn note_limit(&self, place: Place<'_>, limit: PortfolioLimit) {
+        if let Some(shared) = self.known(place)
+            && let Some(ledger) = &mut *shared.lock()
+        {
+            ledger.limit = Some(limit);
+        }
+    }
+
+    fn known(&self, (workspace, portfolio): Place<'_>) -> Option<SharedLedger> {
+        let known = self.all.get(&(workspace.clone(), Box::from(portfolio)))?;
+        Some(Arc::clone(&known))
+    }
+
+    /// Has the limits of a workspace read again, and looked whether they are reached.
+    pub(crate) fn look_again(&self, workspace: &WorkspaceId) {
+        for ((of, _), ledger) in self.every() {
+            if of == *workspace
+                && let Some(ledger) = &mut *ledger.lock()
+            {
+                (ledger.seen, ledger.limit) = (None, None);
+            }
+        }
+    }
+
+    /// Whether this is the first call since the start.
+    pub(crate) fn begins(&self) -> bool {
+        !self.has_begun.swap(true, Ordering::Relaxed)
+    }
+
+    /// Reads who counts of a workspace's portfolios whose limit is reported as reached, so that it
+    /// is looked when it no longer is.
+    pub(crate) fn read_reported(
+        &self,
+        view: &dyn View,
+        workspace: &WorkspaceId,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        for portfolio in rows::reported(view, workspace)? {
+            self.with(view, (workspace, &portfolio), now, |_| ())?;
+        }
+        Ok(())
+    }
+
+    /// The portfolios of which it is to be looked whether their limits are reached, or no longer.
+    pub(crate) fn to_look_at(&self, now: Timestamp) -> Vec<(WorkspaceId, Box<str>)> {
+        let mut found = Vec::new();
+        for (place, ledger) in self.every() {
+            // One that is held is looked at with the next beat.
+            let Some(mut held) = ledger.try_lock() else { continue };
+            let Some(ledger) = &mut *held else { continue };
+            ledger.recipients.advance(now);
+            if ledger.is_to_look_at() {
+                found.push(place);
+            }
+        }
+        found
+    }
+
+    /// How many recipients count of each portfolio that was used since the start.
+    pub fn used(&self, now: Timestamp) -> Vec<(WorkspaceId, Box<str>, u32)> {
+        let used = |((workspace, id), ledger): ((_, _), SharedLedger)| {
+            let mut held = ledger.try_lock()?;
+            let recipients = &mut held.as_mut()?.recipients;
+            recipients.advance(now);
+            Some((workspace, id, recipients.used()))
+        };
+        self.every().into_iter().filter_map(used).collect()
+    }
+
+    /// Forgets those of a workspace that is deleted.
+    pub fn forget(&self, workspace: &WorkspaceId) {
+        self.all.retain(|(of, _), _| of != workspace);
+    }
+}
+
+impl Ledger {
+    fn load(
+        view: &dyn View,
+        (workspace, portfolio): Place<'_>,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let rows::Loaded { recipients, sequence, damaged } =
+            rows::load(view, workspace, portfolio, now)?;
+        if damaged > 0 {
+            tracing::error!(%workspace, portfolio, damaged, "rows of a budget cannot be read");
+        }
+        Ok(Self {
+            workspace: workspace.clone(),
+            portfolio: portfolio.into(),
+            recipients,
+            sequence,
+            seen: None,
+            limit: None,
+        })
+    }
+
+    /// Notes up to how many recipients broadcasts go, and whether that is reached.
+    pub(crate) fn note_seen(&mut self, limit: Option<u32>, is_reached: bool) {
+        self.seen = Some((limit, is_reached));
+    }
+
+    /// Whether it is to be looked whether the limit is reached, which is then under way.
+    fn is_to_look_at(&mut self) -> bool {
+        let used = self.recipients.used();
+        let is_new = self.seen.is_none_or(|(limit, was_reached)| {
+            limit.is_some_and(|limit| used >= limit) != was_reached
+        });
+        if is_new {
+            self.seen = Some((None, false));
+        }
+        is_new
+    }
+
+    /// Counts recipients at this moment, and gives what must be committed with what is sent to
+    /// them.
+    pub(crate) fn count(&mut self, all: &[Counted], now: Timestamp) -> Vec<RowChange> {
+        if all.is_empty() {
+            return Vec::new();
+        }
+        let recipients = &mut self.recipients;
+        let since = all.iter().map(|(hash, mark)| (*hash, recipients.count(*hash, *mark, now)));
+        let since: Vec<_> = since.collect();
+        self.sequence += 1;
+        let place = (&self.workspace, &*self.portfolio);
+        vec![rows::counted(place, (step_of(now), self.sequence), &since)]
+    }
+
+    /// Gives recipients back whose messages were surely not sent, and gives what is to be committed
+    /// of that.
+    pub(crate) fn give_back(&mut self, all: &[Counted], now: Timestamp) -> Vec<RowChange> {
+        let (place, at) = ((&self.workspace, &*self.portfolio), (step_of(now), self.sequence));
+        let recipients = &mut self.recipients;
+        let given = all.iter().filter(|(hash, mark)| recipients.give_back(*hash, *mark));
+        given.map(|(hash, _)| rows::given_back(place, at, *hash)).collect()
+    }
+}
+
+impl std::fmt::Debug for Portfolios {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Portfolios").field(&self.all.len()).finish()
+    }
+}

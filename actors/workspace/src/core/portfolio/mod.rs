@@ -1,0 +1,26 @@
+//! Pure: how many people a portfolio of numbers may write to first within 24 hours.
+//!
+//! It owns the limit, and the recipients that count towards it. It promises that whoever is counted
+//! in a commit counts for 24 hours, through crashes too, and that only a sure failure of the only
+//! message to somebody gives the place back. What is unknown after a crash keeps its place.
+
+mod full;
+mod ledger;
+mod limit;
+mod rebase;
+mod recipients;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+pub use ledger::Portfolios;
+pub use limit::{LimitSource, PortfolioBudget, PortfolioLimit, PortfolioSetting, portfolio_of};
+pub use recipients::{MessageMark, UniqueRecipients};
+
+pub(crate) use full::FullNumbers;
+pub(crate) use ledger::Ledger;
+pub(crate) use limit::limit_of;
+pub(crate) use rebase::rebased;
+pub(crate) use rows::{
+    RowChange, behind_portfolio, is_past, of_workspace, reported_key, setting_key, settings,
+};

@@ -1,0 +1,41 @@
+//! Pure: what a message of a contact has beside its text.
+
+use postrider_channel::callback::Inbound;
+use postrider_domain::MessageId;
+use serde_json::Value;
+
+use crate::conversations::{WrittenContent, WrittenContext, WrittenMedia};
+
+/// The type of a message that is about another one in its content.
+const REACTION: &str = "reaction";
+
+/// What a message of a contact has beside its text, with our ids; `None` if that is nothing. It is
+/// `about` another message, if that is known.
+pub(super) fn of_message(
+    inbound: &Inbound,
+    media: Option<&WrittenMedia>,
+    about: Option<MessageId>,
+) -> Option<Box<WrittenContent>> {
+    if inbound.content.is_none() && inbound.about.is_none() && !inbound.forwarded {
+        return None;
+    }
+    let is_reaction = &*inbound.kind == REACTION;
+    let object = inbound.content.clone().map(|mut content| {
+        if let Some(media) = media {
+            content.insert("media_id", media.media_id.to_string().into());
+        }
+        if is_reaction {
+            content.insert("message_id", about.map(|id| id.to_string()).into());
+        }
+        content
+    });
+    let answers = !is_reaction && inbound.about.is_some();
+    Some(Box::new(WrittenContent {
+        truncated: object.as_ref().is_some_and(|content| content.is_truncated()),
+        object: object.map(|content| Value::Object(content.into_fields())),
+        context: (answers || inbound.forwarded).then_some(WrittenContext {
+            message_id: about.filter(|_| answers),
+            forwarded: inbound.forwarded,
+        }),
+    }))
+}

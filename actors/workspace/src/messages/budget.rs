@@ -1,0 +1,212 @@
+//! Single messages and the budgets of their numbers' portfolios.
+//!
+//! A template that goes outside of an open window counts. It is claimed only while there is room;
+//! until then it waits, and its life goes on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{MessageId, NumberId, PartyId, Phone, Timestamp, WorkspaceId};
+use postrider_number::record::NumberInfo;
+use postrider_store::{StoreError, Table, View};
+
+use crate::core::command::Context;
+use crate::core::portfolio::{
+    FullNumbers, MessageMark, PortfolioLimit, Portfolios, RowChange, limit_of, portfolio_of,
+};
+use crate::core::view::unreadable;
+use crate::messages::record::MessageState;
+use crate::messages::service_window::{self, window_end};
+
+/// The limit of a portfolio, with what earlier commands have changed.
+pub(crate) fn limit_in(context: &Context<'_>, id: &str) -> Result<PortfolioLimit, Unavailable> {
+    let place = (&context.core.id, id);
+    if let Some(known) = context.portfolios.limit(place) {
+        return Ok(known);
+    }
+    let get = |key: &[u8], table: Table| {
+        context.get(table, key).map_err(|error| StoreError::Failed(error.to_string()))
+    };
+    let limit = limit_of(place, context.connected, get).map_err(unreadable)?;
+    context.portfolios.note_limit(place, limit);
+    Ok(limit)
+}
+
+/// The portfolio of a connected number, if it is in one.
+fn portfolio(context: &Context<'_>, number: NumberId) -> Option<Box<str>> {
+    let info: &NumberInfo = context.connected.iter().find(|info| info.id == number)?;
+    portfolio_of(info).map(Box::from)
+}
+
+fn put(context: &mut Context<'_>, rows: Vec<RowChange>) {
+    for (key, value) in rows {
+        match value {
+            Some(value) => context.put(Table::Portfolios, key, value),
+            None => context.delete(Table::Portfolios, key),
+        }
+    }
+}
+
+/// Counts the recipient of a template that is about to be handed over. Returns whether it may be:
+/// whether the recipient counts already or has an open window, or there is room.
+pub(super) fn count(context: &mut Context<'_>, state: &MessageState) -> Result<bool, Unavailable> {
+    count_if(context, of_message(state), false)
+}
+
+/// Counts the recipient of a code, which waits for no budget.
+pub(crate) fn count_code(
+    context: &mut Context<'_>,
+    of: (&PartyId, NumberId, MessageMark),
+) -> Result<(), Unavailable> {
+    count_if(context, of, true).map(drop)
+}
+
+/// What a message is counted by.
+const fn of_message(state: &MessageState) -> (&PartyId, NumberId, MessageMark) {
+    (&state.to, state.number, MessageMark::of(state.message_id.as_bytes()))
+}
+
+fn count_if(
+    context: &mut Context<'_>,
+    (to, number, mark): (&PartyId, NumberId, MessageMark),
+    always: bool,
+) -> Result<bool, Unavailable> {
+    let Some(id) = portfolio(context, number) else { return Ok(true) };
+    let is_open = service_window::is_open(context, number, to)?;
+    let limit = limit_in(context, &id)?.daily_recipients;
+    let (now, workspace) = (context.now(), context.core.id.clone());
+    let hash = context.portfolios.hash(&workspace, to);
+    let counted = context.portfolios.with(context.store(), (&workspace, &id), now, |ledger| {
+        let recipients = &mut ledger.recipients;
+        if is_open {
+            recipients.keep(hash);
+            return Some(Vec::new());
+        }
+        let has_room = always || limit.is_none_or(|limit| recipients.used() < limit);
+        (has_room || recipients.is_counted(hash)).then(|| ledger.count(&[(hash, mark)], now))
+    });
+    let Some(rows) = counted.map_err(unreadable)? else { return Ok(false) };
+    put(context, rows);
+    Ok(true)
+}
+
+/// Whether a number may claim a message that waits.
+pub(crate) fn may_claim(
+    context: &mut Context<'_>,
+    id: MessageId,
+    number: NumberId,
+) -> Result<bool, Unavailable> {
+    let unsent = &context.core.hot.messages;
+    let is_elsewhere = unsent.number(id).is_some_and(|own| own != number);
+    // One that is over or with another number is not claimed at all.
+    let is_counted = unsent.is_claimed(id) || is_elsewhere || !unsent.contains(id);
+    if is_counted || portfolio(context, number).is_none() {
+        return Ok(true);
+    }
+    match MessageState::get(context, id)?.filter(|state| state.template.is_some()) {
+        Some(state) => count(context, &state),
+        None => Ok(true),
+    }
+}
+
+/// Gives back what was counted of a message that was surely not sent.
+pub(super) fn give_back(
+    context: &mut Context<'_>,
+    state: &MessageState,
+) -> Result<(), Unavailable> {
+    let is_counted =
+        state.template.is_some() && context.core.hot.messages.is_claimed(state.message_id);
+    match is_counted {
+        true => give_back_of(context, of_message(state)),
+        false => Ok(()),
+    }
+}
+
+fn give_back_of(
+    context: &mut Context<'_>,
+    (to, number, mark): (&PartyId, NumberId, MessageMark),
+) -> Result<(), Unavailable> {
+    let Some(id) = portfolio(context, number) else { return Ok(()) };
+    let (now, workspace) = (context.now(), context.core.id.clone());
+    let of = [(context.portfolios.hash(&workspace, to), mark)];
+    let given = context
+        .portfolios
+        .with(context.store(), (&workspace, &id), now, |ledger| ledger.give_back(&of, now));
+    put(context, given.map_err(unreadable)?);
+    Ok(())
+}
+
+/// Gives back what was counted of a message whose number gives its claim up.
+pub(crate) fn release(context: &mut Context<'_>, id: MessageId) -> Result<(), Unavailable> {
+    match MessageState::get(context, id)? {
+        Some(state) => give_back(context, &state),
+        None => Ok(()),
+    }
+}
+
+/// Gives back what was counted of a code that was surely not sent.
+pub(crate) fn give_back_code(
+    context: &mut Context<'_>,
+    of: (&PartyId, NumberId, MessageMark),
+) -> Result<(), Unavailable> {
+    give_back_of(context, of)
+}
+
+/// Connected numbers of one portfolio, and what is left of its budget.
+pub(crate) struct Room {
+    pub(crate) numbers: Vec<NumberId>,
+    /// For how many new people; nothing: for as many as one likes.
+    pub(crate) left: Option<u32>,
+}
+
+/// What is left of the budgets of the connected numbers' portfolios.
+pub(crate) fn rooms(context: &Context<'_>) -> Result<Vec<Room>, Unavailable> {
+    let mut all: BTreeMap<&str, Vec<NumberId>> = BTreeMap::new();
+    for info in context.connected {
+        if let Some(id) = portfolio_of(info) {
+            all.entry(id).or_default().push(info.id);
+        }
+    }
+    let room = |(id, numbers)| Ok(Room { numbers, left: left_of(context, id)? });
+    all.into_iter().map(room).collect()
+}
+
+fn left_of(context: &Context<'_>, id: &str) -> Result<Option<u32>, Unavailable> {
+    let Some(limit) = limit_in(context, id)?.daily_recipients else { return Ok(None) };
+    let (now, place) = (context.now(), (&context.core.id, id));
+    let used = context
+        .portfolios
+        .with(context.store(), place, now, |ledger| ledger.recipients.used())
+        .map_err(unreadable)?;
+    Ok(Some(limit.saturating_sub(used)))
+}
+
+/// Numbers without room, with who may be written to through them nevertheless. A window counts once
+/// it is committed.
+pub(crate) fn full_numbers(
+    (portfolios, store): (&Arc<Portfolios>, &Arc<dyn View>),
+    workspace: &WorkspaceId,
+    full: Vec<NumberInfo>,
+) -> FullNumbers {
+    let ids = full.iter().map(|number| number.id).collect();
+    let (portfolios, store) = (Arc::clone(portfolios), Arc::clone(store));
+    let workspace = workspace.clone();
+    let needs_none = move |number: NumberId, to: Phone, now: Timestamp| {
+        let info = full.iter().find(|info| info.id == number);
+        let Some((info, id)) = info.and_then(|info| Some((info, portfolio_of(info)?))) else {
+            return true;
+        };
+        let to = PartyId::from(to);
+        let (hash, place) = (portfolios.hash(&workspace, &to), (&workspace, id));
+        let is_counted = portfolios
+            .with(store.as_ref(), place, now, |ledger| ledger.recipients.is_counted(hash));
+        let is_open = || {
+            let end = window_end(store.as_ref(), &workspace, info, &to);
+            end.map(|end| end.is_some_and(|end| now < end))
+        };
+        // What cannot be read leaves nothing out.
+        is_counted.unwrap_or(true) || is_open().unwrap_or(true)
+    };
+    FullNumbers::new(ids, Arc::new(needs_none))
+}
