@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postrider_domain::Unavailable;
+use postrider_channel::{Failure, FailureClass};
+use postrider_domain::template::TemplateStatus;
+use postrider_domain::{NumberId, Unavailable};
 
 use crate::record::BroadcastStatus;
 
@@ -10,6 +12,32 @@ use crate::record::BroadcastStatus;
 pub const TEMPLATE_PAUSED: &str = "the template is paused";
 /// The reason of a broadcast that fails because its template is not approved any more.
 pub const TEMPLATE_GONE: &str = "the template is not approved any more";
+
+/// What the channel answered to a number about a broadcast's template: it is about the account of
+/// that number, and says nothing about those of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TemplateRefusal {
+    /// The number.
+    pub number: NumberId,
+    /// The status that the template has there; `None` if the answer says none, as where the account
+    /// does not have the template, or has it with other parameters.
+    pub status: Option<TemplateStatus>,
+}
+
+impl TemplateRefusal {
+    /// What the failure of a message that left through a number says; `None` if it is not about
+    /// the template.
+    #[must_use]
+    pub const fn of(failure: &Failure, number: NumberId) -> Option<Self> {
+        use FailureClass::{Template, TemplateDisabled, TemplateLimited, TemplatePaused};
+        match failure.class {
+            Template | TemplateDisabled | TemplateLimited | TemplatePaused => {
+                Some(Self { number, status: failure.template_status() })
+            }
+            _ => None,
+        }
+    }
+}
 
 /// A change of a broadcast's status.
 #[derive(Debug, Clone)]
@@ -23,6 +51,9 @@ pub enum Control {
     Pause {
         /// Why, unless a user requested it.
         reason: Option<Box<str>>,
+        /// The refusal of its template that is the reason, if one is. It goes on if numbers of
+        /// other accounts can send the template.
+        refusal: Option<TemplateRefusal>,
     },
     /// It resumes.
     Resume,
@@ -32,6 +63,9 @@ pub enum Control {
     Fail {
         /// Why it cannot continue.
         reason: Box<str>,
+        /// The refusal of its template that is the reason, if one is. It goes on if numbers of
+        /// other accounts can send the template.
+        refusal: Option<TemplateRefusal>,
     },
     /// It is finished: every claimed message has an outcome, and nothing more is claimed.
     Finish,

@@ -18,6 +18,8 @@ pub struct BroadcastEntry {
     pub workspace: WorkspaceId,
     /// Whether the actor has work.
     wanted: AtomicBool,
+    /// Whether recipients wait for the budget of their numbers' portfolio.
+    held: AtomicBool,
     /// How often the actor was woken.
     wakes: AtomicU64,
     /// When the broadcast is due, in milliseconds of engine time; 0 once that was detected.
@@ -34,6 +36,7 @@ impl BroadcastEntry {
         Self {
             workspace,
             wanted: AtomicBool::new(false),
+            held: AtomicBool::new(false),
             wakes: AtomicU64::new(0),
             due_ms: AtomicU64::new(due.as_millis()),
             detected_ms: AtomicU64::new(0),
@@ -73,6 +76,16 @@ impl BroadcastEntry {
         self.wanted.load(Ordering::Acquire)
     }
 
+    /// Whether recipients wait for the budget of their numbers' portfolio.
+    pub fn is_held(&self) -> bool {
+        self.held.load(Ordering::Acquire)
+    }
+
+    /// Records whether recipients wait for a budget.
+    pub(crate) fn set_held(&self, held: bool) {
+        self.held.store(held, Ordering::Release);
+    }
+
     /// How often the actor was woken.
     pub fn wakes(&self) -> u64 {
         self.wakes.load(Ordering::Acquire)
@@ -95,7 +108,7 @@ impl BroadcastEntry {
 pub(crate) fn rest(slot: &BroadcastSlot, wakes: u64) -> bool {
     slot.rest_if(|entry| {
         // A waker counts its wake before it looks for the actor, so a wake that is not counted here
-        // finds the actor gone and starts it again.
+        // finds the actor stopped and starts it again.
         let rests = entry.wakes() == wakes;
         if rests {
             entry.wanted.store(false, Ordering::Release);

@@ -6,6 +6,7 @@
 
 mod actor;
 pub mod audience;
+mod budget;
 pub mod control;
 pub mod daily_counts;
 pub mod directory;
@@ -21,6 +22,7 @@ pub mod phone_index;
 mod placement;
 pub mod plan;
 pub mod ports;
+pub mod provider_ids;
 pub mod record;
 pub mod recover;
 pub mod reports;
@@ -29,11 +31,12 @@ pub mod services;
 use std::time::Duration;
 
 pub use audience::{Audience, Variables};
+pub use budget::{Budget, SharedBudget};
 pub use control::{Control, ControlError};
 pub use directory::{BroadcastSpec, Broadcasts, Wiring};
 pub use entry::{BroadcastEntry, BroadcastSlot};
 pub use message::FanoutMessage;
-pub use ports::BroadcastHost;
+pub use ports::{BroadcastHost, CountedRecipients};
 pub use record::{BroadcastPolicy, BroadcastStatus};
 pub use services::Services;
 

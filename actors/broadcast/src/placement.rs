@@ -16,8 +16,10 @@ pub(crate) struct Room {
     pub(crate) pace: u32,
     /// Whether it is connected and not left alone.
     pub(crate) is_up: bool,
-    /// Whether others take over who belongs to it: it is gone, or down for too long.
+    /// Whether others take over who belongs to it: it was removed, or is down for too long.
     pub(crate) is_given_up: bool,
+    /// Whether the budget of its portfolio is used up.
+    pub(crate) is_full: bool,
 }
 
 /// The numbers that the messages in flight are with. It is empty for a broadcast of one number.
@@ -36,6 +38,11 @@ impl Placed {
     /// How many messages are with a number.
     pub(crate) fn with(&self, number: NumberId) -> u32 {
         self.counts.get(&number).copied().unwrap_or_default()
+    }
+
+    /// The numbers that messages are with.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = NumberId> {
+        self.counts.iter().filter(|(_, count)| **count > 0).map(|(number, _)| *number)
     }
 
     /// How many messages wait for numbers that are down, as far as others may be claimed beside
@@ -78,12 +85,20 @@ impl Placed {
             let rooms = rooms.iter().filter(|room| is_good(room));
             rooms.min_by(|one, other| load(one).total_cmp(&load(other)))
         };
-        let found = own.or_else(|| with_room(|room| room.is_up)).or_else(|| with_room(|_| true));
+        let found = own
+            .or_else(|| with_room(|room| room.is_up && !room.is_full))
+            .or_else(|| with_room(|room| room.is_up))
+            .or_else(|| with_room(|_| true));
         let number = found?.number;
+        self.put(index, number);
+        Some(number)
+    }
+
+    /// Places a message with this number.
+    pub(crate) fn put(&mut self, index: u32, number: NumberId) {
         self.settle(index);
         self.numbers.insert(index, number);
         self.count(number, |count| count + 1);
-        Some(number)
     }
 }
 
@@ -96,7 +111,7 @@ mod tests {
     const C: NumberId = NumberId::from_bytes([3; 16]);
 
     fn room(number: NumberId, pace: u32) -> Room {
-        Room { number, pace, is_up: true, is_given_up: false }
+        Room { number, pace, is_up: true, is_given_up: false, is_full: false }
     }
 
     #[test]
@@ -124,6 +139,16 @@ mod tests {
         assert_eq!(placed.place(0, Some(A), &rooms(given_up)), Some(B));
         assert_eq!((placed.with(A), placed.with(B)), (99, 2));
         assert_eq!(placed.place(101, Some(C), &rooms(given_up)), Some(B), "it is not one of them");
+    }
+
+    #[test]
+    fn who_has_no_number_goes_where_the_budget_has_room() {
+        let full = Room { is_full: true, ..room(A, 80) };
+        let mut placed = Placed::default();
+        for index in 0..100 {
+            assert_eq!(placed.place(index, None, &[full, room(B, 1)]), Some(B));
+        }
+        assert_eq!(placed.place(100, Some(A), &[full, room(B, 1)]), Some(A), "it waits for A");
     }
 
     #[test]

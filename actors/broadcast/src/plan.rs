@@ -158,6 +158,16 @@ impl Plan {
         }
     }
 
+    /// Sets a claimed recipient aside: it is claimed again only once it is called back.
+    pub fn set_aside(&mut self, index: u32) {
+        self.change(index, Mark::Claimed, Mark::Retry);
+    }
+
+    /// Has recipients that were set aside claimed again.
+    pub fn call_back(&mut self, indices: impl IntoIterator<Item = u32>) {
+        self.retries.extend(indices);
+    }
+
     /// Gives every message in flight this mark.
     pub fn settle_in_flight(&mut self, mark: Mark) {
         for index in self.claimed() {
@@ -165,7 +175,8 @@ impl Plan {
         }
     }
 
-    fn claimed(&self) -> Vec<u32> {
+    /// The recipients whose messages are in flight.
+    pub fn claimed(&self) -> Vec<u32> {
         let of_window = |(number, window): (&u32, &Window)| {
             let first = number * WINDOW;
             let claimed = window.marks().enumerate().filter(|(_, mark)| *mark == Mark::Claimed);
@@ -273,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_counts_once_and_a_late_one_tells_the_unknown() {
+    fn an_answer_counts_once_and_a_late_one_reports_the_unknown() {
         let mut plan = Plan::new(3);
         plan.claim(9);
         plan.settle(0, Mark::Sent, None);

@@ -6,8 +6,18 @@ use postrider_domain::{BroadcastId, NumberId, Phone, Timestamp, WorkspaceId};
 use postrider_runtime::task::BoxFuture;
 use postrider_store::{Change, StoreError};
 
+use crate::budget::Budget;
 use crate::control::{Control, ControlError};
 use crate::record::Record;
+
+/// Recipients that were counted, as far as there was room.
+#[derive(Debug, Default)]
+pub struct CountedRecipients {
+    /// Whether each may be written to.
+    pub may_go: Vec<bool>,
+    /// What must be committed before anything is handed over.
+    pub changes: Vec<Change>,
+}
 
 /// The workspaces, as their broadcasts see them. The workspace crate implements it.
 ///
@@ -22,15 +32,17 @@ pub trait BroadcastHost: Send + Sync + 'static {
         control: Control,
     ) -> BoxFuture<'a, Result<Record, ControlError>>;
 
-    /// The status of a template, or `None` if no template has that name and language.
+    /// The status of a template with the account of each of these numbers, in their order; `None`
+    /// where the account has no template of that name and language.
     ///
     /// # Errors
     /// [`StoreError`]: it cannot be read.
-    fn template_status(
+    fn template_statuses(
         &self,
         workspace: &WorkspaceId,
         template: &TemplateName,
-    ) -> Result<Option<TemplateStatus>, StoreError>;
+        numbers: &[NumberId],
+    ) -> Result<Vec<Option<TemplateStatus>>, StoreError>;
 
     /// Whether the number is still connected to the workspace.
     ///
@@ -58,6 +70,34 @@ pub trait BroadcastHost: Send + Sync + 'static {
         workspace: &WorkspaceId,
         used: &[(Phone, NumberId)],
         at: Timestamp,
+    ) -> Result<Vec<Change>, StoreError>;
+
+    /// How many recipients that do not count already may be written to through these numbers.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it cannot be read.
+    fn budget(&self, workspace: &WorkspaceId, numbers: &[NumberId]) -> Result<Budget, StoreError>;
+
+    /// Counts recipients of a broadcast towards the budgets of the numbers that they are placed
+    /// with, in their order, as far as there is room.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it cannot be read.
+    fn count(
+        &self,
+        of: (&WorkspaceId, BroadcastId),
+        placed: &[(Phone, NumberId)],
+    ) -> Result<CountedRecipients, StoreError>;
+
+    /// Gives back what was counted for a broadcast of recipients whose messages were surely not
+    /// sent. Returns what must be committed.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it cannot be read.
+    fn give_back(
+        &self,
+        of: (&WorkspaceId, BroadcastId),
+        placed: &[(Phone, NumberId)],
     ) -> Result<Vec<Change>, StoreError>;
 
     /// Whether any phone has opted out. If not, callers need not ask for phones one by one.

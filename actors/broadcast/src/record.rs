@@ -7,7 +7,8 @@
 //! [`Table::BroadcastAudience`] holds the recipients under `workspace ‖ 0 ‖ id ‖ segment ‖ part`,
 //! and [`Table::BroadcastPhones`] their index by phone under `workspace ‖ 0 ‖ id ‖ first phone`.
 //! [`Table::BroadcastOutcomes`] holds the outcomes and [`Table::BroadcastReports`] the later
-//! reports, both under `workspace ‖ 0 ‖ id ‖ window`.
+//! reports, both under `workspace ‖ 0 ‖ id ‖ window`. [`Table::BroadcastNames`] holds what the
+//! provider calls the messages, under that key and a place of the window.
 
 use postrider_store::view::codec;
 use postrider_store::{StoreError, Table, View};
@@ -104,7 +105,8 @@ pub struct Record {
     pub price: u64,
     /// The number that it is sent from.
     pub number: NumberId,
-    /// The template's components when the broadcast was created.
+    /// The components of the template that its messages are made of, as they were when it was made,
+    /// or else when its numbers were last chosen.
     pub definition: Vec<Value>,
     /// The template parameters that all messages share.
     pub components: Vec<Value>,
@@ -201,8 +203,8 @@ pub fn dropped_prefix(workspace: &WorkspaceId) -> Vec<u8> {
     key(workspace, &[b"x"])
 }
 
-/// The key of the mark of a broadcast whose recipients are to be deleted. It is gone with the last
-/// of them. The sequence is one that grows, so that later marks come after earlier ones.
+/// The key of the mark of a broadcast whose recipients are to be deleted. It is removed with the
+/// last of them. The sequence is one that grows, so that later marks come after earlier ones.
 pub fn dropped_key(workspace: &WorkspaceId, sequence: u64, id: BroadcastId) -> Vec<u8> {
     key(workspace, &[b"x", &sequence.to_be_bytes(), id.as_bytes()])
 }
@@ -239,6 +241,24 @@ pub fn phones_key(workspace: &WorkspaceId, id: BroadcastId, first: u64) -> Vec<u
 /// The key of a window's outcomes.
 pub fn window_key(workspace: &WorkspaceId, id: BroadcastId, window: u32) -> Vec<u8> {
     key(workspace, &[id.as_bytes(), &window.to_be_bytes()])
+}
+
+/// The key of what the provider calls messages of a window, from this place on.
+pub fn names_key(workspace: &WorkspaceId, id: BroadcastId, window: u32, place: u16) -> Vec<u8> {
+    key(workspace, &[id.as_bytes(), &window.to_be_bytes(), &place.to_be_bytes()])
+}
+
+/// The key of what the provider calls the message at this place of a window, as it was reported.
+/// It is that of no place, so that it is no key of what came with outcomes.
+pub fn reported_name_key(
+    workspace: &WorkspaceId,
+    id: BroadcastId,
+    window: u32,
+    place: u16,
+) -> Vec<u8> {
+    /// No place has it.
+    const REPORTED: u16 = 1 << 15;
+    names_key(workspace, id, window, place | REPORTED)
 }
 
 /// The committed record of a broadcast, if there is one.

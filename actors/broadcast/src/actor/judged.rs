@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_counts_once_however_it_is_told() {
+    fn a_failure_counts_once_however_it_is_reported() {
         let mut judged = Judged::default();
         judged.outcome(0, Mark::Sent);
         judged.reported_failed(0);

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::budget::Aside;
 use crate::daily_counts::Counted;
 use crate::outcomes::Window;
 use crate::placement::Placed;
@@ -92,6 +93,10 @@ fn read(store: &dyn View, workspace: &WorkspaceId, id: BroadcastId) -> Result<Ru
         judged: Judged::default(),
         wakes: 0,
         withdrawal_requested: false,
+        is_counted: false,
+        aside: Aside::default(),
+        unable: Vec::new(),
+        names: Vec::new(),
         halted: false,
     })
 }

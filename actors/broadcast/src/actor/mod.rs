@@ -3,25 +3,28 @@
 //! It claims a window of recipients, dispatches their messages once the claim is durable, takes
 //! their outcomes, and writes those together with the next claim.
 
+mod claiming;
 mod judged;
 mod load;
 mod numbers;
 mod outbound;
-mod preconditions;
+mod settling;
+mod writing;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ractor::{ActorProcessingErr, ActorRef};
 
-use postrider_channel::outcome::FinalOutcome;
-use postrider_domain::{BroadcastId, Day};
+use postrider_domain::{BroadcastId, NumberId};
 use postrider_number::capacity::HandedOver;
 use postrider_runtime::supervise::LoadedActor;
-use postrider_store::{Change, Table};
+use postrider_store::Change;
 
 use crate::BroadcastOptions;
+use crate::budget::Aside;
 use crate::control::{Control, ControlError};
-use crate::daily_counts::{self, Counted};
+use crate::daily_counts::Counted;
 use crate::entry::{BroadcastSlot, rest};
 use crate::failure_policy::{Verdict, verdict};
 use crate::message::FanoutMessage;
@@ -29,7 +32,7 @@ use crate::outcomes::{Failed, Mark};
 use crate::placement::Placed;
 use crate::plan::Plan;
 use crate::ports::BroadcastHost;
-use crate::record::{self, BroadcastPolicy, BroadcastStatus, Record, window_key};
+use crate::record::{self, BroadcastPolicy, BroadcastStatus, Record};
 use crate::services::Services;
 use judged::Judged;
 use outbound::OutboundMessages;
@@ -56,6 +59,8 @@ pub(crate) struct Running {
     placed: Placed,
     /// What is to be noted, with the claim, of the numbers of its recipients.
     noted: Vec<Change>,
+    /// What the channel calls messages whose outcomes are not written yet.
+    names: Vec<(u32, Box<str>)>,
     /// Claimed recipients whose claim is not known to be durable. They must not be dispatched yet.
     claimed: Vec<u32>,
     /// Outcomes since the status changed, and the failures among them.
@@ -64,11 +69,40 @@ pub(crate) struct Running {
     wakes: u64,
     /// Whether the number was asked to return the messages of a broadcast that is paused or over.
     withdrawal_requested: bool,
+    /// Whether its recipients are counted towards a budget.
+    is_counted: bool,
+    /// Those that there was no room for.
+    aside: Aside,
+    /// Its numbers whose accounts do not have its template approved.
+    unable: Vec<NumberId>,
     /// Whether the engine stops, so that nothing more may be claimed or dispatched.
     halted: bool,
 }
 
 impl Running {
+    /// Whether the account of a number has the template approved, as far as is known.
+    fn is_able(&self, number: NumberId) -> bool {
+        !self.unable.contains(&number)
+    }
+
+    /// The number that a message is with.
+    fn through(&self, index: u32) -> NumberId {
+        self.placed.number(index).unwrap_or(self.record.number)
+    }
+
+    /// Takes the record as it is now.
+    fn follow(&mut self, record: Record) {
+        if !self.record.numbers().eq(record.numbers()) {
+            // They are with the number that it had, whichever it has now.
+            let mut unplaced = self.plan.claimed();
+            unplaced.retain(|index| !self.claimed.contains(index));
+            unplaced.retain(|index| self.placed.number(*index).is_none());
+            unplaced.into_iter().for_each(|index| self.placed.put(index, self.record.number));
+        }
+        self.outbound.follow(&record);
+        self.record = record;
+    }
+
     /// Takes the outcome of a message, which is with no number any more.
     fn settle(&mut self, index: u32, mark: Mark, failed: Option<Failed>) {
         self.placed.settle(index);
@@ -99,13 +133,16 @@ impl LoadedActor for Fanout {
                 write_all = true;
                 self.take_back(state);
             }
-            FanoutMessage::Settled(outcomes) => self.apply_outcomes(outcomes, state).await,
+            FanoutMessage::Settled(outcomes) => {
+                settling::apply_outcomes(self, outcomes, state).await
+            }
             FanoutMessage::Withdrawn(indices) => {
+                self.give_back(&indices, state);
                 indices.into_iter().for_each(|index| state.settle(index, Mark::Retry, None));
             }
             FanoutMessage::ReportedFailed(indices) => {
                 indices.into_iter().for_each(|index| state.judged.reported_failed(index));
-                self.judge(None, state).await;
+                settling::judge(self, state).await;
             }
             FanoutMessage::NumberStopped(number, failure) => {
                 let is_last = state.record.numbers().any(|own| own == number)
@@ -122,7 +159,9 @@ impl LoadedActor for Fanout {
                 let lost = state.placed.of(number);
                 lost.into_iter().for_each(|index| state.settle(index, mark, None));
                 if state.record.beside.is_empty() && number == state.record.number {
-                    state.plan.settle_in_flight(mark);
+                    let mut unplaced = state.plan.claimed();
+                    unplaced.retain(|index| state.placed.number(*index).is_none());
+                    unplaced.into_iter().for_each(|index| state.settle(index, mark, None));
                 }
             }
             FanoutMessage::Halt(done) => {
@@ -150,28 +189,32 @@ impl Fanout {
         let view = self.services.view.as_ref();
         // A record that cannot be read now is read at the next reload.
         if let Ok(Some(record)) = record::read(view, &self.slot.workspace, self.id) {
-            state.outbound.number = record.number;
             if state.record.status != record.status {
                 state.judged.begin_again();
             }
-            state.record = record;
+            state.follow(record);
         }
     }
 
     /// Has the workspace change the broadcast's status. Returns whether that is durable. A change
     /// that fails is retried with the next tick.
     async fn control(&self, control: Control, state: &mut Running) -> bool {
+        self.try_control(control, state).await.is_ok()
+    }
+
+    /// The same, with why it is not durable.
+    async fn try_control(&self, control: Control, state: &mut Running) -> Result<(), ControlError> {
         match self.host.control(&self.slot.workspace, self.id, control).await {
             Ok(record) => {
-                state.outbound.number = record.number;
-                state.record = record;
-                true
+                state.follow(record);
+                Ok(())
             }
-            // Another command changed the status, and wakes this actor.
-            Err(ControlError::WrongState(_)) => false,
             Err(error) => {
-                tracing::warn!(broadcast = %self.id, %error, "a broadcast waits");
-                false
+                // Another command changed the status, and wakes this actor.
+                if !matches!(error, ControlError::WrongState(_)) {
+                    tracing::warn!(broadcast = %self.id, %error, "a broadcast waits");
+                }
+                Err(error)
             }
         }
     }
@@ -200,7 +243,9 @@ impl Fanout {
         } else if write_all || !state.withdrawal_requested {
             // Messages may return from the channel to the number, so each tick asks again.
             state.withdrawal_requested = true;
-            for number in state.record.numbers() {
+            let holders: BTreeSet<_> =
+                state.record.numbers().chain(state.placed.numbers()).collect();
+            for number in holders {
                 self.services.numbers.withdraw(number, self.id);
             }
         }
@@ -208,7 +253,7 @@ impl Fanout {
             return Ok(());
         }
         // Nothing is in flight, and nothing is to be sent now.
-        if state.plan.is_dirty() && !self.write(state).await {
+        if state.plan.is_dirty() && !writing::write(self, state).await {
             return Ok(());
         }
         if sending || state.record.status.is_over() {
@@ -228,21 +273,17 @@ impl Fanout {
         loop {
             let sending = state.record.status == BroadcastStatus::Sending;
             if !sending {
-                for index in std::mem::take(&mut state.claimed) {
-                    state.settle(index, Mark::Retry, None);
-                }
+                self.give_up_claim(state);
             }
             let may_claim = sending && state.claimed.is_empty() && self.has_capacity(state);
             if may_claim && self.may_send(state).await {
-                state.claimed = state.plan.claim(self.claim_size(state));
-                self.exclude_opted_out(state).await?;
-                self.place(state).await?;
+                self.claim(state).await?;
             }
             let claimed = !state.claimed.is_empty();
             if !(write || claimed || state.plan.has_final()) {
                 return Ok(());
             }
-            if !self.write(state).await {
+            if !writing::write(self, state).await {
                 return Ok(());
             }
             write = false;
@@ -254,65 +295,7 @@ impl Fanout {
 
     /// Pauses the broadcast for this reason if it is being sent.
     async fn pause(&self, reason: impl Into<Box<str>>, state: &mut Running) {
-        if state.record.status == BroadcastStatus::Sending {
-            self.control(Control::Pause { reason: Some(reason.into()) }, state).await;
-        }
-    }
-
-    /// Removes from the claim the recipients that opted out after the broadcast was created.
-    /// Who has is read beside the actor.
-    async fn exclude_opted_out(&self, state: &mut Running) -> Result<(), ActorProcessingErr> {
-        if !self.host.any_opted_out(&self.slot.workspace)? {
-            return Ok(());
-        }
-        let phones = state.outbound.phones(self.services.view.as_ref(), &state.claimed)?;
-        let (host, workspace) = (Arc::clone(&self.host), self.slot.workspace.clone());
-        let reading = tokio::task::spawn_blocking(move || host.opted_out(&workspace, &phones));
-        let opted_out = reading.await??;
-        let mut out = opted_out.into_iter();
-        let (plan, claimed) = (&mut state.plan, &mut state.claimed);
-        claimed.retain(|index| {
-            let is_out = out.next().unwrap_or_default();
-            if is_out {
-                plan.settle(*index, Mark::OptedOut, None);
-            }
-            !is_out
-        });
-        Ok(())
-    }
-
-    /// Writes the outcomes and claims that are not durable yet. Returns whether they are now.
-    async fn write(&self, state: &mut Running) -> bool {
-        let (today, name) = (Day::of(self.services.clock.now()), &*state.record.name);
-        let (store, workspace) = (self.services.view.as_ref(), &self.slot.workspace);
-        let stored = || daily_counts::stored(store, workspace, self.id, (today, name));
-        if let Err(error) = state.counted.count(today, state.plan.uncounted(), stored) {
-            tracing::warn!(broadcast = %self.id, %error, "outcomes wait to be counted");
-            return false;
-        }
-        state.plan.counted();
-        let key = |number| window_key(&self.slot.workspace, self.id, number);
-        let windows = state.plan.dirty();
-        let mut changes: Vec<_> = windows
-            .map(|(number, window)| {
-                Change::put(Table::BroadcastOutcomes, key(number), window.encode())
-            })
-            .collect();
-        changes.extend(state.counted.changes(&self.slot.workspace, self.id));
-        changes.extend(state.noted.iter().cloned());
-        // Refused, it would repeat what the number has done. Only one is under way at a time.
-        match self.services.writer.commit_own(changes).await {
-            Ok(()) => {
-                state.plan.written();
-                state.counted.written();
-                state.noted.clear();
-                true
-            }
-            Err(error) => {
-                tracing::warn!(broadcast = %self.id, %error, "outcomes wait to be written");
-                false
-            }
-        }
+        settling::stop(self, Verdict::Pause(reason.into()), None, state).await;
     }
 
     /// Dispatches the claimed messages to the number. Their claim must be durable.
@@ -328,63 +311,17 @@ impl Fanout {
         Ok(())
     }
 
-    /// Records final outcomes, and pauses or fails the broadcast where one of them requires it.
-    async fn apply_outcomes(&self, outcomes: Vec<(u32, FinalOutcome)>, state: &mut Running) {
-        let mut stop = None;
-        for (index, outcome) in outcomes {
-            let (mark, failed) = match outcome {
-                FinalOutcome::Sent | FinalOutcome::SentAs(_) => (Mark::Sent, None),
-                FinalOutcome::Held(_) => (Mark::Held, None),
-                FinalOutcome::Unknown => (Mark::Unknown, None),
-                FinalOutcome::NotSentInTime => {
-                    let late = Failed { refused: false, code: None, details: Box::default() };
-                    (Mark::Failed, Some(late))
-                }
-                FinalOutcome::Failed(failure) => {
-                    let verdict = verdict(&failure);
-                    let is_retried = matches!(verdict, Some(Verdict::Pause(_)));
-                    stop = stop.or(verdict);
-                    match is_retried {
-                        true => (Mark::Retry, None),
-                        false => (Mark::Failed, Some(Failed::of(&failure))),
-                    }
-                }
-            };
-            state.judged.outcome(index, mark);
-            state.settle(index, mark, failed);
-        }
-        self.judge(stop, state).await;
-    }
-
-    /// Pauses or fails the broadcast where this verdict or the share of failures requires it.
-    async fn judge(&self, stop: Option<Verdict>, state: &mut Running) {
-        match stop.or_else(|| self.check_failure_rate(state)) {
-            Some(Verdict::Pause(reason)) => self.pause(reason, state).await,
-            Some(Verdict::Fail(reason)) if !state.record.status.is_over() => {
-                self.control(Control::Fail { reason }, state).await;
-            }
-            _ => {}
-        }
-    }
-
-    /// The verdict to pause if too many messages fail.
-    fn check_failure_rate(&self, state: &Running) -> Option<Verdict> {
-        let too_many = state.judged.too_many_failed(&self.options);
-        too_many.filter(|_| !state.plan.is_done()).map(Verdict::Pause)
-    }
-
     /// Writes the known outcomes before the engine stops.
     async fn flush(&self, drained: bool, state: &mut Running) {
         // Claimed messages that were not dispatched, or that the number did not send, were not
         // sent.
-        for index in std::mem::take(&mut state.claimed) {
-            state.settle(index, Mark::Retry, None);
-        }
+        self.give_up_claim(state);
         if drained {
+            self.give_back(&state.plan.claimed(), state);
             state.plan.settle_in_flight(Mark::Retry);
         }
         if state.plan.is_dirty() {
-            self.write(state).await;
+            writing::write(self, state).await;
         }
     }
 }

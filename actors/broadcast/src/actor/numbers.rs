@@ -2,15 +2,27 @@
 
 use std::sync::Arc;
 
-use postrider_domain::NumberId;
+use hashbrown::HashSet;
+use postrider_domain::{NumberId, Phone};
 use ractor::ActorProcessingErr;
 
 use super::{Fanout, Running};
+use crate::budget::Budget;
 use crate::placement::Room;
 use crate::record::WINDOW;
 
 /// The smallest claim, so that a few messages in flight do not block the others.
 const CLAIMED_MIN: u32 = 50;
+
+/// A claimed recipient, and the numbers that it belongs to.
+pub(super) struct Belonging {
+    pub(super) index: u32,
+    phone: Phone,
+    /// The one that was last used with it.
+    pub(super) last: Option<NumberId>,
+    /// The one that its message is placed with.
+    number: Option<NumberId>,
+}
 
 impl Fanout {
     fn is_up(&self, number: NumberId) -> bool {
@@ -21,16 +33,21 @@ impl Fanout {
 
     /// Whether another of the broadcast's numbers can send.
     pub(super) fn is_another_up(&self, number: NumberId, state: &Running) -> bool {
-        state.record.numbers().any(|other| other != number && self.is_up(other))
+        let mut others = state.record.numbers().filter(|other| *other != number);
+        others.any(|other| state.is_able(other) && self.is_up(other))
     }
 
     /// Whether any of the broadcast's numbers can send.
     pub(super) fn is_any_up(&self, state: &Running) -> bool {
-        state.record.numbers().any(|number| self.is_up(number))
+        state.record.numbers().any(|number| state.is_able(number) && self.is_up(number))
     }
 
-    /// Whether a number is gone, or has been down for so long that others take over.
-    fn is_given_up(&self, number: NumberId) -> bool {
+    /// Whether a number was removed, cannot send the template, or has been down for so long that
+    /// others take over.
+    pub(super) fn is_given_up(&self, number: NumberId, state: &Running) -> bool {
+        if !state.is_able(number) {
+            return true;
+        }
         let (services, now) = (&self.services, self.services.clock.now());
         let down = || services.numbers.slot(number).down_since(now);
         services.numbers.connected(number).is_none()
@@ -44,8 +61,9 @@ impl Fanout {
             Room {
                 number,
                 pace: pace.unwrap_or(WINDOW).clamp(CLAIMED_MIN, WINDOW),
-                is_up: self.is_up(number),
-                is_given_up: self.is_given_up(number),
+                is_up: state.is_able(number) && self.is_up(number),
+                is_given_up: self.is_given_up(number, state),
+                is_full: false,
             }
         };
         state.record.numbers().map(room).collect()
@@ -67,7 +85,7 @@ impl Fanout {
         let under_way = rooms.iter().map(|room| slot(room).under_way());
         let under_way = under_way.fold(0, u32::saturating_add);
         let limit = u32::try_from(rooms.len()).unwrap_or(u32::MAX).saturating_mul(WINDOW);
-        let down = state.record.numbers().filter(|number| !self.is_up(*number));
+        let down = state.record.numbers().filter(|it| !state.is_able(*it) || !self.is_up(*it));
         let in_flight = state.plan.in_flight().saturating_sub(state.placed.stuck(down));
         in_flight <= self.claim_size(state).saturating_add(under_way).min(limit)
     }
@@ -79,10 +97,15 @@ impl Fanout {
         rooms.iter().map(|room| room.pace).fold(0, u32::saturating_add).min(WINDOW)
     }
 
-    /// Gives each claimed recipient a number, and collects what is to be noted of that.
-    pub(super) async fn place(&self, state: &mut Running) -> Result<(), ActorProcessingErr> {
+    /// Gives each claimed recipient a number. Returns who belongs to which number, in their order;
+    /// nothing where there is no choice.
+    pub(super) async fn place(
+        &self,
+        budget: &Budget,
+        state: &mut Running,
+    ) -> Result<Vec<Belonging>, ActorProcessingErr> {
         if state.record.beside.is_empty() || state.claimed.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let phones = state.outbound.phones(self.services.view.as_ref(), &state.claimed)?;
         let (host, workspace) = (Arc::clone(&self.host), self.slot.workspace.clone());
@@ -91,23 +114,37 @@ impl Fanout {
             Ok::<_, postrider_store::StoreError>((phones, last))
         });
         let (phones, last) = reading.await??;
-        let rooms = self.rooms(state);
-        let mut used = Vec::new();
-        for ((index, phone), last) in state.claimed.iter().zip(phones).zip(last) {
+        let mut rooms = self.rooms(state);
+        rooms.iter_mut().for_each(|room| room.is_full = budget.is_full_of(room.number));
+        let all = state.claimed.iter().zip(phones).zip(last);
+        let belonging = all.map(|((index, phone), last)| {
             let number = state.placed.place(*index, last, &rooms);
-            used.extend(number.filter(|number| Some(*number) != last).map(|it| (phone, it)));
-        }
+            Belonging { index: *index, phone, last, number }
+        });
+        Ok(belonging.collect())
+    }
+
+    /// Collects what is to be noted of the numbers of those who are claimed.
+    pub(super) fn note_used(
+        &self,
+        belonging: &[Belonging],
+        state: &mut Running,
+    ) -> Result<(), ActorProcessingErr> {
+        let claimed: HashSet<_> = state.claimed.iter().copied().collect();
+        let new = belonging.iter().filter(|it| claimed.contains(&it.index) && it.number != it.last);
+        let used: Vec<_> = new.filter_map(|it| Some((it.phone, it.number?))).collect();
         let now = self.services.clock.now();
-        state.noted = self.host.note_used(&self.slot.workspace, &used, now)?;
+        state.noted.extend(self.host.note_used(&self.slot.workspace, &used, now)?);
         Ok(())
     }
 
-    /// Has a number that has been down for long return what it has of the broadcast, so that others
-    /// take it over.
+    /// Has a number that has been down for long, or is none of the broadcast's any more, return
+    /// what it has of the broadcast, so that others take it over.
     pub(super) fn take_back(&self, state: &Running) {
-        for number in state.record.numbers() {
-            let waits = state.placed.with(number) > 0;
-            if waits && self.is_given_up(number) && self.is_another_up(number, state) {
+        for number in state.placed.numbers() {
+            let has_left = state.record.numbers().all(|own| own != number);
+            let passes_on = || self.is_given_up(number, state) && self.is_another_up(number, state);
+            if has_left || passes_on() {
                 self.services.numbers.withdraw(number, self.id);
             }
         }

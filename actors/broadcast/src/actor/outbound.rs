@@ -45,6 +45,15 @@ impl OutboundMessages {
         }
     }
 
+    /// Takes over what has changed of the broadcast: its number, or the template that it follows.
+    pub(super) fn follow(&mut self, record: &Record) {
+        self.number = record.number;
+        if self.definition != record.definition {
+            self.definition.clone_from(&record.definition);
+            self.common = None;
+        }
+    }
+
     /// The messages to the recipients at these indices.
     pub(super) fn to(
         &mut self,
@@ -103,7 +112,8 @@ impl OutboundMessages {
             return Ok(Arc::clone(common));
         }
         let given = with_variables(&self.components, variables);
-        // They fitted when the broadcast was created, and its copies of both do not change.
+        // They fitted when the broadcast was created. Its parameters do not change; its template is
+        // chosen again when it begins or is resumed, among those that they fit.
         let Filled { components, text } = parameters::fill(&self.definition, &given)
             .map_err(|misfit| StoreError::Damaged(format!("{}: {misfit}", self.broadcast)))?;
         let (components, text) = (components.into(), text.into());

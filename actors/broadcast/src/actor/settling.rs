@@ -1,0 +1,167 @@
+//! Takes the outcomes of messages, and what they say about the whole broadcast.
+
+use postrider_channel::outcome::FinalOutcome;
+use postrider_domain::NumberId;
+
+use super::{Fanout, Running};
+use crate::control::{Control, ControlError, TemplateRefusal};
+use crate::failure_policy::{Verdict, verdict};
+use crate::outcomes::{Failed, Mark};
+use crate::record::BroadcastStatus;
+
+/// What some outcomes say about the whole broadcast.
+#[derive(Default)]
+struct Stops {
+    /// The refusals of the template to numbers, each once, with what follows unless others go on.
+    refusals: Vec<(TemplateRefusal, Verdict)>,
+    /// The first verdict of any other kind.
+    other: Option<Verdict>,
+}
+
+impl Stops {
+    /// What these outcomes say, of messages that left `through` these numbers.
+    fn of(outcomes: &[(u32, FinalOutcome)], through: impl Fn(u32) -> NumberId) -> Self {
+        let mut stops = Self::default();
+        for (index, outcome) in outcomes {
+            let FinalOutcome::Failed(failure) = outcome else { continue };
+            let Some(verdict) = verdict(failure) else { continue };
+            match TemplateRefusal::of(failure, through(*index)) {
+                None => stops.other = stops.other.or(Some(verdict)),
+                Some(new) if stops.refusals.iter().any(|(known, _)| *known == new) => {}
+                Some(new) => stops.refusals.push((new, verdict)),
+            }
+        }
+        stops
+    }
+}
+
+/// Records final outcomes, and pauses or fails the broadcast where one of them requires it. A
+/// message whose template is refused to its number goes out through another account's, if the
+/// broadcast goes on with that.
+pub(super) async fn apply_outcomes(
+    fanout: &Fanout,
+    outcomes: Vec<(u32, FinalOutcome)>,
+    state: &mut Running,
+) {
+    fanout.give_back_unsent(&outcomes, state);
+    let Stops { refusals, other } = Stops::of(&outcomes, |index| state.through(index));
+    let mut passed_on = Vec::new();
+    for (refusal, verdict) in refusals {
+        if stop(fanout, verdict, Some(refusal), state).await {
+            passed_on.push(refusal);
+        }
+    }
+    for (index, outcome) in outcomes {
+        let (mark, failed) = match outcome {
+            FinalOutcome::Sent => (Mark::Sent, None),
+            FinalOutcome::SentAs(name) => {
+                state.names.push((index, name));
+                (Mark::Sent, None)
+            }
+            FinalOutcome::Held(name) => {
+                state.names.extend(name.map(|name| (index, name)));
+                (Mark::Held, None)
+            }
+            FinalOutcome::Unknown => (Mark::Unknown, None),
+            FinalOutcome::NotSentInTime => {
+                let late = Failed { refused: false, code: None, details: Box::default() };
+                (Mark::Failed, Some(late))
+            }
+            FinalOutcome::Failed(failure) => {
+                let refusal = TemplateRefusal::of(&failure, state.through(index));
+                let is_passed_on = refusal.is_some_and(|it| passed_on.contains(&it));
+                match is_passed_on || matches!(verdict(&failure), Some(Verdict::Pause(_))) {
+                    true => (Mark::Retry, None),
+                    false => (Mark::Failed, Some(Failed::of(&failure))),
+                }
+            }
+        };
+        state.judged.outcome(index, mark);
+        state.settle(index, mark, failed);
+    }
+    if !passed_on.is_empty() {
+        fanout.take_back(state);
+    }
+    match other {
+        Some(verdict) => drop(stop(fanout, verdict, None, state).await),
+        None => judge(fanout, state).await,
+    }
+}
+
+/// Pauses the broadcast if too many messages fail.
+pub(super) async fn judge(fanout: &Fanout, state: &mut Running) {
+    let too_many = state.judged.too_many_failed(&fanout.options);
+    if let Some(reason) = too_many.filter(|_| !state.plan.is_done()) {
+        fanout.pause(reason, state).await;
+    }
+}
+
+/// Pauses or fails the broadcast, unless numbers go on to which its template is not refused.
+/// Returns whether it may go on, so that who was refused is to be written to again.
+pub(super) async fn stop(
+    fanout: &Fanout,
+    verdict: Verdict,
+    refusal: Option<TemplateRefusal>,
+    state: &mut Running,
+) -> bool {
+    let status = state.record.status;
+    let control = match verdict {
+        Verdict::Pause(reason) if status == BroadcastStatus::Sending => {
+            Control::Pause { reason: Some(reason), refusal }
+        }
+        Verdict::Fail(reason) if !status.is_over() => Control::Fail { reason, refusal },
+        _ => return false,
+    };
+    let done = fanout.try_control(control, state).await;
+    may_go_on(&done, state.record.status)
+}
+
+/// Whether a broadcast that was to stop may go on: it is not over, or nobody knows what became of
+/// it.
+const fn may_go_on(done: &Result<(), ControlError>, status: BroadcastStatus) -> bool {
+    match done {
+        Ok(()) => !status.is_over(),
+        Err(ControlError::Unavailable(_)) => true,
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_channel::{Failure, FailureClass};
+    use postrider_domain::template::TemplateStatus;
+    use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+
+    use super::*;
+
+    #[test]
+    fn who_was_refused_is_written_to_again_unless_the_broadcast_is_known_to_be_over() {
+        use BroadcastStatus::{Failed, Paused, Sending};
+        let draining = Unavailable::because(UnavailableReason::Draining);
+        for (done, status, expected) in [
+            (Ok(()), Sending, true),
+            (Ok(()), Paused, true),
+            (Ok(()), Failed, false),
+            (Err(ControlError::Unavailable(draining)), Sending, true),
+            (Err(ControlError::WrongState(Failed)), Sending, false),
+        ] {
+            assert_eq!(may_go_on(&done, status), expected, "{done:?}, {status:?}");
+        }
+    }
+
+    #[test]
+    fn each_number_is_heard_and_none_hides_what_another_says() {
+        use FailureClass::{Permanent, SpamLimit, Template, TemplateDisabled, TemplatePaused};
+        let failed = |class| FinalOutcome::Failed(Failure { class, ..Failure::permanent(None) });
+        let classes = [TemplatePaused, SpamLimit, TemplateDisabled, Permanent, Template, Template];
+        let outcomes: Vec<_> = (0..).zip(classes.map(failed)).collect();
+        let number = |index: u32| NumberId::from_bytes([index as u8 / 2; 16]);
+        let stops = Stops::of(&outcomes, number);
+        let refusals: Vec<_> = stops.refusals.iter().map(|(refusal, _)| *refusal).collect();
+        let refusal = |index, status| TemplateRefusal { number: number(index), status };
+        let statuses = [TemplateStatus::Paused, TemplateStatus::Disabled].map(Some);
+        let expected = [refusal(0, statuses[0]), refusal(2, statuses[1]), refusal(4, None)];
+        assert_eq!(refusals, expected);
+        assert!(matches!(stops.other, Some(Verdict::Pause(_))), "spam pauses it all the same");
+    }
+}
