@@ -4,6 +4,7 @@ mod clock_moves;
 mod entries;
 mod info;
 mod keys;
+mod number_claims;
 mod numbers;
 mod removal;
 
@@ -16,9 +17,10 @@ use tokio::sync::Mutex;
 use crate::access::Access;
 use crate::audit::record_of;
 use clock_moves::ClockMoves;
+use number_claims::Claims;
 use postrider_domain::template::TemplateName;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{AuditContext, AuditEntry, Destinations};
+use postrider_domain::{AuditContext, AuditEntry, Destinations, DestinationsChange};
 use postrider_domain::{Limits, LimitsOverride, Timestamp, WorkspaceId};
 use postrider_people::People;
 use postrider_runtime::supervise::Placement;
@@ -36,6 +38,7 @@ use postrider_workspace::mailbox::slot::WorkspaceEntry;
 use postrider_workspace::services::Services;
 
 pub use info::{AdminError, CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
+pub use number_claims::{HeldClaims, NumberClaim, NumberClaimError, NumberClaims};
 pub use numbers::AskError;
 pub use removal::DeleteWorkspaceError;
 
@@ -51,7 +54,7 @@ pub struct Admin {
     people: People,
     /// Who makes the changes.
     caller: Arc<AuditContext>,
-    /// Held while a workspace is made: of two of one name, one is told that the name is taken.
+    /// Held while a workspace is made: of two of one name, one is answered that the name is taken.
     creation: Arc<Mutex<()>>,
     clock_moves: ClockMoves,
     /// Held while limits change and while a key is made: the buckets in memory follow the order of
@@ -60,6 +63,8 @@ pub struct Admin {
     /// Held while a number is connected, changed or disconnected: what is in force follows the
     /// order of what is stored.
     number_changes: Arc<Mutex<()>>,
+    /// What is reported of numbers to other engines.
+    claims: Claims,
 }
 
 impl std::fmt::Debug for Admin {
@@ -69,7 +74,13 @@ impl std::fmt::Debug for Admin {
 }
 
 impl Admin {
-    pub(crate) fn new(shared: Arc<Services>, access: Access, people: People) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Services>,
+        access: Access,
+        people: People,
+        claims: Option<Arc<dyn NumberClaims>>,
+    ) -> Self {
+        let claims = Claims::new(Arc::clone(&shared), claims);
         Self {
             shared,
             access,
@@ -79,6 +90,7 @@ impl Admin {
             clock_moves: ClockMoves::default(),
             bucket_changes: Arc::default(),
             number_changes: Arc::default(),
+            claims,
         }
     }
 
@@ -204,7 +216,7 @@ impl Admin {
         })
     }
 
-    /// What can be told of a workspace whose records are damaged.
+    /// What can be shown of a workspace whose records are damaged.
     fn unreadable(&self, id: &WorkspaceId, reason: String) -> WorkspaceInfo {
         WorkspaceInfo {
             id: id.clone(),
@@ -265,18 +277,17 @@ impl Admin {
         Ok(self.configure(id, change, entry).await?.credits)
     }
 
-    /// Sets where one-time passwords of a workspace may go.
+    /// Sets where one-time passwords of a workspace may go; gives the destinations in force.
     ///
     /// # Errors
     /// [`AdminError`]: there is no such workspace, or not now.
     pub async fn set_destinations(
         &self,
         id: &WorkspaceId,
-        destinations: Destinations,
+        change: DestinationsChange,
     ) -> Result<Destinations, AdminError> {
-        let entry = entries::destinations_set(&destinations);
-        let change = Configure::Destinations(destinations);
-        Ok(self.configure(id, change, entry).await?.destinations)
+        let entry = entries::destinations_set(&change);
+        Ok(self.configure(id, Configure::Destinations(change), entry).await?.destinations)
     }
 
     /// Where one-time passwords of a workspace may go.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ractor::ActorRef;
 
 use crate::access::Access;
-use crate::admin::Admin;
+use crate::admin::{Admin, NumberClaims};
 use crate::audit::{AuditLog, AuditOptions};
 use crate::copies::DataSource;
 use crate::operations::Operations;
@@ -33,6 +33,7 @@ use postrider_workspace::{MediaOptions, Workspace};
 mod callbacks;
 pub(crate) mod checkpoints;
 pub(crate) mod clock_offset;
+mod common;
 mod disk;
 mod health;
 pub(crate) mod hold;
@@ -54,6 +55,7 @@ mod tests;
 
 pub use crate::metrics::SharedRecorder;
 pub use callbacks::{CallbackError, CallbackReceiver};
+pub use common::{AdmissionOptions, Common};
 pub use disk::repair_directory;
 pub use health::Health;
 pub use replica::{CheckpointKeeper, KeptCheckpoint, Replica};
@@ -66,7 +68,7 @@ pub use stored_clock::{ClockRebase, StoredClock, rebase_clock, stored_clock};
 pub enum Durability {
     /// In this directory, which is made if it is not there. One engine at a time uses it.
     Disk(PathBuf),
-    /// In memory: gone when the engine is.
+    /// In memory: lost when the engine stops.
     Memory,
     /// In a store of the caller's, without snapshots.
     Custom(CustomStore),
@@ -82,15 +84,6 @@ impl std::fmt::Debug for CustomStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("CustomStore")
     }
-}
-
-/// How much may be under way; beyond it commands are refused at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AdmissionOptions {
-    /// Commands of one workspace.
-    pub in_flight_per_workspace: usize,
-    /// Commands of all workspaces together.
-    pub in_flight_total: usize,
 }
 
 /// How the sandbox behaves.
@@ -137,7 +130,7 @@ pub struct EngineOptions {
     pub webhooks: WebhookOptions,
     /// Where the chat-app channel is.
     pub cloud_api: CloudApiOptions,
-    /// How files are kept; with [`Durability::Custom`] and [`Durability::Replica`] none are.
+    /// How files are kept; with [`Durability::Custom`] none are.
     pub media: MediaOptions,
     /// The server that mail leaves through; without one, mails come in and cannot be answered.
     pub mail: Option<MailOptions>,
@@ -162,13 +155,14 @@ pub struct EngineOptions {
     pub free_space: Option<Arc<dyn FreeSpace>>,
     /// Engine time.
     pub clock: Clock,
-    /// Engine time begins after this moment, whatever the records say: a log may have later entries
-    /// than they do.
+    /// Engine time begins after this moment: a log may have later entries than the records say.
     pub begins_after: Option<Timestamp>,
     /// What must hold whenever a message, a webhook or a mail leaves; `None`: nothing else runs on
     /// these records.
     pub tenure: Option<Arc<dyn Tenure>>,
-    /// Tells, while it starts, how far a view is that is built anew.
+    /// What is reported of numbers to other engines of the same Postrider; `None`: there are none.
+    pub number_claims: Option<Arc<dyn NumberClaims>>,
+    /// Reports, while it starts, how far a view is that is built anew.
     pub rebuilding: Rebuilding,
     /// Whether it starts where engine time was moved ahead of the system's.
     pub allow_moved_clock: bool,
@@ -176,8 +170,10 @@ pub struct EngineOptions {
     pub recorder: Option<SharedRecorder>,
     /// What collects the spans of requests that are followed.
     pub traces: Traces,
+    /// What it shares with other engines of this process; `None`: nothing.
+    pub common: Option<Common>,
     /// Whether new keys end with where their workspace is, see [`home_of`](crate::home_of).
-    pub keys_tell_home: bool,
+    pub keys_carry_home: bool,
 }
 
 impl EngineOptions {
@@ -228,11 +224,13 @@ impl EngineOptions {
             clock: Clock::system(),
             begins_after: None,
             tenure: None,
+            number_claims: None,
             rebuilding: Rebuilding::default(),
             allow_moved_clock: true,
             recorder: None,
             traces: Traces::default(),
-            keys_tell_home: false,
+            common: None,
+            keys_carry_home: false,
         }
     }
 }

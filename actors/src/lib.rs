@@ -20,7 +20,7 @@
 //! engine.admin().set_credits(&id, 100).await?;
 //! engine.admin().connect_sandbox_number(&id).await?;
 //!
-//! // Every answer comes after what it tells is durable.
+//! // Every answer comes after what it reports is durable.
 //! let acme = engine.workspace(&id).ok_or("it was just made")?;
 //! let sent = acme.send_otp(SendOtp::to("+15550123456".parse()?)).await?;
 //!
@@ -56,6 +56,7 @@
 //! | read conversations and answer | [`Workspace::conversations`], [`Workspace::reply`] |
 //! | add templates | [`Workspace::create_template`] |
 //! | see what broadcasts and advertisements brought | [`Workspace::campaign_days`], [`Workspace::ad_days`] |
+//! | see what happened in conversations, by day | [`Workspace::inbox_days`] |
 //! | hand in what a provider of your own calls back | [`Workspace::receive`] |
 //! | make workspaces, keys, numbers; set limits and credits | [`Admin`] |
 //! | check keys and request limits | [`Access`] |
@@ -99,11 +100,11 @@ mod operations;
 
 pub use access::{
     Access, AdminTokenInfo, Admission, Caller, CreatedAdminToken, CreatedKey, KeyChange, KeyInfo,
-    KeyMark, NewAdminToken, NewKey, home_of, home_told_by, key_mark,
+    KeyMark, NewAdminToken, NewKey, home_in_key, home_of, key_mark,
 };
 pub use admin::{
-    Admin, AdminError, AskError, CreateWorkspaceError, DeleteWorkspaceError, TIME_MAX,
-    WorkspaceInfo, WorkspaceState,
+    Admin, AdminError, AskError, CreateWorkspaceError, DeleteWorkspaceError, HeldClaims,
+    NumberClaim, NumberClaimError, NumberClaims, TIME_MAX, WorkspaceInfo, WorkspaceState,
 };
 pub use audit::{AuditLog, AuditOptions, verify_audit_directory};
 pub use channel::cloud_api::{
@@ -111,15 +112,16 @@ pub use channel::cloud_api::{
     ProviderIdError,
 };
 pub use channel::email::{MailOptions, MailTls};
+pub use channel::number_facts::{DailyLimit, NumberFacts};
 pub use channel::sandbox::{
     AutoDeliver, Sandbox, SandboxMessage, SandboxPhone, SandboxStatus, ScriptedOutcome,
-    SentThrough, ThreadMessage,
+    SentThrough, ThreadMessage, WrittenByCustomer,
 };
 pub use engine::{
-    AdmissionOptions, CallbackError, CallbackReceiver, CheckpointKeeper, ClockRebase, CustomStore,
-    Durability, Engine, EngineOptions, Health, KeptCheckpoint, Replica, SandboxOptions,
-    SharedRecorder, ShutdownError, StartError, StoredClock, rebase_clock, repair_directory,
-    stored_clock,
+    AdmissionOptions, CallbackError, CallbackReceiver, CheckpointKeeper, ClockRebase, Common,
+    CustomStore, Durability, Engine, EngineOptions, Health, KeptCheckpoint, Replica,
+    SandboxOptions, SharedRecorder, ShutdownError, StartError, StoredClock, rebase_clock,
+    repair_directory, stored_clock,
 };
 pub use operations::{Operations, SystemFigures, WorkspaceGlance};
 pub use postrider_broadcast::parameters::with_variables;
@@ -136,8 +138,8 @@ pub use postrider_number::record::{
 pub use postrider_people::{
     Arrival, Authenticators, Invite, Joining, Login, Manager, Members, Membership, NewInvite,
     NewLink, NewSession, Password, PasswordError, People, PeopleError, PeopleOptions, Permission,
-    Permissions, Person, PersonChange, Role, RoleError, Session, SessionHolder, SessionRecord,
-    SignedIn,
+    Permissions, Person, PersonChange, RemoteSession, Role, RoleError, Session, SessionHolder,
+    SessionRecord, SignedIn,
 };
 pub use postrider_store::blobs::Staged as StagedMedia;
 pub use postrider_store::view::audit::{
@@ -159,11 +161,16 @@ pub use postrider_workspace::broadcasts::{
 };
 pub use postrider_workspace::core::otp::day_counts::OtpCounts;
 pub use postrider_workspace::core::otp::types::{
-    CallerContext, CallerKind, Delivery, OtpSent, OtpState, OtpStatus, OtpTry, ReadOtpError,
-    ResendOtpError, SendMore, SendOtp, SendOtpError, Verification, VerifyOtpError,
+    BlockedBy, CallerContext, CallerKind, Delivery, OtpSent, OtpState, OtpStatus, OtpTry,
+    ReadOtpError, ResendOtpError, SendMore, SendOtp, SendOtpError, Verification, VerifyOtpError,
+};
+pub use postrider_workspace::core::portfolio::{
+    LimitSource, MessageMark, PortfolioBudget, PortfolioLimit, PortfolioSetting, UniqueRecipients,
+    portfolio_of,
 };
 pub use postrider_workspace::core::settings::{
-    ChangeError, GuardMode, GuardOptions, MessageOptions, OtpOptions, WorkspaceSettings,
+    AdaptiveOptions, ChangeError, GuardMode, GuardOptions, MessageOptions, OtpOptions,
+    WorkspaceSettings,
 };
 pub use postrider_workspace::event_options::EventOptions;
 pub use postrider_workspace::mailbox::watching::{
@@ -173,11 +180,13 @@ pub use postrider_workspace::messages::{
     MessageContent, MessageError, MessageKind, MessageSent, MessageState, MessageStatus,
     ObjectContent, SendMessage, SendMessageError, TemplateMessage,
 };
+pub use postrider_workspace::numbers::portfolio::SetPortfolioError;
 pub use postrider_workspace::{
     AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,
 };
-pub use postrider_workspace::{AddMediaError, MediaBytes, MediaOptions, MediaState};
+pub use postrider_workspace::{AddMediaError, MediaBytes, MediaFetch, MediaOptions, MediaState};
 pub use postrider_workspace::{ChangeContactsError, ChosenContacts, ContactsChange, TagCount};
+pub use postrider_workspace::{CheckNumberError, NumberCheck, NumberProblem};
 pub use postrider_workspace::{
     Contact, ContactChange, ContactFilter, ContactMade, ContactOrder, ContactRowMade, ContactSort,
     ContactWritten, ContactsCount, ContactsPage, ContactsWalk, CreateContactError,
@@ -188,10 +197,11 @@ pub use postrider_workspace::{
 pub use postrider_workspace::{
     Conversation, ConversationChange, ConversationCounts, ConversationFilter, ConversationMessage,
     ConversationNote, ConversationStatus, ConversationView, ConversationsPage, Direction,
-    MessagesPage, NOTES_MAX, NoteError, NotesPage, QUICK_REPLIES_MAX, QuickReply, QuickReplyError,
-    ReadConversationError, ReplyError, ReplyWindow, TellReadError, UpdateConversationError,
-    WrittenMedia,
+    InboxCounts, InboxDays, MessagesPage, NOTES_MAX, NoteError, NotesPage, QUICK_REPLIES_MAX,
+    QuickReply, QuickReplyError, ReadConversationError, ReadReceiptError, ReplyError, ReplyWindow,
+    UpdateConversationError, WrittenContent, WrittenContext, WrittenMedia,
 };
+pub use postrider_workspace::{Decided, DecisionFilter, DecisionRow, DecisionsPage};
 pub use postrider_workspace::{EmailChannel, ReceiveMailError};
 pub use postrider_workspace::{
     EventFilter, EventsBack, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, OtpDays,

@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod number_pace;
+mod portfolio_used;
 mod timing;
 
 use std::sync::Arc;
@@ -87,6 +88,7 @@ struct Figures {
     /// Age and bytes of the newest checkpoint.
     checkpoint: [Gauge; CHECKPOINT.len()],
     free_bytes: Gauge,
+    media_bytes: Gauge,
     clock: (Gauge, Counter),
     webhooks: WebhookMeters,
 }
@@ -143,6 +145,7 @@ impl Figures {
                 "postrider_storage_free_bytes",
                 "Free bytes of the disk with the data; NaN where they are not measured",
             ),
+            media_bytes: gauge("postrider_media_bytes", "Bytes of files, counted once a minute"),
             clock: (gauge(CLOCK[0].0, CLOCK[0].1), counter(CLOCK[1].0, CLOCK[1].1)),
             webhooks: WebhookMeters::register(counter, gauge),
         }
@@ -191,6 +194,7 @@ impl Figures {
         self.clock.0.set(clock.difference_ms as f64 / 1000.0);
         self.clock.1.absolute(clock.steps);
         self.free_bytes.set(shared.disk.free().map_or(f64::NAN, |free| free as f64));
+        self.media_bytes.set(shared.media.bytes.load(Ordering::Relaxed) as f64);
         self.held.set(f64::from(u8::from(shared.hold.is_held())));
         self.healthy.set(if shared.writer.is_healthy() { 1.0 } else { 0.0 });
     }
@@ -308,7 +312,7 @@ fn callback_items(
     counters.collect()
 }
 
-/// Registers the figures and samples them until the engine is gone.
+/// Registers the figures and samples them until the engine has stopped.
 pub(crate) fn start(
     shared: &Arc<Services>,
     recorder: &SharedRecorder,
@@ -317,10 +321,12 @@ pub(crate) fn start(
     let figures = Figures::register(recorder.as_ref(), shared);
     let shared = Arc::downgrade(shared);
     let mut paces = number_pace::NumberPaces::register(Arc::clone(recorder));
+    let mut portfolios = portfolio_used::PortfoliosUsed::register(Arc::clone(recorder));
     drop(tokio::spawn(async move {
         while let Some(shared) = shared.upgrade() {
             figures.sample(&shared, &checkpoints);
             paces.sample(&shared);
+            portfolios.sample(&shared);
             drop(shared);
             tokio::time::sleep(SAMPLED_EVERY).await;
         }

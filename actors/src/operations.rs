@@ -79,7 +79,7 @@ pub struct WorkspaceGlance {
     pub state: WorkspaceState,
     /// Its balance; `None`: it cannot be read.
     pub credits: Option<u64>,
-    /// Codes that it sent within an hour; `None`: its actor does not tell.
+    /// Codes that it sent within an hour; `None`: its actor does not answer.
     pub codes_last_hour: Option<usize>,
     /// How its numbers do.
     pub numbers: WorkspaceNumbers,
@@ -126,8 +126,8 @@ impl Operations {
         let mut numbers = self.shared.numbers.by_workspace();
         let mut failing = self.shared.webhooks.failing();
         let mut rows: Vec<_> = slots.into_iter().skip(skip).take(limit).collect();
-        let told = self.told(&rows).await;
-        let rows = rows.drain(..).zip(told).map(|(slot, (credits, codes_last_hour))| {
+        let balances = self.balances(&rows).await;
+        let rows = rows.drain(..).zip(balances).map(|(slot, (credits, codes_last_hour))| {
             let numbers = numbers.remove(&slot.id).unwrap_or_default();
             let webhooks_failing = failing.remove(&slot.id).unwrap_or_default();
             let (id, state) = (slot.id.clone(), slot.placement().into());
@@ -137,23 +137,23 @@ impl Operations {
     }
 
     /// The balance and the codes of the last hour of each of these workspaces.
-    async fn told(&self, slots: &[Arc<Slot>]) -> Vec<(Option<u64>, Option<usize>)> {
-        let mut told = vec![(None, None); slots.len()];
+    async fn balances(&self, slots: &[Arc<Slot>]) -> Vec<(Option<u64>, Option<usize>)> {
+        let mut balances = vec![(None, None); slots.len()];
         let mut asked = JoinSet::new();
         for (place, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.is_live()) {
             let workspace = Workspace::new(Arc::clone(&self.shared), Arc::clone(slot));
             asked.spawn(async move {
                 let settings = tokio::time::timeout(ANSWER_WITHIN, workspace.settings()).await;
-                let told = settings.ok()?.ok()?;
-                Some((place, told.credits, told.otps_last_hour))
+                let settings = settings.ok()?.ok()?;
+                Some((place, settings.credits, settings.otps_last_hour))
             });
         }
         while let Some(answer) = asked.join_next().await {
             if let Ok(Some((place, credits, codes))) = answer {
-                told[place] = (Some(credits), Some(codes));
+                balances[place] = (Some(credits), Some(codes));
             }
         }
-        let silent = slots.iter().enumerate().filter(|(place, _)| told[*place].0.is_none());
+        let silent = slots.iter().enumerate().filter(|(place, _)| balances[*place].0.is_none());
         let silent: Vec<_> =
             silent.map(|(place, slot)| (place, slot.id.clone(), slot.is_idle())).collect();
         let store = Arc::clone(&self.shared.store);
@@ -166,9 +166,9 @@ impl Operations {
             read.collect::<Vec<_>>()
         });
         for (place, credits, codes) in read.await.unwrap_or_default() {
-            told[place] = (credits, codes);
+            balances[place] = (credits, codes);
         }
-        told
+        balances
     }
 
     /// Tries to start a parked workspace again. It is recorded as the caller's; nothing else

@@ -12,9 +12,9 @@ use ractor::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-/// What the child is told.
+/// What the child is sent.
 #[derive(Debug)]
-enum Tell {
+enum ChildMessage {
     Panic,
     Fail,
     Stop,
@@ -29,34 +29,42 @@ struct Child {
 }
 
 impl Actor for Child {
-    type Msg = Tell;
+    type Msg = ChildMessage;
     type State = ();
     type Arguments = ();
 
-    async fn pre_start(&self, _: ActorRef<Tell>, (): ()) -> Result<(), ActorProcessingErr> {
+    async fn pre_start(&self, _: ActorRef<ChildMessage>, (): ()) -> Result<(), ActorProcessingErr> {
         Ok(())
     }
 
-    async fn post_start(&self, _: ActorRef<Tell>, (): &mut ()) -> Result<(), ActorProcessingErr> {
+    async fn post_start(
+        &self,
+        _: ActorRef<ChildMessage>,
+        (): &mut (),
+    ) -> Result<(), ActorProcessingErr> {
         if self.fails_to_start { Err("it cannot be loaded".into()) } else { Ok(()) }
     }
 
-    async fn post_stop(&self, _: ActorRef<Tell>, (): &mut ()) -> Result<(), ActorProcessingErr> {
+    async fn post_stop(
+        &self,
+        _: ActorRef<ChildMessage>,
+        (): &mut (),
+    ) -> Result<(), ActorProcessingErr> {
         self.stops.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
     async fn handle(
         &self,
-        myself: ActorRef<Tell>,
-        message: Tell,
+        myself: ActorRef<ChildMessage>,
+        message: ChildMessage,
         (): &mut (),
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            Tell::Panic => panic!("it panicked"),
-            Tell::Fail => return Err("it failed".into()),
-            Tell::Stop => myself.stop(None),
-            Tell::Work(go_on, answer) => {
+            ChildMessage::Panic => panic!("it panicked"),
+            ChildMessage::Fail => return Err("it failed".into()),
+            ChildMessage::Stop => myself.stop(None),
+            ChildMessage::Work(go_on, answer) => {
                 go_on.await.ok();
                 answer.send("done").ok();
             }
@@ -85,7 +93,7 @@ impl Actor for Parent {
     ) -> Result<(), ActorProcessingErr> {
         let heard = match event {
             SupervisionEvent::ActorFailed(_, error) => format!("failed: {error}"),
-            // Whether the state is there does not tell: a killed one has it, unless it had not
+            // Whether the state is there does not show it: a killed one has it, unless it had not
             // started.
             SupervisionEvent::ActorTerminated(_, _, reason) => format!("terminated: {reason:?}"),
             _ => return Ok(()),
@@ -108,7 +116,7 @@ impl Family {
         Self { parent, heard, stops: Arc::default() }
     }
 
-    async fn child(&self, fails_to_start: bool) -> ActorRef<Tell> {
+    async fn child(&self, fails_to_start: bool) -> ActorRef<ChildMessage> {
         let child = Child { fails_to_start, stops: Arc::clone(&self.stops) };
         let (child, _) =
             Actor::spawn_linked(None, child, (), self.parent.get_cell()).await.unwrap();
@@ -141,9 +149,9 @@ async fn an_error_of_post_start_reaches_the_supervisor_and_not_the_spawner() {
 #[tokio::test]
 async fn a_panic_and_an_error_in_handle_reach_it_as_failures() {
     let mut family = Family::new().await;
-    family.child(false).await.cast(Tell::Panic).unwrap();
+    family.child(false).await.cast(ChildMessage::Panic).unwrap();
     assert_eq!(family.hears().await, "failed: it panicked");
-    family.child(false).await.cast(Tell::Fail).unwrap();
+    family.child(false).await.cast(ChildMessage::Fail).unwrap();
     assert_eq!(family.hears().await, "failed: it failed");
     assert_eq!(family.stops(), 0, "without post_stop");
     assert_eq!(family.parent.get_status(), ActorStatus::Running);
@@ -152,7 +160,7 @@ async fn a_panic_and_an_error_in_handle_reach_it_as_failures() {
 #[tokio::test]
 async fn a_stop_and_a_kill_differ_in_the_reason_and_in_post_stop() {
     let mut family = Family::new().await;
-    family.child(false).await.cast(Tell::Stop).unwrap();
+    family.child(false).await.cast(ChildMessage::Stop).unwrap();
     assert_eq!(family.hears().await, "terminated: None");
     assert_eq!(family.stops(), 1);
     family.child(false).await.kill();
@@ -176,13 +184,13 @@ async fn children_are_killed_with_their_parent() {
 }
 
 #[tokio::test]
-async fn a_message_to_one_that_has_gone_comes_back() {
+async fn a_message_to_one_that_has_ended_comes_back() {
     let family = Family::new().await;
     let child = family.child(false).await;
-    child.cast(Tell::Stop).unwrap();
+    child.cast(ChildMessage::Stop).unwrap();
     stopped(&child).await;
-    let back = child.cast(Tell::Fail);
-    assert!(matches!(back, Err(MessagingErr::SendErr(Tell::Fail))), "{back:?}");
+    let back = child.cast(ChildMessage::Fail);
+    assert!(matches!(back, Err(MessagingErr::SendErr(ChildMessage::Fail))), "{back:?}");
 }
 
 #[tokio::test]
@@ -191,18 +199,18 @@ async fn a_stop_drops_what_is_queued_and_what_it_carries() {
     let child = family.child(false).await;
     let (go_on, waits) = oneshot::channel();
     let (answer, answered) = oneshot::channel();
-    child.cast(Tell::Work(waits, answer)).unwrap();
+    child.cast(ChildMessage::Work(waits, answer)).unwrap();
     // On one thread: the child runs while this yields, and waits inside of the message.
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
     let (_never, waits) = oneshot::channel();
     let (answer, dropped) = oneshot::channel();
-    child.cast(Tell::Work(waits, answer)).unwrap();
+    child.cast(ChildMessage::Work(waits, answer)).unwrap();
     child.stop(None);
     go_on.send(()).unwrap();
     assert_eq!(answered.await, Ok("done"), "what is being handled is finished");
-    assert!(dropped.await.is_err(), "what waits is told by being dropped");
+    assert!(dropped.await.is_err(), "what waits learns it by being dropped");
     assert_eq!(family.hears().await, "terminated: None");
 }
 
@@ -212,8 +220,8 @@ async fn a_failure_drops_what_is_queued_and_what_it_carries() {
     let child = family.child(false).await;
     let (_never, waits) = oneshot::channel();
     let (answer, dropped) = oneshot::channel();
-    child.cast(Tell::Fail).unwrap();
-    child.cast(Tell::Work(waits, answer)).unwrap();
+    child.cast(ChildMessage::Fail).unwrap();
+    child.cast(ChildMessage::Work(waits, answer)).unwrap();
     assert_eq!(family.hears().await, "failed: it failed");
     assert!(dropped.await.is_err());
 }

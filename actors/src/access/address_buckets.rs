@@ -1,6 +1,7 @@
 //! The token buckets of client addresses: one for each IPv4 address and each IPv6 /64 network.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use dashmap::DashMap;
 
@@ -11,7 +12,7 @@ use postrider_runtime::shared_bucket::{SharedBucket, nanos};
 use super::saved_buckets::{OF_ADDRESS, SavedBuckets};
 use super::{Admission, MINUTE};
 
-/// Addresses that are told apart at once. Beyond it, with none to forget, newcomers share one
+/// Addresses that are distinguished at once. Beyond it, with none to forget, newcomers share one
 /// bucket.
 const ADDRESSES_MAX: usize = 100_000;
 
@@ -66,6 +67,16 @@ impl Addresses {
         }
     }
 
+    /// How long an address has to wait until one request more would be admitted.
+    pub(super) fn wait(&self, address: IpAddr, clock: &Clock) -> Option<Duration> {
+        let name = name(address);
+        let bucket = self.buckets.get(&name).or_else(|| match self.buckets.len() {
+            ADDRESSES_MAX.. => self.buckets.get(&EVERYBODY),
+            _ => None,
+        });
+        bucket.and_then(|bucket| bucket.wait(clock.now()))
+    }
+
     /// Forgets the full ones and lists the others.
     pub(super) fn collect(&self, all: &mut Vec<(Vec<u8>, u64)>, now: Timestamp) {
         let now_ns = nanos(now);
@@ -91,8 +102,6 @@ fn name(address: IpAddr) -> [u8; 16] {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -109,9 +118,15 @@ mod tests {
         let clock = Clock::manual(Timestamp::from_millis(1_000_000));
         let addresses = Addresses::new(2);
         let address = "192.0.2.7".parse().unwrap();
-        assert_eq!(addresses.admit(address, &clock).refused, None);
-        assert_eq!(addresses.admit(address, &clock).refused, None);
-        assert_eq!(addresses.admit(address, &clock).refused, Some(Duration::from_secs(30)));
+        for _ in 0..2 {
+            assert_eq!(addresses.wait(address, &clock), None);
+            assert_eq!(addresses.admit(address, &clock).refused, None);
+        }
+        let wait = Some(Duration::from_secs(30));
+        // To look takes nothing.
+        assert_eq!([addresses.wait(address, &clock), addresses.wait(address, &clock)], [wait; 2]);
+        assert_eq!(addresses.wait("192.0.2.8".parse().unwrap(), &clock), None);
+        assert_eq!(addresses.admit(address, &clock).refused, wait);
         addresses.collect(&mut Vec::new(), clock.now());
         assert_eq!(addresses.buckets.len(), 1);
         clock.advance(Duration::from_secs(60));

@@ -26,19 +26,19 @@ pub fn home_of(workspace: &WorkspaceId) -> u16 {
     u16::from_be_bytes([digest[0], digest[1]])
 }
 
-/// The home of the workspace of a key that tells it.
+/// The home of the workspace of a key that carries it.
 #[must_use]
-pub fn home_told_by(key: &str) -> Option<u16> {
+pub fn home_in_key(key: &str) -> Option<u16> {
     let bytes = URL_SAFE_NO_PAD.decode(key.strip_prefix(KEY_PREFIX)?).ok()?;
     let bytes: [u8; RANDOM_BYTES + 2] = bytes.try_into().ok()?;
     Some(u16::from_be_bytes([bytes[RANDOM_BYTES], bytes[RANDOM_BYTES + 1]]))
 }
 
-/// The first bytes of a key's hash, by which a cluster finds the home of a key that does not tell
+/// The first bytes of a key's hash, by which a cluster finds the home of a key that does not carry
 /// it. They say nothing of the key.
 pub type KeyMark = [u8; 8];
 
-/// The mark of a key that does not tell its home, as those of a single node do not.
+/// The mark of a key that does not carry its home, as those of a single node do not.
 #[must_use]
 pub fn key_mark(key: &str) -> Option<KeyMark> {
     let bytes = URL_SAFE_NO_PAD.decode(key.strip_prefix(KEY_PREFIX)?).ok()?;
@@ -203,10 +203,10 @@ impl KeyRecord {
         new: NewKey,
         now: Timestamp,
         by: &AuditActor,
-        tells_home: bool,
+        carries_home: bool,
     ) -> (Self, Secret) {
         let mut bytes = random::bytes::<RANDOM_BYTES>().to_vec();
-        if tells_home {
+        if carries_home {
             // At the end, so that what is shown of the key stays random.
             bytes.extend(home_of(workspace).to_be_bytes());
         }

@@ -1,7 +1,7 @@
 //! API keys and request limits: answered from memory, without asking an actor.
 //!
 //! A key is 32 random bytes; the store and the memory hold its SHA-256 only. Since the hash of a
-//! guess tells nothing about the key next to it, a look-up by hash leaks nothing by its time.
+//! guess reveals nothing about the key next to it, a look-up by hash leaks nothing by its time.
 
 mod address_buckets;
 mod admin_tokens;
@@ -41,7 +41,7 @@ use admin_tokens::AdminTokens;
 pub use admin_tokens::{AdminTokenInfo, CreatedAdminToken, NewAdminToken};
 use key_buckets::{KeyBuckets, WINDOWS};
 pub(crate) use keys::key_parts;
-pub use keys::{CreatedKey, KeyChange, KeyInfo, KeyMark, NewKey, home_of, home_told_by, key_mark};
+pub use keys::{CreatedKey, KeyChange, KeyInfo, KeyMark, NewKey, home_in_key, home_of, key_mark};
 use keys::{KeyHash, KeyRecord};
 use last_use::LastUse;
 pub(crate) use postrider_runtime::shared_bucket::BucketState;
@@ -68,8 +68,8 @@ struct Inner {
     orphans: Mutex<Vec<Vec<u8>>>,
     /// A checkpoint is under way.
     saving: AtomicBool,
-    /// Whether new keys tell where their workspace is.
-    keys_tell_home: bool,
+    /// Whether new keys carry where their workspace is.
+    keys_carry_home: bool,
     /// Last uses, of keys that were revoked, that the next checkpoint deletes.
     stray_uses: Mutex<Vec<KeyId>>,
 }
@@ -141,7 +141,7 @@ impl Access {
     /// Reads keys and buckets from the store.
     pub(crate) async fn load(
         shared: Arc<Services>,
-        keys_tell_home: bool,
+        keys_carry_home: bool,
     ) -> Result<Self, StartError> {
         let store = Arc::clone(&shared.store);
         let read = tokio::task::spawn_blocking(move || {
@@ -164,7 +164,7 @@ impl Access {
             used: Mutex::default(),
             orphans: Mutex::default(),
             saving: AtomicBool::new(false),
-            keys_tell_home,
+            keys_carry_home,
             stray_uses: Mutex::default(),
         };
         let access = Self { inner: Arc::new(inner) };
@@ -225,6 +225,13 @@ impl Access {
         self.inner.addresses.admit(address, self.clock())
     }
 
+    /// How long a client's address has to wait until a request of it would be admitted; `None`: it
+    /// would be now. Takes nothing.
+    #[must_use]
+    pub fn address_wait(&self, address: IpAddr) -> Option<Duration> {
+        self.inner.addresses.wait(address, self.clock())
+    }
+
     /// The buckets of a workspace's keys take their size from the limits in force.
     pub(crate) fn limits_changed(&self, workspace: &WorkspaceId, limits: Limits) {
         let of_workspace = |entry: &dashmap::mapref::multiple::RefMulti<'_, _, Arc<Caller>>| {
@@ -250,8 +257,8 @@ impl Access {
         new: NewKey,
         by: &AuditContext,
     ) -> Result<CreatedKey, CommitError> {
-        let (now, tells_home) = (self.clock().now(), self.inner.keys_tell_home);
-        let (record, secret) = KeyRecord::create(workspace, new, now, &by.actor, tells_home);
+        let (now, carries_home) = (self.clock().now(), self.inner.keys_carry_home);
+        let (record, secret) = KeyRecord::create(workspace, new, now, &by.actor, carries_home);
         let changes = vec![record.put(), record_of(now, by, record.created_entry())];
         self.inner.shared.writer.commit(changes).await?;
         let info = record.info(None);

@@ -3,7 +3,9 @@
 use postrider_domain::event::chain::ChainStep;
 use postrider_domain::otp_text::OtpTexts;
 use postrider_domain::template::TemplateName;
-use postrider_domain::{AuditEntry, Destinations, LimitsOverride, NumberId, Prefix, WorkspaceId};
+use postrider_domain::{
+    AuditEntry, DestinationsChange, LimitsOverride, NumberId, Prefix, WorkspaceId,
+};
 use postrider_number::record::{NumberChange, NumberInfo};
 
 pub(super) fn workspace_created(id: &WorkspaceId, name: &str) -> AuditEntry {
@@ -21,11 +23,13 @@ pub(super) fn limits_set(over: LimitsOverride) -> AuditEntry {
     entry
 }
 
-pub(super) fn destinations_set(destinations: &Destinations) -> AuditEntry {
+pub(super) fn destinations_set(change: &DestinationsChange) -> AuditEntry {
     let texts = |all: &[Prefix]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
     AuditEntry::new("destinations.set")
-        .change("allow", texts(&destinations.allow))
-        .change("deny", texts(&destinations.deny))
+        .change("allow", texts(&change.allow))
+        .change("deny", texts(&change.deny))
+        .change_if_some("safe", change.safe.as_deref().map(texts))
+        .change_if_some("adaptive", change.adaptive)
 }
 
 pub(super) fn otp_channels_set(steps: &[ChainStep]) -> AuditEntry {
@@ -50,6 +54,7 @@ pub(super) fn number_connected(number: &NumberInfo) -> AuditEntry {
         .change_if_some("phone_number_id", account.map(|it| it.phone_number_id.as_str()))
         .change("messages_per_second", number.messages_per_second)
         .change_if_some("pool", (!number.pool).then_some(false))
+        .change_if_some("portfolio_id", number.portfolio_id.as_deref())
 }
 
 pub(super) fn number_updated(number: NumberId, change: &NumberChange) -> AuditEntry {
@@ -60,4 +65,5 @@ pub(super) fn number_updated(number: NumberId, change: &NumberChange) -> AuditEn
         .change_concealed("verify_token", change.verify_token.is_some())
         .change_if_some("messages_per_second", change.messages_per_second)
         .change_if_some("pool", change.pool)
+        .change_if_some("portfolio_id", change.portfolio_id.as_ref())
 }

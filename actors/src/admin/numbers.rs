@@ -19,10 +19,10 @@ use postrider_workspace::core::records;
 use postrider_workspace::core::settings::ChangeError;
 use postrider_workspace::mailbox::message::Configure;
 
-use super::{Admin, AdminError, entries};
+use super::{Admin, AdminError, HeldClaims, entries};
 use crate::engine::hold;
 
-/// Why the provider behind a number told nothing.
+/// Why the provider behind a number answered nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
     /// The workspace has no such number, or there is no provider behind it that can be asked.
@@ -31,6 +31,16 @@ pub enum AskError {
     /// The provider does not answer, or refuses.
     #[error(transparent)]
     Provider(#[from] ListError),
+}
+
+/// Whether what was refused so may have been done nevertheless.
+fn may_be_durable(error: &AdminError) -> bool {
+    let (AdminError::Change(ChangeError::Unavailable(refusal)) | AdminError::Unavailable(refusal)) =
+        error
+    else {
+        return false;
+    };
+    matches!(refusal.reason, UnavailableReason::Storage | UnavailableReason::Restarting)
 }
 
 impl Admin {
@@ -97,8 +107,8 @@ impl Admin {
         Ok(self.settings(id).await?.otp_channels)
     }
 
-    /// Connects a number to a workspace. The templates of one that has a provider are brought up to
-    /// date in the background.
+    /// Connects a number to a workspace. One that has a provider is checked, and its templates are
+    /// brought up to date, in the background.
     ///
     /// # Errors
     /// [`AdminError`]: there is no such workspace, the provider's number is connected already, or
@@ -118,7 +128,7 @@ impl Admin {
         new: NewNumber,
     ) -> Result<NumberInfo, AdminError> {
         self.workspace_of(id)?;
-        // Of two of one name, one is told that it is taken. Others have no name.
+        // Of two of one name, one is answered that it is taken. Others have no name.
         let _in_order = match &new.provider {
             NewProvider::CloudApi(account, _) => {
                 let guard = self.number_changes.lock().await;
@@ -135,9 +145,23 @@ impl Admin {
         // First: messages may leave through it as soon as it is durable. Should the outcome be
         // unknown, a number that nobody has does no harm until the next start.
         self.shared.numbers.connect(&stored);
+        let claim = self.claims.of_number(number);
+        if let Some(claim) = claim.clone()
+            && !self.claims.claim(claim).await.inspect_err(|_| self.shared.numbers.close(number))?
+        {
+            self.shared.numbers.close(number);
+            return Err(AdminError::NumberConnected);
+        }
         let info = stored.1.info.clone();
         let entry = entries::number_connected(&info);
-        self.configure(id, Configure::Connect(Box::new(stored.1)), entry).await?;
+        let connected = self.configure(id, Configure::Connect(Box::new(stored.1)), entry).await;
+        if connected.as_ref().is_err_and(|error| !may_be_durable(error)) {
+            self.shared.numbers.close(number);
+            self.claims.release(claim.into_iter().collect()).await;
+        } else if connected.is_err() && claim.is_some() {
+            self.claims.doubt(id, number);
+        }
+        connected?;
         self.sync_templates(id, &info)?;
         Ok(info)
     }
@@ -168,6 +192,7 @@ impl Admin {
         let record = self.stored_number(id, number).await?.ok_or(ChangeError::NoSuchNumber)?;
         let entry = entries::number_updated(number, &change);
         let record = record.changed(change, &self.shared.master_keys)?;
+        self.claims.change(&record).await?;
         self.configure(id, Configure::Replace(Box::new(record.clone())), entry).await?;
         let info = record.info.clone();
         self.shared.numbers.reconnect(&(id.clone(), record));
@@ -189,6 +214,32 @@ impl Admin {
         self.shared.numbers.workspaces_with(NumberKind::Sandbox).into_iter().collect()
     }
 
+    /// The numbers of providers that are connected, as they are reported to other engines. None is
+    /// connected, changed or disconnected as long as they are held.
+    pub async fn hold_claims(&self) -> HeldClaims {
+        let in_order = self.number_changes.clone().lock_owned().await;
+        HeldClaims { claims: self.claims.all(), _in_order: in_order }
+    }
+
+    /// Closes the numbers whose connection failed and is not durable. Otherwise other engines could
+    /// not have them as long as this one runs.
+    pub async fn settle_numbers(&self) {
+        let doubtful = self.claims.doubtful();
+        // What their connections have submitted is durable behind this, or never will be.
+        if doubtful.is_empty() || self.shared.writer.barrier().await.is_err() {
+            return;
+        }
+        let _in_order = self.number_changes.lock().await;
+        for (workspace, number) in doubtful {
+            match self.stored_number(&workspace, number).await {
+                Ok(Some(_)) => {}
+                Ok(None) => self.shared.numbers.close(number),
+                Err(_) => continue,
+            }
+            self.claims.settled(number);
+        }
+    }
+
     /// A workspace's numbers, oldest first.
     ///
     /// # Errors
@@ -204,7 +255,7 @@ impl Admin {
         self.shared.numbers.trouble(number)
     }
 
-    /// What a number tells of itself: whether it sends, what waits, how fast it goes.
+    /// What a number reports of itself: whether it sends, what waits, how fast it goes.
     pub async fn number_figures(&self, number: NumberId) -> NumberFigures {
         self.shared.numbers.figures(number).await
     }
@@ -222,7 +273,10 @@ impl Admin {
         detached(async move {
             let _in_order = admin.number_changes.lock().await;
             let entry = AuditEntry::new("number.disconnect").target(number);
-            admin.configure(&id, Configure::Disconnect(number), entry).await.map(drop)
+            let claim = admin.claims.of_number(number);
+            admin.configure(&id, Configure::Disconnect(number), entry).await?;
+            admin.claims.release(claim.into_iter().collect()).await;
+            Ok(())
         })
         .await
     }
@@ -259,10 +313,13 @@ impl Admin {
         }
     }
 
-    /// Has the templates of a number that has a provider brought up to date.
+    /// Has the templates of a number that has a provider brought up to date, and the number
+    /// checked.
     fn sync_templates(&self, id: &WorkspaceId, number: &NumberInfo) -> Result<(), AdminError> {
         if number.kind == NumberKind::CloudApi {
-            self.workspace_of(id)?.sync_templates_soon();
+            let workspace = self.workspace_of(id)?;
+            workspace.sync_templates_soon();
+            workspace.check_number_soon(number.id);
         }
         Ok(())
     }
@@ -270,21 +327,13 @@ impl Admin {
     /// The templates that the provider has for the account of a workspace's number.
     ///
     /// # Errors
-    /// [`AskError`]: there is no provider to ask, or it does not tell.
+    /// [`AskError`]: there is no provider to ask, or it does not answer.
     pub async fn provider_templates(
         &self,
         id: &WorkspaceId,
         number: NumberId,
     ) -> Result<Vec<ListedTemplate>, AskError> {
         Ok(self.cloud_api(id, number)?.list_templates().await?)
-    }
-
-    /// Whether the provider knows a workspace's number and takes its token.
-    ///
-    /// # Errors
-    /// [`AskError`]: there is no provider to ask, it does not answer, or it refuses.
-    pub async fn check_number(&self, id: &WorkspaceId, number: NumberId) -> Result<(), AskError> {
-        Ok(self.cloud_api(id, number)?.check().await?)
     }
 
     fn cloud_api(

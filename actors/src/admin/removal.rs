@@ -41,10 +41,10 @@ pub(super) async fn delete(
     id: &WorkspaceId,
     name: &str,
 ) -> Result<(), DeleteWorkspaceError> {
-    let _no_creation = admin.creation.lock().await;
-    let _no_keys = admin.bucket_changes.lock().await;
-    let _no_numbers = admin.number_changes.lock().await;
-    let _no_members = admin.people.hold().await;
+    let no_creation = admin.creation.lock().await;
+    let no_keys = admin.bucket_changes.lock().await;
+    let no_numbers = admin.number_changes.lock().await;
+    let no_members = admin.people.hold().await;
     let shared = &admin.shared;
     let slot = shared.workspaces.slot(id).ok_or(DeleteWorkspaceError::NoSuchWorkspace)?;
     if name != id.as_str() && name_of(shared, id).await?.as_deref() != Some(name) {
@@ -62,8 +62,13 @@ pub(super) async fn delete(
             return Err(Unavailable::from(error).into());
         }
     }
+    let claims = admin.claims.of_workspace(id);
     end_traffic(admin, id, &slot).await;
     removal::begin(shared, id.clone(), Some(slot));
+    // Nobody else waits for those who are asked to release them. What another workspace has claimed
+    // by the same name since has another id, and is not released.
+    drop((no_creation, no_keys, no_numbers, no_members));
+    admin.claims.release(claims).await;
     Ok(())
 }
 

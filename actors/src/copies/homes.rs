@@ -8,7 +8,7 @@ use postrider_store::{Change, Table, rebase};
 use crate::access::{home_of, key_parts};
 
 /// What precedes the keys of records that no engine of a cluster reads. They wait in the first
-/// shard for the way back: people, their sessions and the tokens of administrators.
+/// shard for the way back: now the name of the data, earlier people and tokens too.
 pub(super) const ASIDE: &[u8] = b"single/";
 
 /// Records of the engine as a whole that each shard needs.
@@ -20,9 +20,12 @@ const OF_FIRST: [&[u8]; 3] = [b"audit_head", b"audit_trimmed", rebase::KEY];
 const OF_LOG: [&[u8]; 2] = [b"epoch", b"usage_cursor"];
 /// What begins the keys of records of a workspace.
 const OF_WORKSPACE: [&[u8]; 3] = [b"usage/", b"removed/", b"totp_required/"];
-/// What begins the keys of what a cluster does not serve.
-const OF_SINGLE: [&[u8]; 6] =
-    [b"admin_token/", b"person/", b"people/name", b"invite/", b"session/", b"sign_in_link/"];
+/// What begins the keys of people, their sessions and the tokens of administrators, which are in
+/// the first shard.
+const OF_PEOPLE: [&[u8]; 5] =
+    [b"admin_token/", b"person/", b"invite/", b"session/", b"sign_in_link/"];
+/// What a cluster does not serve: all of its nodes share another name.
+const OF_SINGLE: [&[u8]; 1] = [b"people/name"];
 
 /// A change as a single node has it, of one that the first shard keeps for the way back.
 pub(super) fn brought_back(change: Change) -> Change {
@@ -74,7 +77,8 @@ pub(super) fn home(table: Table, key: &[u8], value: &[u8]) -> Result<Home, CopyE
                 () if is(&OF_EVERY) => Home::Every,
                 () if is(&OF_FIRST) => Home::First,
                 () if is(&OF_LOG) => Home::Nobody,
-                () if OF_SINGLE.iter().any(|of| key.starts_with(of)) => Home::Aside,
+                () if OF_PEOPLE.iter().any(|of| key.starts_with(of)) => Home::First,
+                () if is(&OF_SINGLE) => Home::Aside,
                 () => return Err(unknown()),
             })
         }
@@ -118,8 +122,13 @@ pub(super) enum Place {
 impl Places {
     /// The shard of a workspace.
     pub(super) fn shard_of(&self, workspace: &WorkspaceId) -> u16 {
+        self.shard_at(home_of(workspace))
+    }
+
+    /// The shard of workspaces that are there.
+    pub(super) fn shard_at(&self, home: u16) -> u16 {
         // Both are powers of two.
-        home_of(workspace).checked_shr(16 - self.shards.trailing_zeros()).unwrap_or(0)
+        home.checked_shr(16 - self.shards.trailing_zeros()).unwrap_or(0)
     }
 
     /// Where a record goes; `None` for one that is of the log which it comes from.
@@ -179,7 +188,7 @@ mod tests {
         let acme = places.shard_of(&"acme".parse().unwrap());
         assert_ne!(acme, 0, "the first shard must not be right by chance");
         let key = KeyId::from_parts(Timestamp::from_millis(1), 7);
-        let gone = KeyId::from_parts(Timestamp::from_millis(2), 7);
+        let deleted = KeyId::from_parts(Timestamp::from_millis(2), 7);
         let bucket = |of: &[u8], key: KeyId| [of, key.as_bytes(), &60_u32.to_be_bytes()].concat();
         let one = |table: Table, key: Vec<u8>| match places.of(Change::put(table, key, *b"v")) {
             Ok(Some(Place::One(shard, change))) => (shard, change.key),
@@ -187,14 +196,16 @@ mod tests {
         };
         assert_eq!(one(Table::Buckets, bucket(b"k", key)).0, acme);
         assert_eq!(one(Table::Buckets, bucket(b"u", key)).0, acme);
-        assert_eq!(one(Table::Buckets, bucket(b"k", gone)).0, 0);
+        assert_eq!(one(Table::Buckets, bucket(b"k", deleted)).0, 0);
         assert_eq!(one(Table::Buckets, b"wacme".to_vec()).0, acme);
         for name in OF_WORKSPACE {
             assert_eq!(one(Table::Meta, [name, b"acme"].concat()).0, acme);
         }
         assert_eq!(one(Table::Audit, vec![0; 8]).0, 0);
         assert_eq!(one(Table::Meta, b"audit_head".to_vec()), (0, b"audit_head".to_vec()));
-        assert_eq!(one(Table::Meta, b"person/1".to_vec()), (0, b"single/person/1".to_vec()));
+        assert_eq!(one(Table::Meta, b"person/1".to_vec()), (0, b"person/1".to_vec()));
+        let name = one(Table::Meta, b"people/name".to_vec());
+        assert_eq!(name, (0, b"single/people/name".to_vec()));
         for (table, key) in OF_EVERY
             .map(|key| (Table::Meta, key))
             .into_iter()

@@ -154,7 +154,7 @@ impl DataSource {
     fn write_as(
         &self,
         time: Option<Timestamp>,
-        told: impl FnOnce(ArchiveHeader) -> ArchiveHeader,
+        described: impl FnOnce(ArchiveHeader) -> ArchiveHeader,
         out: &mut dyn Write,
     ) -> Result<ArchiveCounts, CopyError> {
         let rebases = Rebases::from(rebase::all(&*self.store)?);
@@ -177,7 +177,7 @@ impl DataSource {
             keys,
             program: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        let header = told(header);
+        let header = described(header);
         write_archive(&*view, &states, &header, out).map_err(|error| match error {
             WriteArchiveError::Archive(ArchiveError::Io(error)) => error.into(),
             WriteArchiveError::Archive(error) => CopyError::Io(error.to_string()),

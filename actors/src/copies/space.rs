@@ -8,7 +8,7 @@ use postrider_store::{DirectorySpace, FreeSpace};
 /// Fails unless the disk of a directory has so many free bytes. Blocks.
 ///
 /// # Errors
-/// [`CopyError::NoSpace`]; [`CopyError::Io`] when that cannot be told.
+/// [`CopyError::NoSpace`]; [`CopyError::Io`] when that is not known.
 pub fn check_space(dir: &Path, needed: u64) -> Result<(), CopyError> {
     let shown = dir.display();
     let free = DirectorySpace(dir.to_owned()).free_bytes();

@@ -1,20 +1,22 @@
 //! Splits an archive of a single node into archives of the shards of a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hashbrown::HashMap;
 use postrider_domain::{MasterKeys, Timestamp, WorkspaceId};
 use postrider_store::archive::{ArchiveError, Row};
+use postrider_store::blobs::BlobHash;
 use postrider_store::copies::{
     ArchiveFile, CopyError, archive_bytes, create_archive, read_archive,
 };
 use postrider_store::{ArchiveCounts, ArchiveHeader, Change, LogId, Mark, Table};
 
-use super::homes::{Place, Places, home};
+use super::homes::{Home, Place, Places, home};
 use super::space::check_space;
 use crate::access::{KeyMark, home_of, key_parts};
 use crate::engine::{hold, key_check};
+use postrider_workspace::media::named_content;
 
 /// An archive of a single node which a cluster is to have. It was read and is whole.
 pub struct ClusterArchive {
@@ -23,6 +25,8 @@ pub struct ClusterArchive {
     counts: ArchiveCounts,
     places: Places,
     homes: Vec<(KeyMark, u16)>,
+    /// The contents of files that workspaces name, by where those are.
+    contents: BTreeSet<(u16, BlobHash)>,
 }
 
 /// A shard's part of an archive.
@@ -49,17 +53,19 @@ impl ClusterArchive {
     /// [`CopyError`] when it cannot be read, or cannot be split.
     pub fn open(path: &Path, keys: &MasterKeys) -> Result<Self, CopyError> {
         let mut places = Places { shards: 1, keys: HashMap::new() };
-        let mut homes = Vec::new();
+        let (mut homes, mut contents) = (Vec::new(), BTreeSet::new());
         let (header, counts, _) = read_archive(path, |_, rows| {
             for row in rows {
                 let Row::Record(table, key, value) = row else { continue };
-                // One whose place is not known is refused before anything is written.
-                if table != Table::Meta || key[..] != *hold::KEY {
-                    home(table, &key, &value)?;
+                if table == Table::Meta && key[..] == *hold::KEY {
+                    return Err(held(path));
                 }
-                match table {
-                    Table::Meta if key[..] == *hold::KEY => return Err(held(path)),
-                    Table::Keys => {
+                // One whose place is not known is refused before anything is written.
+                match (table, home(table, &key, &value)?) {
+                    (Table::Media, Home::Workspace(of)) => {
+                        contents.extend(named_content(&key).map(|hash| (home_of(&of), hash)));
+                    }
+                    (Table::Keys, _) => {
                         let Some(parts) = key_parts(&value) else { continue };
                         homes.push((parts.mark, home_of(&parts.workspace)));
                         places.keys.insert(parts.id, parts.workspace);
@@ -71,7 +77,7 @@ impl ClusterArchive {
         })?;
         key_check::check_known(header.keys.iter().copied().collect(), keys)
             .map_err(|error| CopyError::KeyMismatch(error.to_string()))?;
-        Ok(Self { path: path.to_owned(), header, counts, places, homes })
+        Ok(Self { path: path.to_owned(), header, counts, places, homes, contents })
     }
 
     /// The same for a cluster with so many shards, a power of two.
@@ -93,10 +99,17 @@ impl ClusterArchive {
         Timestamp::from_millis(self.header.time_ms)
     }
 
-    /// The homes of all keys by their marks: a key of a single node does not tell its own.
+    /// The homes of all keys by their marks: a key of a single node does not carry its own.
     #[must_use]
     pub fn homes(&self) -> &[(KeyMark, u16)] {
         &self.homes
+    }
+
+    /// The contents of files that the workspaces of a shard name.
+    #[must_use]
+    pub fn contents(&self, shard: u16) -> BTreeSet<BlobHash> {
+        let is_there = |home: u16| self.places.shard_at(home) == shard;
+        self.contents.iter().filter(|(home, _)| is_there(*home)).map(|(_, hash)| *hash).collect()
     }
 
     /// Writes the archives of some shards, of [`Self::SHARDS_AT_ONCE`] at the most. Blocks.
@@ -165,7 +178,7 @@ impl Output {
         Ok(Self { path, writer, first: BTreeMap::new() })
     }
 
-    fn told<T>(&self, done: Result<T, ArchiveError>) -> Result<T, CopyError> {
+    fn explained<T>(&self, done: Result<T, ArchiveError>) -> Result<T, CopyError> {
         done.map_err(|error| CopyError::archive(&self.path, &error))
     }
 
@@ -178,13 +191,13 @@ impl Output {
         }
         self.end_first()?;
         let written = self.writer.record(table, &key, &value);
-        self.told(written)
+        self.explained(written)
     }
 
     fn end_first(&mut self) -> Result<(), CopyError> {
         for (key, value) in std::mem::take(&mut self.first) {
             let written = self.writer.record(Table::Meta, &key, &value);
-            self.told(written)?;
+            self.explained(written)?;
         }
         Ok(())
     }
@@ -192,7 +205,7 @@ impl Output {
     fn state(&mut self, workspace: &str, state: &[u8]) -> Result<(), CopyError> {
         self.end_first()?;
         let written = self.writer.state(workspace, state);
-        self.told(written)
+        self.explained(written)
     }
 
     fn finish(mut self) -> Result<(), CopyError> {

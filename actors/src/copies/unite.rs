@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use postrider_store::copies::{CopyError, Import, Loaded, RestorePlan, ShardList, frame_of};
+use postrider_store::copies::{
+    CopiedContents, CopyError, Import, Loaded, RestorePlan, ShardList, contents_bytes, frame_of,
+};
+use postrider_store::directory::MEDIA;
 use postrider_store::{Change, LoadedSnapshot, Mark, Table, writer};
 use postrider_workspace::snapshots::{self, Rebases, States};
 
@@ -24,7 +27,14 @@ pub(super) fn restore_cluster(from: &Path, target: Target<'_>) -> Result<Made, C
     let shards = ShardList::read(from)?.shards;
     let plan = |shard| RestorePlan::new(&ShardList::directory(from, shard), None);
     let plans: Vec<_> = (0..shards).map(plan).collect::<Result<_, _>>()?;
-    check_room(plans.iter().map(RestorePlan::bytes).fold(0, u64::saturating_add), &target)?;
+    // Each shard has the contents of its files beside its records.
+    let beside: Vec<_> =
+        (0..shards).map(|shard| ShardList::directory(from, shard).join(MEDIA)).collect();
+    let mut bytes = plans.iter().map(RestorePlan::bytes).fold(0, u64::saturating_add);
+    for dir in &beside {
+        bytes = bytes.saturating_add(contents_bytes(dir)?);
+    }
+    check_room(bytes, &target)?;
     let import = Import::begin(target.dir)?;
     let (mut at, mut states, mut united) = (Mark::default(), States::new(), United::default());
     for (shard, plan) in (0..).zip(&plans) {
@@ -36,10 +46,15 @@ pub(super) fn restore_cluster(from: &Path, target: Target<'_>) -> Result<Made, C
     states.sort_unstable_by(|(one, _), (other, _)| one.as_str().cmp(other.as_str()));
     united.finish(&import)?;
     let counts = import.counts()?;
-    finish(import, at, counts, states, target)
+    let mut contents = CopiedContents::default();
+    for dir in beside.iter().filter(|dir| dir.exists()) {
+        contents.add(import.take_contents(dir)?);
+    }
+    let made = finish(import, at, counts, states, target)?;
+    Ok(Made { contents, ..made })
 }
 
-/// What the shards tell of the whole, each for itself.
+/// What the shards report of the whole, each for itself.
 #[derive(Default)]
 struct United {
     shard: u16,

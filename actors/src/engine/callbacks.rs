@@ -17,6 +17,8 @@ pub struct CallbackReceiver {
     number: NumberId,
     workspace: WorkspaceId,
     provider: Arc<CloudApiNumber>,
+    /// Whether it takes what names neither number nor account.
+    takes_nameless: bool,
 }
 
 /// Why a callback was not taken.
@@ -39,6 +41,14 @@ impl std::fmt::Debug for CallbackReceiver {
     }
 }
 
+/// What a workspace is to take as being about a number.
+struct Addressed {
+    number: NumberId,
+    workspace: WorkspaceId,
+    /// Each with the field that its items are counted under, if they are.
+    parts: Vec<(Option<FieldNumber>, Callback)>,
+}
+
 impl Engine {
     /// What takes the callbacks of a number; `None` if there is no such number of the Cloud API.
     #[must_use]
@@ -46,21 +56,29 @@ impl Engine {
         let connected = self.inner.shared.numbers.connected(number)?;
         let provider = connected.cloud_api.clone()?;
         let workspace = connected.workspace.clone();
-        Some(CallbackReceiver { engine: self.clone(), number, workspace, provider })
+        let (engine, takes_nameless) = (self.clone(), true);
+        Some(CallbackReceiver { engine, number, workspace, provider, takes_nameless })
     }
 }
 
 impl CallbackReceiver {
-    /// Whether this is the token that the provider was told to show.
+    /// The same for a callback that came to the address of another engine's number: that engine
+    /// takes what names neither number nor account.
+    #[must_use]
+    pub fn beside(self) -> Self {
+        Self { takes_nameless: false, ..self }
+    }
+
+    /// Whether this is the token that the provider was asked to show.
     #[must_use]
     pub fn knows(&self, verify_token: &str) -> bool {
         self.provider.knows(verify_token)
     }
 
     /// Takes a callback: `signature` is the value of `X-Hub-Signature-256`, `raw` the body as it
-    /// came. When this answers, what it tells is durable; one that comes again changes nothing. The
-    /// numbers of one app share a callback address: what is about another of them is taken for that
-    /// one, and what is about none of them is passed over.
+    /// came. When this answers, what it reports is durable; one that comes again changes nothing.
+    /// The numbers of one app share a callback address: what is about another of them is taken for
+    /// that one, and what is about none of them is passed over.
     ///
     /// # Errors
     /// [`CallbackError`]: it is not the provider's, or not now.
@@ -71,61 +89,68 @@ impl CallbackReceiver {
         let counts = &self.engine.inner.shared.callback_items;
         let parts = envelope::read(raw, counts).ok_or(CallbackError::Unreadable)?;
         let mut taken = Ok(());
-        for (number, workspace, callback) in self.addressed(parts) {
+        for Addressed { number, workspace, parts } in self.addressed(parts) {
             let Some(workspace) = self.engine.workspace(&workspace) else { continue };
             self.engine.inner.shared.numbers.note_callback(number);
             // What one workspace cannot take now does not keep the others from theirs.
-            let result = workspace.receive(number, callback).await;
+            let result = workspace.receive_parts(number, parts).await;
             taken = taken.and(result.map_err(CallbackError::from));
         }
         taken
     }
 
     /// Whom the parts of a callback are for: a number each, and a workspace for each account.
-    fn addressed(&self, parts: Vec<Part>) -> Vec<(NumberId, WorkspaceId, Callback)> {
-        let mut addressed: Vec<(NumberId, WorkspaceId, Callback)> = Vec::new();
+    fn addressed(&self, parts: Vec<Part>) -> Vec<Addressed> {
+        let mut addressed: Vec<Addressed> = Vec::new();
         let mut others = None;
         for Part { about, callback, parsed } in parts {
             let mut addressees = 0_u32;
             let mut add = |number: NumberId, workspace: &WorkspaceId| {
-                let at = addressed.iter().position(|(to, ..)| *to == number).unwrap_or_else(|| {
-                    addressed.push((number, workspace.clone(), Callback::default()));
+                let at = addressed.iter().position(|it| it.number == number).unwrap_or_else(|| {
+                    let workspace = workspace.clone();
+                    addressed.push(Addressed { number, workspace, parts: Vec::new() });
                     addressed.len() - 1
                 });
-                addressed[at].2.append(callback.clone());
+                // The first one counts what it takes for all.
+                let counted = (addressees == 0).then_some(parsed.0);
+                addressed[at].parts.push((counted, callback.clone()));
                 addressees += 1;
             };
+            if about.is_nameless() && !self.takes_nameless {
+                self.pass_over(parsed);
+                continue;
+            }
             let own = self.provider.is_meant(&about);
             if own {
                 add(self.number, &self.workspace);
             }
             let is_account = matches!(about, About::Account(Some(_)));
             if own && !is_account {
-                self.count(parsed, true);
                 continue;
             }
             let others = others.get_or_insert_with(|| {
                 self.engine.inner.shared.numbers.of_app(&self.provider.app())
             });
-            let mut told = if own { vec![&self.workspace] } else { Vec::new() };
+            let mut notified = if own { vec![&self.workspace] } else { Vec::new() };
             for (number, connected) in others.iter() {
                 let meant = connected.cloud_api.as_ref().is_some_and(|it| it.is_meant(&about));
-                if meant && !told.contains(&&connected.workspace) {
+                if meant && !notified.contains(&&connected.workspace) {
                     add(*number, &connected.workspace);
-                    told.push(&connected.workspace);
+                    notified.push(&connected.workspace);
                     if !is_account {
                         break;
                     }
                 }
             }
-            self.count(parsed, addressees > 0);
+            if addressees == 0 {
+                self.pass_over(parsed);
+            }
         }
         addressed
     }
 
-    /// Counts the items of a part, which are for somebody or for nobody.
-    fn count(&self, (field, items): (FieldNumber, u64), is_for_somebody: bool) {
-        let outcome = if is_for_somebody { ItemOutcome::Taken } else { ItemOutcome::Ignored };
-        self.engine.inner.shared.callback_items.add(field, outcome, items);
+    /// Counts the items of a part that is for nobody.
+    fn pass_over(&self, (field, items): (FieldNumber, u64)) {
+        self.engine.inner.shared.callback_items.add(field, ItemOutcome::Ignored, items);
     }
 }

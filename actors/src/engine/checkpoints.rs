@@ -83,7 +83,7 @@ impl Checkpoints {
             stopping: Default::default(),
         });
         let (newest, needed_after) = maker.kept_until_now()?;
-        maker.figures.tell(newest);
+        maker.figures.set(newest);
         data.store().keep_for_checkpoints(needed_after)?;
         let of_thread = Arc::clone(&maker);
         let thread = std::thread::Builder::new().name("checkpoints".to_owned());
@@ -176,7 +176,7 @@ impl Maker {
         match made {
             Ok(None) => Considered::NotDue,
             Ok(Some(newest)) => {
-                self.figures.tell(Some(newest));
+                self.figures.set(Some(newest));
                 let NewestCheckpoint { position, bytes, .. } = newest;
                 tracing::info!(position = position.0, bytes, "a checkpoint was made");
                 Considered::Made
@@ -208,7 +208,7 @@ impl Maker {
 
     /// Whether the whole log is so large that only newer checkpoints keep it from being full.
     ///
-    /// How much came since the newest one does not tell: what is before it may be most of the log,
+    /// How much came since the newest one does not show: what is before it may be most of the log,
     /// and nothing more comes into a full one.
     fn is_crowded(&self) -> Result<bool, CheckpointError> {
         let Some(keeper) = &self.keeper else { return Ok(false) };
@@ -331,7 +331,7 @@ fn newest(dir: &CheckpointDir) -> Result<Option<NewestCheckpoint>, StartError> {
 pub(super) fn hot_states(data: &DataSource) -> Result<Option<LoadedSnapshot>, StartError> {
     for checkpoint in data.checkpoints().all().map_err(failed)? {
         let at = data.store().leads_on_from(&checkpoint);
-        match at.and_then(|at| Ok((at.position, checkpoint.states()?))) {
+        match at.and_then(|at| Ok((at.position, checkpoint.states(&|| false)?))) {
             Ok((position, entries)) => {
                 return Ok(Some(LoadedSnapshot { position, entries, warnings: Vec::new() }));
             }

@@ -18,7 +18,7 @@ pub(super) fn open(
     begun_at: Timestamp,
     rebuilding: &Rebuilding,
 ) -> Result<(LogStore, SnapshotDir), DirectoryError> {
-    directory::open_telling(dir, &options(segment_bytes, begun_at), &fold, rebuilding)
+    directory::open_reporting(dir, &options(segment_bytes, begun_at), &fold, rebuilding)
 }
 
 /// Builds the view anew if a record of it cannot be read. Returns whether it did.

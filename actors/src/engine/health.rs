@@ -87,6 +87,13 @@ impl Engine {
         Health { ready, reasons, reason, warnings, held, log_position, view_position, view_synced }
     }
 
+    /// Whether what is asked of it can be written now. It costs nothing to ask.
+    #[must_use]
+    pub fn can_write(&self) -> bool {
+        let shared = &self.inner.shared;
+        shared.writer.is_healthy() && shared.disk.warning().is_none()
+    }
+
     /// Waits until the engine has ended: by [`Engine::shutdown`], or because a supervisor of it
     /// died, which is a defect. It answers nothing from then on, so its process must be started
     /// again.

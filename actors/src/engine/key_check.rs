@@ -10,7 +10,7 @@ use super::StartError;
 
 /// Fingerprints by version of the master key, in [`Table::Meta`].
 const KEY: &[u8] = b"master_keys";
-/// What a fingerprint is derived for: it tells nothing of what is derived for something else.
+/// What a fingerprint is derived for: it reveals nothing of what is derived for something else.
 const PURPOSE: &[u8] = b"fingerprint of a master key";
 
 type Fingerprint = [u8; 16];
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told() {
+    fn damage_is_reported() {
         let store = MemoryStore::new();
         store.commit(Group::new(None, &[Change::put(Table::Meta, KEY, [1; 20])])).unwrap();
         assert!(matches!(start(&store, &[(1, 7)]), Err(StartError::Store(_))));

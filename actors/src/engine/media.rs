@@ -10,13 +10,14 @@ use postrider_workspace::MediaFiles;
 
 use super::{Durability, EngineOptions, StartError};
 
-/// Opens the files. Other engines may have a store of the caller's or a shard after this one, and
-/// not what would be beside it, so none are kept there.
+/// Opens the files. Other engines may have a store of the caller's after this one, and not what
+/// would be beside it, so none are kept there.
 pub(super) async fn open(options: &EngineOptions) -> Result<MediaFiles, StartError> {
     let blobs = match &options.durability {
         Durability::Disk(dir) => Some(open_dir(dir.join(MEDIA)).await?),
         Durability::Memory => Some(BlobStore::new(Arc::new(MemoryBlobs::default()))),
-        Durability::Custom(_) | Durability::Replica(_) => None,
+        Durability::Replica(replica) => replica.files.clone().map(BlobStore::new),
+        Durability::Custom(_) => None,
     };
     Ok(MediaFiles::new(blobs, options.media))
 }

@@ -63,7 +63,7 @@ pub(super) fn open(options: &EngineOptions) -> Result<Opened, StartError> {
     let facts = records::all_facts(store.as_ref())?;
     let mut deleting = workspaces.clone();
     // One whose records cannot be read is for whoever needs it to find.
-    deleting.retain(|id| deletion::any_gone(store.as_ref(), id).unwrap_or_default());
+    deleting.retain(|id| deletion::any_deleted(store.as_ref(), id).unwrap_or_default());
     let broadcasts = recover::find(store.as_ref())?.without(&removed);
     let resealed = reencrypt::changes(store.as_ref(), &workspaces, &numbers, keys)?;
     Ok(Opened {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use postrider_domain::Timestamp;
+use postrider_store::blobs::Blobs;
 use postrider_store::checkpoints::Made;
 use postrider_store::replica::OpenedReplica;
 use postrider_store::{CheckpointError, LogStore, Position};
@@ -25,7 +26,7 @@ pub trait CheckpointKeeper: Send + Sync {
     /// The newest one that is kept, and after which position the log is needed for all that are.
     ///
     /// # Errors
-    /// [`CheckpointError`]: it cannot be told.
+    /// [`CheckpointError`]: it is not known.
     fn kept(&self) -> Result<(Option<KeptCheckpoint>, Position), CheckpointError>;
 
     /// The log since the last one at which the next one is made at the latest.
@@ -38,7 +39,7 @@ pub trait CheckpointKeeper: Send + Sync {
     /// log is needed for the ones that are kept. It ends early when `gives_up` says so.
     ///
     /// # Errors
-    /// [`CheckpointError`]: it is not kept, and none that was is gone.
+    /// [`CheckpointError`]: it is not kept, and none that was is lost.
     fn keep(
         &self,
         made: &Made,
@@ -52,6 +53,8 @@ pub trait CheckpointKeeper: Send + Sync {
 pub struct Replica {
     pub(super) data: DataSource,
     pub(super) keeper: Arc<dyn CheckpointKeeper>,
+    /// Where the contents of files are; `None`: none are kept.
+    pub(super) files: Option<Arc<dyn Blobs>>,
 }
 
 impl Replica {
@@ -65,7 +68,13 @@ impl Replica {
     pub fn new(opened: OpenedReplica, keeper: Arc<dyn CheckpointKeeper>) -> Self {
         let (store, snapshots, checkpoints) = opened;
         let data = DataSource::new(Arc::new(store), Arc::new(snapshots), checkpoints);
-        Self { data, keeper }
+        Self { data, keeper, files: None }
+    }
+
+    /// The same with a place for the contents of files, which the next owner has too.
+    #[must_use]
+    pub fn with_files(self, files: Arc<dyn Blobs>) -> Self {
+        Self { files: Some(files), ..self }
     }
 }
 

@@ -14,6 +14,7 @@ use postrider_workspace::DisableInWorkspace;
 use postrider_workspace::broadcasts::Host;
 use postrider_workspace::mailbox::message::WorkspaceMessage;
 use postrider_workspace::mailer_state::Mailer;
+use postrider_workspace::numbers::portfolio;
 use postrider_workspace::retention::Retention;
 
 use crate::audit::{AuditLog, AuditUpkeep};
@@ -24,10 +25,10 @@ use postrider_workspace::services::Services;
 
 use super::space::Space;
 
-/// How often the workspaces are told that time has passed.
+/// How often the workspaces are notified that time has passed.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// What the root is told.
+/// What the root is sent.
 #[derive(Debug)]
 pub(crate) enum RootMessage {
     /// A second has passed.
@@ -110,6 +111,7 @@ impl Actor for Root {
         self.shared.workspaces.cast_all_live(|| WorkspaceMessage::Tick);
         self.shared.broadcasts.beat();
         self.shared.numbers.rest_idle();
+        portfolio::beat(&self.shared);
         children.retention.beat(&self.shared);
         children.audit.beat();
         Mailer::beat(&self.shared);
@@ -118,7 +120,7 @@ impl Actor for Root {
             space.measure_in_background(&self.shared);
         }
         if let Some(snapshots) = &children.snapshots {
-            // One that has gone is reported below.
+            // One that has stopped is reported below.
             drop(snapshots.cast(SnapshotMessage::Consider));
         }
         Ok(())

@@ -11,7 +11,7 @@ use postrider_workspace::services::Services;
 /// Most messages of a workspace that are reported at a time.
 const REPORTS_MAX: usize = 500;
 
-/// Begins to report, until the engine is gone.
+/// Begins to report, until the engine has stopped.
 pub(super) fn begin(sandbox: &Arc<Sandbox>, shared: &Arc<Services>) {
     let due = sandbox.reports_are_due();
     let (sandbox, shared) = (Arc::downgrade(sandbox), Arc::downgrade(shared));
@@ -50,7 +50,6 @@ async fn report(sandbox: &Sandbox, shared: &Arc<Services>, reports: DueReports) 
             return;
         }
     }
-    for (message, _) in reports.messages {
-        sandbox.note_reported(&reports.workspace, message, reports.status);
-    }
+    let messages = reports.messages.into_iter().map(|(message, _)| message);
+    sandbox.note_reported(&reports.workspace, messages, reports.status);
 }

@@ -1,12 +1,12 @@
 //! Starting: the store, the records that are held in memory, the hot states, the actors.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use dashmap::DashMap;
 use ractor::{Actor, ActorRef};
 
 use crate::access::Access;
-use crate::admin::Admin;
+use crate::admin::{Admin, NumberClaims};
 use crate::audit::{AuditLog, AuditOptions};
 use crate::copies::DataSource;
 use crate::operations::{OnDisk, Operations};
@@ -20,13 +20,12 @@ use postrider_runtime::{Hold, ScanPool};
 use postrider_store::directory::DirectoryError;
 use postrider_store::{Change, StoreError, View, Writer};
 use postrider_webhook::Webhooks;
-use postrider_workspace::courier_state::Courier;
-
 use postrider_workspace::actor::snapshots::Snapshots;
 use postrider_workspace::contacts;
 use postrider_workspace::core::otp::pumping_guard::Guard;
+use postrider_workspace::core::portfolio::Portfolios;
+use postrider_workspace::courier_state::Courier;
 use postrider_workspace::inbox::bulk;
-use postrider_workspace::mailbox::admission::Admission;
 use postrider_workspace::mailbox::release::Releaser;
 use postrider_workspace::mailbox::slot::WorkspaceEntry;
 use postrider_workspace::mailer_state::Mailer;
@@ -37,14 +36,14 @@ use postrider_workspace::snapshots::KeptAside;
 use postrider_workspace::templates::sync as template_sync;
 
 use super::checkpoints::Checkpoints;
+use super::common::Common;
 use super::opened::Opened;
 use super::opening::open;
 use super::root::{Root, RootMessage};
 use super::sandbox_reports;
 use super::space::Space;
 use super::{
-    AdmissionOptions, Durability, Engine, EngineOptions, Inner, SharedRecorder, StartError, disk,
-    hold, media,
+    Durability, Engine, EngineOptions, Inner, SharedRecorder, StartError, disk, hold, media,
 };
 use postrider_workspace::directory::Workspaces;
 use postrider_workspace::disk_space::DiskSpace;
@@ -78,24 +77,26 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
 
 async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
     let opened = read(&options).await?;
-    start_clock(&options, &opened);
     let view: Arc<dyn View> = opened.store.clone();
     let hold = hold::at_start(&options, view.as_ref(), &opened.writer).await?;
-    let webhooks = webhooks(&options, &opened, &hold);
+    let common = options.common.clone().unwrap_or_else(|| Common::new(&options.webhooks));
+    let webhooks = webhooks(&options, &common, &opened, &hold);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
     let uncounted = see_to_records(&view, &opened).await?;
-    let numbers = Arc::new(numbers(&options, &sandbox, &opened, &hold));
-    let (admission, snapshots) = (admission(&options), snapshots(&options, &opened));
+    let numbers = Arc::new(numbers(&options, &common, &sandbox, &opened, &hold));
     let broadcasts = broadcasts(&options, &opened, &numbers);
-    let (space, keys_tell_home) = (options.measure().map(Space::new), options.keys_tell_home);
-    let (data, on_disk) = (opened.data(), on_disk(&options, &opened));
+    let (data, snapshots) = (opened.data(), snapshots(&options, &opened));
+    let (space, on_disk) = (options.measure().map(Space::new), on_disk(&options, &opened));
     let checkpoints = Checkpoints::start(&options, data.as_ref())?;
-    let snapshot_dir = opened.snapshots.map(|(dir, _)| dir);
+    let (dir, keys_carry_home) = (opened.snapshots.map(|(dir, _)| dir), options.keys_carry_home);
     let shared = Arc::new(Services {
         media: media::open(&options).await?,
+        admission: common.admission(options.admission),
+        portfolios: Arc::new(Portfolios::new(&options.master_keys)),
         store: view,
         writer: opened.writer,
         releaser: Releaser::start(Arc::clone(&numbers)),
+        started_at: options.clock.now(),
         clock: options.clock,
         master_keys: options.master_keys,
         limits: options.limits,
@@ -107,7 +108,6 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
         callback_items: Default::default(),
         template_syncs: Default::default(),
         otps_per_workspace_max: options.otps_per_workspace_max,
-        admission: Arc::new(admission),
         scans: ScanPool::for_this_machine(),
         workspaces: workspaces(opened.workspaces, &opened.damaged),
         numbers,
@@ -117,7 +117,7 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
         sweep_turns: Default::default(),
         events: options.events,
         broadcasts,
-        recovered: Recovered::new(opened.hot, opened.store, snapshot_dir, opened.rebases),
+        recovered: Recovered::new(opened.hot, opened.store, dir, opened.rebases),
         opt_out: Arc::new(options.opt_out),
         hold,
         traces: options.traces,
@@ -126,18 +126,16 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
         disk: DiskSpace::new(options.free_bytes_min),
         kept_aside: snapshots.as_ref().map(|it| it.kept.clone()).unwrap_or_default(),
     });
-    let unfinished = Unfinished {
-        broadcasts: opened.broadcasts,
-        removed: opened.removed,
-        waiting: opened.damaged.into_iter().chain(opened.deleting).collect(),
-        uncounted,
-    };
+    let waiting = opened.damaged.into_iter().chain(opened.deleting).collect();
+    let (broadcasts, removed) = (opened.broadcasts, opened.removed);
+    let unfinished = Unfinished { broadcasts, removed, waiting, uncounted };
     let prepared =
-        Prepared { shared, sandbox, snapshots, space, data, on_disk, checkpoints, keys_tell_home };
-    prepared.run((options.audit, options.people, options.recorder), unfinished).await
+        Prepared { shared, sandbox, snapshots, space, data, on_disk, checkpoints, keys_carry_home };
+    let claims = options.number_claims;
+    prepared.run((options.audit, options.people, options.recorder), claims, unfinished).await
 }
 
-/// What a stop left to be gone on with.
+/// What a stop left to be continued.
 struct Unfinished {
     broadcasts: recover::Found,
     removed: Vec<WorkspaceId>,
@@ -156,7 +154,7 @@ struct Prepared {
     data: Option<DataSource>,
     on_disk: Option<OnDisk>,
     checkpoints: Option<Arc<Checkpoints>>,
-    keys_tell_home: bool,
+    keys_carry_home: bool,
 }
 
 impl Prepared {
@@ -164,15 +162,15 @@ impl Prepared {
     async fn run(
         self,
         (audit, people, recorder): (AuditOptions, PeopleOptions, Option<SharedRecorder>),
+        claims: Option<Arc<dyn NumberClaims>>,
         unfinished: Unfinished,
     ) -> Result<Engine, StartError> {
         let Self { shared, sandbox, snapshots, space, data, on_disk, checkpoints, .. } = self;
-        let keys_tell_home = self.keys_tell_home;
         Space::measure_first(space.as_ref(), &shared).await;
-        let access = Access::load(Arc::clone(&shared), keys_tell_home).await?;
+        let access = Access::load(Arc::clone(&shared), self.keys_carry_home).await?;
         let audit = recorded_start(&shared, audit).await?;
         let people = load_people(&shared, people).await?;
-        let admin = Admin::new(Arc::clone(&shared), access.clone(), people.clone());
+        let admin = Admin::new(Arc::clone(&shared), access.clone(), people.clone(), claims);
         let (access_of, audit_of, of_root) = (access.clone(), audit.clone(), Arc::clone(&shared));
         let root = Root { shared: of_root, snapshots, access: access_of, audit: audit_of, space };
         let root = begin(root, unfinished.removed, unfinished.waiting).await?;
@@ -180,6 +178,7 @@ impl Prepared {
         go_on(unfinished.broadcasts, &shared, &sandbox).await;
         count_beside(&shared, unfinished.uncounted);
         drop(tokio::spawn(upkeep::run(Arc::downgrade(&shared))));
+        postrider_workspace::numbers::check_daily::begin(&shared);
         let operations = Operations::new(Arc::clone(&shared), on_disk);
         let inner = Inner {
             shared,
@@ -271,7 +270,7 @@ async fn start_workspaces(shared: &Services, others: impl Iterator<Item = Worksp
     }
 }
 
-/// What the disk has, if the options go with it.
+/// What the disk has, if the options go with it. Engine time begins behind it.
 async fn read(options: &EngineOptions) -> Result<Opened, StartError> {
     let of_disk = options.clone();
     let opened = tokio::task::spawn_blocking(move || open(&of_disk));
@@ -279,6 +278,7 @@ async fn read(options: &EngineOptions) -> Result<Opened, StartError> {
     if !options.allow_moved_clock && !opened.clock_offset.is_zero() {
         return Err(StartError::ClockMoved(opened.clock_offset));
     }
+    start_clock(options, &opened);
     Ok(opened)
 }
 
@@ -313,9 +313,15 @@ fn snapshots(options: &EngineOptions, opened: &Opened) -> Option<Snapshots> {
     Some(Snapshots { dir, log, journal_bytes_min, whole_log_bytes_max, newest, rebases, kept })
 }
 
-fn webhooks(options: &EngineOptions, opened: &Opened, hold: &Hold) -> Arc<Webhooks> {
+fn webhooks(
+    options: &EngineOptions,
+    common: &Common,
+    opened: &Opened,
+    hold: &Hold,
+) -> Arc<Webhooks> {
     Arc::new(Webhooks::new(
         options.webhooks.clone(),
+        Arc::clone(&common.webhook_requests),
         opened.store.clone(),
         opened.writer.clone(),
         (options.clock.clone(), hold.clone(), options.traces.clone()),
@@ -346,12 +352,6 @@ async fn follow_webhooks(shared: &Arc<Services>) -> Result<(), StartError> {
     Ok(followed.map_err(|error| StartError::Directory(error.to_string()))??)
 }
 
-/// The bound on commands under way.
-fn admission(options: &EngineOptions) -> Admission {
-    let AdmissionOptions { in_flight_per_workspace, in_flight_total, .. } = options.admission;
-    Admission::new(in_flight_per_workspace, in_flight_total)
-}
-
 /// The directory of workspaces.
 fn workspaces(all: Vec<WorkspaceId>, damaged: &[WorkspaceId]) -> Workspaces {
     let workspaces = Workspaces::default();
@@ -367,6 +367,7 @@ fn workspaces(all: Vec<WorkspaceId>, damaged: &[WorkspaceId]) -> Workspaces {
 /// The numbers that are connected.
 fn numbers(
     options: &EngineOptions,
+    common: &Common,
     sandbox: &Arc<Sandbox>,
     opened: &Opened,
     hold: &Hold,
@@ -378,7 +379,7 @@ fn numbers(
         master_keys: options.master_keys.clone(),
         messages_per_second: options.number_messages_per_second,
         pauses: DashMap::new(),
-        client: OnceLock::new(),
+        client: common.cloud_api.clone(),
     };
     let (clock, traces) = (options.clock.clone(), options.traces.clone());
     let numbers = Numbers::new(providers, clock, hold.clone(), traces);

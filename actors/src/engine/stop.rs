@@ -55,7 +55,7 @@ pub(super) async fn stop(inner: &Inner, grace: Duration) -> Result<(), ShutdownE
     }
 }
 
-/// Tells every broadcast that runs, and waits for their answers.
+/// Notifies every broadcast that runs, and waits for their answers.
 async fn all(shared: &Services, message: impl Fn(oneshot::Sender<()>) -> FanoutMessage) {
     let asked = std::cell::RefCell::new(Vec::new());
     shared.broadcasts.cast_all_live(|| {
@@ -85,7 +85,7 @@ async fn finish(inner: &Inner, grace: Duration) {
             }
         }
         for drained in draining {
-            // Dropped unanswered: it is gone, and so is what it waited for.
+            // Dropped unanswered: it has ended, and so is what it waited for.
             drop(drained.await);
         }
     };
@@ -99,7 +99,7 @@ async fn finish(inner: &Inner, grace: Duration) {
         if let Some(actor) = slot.live() {
             let (done, settled) = oneshot::channel();
             if actor.cast(WorkspaceMessage::Barrier(done)).is_ok() {
-                // Dropped unanswered: its commit failed, and those who waited were told.
+                // Dropped unanswered: its commit failed, and those who waited were answered.
                 drop(settled.await);
             }
         }

@@ -1,4 +1,4 @@
-//! The engine as a whole, on stores that fail and crash when told to.
+//! The engine as a whole, on stores that fail and crash when asked to.
 //!
 //! The tests run on tokio's paused clock: whenever nothing else can be done, its timers fire at
 //! once, so that restarts, beats and retries take no time. Engine time is a manual clock's.
@@ -18,12 +18,18 @@ mod conversations;
 mod crashes;
 mod deleted_contacts;
 mod drain;
+mod emitted_messages;
+mod held_messages;
 mod identity;
 mod identity_model;
+mod judged;
 mod kept;
+mod message_bytes;
 mod message_commands;
+mod message_list;
 mod messages;
 mod model;
+mod number_claims;
 mod number_rest;
 mod numbers;
 mod otp_list;
@@ -38,12 +44,13 @@ mod redispatch;
 mod removal;
 mod scans;
 mod scripted;
+mod shared_log;
 mod snapshots;
 mod supervision;
 mod sweeps;
 mod tenure;
+mod three_engines;
 mod together;
-mod told_messages;
 mod usage;
 mod webhooks;
 

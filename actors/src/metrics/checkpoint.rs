@@ -16,12 +16,12 @@ pub(crate) struct NewestCheckpoint {
     pub(crate) made: Timestamp,
 }
 
-/// Tells of the newest checkpoint, where there is one. Clones tell of the same.
+/// Reports the newest checkpoint, where there is one. Clones report the same.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CheckpointFigures(Arc<Mutex<Option<NewestCheckpoint>>>);
 
 impl CheckpointFigures {
-    pub(crate) fn tell(&self, newest: Option<NewestCheckpoint>) {
+    pub(crate) fn set(&self, newest: Option<NewestCheckpoint>) {
         *self.0.lock() = newest;
     }
 

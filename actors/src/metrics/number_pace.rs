@@ -19,7 +19,7 @@ pub(super) struct NumberPaces {
 
 impl NumberPaces {
     pub(super) fn register(recorder: SharedRecorder) -> Self {
-        let what = "Most messages a second through a number, 0 for no limit; NaN once it is gone";
+        let what = "Most messages a second through a number, 0 for no limit";
         recorder.describe_gauge(NAME.into(), None, what.into());
         Self { recorder, gauges: BTreeMap::new() }
     }
@@ -34,13 +34,13 @@ impl NumberPaces {
             });
             gauge.set(f64::from(*pace));
         }
-        let is_gone = |number: &NumberId, gauge: &mut Gauge| {
-            let is_gone = !paces.contains_key(number);
-            if is_gone {
+        let is_removed = |number: &NumberId, gauge: &mut Gauge| {
+            let is_removed = !paces.contains_key(number);
+            if is_removed {
                 gauge.set(f64::NAN);
             }
-            is_gone
+            is_removed
         };
-        self.gauges.retain(|number, gauge| !is_gone(number, gauge));
+        self.gauges.retain(|number, gauge| !is_removed(number, gauge));
     }
 }

@@ -13,7 +13,7 @@ use super::*;
 
 const PER_MINUTE: u32 = 6;
 
-/// Six requests a minute and none by the hour, unless told otherwise.
+/// Six requests a minute and none by the hour, by default.
 fn limits(per_hour: u32, per_minute: u32) -> LimitsOverride {
     LimitsOverride {
         key_requests_per_hour: Some(per_hour),
@@ -289,19 +289,20 @@ async fn admin_tokens_are_made_and_revoked_at_once_and_for_good() {
     let short =
         engine.access().create_admin_token(token("short", Some(end)), system()).await.unwrap();
     engine.clock().advance(Duration::from_millis(1));
-    let gone = engine.access().create_admin_token(token("revoked", None), system()).await.unwrap();
+    let revoked =
+        engine.access().create_admin_token(token("revoked", None), system()).await.unwrap();
     let is = |engine: &Engine, token: &Secret| engine.access().authenticate_admin(token.reveal());
     assert_eq!(is(&engine, &kept.token), Some(kept.info.clone()));
     assert!(engine.access().authenticate(kept.token.reveal()).is_none(), "it is no key");
     assert!(engine.access().authenticate_admin(&kept.token.reveal()[1..]).is_none());
-    assert!(engine.access().revoke_admin_token(gone.info.id, system()).await.unwrap());
-    assert_eq!(is(&engine, &gone.token), None);
-    assert!(!engine.access().revoke_admin_token(gone.info.id, system()).await.unwrap());
+    assert!(engine.access().revoke_admin_token(revoked.info.id, system()).await.unwrap());
+    assert_eq!(is(&engine, &revoked.token), None);
+    assert!(!engine.access().revoke_admin_token(revoked.info.id, system()).await.unwrap());
     assert_eq!(engine.access().admin_tokens(), [kept.info.clone(), short.info.clone()]);
     let store = store.crash(Keep::Nothing);
     let engine = super::engine(&store, START).await;
     assert_eq!(is(&engine, &kept.token), Some(kept.info));
-    assert!(is(&engine, &short.token).is_some() && is(&engine, &gone.token).is_none());
+    assert!(is(&engine, &short.token).is_some() && is(&engine, &revoked.token).is_none());
     engine.clock().advance(Duration::from_secs(61));
     assert_eq!(is(&engine, &short.token), None);
 }

@@ -36,7 +36,7 @@ async fn a_change_is_recorded_as_its_callers() {
     acme.by(ada()).open_email().await.unwrap();
     acme.close_email().await.unwrap();
     let rows = records(&engine).await;
-    let told: Vec<_> = rows
+    let listed: Vec<_> = rows
         .iter()
         .map(|row| (&*row.record.action, row.record.actor.name.as_deref().unwrap_or("-")))
         .collect();
@@ -49,7 +49,7 @@ async fn a_change_is_recorded_as_its_callers() {
         ("email.open", "ada"),
         ("email.close", "-"),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(listed, expected);
     let added = &rows[4].record;
     assert_eq!(added.workspace, Some(id("acme")));
     assert_eq!(added.address.as_deref(), Some("192.0.2.7"));
@@ -71,8 +71,8 @@ async fn a_record_is_durable_exactly_when_its_change_is() {
         drop(first);
         let second = engine(&store, START).await;
         let is_there = credits(&second, "acme").await == 15;
-        let is_told = actions(&second).await.iter().any(|action| action == "credits.add");
-        assert_eq!(is_there, is_told, "{outcome:?}");
+        let is_listed = actions(&second).await.iter().any(|action| action == "credits.add");
+        assert_eq!(is_there, is_listed, "{outcome:?}");
         assert_eq!(is_there, outcome != CrashOutcome::Lost, "{outcome:?}");
         let check = second.audit().verify(None).await.unwrap();
         assert_eq!((check.fault, check.next), (None, None), "{outcome:?}");
@@ -119,11 +119,11 @@ async fn records_are_kept_for_their_time_and_longer_while_the_clock_is_in_a_step
     // The rest after the step has to end as well.
     engine.clock().pass(Duration::from_secs(3700));
     // Each look reads the whole log, so that there is one in each beat.
-    let are_gone = async || {
+    let are_removed = async || {
         tokio::time::sleep(Duration::from_secs(1)).await;
         &*oldest().await == "clock.advance"
     };
-    until("old records go", are_gone).await;
+    until("old records go", are_removed).await;
     let check = engine.audit().verify(None).await.unwrap();
     assert_eq!(check.fault, None);
     let left = records(&engine).await;

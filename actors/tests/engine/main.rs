@@ -1,4 +1,4 @@
-//! The engine through its public face, on stores that fail and crash when told to.
+//! The engine through its public face, on stores that fail and crash when asked to.
 //!
 //! The tests run on tokio's paused clock, as those in `src/engine/tests` do, which look inside too.
 

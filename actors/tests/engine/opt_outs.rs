@@ -10,8 +10,8 @@ async fn number(engine: &Engine) -> NumberId {
     engine.admin().numbers(&id("acme")).await.unwrap()[0].id
 }
 
-/// What the events tell of opting out and in, with the contact's id or not.
-async fn told(acme: &Workspace) -> Vec<(String, bool)> {
+/// What the events have of opting out and in, with the contact's id or not.
+async fn emitted(acme: &Workspace) -> Vec<(String, bool)> {
     let page = acme.events(0, 1000, None).await.unwrap();
     let opted = page.entries.iter().filter_map(|entry| match &entry.event {
         PublicEvent::Other { kind, data } if kind.as_str().starts_with("contact.opted") => {
@@ -43,6 +43,9 @@ async fn the_last_word_counts_whichever_comes_last() {
             at: START.plus(Duration::from_secs(second)),
             referral: None,
             media: None,
+            content: None,
+            about: None,
+            forwarded: false,
         };
         let callback = Callback { inbound: vec![inbound], ..Callback::default() };
         acme.receive(number, callback).await.unwrap();
@@ -52,8 +55,7 @@ async fn the_last_word_counts_whichever_comes_last() {
         assert_eq!(page.total, page.suppressions.len());
         page.suppressions.iter().filter_map(|it| it.party.phone()).collect::<Vec<_>>()
     };
-    // Each: what is written when, in the order in which it comes, and whether the phone is out
-    // then.
+    // What is written when, in the order in which it comes, and whether the phone is out then.
     for (number, (words, is_out)) in [
         (&[("STOP", 10)][..], true),
         (&[("STOP", 10), ("START", 9)], true),
@@ -84,7 +86,7 @@ async fn the_last_word_counts_whichever_comes_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn opting_out_and_in_is_told_once() {
+async fn opting_out_and_in_is_reported_once() {
     let store = CrashingStore::new();
     let engine = engine(&store, START).await;
     let acme = workspace(&engine, "acme", 1).await;
@@ -110,13 +112,16 @@ async fn opting_out_and_in_is_told_once() {
             at,
             referral,
             media: None,
+            content: None,
+            about: None,
+            forwarded: false,
         };
         let callback = Callback { inbound: vec![inbound], ..Callback::default() };
         acme.receive(number, callback).await.unwrap();
     }
     let [out, back] = ["contact.opted_out", "contact.opted_in"].map(str::to_owned);
     let expected = [(out.clone(), false), (back.clone(), false), (out, true), (back, true)];
-    assert_eq!(told(&acme).await, expected);
+    assert_eq!(emitted(&acme).await, expected);
     assert_eq!(acme.suppressions(0, 10).await.unwrap().total, 0);
 }
 
@@ -158,6 +163,9 @@ async fn what_the_channel_reports_late_is_decided_by_its_moment() {
             at,
             referral: None,
             media: None,
+            content: None,
+            about: None,
+            forwarded: false,
         };
         let callback = Callback { inbound: vec![inbound], ..Callback::default() };
         acme.receive(number, callback).await.unwrap();

@@ -63,7 +63,7 @@ async fn an_answer_leaves_through_the_number_that_was_last_written_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_that_number_is_gone_another_answers_that_was_written_to() {
+async fn when_that_number_is_removed_another_answers_that_was_written_to() {
     let (engine, acme, [first, second]) = begin().await;
     engine.admin().disconnect_number(&id("acme"), second).await.unwrap();
     assert_eq!(reply(&acme).await, refused(SendMessageError::WindowClosed));

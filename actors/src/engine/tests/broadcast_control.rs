@@ -1,4 +1,4 @@
-//! Broadcasts that are held, stopped, gone on with and repeated, and that begin late.
+//! Broadcasts that are held, stopped, continued and repeated, and that begin late.
 
 use crate::{
     Broadcast, BroadcastCounts, BroadcastError, BroadcastStatus, CreateBroadcastError,

@@ -3,14 +3,18 @@
 use postrider_store::View;
 use std::ops::ControlFlow;
 
-use crate::{BroadcastCounts, BroadcastStatus, NewBroadcast, RecipientStatus, ScriptedOutcome};
+use crate::{
+    BroadcastCounts, BroadcastStatus, MessageStatus, NewBroadcast, RecipientStatus, ScriptedOutcome,
+};
 use postrider_channel::callback::{Callback, Progress, StatusUpdate};
 use postrider_channel::{Failure, FailureClass, Origin};
 use postrider_domain::{BroadcastId, NumberId};
 use postrider_store::{Change, Direction, Table};
 
 use super::broadcasts::counts;
+use super::messages::await_status;
 use super::support::broadcasts::{becomes, broadcast_to, create, with_template};
+use super::support::messages::{read as message_read, send, wrote};
 use super::*;
 
 /// The recipients by status, each of them looked at.
@@ -77,16 +81,16 @@ fn table(store: &CrashingStore, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
     all
 }
 
-/// Without the audience: the phone is told by the report.
+/// Without the audience: the phone comes with the report.
 #[tokio::test(start_paused = true)]
 async fn who_a_report_says_has_stopped_marketing_is_not_looked_up() {
     let store = CrashingStore::new();
     let (engine, acme, number, sale) = sent_to_three(&store).await;
-    let gone = table(&store, Table::BroadcastAudience);
-    let gone = gone.into_iter().map(|(key, _)| Change::delete(Table::BroadcastAudience, key));
-    engine.shared().writer.commit(gone.collect()).await.unwrap();
-    let told = callback(sale, 1, opted_out(), Some(phone(1)));
-    acme.receive(number, told).await.unwrap();
+    let removed = table(&store, Table::BroadcastAudience);
+    let removed = removed.into_iter().map(|(key, _)| Change::delete(Table::BroadcastAudience, key));
+    engine.shared().writer.commit(removed.collect()).await.unwrap();
+    let emitted = callback(sale, 1, opted_out(), Some(phone(1)));
+    acme.receive(number, emitted).await.unwrap();
     assert_eq!(acme.suppressions(0, 9).await.unwrap().suppressions[0].party, phone(1));
 }
 
@@ -100,7 +104,7 @@ async fn a_report_that_fails_leaves_nothing_half_done() {
         let (engine, acme, number, sale) = sent_to_three(&store).await;
         report(&acme, number, sale, 0, 1).await;
         let before = credits(&engine, "acme").await;
-        let told = log(&acme).await.len();
+        let emitted = log(&acme).await.len();
         let whole = table(&store, damaged);
         // The broadcast's own record, the first, can be read. A part of the audience is missing.
         let spoilt = whole.iter().skip(usize::from(damaged == Table::Broadcasts));
@@ -120,8 +124,30 @@ async fn a_report_that_fails_leaves_nothing_half_done() {
         assert_eq!((now.failed, now.delivered), (1, 1), "{damaged:?}");
         assert_eq!(credits(&engine, "acme").await, before + 1, "{damaged:?}");
         let log = log(&acme).await;
-        assert_eq!(kinds(&log)[told..], ["contact.opted_out", "message.failed"], "{damaged:?}");
+        assert_eq!(kinds(&log)[emitted..], ["contact.opted_out", "message.failed"], "{damaged:?}");
     }
+}
+
+/// The callback comes again, and what was taken of it is no news then.
+#[tokio::test(start_paused = true)]
+async fn what_was_taken_before_a_report_that_fails_is_followed_up() {
+    let store = CrashingStore::new();
+    let (engine, acme, number, sale) = sent_to_three(&store).await;
+    acme.receive(number, wrote(phone(1), "first", START)).await.unwrap();
+    let message = send(&acme, phone(1)).await;
+    await_status(&acme, message, MessageStatus::Sent).await;
+    report(&acme, number, sale, 0, 1).await;
+    let spoilt = table(&store, Table::BroadcastOutcomes).into_iter();
+    let spoilt = spoilt.map(|(key, _)| Change::put(Table::BroadcastOutcomes, key, vec![0xff; 3]));
+    engine.shared().writer.commit(spoilt.collect()).await.unwrap();
+    let mut emitted = callback(sale, 1, opted_out(), None);
+    let unpaid = Failure { class: FailureClass::Account, ..Failure::permanent(Some(131_042)) };
+    let (origin, status) = (Origin::Message(message), Progress::Failed(unpaid));
+    emitted.statuses.insert(0, StatusUpdate { origin, status, ..emitted.statuses[0].clone() });
+    acme.receive(number, emitted.clone()).await.unwrap_err();
+    let stops = async || kinds(&log(&acme).await).contains(&"number.stopped");
+    until("the number stops", stops).await;
+    assert_eq!(message_read(&acme, message).await.status, MessageStatus::Failed);
 }
 
 #[tokio::test(start_paused = true)]

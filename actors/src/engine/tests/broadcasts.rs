@@ -44,8 +44,8 @@ async fn everybody_gets_one_message_and_everything_is_counted() {
     let times = delivered(&engine);
     assert!(times.len() == 20_001 && times.values().all(|times| *times == 1));
     assert_eq!(credits(&engine, "acme").await, CREDITS - 20_001);
-    let told = kinds(&log(&acme).await);
-    assert_eq!(told, ["broadcast.created", "broadcast.started", "broadcast.completed"]);
+    let emitted = kinds(&log(&acme).await);
+    assert_eq!(emitted, ["broadcast.created", "broadcast.started", "broadcast.completed"]);
     let page = acme.broadcast_recipients(made.broadcast_id, None, 19_999, 10).await.unwrap();
     assert_eq!((page.rows.len(), page.total), (2, 20_001));
     assert_eq!(page.rows[1].to, phone(20_000));
@@ -283,13 +283,13 @@ async fn what_the_provider_reports_later_is_counted_once() {
     assert_eq!(page.rows[0].error.as_ref().unwrap().code, Some(131_049));
     let again = acme.retry_broadcast(sale).await.unwrap();
     assert_eq!(again.total_recipients, 1);
-    let told = kinds(&log(&acme).await);
-    let count = |kind| told.iter().filter(|told| **told == kind).count();
+    let emitted = kinds(&log(&acme).await);
+    let count = |kind| emitted.iter().filter(|emitted| **emitted == kind).count();
     assert_eq!(["message.delivered", "message.read", "message.failed"].map(count), [1, 1, 1]);
     let all = log(&acme).await;
     let to = |kind| {
-        let told = all.iter().find(|entry| entry.event.kind() == kind);
-        told.map(|entry| entry.event.data()["to"].clone()).unwrap()
+        let emitted = all.iter().find(|entry| entry.event.kind() == kind);
+        emitted.map(|entry| entry.event.data()["to"].clone()).unwrap()
     };
     let expected = [0, 1, 2].map(|index| serde_json::json!(phone(index).to_string()));
     assert_eq!(["message.delivered", "message.read", "message.failed"].map(to), expected);

@@ -7,7 +7,7 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{EventKind, MessageId, PublicEvent};
 use postrider_workspace::core::command::{Command, Context};
 
-use super::messages::{await_status, begin, told};
+use super::messages::{await_status, begin, emitted};
 use super::support::messages::{read, send, wrote};
 use super::*;
 
@@ -30,7 +30,9 @@ async fn what_a_stranger_writes_is_clipped_and_costs_the_workspace_nothing() {
     long.name = Some(HINDI.repeat(50_000).into());
     let (source_type, source_id) = ("s".repeat(300_000).into(), "7".repeat(300_000).into());
     let headline = Some("h".repeat(300_000).into());
-    long.referral = Some(Referral { source_type, source_id, headline });
+    let [body, source_url, ctwa_clid] = [0; 3].map(|_| Some("b".repeat(300_000).into()));
+    let referral = Referral { source_type, source_id, headline, body, source_url, ctwa_clid };
+    long.referral = Some(referral);
     let mut hindi = wrote(phone(4), "hindi", START).inbound;
     hindi[0].text = HINDI.repeat(15_000).into();
     callback.inbound.append(&mut hindi);
@@ -39,7 +41,7 @@ async fn what_a_stranger_writes_is_clipped_and_costs_the_workspace_nothing() {
         acme.receive(number, callback.clone()).await.unwrap();
     }
     assert_eq!(engine.actor("acme"), actor, "the actor that was there has lived through it");
-    assert_eq!(told(&acme).await["message.received"], 4);
+    assert_eq!(emitted(&acme).await["message.received"], 4);
     let log = log(&acme).await;
     let received = log.iter().filter(|entry| entry.event.kind() == "message.received");
     let data: Vec<_> = received.map(|entry| entry.event.data()).collect();
@@ -112,7 +114,7 @@ async fn fifty_reports_share_a_commit() {
             user_id: None,
         };
         let statuses = messages.iter().map(report).collect();
-        acme.perform(Tell(1)).await.unwrap();
+        acme.perform(AppendBytes(1)).await.unwrap();
         let before = engine.shared().writer.stats();
         acme.receive(number, Callback { statuses, ..Callback::default() }).await.unwrap();
         let after = engine.shared().writer.stats();
@@ -135,14 +137,14 @@ async fn many_inbound_messages_share_commits() {
     let groups = || engine.shared().writer.stats().groups;
     let before = groups();
     acme.receive(number, callback).await.unwrap();
-    assert_eq!(told(&acme).await["message.received"], 1001);
+    assert_eq!(emitted(&acme).await["message.received"], 1001);
     assert!(groups() - before <= 40, "{} commits", groups() - before);
 }
 
-/// Tells the event log this many bytes.
-struct Tell(usize);
+/// Appends to the event log this many bytes.
+struct AppendBytes(usize);
 
-impl Command for Tell {
+impl Command for AppendBytes {
     type Answer = ();
     type Error = Unavailable;
 
@@ -155,15 +157,15 @@ impl Command for Tell {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_that_tells_too_much_is_refused_and_the_actor_lives() {
+async fn a_command_that_reports_too_much_is_refused_and_the_actor_lives() {
     let (_, engine, acme, _) = begin().await;
     let actor = busy(&engine, &acme).await;
-    acme.perform(Tell(100_000)).await.unwrap();
-    let refused = acme.perform(Tell(300_000)).await.unwrap_err();
+    acme.perform(AppendBytes(100_000)).await.unwrap();
+    let refused = acme.perform(AppendBytes(300_000)).await.unwrap_err();
     assert_eq!(refused.reason, UnavailableReason::Storage);
-    acme.perform(Tell(1)).await.unwrap();
+    acme.perform(AppendBytes(1)).await.unwrap();
     assert_eq!(engine.actor("acme"), actor);
-    assert_eq!(told(&acme).await["webhook.test"], 2);
+    assert_eq!(emitted(&acme).await["webhook.test"], 2);
 }
 
 /// A phone that the provider knows by another number, and that number.

@@ -9,10 +9,9 @@ use crate::engine::checkpoints::Considered;
 use crate::{CheckpointKeeper, Durability, KeptCheckpoint, OtpState, Replica, StartError};
 use postrider_store::checkpoints::Made;
 use postrider_store::postrider_log::{Log, LogId, MemoryLog, Start};
-use postrider_store::replica::{Bases, ReplicaDir};
+use postrider_store::replica::{Bases, Fetched, ReplicaDir, ReplicaSource};
 use postrider_store::{
-    Checkpoint, CheckpointDir, CheckpointError, FjallOptions, FreeSpace, LogStore, Position,
-    StoreError, Writes,
+    CheckpointDir, CheckpointError, FjallOptions, FreeSpace, LogStore, Position, StoreError, Writes,
 };
 
 use super::snapshots::{generations, position};
@@ -252,8 +251,21 @@ impl CheckpointKeeper for Listing {
 }
 
 impl Bases for Listing {
-    fn fetch(&self, _: usize, _: &CheckpointDir) -> Result<Option<Checkpoint>, StoreError> {
-        Ok(None)
+    fn newest(&self) -> Result<Position, StoreError> {
+        Ok(Position::START)
+    }
+
+    fn is_stopping(&self) -> bool {
+        false
+    }
+
+    fn fetch(
+        &self,
+        _: usize,
+        _: &CheckpointDir,
+        _: &dyn Fn() -> bool,
+    ) -> Result<Fetched, StoreError> {
+        Ok(Fetched::Nothing)
     }
 }
 
@@ -262,7 +274,9 @@ async fn start_replica(dir: &Path, log: &MemoryLog, listing: &Listing) -> Engine
     let opened = loop {
         let log: Arc<dyn Log> = Arc::new(log.open_again());
         let replica = ReplicaDir::at(dir, 0);
-        match replica.open(&log, FjallOptions::default(), Writes::default(), listing) {
+        let (options, gives_up) = (FjallOptions::default(), &|| false);
+        let from = ReplicaSource { log: &log, bases: listing, options, gives_up };
+        match replica.open(None, from, Writes::default()) {
             Err(StoreError::Locked) => tokio::time::sleep(Duration::from_millis(1)).await,
             opened => break opened.unwrap(),
         }

@@ -48,17 +48,21 @@ async fn what_was_not_claimed_before_a_crash_is_sent_after_it() {
         rig.engine.clock().advance(Duration::from_millis(1));
     }
     rig.handed(16).await;
+    // One that is accepted while the number starts may find no capacity that a later one finds.
+    let claimed = rig.script.handed.lock().clone();
+    let waiting: Vec<_> = messages.into_iter().filter(|it| !claimed.contains(it)).collect();
+    assert_eq!(waiting.len(), 4);
     let (rig, _) = rig.after_a_crash(&store).await;
     *rig.script.is_mute.lock() = false;
-    let (claimed, waiting) = messages.split_at(16);
-    for message in waiting {
+    for message in &waiting {
         rig.becomes(*message, MessageStatus::Sent).await;
     }
-    for message in claimed {
+    for message in &claimed {
         rig.becomes(*message, MessageStatus::Unknown).await;
     }
     rig.settle().await;
-    assert_eq!(*rig.script.handed.lock(), messages, "each once, in order");
+    let handed = rig.script.handed.lock().clone();
+    assert_eq!(handed, [claimed, waiting].concat(), "each once, and those that waited in order");
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,8 +200,8 @@ async fn an_account_fault_in_a_report_stops_the_number() {
         rig.report(sent, Progress::Failed(failure.clone())).await;
         until("it is emitted", async || stops().await.len() == 1).await;
     }
-    let told = stops().await[0].event.data();
-    assert_eq!((&told["error_code"], &told["reason"]), (&131_042.into(), &"unpaid".into()));
+    let emitted = stops().await[0].event.data();
+    assert_eq!((&emitted["error_code"], &emitted["reason"]), (&131_042.into(), &"unpaid".into()));
     let refused = send_message(&rig.acme, phone(2)).await.unwrap_err();
     let reason = UnavailableReason::ChannelDown;
     let retry_after = Duration::from_secs(60);
@@ -211,9 +215,9 @@ async fn an_account_fault_in_a_report_stops_the_number() {
     rig.report(sent, Progress::Failed(failure)).await;
     let last = rig.send(3).await;
     rig.becomes(last, MessageStatus::Sent).await;
-    let told = kinds(&log(&rig.acme).await);
-    let told: Vec<_> = told.into_iter().filter(|kind| kind.starts_with("number.")).collect();
-    assert_eq!(told, ["number.stopped", "number.recovered"]);
+    let emitted = kinds(&log(&rig.acme).await);
+    let emitted: Vec<_> = emitted.into_iter().filter(|kind| kind.starts_with("number.")).collect();
+    assert_eq!(emitted, ["number.stopped", "number.recovered"]);
 }
 
 /// A channel that says so of one phone is not sent marketing to it any more.
@@ -306,7 +310,7 @@ async fn a_rebuilt_workspace_gets_the_answer_that_its_number_waits_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_handed_over_through_a_number_that_is_gone_is_unknown_and_not_paid_back() {
+async fn what_was_handed_over_through_a_removed_number_is_unknown_and_not_paid_back() {
     let store = CrashingStore::new();
     let rig = Rig::start(store.clone(), Arc::default(), START).await;
     *rig.script.is_mute.lock() = true;

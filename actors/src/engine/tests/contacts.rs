@@ -234,9 +234,13 @@ impl Run {
             }
         }
         for (id, outcomes) in &changed {
-            let gone = outcomes.contains(&None) && !stored.contains_key(id);
+            let is_deleted = outcomes.contains(&None) && !stored.contains_key(id);
             let is_one = outcomes.contains(&stored.get(id).cloned());
-            assert!(gone || is_one || unsure.contains(id), "{outcomes:?} {:?}", stored.get(id));
+            assert!(
+                is_deleted || is_one || unsure.contains(id),
+                "{outcomes:?} {:?}",
+                stored.get(id)
+            );
         }
         let unexplained =
             stored.keys().filter(|id| !self.known.contains_key(id) && !changed.contains_key(id));

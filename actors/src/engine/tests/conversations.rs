@@ -35,7 +35,7 @@ async fn what_comes_within_a_second_is_shown_in_the_order_of_its_coming() {
     let content = MessageContent::Text("which?".parse().unwrap());
     acme.reply(conversation, content, None, SenderNotes::default(), None).await.unwrap();
     engine.pass(Duration::from_millis(300)).await;
-    // The provider tells whole seconds.
+    // The provider reports whole seconds.
     receive("this one", START).await;
     receive("please", START).await;
     receive("from a clock that is ahead", Timestamp::from_millis(99_999_999_999_000)).await;

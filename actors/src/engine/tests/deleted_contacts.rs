@@ -167,14 +167,14 @@ async fn what_was_deleted_is_not_looked_through_again() {
         let scans = delete(phone(other)).await;
         let is_of_messages = |scan: &&Scan| scan.0.starts_with(b"acme\0m");
         let found = scans.iter().position(|scan| is_of_messages(&scan)).unwrap();
-        let (of_messages, of_gone): (Vec<_>, Vec<_>) =
+        let (of_messages, of_deleted): (Vec<_>, Vec<_>) =
             scans[found..].iter().partition(is_of_messages);
         assert_eq!(of_messages.len(), 4, "three parts, and then none");
         // For notes it looks once, and finds none.
-        let (of_notes, of_gone): (Vec<_>, Vec<_>) =
-            of_gone.into_iter().partition(|scan| scan.0.starts_with(b"acme\0t"));
+        let (of_notes, of_deleted): (Vec<_>, Vec<_>) =
+            of_deleted.into_iter().partition(|scan| scan.0.starts_with(b"acme\0t"));
         assert_eq!(of_notes.len(), 1, "{of_notes:?}");
-        assert!(of_gone.iter().all(|(_, from)| from.is_some()), "{of_gone:?}");
+        assert!(of_deleted.iter().all(|(_, from)| from.is_some()), "{of_deleted:?}");
         assert!(of_messages[1..].iter().all(|(_, from)| from.is_some()), "{of_messages:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Names of people that were told before: former ids, late messages, notices in any order.
+//! Names of people that were reported before: former ids, late messages, notices in any order.
 
 use postrider_channel::callback::{
     Callback, IdentityChange, Inbound, MarketingChoice, Progress, StatusUpdate,
@@ -50,8 +50,8 @@ impl Rig {
         let (from, user_id) = (by.phone, by.user_id);
         let inbound = vec![Inbound { from, user_id, text: text.into(), ..inbound }];
         self.acme.receive(self.line, Callback { inbound, ..Callback::default() }).await.unwrap();
-        let told = data(&log(&self.acme).await, "message.received").pop().unwrap();
-        told["contact_id"].as_str().unwrap().parse().unwrap()
+        let emitted = data(&log(&self.acme).await, "message.received").pop().unwrap();
+        emitted["contact_id"].as_str().unwrap().parse().unwrap()
     }
 
     /// Has the channel say that somebody has other names.
@@ -135,7 +135,7 @@ async fn ids_of_two_portfolios_are_one_contacts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_told_together_are_learned_whoever_is_known() {
+async fn names_reported_together_are_learned_whoever_is_known() {
     for (known, choice) in [(0, false), (0, true), (1, false), (1, true), (2, false), (2, true)] {
         let rig = Rig::new().await;
         match known {
@@ -171,8 +171,8 @@ async fn names_told_together_are_learned_whoever_is_known() {
         assert_eq!(own(&rig.contact(by_id).await), (Some(phone(1)), Some(user(1))), "{known}");
         assert_eq!(rig.wrote(names(Some(1), None), "c", 3702).await, by_id);
         assert_eq!(rig.contacts().len(), 1);
-        let told = data(&log(&rig.acme).await, "message.received");
-        assert_eq!(told.last().unwrap()["from"], phone(1).to_string());
+        let emitted = data(&log(&rig.acme).await, "message.received");
+        assert_eq!(emitted.last().unwrap()["from"], phone(1).to_string());
     }
 }
 
@@ -226,7 +226,7 @@ async fn merged_contacts_keep_all_their_ids() {
     let stays = rig.wrote(names(Some(1), Some(1)), "a", 1).await;
     rig.wrote(names(None, Some(2)), "b", 2).await;
     rig.changed("c", names(None, Some(2)), names(None, Some(3)), 3).await;
-    // The former id of one is told with the phone of the other.
+    // The former id of one is reported with the phone of the other.
     assert_eq!(rig.wrote(names(Some(1), Some(2)), "d", 3).await, stays);
     assert_eq!(own(&rig.contact(stays).await), (Some(phone(1)), Some(user(3))));
     for known in [1, 2, 3] {
@@ -249,7 +249,7 @@ async fn merged_contacts_keep_all_their_ids() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_passed_over_is_told_once_a_minute() {
+async fn what_is_passed_over_is_reported_once_a_minute() {
     let rig = Rig::new().await;
     let pass_over = async |count| {
         let reason = IgnoredReason::NoSender;
@@ -262,11 +262,11 @@ async fn what_is_passed_over_is_told_once_a_minute() {
     }
     rig.engine.clock().advance(Duration::from_secs(60));
     pass_over(1).await;
-    let told = data(&log(&rig.acme).await, "channel.ignored");
-    let counts: Vec<_> = told.iter().map(|told| told["count"].as_u64().unwrap()).collect();
+    let emitted = data(&log(&rig.acme).await, "channel.ignored");
+    let counts: Vec<_> = emitted.iter().map(|emitted| emitted["count"].as_u64().unwrap()).collect();
     assert_eq!(counts, [2, 1999]);
     let expected = serde_json::json!({
         "number_id": rig.line, "field": "messages", "reason": "no_sender", "count": 2,
     });
-    assert_eq!(told[0], expected);
+    assert_eq!(emitted[0], expected);
 }

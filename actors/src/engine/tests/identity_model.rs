@@ -1,6 +1,6 @@
-//! Whatever the channel tells of people, in whatever order, against a simple model of them.
+//! Whatever the channel reports of people, in whatever order, against a simple model of them.
 //!
-//! No message is lost, nobody has two contacts once all their names were told together, and an
+//! No message is lost, nobody has two contacts once all their names were reported together, and an
 //! opt-out follows the person.
 
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ const DELAY_MAX: usize = 5;
 enum Event {
     /// They write, by the phone, the id, or both.
     Write(bool, bool, Word),
-    /// They choose in the app, and both names are told.
+    /// They choose in the app, and both names are reported.
     Choose(bool),
     /// They have another phone, and another id with it.
     Phone,
@@ -82,13 +82,13 @@ fn user(number: u32) -> UserId {
 }
 
 /// What comes from the channel, or by hand.
-enum Told {
+enum Reported {
     Callback(Callback),
     Edit(PartyNames),
 }
 
-/// What happens in order, as the model sees it, and what is told of it.
-fn told(steps: &[Step]) -> (Vec<Person>, Vec<(usize, Told)>, Vec<String>) {
+/// What happens in order, as the model sees it, and what is reported of it.
+fn reported(steps: &[Step]) -> (Vec<Person>, Vec<(usize, Reported)>, Vec<String>) {
     let person = |number| Person { phone: number, id: number, out: [false; 2], was_out: false };
     let mut people: Vec<_> = (0..PEOPLE as u32).map(|number| person(number * 1000)).collect();
     let (mut all, mut texts) = (Vec::new(), Vec::new());
@@ -134,14 +134,14 @@ fn told(steps: &[Step]) -> (Vec<Person>, Vec<(usize, Told)>, Vec<String>) {
                 Callback { identity_changes: vec![change], ..Callback::default() }
             }
             Event::Edit => {
-                all.push((due, Told::Edit(person.names())));
+                all.push((due, Reported::Edit(person.names())));
                 continue;
             }
         };
         if *twice {
-            all.push((due + 2, Told::Callback(callback.clone())));
+            all.push((due + 2, Reported::Callback(callback.clone())));
         }
-        all.push((due, Told::Callback(callback)));
+        all.push((due, Reported::Callback(callback)));
     }
     all.sort_by_key(|(due, _)| *due);
     (people, all, texts)
@@ -174,22 +174,22 @@ async fn run(steps: Vec<Step>, sizes: Vec<usize>) {
     let engine = engine(&store, START.plus(Duration::from_secs(3600))).await;
     let acme = workspace(&engine, "acme", 10).await;
     let line = engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
-    let (people, told, mut texts) = told(&steps);
-    let (mut sizes, mut batch, mut size) = (sizes.into_iter().cycle(), Callback::default(), 0);
-    for (_, told) in told {
-        match told {
-            Told::Callback(callback) => {
-                batch.append(callback);
+    let (people, reported, mut texts) = reported(&steps);
+    let (mut sizes, mut batch, mut size) = (sizes.into_iter().cycle(), Vec::new(), 0);
+    for (_, reported) in reported {
+        match reported {
+            Reported::Callback(callback) => {
+                batch.push((None, callback));
                 size += 1;
             }
-            Told::Edit(names) => edit(&acme, &names).await,
+            Reported::Edit(names) => edit(&acme, &names).await,
         }
         if size >= sizes.next().unwrap() {
-            acme.receive(line, std::mem::take(&mut batch)).await.unwrap();
+            acme.receive_parts(line, std::mem::take(&mut batch)).await.unwrap();
             size = 0;
         }
     }
-    acme.receive(line, batch).await.unwrap();
+    acme.receive_parts(line, batch).await.unwrap();
     for (number, person) in people.iter().enumerate() {
         texts.push(format!("last {number}"));
         join(&acme, line, person, number).await;
@@ -248,7 +248,7 @@ proptest! {
     })]
 
     #[test]
-    fn people_are_one_contact_whatever_is_told_first((steps, sizes) in steps()) {
+    fn people_are_one_contact_whatever_is_reported_first((steps, sizes) in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)

@@ -80,13 +80,13 @@ pub(super) fn script(engine: &Engine, outcome: ScriptedOutcome) {
     engine.sandbox().script(&id("acme"), None, outcome, None);
 }
 
-/// How often each type of event was told.
-pub(super) async fn told(workspace: &Workspace) -> BTreeMap<&'static str, usize> {
-    let mut told = BTreeMap::new();
+/// How often each type of event was emitted.
+pub(super) async fn emitted(workspace: &Workspace) -> BTreeMap<&'static str, usize> {
+    let mut emitted = BTreeMap::new();
     for kind in kinds(&log(workspace).await) {
-        *told.entry(kind).or_default() += 1;
+        *emitted.entry(kind).or_default() += 1;
     }
-    told
+    emitted
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +99,7 @@ async fn reports_move_a_message_on_once_each_and_never_back() {
         (vec![Delivered, failed(), failed()], MessageStatus::Delivered, false),
         (vec![failed(), failed(), Delivered, Sent], MessageStatus::Failed, true),
     ] {
-        let before = (credits(&engine, "acme").await, told(&acme).await);
+        let before = (credits(&engine, "acme").await, emitted(&acme).await);
         let message = send(&acme, phone(1)).await;
         await_status(&acme, message, MessageStatus::Sent).await;
         for status in &statuses {
@@ -107,10 +107,11 @@ async fn reports_move_a_message_on_once_each_and_never_back() {
         }
         acme.receive(number, reports(message, statuses.clone())).await.unwrap();
         assert_eq!(read(&acme, message).await.status, end, "{statuses:?}");
-        let (credits, after) = (credits(&engine, "acme").await, told(&acme).await);
+        let (credits, after) = (credits(&engine, "acme").await, emitted(&acme).await);
         assert_eq!(credits, before.0 - u64::from(!refunded), "{statuses:?}");
         for kind in ["message.delivered", "message.read", "message.failed"] {
-            let count = |told: &BTreeMap<_, usize>| told.get(kind).copied().unwrap_or_default();
+            let count =
+                |emitted: &BTreeMap<_, usize>| emitted.get(kind).copied().unwrap_or_default();
             assert!(count(&after) - count(&before.1) <= 1, "{kind}: {statuses:?}");
         }
     }
@@ -204,7 +205,7 @@ async fn a_window_opens_when_the_message_was_written_and_not_later_than_it_came(
 #[tokio::test(start_paused = true)]
 async fn a_repeated_inbound_message_changes_nothing() {
     let (store, engine, acme, number) = begin().await;
-    let count = async |acme: &Workspace| told(acme).await["message.received"];
+    let count = async |acme: &Workspace| emitted(acme).await["message.received"];
     let again = wrote(phone(1), "first", START);
     acme.receive(number, again.clone()).await.unwrap();
     assert_eq!(count(&acme).await, 1);
@@ -280,8 +281,8 @@ async fn reports_on_one_time_passwords_show_in_their_delivery() {
         assert_eq!(asked().await, delivery, "the channel's own answer changes nothing");
         assert_eq!(credits(&engine, "acme").await, after);
     }
-    let told = told(&acme).await;
-    assert_eq!((told["otp.delivered"], told["otp.failed"]), (2, 3));
+    let emitted = emitted(&acme).await;
+    assert_eq!((emitted["otp.delivered"], emitted["otp.failed"]), (2, 3));
 }
 
 #[tokio::test(start_paused = true)]
@@ -296,13 +297,16 @@ async fn what_became_of_a_template_is_taken_up() {
     };
     acme.create_template(new).await.unwrap();
     let template = TemplateName { name: "sale".into(), language: "en".into() };
-    let update = TemplateUpdate { template, news: TemplateNews::Status("APPROVED".into()) };
+    let update = TemplateUpdate {
+        template,
+        news: TemplateNews::Status { word: "APPROVED".into(), reason: None },
+    };
     let callback = Callback { templates: vec![update], ..Callback::default() };
     acme.receive(number, callback.clone()).await.unwrap();
     acme.receive(number, callback).await.unwrap();
     let status = |templates: Vec<Template>| templates[0].status;
     assert_eq!(status(acme.templates().await.unwrap()), TemplateStatus::Approved);
-    assert_eq!(told(&acme).await["template.status_changed"], 1);
+    assert_eq!(emitted(&acme).await["template.status_changed"], 1);
     drop(engine);
 }
 
@@ -318,7 +322,7 @@ async fn a_callback_may_be_large() {
         callback.inbound.append(&mut one);
     }
     acme.receive(number, callback).await.unwrap();
-    assert_eq!(told(&acme).await["message.received"], 31);
+    assert_eq!(emitted(&acme).await["message.received"], 31);
     assert_eq!(read(&acme, message).await.status, MessageStatus::Delivered);
     drop(engine);
 }

@@ -11,7 +11,7 @@ use crate::{
 use postrider_domain::event::OtpFailure;
 use postrider_domain::{MessageId, PublicEvent, RequestId};
 
-use super::told_messages::ToldMessages;
+use super::emitted_messages::EmittedMessages;
 use super::*;
 
 const TEN_MINUTES: Duration = Duration::from_secs(600);
@@ -178,7 +178,7 @@ impl Model {
                 panic!("a number was acknowledged")
             }
             SendOtpError::Template(_) => panic!("no template is needed"),
-            SendOtpError::DestinationBlocked => panic!("every destination is allowed"),
+            SendOtpError::DestinationBlocked(_) => panic!("every destination is allowed"),
             SendOtpError::CallerLimit { .. } => panic!("no caller is named"),
             SendOtpError::ChannelNotConfigured(_)
             | SendOtpError::EmailMissing
@@ -271,11 +271,11 @@ impl Model {
         let sequences: Vec<_> = log.iter().map(|entry| entry.sequence).collect();
         assert_eq!(sequences, (1..=log.len() as u64).collect::<Vec<_>>(), "gapless");
         assert!(log.starts_with(&self.log), "the log only grows");
-        let mut told: BTreeMap<RequestId, Told> = BTreeMap::new();
-        let messages = ToldMessages::of(&log);
+        let mut emitted: BTreeMap<RequestId, Emitted> = BTreeMap::new();
+        let messages = EmittedMessages::of(&log);
         messages.check(&self.messages, states);
         for entry in &log {
-            if matches!(entry.event, PublicEvent::Other { .. }) {
+            if matches!(entry.event, PublicEvent::Message(_)) {
                 continue;
             }
             let (PublicEvent::OtpSent { request_id, .. }
@@ -285,28 +285,28 @@ impl Model {
             else {
                 panic!("{:?} is about no one-time password", entry.event);
             };
-            told.entry(request_id).or_default().add(&entry.event);
+            emitted.entry(request_id).or_default().add(&entry.event);
         }
-        for (id, told) in &told {
-            assert_eq!(told.sent, 1, "{id}: {told:?}");
-            assert!(told.verified + told.expired + told.used_up <= 1, "{id}: {told:?}");
-            assert!(told.paid_back <= told.sent + told.resent, "{id}: {told:?}");
+        for (id, emitted) in &emitted {
+            assert_eq!(emitted.sent, 1, "{id}: {emitted:?}");
+            assert!(emitted.verified + emitted.expired + emitted.used_up <= 1, "{id}: {emitted:?}");
+            assert!(emitted.paid_back <= emitted.sent + emitted.resent, "{id}: {emitted:?}");
         }
         for (id, request) in &self.requests {
-            let told = told.get(id).unwrap_or(&Told::NOTHING);
-            assert_eq!(told.sent, 1, "an acknowledged send has its otp.sent");
+            let emitted = emitted.get(id).unwrap_or(&Emitted::NOTHING);
+            assert_eq!(emitted.sent, 1, "an acknowledged send has its otp.sent");
             let (known, unknown) = self.resends.get(id).copied().unwrap_or_default();
-            assert!((known..=known + unknown).contains(&told.resent), "{told:?}");
-            let impossible = if told.verified == 1 { Truth::No } else { Truth::Yes };
+            assert!((known..=known + unknown).contains(&emitted.resent), "{emitted:?}");
+            let impossible = if emitted.verified == 1 { Truth::No } else { Truth::Yes };
             assert_ne!(request.verified, impossible, "{request:?}");
         }
-        let debits: usize = told.values().map(|told| told.sent + told.resent).sum();
-        let refunds: usize = told.values().map(|told| told.paid_back).sum();
+        let debits: usize = emitted.values().map(|emitted| emitted.sent + emitted.resent).sum();
+        let refunds: usize = emitted.values().map(|emitted| emitted.paid_back).sum();
         let refunds = refunds + messages.count("message.failed");
         let debits = debits + messages.count("message.queued");
         let balance = credits + debits as u64 - refunds as u64;
-        // A message that fails after its code has gone out once more is paid back without an event.
-        let unemitted: usize = told.values().map(|told| told.resent).sum();
+        // A message that fails after its code was sent once more is paid back without an event.
+        let unemitted: usize = emitted.values().map(|emitted| emitted.resent).sum();
         let lowest = balance.saturating_sub(unemitted as u64);
         self.balances.retain(|possible| (lowest..=balance).contains(possible));
         assert!(!self.balances.is_empty(), "{balance}, or {unemitted} less, is impossible");
@@ -314,9 +314,9 @@ impl Model {
     }
 }
 
-/// What the log tells of one request, counted.
+/// What the log has of one request, counted.
 #[derive(Debug, Default)]
-struct Told {
+struct Emitted {
     sent: usize,
     resent: usize,
     verified: usize,
@@ -325,7 +325,7 @@ struct Told {
     paid_back: usize,
 }
 
-impl Told {
+impl Emitted {
     const NOTHING: Self =
         Self { sent: 0, resent: 0, verified: 0, expired: 0, used_up: 0, paid_back: 0 };
 
@@ -338,7 +338,7 @@ impl Told {
             PublicEvent::OtpFailed { reason: OtpFailure::MaxAttempts, .. } => &mut self.used_up,
             PublicEvent::OtpFailed { .. } => &mut self.paid_back,
             PublicEvent::Noted { .. } => panic!("nothing is noted beside a code"),
-            PublicEvent::Other { .. } => return,
+            PublicEvent::Message(_) | PublicEvent::Other { .. } => return,
         };
         *count += 1;
     }

@@ -1,4 +1,4 @@
-//! A number that has nothing to do costs no actor, and nobody can tell.
+//! A number that has nothing to do costs no actor, and nobody notices.
 
 use postrider_channel::Failure;
 

@@ -217,9 +217,9 @@ async fn one_that_expires_while_it_waits_was_not_sent_in_time() {
     assert_eq!(rig.credits().await, 100);
     assert_eq!(rig.failure().await, OtpFailure::NotSentInTime);
     // The number and the workspace each find out for themselves.
-    let mut told = kinds(&log(&rig.acme).await);
-    told.sort_unstable();
-    assert_eq!(told, ["otp.expired", "otp.failed", "otp.sent"]);
+    let mut emitted = kinds(&log(&rig.acme).await);
+    emitted.sort_unstable();
+    assert_eq!(emitted, ["otp.expired", "otp.failed", "otp.sent"]);
     assert_eq!(rig.delivered(), 0);
 }
 
@@ -258,7 +258,7 @@ async fn a_long_stop_ends_in_a_refund() {
         let engine = engine(&rig.store, START.plus(stopped)).await;
         until("it is paid back", async || credits(&engine, "acme").await == 100).await;
         let acme = engine.workspace(&id("acme")).unwrap();
-        until("all is told", async || log(&acme).await.len() == 3).await;
+        until("all is emitted", async || log(&acme).await.len() == 3).await;
     }
 }
 

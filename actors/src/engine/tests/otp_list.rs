@@ -80,7 +80,7 @@ struct Run {
 }
 
 /// What an operation came to, if it was answered.
-enum Told {
+enum Answered {
     Sent(RequestId, Known),
     Ended(RequestId, OtpStatus),
     Uncertain(RequestId),
@@ -91,7 +91,7 @@ async fn carry_out(
     acme: Workspace,
     operation: Operation,
     request: Option<(RequestId, Phone)>,
-) -> Told {
+) -> Answered {
     match (operation, request) {
         (Operation::Send(to, name, seconds), _) => {
             let reference = name.map(|name| format!("order-{name}"));
@@ -100,35 +100,35 @@ async fn carry_out(
             let command = SendOtp { expiry, more: Some(more.into()), ..SendOtp::to(phone(to)) };
             let known = Known { to: phone(to), reference, ended: None, is_uncertain: false };
             match acme.send_otp(command).await {
-                Ok(sent) => Told::Sent(sent.request_id, known),
-                Err(_) => Told::Nothing,
+                Ok(sent) => Answered::Sent(sent.request_id, known),
+                Err(_) => Answered::Nothing,
             }
         }
         (Operation::Verify(_), Some((id, to))) => {
             let code = if to == phone(3) { "123456".into() } else { code(acme.id(), id, to) };
             match acme.verify_otp(id, &code).await {
-                Ok(_) => Told::Ended(id, OtpStatus::Verified),
+                Ok(_) => Answered::Ended(id, OtpStatus::Verified),
                 Err(error) => unanswered(id, &error),
             }
         }
         (Operation::Miss(_), Some((id, _))) => match acme.verify_otp(id, "no").await {
-            Err(VerifyOtpError::MaxAttempts) => Told::Ended(id, OtpStatus::Invalidated),
-            Ok(_) => Told::Nothing,
+            Err(VerifyOtpError::MaxAttempts) => Answered::Ended(id, OtpStatus::Invalidated),
+            Ok(_) => Answered::Nothing,
             Err(error) => unanswered(id, &error),
         },
         (Operation::Cancel(_), Some((id, _))) => match acme.cancel_otp(id).await {
-            Ok(()) => Told::Ended(id, OtpStatus::Cancelled),
+            Ok(()) => Answered::Ended(id, OtpStatus::Cancelled),
             Err(error) => unanswered(id, &error),
         },
-        (_, None) => Told::Nothing,
+        (_, None) => Answered::Nothing,
     }
 }
 
 /// A refusal changes nothing; what has no answer may have come to be.
-fn unanswered(id: RequestId, error: &VerifyOtpError) -> Told {
+fn unanswered(id: RequestId, error: &VerifyOtpError) -> Answered {
     match error {
-        VerifyOtpError::Unavailable(_) => Told::Uncertain(id),
-        _ => Told::Nothing,
+        VerifyOtpError::Unavailable(_) => Answered::Uncertain(id),
+        _ => Answered::Nothing,
     }
 }
 
@@ -143,7 +143,10 @@ async fn page(
         if let Ok(mut page) = acme.otps(filter.clone(), after, limit).await {
             assert!(page.otps.len() <= limit);
             // It may change between two looks.
-            page.otps.iter_mut().for_each(|row| row.delivery = Delivery::Sent);
+            for row in &mut page.otps {
+                row.delivery = Delivery::Sent;
+                row.tries.clear();
+            }
             return (page.otps, page.next);
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -221,7 +224,7 @@ impl Run {
         self.engine.workspace(&id("acme")).unwrap()
     }
 
-    fn begin(&self, operations: &[Operation]) -> JoinSet<Told> {
+    fn begin(&self, operations: &[Operation]) -> JoinSet<Answered> {
         let all: Vec<_> = self.known.iter().map(|(id, known)| (*id, known.to)).collect();
         let pick = |at: usize| (!all.is_empty()).then(|| all[all.len() - 1 - at % all.len()]);
         let mut under_way = JoinSet::new();
@@ -235,13 +238,15 @@ impl Run {
         under_way
     }
 
-    async fn take(&mut self, told: JoinSet<Told>) {
-        for told in told.join_all().await {
-            match told {
-                Told::Sent(id, known) => drop(self.known.insert(id, known)),
-                Told::Ended(id, status) => self.known.get_mut(&id).unwrap().ended = Some(status),
-                Told::Uncertain(id) => self.known.get_mut(&id).unwrap().is_uncertain = true,
-                Told::Nothing => {}
+    async fn take(&mut self, answered: JoinSet<Answered>) {
+        for answered in answered.join_all().await {
+            match answered {
+                Answered::Sent(id, known) => drop(self.known.insert(id, known)),
+                Answered::Ended(id, status) => {
+                    self.known.get_mut(&id).unwrap().ended = Some(status);
+                }
+                Answered::Uncertain(id) => self.known.get_mut(&id).unwrap().is_uncertain = true,
+                Answered::Nothing => {}
             }
         }
     }
@@ -271,7 +276,7 @@ impl Run {
         &mut self,
         store: CrashingStore,
         now: Timestamp,
-        under_way: JoinSet<Told>,
+        under_way: JoinSet<Answered>,
     ) {
         self.engine.inner.root.kill();
         self.take(under_way).await;
@@ -311,22 +316,22 @@ impl Run {
 
     /// What was there at the beginning is listed once, whatever comes and ends meanwhile.
     async fn walk_while_it_grows(&mut self, all: &[OtpRow]) {
-        let (acme, mut after, mut told) = (self.acme(), None, Vec::new());
+        let (acme, mut after, mut answered) = (self.acme(), None, Vec::new());
         for at in 0.. {
             // They are carried out while the page is read.
             let operations = [Operation::Send(at, None, 300), Operation::Verify(at as usize)];
             let under_way = self.begin(if at < 6 { &operations } else { &[] });
             let (rows, next) = page(&acme, &OtpFilter::default(), after, 2).await;
             self.take(under_way).await;
-            told.extend(ids(&rows));
+            answered.extend(ids(&rows));
             after = next;
             if after.is_none() {
                 break;
             }
         }
         let known: BTreeSet<_> = ids(all).into_iter().collect();
-        told.retain(|id| known.contains(id));
-        assert_eq!(told, ids(all));
+        answered.retain(|id| known.contains(id));
+        assert_eq!(answered, ids(all));
     }
 }
 

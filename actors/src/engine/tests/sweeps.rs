@@ -83,7 +83,7 @@ async fn keyed(acme: &Workspace, number: u32) -> bool {
     acme.send_otp_once(SendOtp::to(phone(number)), key).await.unwrap().replayed
 }
 
-/// Tells the actor many times that time has passed, and waits until it has seen to it.
+/// Notifies the actor many times that time has passed, and waits until it has seen to it.
 async fn beats(engine: &Engine) {
     for _ in 0..5 {
         engine.shared().workspaces.cast_all_live(|| WorkspaceMessage::Tick);
@@ -172,7 +172,7 @@ async fn an_event_log_is_not_looked_through_again_where_it_was_trimmed() {
     let before = count(&store, Table::Events);
     assert!(before > SLICE);
     engine.pass(40 * DAY).await;
-    // The newest chunks stay: they tell what has ended with that.
+    // The newest chunks stay: they have what has ended with that.
     until("it is trimmed", async || count(&store, Table::Events) < before / 10).await;
     store.hook.take(Table::Meta, b"");
     engine.pass(DAY).await;

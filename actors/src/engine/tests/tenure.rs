@@ -79,7 +79,7 @@ async fn a_message_leaves_when_the_tenure_comes_back() {
     pass(&rig.engine).await;
     assert_eq!(rig.count(message), 0);
     tenure.holds_for(usize::MAX);
-    // Nobody tells it: it looks again.
+    // Nobody notifies it: it looks again.
     pass(&rig.engine).await;
     rig.becomes(message, MessageStatus::Sent).await;
     assert_eq!(rig.count(message), 1);

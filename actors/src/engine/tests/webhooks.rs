@@ -79,7 +79,7 @@ async fn start(options: EngineOptions, status: u16, takes: Duration) -> (Engine,
     (engine, script)
 }
 
-/// An endpoint that is told what was sent.
+/// An endpoint that gets what was sent.
 pub(super) fn settings() -> WebhookSettings {
     WebhookSettings {
         url: "https://example.com/".to_owned(),
@@ -261,10 +261,10 @@ async fn five_days_of_failures_disable_it_with_an_event() {
     until("its end", async || !read().await.settings.enabled).await;
     assert_eq!(read().await.disabled_reason, Some(DisabledReason::Failing));
     let log = log(&rig.acme).await;
-    let told = log.iter().find(|entry| entry.event.kind() == "webhook.disabled").unwrap();
+    let emitted = log.iter().find(|entry| entry.event.kind() == "webhook.disabled").unwrap();
     let expected =
         serde_json::json!({"webhook_id": rig.webhook.id.to_string(), "reason": "failing"});
-    assert_eq!(told.event.data(), expected);
+    assert_eq!(emitted.event.data(), expected);
     let before = rig.script.tries();
     rig.send(1).await;
     rig.engine.pass(24 * HOUR).await;
@@ -314,7 +314,7 @@ async fn a_batch_that_an_earlier_version_wrote_comes_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_log_forgot_before_it_was_delivered_is_told() {
+async fn what_the_log_forgot_before_it_was_delivered_is_reported() {
     let events = crate::EventOptions { kept_for: 24 * HOUR, ..crate::EventOptions::default() };
     let options = EngineOptions { events, ..options(CrashingStore::new(), START) };
     let (engine, script) = start(options, 500, Duration::ZERO).await;
@@ -328,7 +328,7 @@ async fn what_the_log_forgot_before_it_was_delivered_is_told() {
         let rows = rows.filter(|row| row.error.as_deref() == Some("forgotten"));
         rows.filter_map(|row| row.forgotten.map(|it| (it, row.attempt.attempt))).collect::<Vec<_>>()
     };
-    let tell = async |count: u32| {
+    let append = async |count: u32| {
         for _ in 0..count {
             let number = log(&rig.acme).await.last().map_or(0, |last| last.sequence as u32);
             rig.acme.suppress(phone(number), None).await.unwrap();
@@ -336,16 +336,16 @@ async fn what_the_log_forgot_before_it_was_delivered_is_told() {
     };
     let first = log(&rig.acme).await.len() as u64 + 1;
     // Tried once; a second batch, of two, whose first event is forgotten before the other.
-    tell(1).await;
+    append(1).await;
     rig.tried(1).await;
     rig.enable(false).await;
-    tell(1).await;
+    append(1).await;
     rig.engine.clock().pass(12 * HOUR);
-    tell(1).await;
+    append(1).await;
     rig.enable(true).await;
     rig.tried(3).await;
     rig.enable(false).await;
-    tell(1).await;
+    append(1).await;
     rig.engine.pass(12 * HOUR).await;
     let begins_with = async |sequence| {
         until("it is forgotten", async || {
@@ -360,15 +360,15 @@ async fn what_the_log_forgot_before_it_was_delivered_is_told() {
     rig.enable(true).await;
     until("what is left", async || forgotten().await.len() == 2 && rig.script.tries() > before + 1)
         .await;
-    let mut told = forgotten().await;
-    told.sort();
-    assert_eq!(told[0].0, (first, first));
-    assert_eq!(told[1].0, (first + 1, first + 1));
+    let mut emitted = forgotten().await;
+    emitted.sort();
+    assert_eq!(emitted[0].0, (first, first));
+    assert_eq!(emitted[1].0, (first + 1, first + 1));
     // While it is disabled everything is forgotten but the newest.
     rig.enable(false).await;
-    tell(3).await;
+    append(3).await;
     rig.engine.clock().pass(25 * HOUR);
-    tell(1).await;
+    append(1).await;
     begins_with(first + 7).await;
     rig.enable(true).await;
     until("a gap", async || forgotten().await.len() == 3).await;

@@ -16,6 +16,9 @@ pub(crate) fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
         at,
         referral: None,
         media: None,
+        content: None,
+        about: None,
+        forwarded: false,
     };
     Callback { inbound: vec![inbound], ..Callback::default() }
 }

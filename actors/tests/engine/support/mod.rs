@@ -55,7 +55,7 @@ pub(crate) async fn workspace(engine: &Engine, name: &str, credits: u64) -> Work
 
 /// Passes engine time.
 pub(crate) trait PassTime {
-    /// Tells the workspaces that time has passed, and waits until they have seen to it.
+    /// Notifies the workspaces that time has passed, and waits until they have seen to it.
     async fn beat(&self);
 
     /// Passes engine time without keeping the offset, as the system's clock would.

@@ -1,0 +1,155 @@
+//! Numbers of providers, as the engines that serve one Postrider report them to each other.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use postrider_channel::cloud_api::ProviderId;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{NumberId, WorkspaceId};
+use postrider_number::Numbers;
+use postrider_number::providers::Connected;
+use postrider_number::record::NumberRecord;
+
+use postrider_workspace::services::Services;
+use tokio::sync::OwnedMutexGuard;
+
+use super::AdminError;
+
+/// A number of a provider that an engine has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumberClaim {
+    /// The number.
+    pub number: NumberId,
+    /// What the provider calls it.
+    pub phone_number_id: ProviderId,
+    /// Names the apps whose callbacks may be about it, by their secrets.
+    pub apps: Vec<String>,
+}
+
+/// Another engine has the number, or nobody can be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the number was not claimed: {0}")]
+pub struct NumberClaimError(pub String);
+
+/// Says which engine has a number. An engine asks before it commits one. Its methods block.
+pub trait NumberClaims: Debug + Send + Sync + 'static {
+    /// Claims a number for this engine. Returns whether it has it now: not if another engine does.
+    ///
+    /// # Errors
+    /// [`NumberClaimError`]: it may be claimed or not.
+    fn claim(&self, claim: &NumberClaim) -> Result<bool, NumberClaimError>;
+
+    /// Gives a number up that this engine has no more. It is tried, and continued later.
+    fn release(&self, claim: &NumberClaim);
+}
+
+/// The numbers of providers that an engine has, and that stay so until this is dropped.
+#[derive(Debug)]
+pub struct HeldClaims {
+    /// The numbers.
+    pub claims: Vec<NumberClaim>,
+    pub(super) _in_order: OwnedMutexGuard<()>,
+}
+
+/// The claims of one engine.
+#[derive(Clone)]
+pub(super) struct Claims {
+    shared: Arc<Services>,
+    /// What is reported to other engines, if there are others.
+    others: Option<Arc<dyn NumberClaims>>,
+    /// Numbers whose connection failed, and may be durable nevertheless.
+    doubtful: Arc<Mutex<Vec<(WorkspaceId, NumberId)>>>,
+}
+
+impl Claims {
+    pub(super) fn new(shared: Arc<Services>, others: Option<Arc<dyn NumberClaims>>) -> Self {
+        Self { shared, others, doubtful: Arc::default() }
+    }
+
+    /// The numbers of providers that are connected.
+    pub(super) fn all(&self) -> Vec<NumberClaim> {
+        claims_of(&self.shared.numbers, |_| true)
+    }
+
+    /// Those of one workspace.
+    pub(super) fn of_workspace(&self, id: &WorkspaceId) -> Vec<NumberClaim> {
+        claims_of(&self.shared.numbers, |workspace| workspace == id)
+    }
+
+    /// Has it found out later whether the connection of a number is durable. Without other engines
+    /// whoever connects it again looks.
+    pub(super) fn doubt(&self, id: &WorkspaceId, number: NumberId) {
+        if self.others.is_some() {
+            self.doubtful.lock().push((id.clone(), number));
+        }
+    }
+
+    /// The numbers of which it is to be found out.
+    pub(super) fn doubtful(&self) -> Vec<(WorkspaceId, NumberId)> {
+        self.doubtful.lock().clone()
+    }
+
+    /// It was found out.
+    pub(super) fn settled(&self, number: NumberId) {
+        self.doubtful.lock().retain(|(_, it)| *it != number);
+    }
+
+    /// What is claimed of a number that is connected.
+    pub(super) fn of_number(&self, number: NumberId) -> Option<NumberClaim> {
+        let connected = self.shared.numbers.connected(number)?;
+        claim(number, &connected)
+    }
+
+    /// Claims a number. Returns whether this engine has it now.
+    pub(super) async fn claim(&self, claim: NumberClaim) -> Result<bool, Unavailable> {
+        let Some(claims) = self.others.clone() else { return Ok(true) };
+        let number = claim.number;
+        let claimed = tokio::task::spawn_blocking(move || claims.claim(&claim)).await;
+        claimed.unwrap_or_else(|error| Err(NumberClaimError(error.to_string()))).map_err(|error| {
+            tracing::warn!(%number, %error, "whether another shard has it is not known");
+            Unavailable::because(UnavailableReason::Storage)
+        })
+    }
+
+    /// Has callbacks of the app that a changed record names reach the number too, before they may
+    /// come. Those of the app before are harmless.
+    pub(super) async fn change(&self, record: &NumberRecord) -> Result<(), AdminError> {
+        let Some(mut claim) = self.of_number(record.info.id) else { return Ok(()) };
+        let Ok(secrets) = record.secrets(&self.shared.master_keys) else { return Ok(()) };
+        let app = secrets.app();
+        if claim.apps.contains(&app) {
+            return Ok(());
+        }
+        claim.apps.push(app);
+        if !self.claim(claim).await? {
+            return Err(AdminError::NumberConnected);
+        }
+        Ok(())
+    }
+
+    /// Gives numbers up.
+    pub(super) async fn release(&self, given_up: Vec<NumberClaim>) {
+        let Some(claims) = self.others.clone().filter(|_| !given_up.is_empty()) else { return };
+        let releasing = move || given_up.iter().for_each(|claim| claims.release(claim));
+        // One that panicked has left claims, which the shard gives up later.
+        drop(tokio::task::spawn_blocking(releasing).await);
+    }
+}
+
+fn claims_of(numbers: &Numbers, is_wanted: impl Fn(&WorkspaceId) -> bool) -> Vec<NumberClaim> {
+    let mut wanted = Vec::new();
+    for (number, connected) in numbers.of_providers() {
+        if is_wanted(&connected.workspace) {
+            wanted.extend(claim(number, &connected));
+        }
+    }
+    wanted
+}
+
+fn claim(number: NumberId, connected: &Arc<Connected>) -> Option<NumberClaim> {
+    let phone_number_id = connected.phone_number_id()?.clone();
+    // One whose secrets cannot be used takes no callbacks, and has its name nevertheless.
+    let apps = connected.cloud_api.iter().map(|it| it.app()).collect();
+    Some(NumberClaim { number, phone_number_id, apps })
+}
