@@ -1,4 +1,4 @@
-//! A backup of a cluster: for each shard its newest whole checkpoint, and the log behind it.
+//! A backup of a cluster: of each shard a checkpoint, the log behind it, and contents of files.
 //!
 //! Each shard has a directory as `postrider backup` makes one. `postrider restore` makes the data
 //! of a single node of all of them, or of one.
@@ -6,13 +6,20 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 
-use postrider_actors::copies::{BackupDir, CopyError, ShardList, write_file};
+use postrider_actors::copies::{
+    BackupDir, CopiedContents, CopyError, ShardList, copy_contents, write_file,
+};
+use postrider_actors::store::directory::MEDIA;
 use postrider_actors::store::postrider_log::{Log as _, LogId, Mark, Position, write_piece};
 use postrider_actors::store::{ArchiveHeader, ArchiveWriter};
 use postrider_cluster::checkpoints::{CheckpointRecord, CheckpointsError};
 use postrider_cluster::copies::{ShardCopy, shard_copies};
+use postrider_cluster::nats::{FilesOf, NatsFiles};
+use postrider_cluster::open_files;
 
+use super::contents::ShardContents;
 use super::error::ClusterError;
 use super::made::{access, master_keys, token};
 use super::peers::Peers;
@@ -21,8 +28,11 @@ use crate::settings::Settings;
 #[cfg(test)]
 mod tests;
 
+/// What is fetched from NATS, until it is where it belongs.
+const FETCHED: &str = "fetched.part";
+
 /// What was copied of a shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardBackup {
     /// The shard.
     pub shard: u16,
@@ -30,6 +40,8 @@ pub struct ShardBackup {
     pub position: u64,
     /// The bytes that were added to it.
     pub bytes: u64,
+    /// The contents of files.
+    pub contents: CopiedContents,
 }
 
 /// Backs up all shards of the cluster of the settings below a directory. What is there of a backup
@@ -44,18 +56,31 @@ pub async fn backup_cluster(
 ) -> Result<Vec<ShardBackup>, ClusterError> {
     let keys = master_keys(settings).ok_or(ClusterError::NoServers)?;
     let access = access(settings, &keys)?;
-    let (peers, to) = (Peers::new(token(&keys)), to.to_owned());
+    let (peers, to) = (Peers::new(token(&keys), &settings.cluster)?, to.to_owned());
     let copied = tokio::task::spawn_blocking(move || {
+        let (shards, files) = (shard_copies(&access, &peers)?, Arc::new(open_files(&access)?));
         let mut copied = Vec::new();
-        for shard in shard_copies(&access, &peers)? {
+        for shard in shards {
             let error = |error| ClusterError::Copy { shard: shard.shard, error };
-            copied.push(copy(&shard, &ShardList::directory(&to, shard.shard)).map_err(error)?);
+            let dir = ShardList::directory(&to, shard.shard);
+            let mut backup = copy(&shard, &dir).map_err(error)?;
+            backup.contents = contents(&files, shard.shard, &dir).map_err(error)?;
+            copied.push(backup);
         }
         // Shards are never more than a u16 counts.
         ShardList::of(u16::try_from(copied.len()).unwrap_or(u16::MAX)).write(&to)?;
         Ok(copied)
     });
     copied.await?
+}
+
+/// Copies what is missing of the contents of files: after the records, for a content is there
+/// before a record names it.
+fn contents(files: &Arc<NatsFiles>, shard: u16, dir: &Path) -> Result<CopiedContents, CopyError> {
+    // Whoever owns it.
+    let of = FilesOf { shard, epoch: 0 };
+    let from = ShardContents { stored: files.clone(), of, through: dir.join(FETCHED) };
+    copy_contents(&from, &dir.join(MEDIA))
 }
 
 /// Copies a shard whose log may be trimmed, and whose checkpoints may be replaced, meanwhile.
@@ -66,7 +91,7 @@ fn copy(shard: &ShardCopy, dir: &Path) -> Result<ShardBackup, CopyError> {
         match copy_once(&mut backup, shard, dir) {
             Ok(()) => break,
             Err(error @ (CopyError::Trimmed(_) | CopyError::Lost(_))) => {
-                // What was gone has another in its place. If not, it is lost.
+                // What was missing has another in its place. If not, it is lost.
                 let before = std::mem::replace(&mut newest, newest_of(shard)?);
                 if newest.is_none() || newest == before {
                     return Err(error);
@@ -76,7 +101,8 @@ fn copy(shard: &ShardCopy, dir: &Path) -> Result<ShardBackup, CopyError> {
         }
     }
     let position = backup.end().map_or(0, |(_, end)| end.position.0);
-    Ok(ShardBackup { shard: shard.shard, position, bytes: backup.copied_bytes() })
+    let (bytes, contents) = (backup.copied_bytes(), CopiedContents::default());
+    Ok(ShardBackup { shard: shard.shard, position, bytes, contents })
 }
 
 /// Which checkpoint is the newest.
@@ -88,7 +114,7 @@ fn newest_of(shard: &ShardCopy) -> Result<Option<CheckpointRecord>, CopyError> {
 fn copy_once(backup: &mut BackupDir, shard: &ShardCopy, dir: &Path) -> Result<(), CopyError> {
     let has_followed = match follow(backup, shard) {
         Ok(has_followed) => has_followed,
-        // What would follow is gone from the log: it begins anew, with a gap.
+        // What would follow is missing from the log: it begins anew, with a gap.
         Err(CopyError::Trimmed(_)) => false,
         Err(error) => return Err(error),
     };
@@ -114,9 +140,9 @@ fn follow(backup: &mut BackupDir, shard: &ShardCopy) -> Result<bool, CopyError> 
 /// Writes the newest whole checkpoint, or an archive of nothing where the log begins at 1.
 fn base(shard: &ShardCopy, dir: &Path, out: &mut dyn Write) -> Result<(), CopyError> {
     let failed = |error: &dyn std::fmt::Display| CopyError::Io(error.to_string());
-    let fetched = dir.join("fetched.part");
+    let fetched = dir.join(FETCHED);
     for record in shard.checkpoints.list().map_err(|error| failed(&error))? {
-        match shard.checkpoints.fetch(&record, &fetched) {
+        match shard.checkpoints.fetch(&record, &fetched, &|| false) {
             Ok(()) => {
                 let copied = File::open(&fetched).and_then(|mut file| io::copy(&mut file, out));
                 let removed = std::fs::remove_file(&fetched);

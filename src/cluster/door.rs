@@ -1,25 +1,37 @@
 //! Answers the other nodes: requests that they send on, and the wish to have a shard.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, Method, Response, StatusCode, Uri};
 use postrider_cluster::shard::ReleaseAnswer;
 use postrider_cluster::{Node, NodeName};
 
 use super::engines::Engines;
-use super::peers::{CLIENT, Peers, SHARD, TOKEN};
+use super::kept::{self, Place};
+use super::known::KnownTokens;
+use super::peers::{BESIDE, CLIENT, COUNTED, Peers, SHARD, TOKEN};
+use super::questions::Question;
 use super::settled::{OwnAnswers, outcome_unknown};
+use super::shown::OPERATIONS;
+use crate::http::elsewhere::CallbackBeside;
 use crate::http::{Answering, App, Peer};
 use crate::serve::Answers;
+
+/// Most bytes of a question.
+const QUESTION_BYTES_MAX: usize = 1 << 20;
 
 /// What both of a node's listeners need.
 pub(super) struct Shards {
     pub(super) node: Node,
     pub(super) engines: Arc<Engines>,
     pub(super) peers: Peers,
+    /// What of the listener for nodes can be read on its way.
+    pub(super) exposure: Vec<String>,
     pub(super) answers: OwnAnswers,
+    /// The tokens of administrators and sessions that were good.
+    pub(super) known: Mutex<KnownTokens>,
 }
 
 impl Shards {
@@ -29,19 +41,49 @@ impl Shards {
         app.flatten()
     }
 
+    /// Asks later whether this process of a node may be the owner of a shard still: as long as this
+    /// node has seen no other one.
+    pub(super) fn is_owned_by(
+        self: &Arc<Self>,
+        shard: u16,
+        incarnation: [u8; 16],
+    ) -> impl Fn() -> bool + Send + Unpin + use<> {
+        let shards = Arc::downgrade(self);
+        move || {
+            let seen = shards.upgrade().map(|shards| shards.node.seen());
+            seen.as_ref()
+                .and_then(|seen| seen.owner(shard))
+                .is_none_or(|(_, record, _)| record.incarnation == incarnation)
+        }
+    }
+
     /// Answers a request by the engine of a shard. What that says counts only if the node may
     /// still answer when it has said it.
-    pub(super) async fn answer(&self, app: &App, shard: u16, request: Request) -> Response<Body> {
+    pub(super) async fn answer(
+        self: &Arc<Self>,
+        app: &App,
+        shard: u16,
+        mut request: Request,
+    ) -> Response<Body> {
         let id: HeaderMap = request_id_of(request.headers());
+        let counts = request.headers_mut().remove(COUNTED).is_none();
+        if request.headers_mut().remove(BESIDE).is_some() {
+            request.extensions_mut().insert(CallbackBeside);
+        }
+        if let Err(error) = self.inform(shard, counts, &mut request).await {
+            return self.answers.refuse(&id, error);
+        }
+        // It is about no shard's records, and may be about this shard's move away.
+        let is_operation = request.uri().path().starts_with(OPERATIONS);
         let response = app.answer(request).await;
-        if self.node.gate().answers(shard) {
+        if is_operation || self.node.gate().answers(shard) {
             return response;
         }
         self.answers.refuse(&id, outcome_unknown())
     }
 }
 
-/// The request's id, for a refusal after the request is gone.
+/// The request's id, for a refusal after the request was consumed.
 fn request_id_of(headers: &HeaderMap) -> HeaderMap {
     let name: HeaderName = crate::http::request_id::HEADER;
     let id = headers.get(&name).cloned();
@@ -73,7 +115,11 @@ async fn answer(shards: Arc<Shards>, mut request: Request) -> Response<Body> {
     let shard = headers.remove(SHARD).and_then(|it| it.to_str().ok()?.parse::<u16>().ok());
     let Some(shard) = shard else {
         let (method, uri) = (request.method().clone(), request.uri().clone());
-        return release(shards, method, uri).await;
+        return match (asked_shard(&uri, "/ask"), asked_shard(&uri, "/entries")) {
+            (Some(shard), _) => answer_question(&shards, shard, request).await,
+            (_, Some(shard)) => entries(&shards, shard, &uri).await,
+            (None, None) => release(shards, method, uri).await,
+        };
     };
     if let Some(client) = client {
         request.extensions_mut().insert(Peer(client));
@@ -87,6 +133,38 @@ async fn answer(shards: Arc<Shards>, mut request: Request) -> Response<Body> {
             response.headers_mut().insert(SHARD, shard.into());
             response
         }
+    }
+}
+
+/// The shard in the path of a question that ends like this.
+fn asked_shard(uri: &Uri, end: &str) -> Option<u16> {
+    uri.path().strip_prefix("/cluster/v1/shards/")?.strip_suffix(end)?.parse().ok()
+}
+
+/// `GET /cluster/v1/shards/{shard}/entries?from={place}`: some of the entries that this node has
+/// kept, for a repair, and where it goes on.
+async fn entries(shards: &Arc<Shards>, shard: u16, uri: &Uri) -> Response<Body> {
+    let from = uri.query().and_then(|query| query.strip_prefix("from=")).and_then(Place::parse);
+    let Some(from) = from else {
+        return plain(StatusCode::BAD_REQUEST, "a place is missing");
+    };
+    let dir = kept::directory(shards.engines.directory.path(), shard);
+    let read = move || kept::some_from(&dir, &from);
+    match tokio::task::spawn_blocking(read).await {
+        Ok(Ok(bytes)) => Response::new(Body::from(bytes)),
+        Ok(Err(_)) | Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "they cannot be read"),
+    }
+}
+
+async fn answer_question(shards: &Arc<Shards>, shard: u16, request: Request) -> Response<Body> {
+    let body = to_bytes(request.into_body(), QUESTION_BYTES_MAX).await.unwrap_or_default();
+    let Ok(question) = serde_json::from_slice::<Question>(&body) else {
+        return plain(StatusCode::BAD_REQUEST, "there is no such question");
+    };
+    let answer = shards.answer_question(shard, question).await;
+    match answer.and_then(|answer| serde_json::to_vec(&answer).ok()) {
+        Some(bytes) => Response::new(Body::from(bytes)),
+        None => plain(StatusCode::MISDIRECTED_REQUEST, "this node does not own the shard"),
     }
 }
 

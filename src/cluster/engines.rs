@@ -7,20 +7,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use postrider_actors::domain::Timestamp;
-use postrider_actors::store::replica::ReplicaDir;
-use postrider_actors::store::{DirectorySpace, FjallOptions, StoreError, Writes};
-use postrider_actors::{Clock, Durability, Engine, EngineOptions, Replica, Tenure};
+use postrider_actors::store::postrider_log::Entry;
+use postrider_actors::store::replica::{OpenRecords, ReplicaDir, ReplicaSource};
+use postrider_actors::store::{DirectorySpace, FjallOptions, Position, StoreError, Writes};
+use postrider_actors::{
+    Clock, Common, Durability, Engine, EngineOptions, PeopleOptions, Replica, Tenure,
+};
 use postrider_cluster::checkpoints::ShardCheckpoints;
+use postrider_cluster::nats::FilesOf;
 use postrider_cluster::shard::ReleaseAnswer;
 use postrider_cluster::{Host, Log, NodeName, ShardTenure};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use super::disk::Disk;
 use super::figures::ShardRecorder;
+use super::files::{NodeFiles, ShardFiles};
 use super::keeper::Keeper;
+use super::kept::KeptEntries;
+use super::late::LateShards;
+use super::numbers::{Numbers, ShardNumbers, keep_claims};
 use super::peers::Peers;
 use crate::boot::DataDir;
 use crate::engine_options::engine_options;
+use crate::http::elsewhere::Elsewhere;
 use crate::http::{App, AppOptions, Drain, app};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -31,6 +41,8 @@ const REPLICAS: &str = "replicas";
 /// it is waited between.
 const OPEN_TRIES: usize = 100;
 const OPEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// How often it is looked whether an engine can write.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// What the views of a node have for all of them: cache and memtables.
 const CACHE_BYTES: u64 = 256 << 20;
 const MEMTABLE_BYTES: u64 = 128 << 20;
@@ -49,8 +61,20 @@ pub(super) struct Engines {
     pub(super) peers: Peers,
     pub(super) runtime: Handle,
     pub(super) clock: Clock,
+    pub(super) disk: Disk,
     pub(super) running: Mutex<BTreeMap<u16, Running>>,
-    /// Told when an engine has ended by itself.
+    /// The records of the shards that this node stands by for.
+    pub(super) followed: Mutex<BTreeMap<u16, OpenRecords>>,
+    pub(super) numbers: Numbers,
+    pub(super) others: LateShards,
+    /// The name of the data of people.
+    pub(super) people: [u8; 4],
+    pub(super) files: Arc<NodeFiles>,
+    /// The newest entries of the logs.
+    pub(super) kept: KeptEntries,
+    /// The bounds and clients that they share.
+    pub(super) common: Common,
+    /// Notified when an engine has ended by itself.
     pub(super) ended: Arc<Notify>,
 }
 
@@ -86,6 +110,22 @@ impl Engines {
         self.running(|running| running.keys().next().copied())
     }
 
+    /// The engine of a shard, if it runs here.
+    pub(super) fn engine(&self, shard: u16) -> Option<Engine> {
+        self.running(|running| running.get(&shard).map(|it| it.engine.clone()))
+    }
+
+    /// What cookies of people have in their name, at every node of the cluster.
+    pub(super) fn people_name(&self) -> String {
+        self.people.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The engines that run here, by shard.
+    pub(super) fn engines(&self) -> Vec<(u16, Engine)> {
+        let engine = |(shard, it): (&u16, &Running)| (*shard, it.engine.clone());
+        self.running(|running| running.iter().map(engine).collect())
+    }
+
     /// Ends what would outlast a stop of the node: event streams, and bodies that are awaited.
     pub(super) fn begin_drain(&self) {
         self.running(|running| running.values().for_each(|it| it.drain.begin()));
@@ -100,31 +140,71 @@ impl Engines {
         Some(running.engine)
     }
 
+    /// The open records of a shard that this node stands by for, which are kept no longer.
+    fn take_followed(&self, shard: u16) -> Option<OpenRecords> {
+        // Nobody panics while holding it.
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner).remove(&shard)
+    }
+
+    /// Closes what is open of the shards that this node stands by for, before the lock of the data
+    /// directory goes.
+    pub(super) fn close_followed(&self) {
+        // Nobody panics while holding it.
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn records(&self, shard: u16) -> ReplicaDir {
+        ReplicaDir::at(&self.directory.file(REPLICAS), shard)
+    }
+
     /// The store over a log, with what it lacks taken from a checkpoint.
     fn replica(
         &self,
         shard: u16,
         log: &Arc<dyn Log>,
         checkpoints: ShardCheckpoints,
-    ) -> Result<Replica, String> {
-        let dir = ReplicaDir::at(&self.directory.file(REPLICAS), shard);
+    ) -> Result<Replica, StoreError> {
+        let keeper = Keeper { checkpoints, writes: self.writes.clone() };
+        let gives_up = || keeper.checkpoints.is_stopping();
+        let opened = self.opened(shard, log, &keeper, &gives_up, |dir, had, from| {
+            dir.open(had, from, self.writes.clone())
+        })?;
+        Ok(Replica::new(opened, Arc::new(keeper)))
+    }
+
+    /// What `open` makes of the records of a shard, once no engine that was given up has them.
+    fn opened<T>(
+        &self,
+        shard: u16,
+        log: &Arc<dyn Log>,
+        bases: &Keeper,
+        gives_up: &dyn Fn() -> bool,
+        open: impl Fn(&ReplicaDir, Option<OpenRecords>, ReplicaSource<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let (dir, mut had) = (self.records(shard), self.take_followed(shard));
         let shards = u64::from(self.settings.cluster.shards.max(1));
         let options = FjallOptions {
             cache_bytes: (CACHE_BYTES / shards).max(CACHE_BYTES_MIN),
             memtable_bytes: (MEMTABLE_BYTES / shards).max(MEMTABLE_BYTES_MIN),
             log_bytes: LOG_BYTES,
         };
-        let keeper = Keeper { checkpoints, writes: self.writes.clone() };
         for _ in 0..OPEN_TRIES {
-            match dir.open(log, options, self.writes.clone(), &keeper) {
-                Err(StoreError::Locked) => std::thread::sleep(OPEN_AGAIN_AFTER),
-                opened => {
-                    let opened = opened.map_err(|error| error.to_string())?;
-                    return Ok(Replica::new(opened, Arc::new(keeper)));
-                }
+            match open(&dir, had.take(), ReplicaSource { log, bases, options, gives_up }) {
+                Err(StoreError::Locked) if !gives_up() => std::thread::sleep(OPEN_AGAIN_AFTER),
+                opened => return opened,
             }
         }
-        Err("the view is still in use".to_owned())
+        Err(StoreError::Locked)
+    }
+
+    /// What cannot be read or written may be on a disk that takes nothing.
+    fn not_opened(&self, error: &StoreError) -> String {
+        match error {
+            StoreError::Failed(_) => self.disk.doubt(),
+            StoreError::Locked => return "the view is still in use".to_owned(),
+            StoreError::Damaged(_) | StoreError::Newer(_) | StoreError::Lost { .. } => {}
+        }
+        error.to_string()
     }
 
     fn options(
@@ -136,6 +216,7 @@ impl Engines {
         figures: &ShardRecorder,
     ) -> Result<EngineOptions, String> {
         let options = engine_options(&self.settings, &self.directory, &self.metrics);
+        let options = options.map_err(|error| error.to_string())?;
         let storage = &self.settings.storage;
         Ok(EngineOptions {
             durability: Durability::Replica(replica),
@@ -143,11 +224,13 @@ impl Engines {
             snapshot_journal_bytes: storage.snapshot_journal_bytes.min(log_bytes_max / 4),
             checkpoint_log_bytes: Some(storage.checkpoint_log_bytes),
             free_space: Some(Arc::new(DirectorySpace(self.directory.path().to_owned()))),
-            keys_tell_home: true,
+            keys_carry_home: true,
             recorder: Some(Arc::new(figures.clone())),
             begins_after,
             tenure: Some(Arc::new(EngineTenure(tenure))),
-            ..options.map_err(|error| error.to_string())?
+            common: Some(self.common.clone()),
+            people: PeopleOptions { name: Some(self.people), ..options.people },
+            ..options
         })
     }
 }
@@ -162,6 +245,16 @@ impl Tenure for EngineTenure {
     }
 }
 
+/// Doubts the disk whenever the engine cannot write. It does not end.
+async fn doubt(engine: &Engine, disk: &Disk) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if !engine.can_write() {
+            disk.doubt();
+        }
+    }
+}
+
 impl Host for Engines {
     fn start(
         &self,
@@ -170,28 +263,76 @@ impl Host for Engines {
         checkpoints: ShardCheckpoints,
         tenure: ShardTenure,
     ) -> Result<(), String> {
-        // The last entry is the claim, which no record tells of.
-        let claim = log.tail().map_err(|error| error.to_string())?.header;
-        let begins_after = claim.map(|claim| Timestamp::from_millis(claim.time_ms));
+        // The last entry is the claim, which no record reports.
+        let tail = log.tail().map_err(|error| error.to_string())?;
+        let begins_after = tail.header.map(|claim| Timestamp::from_millis(claim.time_ms));
         let log_bytes_max = checkpoints.log_bytes_max();
         let figures = ShardRecorder::new(self.metrics.recorder(), shard);
-        let replica = self.replica(shard, &log, checkpoints)?;
+        let opened = self.replica(shard, &log, checkpoints);
+        let replica = opened.map_err(|error| self.not_opened(&error))?;
+        let of = FilesOf { shard, epoch: tail.epoch };
+        let files = ShardFiles::new(self.files.clone(), of, Arc::new(EngineTenure(tenure.clone())));
+        let replica = replica.with_files(Arc::new(files));
+        let holder = tenure.clone();
         let options = self.options(replica, begins_after, log_bytes_max, tenure, &figures)?;
+        let claims = ShardNumbers { numbers: self.numbers.clone(), shard };
+        let options = EngineOptions { number_claims: Some(Arc::new(claims)), ..options };
         let starting = Box::pin(Engine::start(options));
-        let engine = self.runtime.block_on(starting).map_err(|error| error.to_string())?;
-        let (watched, ended) = (engine.clone(), self.ended.clone());
+        let started = self.runtime.block_on(starting).inspect_err(|_| self.disk.doubt());
+        let engine = started.map_err(|error| error.to_string())?;
+        let (watched, ended, disk) = (engine.clone(), self.ended.clone(), self.disk.clone());
         let watch = self.runtime.spawn(async move {
-            watched.ended().await;
+            tokio::select! {
+                () = watched.ended() => {}
+                () = doubt(&watched, &disk) => {}
+            }
             tracing::error!(shard, "the shard's engine ended by itself");
             ended.notify_one();
         });
         let drain = Drain::default();
-        let options = AppOptions { drain: drain.clone(), ..self.app.clone() };
-        let app = app(engine.clone(), options);
+        let elsewhere: Arc<dyn Elsewhere> = Arc::new(self.others.clone());
+        let options =
+            AppOptions { drain: drain.clone(), elsewhere: Some(elsewhere), ..self.app.clone() };
+        let (app, started) = (app(engine.clone(), options), engine.clone());
         self.running(|running| {
             running.insert(shard, Running { engine, app, drain, watch, figures })
         });
+        // Before the node is a member nothing is known; then it looks at what runs. Nobody waits
+        // for it: there may be a thousand numbers to claim after an import.
+        let numbers = self.numbers.clone();
+        self.runtime.spawn(async move {
+            keep_claims(&numbers, (shard, &started), move || holder.holds()).await
+        });
         Ok(())
+    }
+
+    fn follow(
+        &self,
+        shard: u16,
+        log: Arc<dyn Log>,
+        checkpoints: ShardCheckpoints,
+        gives_up: &dyn Fn() -> bool,
+    ) -> Result<Position, String> {
+        let keeper = Keeper { checkpoints, writes: self.writes.clone() };
+        let followed =
+            self.opened(shard, &log, &keeper, gives_up, |dir, had, from| dir.follow(had, from));
+        let (records, at) = followed.map_err(|error| self.not_opened(&error))?;
+        // Nobody panics while holding it.
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner).insert(shard, records);
+        Ok(at)
+    }
+
+    fn keep(&self, shard: u16, entry: Entry) {
+        self.kept.keep(shard, entry);
+    }
+
+    fn forget(&self, shard: u16) -> bool {
+        self.kept.forget(shard);
+        let removed = self.records(shard).remove(self.take_followed(shard));
+        if let Err(error) = &removed {
+            tracing::warn!(shard, %error, "the records of the shard stay for now");
+        }
+        removed.is_ok()
     }
 
     fn drain(&self, shard: u16) {
@@ -214,5 +355,13 @@ impl Host for Engines {
 
     fn wall_ms(&self) -> u64 {
         self.clock.wall().as_millis()
+    }
+
+    fn is_failing(&self) -> bool {
+        self.disk.is_failing()
+    }
+
+    fn lacks_space(&self) -> bool {
+        self.disk.lacks_space()
     }
 }

@@ -9,6 +9,7 @@ use postrider_cluster::repair::RepairError;
 use postrider_cluster::{JoinError, NameError};
 
 use crate::boot::BootError;
+use crate::tls::TlsError;
 
 /// Why a cluster cannot be made or joined. The message begins with a code in capitals.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,17 @@ pub enum ClusterError {
     /// A cluster is asked for without servers.
     #[error("NATS_UNREACHABLE: no servers are named: set `cluster.nats`")]
     NoServers,
+    /// The files of TLS between nodes cannot be used.
+    #[error("TLS: {0} (cluster.tls_cert, cluster.tls_key and cluster.tls_ca)")]
+    Tls(TlsError),
+    /// What the certificates of NATS are verified with cannot be used.
+    #[error("TLS: {0} (cluster.nats_ca)")]
+    NatsCa(TlsError),
+    /// The roots of the system cannot be used, which certificates of monitoring addresses need.
+    #[error(
+        "TLS: the roots of the system cannot be used for cluster.monitor, set cluster.nats_ca: {0}"
+    )]
+    SystemRoots(rustls::Error),
     /// The shards cannot be read.
     #[error(transparent)]
     Shards(#[from] ShardCopyError),

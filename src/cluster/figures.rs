@@ -1,15 +1,17 @@
-//! The metrics of a node of a cluster, and those of its engines, told apart by their shard.
+//! The metrics of a node of a cluster, and those of its engines, distinguished by their shard.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+mod recorder;
+
+use std::sync::Arc;
 use std::time::Duration;
 
-use metrics::{
-    Counter, CounterFn, Gauge, GaugeFn, Histogram, Key, KeyName, Label, Level, Metadata, Recorder,
-    SharedString, Unit,
-};
+use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder};
 use postrider_actors::SharedRecorder;
+use postrider_cluster::Counts;
 use postrider_cluster::coordination::{ShardReport, Standing};
+use postrider_cluster::log::SETTLED;
+
+pub(super) use self::recorder::ShardRecorder;
 
 use super::door::Shards;
 
@@ -18,111 +20,6 @@ const METADATA: Metadata<'static> =
 const SAMPLED_EVERY: Duration = Duration::from_secs(1);
 /// For how long NATS may be silent while it counts as connected, in milliseconds.
 const SILENT_MS_MAX: u64 = 3_000;
-
-/// Where the engine of a shard registers its figures: those of the node, with the shard as a label.
-///
-/// Counters go on when the shard comes back, and gauges are not a number while it is elsewhere.
-#[derive(Clone)]
-pub(super) struct ShardRecorder {
-    inner: SharedRecorder,
-    shard: Label,
-    is_over: Arc<AtomicBool>,
-    gauges: Arc<Mutex<Vec<Gauge>>>,
-}
-
-impl ShardRecorder {
-    pub(super) fn new(inner: SharedRecorder, shard: u16) -> Self {
-        let shard = Label::new("shard", shard.to_string());
-        Self { inner, shard, is_over: Arc::default(), gauges: Arc::default() }
-    }
-
-    /// The engine is no more.
-    pub(super) fn end(&self) {
-        self.is_over.store(true, Ordering::Release);
-        self.gauges(|gauges| gauges.drain(..).for_each(|gauge| gauge.set(f64::NAN)));
-    }
-
-    fn gauges(&self, change: impl FnOnce(&mut Vec<Gauge>)) {
-        // Nobody panics while holding it.
-        change(&mut self.gauges.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn of_shard(&self, key: &Key) -> Key {
-        key.with_extra_labels(vec![self.shard.clone()])
-    }
-}
-
-impl Recorder for ShardRecorder {
-    fn describe_counter(&self, key: KeyName, unit: Option<Unit>, what: SharedString) {
-        self.inner.describe_counter(key, unit, what);
-    }
-
-    fn describe_gauge(&self, key: KeyName, unit: Option<Unit>, what: SharedString) {
-        self.inner.describe_gauge(key, unit, what);
-    }
-
-    fn describe_histogram(&self, key: KeyName, unit: Option<Unit>, what: SharedString) {
-        self.inner.describe_histogram(key, unit, what);
-    }
-
-    fn register_counter(&self, key: &Key, metadata: &Metadata<'_>) -> Counter {
-        let counter = self.inner.register_counter(&self.of_shard(key), metadata);
-        Counter::from_arc(Arc::new(OfEngine { counter, last: AtomicU64::new(0) }))
-    }
-
-    fn register_gauge(&self, key: &Key, metadata: &Metadata<'_>) -> Gauge {
-        let gauge = self.inner.register_gauge(&self.of_shard(key), metadata);
-        self.gauges(|gauges| gauges.push(gauge.clone()));
-        Gauge::from_arc(Arc::new(WhileOwned { gauge, is_over: Arc::clone(&self.is_over) }))
-    }
-
-    fn register_histogram(&self, key: &Key, metadata: &Metadata<'_>) -> Histogram {
-        self.inner.register_histogram(&self.of_shard(key), metadata)
-    }
-}
-
-/// A counter to which an engine adds, which begins at 0 with each engine.
-struct OfEngine {
-    counter: Counter,
-    last: AtomicU64,
-}
-
-impl CounterFn for OfEngine {
-    fn increment(&self, value: u64) {
-        self.counter.increment(value);
-    }
-
-    fn absolute(&self, value: u64) {
-        let last = self.last.fetch_max(value, Ordering::AcqRel);
-        self.counter.increment(value.saturating_sub(last));
-    }
-}
-
-/// A gauge that an engine sets while it runs.
-struct WhileOwned {
-    gauge: Gauge,
-    is_over: Arc<AtomicBool>,
-}
-
-impl WhileOwned {
-    fn gauge(&self) -> Option<&Gauge> {
-        (!self.is_over.load(Ordering::Acquire)).then_some(&self.gauge)
-    }
-}
-
-impl GaugeFn for WhileOwned {
-    fn increment(&self, value: f64) {
-        self.gauge().inspect(|gauge| gauge.increment(value));
-    }
-
-    fn decrement(&self, value: f64) {
-        self.gauge().inspect(|gauge| gauge.decrement(value));
-    }
-
-    fn set(&self, value: f64) {
-        self.gauge().inspect(|gauge| gauge.set(value));
-    }
-}
 
 fn counter(recorder: &dyn Recorder, name: &'static str, what: &'static str) -> Counter {
     recorder.describe_counter(name.into(), None, what.into());
@@ -196,18 +93,24 @@ struct ShardFigures {
     states: [Gauge; STATES.len()],
     epoch: Gauge,
     lag: Gauge,
+    apply_lag: Gauge,
 }
 
 impl ShardFigures {
     const STATE: &str = "postrider_cluster_shard_state";
     const EPOCH: &str = "postrider_cluster_epoch";
     const LAG: &str = "postrider_cluster_follow_lag_entries";
+    const APPLY_LAG: &str = "postrider_cluster_apply_lag_seconds";
 
     fn describe(recorder: &dyn Recorder) {
         for (name, what) in [
             (Self::STATE, "1 for the state that a shard has on this node, and 0 for the others"),
             (Self::EPOCH, "The number of a shard's owners so far, as far as this node has read"),
             (Self::LAG, "Entries of a shard's log that its owner has and this node has not read"),
+            (
+                Self::APPLY_LAG,
+                "For how long the records of a shard that this node stands by for lack entries",
+            ),
         ] {
             recorder.describe_gauge(name.into(), None, what.into());
         }
@@ -223,10 +126,16 @@ impl ShardFigures {
                 .map(|(_, state)| gauge(Self::STATE, vec![label(), Label::new("state", state)])),
             epoch: gauge(Self::EPOCH, vec![label()]),
             lag: gauge(Self::LAG, vec![label()]),
+            apply_lag: gauge(Self::APPLY_LAG, vec![label()]),
         }
     }
 
-    fn set(&self, report: Option<&ShardReport>, owner: Option<&ShardReport>) {
+    fn set(
+        &self,
+        report: Option<&ShardReport>,
+        owner: Option<&ShardReport>,
+        apply_lag_ms: Option<u64>,
+    ) {
         for (gauge, (state, _)) in self.states.iter().zip(STATES) {
             gauge.set(f64::from(u8::from(report.is_some_and(|it| it.state == state))));
         }
@@ -234,6 +143,72 @@ impl ShardFigures {
         let lag = report.zip(owner);
         let lag = lag.map(|(report, owner)| owner.position.saturating_sub(report.position));
         self.lag.set(lag.map_or(f64::NAN, |lag| lag as f64));
+        self.apply_lag.set(apply_lag_ms.map_or(f64::NAN, |lag| lag as f64 / 1000.0));
+    }
+}
+
+/// What has happened to the shards of the node, and what became of its appends.
+struct CountFigures {
+    claims: Counter,
+    failovers: Counter,
+    fenced: Counter,
+    lost: Counter,
+    entries: Counter,
+    bytes: Counter,
+    retries: Counter,
+    settled: [Counter; SETTLED.len()],
+}
+
+impl CountFigures {
+    const SETTLED: &str = "postrider_cluster_settled_total";
+
+    fn register(recorder: &dyn Recorder) -> Self {
+        let counter = |name, what| counter(recorder, name, what);
+        let what = "Appends that were not acknowledged at once, by what became of them";
+        recorder.describe_counter(Self::SETTLED.into(), None, what.into());
+        Self {
+            claims: counter(
+                "postrider_cluster_claims_total",
+                "Times that this node began to own a shard",
+            ),
+            failovers: counter(
+                "postrider_cluster_failovers_total",
+                "Those of them that another node owned before and had not handed over",
+            ),
+            fenced: counter(
+                "postrider_cluster_fenced_total",
+                "Times that this node found at a write that another one had replaced it",
+            ),
+            lost: counter(
+                "postrider_cluster_log_lost_total",
+                "Shards that stopped because their log had lost something or was damaged",
+            ),
+            entries: counter("postrider_cluster_entries_total", "Entries appended to logs"),
+            bytes: counter(
+                "postrider_cluster_entry_bytes_total",
+                "Bytes of the entries appended to logs",
+            ),
+            retries: counter(
+                "postrider_cluster_append_retries_total",
+                "Publishes of an entry that had been published before",
+            ),
+            settled: SETTLED.map(|outcome| {
+                let key = Key::from_parts(Self::SETTLED, vec![Label::new("outcome", outcome)]);
+                recorder.register_counter(&key, &METADATA)
+            }),
+        }
+    }
+
+    fn set(&self, counts: &Counts) {
+        self.claims.absolute(counts.claims);
+        self.failovers.absolute(counts.failovers);
+        self.fenced.absolute(counts.fenced);
+        self.lost.absolute(counts.lost);
+        self.entries.absolute(counts.appends.entries);
+        self.bytes.absolute(counts.appends.bytes);
+        self.retries.absolute(counts.appends.retries);
+        let settled = self.settled.iter().zip(counts.appends.settled);
+        settled.for_each(|(counter, count)| counter.absolute(count));
     }
 }
 
@@ -242,15 +217,17 @@ struct NodeFigures {
     margin: Gauge,
     clock: Gauge,
     connected: Gauge,
-    claims: Counter,
-    fenced: Counter,
-    lost: Counter,
+    doubled: Gauge,
+    counts: CountFigures,
     shards: Vec<ShardFigures>,
 }
 
 impl NodeFigures {
-    fn register(recorder: &dyn Recorder, shards: u16) -> Self {
+    fn register(recorder: &dyn Recorder, shards: u16, log_bytes_max: i64) -> Self {
         ShardFigures::describe(recorder);
+        let what = "Most bytes that the log of a shard takes (cluster.stream_bytes_max)";
+        let bytes_max = gauge(recorder, "postrider_cluster_log_bytes_max", what);
+        bytes_max.set(log_bytes_max as f64);
         Self {
             margin: gauge(
                 recorder,
@@ -267,21 +244,12 @@ impl NodeFigures {
                 "postrider_cluster_nats_connected",
                 "1 while NATS answers this node",
             ),
-            claims: counter(
+            doubled: gauge(
                 recorder,
-                "postrider_cluster_claims_total",
-                "Times that this node began to own a shard",
+                "postrider_cluster_numbers_doubled",
+                "Numbers of providers in this node's shards that another shard has too",
             ),
-            fenced: counter(
-                recorder,
-                "postrider_cluster_fenced_total",
-                "Times that this node found at a write that another one had replaced it",
-            ),
-            lost: counter(
-                recorder,
-                "postrider_cluster_log_lost_total",
-                "Shards that stopped because their log had lost something or was damaged",
-            ),
+            counts: CountFigures::register(recorder),
             shards: (0..shards).map(|shard| ShardFigures::register(recorder, shard)).collect(),
         }
     }
@@ -291,56 +259,27 @@ impl NodeFigures {
         self.margin.set(node.gate().left_ms() as f64 / 1000.0);
         self.clock.set(node.clock_difference_ms() as f64 / 1000.0);
         self.connected.set(f64::from(u8::from(node.silent_ms() <= SILENT_MS_MAX)));
-        let counts = node.counts();
-        self.claims.absolute(counts.claims);
-        self.fenced.absolute(counts.fenced);
-        self.lost.absolute(counts.lost);
-        let (reports, seen) = (node.reports(), node.seen());
-        for (shard, figures) in (0..).zip(&self.shards) {
+        let doubled = shards.engines.numbers.get();
+        let doubled = doubled.map_or(0, |it| it.doubled().values().map(Vec::len).sum());
+        self.doubled.set(doubled as f64);
+        self.counts.set(&node.counts());
+        let (reports, seen, lags) = (node.reports(), node.seen(), node.apply_lags());
+        for ((shard, figures), lag) in (0..).zip(&self.shards).zip(lags) {
             let report = reports.iter().find(|it| it.shard == shard);
-            figures.set(report, seen.owner(shard).map(|(.., owner)| owner));
+            figures.set(report, seen.owner(shard).map(|(.., owner)| owner), lag);
         }
     }
 }
 
 /// Samples the figures of the node. Never returns.
 pub(super) async fn sample(shards: Arc<Shards>, recorder: SharedRecorder) {
-    let figures = NodeFigures::register(recorder.as_ref(), shards.node.cluster().1.shards);
+    let (_, record) = shards.node.cluster();
+    let bytes_max = record.stream_bytes_max;
+    let figures = NodeFigures::register(recorder.as_ref(), record.shards, bytes_max);
     let shards = Arc::downgrade(&shards);
     while let Some(shards) = shards.upgrade() {
         figures.sample(&shards);
         drop(shards);
         tokio::time::sleep(SAMPLED_EVERY).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::metrics::Metrics;
-
-    #[test]
-    fn a_shard_that_comes_back_counts_on_and_one_that_is_gone_shows_nothing() {
-        let metrics = Metrics::new().unwrap();
-        let shown = |line: &str| metrics.render().lines().any(|it| it == line);
-        let engine = || {
-            let recorder = ShardRecorder::new(metrics.recorder(), 3);
-            let counter = recorder.register_counter(&Key::from_static_name("sent"), &METADATA);
-            let gauge = recorder.register_gauge(&Key::from_static_name("free"), &METADATA);
-            (recorder, counter, gauge)
-        };
-        let (first, sent, free) = engine();
-        sent.absolute(5);
-        sent.absolute(7);
-        free.set(1.5);
-        assert!(shown("sent{shard=\"3\"} 7") && shown("free{shard=\"3\"} 1.5"));
-        first.end();
-        // Its last sample may come afterwards.
-        free.set(2.5);
-        assert!(shown("free{shard=\"3\"} NaN"), "{}", metrics.render());
-        let (_second, sent, free) = engine();
-        sent.absolute(2);
-        free.set(3.5);
-        assert!(shown("sent{shard=\"3\"} 9") && shown("free{shard=\"3\"} 3.5"));
     }
 }

@@ -9,22 +9,37 @@ use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{HeaderMap, Method, Response, Uri, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, Method, Response, Uri, header};
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::domain::WorkspaceId;
-use postrider_actors::{home_of, home_told_by, key_mark};
+use postrider_actors::{home_in_key, home_of, key_mark};
+use postrider_cluster::coordination::NodeRecord;
 
+use super::asking::PEOPLE;
+use super::callbacks::Callbacks;
+use super::callers::head_of;
 use super::door::Shards;
 use super::figures::Traffic;
-use super::operate;
 use super::operate::Operator;
-use super::peers::{CLIENT, SHARD, TOKEN};
+use super::peers::{BESIDE, CLIENT, COUNTED, SHARD, TOKEN};
+use super::relayed::Relayed;
+use super::sending::{Moving, answer};
 use super::settled::{no_owner, outcome_unknown};
+use super::shown::{OPERATIONS, admin_token, bearer};
 use crate::http::pipeline::page_headers;
-use crate::http::{AdminToken, Answering, ApiError, Code, Peer};
+use crate::http::{
+    AdminToken, Answering, ApiError, BodyBudget, Code, Drain, Peer, Query, callback_address,
+    check_page, longest_of,
+};
 use crate::metrics::Metrics;
 use crate::serve::Answers;
 
+const WORKSPACE: HeaderName = HeaderName::from_static("postrider-workspace");
+pub(super) const WORKSPACES: &str = "/admin/v1/workspaces";
+const OVERVIEW: &str = "/admin/v1/overview";
+const AUDIT: &str = "/admin/v1/audit";
+const AUDIT_CHECK: &str = "/admin/v1/audit/check";
 /// How long it is waited before an owner is looked for again.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// Bodies up to this length are kept until the owner has taken the request. Nobody is known yet
@@ -43,10 +58,12 @@ pub(super) struct Inner {
     pub(super) warnings: Vec<String>,
     pub(super) hold: Duration,
     pub(super) body_timeout: Duration,
-    /// How long another node may take to answer. One that stands still must not keep connections.
+    /// How long another node may take to answer, once it has taken the last of the body that has
+    /// come. One that stands still must not keep connections.
     pub(super) answer_within: Duration,
-    /// Whether it was seen that the servers of NATS sync every message.
-    pub(super) is_synced: bool,
+    /// The bytes of bodies in memory that several shards must have.
+    pub(super) bodies: Arc<BodyBudget>,
+    pub(super) drain: Drain,
 }
 
 /// Where a request goes.
@@ -56,12 +73,20 @@ enum Way {
     Node,
     /// The list of all workspaces, or a new one.
     Workspaces,
+    /// All workspaces at a glance.
+    Overview,
+    /// The audit log of all shards.
+    Audit,
     /// The owner of a shard answers it.
     Home(u16),
+    /// The shard of people answers it.
+    People,
+    /// The shard of the only workspace of whoever has signed in.
+    Session,
+    /// A callback of the Cloud API, which several shards may have to take.
+    Callback,
     /// Any engine answers it, in the same way.
     Any,
-    /// It does not work in a cluster yet.
-    Missing,
 }
 
 /// How sending on ended.
@@ -75,30 +100,47 @@ enum Sent {
 impl Answers for Front {
     fn answer(&self, mut request: Request) -> Answering {
         let inner = self.0.clone();
-        for name in [TOKEN, SHARD, CLIENT] {
+        for name in [TOKEN, SHARD, CLIENT, COUNTED, BESIDE] {
             request.headers_mut().remove(name);
         }
         let is_private = page_headers::is_private(request.uri().path());
         Box::pin(async move {
-            let mut response = match inner.way(request.uri().path(), request.headers()) {
-                Way::Node if inner.is_a_guess(&request) => {
-                    // An engine counts who guesses, and refuses them for a time.
-                    *request.uri_mut() = Uri::from_static("/admin/v1/workspaces");
+            let mut response = match inner.way(request.uri(), request.headers()) {
+                Way::Node
+                    if inner.is_a_guess(&request) && !inner.is_token(head_of(&request)).await =>
+                {
+                    // An engine knows who has signed in, and counts who guesses.
                     inner.route(inner.any_shard(), request).await
                 }
-                Way::Node if request.uri().path().starts_with(operate::PREFIX) => {
+                Way::Node if request.uri().path().starts_with(OPERATIONS) => {
                     Operator(&inner).answer(request).await
                 }
                 Way::Node => inner.answer_itself(&request),
-                Way::Workspaces if request.method() == Method::POST => inner.create(request).await,
-                Way::Workspaces if request.method() == Method::GET => inner.gather(request).await,
-                Way::Workspaces => inner.has_no_such_method(request.headers()),
-                Way::Home(home) => inner.route(inner.shard_of(home), request).await,
-                Way::Any => inner.route(inner.any_shard(), request).await,
-                Way::Missing => {
-                    let error = ApiError::not_found("this does not work in a cluster yet");
-                    inner.shards.answers.refuse(request.headers(), error.closing_with_body())
+                Way::Audit if request.method() != Method::GET => {
+                    inner.has_no_such_method(request.headers())
                 }
+                Way::Audit if request.uri().path() == AUDIT => inner.audit(request).await,
+                Way::Audit => inner.check_audit(request).await,
+                Way::Workspaces if request.method() == Method::POST => inner.create(request).await,
+                Way::Workspaces if request.method() == Method::GET => {
+                    inner.gather(request, WORKSPACES, "id").await
+                }
+                Way::Overview if request.method() == Method::GET => {
+                    inner.gather(request, OVERVIEW, "workspace").await
+                }
+                Way::Workspaces | Way::Overview => inner.has_no_such_method(request.headers()),
+                Way::Home(home) => {
+                    let deleted = deleted_workspace(&request);
+                    let response = inner.route(inner.shard_of(home), request).await;
+                    if let Some(id) = deleted.filter(|_| response.status().is_success()) {
+                        inner.forget_members(id).await;
+                    }
+                    response
+                }
+                Way::People => inner.route(PEOPLE, request).await,
+                Way::Session => inner.of_session(request).await,
+                Way::Callback => Callbacks(inner.clone()).take(request).await,
+                Way::Any => inner.route(inner.any_shard(), request).await,
             };
             // An engine's answers have them already.
             page_headers::add_common_headers(response.headers_mut(), is_private);
@@ -114,10 +156,16 @@ fn way(path: &str, headers: &HeaderMap, home: impl Fn(&str) -> Option<u16>) -> W
         name.parse().map_or(Way::Any, |id: WorkspaceId| Way::Home(home_of(&id)))
     };
     let is_own = matches!(path, "/healthz" | "/readyz" | "/metrics" | "/admin/v1/cluster");
-    if is_own || path.starts_with(operate::PREFIX) {
+    if is_own || path.starts_with(OPERATIONS) {
         Way::Node
-    } else if path == "/admin/v1/workspaces" {
+    } else if path == WORKSPACES {
         Way::Workspaces
+    } else if path == OVERVIEW {
+        Way::Overview
+    } else if matches!(path, AUDIT | AUDIT_CHECK) {
+        Way::Audit
+    } else if is_of_people(path) {
+        Way::People
     } else if let Some(rest) = path.strip_prefix("/admin/v1/workspaces/") {
         named(rest)
     } else if path.starts_with("/v1/") {
@@ -126,31 +174,91 @@ fn way(path: &str, headers: &HeaderMap, home: impl Fn(&str) -> Option<u16>) -> W
         named(rest)
     } else if let Some(rest) = path.strip_prefix("/channels/sms/") {
         named(rest)
-    } else if path.starts_with("/admin/v1/") || path.starts_with("/channels/") {
-        Way::Missing
+    } else if path.starts_with(&callback_address("")) {
+        Way::Callback
     } else {
         Way::Any
     }
 }
 
-pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+/// Whether people, their sessions or the tokens of administrators are what a path is about.
+fn is_of_people(path: &str) -> bool {
+    let of_workspace = path.strip_prefix("/admin/v1/workspaces/");
+    let below = of_workspace.and_then(|it| it.split('/').nth(1));
+    let begins = |root: &str| {
+        path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    matches!(below, Some("members" | "invites"))
+        || path.starts_with("/ui/api/")
+        || begins("/admin/v1/users")
+        || begins("/admin/v1/tokens")
+}
+
+/// The workspace that a page names, by the header or, for a stream, in the query.
+fn named_by_page(uri: &Uri, headers: &HeaderMap) -> Option<WorkspaceId> {
+    if let Some(value) = headers.get(&WORKSPACE) {
+        return value.to_str().ok()?.parse().ok();
+    }
+    let query = Query::of(uri).ok().filter(|_| uri.path() == "/v1/events/stream")?;
+    query.text("workspace").ok().flatten()?.parse().ok()
+}
+
+/// The workspace that a request deletes.
+fn deleted_workspace(request: &Request) -> Option<WorkspaceId> {
+    let path = request.uri().path().strip_prefix("/admin/v1/workspaces/")?;
+    if request.method() == Method::DELETE { path.parse().ok() } else { None }
 }
 
 impl Inner {
     pub(super) fn shard_of(&self, home: u16) -> u16 {
-        self.shards.node.cluster().1.shard_of(home)
+        self.shards.shard_of(home)
     }
 
-    fn way(&self, path: &str, headers: &HeaderMap) -> Way {
+    /// Whether a request shows an admin token that was made, and not that of the settings.
+    async fn is_token(&self, head: Parts) -> bool {
+        let Some(token) = admin_token(&head.headers) else { return false };
+        let shown = self.shards.token_shown(self.any_shard(), token, &head).await;
+        shown.is_ok_and(|info| info.is_some())
+    }
+
+    /// Has the shard of the only workspace of whoever has signed in answer a request, or that of
+    /// people if there is none or are several: there it must be named.
+    async fn of_session(&self, request: Request) -> Response<Body> {
+        let (any, head) = (self.any_shard(), head_of(&request));
+        let is_ours = check_page(&self.shards.engines.app.dashboard, &head).is_ok();
+        let Some(token) = self.shards.session_token(&head.headers).filter(|_| is_ours) else {
+            return self.route(any, request).await;
+        };
+        let session = match self.shards.session_shown(any, (token, false), &head).await {
+            Ok(session) => session,
+            Err(error) => return self.shards.answers.refuse(&head.headers, error),
+        };
+        // The engine of people counts it too, but on another node.
+        if session.is_none() && any != PEOPLE {
+            self.shards.count_try(any, &head);
+        }
+        let person = session.and_then(|it| it.visit().0.person);
+        let shard = match person.as_ref().map(|it| it.memberships.as_slice()) {
+            Some([only]) => self.shard_of(home_of(&only.workspace)),
+            _ => PEOPLE,
+        };
+        self.route(shard, request).await
+    }
+
+    fn way(&self, uri: &Uri, headers: &HeaderMap) -> Way {
+        let path = uri.path();
+        let is_by_cookie = headers.contains_key(header::COOKIE) && bearer(headers).is_none();
+        if path.starts_with("/v1/") && is_by_cookie {
+            let named = named_by_page(uri, headers);
+            return named.map_or(Way::Session, |id| Way::Home(home_of(&id)));
+        }
         let node = &self.shards.node;
-        // A key that an import has brought tells nothing.
+        // A key that an import has brought does not name its home.
         let known = |key: &str| node.home_of_key(&key_mark(key)?);
-        way(path, headers, |key| home_told_by(key).or_else(|| known(key)))
+        way(path, headers, |key| home_in_key(key).or_else(|| known(key)))
     }
 
-    fn any_shard(&self) -> u16 {
+    pub(super) fn any_shard(&self) -> u16 {
         self.shards.engines.any().unwrap_or(0)
     }
 
@@ -168,7 +276,7 @@ impl Inner {
             let seen = self.shards.node.seen();
             let owner = seen.owner(shard).filter(|(name, ..)| *name != self.shards.node.name());
             if let Some((_, record, _)) = owner {
-                let sent = self.send_on(shard, &record.advertise, client, request).await;
+                let sent = self.send_on(shard, record, client, request).await;
                 self.traffic.forwarded(match &sent {
                     Ok(Sent::Answered(_)) => 0,
                     Ok(Sent::NotTaken(_)) => 1,
@@ -194,7 +302,7 @@ impl Inner {
     async fn send_on(
         &self,
         shard: u16,
-        address: &str,
+        owner: &NodeRecord,
         client: Option<SocketAddr>,
         request: Request,
     ) -> Result<Sent, ApiError> {
@@ -213,9 +321,13 @@ impl Inner {
         };
         let is_safe = parts.method == Method::GET || parts.method == Method::HEAD;
         let again = |kept| Request::from_parts(parts.clone(), Body::from(kept));
-        let sent = Request::from_parts(parts.clone(), body);
-        let forwarded = self.shards.peers.forward(address, shard, client, sent);
-        let Ok(answer) = tokio::time::timeout(self.answer_within, forwarded).await else {
+        let (body, moved) = Moving::new(body);
+        let sent = Request::from_parts(parts.clone(), Body::new(body));
+        let forwarded = self.shards.peers.forward(&owner.advertise, shard, client, sent);
+        // The owner bounds how long the body may take, too.
+        let length = length.filter(|_| !is_chunked).map(|it| it as u64);
+        let longest = self.answer_within + longest_of(length);
+        let Some(answer) = answer(forwarded, &moved, self.answer_within, longest).await else {
             tracing::debug!(shard, "the owner did not answer in time");
             return Ok(if is_safe { Sent::NotTaken(kept.map(again)) } else { Sent::Unknown });
         };
@@ -225,7 +337,9 @@ impl Inner {
                 Sent::NotTaken(kept.map(again))
             }
             Ok(response) => {
-                let mut response = response.map(Body::new);
+                let is_owner = self.shards.is_owned_by(shard, owner.incarnation);
+                let relayed = |body| Body::new(Relayed::new(Body::new(body), is_owner));
+                let mut response = response.map(relayed);
                 // The connection to the owner is none of the client's.
                 response.headers_mut().remove(header::CONNECTION);
                 response.headers_mut().remove(header::TRANSFER_ENCODING);
@@ -261,18 +375,21 @@ mod tests {
             ("/admin/v1/workspaces/acme", home("acme")),
             ("/admin/v1/workspaces/acme/keys", home("acme")),
             ("/admin/v1/workspaces/ACME/keys", Way::Any),
-            ("/admin/v1/tokens", Way::Missing),
+            ("/admin/v1/tokens", Way::People),
+            ("/admin/v1/overview", Way::Overview),
+            ("/admin/v1/system", Way::Any),
+            ("/admin/v1/archive", Way::Any),
             ("/channels/email/acme", home("acme")),
-            ("/channels/cloud-api/num_1", Way::Missing),
+            ("/channels/cloud-api/num_1", Way::Callback),
             ("/v1/otp/send", Way::Any),
             ("/docs", Way::Any),
         ] {
-            assert_eq!(way(path, &none, home_told_by), expected, "{path}");
+            assert_eq!(way(path, &none, home_in_key), expected, "{path}");
         }
         // 32 bytes of zeros and the home 0x0102.
         let key = format!("Bearer pr_{}BAg", "A".repeat(43));
         let headers =
             HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::try_from(key).unwrap())]);
-        assert_eq!(way("/v1/otp/send", &headers, home_told_by), Way::Home(0x0102));
+        assert_eq!(way("/v1/otp/send", &headers, home_in_key), Way::Home(0x0102));
     }
 }

@@ -1,15 +1,23 @@
-//! The list of workspaces over all shards, and a new workspace, whose name is in the body.
+//! Lists of workspaces over all shards, and a new workspace, whose name is in the body.
+
+use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{HeaderMap, Response, StatusCode, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use postrider_actors::domain::WorkspaceId;
 use postrider_actors::home_of;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::front::Inner;
-use crate::http::{ApiError, Code, Page, Peer, Query};
+use super::asking::PEOPLE;
+use super::audits::Audits;
+use super::front::{Inner, WORKSPACES};
+use super::peers::COUNTED;
+use super::questions::Question;
+use super::settled::no_answer;
+use crate::http::{ApiError, Holder, Page, Peer, Query, ReadDeadline, linger, read_raw};
 
 /// Most bytes of the body of a new workspace.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -17,6 +25,17 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 const PAGE_BYTES_MAX: usize = 16 << 20;
 /// Rows that are asked for at a time.
 const ROWS: usize = 200;
+
+/// What a client shows of itself, and what a proxy shows of the client.
+const SHOWN: [HeaderName; 7] = [
+    header::AUTHORIZATION,
+    header::COOKIE,
+    header::HOST,
+    header::ORIGIN,
+    HeaderName::from_static("sec-fetch-site"),
+    HeaderName::from_static("x-forwarded-for"),
+    crate::http::request_id::HEADER,
+];
 
 #[derive(Deserialize)]
 struct Named {
@@ -26,35 +45,59 @@ struct Named {
 impl Inner {
     /// Has the shard of a new workspace make it.
     pub(super) async fn create(&self, request: Request) -> Response<Body> {
-        let (mut parts, body) = request.into_parts();
-        let read = tokio::time::timeout(self.body_timeout, to_bytes(body, BODY_BYTES_MAX)).await;
-        let bytes = match read {
-            Ok(Ok(bytes)) => bytes,
-            Ok(Err(_)) => {
-                let message = "the body must be whole, and no longer than 65536 bytes";
-                let error = ApiError::new(Code::PayloadTooLarge, message).closing_with_body();
-                return self.shards.answers.refuse(&parts.headers, error);
-            }
-            Err(_) => {
-                let error = ApiError::new(Code::RequestTimeout, "the body did not come in time");
+        let (mut parts, mut body) = request.into_parts();
+        // Of who may not administer nothing is read, and nobody is asked for them.
+        let path = format!("{WORKSPACES}?limit=1");
+        if let Err(refusal) = self.part(self.any_shard(), &path, &parts, true).await {
+            linger(&parts.headers, &mut body, &self.drain);
+            return *refusal;
+        }
+        parts.headers.insert(COUNTED, HeaderValue::from_static("1"));
+        let mut lease = self.bodies.lease(Holder::Administrator);
+        let deadline = ReadDeadline { timeout: self.body_timeout, drain: &self.drain };
+        let bytes = match read_raw(&mut body, BODY_BYTES_MAX, &mut lease, deadline).await {
+            Ok(bytes) => bytes,
+            Err(error) => {
                 return self.shards.answers.refuse(&parts.headers, error.closing_with_body());
             }
         };
         // One that names no workspace is refused by any engine.
         let id = serde_json::from_slice::<Named>(&bytes).ok().and_then(|it| it.id.parse().ok());
-        let shard = id.map_or(0, |id: WorkspaceId| self.shard_of(home_of(&id)));
+        let shard = id.as_ref().map_or(0, |id: &WorkspaceId| self.shard_of(home_of(id)));
+        if let Some(id) = id
+            && let Err(error) = self.has_no_members(id).await
+        {
+            return self.shards.answers.refuse(&parts.headers, error);
+        }
         parts.headers.remove(header::TRANSFER_ENCODING);
         parts.headers.insert(header::CONTENT_LENGTH, bytes.len().into());
         self.route(shard, Request::from_parts(parts, Body::from(bytes))).await
     }
 
-    /// The workspaces of all shards, by id.
-    pub(super) async fn gather(&self, request: Request) -> Response<Body> {
+    /// Has nobody be a member of a workspace that is not there: of one that was deleted there may
+    /// be some left.
+    async fn has_no_members(&self, id: WorkspaceId) -> Result<(), ApiError> {
+        if self.shards.ask_workspace(id.clone()).await?.is_none() {
+            self.shards.ask(PEOPLE, Question::Forget { workspace: id }).await?;
+        }
+        Ok(())
+    }
+
+    /// Has nobody be a member of a workspace that was deleted just now. If it cannot be done now,
+    /// it is done before another one of this id is made.
+    pub(super) async fn forget_members(&self, id: WorkspaceId) {
+        let question = Question::Forget { workspace: id };
+        if let Err(error) = self.shards.ask(PEOPLE, question).await {
+            tracing::debug!(?error, "the members of a deleted workspace are forgotten later");
+        }
+    }
+
+    /// The rows of a list of all shards, by this field.
+    pub(super) async fn gather(&self, request: Request, list: &str, by: &str) -> Response<Body> {
         let (parts, _) = request.into_parts();
-        let client = parts.extensions.get::<Peer>().copied();
         let mut rows = Vec::new();
         for shard in 0..self.shards.node.cluster().1.shards {
-            match self.rows_of(shard, &parts.headers, client).await {
+            match self.rows_of(shard, list, &parts).await {
                 Ok(some) => rows.extend(some),
                 Err(response) => return *response,
             }
@@ -64,39 +107,34 @@ impl Inner {
             Ok(page) => page,
             Err(error) => return self.shards.answers.refuse(&parts.headers, error),
         };
-        rows.sort_by(|a: &Value, b: &Value| a["id"].as_str().cmp(&b["id"].as_str()));
+        rows.sort_by(|a: &Value, b: &Value| a[by].as_str().cmp(&b[by].as_str()));
         let page = page.cut(rows, |row| row);
-        self.shards.answers.tell(&parts.headers, &json!(page))
+        self.shards.answers.json(&parts.headers, &json!(page))
     }
 
-    /// The workspaces of one shard, or the answer of one that refused.
+    /// A part of the audit log of all shards.
+    pub(super) async fn audit(&self, request: Request) -> Response<Body> {
+        Audits(self).read(request).await
+    }
+
+    /// Verifies a part of the audit log.
+    pub(super) async fn check_audit(&self, request: Request) -> Response<Body> {
+        Audits(self).check(request).await
+    }
+
+    /// The rows of one shard, or its answer if it refused.
     async fn rows_of(
         &self,
         shard: u16,
-        headers: &HeaderMap,
-        client: Option<Peer>,
+        list: &str,
+        parts: &Parts,
     ) -> Result<Vec<Value>, Box<Response<Body>>> {
         let mut rows = Vec::new();
         for page in 1.. {
-            let path = format!("/admin/v1/workspaces?page={page}&limit={ROWS}");
-            let mut request = Request::new(Body::empty());
-            if let Ok(uri) = path.parse() {
-                *request.uri_mut() = uri;
-            }
-            for name in [header::AUTHORIZATION, header::HOST, crate::http::request_id::HEADER] {
-                let value = headers.get(&name).cloned();
-                value.map(|value| request.headers_mut().insert(name, value));
-            }
-            client.map(|client| request.extensions_mut().insert(client));
-            let response = self.route(shard, request).await;
-            if response.status() != StatusCode::OK {
-                return Err(Box::new(response));
-            }
-            let body = to_bytes(response.into_body(), PAGE_BYTES_MAX).await.unwrap_or_default();
-            let mut answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let path = format!("{list}?page={page}&limit={ROWS}");
+            let mut answer = self.part(shard, &path, parts, (shard, page) == (0, 1)).await?;
             let Value::Array(some) = answer["data"].take() else {
-                let error = super::settled::no_owner(shard);
-                return Err(Box::new(self.shards.answers.refuse(headers, error)));
+                return Err(self.is_no_part(shard, parts));
             };
             let is_last = some.len() < ROWS;
             rows.extend(some);
@@ -106,4 +144,52 @@ impl Inner {
         }
         Ok(rows)
     }
+
+    /// What a shard answers to a part of a request, of which the first is counted; or its refusal.
+    pub(super) async fn part(
+        &self,
+        shard: u16,
+        path: &str,
+        parts: &Parts,
+        is_first: bool,
+    ) -> Result<Value, Box<Response<Body>>> {
+        let response = self.route(shard, part_request(path, parts, is_first)).await;
+        if response.status() != StatusCode::OK {
+            return Err(Box::new(response));
+        }
+        let answer = object_of(response.into_body(), self.answer_within).await;
+        answer.ok_or_else(|| self.is_no_part(shard, parts))
+    }
+
+    /// The refusal where a shard's answer is not what it must be, such as cut off in its middle.
+    pub(super) fn is_no_part(&self, shard: u16, parts: &Parts) -> Box<Response<Body>> {
+        Box::new(self.shards.answers.refuse(&parts.headers, no_answer(shard)))
+    }
 }
+
+/// A request for a part of what was asked, as the client would make it.
+fn part_request(path: &str, parts: &Parts, is_first: bool) -> Request {
+    let mut request = Request::new(Body::empty());
+    if let Ok(uri) = path.parse() {
+        *request.uri_mut() = uri;
+    }
+    for (name, value) in parts.headers.iter().filter(|(name, _)| SHOWN.contains(name)) {
+        request.headers_mut().append(name, value.clone());
+    }
+    if !is_first {
+        request.headers_mut().insert(COUNTED, HeaderValue::from_static("1"));
+    }
+    let client = parts.extensions.get::<Peer>().copied();
+    client.map(|client| request.extensions_mut().insert(client));
+    request
+}
+
+/// The JSON object that a body is; `None`: it is none, or did not come whole and in time.
+async fn object_of(body: Body, within: Duration) -> Option<Value> {
+    let read = tokio::time::timeout(within, to_bytes(body, PAGE_BYTES_MAX)).await;
+    let bytes = read.ok()?.ok()?;
+    serde_json::from_slice(&bytes).ok().filter(Value::is_object)
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,12 +2,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use postrider_actors::copies::{ClusterArchive, CopyError, ShardPart, check_space, write_file};
+use postrider_actors::copies::{
+    ClusterArchive, CopiedContents, CopyError, ShardPart, check_space, write_file,
+};
+use postrider_actors::store::directory::MEDIA;
 use postrider_actors::{MasterKeys, random};
-use postrider_cluster::Access;
 use postrider_cluster::import::{ClusterImport, ShardClaim};
+use postrider_cluster::nats::FilesOf;
+use postrider_cluster::{Access, open_files};
 
+use super::contents::ShardContents;
 use super::error::ClusterError;
 use super::made::{access, master_keys, token};
 use super::peers::Peers;
@@ -29,31 +35,44 @@ pub struct ClusterImported {
     pub records: u64,
     /// Workspaces that there were.
     pub workspaces: u64,
+    /// The contents of files that the cluster has of them.
+    pub contents: CopiedContents,
+    /// How many contents they name that were not there.
+    pub left_out: u64,
 }
 
 /// Imports an archive, or the data directory of a server that does not run, into the cluster of the
-/// settings, which must be empty. It may be run again when it has not come to its end.
+/// settings, which must be empty. The contents of files are those in `media`, or of the data
+/// directory. It may be run again when it has not come to its end.
 ///
 /// # Errors
 /// [`ClusterError`]; no node starts on what is there then, unless nothing was written.
 pub async fn import_into_cluster(
     settings: &Settings,
     from: &Path,
+    media: Option<&Path>,
 ) -> Result<ClusterImported, ClusterError> {
     let keys = master_keys(settings).ok_or(ClusterError::NoServers)?;
     let access = access(settings, &keys)?;
-    let (peers, from) = (Peers::new(token(&keys)), from.to_owned());
-    tokio::task::spawn_blocking(move || import(&access, &peers, &keys, &from)).await?
+    let (peers, from) = (Peers::new(token(&keys), &settings.cluster)?, from.to_owned());
+    let own = || from.is_dir().then(|| from.join(MEDIA));
+    let media = media.map(Path::to_owned).or_else(own);
+    let importing = move || import(&access, &peers, &keys, (&from, media.as_deref()));
+    tokio::task::spawn_blocking(importing).await?
 }
 
 fn import(
     access: &Access,
     peers: &Peers,
     keys: &MasterKeys,
-    from: &Path,
+    (from, media): (&Path, Option<&Path>),
 ) -> Result<ClusterImported, ClusterError> {
     let work = work_beside(from)?;
-    let archive = ClusterArchive::open(&archive_of(from, &work)?, keys)?;
+    // A server that starts meanwhile would change the files.
+    let stopped = from.is_dir().then(|| StoppedData::open(from)).transpose()?;
+    let archive = ClusterArchive::open(&archive_of(from, stopped.as_ref(), &work)?, keys)?;
+    let stored = Arc::new(open_files(access)?);
+    let (mut contents, mut left_out) = (CopiedContents::default(), 0);
     let mut import = ClusterImport::begin(access, peers, random::bytes())?;
     let shards = import.cluster().shards;
     let archive = archive.for_shards(shards);
@@ -65,6 +84,12 @@ fn import(
         let parts: Vec<_> = claims.iter().map(|claim| part_of(claim, &work)).collect();
         archive.split(&parts)?;
         for (claim, part) in claims.iter().zip(&parts) {
+            let of = FilesOf { shard: claim.shard, epoch: claim.at.epoch };
+            let through = work.file("content");
+            let taken = ShardContents { stored: stored.clone(), of, through }
+                .take(archive.contents(claim.shard), media)?;
+            contents.add(taken.0);
+            left_out += taken.1;
             import.keep(claim, &part.path)?;
             let removed = fs::remove_file(&part.path);
             removed.map_err(|error| CopyError::io(&part.path, &error))?;
@@ -74,7 +99,7 @@ fn import(
     let counts = archive.counts();
     let cluster = access.cluster.to_string();
     let (records, workspaces) = (counts.records, counts.workspaces);
-    Ok(ClusterImported { cluster, shards, records, workspaces })
+    Ok(ClusterImported { cluster, shards, records, workspaces, contents, left_out })
 }
 
 /// The directory beside the source in which the parts of an import are.
@@ -86,11 +111,13 @@ fn work_beside(from: &Path) -> Result<Work, CopyError> {
 }
 
 /// The archive: that of the name, or one of the data in a directory.
-fn archive_of(from: &Path, work: &Work) -> Result<PathBuf, CopyError> {
-    if !from.is_dir() {
-        return Ok(from.to_owned());
-    }
-    let (data, path) = (StoppedData::open(from)?, work.file("whole.archive"));
+fn archive_of(
+    from: &Path,
+    stopped: Option<&StoppedData>,
+    work: &Work,
+) -> Result<PathBuf, CopyError> {
+    let Some(data) = stopped else { return Ok(from.to_owned()) };
+    let path = work.file("whole.archive");
     check_space(work.path(), data.source().archive_bytes()?)?;
     write_file(&path, |out| data.source().write_archive(None, out).map(drop), |_| Ok(()))?;
     Ok(path)

@@ -3,7 +3,7 @@
 use postrider_actors::domain::Timestamp;
 use postrider_actors::store::checkpoints::Made;
 use postrider_actors::store::postrider_log::CheckpointNote;
-use postrider_actors::store::replica::Bases;
+use postrider_actors::store::replica::{Bases, Fetched};
 use postrider_actors::store::{
     Checkpoint, CheckpointDir, CheckpointError, LogStore, Position, StoreError, Writes,
 };
@@ -24,6 +24,17 @@ fn given_up(error: CheckpointsError) -> CheckpointError {
         CheckpointsError::Failed(why) => CheckpointError::GivenUp(why),
         error @ CheckpointsError::Slow(_) => CheckpointError::GivenUp(error.to_string()),
         error => CheckpointError::Source(error.to_string()),
+    }
+}
+
+/// Only one that is missing or damaged is passed over.
+fn not_here(error: &CheckpointsError) -> StoreError {
+    match error {
+        CheckpointsError::Failed(why) => StoreError::Failed(why.clone()),
+        CheckpointsError::Slow(_) => StoreError::Failed(error.to_string()),
+        CheckpointsError::Damaged { .. } | CheckpointsError::Replaced => {
+            StoreError::Damaged(error.to_string())
+        }
     }
 }
 
@@ -76,17 +87,28 @@ impl CheckpointKeeper for Keeper {
 }
 
 impl Bases for Keeper {
-    fn fetch(&self, number: usize, into: &CheckpointDir) -> Result<Option<Checkpoint>, StoreError> {
-        let failed = |error: CheckpointsError| match error {
-            CheckpointsError::Failed(why) => StoreError::Failed(why),
-            error @ CheckpointsError::Slow(_) => StoreError::Failed(error.to_string()),
-            error => StoreError::Damaged(error.to_string()),
-        };
-        let listed = self.checkpoints.list().map_err(failed)?;
-        let Some(record) = listed.get(number) else { return Ok(None) };
+    fn newest(&self) -> Result<Position, StoreError> {
+        let listed = self.checkpoints.list().map_err(|error| not_here(&error))?;
+        Ok(listed.first().map_or(Position::START, |newest| Position(newest.position)))
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.checkpoints.is_stopping()
+    }
+
+    fn fetch(
+        &self,
+        number: usize,
+        into: &CheckpointDir,
+        gives_up: &dyn Fn() -> bool,
+    ) -> Result<Fetched, StoreError> {
+        let listed = self.checkpoints.list().map_err(|error| not_here(&error))?;
+        let Some(record) = listed.get(number) else { return Ok(Fetched::Nothing) };
         let checkpoint = into.place_for(Position(record.position));
-        self.checkpoints.fetch(record, &checkpoint.path).map_err(failed)?;
-        let bytes = record.digest.bytes;
-        Ok(Some(Checkpoint { bytes, ..checkpoint }))
+        match self.checkpoints.fetch(record, &checkpoint.path, gives_up) {
+            Ok(()) => Ok(Fetched::Here(Checkpoint { bytes: record.digest.bytes, ..checkpoint })),
+            Err(error @ CheckpointsError::Slow(_)) => Ok(Fetched::Slow(error.to_string())),
+            Err(error) => Err(not_here(&error)),
+        }
     }
 }

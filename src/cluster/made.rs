@@ -1,9 +1,11 @@
 //! How the settings reach a cluster, and how one is made.
 
 use postrider_actors::{MasterKeys, random};
-use postrider_cluster::nats::NatsOptions;
 use postrider_cluster::nats::preflight::Requirements;
+use postrider_cluster::nats::{NatsCredentials, NatsOptions};
 use postrider_cluster::{Access, ClusterRecord, NodeName, init};
+
+use sha2::{Digest as _, Sha256};
 
 use super::error::ClusterError;
 use super::identity::hex;
@@ -45,8 +47,9 @@ pub async fn init_cluster(settings: &Settings) -> Result<ClusterMade, ClusterErr
         replicas: access.requirements.replicas(),
         stream_bytes_max: settings.cluster.stream_bytes_max,
         key: access.keys.first().cloned().unwrap_or_default(),
+        checkpoints: access.checkpoints.kind(),
     };
-    let peers = Peers::new(token(&keys));
+    let peers = Peers::new(token(&keys), &settings.cluster)?;
     let cluster = access.cluster.to_string();
     let made = tokio::task::spawn_blocking(move || init(&access, &wanted, &peers)).await?;
     let (ClusterRecord { id, shards, replicas, .. }, created) = made?;
@@ -67,19 +70,34 @@ pub(super) fn token(keys: &MasterKeys) -> String {
     hex(&keys.current_for(TOKEN).1)
 }
 
+/// What distinguishes cookies of people of this cluster from others: all nodes have the same. The
+/// key that the cluster was made with stays among the earlier ones, so a change of the key signs
+/// nobody out.
+pub(super) fn people_name(settings: &Settings, keys: &MasterKeys) -> [u8; 4] {
+    let first = keys.all_for(TOKEN).next().map(|(_, key)| hex(&key));
+    let text = format!("{} {}", first.unwrap_or_default(), settings.cluster.name);
+    let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+    digest.first_chunk().copied().unwrap_or_default()
+}
+
 /// How the cluster of the settings is reached.
 pub(super) fn access(settings: &Settings, keys: &MasterKeys) -> Result<Access, ClusterError> {
     let cluster = &settings.cluster;
     if !cluster.is_on() {
         return Err(ClusterError::NoServers);
     }
+    let (key_version, _) = keys.current_for(FINGERPRINT);
     let mut keys: Vec<_> = keys.all_for(FINGERPRINT).map(|(_, key)| hex(&key[..8])).collect();
     keys.reverse();
     Ok(Access {
         cluster: NodeName::new(&cluster.name)?,
         nats: NatsOptions {
             servers: cluster.nats.clone(),
-            credentials: cluster.credentials.clone(),
+            credentials: Some(NatsCredentials {
+                file: cluster.credentials.clone(),
+                ca: cluster.nats_ca.clone(),
+                certificate: cluster.tls().map(|[own, key, _]| (own.clone(), key.clone())),
+            }),
             name: format!("postrider {}", cluster.node.as_deref().unwrap_or_default()),
             connect_within: CONNECT_WITHIN,
         },
@@ -89,5 +107,30 @@ pub(super) fn access(settings: &Settings, keys: &MasterKeys) -> Result<Access, C
             allow_unreplicated: cluster.allow_unreplicated,
         },
         keys,
+        key_version,
+        files_bytes_max: cluster.files_bytes_max,
+        checkpoints: cluster.checkpoints.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_keep_their_name_when_the_master_key_is_changed() {
+        let settings = Settings::default();
+        let name = |keys: &[(u8, [u8; 32])]| {
+            let keys = MasterKeys::new(keys.iter().copied()).unwrap();
+            people_name(&settings, &keys)
+        };
+        let made = name(&[(1, [7; 32])]);
+        assert_eq!(name(&[(1, [7; 32]), (2, [8; 32])]), made);
+        assert_eq!(name(&[(1, [7; 32]), (2, [8; 32]), (3, [9; 32])]), made);
+        assert_ne!(name(&[(1, [8; 32])]), made);
+        let token =
+            |keys: &[(u8, [u8; 32])]| token(&MasterKeys::new(keys.iter().copied()).unwrap());
+        // What nodes show each other is of the current one.
+        assert_ne!(token(&[(1, [7; 32]), (2, [8; 32])]), token(&[(1, [7; 32])]));
+    }
 }

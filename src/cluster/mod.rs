@@ -4,22 +4,41 @@
 //! answers the other nodes, `engines` has an engine with its router for each shard that is owned.
 
 mod admin;
+mod asking;
+mod audits;
 mod backup;
+mod callbacks;
+mod callers;
+mod contents;
+mod disk;
 mod door;
+mod encrypted;
 mod engines;
 mod error;
 mod figures;
+mod files;
 mod front;
 mod gather;
 mod identity;
 mod import;
 mod keeper;
+mod kept;
+mod known;
+mod late;
 mod made;
+mod numbers;
 mod operate;
+mod operations;
 mod peers;
+mod questions;
+mod relayed;
 mod repair;
+mod sending;
 mod server;
 mod settled;
+mod shown;
+mod state;
+mod system;
 mod work;
 
 pub use backup::{ShardBackup, backup_cluster};

@@ -1,13 +1,14 @@
 //! The HTTP client for other nodes, and for the monitoring addresses of NATS.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use axum::body::{Body, Bytes};
+use axum::http::request::Builder;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use postrider_cluster::NodeName;
@@ -15,25 +16,39 @@ use postrider_cluster::nats::preflight::Monitor;
 use postrider_cluster::shard::ReleaseAnswer;
 use tokio::runtime::Handle;
 
+use super::encrypted::{Connector, Encryption, NodeTls, to_monitor};
+use super::error::ClusterError;
+use super::kept::Place;
+use super::questions::{PeerAnswer, Question};
+use crate::settings::Cluster;
+
 /// The header of the token between nodes.
 pub(super) const TOKEN: HeaderName = HeaderName::from_static("x-postrider-cluster");
 /// The header of the shard that a request is for.
 pub(super) const SHARD: HeaderName = HeaderName::from_static("x-postrider-shard");
+/// The header of a request that is a part of one that was counted already.
+pub(super) const COUNTED: HeaderName = HeaderName::from_static("x-postrider-counted");
+/// The header of a callback that came to the address of another shard's number.
+pub(super) const BESIDE: HeaderName = HeaderName::from_static("x-postrider-beside");
 /// The header of the client's address and port.
 pub(super) const CLIENT: HeaderName = HeaderName::from_static("x-postrider-client");
-/// Longest wait for a connection to another node.
-const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 /// For how long a connection is kept that has nothing to do: the other node closes it later.
 const IDLE_FOR: Duration = Duration::from_secs(4);
 /// Longest wait for a short answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// Longest wait for a page of entries: a disk may be slow, and what is not heard may be given up.
+const ENTRIES_WITHIN: Duration = Duration::from_secs(30);
 /// Most bytes of one.
 const PAGE_BYTES_MAX: usize = 4 << 20;
 
 /// The client. Clones share its connections.
 #[derive(Debug, Clone)]
 pub(super) struct Peers {
-    client: Client<HttpConnector, Body>,
+    client: Client<Connector, Body>,
+    /// Where nothing secret is sent to, and what other certificates are of.
+    monitor: Client<Connector, Body>,
+    /// What encrypts what nodes send each other. `None`: nothing does.
+    pub(super) tls: Option<Arc<NodeTls>>,
     /// What nodes show each other; never logged.
     token: HeaderValue,
     /// Where blocking callers wait.
@@ -42,19 +57,24 @@ pub(super) struct Peers {
 
 impl Peers {
     /// A client of this token. It must be made within the runtime.
-    pub(super) fn new(token: String) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECT_WITHIN));
-        connector.set_nodelay(true);
+    ///
+    /// # Errors
+    /// [`ClusterError::Tls`] and the two behind it.
+    pub(super) fn new(token: String, settings: &Cluster) -> Result<Self, ClusterError> {
+        let tls = NodeTls::of(settings)?.map(Arc::new);
+        let client = client_of(tls.as_ref().map(|tls| tls.client.clone()));
+        let monitor = client_of(to_monitor(settings)?);
         // Hexadecimal digits are a header value.
         let mut token =
             HeaderValue::try_from(token).unwrap_or_else(|_| HeaderValue::from_static(""));
         token.set_sensitive(true);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_FOR)
-            .build(connector);
-        Self { client, token, runtime: Handle::current() }
+        Ok(Self { client, monitor, tls, token, runtime: Handle::current() })
+    }
+
+    /// The address of a path of the node at this address.
+    fn url(&self, address: &str, path: &str) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{address}{path}")
     }
 
     /// Whether a request shows the token. It takes the same time for each wrong one.
@@ -74,7 +94,7 @@ impl Peers {
     ) -> Result<axum::http::Response<Incoming>, Error> {
         let path = request.uri().path_and_query().map_or("/", |it| it.as_str());
         // An address of a node and a path that was received make an address.
-        if let Ok(uri) = Uri::try_from(format!("http://{address}{path}")) {
+        if let Ok(uri) = Uri::try_from(self.url(address, path)) {
             *request.uri_mut() = uri;
         }
         let headers = request.headers_mut();
@@ -87,20 +107,58 @@ impl Peers {
         self.client.request(request).await
     }
 
+    /// Asks the node at this address about a shard; `None`: it does not own that, or does not know
+    /// now.
+    pub(super) async fn ask(
+        &self,
+        address: &str,
+        shard: u16,
+        question: &Question,
+    ) -> Result<Option<PeerAnswer>, String> {
+        let url = self.url(address, &format!("/cluster/v1/shards/{shard}/ask"));
+        let body = serde_json::to_vec(question).map_err(|error| error.to_string())?;
+        let request = Request::post(url).header(TOKEN, self.token.clone());
+        let request = request.body(Body::from(body)).map_err(|error| error.to_string())?;
+        let asked = async {
+            let response =
+                self.client.request(request).await.map_err(|error| with_causes(&error))?;
+            match response.status() {
+                StatusCode::OK => {}
+                StatusCode::MISDIRECTED_REQUEST => return Ok(None),
+                status => return Err(format!("status {}", status.as_u16())),
+            }
+            let body = Limited::new(response.into_body(), PAGE_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| error.to_string())?.to_bytes();
+            serde_json::from_slice(&body).map(Some).map_err(|error| error.to_string())
+        };
+        let asked = tokio::time::timeout(ANSWER_WITHIN, asked).await;
+        asked.unwrap_or_else(|_| Err("no answer in time".to_owned()))
+    }
+
+    /// Some of the entries that the node at this address has kept, from a place on. Blocks.
+    pub(super) fn entries(&self, address: &str, shard: u16, from: &Place) -> Result<Bytes, String> {
+        let url = self.url(address, &format!("/cluster/v1/shards/{shard}/entries?from={from}"));
+        let request = Request::get(url).header(TOKEN, self.token.clone());
+        self.fetch(&self.client, request, ENTRIES_WITHIN)
+    }
+
     /// The body of a short answer. Blocks.
-    fn fetch(&self, method: Method, url: &str) -> Result<String, String> {
-        let request = Request::builder().method(method).uri(url).header(TOKEN, self.token.clone());
+    fn fetch(
+        &self,
+        by: &Client<Connector, Body>,
+        request: Builder,
+        within: Duration,
+    ) -> Result<Bytes, String> {
         let request = request.body(Body::empty()).map_err(|error| error.to_string())?;
         let fetched = async {
-            let response = self.client.request(request).await.map_err(|error| told(&error))?;
+            let response = by.request(request).await.map_err(|error| with_causes(&error))?;
             if !response.status().is_success() {
                 return Err(format!("status {}", response.status().as_u16()));
             }
             let body = Limited::new(response.into_body(), PAGE_BYTES_MAX).collect().await;
-            let body = body.map_err(|error| error.to_string())?.to_bytes();
-            String::from_utf8(body.into()).map_err(|error| error.to_string())
+            Ok(body.map_err(|error| error.to_string())?.to_bytes())
         };
-        let fetched = async { tokio::time::timeout(ANSWER_WITHIN, fetched).await };
+        let fetched = async { tokio::time::timeout(within, fetched).await };
         self.runtime.block_on(fetched).unwrap_or_else(|_| Err("no answer in time".to_owned()))
     }
 
@@ -111,26 +169,33 @@ impl Peers {
         shard: u16,
         by: &NodeName,
     ) -> Option<ReleaseAnswer> {
-        let url = format!("http://{address}/cluster/v1/shards/{shard}/release?by={by}");
-        match self.fetch(Method::POST, &url).ok()?.as_str() {
-            "accepted" => Some(ReleaseAnswer::Accepted),
-            "not_owner" => Some(ReleaseAnswer::NotOwner),
-            "busy" => Some(ReleaseAnswer::Busy),
+        let url = self.url(address, &format!("/cluster/v1/shards/{shard}/release?by={by}"));
+        let asked = Request::post(url).header(TOKEN, self.token.clone());
+        match &*self.fetch(&self.client, asked, ANSWER_WITHIN).ok()? {
+            b"accepted" => Some(ReleaseAnswer::Accepted),
+            b"not_owner" => Some(ReleaseAnswer::NotOwner),
+            b"busy" => Some(ReleaseAnswer::Busy),
             _ => None,
         }
     }
 }
 
+fn client_of(encryption: Option<Encryption>) -> Client<Connector, Body> {
+    Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_FOR)
+        .build(Connector::new(encryption))
+}
+
 impl Monitor for Peers {
     fn page(&self, url: &str) -> Result<String, String> {
-        // A monitoring address is shown nothing secret.
-        let anybody = Self { token: HeaderValue::from_static(""), ..self.clone() };
-        anybody.fetch(Method::GET, url)
+        let body = self.fetch(&self.monitor, Request::get(url), ANSWER_WITHIN)?;
+        String::from_utf8(body.into()).map_err(|error| error.to_string())
     }
 }
 
 /// An error with its causes.
-fn told(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

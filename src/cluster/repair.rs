@@ -1,6 +1,8 @@
 //! A shard that cannot go on is made anew of what is whole: a checkpoint or a backup, and its log.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use postrider_actors::copies::{
     CopyError, DataSource, RestorePlan, ShardList, Target, archive_bytes, check_space,
@@ -9,9 +11,12 @@ use postrider_actors::copies::{
 use postrider_actors::random;
 use postrider_actors::store::postrider_log::{Commit, LogId, Mark};
 use postrider_cluster::Access;
-use postrider_cluster::repair::{Base, Finding, RepairClaim, RepairError, ShardRepair};
+use postrider_cluster::repair::{
+    Base, Finding, NodeEntries, RepairClaim, RepairError, ShardRepair,
+};
 
 use super::error::ClusterError;
+use super::kept::{self, KeptFiles, Place};
 use super::made::{access, master_keys, token};
 use super::peers::Peers;
 use super::work::Work;
@@ -19,6 +24,9 @@ use crate::settings::Settings;
 
 /// Each step of a repair has another copy of the shard.
 const COPIES: u64 = 3;
+/// How often a node is asked for a page of what it has kept, and how long after the last time.
+const ASKED_TIMES: u32 = 3;
+const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What a repair of a shard has found, and whether it has acted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +41,10 @@ pub struct ShardRepaired {
     pub given_up: Option<(u64, u64)>,
     /// The position behind which more may be lost than any node reports.
     pub unknown_behind: Option<u64>,
+    /// The positions between which the log has lost some entries that nodes have kept.
+    pub from_nodes: Option<(u64, u64)>,
+    /// The nodes that run and did not say what they have kept, and why.
+    pub not_heard: Vec<(String, String)>,
     /// What is wrong, in words; for a whole shard what to do about nodes that have stopped.
     pub problems: Vec<String>,
 }
@@ -42,7 +54,8 @@ pub struct ShardRepaired {
 pub enum RepairState {
     /// There is nothing to repair.
     Whole,
-    /// Something would be given up or may be lost, which was not accepted. Nothing was changed.
+    /// Something would be given up or may be lost, which was not accepted, or which a node may have
+    /// that was not heard. Nothing was changed.
     Damaged,
     /// Nodes go on with the shard.
     Repaired,
@@ -57,6 +70,8 @@ pub struct RepairOrder {
     pub accept_loss: bool,
     /// A backup of the cluster or of the shard.
     pub from: Option<PathBuf>,
+    /// Data directories of nodes that do not run.
+    pub nodes: Vec<PathBuf>,
 }
 
 /// Repairs a shard of the cluster of the settings. Nodes may run; none serves the shard.
@@ -69,43 +84,108 @@ pub async fn repair_shard(
 ) -> Result<ShardRepaired, ClusterError> {
     let keys = master_keys(settings).ok_or(ClusterError::NoServers)?;
     let access = access(settings, &keys)?;
-    let peers = Peers::new(token(&keys));
+    let peers = Peers::new(token(&keys), &settings.cluster)?;
     let name = format!("repair-{:03}", order.shard);
     let work = settings.server.data_dir.join(name);
+    let data_dir = settings.server.data_dir.clone();
     let segment_bytes = settings.storage.segment_bytes;
     let repaired = tokio::task::spawn_blocking(move || {
-        Repair { work: Work::at(&work)?, order, segment_bytes }.run(&access, &peers)
+        let work = Work::at(&work)?;
+        Repair { work, order, data_dir, segment_bytes }.run(&access, &peers)
     });
     repaired.await?
+}
+
+/// What nodes have kept, and which nodes did not say what, and why.
+type Heard = (Vec<Arc<dyn NodeEntries>>, Vec<(String, String)>);
+
+/// Asks, and once more and again: a node may be busy, or out of reach for a moment.
+fn asked<T>(mut ask: impl FnMut() -> Result<T, String>, pause: impl Fn()) -> Result<T, String> {
+    for _ in 1..ASKED_TIMES {
+        if let Ok(answer) = ask() {
+            return Ok(answer);
+        }
+        pause();
+    }
+    ask()
+}
+
+fn shown(
+    shard: u16,
+    finding: &Finding,
+    not_heard: &[(String, String)],
+    state: RepairState,
+) -> ShardRepaired {
+    ShardRepaired {
+        shard,
+        state,
+        last: finding.end.0,
+        given_up: finding.given_up().map(|(from, to)| (from.0, to.0)),
+        unknown_behind: finding.unknown_behind().map(|it| it.0),
+        from_nodes: finding.from_nodes.map(|(from, to)| (from.0, to.0)),
+        not_heard: not_heard.to_vec(),
+        problems: finding.problems.clone(),
+    }
 }
 
 struct Repair {
     work: Work,
     order: RepairOrder,
+    /// That of the settings, which may be a node's.
+    data_dir: PathBuf,
     segment_bytes: u64,
 }
 
 impl Repair {
+    /// What nodes have kept of the log, and those that did not say it: those that run are asked,
+    /// and directories are read.
+    fn nodes(&self, repair: &ShardRepair, peers: &Peers) -> Result<Heard, ClusterError> {
+        let shard = self.order.shard;
+        let dirs = self.order.nodes.iter().chain([&self.data_dir]);
+        let mut places: Vec<_> = dirs.map(|data| kept::directory(data, shard)).collect();
+        let mut not_heard = Vec::new();
+        for (node, address) in repair.running_nodes()? {
+            let file = self.work.file(&format!("entries-{node}"));
+            let ask = |from: &Place| {
+                let page = asked(
+                    || peers.entries(&address, shard, from),
+                    || {
+                        std::thread::sleep(ASKED_AGAIN_AFTER);
+                    },
+                );
+                page.map_err(std::io::Error::other)
+            };
+            match kept::write_all(&file, ask) {
+                Ok(()) => places.push(file),
+                Err(error) => {
+                    tracing::warn!(%node, %error, "what the node has kept is not known");
+                    not_heard.push((node.to_string(), error.to_string()));
+                }
+            }
+        }
+        let open = |path: PathBuf| -> Result<Arc<dyn NodeEntries>, ClusterError> {
+            let kept = KeptFiles::open(&path).map_err(|error| CopyError::io(&path, &error))?;
+            Ok(Arc::new(kept))
+        };
+        Ok((places.into_iter().map(open).collect::<Result<_, _>>()?, not_heard))
+    }
+
     fn run(&self, access: &Access, peers: &Peers) -> Result<ShardRepaired, ClusterError> {
-        let RepairOrder { shard, accept_loss, .. } = self.order;
-        let mut repair = ShardRepair::open(access, peers, shard, random::bytes())?;
+        let shard = self.order.shard;
+        let repair = ShardRepair::open(access, peers, shard, random::bytes())?;
+        let (nodes, not_heard) = self.nodes(&repair, peers)?;
+        let mut repair = repair.with_nodes(nodes);
         let backup = self.backup(repair.id())?;
         let base = self.work.file("base.archive");
         let finding = repair.find(&base, backup.as_ref().map(|(_, end)| *end))?;
-        let given_up = finding.given_up().map(|(from, to)| (from.0, to.0));
-        let told = |state| ShardRepaired {
-            shard,
-            state,
-            last: finding.end.0,
-            given_up,
-            unknown_behind: finding.unknown_behind().map(|it| it.0),
-            problems: finding.problems.clone(),
-        };
+        let repaired = |state| shown(shard, &finding, &not_heard, state);
         if !finding.needs_repair() {
-            return Ok(ShardRepaired { problems: finding.advice(), ..told(RepairState::Whole) });
+            let problems = finding.advice();
+            return Ok(ShardRepaired { problems, ..repaired(RepairState::Whole) });
         }
-        if finding.loses() && !accept_loss {
-            return Ok(told(RepairState::Damaged));
+        // Who accepts a loss does not accept that of what a node may have.
+        if finding.loses() && !(self.order.accept_loss && not_heard.is_empty()) {
+            return Ok(repaired(RepairState::Damaged));
         }
         if let (Base::Backup(end), Some((dir, _))) = (&finding.base, &backup) {
             self.restore(&base, (repair.id(), *end), dir)?;
@@ -114,7 +194,7 @@ impl Repair {
         let claimed = repair.claim(&finding, finding.time_ms)?;
         let file = self.write(&source, &claimed)?;
         repair.finish(claimed, &file)?;
-        Ok(told(RepairState::Repaired))
+        Ok(repaired(RepairState::Repaired))
     }
 
     /// The directory of the shard's backup, and where that ends.
@@ -198,5 +278,29 @@ struct Stopped(CopyError);
 impl From<RepairError> for Stopped {
     fn from(error: RepairError) -> Self {
         Self(CopyError::Lost(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn who_does_not_answer_is_asked_again_before_that_counts() {
+        for (fails, expected) in [(0, Ok(1)), (2, Ok(3)), (3, Err("busy 3".to_owned()))] {
+            let (asks, pauses) = (Cell::new(0), Cell::new(0));
+            let ask = || {
+                asks.set(asks.get() + 1);
+                if asks.get() > fails {
+                    Ok(asks.get())
+                } else {
+                    Err(format!("busy {}", asks.get()))
+                }
+            };
+            assert_eq!(asked(ask, || pauses.set(pauses.get() + 1)), expected);
+            assert_eq!(pauses.get(), asks.get() - 1, "{fails}");
+        }
     }
 }

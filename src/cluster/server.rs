@@ -1,28 +1,37 @@
 //! Starts and stops a node of a cluster.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use postrider_actors::Clock;
+use postrider_actors::copies::CopyError;
 use postrider_actors::store::Writes;
-use postrider_cluster::{Access, Identity, Node, NodeName, NodeOptions};
+use postrider_actors::{Clock, Common};
+use postrider_cluster::{Access, Identity, JoinError, Node, NodeName, NodeOptions, open_files};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use super::asking::OtherShards;
+use super::disk::Disk;
 use super::door::{Door, Shards};
 use super::engines::Engines;
 use super::error::ClusterError;
 use super::figures::{self, Traffic};
+use super::files::NodeFiles;
 use super::front::{Front, Inner};
+use super::kept::KeptEntries;
+use super::late::LateShards;
+use super::numbers::{NumberDirectory, Numbers, keep_claims};
 use super::peers::Peers;
 use super::settled::OwnAnswers;
 use super::{identity, made};
 use crate::banner::Banner;
 use crate::boot::{self, BootError, DataDir};
 use crate::bound::{Bound, Listening};
-use crate::http::{AppOptions, Drain, Help};
+use crate::engine_options::{free_bytes_min, webhook_options};
+use crate::http::{AppOptions, BodyBudget, Drain, Help};
 use crate::listeners::{exposure, serve_options};
 use crate::metrics::Metrics;
 use crate::serve::ServeOptions;
@@ -31,6 +40,15 @@ use crate::tls::{Tls, TlsError};
 
 /// What an answer of another node may take beside its body and its work.
 const ON_THE_WAY: Duration = Duration::from_secs(5);
+
+/// How often it is tried to keep contents of files, where NATS has no room for them.
+const FILES_TRIED_EVERY: Duration = Duration::from_secs(60);
+/// How often a node looks whether the list of numbers has what its engines have.
+const NUMBERS_KEPT_EVERY: Duration = Duration::from_secs(10);
+/// How long one shard may take to say what has become of connections that failed.
+const NUMBERS_SETTLED_WITHIN: Duration = Duration::from_secs(2);
+/// How long it waits after a look that did not get through: callbacks may wait for it.
+const NUMBERS_TRIED_AFTER: Duration = Duration::from_millis(500);
 
 /// A running node of a cluster. Dropping it is like a crash; [`ClusterNode::shutdown`] stops it
 /// gracefully.
@@ -70,17 +88,23 @@ impl ClusterNode {
         let door = Bound::to(settings.cluster.listen).await?;
         let (admin_token, token_source) =
             boot::admin_token(&directory, settings.admin.token.as_ref())?;
-        let warnings = [exposure(&settings), door_exposure(door.address)].concat();
+        let peers = Peers::new(made::token(&keys), &settings.cluster)?;
+        let door_exposure = door_exposure(door.address, peers.tls.is_some());
+        let warnings = [exposure(&settings), door_exposure.clone()].concat();
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let options = node_options(&settings, door.address, identity, belongs_to)?;
-        let peers = Peers::new(made::token(&keys));
         let metrics = Metrics::new().map_err(BootError::from)?;
         let mut app = AppOptions::new(&settings, admin_token.clone(), metrics.clone());
         app.warnings.clone_from(&warnings);
+        app.dashboard.address = listener.address;
         let (drain, ended) = (app.drain.clone(), Arc::new(Notify::new()));
         let app = (app, metrics.clone());
-        let engines = Arc::new(engines(&settings, &directory, app, &peers, &options, &ended));
-        let shards = Arc::new(join(access, options, engines, peers).await?);
+        let files = files(&access, directory.path().to_owned()).await?;
+        let files_access = access.clone();
+        let kept = KeptEntries::begin(path).map_err(|error| CopyError::io(path, &error))?;
+        let others = (files, kept, made::people_name(&settings, &keys), &ended);
+        let engines = Arc::new(engines(&settings, &directory, app, &peers, &options, others));
+        let shards = join(access, options, engines, (peers, door_exposure)).await?;
         identity::belongs_to(&directory, &shards.node.cluster().1.id)?;
         let banner = Banner::new(listener.address, directory.path(), token_source, None);
         let banner = banner.with_warnings(warnings.clone()).with_settings(&settings);
@@ -95,14 +119,17 @@ impl ClusterNode {
             answer_within: settings.server.body_timeout_seconds
                 + settings.server.handler_timeout_seconds
                 + ON_THE_WAY,
-            is_synced: !settings.cluster.assume_synced,
+            bodies: BodyBudget::new(settings.server.bodies_bytes_max),
+            drain: drain.clone(),
         }));
         let tls = to_clients.tls.clone();
-        let door = door.serve(Door(shards.clone()), between_nodes(&to_clients));
+        let door = door.serve(Door(shards.clone()), between_nodes(&to_clients, &shards.peers));
         let main = listener.serve(front, to_clients);
         let sampled = figures::sample(shards.clone(), metrics.recorder());
+        let kept = keep_numbers(shards.clone());
+        let files = keep_files(files_access, shards.engines.files.clone());
         let upkeep = tokio::spawn(async move {
-            tokio::join!(metrics.upkeep(), sampled);
+            tokio::join!(metrics.upkeep(), sampled, kept, files);
         });
         tracing::info!(address = %main.address, nodes = %door.address, "listening");
         let grace = settings.shutdown.grace_seconds;
@@ -127,12 +154,14 @@ impl ClusterNode {
         self.ended.notified().await;
     }
 
-    /// Reads the certificate and the key of TLS anew, for the connections from now on.
+    /// Reads the certificates and the keys of TLS anew, for clients and between nodes, for the
+    /// connections from now on.
     ///
     /// # Errors
-    /// [`TlsError`]: what was read before stays in use.
+    /// [`TlsError`]: what was read before stays in use where the new one cannot be.
     pub fn reload_certificates(&self) -> Result<(), TlsError> {
-        self.tls.as_ref().map_or(Ok(()), |tls| tls.reload())
+        self.tls.as_ref().map_or(Ok(()), |tls| tls.reload())?;
+        self.shards.peers.tls.as_ref().map_or(Ok(()), |tls| tls.reload())
     }
 
     /// Stops within the grace period: answers what is under way, makes it durable, and gives the
@@ -146,7 +175,12 @@ impl ClusterNode {
         shards.engines.begin_drain();
         drop(main.stop(grace / 2).await?);
         let leaving = shards.clone();
-        tokio::task::spawn_blocking(move || leaving.node.stop()).await?;
+        let leaves = move || {
+            leaving.node.stop();
+            leaving.engines.close_followed();
+            leaving.engines.kept.end();
+        };
+        tokio::task::spawn_blocking(leaves).await?;
         drop(door.stop(Duration::from_secs(1)).await?);
         upkeep.abort();
         drop((shards, directory));
@@ -179,7 +213,7 @@ fn engines(
     (app, metrics): (AppOptions, Metrics),
     peers: &Peers,
     node: &NodeOptions,
-    ended: &Arc<Notify>,
+    (files, kept, people, ended): (NodeFiles, KeptEntries, [u8; 4], &Arc<Notify>),
 ) -> Engines {
     Engines {
         settings: settings.clone(),
@@ -196,8 +230,46 @@ fn engines(
         peers: peers.clone(),
         runtime: Handle::current(),
         clock: Clock::system(),
+        disk: Disk::watched(directory.path(), free_bytes_min(settings, directory)),
         running: Mutex::default(),
+        followed: Mutex::default(),
+        numbers: Numbers::default(),
+        others: LateShards::default(),
+        people,
+        files: Arc::new(files),
+        kept,
+        common: Common::new(&webhook_options(settings)),
         ended: ended.clone(),
+    }
+}
+
+/// Where the contents of files are.
+async fn files(access: &Access, data: PathBuf) -> Result<NodeFiles, ClusterError> {
+    let access = access.clone();
+    let opening = move || {
+        let stored = match open_files(&access) {
+            // All the rest goes on without them.
+            Err(error @ JoinError::FilesNotMade { .. }) => {
+                tracing::warn!(%error, "no contents of files are kept");
+                Err(error.to_string())
+            }
+            opened => Ok(opened?),
+        };
+        let failed = |error: std::io::Error| CopyError::io(&data, &error);
+        Ok(NodeFiles::new(stored, &data).map_err(failed)?)
+    };
+    tokio::task::spawn_blocking(opening).await?
+}
+
+/// Has contents of files kept once NATS has room for them.
+async fn keep_files(access: Access, files: Arc<NodeFiles>) {
+    while files.problem().is_some() {
+        tokio::time::sleep(FILES_TRIED_EVERY).await;
+        let access = access.clone();
+        if let Ok(Ok(stored)) = tokio::task::spawn_blocking(move || open_files(&access)).await {
+            tracing::info!("contents of files are kept from now on");
+            files.begin(stored);
+        }
     }
 }
 
@@ -206,31 +278,77 @@ async fn join(
     access: Access,
     options: NodeOptions,
     engines: Arc<Engines>,
-    peers: Peers,
-) -> Result<Shards, ClusterError> {
+    (peers, exposure): (Peers, Vec<String>),
+) -> Result<Arc<Shards>, ClusterError> {
     let (host, monitor) = (engines.clone(), Box::new(peers.clone()));
     let joining = move || Node::start(&access, options, host, monitor);
     let node = tokio::task::spawn_blocking(joining).await??;
+    // It is set once, here.
+    drop(engines.numbers.set(NumberDirectory::new(node.numbers())));
     let help = engines.app.errors_url.as_deref().map(Help::below).unwrap_or_default();
     let answers = OwnAnswers { clock: engines.clock.clone(), help };
-    Ok(Shards { node, engines, peers, answers })
+    let known = Mutex::default();
+    let shards = Arc::new(Shards { node, engines, peers, exposure, answers, known });
+    shards.engines.others.set(Box::new(OtherShards(Arc::downgrade(&shards))));
+    Ok(shards)
+}
+
+/// Has the list of numbers report what the engines of this node have, again and again.
+async fn keep_numbers(shards: Arc<Shards>) {
+    loop {
+        let (mut is_all, engines) = (true, shards.engines.engines());
+        if let Some(numbers) = shards.engines.numbers.get() {
+            numbers.doubled().retain(|shard, _| engines.iter().any(|(it, _)| it == shard));
+        }
+        for (shard, engine) in engines {
+            // One whose log does not answer keeps no other waiting.
+            let settling = engine.admin().settle_numbers();
+            drop(tokio::time::timeout(NUMBERS_SETTLED_WITHIN, settling).await);
+            let owner = shards.clone();
+            let may = move || owner.node.gate().answers(shard);
+            is_all &= keep_claims(&shards.engines.numbers, (shard, &engine), may).await;
+        }
+        let wait = if is_all { NUMBERS_KEPT_EVERY } else { NUMBERS_TRIED_AFTER };
+        tokio::time::sleep(wait).await;
+    }
 }
 
 /// How the listener for nodes is served: they are few, and each may need many connections.
-fn between_nodes(to_clients: &ServeOptions) -> ServeOptions {
+fn between_nodes(to_clients: &ServeOptions, peers: &Peers) -> ServeOptions {
     let mut options = to_clients.clone();
     options.places.per_address_max = 0;
-    options.tls = None;
+    options.tls = peers.tls.as_ref().map(|tls| tls.door.clone());
     options
 }
 
-fn door_exposure(address: SocketAddr) -> Vec<String> {
-    let is_own = address.ip().to_canonical().is_loopback();
+/// A line if what nodes send to this address can be read on its way.
+fn door_exposure(address: SocketAddr, is_encrypted: bool) -> Vec<String> {
+    let is_safe = is_encrypted || address.ip().to_canonical().is_loopback();
     let warning = || {
         format!(
             "{address} is for other nodes and is not encrypted, so keys and codes can be read on \
-             their way; let only a network reach it that nobody else is in"
+             their way; set `cluster.tls_cert`, or let only a network reach it that nobody else is \
+             in"
         )
     };
-    (!is_own).then(warning).into_iter().collect()
+    (!is_safe).then(warning).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_for_nodes_that_others_reach_in_clear_is_warned_of() {
+        for (address, is_encrypted, warnings) in [
+            ("127.0.0.1:8081", false, 0),
+            ("[::1]:8081", false, 0),
+            ("10.0.0.1:8081", false, 1),
+            ("0.0.0.0:8081", false, 1),
+            ("0.0.0.0:8081", true, 0),
+        ] {
+            let warned = door_exposure(address.parse().unwrap(), is_encrypted);
+            assert_eq!(warned.len(), warnings, "{address} {is_encrypted}");
+        }
+    }
 }

@@ -17,6 +17,11 @@ pub(super) struct OwnAnswers {
 }
 
 impl OwnAnswers {
+    /// The id of a request: its own, or a new one.
+    pub(super) fn id_of(&self, headers: &HeaderMap) -> request_id::RequestId {
+        request_id::RequestId::of(headers, &self.clock)
+    }
+
     /// An answer as it is, under the id of its request.
     pub(super) fn give(&self, headers: &HeaderMap, mut reply: Reply) -> Response<Body> {
         let id = request_id::RequestId::of(headers, &self.clock);
@@ -32,8 +37,8 @@ impl OwnAnswers {
         reply.into_response()
     }
 
-    /// An answer.
-    pub(super) fn tell(&self, headers: &HeaderMap, value: &Value) -> Response<Body> {
+    /// An answer in JSON.
+    pub(super) fn json(&self, headers: &HeaderMap, value: &Value) -> Response<Body> {
         self.give(headers, Reply::json(StatusCode::OK, value))
     }
 }
@@ -49,4 +54,10 @@ pub(super) fn no_owner(shard: u16) -> ApiError {
 pub(super) fn outcome_unknown() -> ApiError {
     let message = "the node that answered does not own the shard any more; the outcome is unknown";
     ApiError::new(Code::ServiceUnavailable, message).because("outcome_unknown").closing_with_body()
+}
+
+/// The owner of the shard does not answer what has to be known.
+pub(super) fn no_answer(shard: u16) -> ApiError {
+    let message = format!("the owner of shard {shard} does not answer now; nothing was done");
+    ApiError::new(Code::ServiceUnavailable, message).because("no_owner").closing_with_body()
 }

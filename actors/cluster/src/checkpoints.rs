@@ -1,61 +1,38 @@
 //! The checkpoints of a shard, where every node finds them: what is kept, and in which order.
 //!
-//! A key of the bucket lists the newest one and the newest whole one before it. It is written only
-//! when the archive was stored and read back, and the log is trimmed only up to the older one. So
-//! whoever reads the list finds all that the log no longer holds, also if the newest is damaged.
+//! A key of the bucket lists the newest one and the newest whole one before it, and says which data
+//! format a reader must know: the log behind a checkpoint need not have a claim that says it. It is
+//! written only when the archive was stored and read back, and the log is trimmed only up to the
+//! older one. So whoever reads the list finds all that the log no longer holds, also if the newest
+//! is damaged.
 
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt::Debug;
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use postrider_log::body::DATA_FORMAT;
 use postrider_log::{EntryHash, LogId, Mark, Position};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use crate::coordination::{Coordination, CoordinationError, decode, encode};
 use crate::name::NodeName;
 use crate::replica::{Owner, Replica};
 
+mod digest;
+mod directory;
 mod fake;
 
+pub use digest::Digest;
+pub use directory::DirectoryArchives;
 pub use fake::FakeArchives;
 
 /// How many are listed.
 const LISTED: usize = 2;
-
-/// What is known of an archive by its bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Digest {
-    /// The SHA-256.
-    pub sha256: [u8; 32],
-    /// The length.
-    pub bytes: u64,
-}
-
-impl Digest {
-    /// That of a file.
-    ///
-    /// # Errors
-    /// [`CheckpointsError::Failed`] when it cannot be read.
-    pub fn of_file(path: &Path) -> Result<Self, CheckpointsError> {
-        let failed = |error: std::io::Error| CheckpointsError::Failed(error.to_string());
-        let mut file = std::fs::File::open(path).map_err(failed)?;
-        let (mut hasher, mut chunk, mut bytes) = (Sha256::new(), vec![0; 1 << 20], 0);
-        loop {
-            let read = file.read(&mut chunk).map_err(failed)?;
-            if read == 0 {
-                return Ok(Self { sha256: hasher.finalize().into(), bytes });
-            }
-            hasher.update(chunk.get(..read).unwrap_or_default());
-            bytes += read as u64;
-        }
-    }
-}
 
 /// One checkpoint, as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,13 +53,32 @@ pub struct CheckpointRecord {
     pub digest: Digest,
 }
 
+/// What the key of a shard's checkpoints holds.
+#[derive(Serialize, Deserialize)]
+struct Listed<'a> {
+    /// The lowest data format that a reader must know, of the archives and of the log.
+    readable_from: u16,
+    /// The newest one first.
+    listed: Cow<'a, [CheckpointRecord]>,
+}
+
+/// The same as it is read.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum AnyListed {
+    /// With its data format, so that versions which know format 1 only cannot read it.
+    Listed(Listed<'static>),
+    /// In data format 1.
+    First(Vec<CheckpointRecord>),
+}
+
 /// Why checkpoints could not be read or kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointsError {
     /// Nobody answered, or it was given up.
     #[error("{0}")]
     Failed(String),
-    /// It is gone, or not what was stored.
+    /// It is missing, or not what was stored.
     #[error("the checkpoint {name} is {what}")]
     Damaged {
         /// Its name.
@@ -116,7 +112,7 @@ pub trait Archives: Debug + Send + Sync + 'static {
     /// Reads what is stored under a name, and writes it to a file if there is one.
     ///
     /// # Errors
-    /// [`CheckpointsError::Damaged`] when it is gone; [`CheckpointsError::Failed`].
+    /// [`CheckpointsError::Damaged`] when it is missing; [`CheckpointsError::Failed`].
     fn get(
         &self,
         name: &str,
@@ -142,6 +138,10 @@ pub(crate) fn goes(name: &str, kept: &[String], epoch: u64) -> bool {
 /// Says whether to end early.
 pub type GivesUp<'a> = &'a dyn Fn() -> bool;
 
+fn given_up() -> CheckpointsError {
+    CheckpointsError::Failed("it was given up".to_owned())
+}
+
 impl CheckpointRecord {
     /// The last entry that is in it.
     #[must_use]
@@ -151,10 +151,10 @@ impl CheckpointRecord {
     }
 
     /// What a node knows of the shard that has loaded it.
-    pub(crate) fn replica(&self, log: LogId, shard: u16) -> Option<Replica> {
+    pub(crate) fn replica(&self, log: LogId, shard: u16, format: u16) -> Option<Replica> {
         let node = NodeName::new(&self.node).ok()?;
         let owner = Owner { node, incarnation: self.incarnation };
-        Some(Replica::at(log, shard, &self.mark(), owner, self.time_ms))
+        Some(Replica::at(log, shard, &self.mark(), owner, self.time_ms).of_format(format))
     }
 }
 
@@ -198,6 +198,12 @@ impl ShardCheckpoints {
         Self { is_stopping, ..self }
     }
 
+    /// Whether the node stops, so that nothing long is begun any more.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
     /// The log since the last one at which the next one is made at the latest.
     #[must_use]
     pub const fn log_bytes_max(&self) -> u64 {
@@ -215,7 +221,7 @@ impl ShardCheckpoints {
         checkpoints_key(self.shard)
     }
 
-    /// What an archive is called: the epoch tells two owners apart.
+    /// What an archive is called: the epoch distinguishes two owners.
     #[must_use]
     pub fn name(&self, record: &CheckpointRecord) -> String {
         format!("{}.{:020}.{}", self.shard, record.position, record.epoch)
@@ -229,19 +235,45 @@ impl ShardCheckpoints {
         Ok(self.read()?.0)
     }
 
+    /// The newest one, and the data format that must be known behind it.
+    pub(crate) fn newest(&self) -> Result<Option<(CheckpointRecord, u16)>, CheckpointsError> {
+        let Some(kept) = self.bucket.read(&self.key())? else { return Ok(None) };
+        let (listed, format) = self.decoded(&kept.value)?;
+        Ok(listed.into_iter().next().map(|newest| (newest, format)))
+    }
+
     fn read(&self) -> Result<(Vec<CheckpointRecord>, u64), CheckpointsError> {
-        let key = self.key();
-        let Some(kept) = self.bucket.read(&key)? else { return Ok((Vec::new(), 0)) };
-        Ok((decode(&key, &kept.value)?, kept.revision))
+        let Some(kept) = self.bucket.read(&self.key())? else { return Ok((Vec::new(), 0)) };
+        Ok((self.decoded(&kept.value)?.0, kept.revision))
+    }
+
+    fn decoded(&self, value: &[u8]) -> Result<(Vec<CheckpointRecord>, u16), CheckpointsError> {
+        Ok(match decode(&self.key(), value)? {
+            AnyListed::First(listed) => (listed, 1),
+            AnyListed::Listed(Listed { readable_from, .. }) if readable_from > DATA_FORMAT => {
+                return Err(CheckpointsError::Failed(format!(
+                    "the checkpoints were written by a newer version: data format {readable_from} \
+                     is not known"
+                )));
+            }
+            AnyListed::Listed(Listed { readable_from, listed }) => {
+                (listed.into_owned(), readable_from)
+            }
+        })
     }
 
     /// Fetches one into a file.
     ///
     /// # Errors
-    /// [`CheckpointsError::Damaged`] when it is not what was stored; [`CheckpointsError::Failed`]
-    /// also when the node stops meanwhile.
-    pub fn fetch(&self, record: &CheckpointRecord, to: &Path) -> Result<(), CheckpointsError> {
-        self.get(record, Some(to), &|| self.is_stopping.load(Ordering::Acquire))
+    /// [`CheckpointsError::Damaged`] when it is not what was stored; [`CheckpointsError::Slow`];
+    /// [`CheckpointsError::Failed`] also when it is given up, or the node stops meanwhile.
+    pub fn fetch(
+        &self,
+        record: &CheckpointRecord,
+        to: &Path,
+        gives_up: GivesUp<'_>,
+    ) -> Result<(), CheckpointsError> {
+        self.get(record, Some(to), &|| self.is_stopping() || gives_up())
     }
 
     fn get(
@@ -272,9 +304,10 @@ impl ShardCheckpoints {
         if before.first().is_some_and(|newest| newest.position >= record.position) {
             return Err(CheckpointsError::Replaced);
         }
+        // Before it is stored: nobody lists what was stored when this is given up.
+        let older = self.newest_whole(&before, gives_up)?;
         self.archives.put(&self.name(record), file, gives_up)?;
         self.get(record, None, gives_up)?;
-        let older = self.newest_whole(&before, gives_up)?;
         let mut listed = vec![record.clone()];
         listed.extend(older);
         self.write(&listed, revision)?;
@@ -307,26 +340,34 @@ impl ShardCheckpoints {
         self.archives.keep_only(self.shard, &[self.name(record)], record.epoch)
     }
 
+    /// One that comes too slowly may be whole, so that nothing is given up for it alone; a whole
+    /// one before it is as good.
     fn newest_whole(
         &self,
         before: &[CheckpointRecord],
         gives_up: GivesUp<'_>,
     ) -> Result<Option<CheckpointRecord>, CheckpointsError> {
+        let mut slow = None;
         for record in before.iter().take(LISTED) {
             match self.get(record, None, gives_up) {
                 Ok(()) => return Ok(Some(record.clone())),
                 Err(error @ CheckpointsError::Damaged { .. }) => {
                     tracing::warn!(shard = self.shard, %error, "an old checkpoint is no use");
                 }
+                Err(error @ CheckpointsError::Slow(_)) => {
+                    tracing::warn!(shard = self.shard, %error, "an old checkpoint is passed over");
+                    slow = slow.or(Some(error));
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(None)
+        slow.map_or(Ok(None), Err)
     }
 
     fn write(&self, listed: &[CheckpointRecord], revision: u64) -> Result<(), CheckpointsError> {
         let key = self.key();
-        let value = encode(&key, &listed)?;
+        let with_format = Listed { readable_from: DATA_FORMAT, listed: Cow::Borrowed(listed) };
+        let value = encode(&key, &with_format)?;
         match self.bucket.write(&key, value, revision, None) {
             Ok(Some(_)) => return Ok(()),
             // A sole writer may be refused, and what was not answered may have been written.

@@ -1,7 +1,7 @@
 //! The thread that looks again whether the NATS servers are what they must be.
 //!
 //! It owns what the last look found wrong. That stops nothing: what is acknowledged already is not
-//! safer without the node, but somebody must be told.
+//! safer without the node, but somebody must be notified.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(crate) struct Looks {
     pub(crate) checkup: Checkup,
 }
 
-/// Asks nothing once the node has stopped: what it asks with may be gone.
+/// Asks nothing once the node has stopped: what it asks with may have ended.
 struct WhileItRuns<'a> {
     monitor: &'a dyn Monitor,
     node: &'a Receiver<Infallible>,
@@ -98,7 +98,7 @@ mod tests {
         assert!(problem.starts_with("NATS_NOT_SYNCED: n1 does not"), "{problem}");
         checkup.note(Err(NatsError::Unreachable("n1".to_owned()).into()));
         assert!(checkup.problem().unwrap().starts_with("NATS_UNREACHABLE"));
-        // One of several is enough to go on, and to be told of.
+        // One of several is enough to go on, and to be reported.
         let silent = vec!["nats://n2: no answer in time".to_owned()];
         checkup.note(Ok(NatsFacts { silent, ..NatsFacts::default() }));
         let problem = checkup.problem().unwrap();

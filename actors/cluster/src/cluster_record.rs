@@ -7,11 +7,13 @@ use std::sync::Arc;
 use postrider_log::LogId;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoints::checkpoints_key;
+use crate::archive_store::{CheckpointStore, CheckpointsIn, archives_of, make_archives};
+use crate::checkpoints::{Archives, CheckpointsError, checkpoints_key};
 use crate::coordination::{ASSIGNMENT, Coordination, CoordinationError, decode, encode};
+use crate::files::make_files;
 use crate::name::NodeName;
 use crate::nats::preflight::{Monitor, PreflightError, Requirements, preflight};
-use crate::nats::{Nats, NatsArchives, NatsBucket, NatsError, NatsOptions, NatsStream, StreamSpec};
+use crate::nats::{Nats, NatsBucket, NatsError, NatsOptions, NatsStream, StreamSpec};
 
 /// The key of the record.
 const META: &str = "meta";
@@ -31,6 +33,9 @@ pub struct ClusterRecord {
     pub stream_bytes_max: i64,
     /// The fingerprint of the master key that it was made with.
     pub key: String,
+    /// Where its checkpoints are.
+    #[serde(default, skip_serializing_if = "CheckpointsIn::is_nats")]
+    pub checkpoints: CheckpointsIn,
 }
 
 /// How a cluster is reached.
@@ -44,6 +49,19 @@ pub struct Access {
     pub requirements: Requirements,
     /// The fingerprints of the master keys, the current one first.
     pub keys: Vec<String>,
+    /// The version of the current one.
+    pub key_version: u8,
+    /// Most bytes of the contents of files, for whoever makes their stream.
+    pub files_bytes_max: i64,
+    /// Where the checkpoints are.
+    pub checkpoints: CheckpointStore,
+}
+
+impl Access {
+    /// What a node reports to others of its current master key.
+    pub(crate) fn current_key(&self) -> String {
+        format!("{}-{}", self.key_version, self.keys.first().map_or("", String::as_str))
+    }
 }
 
 /// Why a cluster cannot be made or joined.
@@ -68,6 +86,26 @@ pub enum JoinError {
          end, and nothing was ever kept in the cluster)"
     )]
     StreamMissing(u16),
+    /// The stream of the contents of files is missing.
+    #[error(
+        "CLUSTER_MISSING: the stream OBJ_PR_{0}_files, which had the contents of files, is not \
+         there; `postrider cluster init` makes it anew without them"
+    )]
+    FilesMissing(NodeName),
+    /// The stream of the contents of files was never made, and is not made now.
+    #[error(
+        "FILES_NOT_MADE: NATS does not make the stream for the contents of files, for which it \
+         reserves {bytes} bytes ({what}); give its servers room, or lower cluster.files_bytes_max"
+    )]
+    FilesNotMade {
+        /// The bytes that it reserves.
+        bytes: i64,
+        /// What NATS says.
+        what: String,
+    },
+    /// The directory of the checkpoints is not there, or of another cluster.
+    #[error("CLUSTER_MISSING: {0}; `postrider cluster init` makes one for a new cluster")]
+    Checkpoints(CheckpointsError),
     /// The cluster is another one than is asked for.
     #[error("CLUSTER_MISMATCH: {0}")]
     Mismatch(String),
@@ -77,6 +115,13 @@ pub enum JoinError {
          same secrets.master_key (the earlier one may be in secrets.previous_master_keys)"
     )]
     Key,
+    /// A node runs with another master key.
+    #[error(
+        "MASTER_KEY_MISMATCH: the node {0} runs with another current master key, or calls it \
+         another version; stop all nodes before the first one starts with a new key, and give \
+         all of them the same secrets.master_key and secrets.master_key_version"
+    )]
+    OtherKey(NodeName),
     /// What is there is a part of an import.
     #[error(
         "IMPORT_UNFINISHED: an import into the cluster was not finished, so it has a part of the \
@@ -128,7 +173,7 @@ impl ClusterRecord {
 }
 
 /// Makes a cluster, unless it is there with the same settings. Returns its record, and whether this
-/// made it. It may be called again after a failure. A stream that is gone of a cluster that was
+/// made it. It may be called again after a failure. A stream that is missing of a cluster that was
 /// used is not made: it would seem to be a shard that has nothing.
 ///
 /// # Errors
@@ -141,7 +186,6 @@ pub fn init(
     preflight(&access.nats, &access.requirements, &[], monitor)?;
     let nats = Nats::connect(&access.nats)?;
     NatsBucket::create(&nats, &access.cluster, wanted.replicas)?;
-    NatsArchives::create(&nats, &access.cluster, wanted.replicas)?;
     let bucket = NatsBucket::open(&nats, &access.cluster)?;
     let created = bucket.write(META, encode(META, wanted)?, 0, None)?.is_some();
     let record = ClusterRecord::read(&bucket, access)?;
@@ -160,6 +204,9 @@ pub fn init(
             return Err(JoinError::Mismatch(why));
         }
     }
+    // A run before this one may not have come so far.
+    let is_new = created || !was_used(&bucket, 0)?;
+    make_archives(&nats, access, &record, is_new)?;
     for shard in 0..record.shards {
         let id = record.log_id(shard);
         let id = id.ok_or_else(|| JoinError::Mismatch("the cluster's id is none".to_owned()))?;
@@ -168,6 +215,7 @@ pub fn init(
         }
         NatsStream::create(&nats, &record.stream(&access.cluster, shard), id)?;
     }
+    make_files(&nats, access, &record, &bucket)?;
     Ok((record, created))
 }
 
@@ -181,7 +229,7 @@ fn was_used(bucket: &dyn Coordination, shard: u16) -> Result<bool, CoordinationE
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) bucket: Arc<NatsBucket>,
-    pub(crate) archives: Arc<NatsArchives>,
+    pub(crate) archives: Arc<dyn Archives>,
     pub(crate) record: ClusterRecord,
     pub(crate) streams: Vec<Arc<NatsStream>>,
     pub(crate) version: String,
@@ -246,7 +294,7 @@ impl MissingStream {
     }
 }
 
-fn bucket_of(
+pub(crate) fn bucket_of(
     nats: &Arc<Nats>,
     access: &Access,
 ) -> Result<(Arc<NatsBucket>, ClusterRecord), JoinError> {
@@ -284,9 +332,7 @@ fn opened(
     let all: Vec<_> = streams.iter().map(Arc::as_ref).collect();
     preflight(&access.nats, &access.requirements, &all, monitor)?;
     let version = nats.server().version;
-    // A cluster of an earlier version has no checkpoints.
-    NatsArchives::create(nats, &access.cluster, record.replicas)?;
-    let archives = Arc::new(NatsArchives::open(Nats::connect(&access.nats)?, &access.cluster)?);
+    let archives = archives_of(nats, access, &record)?;
     Ok(Opened { bucket, archives, record, streams, version })
 }
 
@@ -302,6 +348,7 @@ mod tests {
             replicas: 3,
             stream_bytes_max: 1,
             key: String::new(),
+            checkpoints: CheckpointsIn::Nats,
         };
         let ids: std::collections::BTreeSet<_> =
             (0..512).map(|shard| record.log_id(shard).unwrap().0).collect();

@@ -1,26 +1,27 @@
 //! The port to the bucket in which nodes have their keys, and what stands in it.
 //!
 //! It owns the names of the keys and the form of their values.
-//! It promises compare-and-swap on each key, and that a key is gone when its time is over. Nothing
+//! It promises compare-and-swap on each key, and that a key expires after its time to live. Nothing
 //! that is written to a log rests on it: it says who tries, and until when an owner may read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::bucket::Bucket;
-use crate::clock::SteadyClock;
+use self::formats::waited_for;
 use crate::coordinator::BucketView;
 use crate::name::{Identity, NodeName};
 use crate::placement::{Assignment, Candidate, Placed};
 
+mod fake;
+pub mod formats;
 pub mod skew;
 #[cfg(test)]
 pub(crate) mod tests;
+
+pub use fake::FakeCoordination;
 
 /// The key of the coordinator, which has a time to live.
 pub const COORDINATOR: &str = "coordinator";
@@ -63,6 +64,30 @@ pub trait Coordination: Debug + Send + Sync + 'static {
     /// # Errors
     /// Those of [`read`](Self::read).
     fn keys(&self, prefix: &str) -> Result<BTreeMap<String, KeyValue>, CoordinationError>;
+
+    /// When the bucket was made, in nanoseconds. One that was made anew in its place was made at
+    /// another moment, and its revisions begin anew.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read).
+    fn made_at(&self) -> Result<u64, CoordinationError>;
+
+    /// The first keys with this prefix that were written after a revision, in that order.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read).
+    fn keys_after(
+        &self,
+        prefix: &str,
+        revision: u64,
+        keys_max: usize,
+    ) -> Result<Vec<(String, KeyValue)>, CoordinationError> {
+        let keys = self.keys(prefix)?.into_iter();
+        let mut keys: Vec<_> = keys.filter(|(_, kept)| kept.revision > revision).collect();
+        keys.sort_by_key(|(_, kept)| kept.revision);
+        keys.truncate(keys_max);
+        Ok(keys)
+    }
 }
 
 /// What a key holds.
@@ -105,10 +130,22 @@ pub struct NodeRecord {
     pub zone: String,
     /// It has stopped, and shall own nothing.
     pub is_draining: bool,
+    /// Its disk takes nothing, so it shall own nothing meanwhile.
+    #[serde(default)]
+    pub is_failing: bool,
+    /// It does so only because too little of it is free: what is there can be read.
+    #[serde(default)]
+    pub lacks_space: bool,
+    /// The version of its current master key, and the fingerprint; earlier versions report nothing.
+    #[serde(default)]
+    pub key: String,
     /// The version of its program.
     pub version: String,
     /// Its wall clock, in milliseconds, by which others see how far theirs are off.
     pub wall_ms: u64,
+    /// The newest data format that it reads, which is the one that it writes.
+    #[serde(default = "formats::unreported")]
+    pub reads: u16,
     /// What it has of each shard.
     #[serde(default)]
     pub shards: Vec<ShardReport>,
@@ -121,28 +158,16 @@ impl NodeRecord {
         Identity { directory: self.directory, incarnation: self.incarnation }
     }
 
-    /// What a node that owns these shards says of itself.
-    #[cfg(test)]
-    pub(crate) fn owning(owned: &[u16]) -> Self {
-        let report = |shard: &u16| ShardReport {
-            checkpoint: None,
-            shard: *shard,
-            state: Standing::Owned,
-            epoch: 1,
-            position: 1,
-            reason: None,
-        };
-        Self {
-            directory: [1; 16],
-            incarnation: [1; 16],
-            renewal: 1,
-            advertise: String::new(),
-            zone: String::new(),
-            is_draining: false,
-            version: String::new(),
-            wall_ms: 0,
-            shards: owned.iter().map(report).collect(),
-        }
+    /// The version of its current master key; `None`: it is of an earlier version of the program.
+    #[must_use]
+    pub fn key_version(&self) -> Option<u64> {
+        self.key.split_once('-').and_then(|(version, _)| version.parse().ok())
+    }
+
+    /// Whether it can own anything, as far as it says itself.
+    #[must_use]
+    pub const fn can_own(&self) -> bool {
+        !self.is_draining && !self.is_failing
     }
 }
 
@@ -160,11 +185,14 @@ pub struct ShardReport {
     /// The position of the newest checkpoint, as far as the node knows.
     #[serde(default)]
     pub checkpoint: Option<u64>,
+    /// The data format that a reader of it must know.
+    #[serde(default)]
+    pub format: u16,
     /// Why it has stopped, if it has.
     pub reason: Option<String>,
 }
 
-/// Where a shard's life on a node is, as others are told.
+/// Where a shard's life on a node is, as is reported to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
@@ -283,10 +311,18 @@ pub fn view_with(
     nodes: &BTreeMap<NodeName, NodeRecord>,
     draining: &BTreeSet<NodeName>,
 ) -> Result<BucketView, CoordinationError> {
-    let candidate = |(node, record): (&NodeName, &NodeRecord)| Candidate {
-        node: node.clone(),
-        zone: record.zone.clone(),
-        is_draining: record.is_draining || draining.contains(node),
+    // What is sealed under a later master key can be read with that alone.
+    let newest = nodes.values().filter_map(NodeRecord::key_version).max();
+    let candidate = |(node, record): (&NodeName, &NodeRecord)| {
+        let is_earlier = record.key_version().is_some_and(|it| Some(it) < newest);
+        let waits = waited_for(nodes, draining, record.reads).next().is_some();
+        let goes = record.is_draining || is_earlier || waits || draining.contains(node);
+        Candidate {
+            node: node.clone(),
+            zone: record.zone.clone(),
+            is_draining: goes || !record.can_own(),
+            lacks_space: record.lacks_space && !goes,
+        }
     };
     let nodes = nodes.iter().map(candidate).collect();
     let coordinator = match bucket.read(COORDINATOR)? {
@@ -316,47 +352,4 @@ fn read_assignment(value: &[u8]) -> Result<Assignment, CoordinationError> {
         Ok(Placed { owner, standbys, is_pinned: record.is_pinned })
     };
     records.into_iter().map(placed).collect()
-}
-
-/// A bucket in memory, which several nodes of one process may share.
-#[derive(Debug, Clone)]
-pub struct FakeCoordination {
-    bucket: Arc<Mutex<Bucket<Bytes>>>,
-    clock: Arc<dyn SteadyClock>,
-}
-
-impl FakeCoordination {
-    /// An empty bucket whose keys live by this clock.
-    #[must_use]
-    pub fn new(clock: Arc<dyn SteadyClock>) -> Self {
-        Self { bucket: Arc::default(), clock }
-    }
-}
-
-impl Coordination for FakeCoordination {
-    fn write(
-        &self,
-        key: &str,
-        value: Bytes,
-        expected: u64,
-        ttl_seconds: Option<u64>,
-    ) -> Result<Option<u64>, CoordinationError> {
-        let (now, ttl_ms) = (self.clock.now_ms(), ttl_seconds.map(|ttl| ttl * 1_000));
-        Ok(self.bucket.lock().write(now, key, value, expected, ttl_ms))
-    }
-
-    fn read(&self, key: &str) -> Result<Option<KeyValue>, CoordinationError> {
-        let bucket = self.bucket.lock();
-        let kept = bucket.read(self.clock.now_ms(), key);
-        Ok(kept.map(|kept| KeyValue { revision: kept.revision, value: kept.value.clone() }))
-    }
-
-    fn keys(&self, prefix: &str) -> Result<BTreeMap<String, KeyValue>, CoordinationError> {
-        let bucket = self.bucket.lock();
-        let keys = bucket.keys(self.clock.now_ms(), prefix).map(|(key, kept)| {
-            let kept = KeyValue { revision: kept.revision, value: kept.value.clone() };
-            (key.to_owned(), kept)
-        });
-        Ok(keys.collect())
-    }
 }

@@ -74,6 +74,7 @@ mod tests {
             node: name(it),
             zone: String::new(),
             is_draining: false,
+            lacks_space: false,
         });
         BucketView { nodes: nodes.into(), coordinator, assignment: None }
     }

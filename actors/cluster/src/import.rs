@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
+use postrider_log::body::DATA_FORMAT;
 use postrider_log::{
     AppendError, CheckpointNote, Claim, ClaimError, EncodeError, Kind, Log as _, LogError, LogId,
     Mark, Position, claim, encode_commit,
@@ -25,14 +26,14 @@ use crate::nats::preflight::Monitor;
 
 /// The key of the mark.
 const MARK: &str = "import";
-/// What the keys begin with that tell the homes of API keys.
+/// What the keys begin with that name the homes of API keys.
 const HOMES: &str = "homes.";
 /// Who claims shards for an import.
 const IMPORTER: &str = "import";
 /// More than a note of a checkpoint has.
 const NOTE_BYTES_MAX: usize = 4_096;
 
-/// The first bytes of the hash of an API key, which tells its home.
+/// The first bytes of the hash of an API key, which names its home.
 pub type KeyMark = [u8; 8];
 
 /// How far an import is.
@@ -49,7 +50,7 @@ enum Stage {
 struct MarkRecord {
     stage: Stage,
     incarnation: [u8; 16],
-    /// The keys that tell the homes of API keys.
+    /// The keys that name the homes of API keys.
     homes: Vec<String>,
 }
 
@@ -113,7 +114,7 @@ pub(crate) fn must_be_finished(bucket: &dyn Coordination) -> Result<(), JoinErro
     }
 }
 
-/// The homes of the API keys that an import has brought, which do not tell them.
+/// The homes of the API keys that an import has brought, which do not carry them.
 pub(crate) fn homes_of_keys(
     bucket: &dyn Coordination,
 ) -> Result<HashMap<KeyMark, u16>, CoordinationError> {
@@ -268,7 +269,7 @@ impl ClusterImport {
             node: IMPORTER.to_owned(),
             incarnation: self.incarnation,
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            readable_from: 1,
+            readable_from: DATA_FORMAT,
         };
         let tail = claim(&log, &body, time_ms).map_err(|error| match error {
             ClaimError::Append(AppendError::Taken(_)) => ImportError::Replaced,
@@ -311,7 +312,7 @@ impl ClusterImport {
         ShardCheckpoints::new(shard, bucket.clone(), archives.clone(), bytes_max)
     }
 
-    /// Keeps the homes of API keys that do not tell them.
+    /// Keeps the homes of API keys that do not carry them.
     ///
     /// # Errors
     /// See [`ImportError`].

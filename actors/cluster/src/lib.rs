@@ -2,6 +2,7 @@
 //!
 //! Not an API: this crate promises no stability. The server runs a [`Node`].
 
+mod archive_store;
 pub mod bucket;
 pub mod checkpoints;
 mod checkup;
@@ -10,6 +11,7 @@ pub mod cluster_record;
 pub mod coordination;
 pub mod coordinator;
 pub mod copies;
+mod files;
 pub mod gate;
 pub mod import;
 mod life;
@@ -18,6 +20,7 @@ mod member;
 pub mod name;
 pub mod nats;
 pub mod node;
+pub mod numbers;
 mod operations;
 pub mod placement;
 #[cfg(test)]
@@ -30,9 +33,12 @@ mod shared;
 #[cfg(test)]
 mod sim;
 pub mod tenure;
+mod turns;
 mod watch;
 
+pub use archive_store::{CheckpointStore, CheckpointsIn};
 pub use cluster_record::{Access, ClusterRecord, JoinError, init};
+pub use files::open_files;
 pub use gate::{Gate, ShardTenure};
 pub use name::{Identity, NameError, NodeName};
 pub use node::Node;

@@ -3,6 +3,7 @@
 mod answers;
 #[cfg(test)]
 mod tests;
+mod warmth;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -13,15 +14,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use postrider_log::LogError;
+use postrider_log::body::DATA_FORMAT;
 
+use crate::coordination::formats::waited_for;
 use crate::coordination::{ShardReport, Standing};
 use crate::gate::ShardTenure;
-use crate::log::{OwnedLog, ReplicatedLog, ReplicatedOptions, Told};
+use crate::log::{LogReport, OwnedLog};
 use crate::settle::Settled;
 use crate::shard::{
     Answer, Moment, ReleaseAnswer, Role, Shard, ShardInput, ShardOutput, ShardState,
 };
 use crate::shared::{Inner, Input, Seen};
+use crate::turns::Turn;
+use warmth::{Idle, Warmth, follow};
 
 /// Between two looks at the tenure, in milliseconds.
 const TICK_MS: u64 = 100;
@@ -30,7 +35,9 @@ const REST_MS: u64 = 1_000;
 
 /// What the thread beside it does with the engine, in this order.
 enum Order {
-    Start(u64, Arc<OwnedLog>, ShardTenure),
+    Start(u64, Arc<OwnedLog>, ShardTenure, Turn),
+    Follow(Turn),
+    Forget,
     Drain,
     Abandon,
 }
@@ -54,6 +61,10 @@ pub(crate) struct Life {
     rest_until: Option<u64>,
     /// Whether a repair kept the shard from being claimed when that was tried last.
     waits_for_repair: Cell<bool>,
+    /// How far the records of a shard are that this node stands by for.
+    warmth: Warmth,
+    /// Since when the node has nothing to do with the shard.
+    idle: Idle,
 }
 
 impl Life {
@@ -79,6 +90,8 @@ impl Life {
             reply,
             rest_until,
             waits_for_repair,
+            warmth: Warmth::default(),
+            idle: Idle::default(),
         }
     }
 
@@ -92,7 +105,7 @@ impl Life {
             let input = match self.inbox.recv_timeout(Duration::from_millis(TICK_MS)) {
                 Ok(Input::Quit) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(input) => Some(input),
-                // A node that did not start tells nobody.
+                // A node that did not start reports nothing.
                 Err(RecvTimeoutError::Timeout) if self.inner.is_stopping() => break,
                 Err(RecvTimeoutError::Timeout) => None,
             };
@@ -107,6 +120,7 @@ impl Life {
                 }
                 self.compare_clocks(&orders);
                 self.step(ShardInput::Tick, &orders);
+                self.keep_warm(now, &orders);
             }
             self.report();
         }
@@ -121,15 +135,20 @@ impl Life {
 
     /// The thread that starts and stops the engine, which may take long.
     fn worker(&self, orders: Receiver<Order>) -> Option<JoinHandle<()>> {
-        let (host, shard, told) = (self.inner.host.clone(), self.number, self.sender.clone());
-        let checkpoints = self.inner.checkpoints(shard);
+        let (host, shard, sender) = (self.inner.host.clone(), self.number, self.sender.clone());
+        let (checkpoints, inner) = (self.inner.checkpoints(shard), self.inner.clone());
         let work = move || {
             for order in orders {
+                // A turn ends before anybody hears of it.
                 let done = match order {
-                    Order::Start(engine, log, tenure) => {
+                    Order::Start(engine, log, tenure, _turn) => {
                         let started = host.start(shard, log, checkpoints.clone(), tenure);
                         Input::Started(engine, started)
                     }
+                    Order::Follow(_turn) => {
+                        Input::Followed(follow(&*host, &inner, shard, checkpoints.clone()))
+                    }
+                    Order::Forget => Input::Removed(host.forget(shard)),
                     Order::Drain => {
                         host.drain(shard);
                         Input::Drained
@@ -140,7 +159,7 @@ impl Life {
                     }
                 };
                 // The shard's thread may have ended.
-                drop(told.send(done));
+                drop(sender.send(done));
             }
         };
         let spawned = std::thread::Builder::new().name(format!("engine-{shard}")).spawn(work);
@@ -150,13 +169,15 @@ impl Life {
     fn hear(&mut self, input: Input, orders: &Sender<Order>) {
         match input {
             Input::Seen(seen) => self.seen(&seen, orders),
-            Input::Told(engine, told) if engine == self.engine => match told {
-                Told::NotAppended(settled @ Settled::Taken(_)) => {
+            Input::Log(engine, report) if engine == self.engine => match report {
+                LogReport::NotAppended(settled @ Settled::Taken(_)) => {
                     count(&self.inner.counters.fenced);
                     self.step(ShardInput::NotAppended(settled), orders);
                 }
-                Told::Appended(bytes) => self.step(ShardInput::Appended(bytes), orders),
-                Told::NotAppended(settled) => self.step(ShardInput::NotAppended(settled), orders),
+                LogReport::Appended(bytes) => self.step(ShardInput::Appended(bytes), orders),
+                LogReport::NotAppended(settled) => {
+                    self.step(ShardInput::NotAppended(settled), orders);
+                }
             },
             Input::Started(engine, Ok(())) if engine == self.engine => {
                 self.inner.gate.owns(self.number, self.shard.owned_in());
@@ -167,6 +188,8 @@ impl Life {
                 tracing::error!(shard = self.number, error, "the engine did not start");
                 self.step(ShardInput::EngineFailed, orders);
             }
+            Input::Followed(followed) => self.followed(followed),
+            Input::Removed(is_done) => self.idle.removed(is_done),
             Input::Drained => {
                 // Everything is answered; what follows is the handoff, and another owner.
                 self.inner.gate.owns(self.number, None);
@@ -178,7 +201,7 @@ impl Life {
                 self.step(ShardInput::ReleaseAsked { by }, orders);
             }
             // Of an engine that was given up; and the end is heard before.
-            Input::Told(..) | Input::Started(..) | Input::Quit => {}
+            Input::Log(..) | Input::Started(..) | Input::Quit => {}
         }
     }
 
@@ -194,6 +217,9 @@ impl Life {
             }
             None => Role::Nothing,
         };
+        self.forget_later(role, seen, orders);
+        let waits = waited_for(&seen.nodes, &seen.draining, DATA_FORMAT).next().is_some();
+        self.step(ShardInput::OlderMembers(waits), orders);
         self.compare_clocks(orders);
         self.step(ShardInput::Role(role), orders);
         let owner = self.shard.replica().owner().map(|owner| owner.node.clone());
@@ -212,6 +238,7 @@ impl Life {
         while let Some(input) = inputs.pop_front() {
             let (now, term) = (self.inner.clock.now_ms(), self.inner.gate.term());
             let moment = Moment { now, term, engine_ms: self.inner.host.wall_ms() };
+            let was_left = self.shard.was_left();
             for output in self.shard.step(moment, input) {
                 match output {
                     ShardOutput::Ask(ticket, question) => {
@@ -219,8 +246,11 @@ impl Life {
                         inputs.push_back(ShardInput::Answered(ticket, answer));
                     }
                     // The engine's start brings the view up to the log.
-                    ShardOutput::Apply(_) => {}
+                    ShardOutput::Apply(entry) => self.inner.host.keep(self.number, entry),
                     ShardOutput::StartEngine { .. } => {
+                        if was_left {
+                            count(&self.inner.counters.failovers);
+                        }
                         if let Err(error) = self.start_engine(orders) {
                             tracing::warn!(shard = self.number, %error, "the claim was no use");
                             inputs.push_back(ShardInput::EngineFailed);
@@ -232,7 +262,7 @@ impl Life {
                     }
                     ShardOutput::StopEngine => self.stop_engine(orders),
                     ShardOutput::AnswerRelease(answer) => {
-                        // Who asked may have gone.
+                        // Who asked may not wait any more.
                         self.reply.take().map(|reply| reply.try_send(answer));
                     }
                     ShardOutput::Stopped(reason) => {
@@ -248,22 +278,17 @@ impl Life {
     fn start_engine(&mut self, orders: &Sender<Order>) -> Result<(), LogError> {
         self.engine += 1;
         let (engine, sender) = (self.engine, self.sender.clone());
-        let log = ReplicatedLog::open(
-            self.inner.logs[usize::from(self.number)],
-            self.number,
-            self.inner.streams[usize::from(self.number)].clone(),
-            self.inner.clock.clone(),
-            ReplicatedOptions::default(),
-        )?;
+        let log = self.inner.open_log(self.number)?;
         let claim = self.shard.replica().chain().last();
         // The thread of the shard may have ended.
-        let tell = Box::new(move |told| drop(sender.send(Input::Told(engine, told))));
+        let report = Box::new(move |it| drop(sender.send(Input::Log(engine, it))));
         let bytes_max = self.inner.record.stream_bytes_max.unsigned_abs();
         let tenure = ShardTenure::new(self.inner.gate.clone(), self.shard.owned_in());
-        let log = OwnedLog::behind_claim(log, claim, bytes_max, tenure.clone(), tell)?;
+        let log = OwnedLog::behind_claim(log, claim, bytes_max, tenure.clone(), report)?;
         self.log = Some((log.clone(), tenure.clone()));
         let ended = |_| LogError::Failed("the thread of the engine has ended".to_owned());
-        orders.send(Order::Start(engine, log, tenure)).map_err(ended)
+        let turn = self.inner.turns.start();
+        orders.send(Order::Start(engine, log, tenure, turn)).map_err(ended)
     }
 
     /// Nothing of it counts from here on.
@@ -278,14 +303,15 @@ impl Life {
         drop(orders.send(Order::Abandon));
     }
 
-    /// Why the shard is not served.
+    /// Why the shard is not served, or could not be served here.
     fn reason(&self, state: Standing) -> Option<String> {
         let waits = state == Standing::Claiming && self.waits_for_repair.get();
         let stopped = self.shard.stop_reason().map(ToString::to_string);
-        stopped.or_else(|| waits.then(|| Self::waiting(self.number)))
+        let stopped = stopped.or_else(|| waits.then(|| Self::waiting(self.number)));
+        stopped.or_else(|| self.lags_because())
     }
 
-    /// Notes what others are told of the shard.
+    /// Notes what is reported to others of the shard.
     fn report(&self) {
         let state = match self.shard.state() {
             ShardState::Absent | ShardState::Restoring => None,
@@ -302,6 +328,7 @@ impl Life {
             epoch: chain.epoch(),
             position: chain.last().0,
             checkpoint: self.shard.replica().checkpoint().map(|at| at.0),
+            format: self.shard.replica().format(),
             reason: self.reason(state),
         });
         if let Some(kept) = self.inner.reports.lock().get_mut(usize::from(self.number)) {

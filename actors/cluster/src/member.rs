@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use postrider_log::body::DATA_FORMAT;
+
 use crate::coordination::{NodeRecord, Standing, decode, encode, node_key};
 use crate::shared::Inner;
 use crate::tenure::{NodeKey, Tenure, TenureInput, TenureOutput};
@@ -16,12 +18,12 @@ const LEFT_SECONDS: u64 = 1;
 /// Runs until the node stops.
 pub(crate) fn run(inner: &Arc<Inner>) {
     let mut tenure = Tenure::new(inner.terms, inner.options.identity);
-    let mut told = Vec::new();
+    let mut published = Vec::new();
     loop {
-        // Others wait for it when a shard has come or gone.
+        // Others wait for it when a shard was added or removed.
         let standings = standings(inner);
-        let has_news = standings != told;
-        told = standings;
+        let has_news = standings != published;
+        published = standings;
         let input = if has_news { TenureInput::News } else { TenureInput::Tick };
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
@@ -80,20 +82,29 @@ fn answered(inner: &Inner) {
     inner.answered_ms.store(inner.clock.now_ms(), Ordering::Release);
 }
 
-fn write(inner: &Inner, renewal: u64, revision: u64) -> TenureInput {
-    let key = node_key(&inner.options.node);
+/// What the node says of itself.
+fn record(inner: &Inner, renewal: u64) -> NodeRecord {
     let options = &inner.options;
-    let record = NodeRecord {
+    NodeRecord {
         directory: options.identity.directory,
         incarnation: options.identity.incarnation,
         renewal,
         advertise: options.advertise.clone(),
         zone: options.zone.clone(),
         is_draining: false,
+        is_failing: inner.host.is_failing(),
+        lacks_space: inner.host.lacks_space(),
+        key: inner.key.clone(),
         version: options.version.clone(),
         wall_ms: inner.host.wall_ms(),
+        reads: DATA_FORMAT,
         shards: inner.reports.lock().iter().flatten().cloned().collect(),
-    };
+    }
+}
+
+fn write(inner: &Inner, renewal: u64, revision: u64) -> TenureInput {
+    let key = node_key(&inner.options.node);
+    let record = record(inner, renewal);
     let ttl = inner.terms.lease_ms / 1_000;
     let written = encode(&key, &record)
         .and_then(|value| inner.bucket.write(&key, value, revision, Some(ttl)));

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use crate::checkup::{self, Checkup, Looks};
 use crate::clock::{BootClock, SteadyClock};
 use crate::cluster_record::{Access, ClusterRecord, JoinError, Opened, open};
-use crate::coordination::{Coordination, ShardReport};
+use crate::coordination::{Coordination, NodeRecord, ShardReport, read_nodes};
 use crate::gate::Gate;
 use crate::import::{KeyMark, homes_of_keys, must_be_finished};
 use crate::life::Life;
@@ -25,6 +25,7 @@ use crate::member;
 use crate::name::NodeName;
 use crate::nats::NatsError;
 use crate::nats::preflight::Monitor;
+use crate::numbers::NumberList;
 use crate::shard::ReleaseAnswer;
 use crate::shared::{Counters, Counts, Host, Inner, Input, LOOK_EVERY_MS, NodeOptions, Seen};
 use crate::tenure::Terms;
@@ -39,7 +40,7 @@ pub struct Node {
     inner: Arc<Inner>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     checkup: Checkup,
-    /// The homes of API keys that do not tell them.
+    /// The homes of API keys that do not carry them.
     homes: OnceLock<HashMap<KeyMark, u16>>,
     /// Its end is that of the looks at NATS.
     runs: Mutex<Option<Sender<Infallible>>>,
@@ -65,7 +66,8 @@ impl Node {
         let (access, checkup) = (access.clone(), Checkup::default());
         let looks = Looks { streams: opened.streams.clone(), access, monitor, checkup };
         let checkup = looks.checkup.clone();
-        let inner = Arc::new(inner(looks.access.cluster.clone(), options, host, opened));
+        let inner = Arc::new(inner(&looks.access, options, host, opened));
+        must_have_same_key(&inner)?;
         let (runs, stops) = mpsc::channel();
         let runs = Mutex::new(Some(runs));
         let (threads, homes) = (Mutex::default(), OnceLock::new());
@@ -91,8 +93,9 @@ impl Node {
             }
             inner.clock.wait_ms(LOOK_EVERY_MS);
         }
-        // Looked at again: none begins while the node has its key.
+        // Looked at again: none begins while the node has its key. Who starts meanwhile sees it.
         must_be_finished(&*inner.bucket)?;
+        must_have_same_key(inner)?;
         // It is set once, here.
         drop(self.homes.set(homes_of_keys(&*inner.bucket)?));
         let mut senders = Vec::new();
@@ -133,7 +136,7 @@ impl Node {
         self.inner.is_stopping.store(true, Ordering::Release);
         self.runs.lock().take();
         for shard in 0..self.inner.streams.len() {
-            self.inner.tell(shard, Input::Quit);
+            self.inner.deliver(shard, Input::Quit);
         }
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has ended.
@@ -160,10 +163,16 @@ impl Node {
         (&self.inner.cluster, &self.inner.record)
     }
 
-    /// The home of an API key that does not tell it, by its mark, if an import has brought it.
+    /// The home of an API key that does not carry it, by its mark, if an import has brought it.
     #[must_use]
     pub fn home_of_key(&self, mark: &KeyMark) -> Option<u16> {
         self.homes.get()?.get(mark).copied()
+    }
+
+    /// Which shard has which number of a provider; nothing is known yet.
+    #[must_use]
+    pub fn numbers(&self) -> NumberList {
+        NumberList::new(self.inner.bucket.clone())
     }
 
     pub(crate) fn bucket(&self) -> &dyn Coordination {
@@ -204,8 +213,20 @@ impl Node {
     #[must_use]
     pub fn counts(&self) -> Counts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Counters { claims, fenced, lost } = &self.inner.counters;
-        Counts { claims: read(claims), fenced: read(fenced), lost: read(lost) }
+        let Counters { claims, failovers, fenced, lost, appends } = &self.inner.counters;
+        Counts {
+            claims: read(claims),
+            failovers: read(failovers),
+            fenced: read(fenced),
+            lost: read(lost),
+            appends: appends.read(),
+        }
+    }
+
+    /// By shard, how old the records are of those that this node stands by for, in milliseconds.
+    #[must_use]
+    pub fn apply_lags(&self) -> Vec<Option<u64>> {
+        self.inner.apply_lags.lock().clone()
     }
 
     /// How far the wall clock of the node that differs most is from this node's, in milliseconds.
@@ -214,6 +235,18 @@ impl Node {
         let (now, wall_ms) = (self.inner.clock.now_ms(), self.inner.host.wall_ms());
         let clocks = self.inner.clocks.lock();
         clocks.differences(now, wall_ms).map(|(_, by)| by.unsigned_abs()).max().unwrap_or(0)
+    }
+
+    /// Whether another node has a later master key: then this one owns nothing.
+    #[must_use]
+    pub fn has_earlier_key(&self) -> bool {
+        self.inner.seen.lock().has_earlier_key(&self.inner.options.node)
+    }
+
+    /// The nodes that have another master key than this one.
+    #[must_use]
+    pub fn nodes_with_other_keys(&self) -> Vec<NodeName> {
+        self.inner.seen.lock().other_keys(&self.inner.key).cloned().collect()
     }
 
     /// For how long the bucket has not answered, in milliseconds.
@@ -226,7 +259,7 @@ impl Node {
     #[must_use]
     pub fn release(&self, shard: u16, by: NodeName) -> Option<ReleaseAnswer> {
         let (reply, answer) = mpsc::sync_channel(1);
-        self.inner.tell(shard.into(), Input::Release { by, reply });
+        self.inner.deliver(shard.into(), Input::Release { by, reply });
         answer.recv_timeout(std::time::Duration::from_secs(1)).ok()
     }
 }
@@ -238,7 +271,19 @@ impl Drop for Node {
     }
 }
 
-fn inner(cluster: NodeName, options: NodeOptions, host: Arc<dyn Host>, opened: Opened) -> Inner {
+/// A node with another master key could not read what the others seal from now on.
+fn must_have_same_key(inner: &Inner) -> Result<(), JoinError> {
+    let nodes = read_nodes(&*inner.bucket)?;
+    // One that drains has stopped, and earlier versions report nothing.
+    let differs = |record: &NodeRecord| {
+        !record.is_draining && !record.key.is_empty() && record.key != inner.key
+    };
+    let mut others = nodes.into_iter().filter(|(name, _)| *name != inner.options.node);
+    let other = others.find(|(_, record)| differs(record));
+    other.map_or(Ok(()), |(name, _)| Err(JoinError::OtherKey(name)))
+}
+
+fn inner(access: &Access, options: NodeOptions, host: Arc<dyn Host>, opened: Opened) -> Inner {
     let Opened { bucket, archives, record, streams, version } = opened;
     let clock: Arc<dyn SteadyClock> = Arc::new(BootClock);
     let terms = Terms { lease_ms: options.lease_seconds * 1_000, ..Terms::DEFAULT };
@@ -246,7 +291,8 @@ fn inner(cluster: NodeName, options: NodeOptions, host: Arc<dyn Host>, opened: O
     Inner {
         options,
         terms,
-        cluster,
+        cluster: access.cluster.clone(),
+        key: access.current_key(),
         server_version: version,
         bucket,
         archives,
@@ -259,10 +305,56 @@ fn inner(cluster: NodeName, options: NodeOptions, host: Arc<dyn Host>, opened: O
         seen: Mutex::default(),
         clocks: Mutex::default(),
         reports: Mutex::new(vec![None; shards.into()]),
+        apply_lags: Mutex::new(vec![None; shards.into()]),
         counters: Counters::default(),
+        turns: Arc::default(),
         lives: OnceLock::new(),
         is_stopping: Arc::default(),
         is_name_taken: AtomicBool::new(false),
         record,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::coordination::view_with;
+    use crate::watch::tests::Cluster;
+
+    #[test]
+    fn a_node_with_another_master_key_than_one_that_runs_is_refused() {
+        let cluster = Cluster::new();
+        let inner = &cluster.inner;
+        let check = |node: &str, key: &str, is_draining| {
+            let record = NodeRecord { is_draining, key: key.to_owned(), ..NodeRecord::owning(&[]) };
+            cluster.says(node, &record);
+            must_have_same_key(inner)
+        };
+        assert!(check("a", "2-b", false).is_ok(), "its own process before has ended");
+        assert!(check("b", "1-a", false).is_ok());
+        assert!(check("c", "", false).is_ok(), "it is of an earlier version");
+        assert!(check("d", "2-b", true).is_ok(), "it has stopped");
+        let error = check("d", "2-a", false).unwrap_err().to_string();
+        assert!(error.contains("MASTER_KEY_MISMATCH: the node d runs"), "{error}");
+    }
+
+    #[test]
+    fn of_nodes_with_different_keys_that_run_the_one_with_the_earlier_owns_nothing() {
+        let others = |keys: &[(&str, &str)]| {
+            let record = |key: &str| NodeRecord { key: key.to_owned(), ..NodeRecord::owning(&[]) };
+            let named = |(node, key): &(&str, &str)| (NodeName::new(node).unwrap(), record(key));
+            Seen { nodes: keys.iter().map(named).collect(), ..Seen::default() }
+        };
+        let seen = others(&[("a", "8-a"), ("b", "9-a"), ("c", ""), ("d", "9-b")]);
+        let names: Vec<_> = seen.other_keys("9-a").map(NodeName::as_str).collect();
+        assert_eq!(names, ["a", "d"]);
+        let earlier = seen.nodes.keys().filter(|it| seen.has_earlier_key(it));
+        assert_eq!(earlier.map(NodeName::as_str).collect::<Vec<_>>(), ["a"]);
+        let cluster = Cluster::new();
+        let view = view_with(&*cluster.inner.bucket, &seen.nodes, &BTreeSet::new()).unwrap();
+        let draining = view.nodes.iter().filter(|it| it.is_draining).map(|it| it.node.as_str());
+        assert_eq!(draining.collect::<Vec<_>>(), ["a"], "who says no key is of an earlier version");
     }
 }

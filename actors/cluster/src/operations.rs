@@ -30,6 +30,9 @@ pub enum OperationError {
     /// A node that drains is given nothing.
     #[error("{0} drains; undrain it first")]
     Draining(NodeName),
+    /// A node whose disk takes nothing is given nothing.
+    #[error("the disk of {0} is full or fails")]
+    Failing(NodeName),
     /// A node that is not there is given nothing.
     #[error("{0} is not running")]
     Away(NodeName),
@@ -88,7 +91,7 @@ fn set_draining(
             return Err(OperationError::NoNode(node.clone()));
         }
         let could_own = |(name, record): (&NodeName, &crate::coordination::NodeRecord)| {
-            name != node && !record.is_draining && !draining.contains(name)
+            name != node && record.can_own() && !draining.contains(name)
         };
         if drains && !nodes.iter().any(could_own) {
             return Err(OperationError::Last(node.clone()));
@@ -116,6 +119,9 @@ fn move_shard(
         };
         if record.is_draining || draining.contains(to) {
             return Err(OperationError::Draining(to.clone()));
+        }
+        if record.is_failing {
+            return Err(OperationError::Failing(to.clone()));
         }
         let view = view_with(bucket, &nodes, &draining)?;
         let may_move = may_move(shard, &view, &nodes);
@@ -156,7 +162,7 @@ mod tests {
         NodeName::new(node).unwrap()
     }
 
-    fn tells(bucket: &dyn Coordination, node: &str, owned: &[u16]) {
+    fn report(bucket: &dyn Coordination, node: &str, owned: &[u16]) {
         let record = NodeRecord::owning(owned);
         let key = node_key(&name(node));
         let before = bucket.read(&key).unwrap().map_or(0, |kept| kept.revision);
@@ -167,15 +173,15 @@ mod tests {
     /// Two nodes, each with the shards that it shall own.
     fn two() -> FakeCoordination {
         let bucket = FakeCoordination::new(Arc::new(StillClock::default()));
-        tells(&bucket, "a", &[]);
-        tells(&bucket, "b", &[]);
+        report(&bucket, "a", &[]);
+        report(&bucket, "b", &[]);
         let nodes = read_view(&bucket).unwrap().nodes;
         let bounds = Bounds { shards: 4, standbys: 1, moves: 2, free: BTreeSet::new() };
         let assignment = place(&nodes, &[], bounds);
         write_assignment(&bucket, &assignment, 0).unwrap();
         for node in ["a", "b"] {
             let owned = |shard: &u16| assignment[usize::from(*shard)].owner == Some(name(node));
-            tells(&bucket, node, &(0..4).filter(owned).collect::<Vec<_>>());
+            report(&bucket, node, &(0..4).filter(owned).collect::<Vec<_>>());
         }
         bucket
     }
@@ -215,10 +221,10 @@ mod tests {
         assert_eq!(to(others[0], "b"), Err(OperationError::Busy));
         // One that does not arrive may go elsewhere, for it is on its way already.
         assert_eq!(to(of_b[0], "b"), Ok(Move { from: Some(name("a")) }));
-        tells(&bucket, "a", &[]);
-        tells(&bucket, "b", &[]);
+        report(&bucket, "a", &[]);
+        report(&bucket, "b", &[]);
         assert_eq!(to(of_b[0], "a"), Ok(Move { from: Some(name("b")) }));
-        tells(&bucket, "a", &[0, 1, 2, 3]);
+        report(&bucket, "a", &[0, 1, 2, 3]);
         assert_eq!(to(others[0], "b"), Ok(Move { from: Some(name("a")) }));
         set_draining(&bucket, &[], &name("b"), true).unwrap();
         assert_eq!(to(others[1], "b"), Err(OperationError::Draining(name("b"))));

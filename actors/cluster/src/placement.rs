@@ -1,8 +1,8 @@
 //! Pure: which node shall own which shard, and which nodes stand by.
 //!
 //! It owns the choice: rendezvous hashing, bounds on the load, and staying where a shard is.
-//! It promises that equal inputs give equal assignments, that a shard moves only when its node is
-//! gone, drains or has more than its share, and that living owners lose few shards at a time.
+//! It promises that equal inputs give equal assignments, that a shard moves only when its node
+//! has ended, drains or has more than its share, and that living owners lose few shards at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +22,8 @@ pub struct Candidate {
     pub zone: String,
     /// It shall own nothing, and stand by for nothing.
     pub is_draining: bool,
+    /// It drains only because too little of its disk is free: what is there can be read.
+    pub lacks_space: bool,
 }
 
 /// The nodes of one shard.
@@ -31,7 +33,7 @@ pub struct Placed {
     pub owner: Option<NodeName>,
     /// The nodes that stand by, by rank.
     pub standbys: Vec<NodeName>,
-    /// Somebody moved it there: it stays until its owner drains or is gone, whatever others have.
+    /// Somebody moved it there: it stays until its owner drains or has ended, whatever others have.
     pub is_pinned: bool,
 }
 
@@ -77,10 +79,7 @@ pub fn place(candidates: &[Candidate], current: &[Placed], bounds: Bounds) -> As
     let alive: BTreeSet<&NodeName> = candidates.iter().map(|it| &it.node).collect();
     let usable: Vec<_> = candidates.iter().filter(|it| !it.is_draining).collect();
     if usable.is_empty() {
-        // Who drains goes on owning until somebody else can.
-        let mut kept = current.to_vec();
-        kept.resize(bounds.shards.into(), Placed::default());
-        return kept;
+        return kept_or_read(&alive, candidates, current, bounds.shards);
     }
     let most = usize::from(bounds.shards).div_ceil(usable.len());
     let owners = owners(&alive, &usable, current, most, &bounds);
@@ -102,6 +101,28 @@ pub fn place(candidates: &[Candidate], current: &[Placed], bounds: Bounds) -> As
         Placed { owner, standbys, is_pinned }
     });
     placed.collect()
+}
+
+/// Who drains goes on owning until somebody else can. What has no owner goes to who stands by for
+/// it and lacks space alone: that has the records, and needs no more space to read them.
+fn kept_or_read(
+    alive: &BTreeSet<&NodeName>,
+    candidates: &[Candidate],
+    current: &[Placed],
+    shards: u16,
+) -> Assignment {
+    let mut kept = current.to_vec();
+    kept.resize(shards.into(), Placed::default());
+    let lacks = candidates.iter().filter(|it| it.lacks_space).map(|it| &it.node);
+    let readers: BTreeSet<&NodeName> = lacks.collect();
+    let lives = |placed: &Placed| placed.owner.as_ref().is_some_and(|it| alive.contains(it));
+    for placed in kept.iter_mut().filter(|placed| !lives(placed)) {
+        let ready = placed.standbys.iter().position(|it| readers.contains(it));
+        if let Some(ready) = ready.map(|at| placed.standbys.remove(at)) {
+            (placed.owner, placed.is_pinned) = (Some(ready), false);
+        }
+    }
+    kept
 }
 
 /// How many shards may be taken from living owners now, of those that may be on their way at a

@@ -27,7 +27,7 @@ pub(crate) enum Planted {
     LogLostIgnored,
     /// A claim whose position was taken is made again behind it, whoever took it.
     OwnerNotAskedAgain,
-    /// What was owned stays owned when the node's key was gone and is made anew.
+    /// What was owned stays owned when the node's key had expired and is made anew.
     TermOutlivesKey,
     /// A node whose own claim is under way says that it does not own the shard.
     ReleasedWhileClaiming,
@@ -59,11 +59,13 @@ pub(crate) enum Planted {
     TrimsPastOlder,
     /// An owner that stood idle appends without a look at its tenure.
     IdleOwnerNotAsked,
+    /// An engine begins with what a server has of its log, which may lack entries before its claim.
+    ReadEndsEarly,
 }
 
 impl Planted {
     /// Every fault.
-    pub(crate) const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 29] = [
         Self::NoChainCheck,
         Self::RefusalIsFenced,
         Self::TimeoutIsFailed,
@@ -92,5 +94,6 @@ impl Planted {
         Self::MovesNotCounted,
         Self::TrimsPastOlder,
         Self::IdleOwnerNotAsked,
+        Self::ReadEndsEarly,
     ];
 }

@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use postrider_log::body::DATA_FORMAT;
 use postrider_log::{
     CheckpointNote, Claim, Commit, EncodeError, EntryHash, Kind, LogId, Mark, Next, Position,
     encode_commit,
@@ -26,11 +27,13 @@ use crate::clock::{BootClock, SteadyClock};
 use crate::cluster_record::{Access, MissingStream, open_without};
 use crate::coordination::{Coordination, Standing, read_nodes};
 use crate::import::must_be_finished;
-use crate::log::{FakeStream, Stream, settle};
+use crate::log::{Appends, FakeStream, Stream, settle};
+use crate::name::NodeName;
 use crate::nats::preflight::Monitor;
 use crate::settle::{Settled, Settlement};
 pub use error::RepairError;
-pub use finding::{Base, Finding};
+use finding::Beside;
+pub use finding::{Base, Finding, NodeEntries};
 use mark::RepairMark;
 pub(crate) use mark::{is_under_way, repaired_in};
 
@@ -50,11 +53,12 @@ pub struct ShardRepair {
     shard: u16,
     id: LogId,
     stream: Arc<dyn Stream>,
-    gone: Option<MissingStream>,
+    missing: Option<MissingStream>,
     bucket: Arc<dyn Coordination>,
     checkpoints: ShardCheckpoints,
     clock: Arc<dyn SteadyClock>,
     incarnation: [u8; 16],
+    nodes: Vec<Arc<dyn NodeEntries>>,
 }
 
 /// The claim of a repair, at which everything stands.
@@ -84,17 +88,37 @@ impl ShardRepair {
         let no_such = RepairError::NoSuchShard { asked: shard, last: opened.record.shards - 1 };
         let id = opened.record.log_id(shard).filter(|_| shard < opened.record.shards);
         let id = id.ok_or(no_such)?;
-        let (stream, gone): (Arc<dyn Stream>, _) = match stream {
+        let (stream, missing): (Arc<dyn Stream>, _) = match stream {
             Ok(stream) => (stream, None),
             // It reads as one that has nothing, until it is made anew.
-            Err(gone) => (Arc::new(FakeStream::default()), Some(gone)),
+            Err(missing) => (Arc::new(FakeStream::default()), Some(missing)),
         };
         let bucket: Arc<dyn Coordination> = opened.bucket;
         let bytes_max = opened.record.stream_bytes_max.unsigned_abs();
         let archives = opened.archives;
         let checkpoints = ShardCheckpoints::new(shard, bucket.clone(), archives, bytes_max);
         let clock = Arc::new(BootClock);
-        Ok(Self { shard, id, stream, gone, bucket, checkpoints, clock, incarnation })
+        let nodes = Vec::new();
+        Ok(Self { shard, id, stream, missing, bucket, checkpoints, clock, incarnation, nodes })
+    }
+
+    /// Looks at what nodes have too.
+    #[must_use]
+    pub fn with_nodes(self, nodes: Vec<Arc<dyn NodeEntries>>) -> Self {
+        Self { nodes, ..self }
+    }
+
+    fn beside(&self, is_unfinished: bool) -> Beside<'_> {
+        Beside { nodes: &self.nodes, is_first: is_unfinished }
+    }
+
+    /// The nodes that run, and where others reach them.
+    ///
+    /// # Errors
+    /// See [`RepairError`].
+    pub fn running_nodes(&self) -> Result<Vec<(NodeName, String)>, RepairError> {
+        let nodes = read_nodes(&*self.bucket)?.into_iter();
+        Ok(nodes.map(|(name, record)| (name, record.advertise)).collect())
     }
 
     /// The identity of the shard's log.
@@ -116,7 +140,8 @@ impl ShardRepair {
         finding: &Finding,
         visit: &mut dyn FnMut(Commit) -> Result<(), E>,
     ) -> Result<(), E> {
-        finding::commits(&*self.stream, (self.id, self.shard), finding, visit)
+        let log = (self.id, self.shard);
+        finding::commits(&*self.stream, self.beside(finding.is_unfinished), log, finding, visit)
     }
 
     /// Keeps nodes away and claims the shard behind everything that its log has, if nothing was
@@ -147,10 +172,10 @@ impl ShardRepair {
     }
 
     fn claim_marked(&mut self, finding: &Finding, time_ms: u64) -> Result<Mark, RepairError> {
-        if let Some(gone) = self.gone.take() {
-            self.stream = gone.make()?;
+        if let Some(missing) = self.missing.take() {
+            self.stream = missing.make()?;
         }
-        // A node that claimed it meanwhile tells so, or has written, and the claim is refused.
+        // A node that claimed it meanwhile reports so, or has written, and the claim is refused.
         self.must_be_unserved(finding)?;
         self.append_claim(finding, time_ms)
     }
@@ -159,7 +184,7 @@ impl ShardRepair {
     fn append(&self, at: Position, bytes: Bytes) -> Result<(), RepairError> {
         let mut settlement = Settlement::new(at, bytes);
         let until = self.clock.now_ms() + APPEND_FOR_MS;
-        match settle(&*self.stream, &*self.clock, &mut settlement, until) {
+        match settle(&*self.stream, &*self.clock, &mut settlement, until, &Appends::default()) {
             Ok(Some(Settled::Durable)) => Ok(()),
             Ok(Some(Settled::Taken(_) | Settled::Lost { .. } | Settled::Damaged(_))) => {
                 Err(RepairError::Replaced(self.shard))
@@ -211,7 +236,7 @@ impl ShardRepair {
             node: REPAIRER.to_owned(),
             incarnation: self.incarnation,
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            readable_from: 1,
+            readable_from: DATA_FORMAT,
         };
         self.append_one(&next, Kind::Claim, time_ms, claim.encode())
     }

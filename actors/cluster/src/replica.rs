@@ -47,6 +47,8 @@ pub struct Replica {
     handed_to: Option<NodeName>,
     time_ms: u64,
     checkpoint: Option<Position>,
+    /// The data format that a reader must know from here on.
+    format: u16,
     #[cfg(test)]
     pub(crate) planted: Option<Planted>,
 }
@@ -61,6 +63,7 @@ impl Replica {
             handed_to: None,
             time_ms: 0,
             checkpoint: None,
+            format: 0,
             #[cfg(test)]
             planted: None,
         }
@@ -75,9 +78,24 @@ impl Replica {
             handed_to: None,
             time_ms,
             checkpoint: Some(mark.position),
+            format: 0,
             #[cfg(test)]
             planted: None,
         }
+    }
+
+    /// The same, behind which a reader must know this data format.
+    #[must_use]
+    pub(crate) const fn of_format(mut self, format: u16) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// The data format that a reader must know, as far as the log or the checkpoint says; 0 before
+    /// the first claim.
+    #[must_use]
+    pub const fn format(&self) -> u16 {
+        self.format
     }
 
     /// The end of what is applied.
@@ -104,7 +122,7 @@ impl Replica {
         self.handed_to.as_ref()
     }
 
-    /// The position of the newest checkpoint that the log tells of, or that was loaded.
+    /// The position of the newest checkpoint that the log names, or that was loaded.
     #[must_use]
     pub const fn checkpoint(&self) -> Option<Position> {
         self.checkpoint
@@ -130,6 +148,7 @@ impl Replica {
             Kind::Claim => {
                 let claim = Claim::decode(entry.body())?;
                 let node = NodeName::new(&claim.node)?;
+                self.format = claim.readable_from;
                 self.owner = Some(Owner { node, incarnation: claim.incarnation });
                 self.handed_to = None;
             }

@@ -19,7 +19,9 @@ pub const ASK_AGAIN_MS: u64 = 1_000;
 
 /// For how long a stream must look too short before its end is believed, in milliseconds.
 ///
-/// A server that no longer leads may show an older end until it notices, within 10 s.
+/// A server that no longer leads may show an older end until it notices, within 20 s: it looks
+/// each 10 s whether it heard the others in the last ten. So whoever sees such an end asks another
+/// server next, and the end is believed when all of them show it for as long as this.
 pub const SHORT_FOR_MS: u64 = 12_000;
 
 /// What was heard after an [`Act`].
@@ -141,7 +143,7 @@ impl Settlement {
                 self.short_since = None;
                 match last {
                     Position::START => Act::Publish,
-                    // It is gone from under the end.
+                    // It was removed below the end.
                     last if last == self.looks_at => Act::WaitUntil(now + ASK_AGAIN_MS),
                     last => self.look_up(last),
                 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, SyncSender};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use postrider_log::Log;
+use postrider_log::{Entry, Log, LogError, Position};
 
 use crate::checkpoints::{Archives, ShardCheckpoints};
 use crate::clock::SteadyClock;
@@ -15,11 +15,12 @@ use crate::cluster_record::ClusterRecord;
 use crate::coordination::skew::Clocks;
 use crate::coordination::{Coordination, NodeRecord, ShardReport, Standing};
 use crate::gate::{Gate, ShardTenure};
-use crate::log::{Stream, Told};
+use crate::log::{AppendCounts, Appends, LogReport, ReplicatedLog, ReplicatedOptions, Stream};
 use crate::name::{Identity, NodeName};
 use crate::placement::Assignment;
 use crate::shard::ReleaseAnswer;
 use crate::tenure::Terms;
+use crate::turns::Turns;
 
 /// Between two looks at whether it is there.
 pub(crate) const LOOK_EVERY_MS: u64 = 20;
@@ -39,6 +40,28 @@ pub trait Host: Debug + Send + Sync + 'static {
         tenure: ShardTenure,
     ) -> Result<(), String>;
 
+    /// Brings the records of a shard that another node owns towards the end of its log, beginning
+    /// with a checkpoint where they are not here, until it is given up. Returns the position that
+    /// they have. They stay open until the engine starts, or the shard is forgotten.
+    ///
+    /// # Errors
+    /// Why they are not there.
+    fn follow(
+        &self,
+        shard: u16,
+        log: Arc<dyn Log>,
+        checkpoints: ShardCheckpoints,
+        gives_up: &dyn Fn() -> bool,
+    ) -> Result<Position, String>;
+
+    /// Notes an entry that was read from or written to the log of a shard, for the time when that
+    /// has lost it. It does not block.
+    fn keep(&self, shard: u16, entry: Entry);
+
+    /// Removes the records of a shard with which the node has nothing to do any more. Returns
+    /// whether nothing is left of them.
+    fn forget(&self, shard: u16) -> bool;
+
     /// Lets nothing new in, and returns when all that was admitted is in the log.
     fn drain(&self, shard: u16);
 
@@ -50,6 +73,12 @@ pub trait Host: Debug + Send + Sync + 'static {
 
     /// The wall clock, in milliseconds.
     fn wall_ms(&self) -> u64;
+
+    /// Whether the disk takes nothing, so that other nodes shall own the shards. It does not block.
+    fn is_failing(&self) -> bool;
+
+    /// Whether it does so only because too little of the disk is free. It does not block.
+    fn lacks_space(&self) -> bool;
 }
 
 /// What a node is.
@@ -91,6 +120,21 @@ impl Seen {
         self.draining.contains(node) || self.nodes.get(node).is_some_and(|it| it.is_draining)
     }
 
+    /// The nodes with another current master key than this one: neither can read what the other
+    /// seals. Earlier versions do not name theirs.
+    pub fn other_keys<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a NodeName> {
+        let differs = move |it: &NodeRecord| !it.key.is_empty() && it.key != key;
+        self.nodes.iter().filter(move |(_, it)| differs(it)).map(|(name, _)| name)
+    }
+
+    /// Whether another node has a later master key than this one: then this one is given nothing.
+    #[must_use]
+    pub fn has_earlier_key(&self, node: &NodeName) -> bool {
+        let own = self.nodes.get(node).and_then(NodeRecord::key_version);
+        let newest = self.nodes.values().filter_map(NodeRecord::key_version).max();
+        own.is_some() && own < newest
+    }
+
     /// How many shards a node still has to give away before it owns nothing.
     #[must_use]
     pub fn left(&self, node: &NodeName) -> usize {
@@ -118,8 +162,10 @@ impl Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) claims: AtomicU64,
+    pub(crate) failovers: AtomicU64,
     pub(crate) fenced: AtomicU64,
     pub(crate) lost: AtomicU64,
+    pub(crate) appends: Arc<Appends>,
 }
 
 /// The same, as it was read.
@@ -127,20 +173,28 @@ pub(crate) struct Counters {
 pub struct Counts {
     /// Shards that the node began to own.
     pub claims: u64,
+    /// Those of them that another node owned before, and had not handed over.
+    pub failovers: u64,
     /// Owners that found the place of their next entry taken: another node had replaced them.
     pub fenced: u64,
     /// Shards that stopped, for their log had lost something or was damaged.
     pub lost: u64,
+    /// What became of its appends.
+    pub appends: AppendCounts,
 }
 
 /// What the thread of a shard hears.
 pub(crate) enum Input {
     /// The bucket holds this.
     Seen(Arc<Seen>),
-    /// The engine with this number tells of its log.
-    Told(u64, Told),
+    /// The log of the engine with this number reports this.
+    Log(u64, LogReport),
     /// The engine with this number has started, or did not.
     Started(u64, Result<(), String>),
+    /// The records of a shard that another node owns have this position, or why they have not.
+    Followed(Result<Position, String>),
+    /// The records of a shard that the node has nothing to do with were removed, or were not.
+    Removed(bool),
     /// The engine has finished all that was admitted.
     Drained,
     /// The engine has stopped.
@@ -158,6 +212,8 @@ pub(crate) struct Inner {
     pub(crate) terms: Terms,
     pub(crate) record: ClusterRecord,
     pub(crate) cluster: NodeName,
+    /// What is reported to others of the current master key.
+    pub(crate) key: String,
     pub(crate) server_version: String,
     pub(crate) bucket: Arc<dyn Coordination>,
     pub(crate) archives: Arc<dyn Archives>,
@@ -171,7 +227,10 @@ pub(crate) struct Inner {
     pub(crate) clocks: Mutex<Clocks>,
     /// By shard, what this node says of it.
     pub(crate) reports: Mutex<Vec<Option<ShardReport>>>,
+    /// By shard that it stands by for, how old its records are, in milliseconds.
+    pub(crate) apply_lags: Mutex<Vec<Option<u64>>>,
     pub(crate) counters: Counters,
+    pub(crate) turns: Arc<Turns>,
     pub(crate) lives: OnceLock<Vec<Sender<Input>>>,
     pub(crate) is_stopping: Arc<AtomicBool>,
     pub(crate) is_name_taken: AtomicBool,
@@ -184,11 +243,19 @@ impl Inner {
         self.is_stopping.load(Ordering::Acquire)
     }
 
-    pub(crate) fn tell(&self, shard: usize, input: Input) {
+    pub(crate) fn deliver(&self, shard: usize, input: Input) {
         if let Some(life) = self.lives.get().and_then(|lives| lives.get(shard)) {
             // One that has ended needs to know nothing.
             drop(life.send(input));
         }
+    }
+
+    /// A handle of a shard's log.
+    pub(crate) fn open_log(&self, shard: u16) -> Result<ReplicatedLog, LogError> {
+        let (id, stream) = (self.logs[usize::from(shard)], &self.streams[usize::from(shard)]);
+        let (stream, clock) = (stream.clone(), self.clock.clone());
+        let log = ReplicatedLog::open(id, shard, stream, clock, ReplicatedOptions::default())?;
+        Ok(log.counted_by(self.counters.appends.clone()))
     }
 
     /// The checkpoints of a shard.

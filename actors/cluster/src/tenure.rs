@@ -29,7 +29,7 @@ impl Terms {
 
 /// Unsettled renewals that are remembered.
 const RENEWALS_KEPT: usize = 64;
-/// How soon after a renewal the next one may tell what is new, in milliseconds.
+/// How soon after a renewal the next one may report what is new, in milliseconds.
 const NEWS_AFTER_MS: u64 = 200;
 
 /// What the bucket has under the node's name.
@@ -78,7 +78,7 @@ pub enum TenureOutput {
     },
     /// Read the key.
     Read,
-    /// The key is gone, or was an earlier process's: nothing that was owned is owned any more.
+    /// The key has expired, or was an earlier process's: nothing that was owned is owned any more.
     TermOver,
     /// Another node has the name.
     NameTaken,
@@ -248,7 +248,7 @@ impl Tenure {
     fn begin_term(&mut self, now: u64, revision: u64) -> Vec<TenureOutput> {
         self.term += 1;
         self.deadline = 0;
-        // A renewal of the term before cannot succeed any more: its revision is gone.
+        // A renewal of the term before cannot succeed any more: its revision was replaced.
         self.sent.clear();
         vec![TenureOutput::TermOver, self.write(now, revision)]
     }

@@ -37,7 +37,7 @@ pub(crate) fn run(inner: &Arc<Inner>) {
         }
         was_silent = looked.is_err();
         let found = Doubts::found(inner);
-        found.tell(&doubts);
+        found.report(&doubts);
         doubts = found;
         if !inner.pause(pause) {
             return;
@@ -70,7 +70,7 @@ impl Doubts {
         self.is_alone != before.is_alone || differ(self, before) || differ(before, self)
     }
 
-    fn tell(&self, before: &Self) {
+    fn report(&self, before: &Self) {
         if !self.are_news(before) {
             return;
         }
@@ -151,7 +151,7 @@ fn look(inner: &Arc<Inner>) -> Result<(), CoordinationError> {
     let seen = Arc::new(Seen { nodes, assignment, draining });
     *inner.seen.lock() = seen.clone();
     for shard in 0..usize::from(shards) {
-        inner.tell(shard, Input::Seen(seen.clone()));
+        inner.deliver(shard, Input::Seen(seen.clone()));
     }
     Ok(())
 }

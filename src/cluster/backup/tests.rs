@@ -83,7 +83,7 @@ impl Owner {
 struct Slow {
     owner: Owner,
     times: Mutex<usize>,
-    /// Whether what was asked for is gone by then.
+    /// Whether what was asked for is removed by then.
     is_missing: bool,
 }
 

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Archives, CheckpointsError, Digest, GivesUp, goes};
 
-/// Archives in memory. They are gone with the process.
+/// Archives in memory. They end with the process.
 #[derive(Debug, Clone, Default)]
 pub struct FakeArchives(Arc<Mutex<BTreeMap<String, Vec<u8>>>>, Arc<Mutex<BTreeSet<String>>>);
 
@@ -59,8 +59,9 @@ impl Archives for FakeArchives {
         if self.1.lock().contains(name) {
             return Err(CheckpointsError::Slow(name.to_owned()));
         }
-        let gone = || CheckpointsError::Damaged { name: name.to_owned(), what: "gone".to_owned() };
-        let bytes = self.0.lock().get(name).cloned().ok_or_else(gone)?;
+        let missing =
+            || CheckpointsError::Damaged { name: name.to_owned(), what: "missing".to_owned() };
+        let bytes = self.0.lock().get(name).cloned().ok_or_else(missing)?;
         if let Some(to) = to {
             let written = std::fs::write(to, &bytes);
             written.map_err(|error| CheckpointsError::Failed(error.to_string()))?;

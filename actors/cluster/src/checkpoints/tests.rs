@@ -66,11 +66,13 @@ fn the_log_stays_whole_until_there_are_two_and_then_leads_on_from_the_older() {
     assert_eq!(rig.archives.names().len(), 2);
     let listed = rig.of(0).list().unwrap();
     let to = rig.dir.path().join("fetched");
-    rig.of(0).fetch(&listed[0], &to).unwrap();
+    rig.of(0).fetch(&listed[0], &to, &|| false).unwrap();
     assert_eq!(std::fs::read(to).unwrap(), b"everything up to 30");
     assert_eq!(rig.of(1).list().unwrap(), []);
     let stopping = rig.of(0).of_node(Arc::new(AtomicBool::new(true)));
-    let fetched = stopping.fetch(&listed[0], &rig.dir.path().join("given up"));
+    let fetched = stopping.fetch(&listed[0], &rig.dir.path().join("given up"), &|| false);
+    assert!(matches!(fetched, Err(CheckpointsError::Failed(_))), "{fetched:?}");
+    let fetched = rig.of(0).fetch(&listed[0], &rig.dir.path().join("given up"), &|| true);
     assert!(matches!(fetched, Err(CheckpointsError::Failed(_))), "{fetched:?}");
 }
 
@@ -81,7 +83,7 @@ fn a_damaged_one_is_not_counted_on() {
     rig.keep(20).unwrap();
     rig.damage(20);
     let newest = rig.of(0).list().unwrap().remove(0);
-    let fetched = rig.of(0).fetch(&newest, &rig.dir.path().join("fetched"));
+    let fetched = rig.of(0).fetch(&newest, &rig.dir.path().join("fetched"), &|| false);
     assert!(matches!(fetched, Err(CheckpointsError::Damaged { .. })), "{fetched:?}");
     assert_eq!(rig.keep(30), Ok(Position(10)), "the whole one before is kept");
     assert_eq!(rig.positions(), [30, 10]);
@@ -89,6 +91,22 @@ fn a_damaged_one_is_not_counted_on() {
     rig.damage(10);
     assert_eq!(rig.keep(40), Ok(Position::START), "nothing is trimmed for one alone");
     assert_eq!(rig.positions(), [40]);
+}
+
+#[test]
+fn one_that_does_not_come_is_passed_over_for_a_whole_one_and_never_given_up_for_nothing() {
+    let rig = Rig::new();
+    rig.keep(10).unwrap();
+    rig.keep(20).unwrap();
+    let stall = |at: u64| rig.archives.stall(&rig.of(0).name(&rig.record(at, 4)));
+    stall(20);
+    assert_eq!(rig.keep(30), Ok(Position(10)), "the log goes on being trimmed");
+    assert_eq!(rig.positions(), [30, 10]);
+    stall(30);
+    stall(10);
+    assert!(matches!(rig.keep(40), Err(CheckpointsError::Slow(_))));
+    assert_eq!(rig.positions(), [30, 10], "both may be whole");
+    assert_eq!(rig.archives.names().len(), 2, "nothing is stored that nobody lists");
 }
 
 #[test]
@@ -153,19 +171,41 @@ fn an_owner_that_paused_removes_nothing_of_the_next_one() {
         }
         assert_eq!(rig.positions(), [40, 30]);
         for listed in rig.of(0).list().unwrap() {
-            rig.of(0).fetch(&listed, &rig.dir.path().join("fetched")).unwrap();
+            rig.of(0).fetch(&listed, &rig.dir.path().join("fetched"), &|| false).unwrap();
         }
     }
 }
 
 #[test]
-fn what_is_listed_tells_who_owned_the_shard() {
+fn what_is_listed_reports_who_owned_the_shard() {
     let rig = Rig::new();
     rig.keep(10).unwrap();
     let listed = rig.of(0).list().unwrap();
-    let replica = listed[0].replica(LogId([9; 16]), 0).unwrap();
+    let replica = listed[0].replica(LogId([9; 16]), 0, 2).unwrap();
     assert_eq!(replica.chain().last(), Position(10));
     assert_eq!((replica.chain().epoch(), replica.time_ms()), (4, 7));
     assert_eq!(replica.owner().unwrap().node.as_str(), "pr-1");
     assert_eq!(replica.checkpoint(), Some(Position(10)));
+}
+
+#[test]
+fn a_list_of_an_earlier_version_is_read_and_one_of_a_newer_version_is_refused() {
+    let rig = Rig::new();
+    let key = checkpoints_key(0);
+    let there = || rig.bucket.read(&key).unwrap().unwrap();
+    let earlier = encode(&key, &[rig.record(10, 4)]).unwrap();
+    rig.archives.put(&rig.of(0).name(&rig.record(10, 4)), &rig.file(10), &|| false).unwrap();
+    rig.bucket.write(&key, earlier, 0, None).unwrap().unwrap();
+    assert_eq!(rig.positions(), [10]);
+    assert_eq!(rig.keep(20), Ok(Position(10)));
+    assert_eq!(rig.positions(), [20, 10]);
+    // A version that knows format 1 only takes nothing over.
+    let unreadable = decode::<Vec<CheckpointRecord>>(&key, &there().value).unwrap_err();
+    assert!(unreadable.to_string().contains("expected a sequence"), "{unreadable}");
+    let newer = Listed { readable_from: DATA_FORMAT + 1, listed: Cow::Owned(Vec::new()) };
+    let revision = there().revision;
+    rig.bucket.write(&key, encode(&key, &newer).unwrap(), revision, None).unwrap().unwrap();
+    let refused = rig.of(0).list().unwrap_err().to_string();
+    let expected = "the checkpoints were written by a newer version: data format 3 is not known";
+    assert_eq!(refused, expected);
 }

@@ -77,7 +77,7 @@ impl Clocks {
         2 * (same.count() + 1) > self.seen.len() + 1
     }
 
-    /// The nodes whose clocks differ so much that somebody should be told, with by how much.
+    /// The nodes whose clocks differ so much that somebody should be notified, with by how much.
     pub fn suspicious(&self, now: u64, wall_ms: u64) -> impl Iterator<Item = (&NodeName, i64)> {
         self.differences(now, wall_ms).filter(|(_, by)| by.unsigned_abs() > WARN_MS)
     }

@@ -1,12 +1,15 @@
 //! The contract of every bucket, and what stands in it.
 
+use std::sync::Arc;
+
 use super::*;
-use crate::clock::StillClock;
+use crate::clock::{SteadyClock as _, StillClock};
 use crate::placement::Bounds;
 
 /// What every bucket keeps to. `wait` lets this many milliseconds pass, as far as keys see.
 pub(crate) fn a_bucket_keeps_its_contract(bucket: &dyn Coordination, wait: &dyn Fn(u64)) {
     let value = |text: &'static str| Bytes::from_static(text.as_bytes());
+    let made_at = bucket.made_at().unwrap();
     assert_eq!(bucket.read("a"), Ok(None));
     let first = bucket.write("a", value("1"), 0, None).unwrap().unwrap();
     assert_eq!(bucket.write("a", value("x"), 0, None), Ok(None));
@@ -23,7 +26,7 @@ pub(crate) fn a_bucket_keeps_its_contract(bucket: &dyn Coordination, wait: &dyn 
     let keys = bucket.keys(NODES).unwrap();
     let texts: Vec<_> = keys.iter().map(|(key, kept)| (key.as_str(), &kept.value[..])).collect();
     assert_eq!(texts, [("node.a", &b"a"[..]), ("node.b", b"c")]);
-    // A renewal begins the time to live anew, and a key that is gone is as one that never was.
+    // A renewal begins the time to live anew, and an expired key is as one that never was.
     let lease = bucket.write("lease", value("1"), 0, Some(2)).unwrap().unwrap();
     wait(1_200);
     let lease = bucket.write("lease", value("2"), lease, Some(2)).unwrap().unwrap();
@@ -34,6 +37,7 @@ pub(crate) fn a_bucket_keeps_its_contract(bucket: &dyn Coordination, wait: &dyn 
     assert_eq!(bucket.write("lease", value("3"), lease, Some(2)), Ok(None));
     assert!(bucket.write("lease", value("3"), 0, Some(2)).unwrap().is_some());
     assert_eq!(bucket.read("a").unwrap().unwrap().value, "3");
+    assert_eq!(bucket.made_at(), Ok(made_at));
 }
 
 #[test]
@@ -54,15 +58,24 @@ fn nodes_and_assignments_are_read_back() {
         advertise: "10.0.0.1:8081".to_owned(),
         zone: "east".to_owned(),
         is_draining: true,
+        is_failing: false,
+        lacks_space: false,
+        key: "1-a".to_owned(),
         version: "0.1.0".to_owned(),
         wall_ms: 4,
+        reads: 2,
         shards: Vec::new(),
     };
     let node = NodeName::new("pr-1").unwrap();
     let key = node_key(&node);
     bucket.write(&key, encode(&key, &record).unwrap(), 0, Some(13)).unwrap();
     let bounds = Bounds { shards: 4, standbys: 1, moves: 2, free: BTreeSet::new() };
-    let candidate = Candidate { node: node.clone(), zone: "east".to_owned(), is_draining: false };
+    let candidate = Candidate {
+        node: node.clone(),
+        zone: "east".to_owned(),
+        is_draining: false,
+        lacks_space: false,
+    };
     let assignment = crate::placement::place(&[candidate], &[], bounds);
     let revision = write_assignment(&bucket, &assignment, 0).unwrap().unwrap();
     assert_eq!(write_assignment(&bucket, &assignment, 0), Ok(None));
@@ -76,4 +89,34 @@ fn nodes_and_assignments_are_read_back() {
     bucket.write("node.pr-2", Bytes::from_static(b"{"), 0, None).unwrap();
     let error = read_view(&bucket).unwrap_err();
     assert!(error.to_string().contains("node.pr-2"), "{error}");
+}
+
+impl NodeRecord {
+    /// What a node that owns these shards says of itself.
+    pub(crate) fn owning(owned: &[u16]) -> Self {
+        let report = |shard: &u16| ShardReport {
+            checkpoint: None,
+            format: 2,
+            shard: *shard,
+            state: Standing::Owned,
+            epoch: 1,
+            position: 1,
+            reason: None,
+        };
+        Self {
+            directory: [1; 16],
+            incarnation: [1; 16],
+            renewal: 1,
+            advertise: String::new(),
+            zone: String::new(),
+            is_draining: false,
+            is_failing: false,
+            lacks_space: false,
+            reads: 2,
+            key: String::new(),
+            version: String::new(),
+            wall_ms: 0,
+            shards: owned.iter().map(report).collect(),
+        }
+    }
 }

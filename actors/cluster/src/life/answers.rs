@@ -59,12 +59,11 @@ impl Life {
     fn restore(&self) -> Option<Answer> {
         let log = self.inner.logs[usize::from(self.number)];
         let first = self.inner.streams[usize::from(self.number)].ends().ok()?.first;
-        let listed = self.inner.checkpoints(self.number).list();
-        let listed = listed.map_err(|error| {
+        let newest = self.inner.checkpoints(self.number).newest();
+        let newest = newest.map_err(|error| {
             tracing::warn!(shard = self.number, %error, "the checkpoints cannot be read");
         });
-        let newest = listed.ok()?.into_iter().next();
-        let newest = newest.and_then(|it| it.replica(log, self.number));
+        let newest = newest.ok()?.and_then(|(it, format)| it.replica(log, self.number, format));
         let replica = newest.unwrap_or_else(|| Replica::empty(log, self.number));
         if replica.chain().last().0 + 1 < first {
             return Some(Answer::Unrestorable { first: Position(first) });
@@ -77,6 +76,10 @@ impl Life {
         let Ends { first, last, .. } = stream.ends().ok()?;
         if from.0 < first {
             return Some(Answer::Trimmed);
+        }
+        if last + 1 < from.0 {
+            // A server that no longer leads may say so: the next one is asked then.
+            stream.switch_server();
         }
         let until = self.inner.clock.now_ms() + READ_FOR_MS;
         let (mut entries, mut next) = (Vec::new(), from.0);
@@ -106,7 +109,8 @@ impl Life {
                 return None;
             }
             let until = self.inner.clock.now_ms() + APPEND_FOR_MS;
-            match settle(stream, &*self.inner.clock, &mut settlement, until) {
+            let appends = &self.inner.counters.appends;
+            match settle(stream, &*self.inner.clock, &mut settlement, until, appends) {
                 Ok(Some(settled)) => return Some(settled),
                 Ok(None) => {}
                 Err(error) => {

@@ -22,7 +22,7 @@ fn claim_of_first() -> Question {
 }
 
 #[test]
-fn a_claim_waits_for_a_repair_and_tells_why() {
+fn a_claim_waits_for_a_repair_and_reports_why() {
     let inner = Cluster::new().inner;
     let (sender, inbox) = channel();
     let life = Life::new(inner.clone(), 0, inbox, sender);

@@ -1,5 +1,6 @@
 //! The log of a shard over a stream that several servers keep.
 
+mod appends;
 mod fake;
 mod owned;
 mod replicated;
@@ -8,9 +9,10 @@ mod stream;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use appends::{AppendCounts, SETTLED};
+pub(crate) use appends::{Appends, settle};
 pub use fake::FakeStream;
+pub(crate) use owned::LogReport;
 pub use owned::OwnedLog;
-pub(crate) use owned::Told;
-pub(crate) use replicated::settle;
 pub use replicated::{ReplicatedLog, ReplicatedOptions};
 pub use stream::{Ends, Published, Stream, StreamError};

@@ -14,9 +14,10 @@ use postrider_log::{
     Tail, check_commit,
 };
 
-use super::stream::{Ends, Published, Stream, StreamError};
+use super::appends::{Appends, settle};
+use super::stream::{Ends, Stream, StreamError};
 use crate::clock::SteadyClock;
-use crate::settle::{Act, Heard, Settled, Settlement};
+use crate::settle::{Settled, Settlement};
 
 /// Messages that are asked for at a time.
 const READ_AHEAD: u64 = 64;
@@ -45,6 +46,7 @@ pub struct ReplicatedLog {
     stream: Arc<dyn Stream>,
     clock: Arc<dyn SteadyClock>,
     options: ReplicatedOptions,
+    appends: Arc<Appends>,
     handle: Mutex<Handle>,
 }
 
@@ -66,6 +68,14 @@ fn failed(error: StreamError) -> LogError {
     LogError::Failed(error.0)
 }
 
+/// Whoever is asked where a log ends may be a server that no longer leads, or leads since a moment:
+/// what was read of the log then lacks entries that are known to be there.
+pub(super) fn ends_early(reached: Position, last: Position) -> LogError {
+    LogError::Failed(format!(
+        "one server says that the log ends at {reached}, and it ends at {last}"
+    ))
+}
+
 impl ReplicatedLog {
     /// Opens the log and looks for its end.
     ///
@@ -80,9 +90,15 @@ impl ReplicatedLog {
     ) -> Result<Self, LogError> {
         let chain = Chain::new(id, shard, Position::START, 0, EntryHash::NONE);
         let handle = Handle { chain, claimed: false, failed: None, closed: false };
-        let log = Self { id, shard, stream, clock, options, handle: Mutex::new(handle) };
+        let (appends, handle) = (Arc::default(), Mutex::new(handle));
+        let log = Self { id, shard, stream, clock, options, appends, handle };
         log.tail()?;
         Ok(log)
+    }
+
+    /// Has the appends of this handle counted with others.
+    pub(crate) fn counted_by(self, appends: Arc<Appends>) -> Self {
+        Self { appends, ..self }
     }
 
     fn damaged(&self, at: Position, what: String) -> LogError {
@@ -114,12 +130,18 @@ impl ReplicatedLog {
     }
 
     /// Why the entry at a position between the ends is not there: it may have been trimmed since.
+    /// Two servers may have been asked, of which one is behind; only what stays away is damage.
     fn missing(&self, at: Position) -> LogError {
         match self.stream.ends() {
             Ok(Ends { first, .. }) if at.0 < first => {
                 LogError::Trimmed { asked: at, first: Position(first) }
             }
-            Ok(_) => self.damaged(at, "the entry is missing".to_owned()),
+            Ok(Ends { last, .. }) if at.0 > last => ends_early(Position(last), at),
+            Ok(_) => match self.stream.message(at.0) {
+                Ok(None) => self.damaged(at, "the entry is missing".to_owned()),
+                Ok(Some(_)) => ends_early(at.previous(), at),
+                Err(error) => failed(error),
+            },
             Err(error) => failed(error),
         }
     }
@@ -159,6 +181,15 @@ impl ReplicatedLog {
         self.stream.ends().map_err(failed)
     }
 
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    /// Goes to another server, for the one that was asked may not know.
+    pub(crate) fn switch_server(&self) {
+        self.stream.switch_server();
+    }
+
     /// The end as this handle knows it.
     pub(crate) fn known_end(&self) -> (Position, u64, EntryHash) {
         let handle = self.handle.lock();
@@ -170,7 +201,8 @@ impl ReplicatedLog {
             let until = self.clock.now_ms() + self.options.stall_ms;
             let at = entry.header.position;
             let mut settlement = Settlement::new(at, entry.bytes.clone());
-            let settled = settle(&*self.stream, &*self.clock, &mut settlement, until);
+            let settled =
+                settle(&*self.stream, &*self.clock, &mut settlement, until, &self.appends);
             let unknown = match settled {
                 Ok(Some(Settled::Durable)) => continue,
                 Ok(Some(Settled::Taken(header))) => return Err(AppendError::Taken(header)),
@@ -283,7 +315,7 @@ impl Log for ReplicatedLog {
             return Err(LogError::Trimmed { asked: at, first });
         }
         if at.0 <= last {
-            return Err(self.damaged(at, "the entry is missing".to_owned()));
+            return Err(self.missing(at));
         }
         handle.check()?;
         Ok(None)
@@ -319,65 +351,6 @@ impl Log for ReplicatedLog {
         handle.closed = true;
         Ok(())
     }
-}
-
-/// Appends one entry, and returns how that ended; `None` when it could not be settled in time, and
-/// may be gone on with.
-pub(crate) fn settle(
-    stream: &dyn Stream,
-    clock: &dyn SteadyClock,
-    settlement: &mut Settlement,
-    until: u64,
-) -> Result<Option<Settled>, AppendError> {
-    let mut act = settlement.begin(clock.now_ms());
-    let mut publishes = u32::from(act != Act::Publish);
-    loop {
-        let began = clock.now_ms();
-        let heard = match act {
-            Act::Done(settled) => return Ok(Some(settled)),
-            Act::Publish => {
-                publishes += 1;
-                match stream.publish(settlement.at().previous().0, settlement.bytes()) {
-                    Published::Acknowledged => Heard::Acknowledged,
-                    Published::Refused(_) => Heard::Refused,
-                    Published::Declined(why) if publishes == 1 => {
-                        return Err(AppendError::Refused(why));
-                    }
-                    // An earlier one may still land.
-                    Published::Declined(_) => Heard::Refused,
-                    Published::Silent(why) => {
-                        tracing::warn!(stream = stream.name(), why, "no answer");
-                        stream.switch_server();
-                        Heard::Nothing
-                    }
-                }
-            }
-            Act::LookUp(at) => look_up(stream, at),
-            Act::WaitUntil(until) => {
-                clock.wait_ms(until.saturating_sub(began));
-                Heard::Woken
-            }
-        };
-        let now = clock.now_ms();
-        act = settlement.step(now, heard.clone());
-        if now >= until && !matches!(act, Act::Done(_)) {
-            return Ok(None);
-        }
-        if heard == Heard::Nothing && now < began + 100 {
-            // A connection that is refused at once shall not be tried in a loop.
-            clock.wait_ms(100);
-        }
-    }
-}
-
-fn look_up(stream: &dyn Stream, at: Position) -> Heard {
-    match stream.message(at.0) {
-        Ok(Some(bytes)) => return Heard::Found(bytes),
-        Ok(None) => {}
-        Err(_) => return Heard::Nothing,
-    }
-    let absent = |ends: Ends| Heard::Absent { last: Position(ends.last) };
-    stream.ends().map_or(Heard::Nothing, absent)
 }
 
 /// The chain that ends with this entry, whatever was before it.

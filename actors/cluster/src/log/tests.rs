@@ -148,7 +148,33 @@ fn a_refusal_of_what_landed_is_durable() {
 }
 
 #[test]
-fn a_loss_is_told_and_nothing_is_appended() {
+fn what_becomes_of_appends_is_counted() {
+    let stream = FaultyStream::new(Arc::new(FakeStream::default()));
+    let appends = Arc::<Appends>::default();
+    let log = open(stream.clone()).counted_by(appends.clone());
+    claimed(&log);
+    append(&log, b"at once");
+    let at_once = appends.read();
+    assert_eq!((at_once.entries, at_once.retries, at_once.settled), (2, 0, [0; SETTLED.len()]));
+    stream.refuses.store(true, Ordering::Relaxed);
+    append(&log, b"refused, but there");
+    let refused = appends.read();
+    assert_eq!((refused.entries, refused.settled), (3, [1, 0, 0, 0, 0]));
+    assert!(refused.bytes > at_once.bytes);
+    let memory = FakeStream::default();
+    let log = open(Arc::new(memory.clone())).counted_by(appends.clone());
+    claimed(&log);
+    let next = log.tail().unwrap().next(1);
+    claimed(&open(Arc::new(memory.clone())));
+    let kind = postrider_log::Kind::Group;
+    let entries = postrider_log::encode_commit(&next, kind, 0, b"taken", 1_000).unwrap();
+    let taken = log.append(next.position, &entries);
+    assert!(matches!(taken, Err(AppendError::Taken(_))), "{taken:?}");
+    assert_eq!(appends.read().settled, [1, 1, 0, 0, 0]);
+}
+
+#[test]
+fn a_loss_is_reported_and_nothing_is_appended() {
     let memory = FakeStream::default();
     let log = open(Arc::new(memory.clone()));
     claimed(&log);

@@ -3,6 +3,8 @@
 //! It has a connection of its own, so that no append waits behind the chunks of an archive.
 
 mod fetching;
+mod files;
+mod owned;
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -28,6 +30,9 @@ use super::{Nats, NatsError};
 use crate::checkpoints::{Archives, CheckpointsError, Digest, GivesUp, goes};
 use crate::name::NodeName;
 use fetching::{Objects, Part, fetch};
+pub(crate) use files::FilesSpec;
+pub use files::{FilesOf, NatsFiles};
+pub use owned::OwnedFiles;
 
 /// Bytes of a chunk: half of what a server takes as one message.
 const CHUNK_BYTES: usize = 512 * 1024;
@@ -56,24 +61,28 @@ fn bucket(cluster: &NodeName) -> String {
     format!("PR_{cluster}_checkpoints")
 }
 
+/// The stream of an object store.
+fn config(bucket: &str, replicas: usize) -> Config {
+    Config {
+        name: format!("OBJ_{bucket}"),
+        subjects: vec![format!("$O.{bucket}.C.>"), format!("$O.{bucket}.M.>")],
+        storage: StorageType::File,
+        discard: DiscardPolicy::New,
+        num_replicas: replicas,
+        allow_rollup: true,
+        // What was stored is read back from the server that leads.
+        allow_direct: false,
+        ..Config::default()
+    }
+}
+
 impl NatsArchives {
     /// Makes the object store, unless it is there.
     ///
     /// # Errors
     /// Those of making a stream.
     pub fn create(nats: &Nats, cluster: &NodeName, replicas: usize) -> Result<(), NatsError> {
-        let bucket = bucket(cluster);
-        nats.create_stream(Config {
-            name: format!("OBJ_{bucket}"),
-            subjects: vec![format!("$O.{bucket}.C.>"), format!("$O.{bucket}.M.>")],
-            storage: StorageType::File,
-            discard: DiscardPolicy::New,
-            num_replicas: replicas,
-            allow_rollup: true,
-            // What was stored is read back from the server that leads.
-            allow_direct: false,
-            ..Config::default()
-        })
+        nats.create_stream(config(&bucket(cluster), replicas))
     }
 
     /// Opens the object store.
@@ -81,18 +90,22 @@ impl NatsArchives {
     /// # Errors
     /// [`NatsError`]: it is not there, or does not answer.
     pub fn open(nats: Arc<Nats>, cluster: &NodeName) -> Result<Self, NatsError> {
-        let (mut context, name) = (nats.context(), bucket(cluster));
+        Self::open_bucket(nats, bucket(cluster))
+    }
+
+    fn open_bucket(nats: Arc<Nats>, bucket: String) -> Result<Self, NatsError> {
+        let stream = nats.open_stream(&format!("OBJ_{bucket}"))?;
+        nats.stream_info(&stream, &format!("OBJ_{bucket}"))?;
+        let (mut context, name) = (nats.context(), bucket.clone());
         context.set_timeout(ANSWER_WITHIN);
         let opened = nats.wait(async move { context.get_object_store(name).await });
         let silent = || NatsError::Unreachable("no answer in time".to_owned());
         let store = opened.ok_or_else(silent)?;
         let store = store.map_err(|error| NatsError::Unreachable(error.to_string()))?;
-        let bucket = bucket(cluster);
-        let stream = nats.open_stream(&format!("OBJ_{bucket}"))?;
         Ok(Self { nats, bucket, store, stream })
     }
 
-    /// Removes what is stored under a name, and what tells of it.
+    /// Removes what is stored under a name, and what describes it.
     fn purge(&self, name: &str) -> Result<(), CheckpointsError> {
         let (stream, bucket) = (self.stream.clone(), self.bucket.clone());
         let about = about_subject(&bucket, name);
@@ -101,6 +114,55 @@ impl NatsArchives {
             stream.purge().filter(about).await.map_err(failed)?;
             stream.purge().filter(chunks).await.map(drop).map_err(failed)
         })
+    }
+
+    /// Stores the bytes of a file under a name that nothing has.
+    fn store(
+        &self,
+        name: &str,
+        file: &Path,
+        gives_up: GivesUp<'_>,
+    ) -> Result<(), CheckpointsError> {
+        let mut file = std::fs::File::open(file).map_err(failed)?;
+        let mut context = self.nats.context();
+        context.set_timeout(ANSWER_WITHIN);
+        let (mut hasher, mut size, mut chunks) = (Sha256::new(), 0, 0);
+        let subject = format!("$O.{}.C.{name}", self.bucket);
+        loop {
+            let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+            let read = (&mut file).take(CHUNK_BYTES as u64).read_to_end(&mut chunk);
+            if read.map_err(failed)? == 0 {
+                break;
+            }
+            hasher.update(&chunk);
+            (size, chunks) = (size + chunk.len(), chunks + 1);
+            // Each is a call of its own, so that it is seen between any two whether to go on.
+            let headers = HeaderMap::new();
+            self.run(gives_up, publish(context.clone(), subject.clone(), headers, chunk))?;
+        }
+        let about = about(&self.bucket, name, size, chunks, &hasher.finalize());
+        let about = serde_json::to_vec(&about).map_err(failed)?;
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Rollup", "sub");
+        self.run(gives_up, publish(context, about_subject(&self.bucket, name), headers, about))
+    }
+
+    /// Reads what is stored under a name, into a file if there is one, which is synced if that is
+    /// asked for.
+    fn read(
+        &self,
+        name: &str,
+        to: Option<&Path>,
+        synced: bool,
+        gives_up: GivesUp<'_>,
+    ) -> Result<Digest, CheckpointsError> {
+        let (name, to) = (name.to_owned(), to.map(Path::to_owned));
+        let kept = Kept {
+            store: self.store.clone(),
+            context: self.nats.context(),
+            bucket: self.bucket.clone(),
+        };
+        self.run(gives_up, async move { fetch(&kept, &name, to.as_deref(), synced).await })
     }
 
     /// Runs a call to its end, unless it is given up: before it, or when it takes long.
@@ -245,28 +307,7 @@ impl Archives for NatsArchives {
     fn put(&self, name: &str, file: &Path, gives_up: GivesUp<'_>) -> Result<(), CheckpointsError> {
         // What is left under the name is of a process that did not end it.
         self.purge(name)?;
-        let mut file = std::fs::File::open(file).map_err(failed)?;
-        let mut context = self.nats.context();
-        context.set_timeout(ANSWER_WITHIN);
-        let (mut hasher, mut size, mut chunks) = (Sha256::new(), 0, 0);
-        let subject = format!("$O.{}.C.{name}", self.bucket);
-        loop {
-            let mut chunk = Vec::with_capacity(CHUNK_BYTES);
-            let read = (&mut file).take(CHUNK_BYTES as u64).read_to_end(&mut chunk);
-            if read.map_err(failed)? == 0 {
-                break;
-            }
-            hasher.update(&chunk);
-            (size, chunks) = (size + chunk.len(), chunks + 1);
-            // Each is a call of its own, so that it is seen between any two whether to go on.
-            let headers = HeaderMap::new();
-            self.run(gives_up, publish(context.clone(), subject.clone(), headers, chunk))?;
-        }
-        let about = about(&self.bucket, name, size, chunks, &hasher.finalize());
-        let about = serde_json::to_vec(&about).map_err(failed)?;
-        let mut headers = HeaderMap::new();
-        headers.insert("Nats-Rollup", "sub");
-        self.run(gives_up, publish(context, about_subject(&self.bucket, name), headers, about))
+        self.store(name, file, gives_up)
     }
 
     fn get(
@@ -275,13 +316,7 @@ impl Archives for NatsArchives {
         to: Option<&Path>,
         gives_up: GivesUp<'_>,
     ) -> Result<Digest, CheckpointsError> {
-        let (name, to) = (name.to_owned(), to.map(Path::to_owned));
-        let kept = Kept {
-            store: self.store.clone(),
-            context: self.nats.context(),
-            bucket: self.bucket.clone(),
-        };
-        self.run(gives_up, async move { fetch(&kept, &name, to.as_deref()).await })
+        self.read(name, to, true, gives_up)
     }
 
     fn keep_only(&self, shard: u16, names: &[String], epoch: u64) -> Result<(), CheckpointsError> {

@@ -41,7 +41,7 @@ impl NatsBucket {
             max_messages_per_subject: 1,
             max_consumers: -1,
             max_message_size: -1,
-            // A key with its own time to live; without markers, so that one that is gone is gone.
+            // A key with its own time to live; without markers: nothing is left of an expired one.
             allow_message_ttl: true,
             allow_rollup: true,
             deny_delete: true,
@@ -64,6 +64,20 @@ impl NatsBucket {
     fn silent(what: impl std::fmt::Display) -> CoordinationError {
         CoordinationError::Silent(what.to_string())
     }
+
+    /// What a call gave, if it ended. A server that the others do not reach keeps its connections
+    /// and answers nothing, so the next call is made at another one. That holds for reads too: a
+    /// node whose lease has ended reads before it writes again.
+    fn answered<T>(
+        &self,
+        outcome: Option<Result<T, CoordinationError>>,
+    ) -> Result<T, CoordinationError> {
+        let outcome = outcome.unwrap_or_else(|| Err(Self::silent("no answer in time")));
+        if matches!(outcome, Err(CoordinationError::Silent(_))) {
+            self.nats.switch_server();
+        }
+        outcome
+    }
 }
 
 impl Coordination for NatsBucket {
@@ -84,15 +98,16 @@ impl Coordination for NatsBucket {
         let written = self.nats.wait(async move {
             context.publish_with_headers(subject, headers, value).await?.await
         });
-        match written {
-            Some(Ok(ack)) => Ok(Some(ack.sequence)),
+        let silent = match written {
+            Some(Ok(ack)) => return Ok(Some(ack.sequence)),
             Some(Err(error)) => match publish_outcome(&error) {
-                Published::Refused(_) => Ok(None),
-                Published::Declined(what) | Published::Silent(what) => Err(Self::silent(what)),
-                Published::Acknowledged => Err(Self::silent("an error without a cause")),
+                Published::Refused(_) => return Ok(None),
+                Published::Declined(what) | Published::Silent(what) => what,
+                Published::Acknowledged => "an error without a cause".to_owned(),
             },
-            None => Err(Self::silent("no answer in time")),
-        }
+            None => "no answer in time".to_owned(),
+        };
+        self.answered(Some(Err(Self::silent(silent))))
     }
 
     fn read(&self, key: &str) -> Result<Option<KeyValue>, CoordinationError> {
@@ -106,31 +121,48 @@ impl Coordination for NatsBucket {
                 Err(error) => Err(Self::silent(error)),
             }
         });
-        read.unwrap_or_else(|| Err(Self::silent("no answer in time")))
+        self.answered(read)
     }
 
     fn keys(&self, prefix: &str) -> Result<BTreeMap<String, KeyValue>, CoordinationError> {
+        Ok(self.keys_after(prefix, 0, usize::MAX)?.into_iter().collect())
+    }
+
+    fn made_at(&self) -> Result<u64, CoordinationError> {
+        let stream = self.stream.clone();
+        let info = self.nats.wait(async move { stream.get_info().await.map_err(Self::silent) });
+        let info = self.answered(info)?;
+        u64::try_from(info.created.unix_timestamp_nanos()).map_err(Self::silent)
+    }
+
+    fn keys_after(
+        &self,
+        prefix: &str,
+        revision: u64,
+        keys_max: usize,
+    ) -> Result<Vec<(String, KeyValue)>, CoordinationError> {
         let (stream, own) = (self.stream.clone(), self.prefix.clone());
         // Keys end a part with a dot, so all that begin with one are below it.
         let filter = format!("{own}{prefix}>");
         let read = self.nats.wait(async move {
-            let mut found = BTreeMap::new();
-            let mut from = 1;
-            loop {
+            let mut found = Vec::new();
+            let mut from = revision + 1;
+            while found.len() < keys_max {
                 match stream.get_first_raw_message_by_subject(&filter, from).await {
                     Ok(it) => {
                         from = it.sequence + 1;
                         let key = it.subject.strip_prefix(&own).unwrap_or_default().to_owned();
                         let kept = KeyValue { revision: it.sequence, value: it.payload };
-                        found.insert(key, kept);
+                        found.push((key, kept));
                     }
                     Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => {
-                        return Ok(found);
+                        break;
                     }
                     Err(error) => return Err(Self::silent(error)),
                 }
             }
+            Ok(found)
         });
-        read.unwrap_or_else(|| Err(Self::silent("no answer in time")))
+        self.answered(read)
     }
 }

@@ -12,8 +12,9 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use async_nats::jetstream::context::CreateStreamErrorKind;
@@ -23,8 +24,10 @@ use async_nats::{Client, ConnectOptions, ReconnectToServer, ServerInfo};
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 
+use crate::clock::{BootClock, SteadyClock as _};
 use crate::log::StreamError;
-pub use archives::NatsArchives;
+pub(crate) use archives::FilesSpec;
+pub use archives::{FilesOf, NatsArchives, NatsFiles, OwnedFiles};
 pub use bucket::NatsBucket;
 pub use stream::{NatsStream, StreamSpec};
 
@@ -32,16 +35,33 @@ pub use stream::{NatsStream, StreamSpec};
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// How long making a stream may take: its servers elect a leader first.
 const CREATED_WITHIN: Duration = Duration::from_secs(10);
+/// How long a server is asked before the next one is tried, in milliseconds: questions to the one
+/// before are answered late for a second.
+const SWITCHED_EVERY_MS: u64 = 1_500;
+/// The same where a server answers that it knows of no leader, in milliseconds. The others may not
+/// know one either, and each time answers of streams that have one are lost with the connection.
+const LEADER_SOUGHT_EVERY_MS: u64 = 20_000;
 /// Between two tries to connect.
 const RECONNECT_AFTER: Duration = Duration::from_millis(100);
+
+/// What this process and the servers show each other.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NatsCredentials {
+    /// A file of NATS credentials.
+    pub file: Option<PathBuf>,
+    /// Roots of the servers' certificates; with it nothing is sent that is not encrypted.
+    pub ca: Option<PathBuf>,
+    /// The certificate that servers are shown which ask for one, and its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
 
 /// Where NATS is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatsOptions {
-    /// The addresses of the servers, `nats://host:port`.
+    /// The addresses of the servers, `nats://host:port`, or `tls://host:port` for all of them.
     pub servers: Vec<String>,
-    /// A file of credentials.
-    pub credentials: Option<std::path::PathBuf>,
+    /// What they are shown, and show.
+    pub credentials: Option<NatsCredentials>,
     /// What the servers call the connection.
     pub name: String,
     /// How long the first connection may take.
@@ -89,6 +109,8 @@ pub struct Nats {
     handle: tokio::runtime::Handle,
     client: Client,
     context: Context,
+    /// When it went to another server last, in milliseconds.
+    switched: AtomicU64,
 }
 
 impl Drop for Nats {
@@ -114,10 +136,8 @@ impl Nats {
         let handle = runtime.handle().clone();
         let wanted = options.clone();
         let connected = wait(&handle, options.connect_within, async move {
-            let mut connect = connect_options(&wanted);
-            if let Some(file) = &wanted.credentials {
-                connect = connect.credentials_file(file).await.map_err(|it| it.to_string())?;
-            }
+            let connect = connect_options(&wanted);
+            let connect = with_credentials(connect, &wanted).await?;
             connect.connect(wanted.servers).await.map_err(|error| error.to_string())
         });
         let silent = || Err("no answer in time".to_owned());
@@ -128,7 +148,8 @@ impl Nats {
             context.set_timeout(ANSWER_WITHIN);
             context
         };
-        Ok(Arc::new(Self { runtime: Some(runtime), handle, client, context }))
+        let (runtime, switched) = (Some(runtime), AtomicU64::new(0));
+        Ok(Arc::new(Self { runtime, handle, client, context, switched }))
     }
 
     /// What the server says of itself.
@@ -137,8 +158,23 @@ impl Nats {
         self.client.server_info()
     }
 
-    /// Goes to another server, if there is one.
+    /// Goes to another server, if there is one, and if it did not do so a moment ago: then the new
+    /// one has not been heard yet.
     pub fn switch_server(&self) {
+        self.switch_unless_within(SWITCHED_EVERY_MS);
+    }
+
+    /// The same for a stream whose leader the server does not know.
+    pub(crate) fn seek_leader(&self) {
+        self.switch_unless_within(LEADER_SOUGHT_EVERY_MS);
+    }
+
+    fn switch_unless_within(&self, ms: u64) {
+        let now = BootClock.now_ms();
+        let is_new = |last: u64| (last == 0 || now >= last + ms).then_some(now);
+        if self.switched.fetch_update(Ordering::AcqRel, Ordering::Acquire, is_new).is_err() {
+            return;
+        }
         let client = self.client.clone();
         self.handle.spawn(async move {
             if let Err(error) = client.force_reconnect().await {
@@ -242,6 +278,28 @@ fn wait<T: Send + 'static>(
         drop(sender.send(outcome));
     });
     receiver.recv().ok().flatten()
+}
+
+/// Adds what is shown to the servers, and how their certificates are verified. Files of TLS are
+/// read with each connection, so that they may be renewed.
+async fn with_credentials(
+    mut connect: ConnectOptions,
+    options: &NatsOptions,
+) -> Result<ConnectOptions, String> {
+    let NatsCredentials { file, ca, certificate } = options.credentials.clone().unwrap_or_default();
+    // Of servers that others report the scheme is not known.
+    let is_tls = |address: &String| address.starts_with("tls://");
+    connect = connect.require_tls(ca.is_some() || options.servers.iter().any(is_tls));
+    if let Some(ca) = ca {
+        connect = connect.add_root_certificates(ca);
+    }
+    if let Some((certificate, key)) = certificate {
+        connect = connect.add_client_certificate(certificate, key);
+    }
+    match file {
+        None => Ok(connect),
+        Some(file) => connect.credentials_file(file).await.map_err(|error| error.to_string()),
+    }
 }
 
 fn connect_options(options: &NatsOptions) -> ConnectOptions {

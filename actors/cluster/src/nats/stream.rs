@@ -143,6 +143,23 @@ pub(crate) fn publish_outcome(error: &jetstream::context::PublishError) -> Publi
     }
 }
 
+/// The ends that the leader of a stream names.
+///
+/// A server that knows of no leader, as in an election, answers for itself as well: it may lack
+/// what was acknowledged a moment before, for it hears only with the next entry that one is
+/// committed. The leader never counts itself among the other servers, and one that follows it does.
+fn leaders_ends(info: &Info) -> Result<Ends, StreamError> {
+    if let Some(cluster) = &info.cluster {
+        let leader = cluster.leader.as_ref().filter(|leader| !leader.is_empty());
+        let leader = leader.ok_or_else(|| StreamError("the stream has no leader".to_owned()))?;
+        if cluster.replicas.iter().any(|other| other.name == *leader) {
+            return Err(StreamError(format!("another server than the leader {leader} answered")));
+        }
+    }
+    let state = &info.state;
+    Ok(Ends { first: state.first_sequence, last: state.last_sequence, bytes: state.bytes })
+}
+
 async fn message(stream: &JetStream<()>, sequence: u64) -> Result<Option<Bytes>, StreamError> {
     match stream.get_raw_message(sequence).await {
         Ok(message) => Ok(Some(message.payload)),
@@ -199,12 +216,12 @@ impl Stream for NatsStream {
 
     fn ends(&self) -> Result<Ends, StreamError> {
         let stream = self.stream.clone();
-        self.nats.answer(async move {
+        let ends = self.nats.answer(async move {
             let info = stream.get_info().await.map_err(|error| StreamError(error.to_string()))?;
-            let state = info.state;
-            let (first, last, bytes) = (state.first_sequence, state.last_sequence, state.bytes);
-            Ok(Ends { first, last, bytes })
-        })
+            Ok(leaders_ends(&info))
+        })?;
+        // The server that was asked answers before the leader each time.
+        ends.inspect_err(|_| self.nats.seek_leader())
     }
 
     fn purge_before(&self, sequence: u64) -> Result<(), StreamError> {
@@ -217,5 +234,46 @@ impl Stream for NatsStream {
 
     fn switch_server(&self) {
         self.nats.switch_server();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a server says of a stream that ends at 7, with this as its leader and the others.
+    fn info(leader: Option<&str>, others: &[&str]) -> Info {
+        let config = serde_json::json!({
+            "name": "PR_a_0", "subjects": ["pr.a.0"], "retention": "limits", "max_consumers": -1,
+            "max_msgs": -1, "max_bytes": 1_000, "max_age": 0, "storage": "file",
+            "num_replicas": 3, "discard": "new",
+        });
+        let of = |name: &&str| serde_json::json!({ "name": name, "current": true, "active": 0 });
+        let others: Vec<_> = others.iter().map(of).collect();
+        serde_json::from_value(serde_json::json!({
+            "config": config, "created": "2026-01-01T00:00:00Z",
+            "state": {
+                "messages": 5, "bytes": 500, "first_seq": 3, "last_seq": 7, "consumer_count": 0,
+                "first_ts": "2026-01-01T00:00:00Z", "last_ts": "2026-01-01T00:00:00Z",
+            },
+            "cluster": { "name": "c", "leader": leader, "replicas": others },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn only_the_leader_says_where_a_stream_ends() {
+        let ends = Ok(Ends { first: 3, last: 7, bytes: 500 });
+        assert_eq!(leaders_ends(&info(Some("n1"), &["n2", "n3"])), ends);
+        assert_eq!(leaders_ends(&info(Some("n1"), &[])), ends, "the only replica");
+        let mut alone = info(None, &[]);
+        alone.cluster = None;
+        assert_eq!(leaders_ends(&alone), ends, "the only server");
+        for leader in [None, Some("")] {
+            let error = leaders_ends(&info(leader, &["n1", "n2", "n3"])).unwrap_err();
+            assert!(error.to_string().contains("no leader"), "{error}");
+        }
+        let error = leaders_ends(&info(Some("n1"), &["n1", "n3"])).unwrap_err();
+        assert!(error.to_string().contains("than the leader n1"), "{error}");
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 
 fn node(number: usize) -> Candidate {
     let node = NodeName::new(&format!("pr-{number}")).unwrap();
-    Candidate { node, zone: String::new(), is_draining: false }
+    Candidate { node, zone: String::new(), is_draining: false, lacks_space: false }
 }
 
 fn nodes(count: usize) -> Vec<Candidate> {
@@ -18,7 +18,7 @@ fn load(assignment: &[Placed], candidate: &Candidate) -> usize {
 }
 
 #[test]
-fn what_was_moved_stays_until_its_owner_drains_or_is_gone() {
+fn what_was_moved_stays_until_its_owner_drains_or_has_ended() {
     let mut candidates = nodes(3);
     let mut moved = settled(&candidates, Vec::new());
     let to = candidates[0].node.clone();
@@ -35,10 +35,10 @@ fn what_was_moved_stays_until_its_owner_drains_or_is_gone() {
     assert!(after.iter().filter(|it| it.is_pinned).count() == 8, "and nothing else is pinned");
     let loads: Vec<_> = candidates.iter().map(|it| load(&after, it)).collect();
     assert!(loads.iter().all(|held| (10..=12).contains(held)), "the others make up: {loads:?}");
-    let gone = settled(&candidates[1..], after.clone());
+    let removed = settled(&candidates[1..], after.clone());
     candidates[0].is_draining = true;
     let drained = settled(&candidates, after);
-    for left in [drained, gone] {
+    for left in [drained, removed] {
         assert!(left.iter().all(|it| it.owner.as_ref() != Some(&to) && !it.is_pinned));
     }
 }
@@ -78,10 +78,10 @@ fn a_dead_nodes_shards_go_to_their_standbys_and_no_other_moves() {
     let before = settled(&nodes(4), Vec::new());
     let left = &nodes(4)[1..];
     let after = place(left, &before, BOUNDS);
-    let gone = node(0).node;
+    let removed = node(0).node;
     let mut taken_over = 0;
     for (old, new) in before.iter().zip(&after) {
-        if old.owner.as_ref() == Some(&gone) {
+        if old.owner.as_ref() == Some(&removed) {
             taken_over += usize::from(old.standbys.first() == new.owner.as_ref());
         } else {
             assert_eq!(old.owner, new.owner);
@@ -108,6 +108,35 @@ fn a_new_or_a_draining_node_moves_few_shards_at_a_time() {
     // The last one goes on although it drains.
     let alone = [Candidate { is_draining: true, ..node(0) }];
     assert_eq!(place(&alone, &before, BOUNDS), before);
+}
+
+#[test]
+fn where_every_disk_is_almost_full_shards_of_dead_nodes_go_to_those_that_can_be_read() {
+    let before = settled(&nodes(4), Vec::new());
+    let mut left = nodes(3);
+    left.iter_mut().for_each(|it| it.is_draining = true);
+    assert_eq!(place(&left, &before, BOUNDS), before, "nobody can own them");
+    left[1].lacks_space = true;
+    left[2].lacks_space = true;
+    let dead = node(3).node;
+    let (after, mut moved) = (place(&left, &before, BOUNDS), 0);
+    for (old, new) in before.iter().zip(&after) {
+        let (old_owner, owner) = (old.owner.as_ref().unwrap(), new.owner.as_ref().unwrap());
+        if *old_owner != dead {
+            assert_eq!(old, new, "who lives keeps what it has");
+            continue;
+        }
+        // Only who has the records already: others would have to fetch them.
+        let ready = old.standbys.iter().find(|it| left[1..].iter().any(|node| node.node == **it));
+        assert_eq!(owner, ready.unwrap_or(&dead), "{old:?} {new:?}");
+        assert!(!new.standbys.contains(owner), "{new:?}");
+        moved += usize::from(ready.is_some());
+    }
+    assert!(moved > 0);
+    assert_eq!(place(&left, &after, BOUNDS), after, "and they stay there");
+    // Once one of them has space again, it is given all, a few at a time.
+    left[1] = node(1);
+    assert_eq!(load(&settled(&left, after), &left[1]), usize::from(BOUNDS.shards));
 }
 
 #[test]

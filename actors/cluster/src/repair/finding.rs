@@ -1,7 +1,13 @@
 //! How far a shard is whole: its base, and the entries that follow it one by one.
+//!
+//! Where the log has lost entries, they come from nodes that have kept them.
+
+use std::cmp::Reverse;
+use std::fmt::Debug;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use postrider_log::{Chain, Commit, Entry, Joiner, LogId, Mark, Position};
+use postrider_log::{Chain, Commit, Entry, Header, Joiner, LogId, Mark, Position};
 
 use super::RepairError;
 use crate::checkpoints::CheckpointRecord;
@@ -10,6 +16,16 @@ use crate::name::NodeName;
 
 /// Messages that are asked for at a time.
 const READ_AT_ONCE: u64 = 64;
+
+/// Entries that a node has read or written, and has kept beside the log. They may be of several
+/// branches.
+pub trait NodeEntries: Debug + Send + Sync {
+    /// The last position that it has.
+    fn last(&self) -> Position;
+
+    /// What it has at a position.
+    fn at(&self, position: Position) -> Vec<Bytes>;
+}
 
 /// What a shard begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +75,8 @@ pub struct Finding {
     pub first: Position,
     /// The engine time of the last whole entry, in milliseconds; 0 if there is none.
     pub time_ms: u64,
+    /// The first and the last position whose entries nodes have, and the log has not.
+    pub from_nodes: Option<(Position, Position)>,
     /// What is wrong, in words.
     pub problems: Vec<String>,
     /// Whether a repair did not come to its end, so that no node claims the shard.
@@ -84,10 +102,11 @@ impl Finding {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let is_kept = !matches!(self.base, Base::Backup(_)) && !self.has_bad_copy;
-        self.end == self.last && self.last == self.known && self.leads_on() && is_kept
+        let has_all = self.end == self.last && self.last == self.known && self.from_nodes.is_none();
+        has_all && self.leads_on() && is_kept
     }
 
-    /// Whether the log goes on from the base, as far as the base tells.
+    /// Whether the log goes on from the base, as far as the base shows.
     pub(super) fn leads_on(&self) -> bool {
         let at = self.base.mark().position;
         at.next() >= self.first && at <= self.last && self.fork.is_none()
@@ -116,11 +135,11 @@ impl Finding {
     /// What to do about a shard that needs no repair.
     #[must_use]
     pub fn advice(&self) -> Vec<String> {
-        let told = |it: &StoppedNode| {
+        let restart = |it: &StoppedNode| {
             let StoppedNode { node, reason, .. } = it;
             format!("{node} has stopped ({reason}), and another node serves it: restart {node}")
         };
-        self.stopped.iter().map(told).collect()
+        self.stopped.iter().map(restart).collect()
     }
 
     /// How good it is to begin with its base: a later branch first, then more of it.
@@ -131,7 +150,10 @@ impl Finding {
     /// Whether there is anything to begin with.
     #[must_use]
     pub fn has_base(&self) -> bool {
-        self.base != Base::Nothing || !self.is_missing && self.first <= Position::START.next()
+        let beginning = Position::START.next();
+        let has_log = !self.is_missing && self.first <= beginning;
+        let have_nodes = self.from_nodes.is_some_and(|(from, _)| from == beginning);
+        self.base != Base::Nothing || has_log || have_nodes
     }
 
     /// The positions that would be given up.
@@ -142,20 +164,42 @@ impl Finding {
     }
 }
 
-/// Reads messages from a position on, each with what stands there, until `visit` says to end.
-fn messages(
+/// What nodes have beside the log.
+#[derive(Clone, Copy)]
+pub(super) struct Beside<'a> {
+    pub(super) nodes: &'a [Arc<dyn NodeEntries>],
+    /// Whether that comes before what the log has: a repair that did not come to its end has
+    /// claimed where the log had lost something.
+    pub(super) is_first: bool,
+}
+
+impl Beside<'_> {
+    const NOTHING: Self = Self { nodes: &[], is_first: false };
+
+    fn at(&self, position: Position) -> impl Iterator<Item = Bytes> {
+        self.nodes.iter().flat_map(move |node| node.at(position))
+    }
+}
+
+/// What may stand at a position; each with whether the log has it there.
+type Candidates = Vec<(bool, Bytes)>;
+
+/// Reads what may stand at each position, until `visit` says to end.
+fn entries(
     stream: &dyn Stream,
-    from: Position,
-    last: Position,
-    visit: &mut dyn FnMut(Position, Option<Bytes>) -> bool,
+    beside: Beside<'_>,
+    (from, last): (Position, Position),
+    visit: &mut dyn FnMut(Position, Candidates) -> bool,
 ) -> Result<(), StreamError> {
     let mut next = from.0;
     while next <= last.0 {
         let count = READ_AT_ONCE.min(last.0 - next + 1);
         let mut found = stream.messages(next, count)?.into_iter().peekable();
         for at in next..next + count {
-            let bytes = found.next_if(|(sequence, _)| *sequence == at).map(|(_, bytes)| bytes);
-            if !visit(Position(at), bytes) {
+            let own = found.next_if(|(sequence, _)| *sequence == at).map(|(_, bytes)| bytes);
+            let others = beside.at(Position(at)).filter(|bytes| own.as_ref() != Some(bytes));
+            let all = in_order(own.as_ref(), others.collect(), beside.is_first);
+            if !visit(Position(at), all) {
                 return Ok(());
             }
         }
@@ -164,12 +208,39 @@ fn messages(
     Ok(())
 }
 
-/// Follows the log from the base as far as it goes. Nothing in the stream leads anywhere when the
-/// one before it `is_missing`.
+/// What the log has before or behind what nodes have, of which that of the latest epoch is first:
+/// an earlier one may be of a branch that was given up.
+fn in_order(own: Option<&Bytes>, mut others: Vec<Bytes>, are_first: bool) -> Candidates {
+    let epoch = |bytes: &Bytes| Header::decode(bytes).map_or(0, |header| header.epoch);
+    others.sort_by_key(|bytes| Reverse(epoch(bytes)));
+    let own = own.map(|bytes| (true, bytes.clone()));
+    let others = others.into_iter().map(|bytes| (false, bytes));
+    if are_first { others.chain(own).collect() } else { own.into_iter().chain(others).collect() }
+}
+
+/// The first of these that follows, and whether the log has it, or why the first one does not.
+fn next_of(chain: &Chain, candidates: Candidates) -> Result<(bool, Entry), String> {
+    let mut why = None;
+    for (is_own, bytes) in candidates {
+        let entry = Entry::decode(bytes).map_err(|fault| fault.to_string());
+        let follows = entry.and_then(|entry| {
+            chain.check(&entry.header).map_err(|fault| fault.to_string())?;
+            Ok(entry)
+        });
+        match follows {
+            Ok(entry) => return Ok((is_own, entry)),
+            Err(what) => why.get_or_insert(what),
+        };
+    }
+    Err(why.unwrap_or_else(|| "it is missing".to_owned()))
+}
+
+/// Follows the log from the base as far as it goes, with what nodes have in the place of what it
+/// has lost. Nothing in the stream leads anywhere when the one before it `is_missing`.
 pub(super) fn walk(
     stream: &dyn Stream,
-    log: LogId,
-    shard: u16,
+    beside: Beside<'_>,
+    (log, shard): (LogId, u16),
     base: Base,
     is_missing: bool,
 ) -> Result<Finding, StreamError> {
@@ -178,36 +249,27 @@ pub(super) fn walk(
     if !is_missing {
         found.look_for_fork(stream)?;
     }
-    let leads = mark.position.next() >= first;
-    if let Some(fork) = found.fork {
-        let at = mark.position;
-        found
-            .problems
-            .push(format!("the log has other entries from {fork} on than a copy of {at}"));
-    } else if mark.position > last {
-        let what = format!("the log ends at {last}, before what a copy of {} has", mark.position);
-        found.problems.push(what);
-    } else if !leads {
-        found.problems.push(format!("the log begins at {first}, and nothing whole leads to it"));
-    }
+    let behind = mark.position.next();
+    let leads = behind >= first || beside.at(behind).next().is_some();
+    found.explain_base(leads);
     let mut chain = Chain::new(log, shard, mark.position, mark.epoch, mark.hash);
     let mut fits = leads && found.fork.is_none();
-    let from = if leads { mark.position.next() } else { first };
-    messages(stream, from, last, &mut |at, bytes| {
-        let entry = bytes.ok_or_else(|| "it is gone".to_owned());
-        let entry = entry.and_then(|it| Entry::decode(it).map_err(|fault| fault.to_string()));
-        if let Ok(entry) = &entry {
+    let from = if leads { behind } else { first };
+    let to = beside.nodes.iter().map(|node| node.last()).fold(last, Position::max);
+    entries(stream, beside, (from, to), &mut |at, all| {
+        for entry in all.iter().filter_map(|(_, it)| Entry::decode(it.clone()).ok()) {
             found.epoch = found.epoch.max(entry.header.epoch);
         }
         if !fits {
-            return true;
+            return at < last;
         }
-        let pushed = entry.and_then(|entry| {
-            chain.check_and_push(&entry).map_err(|fault| fault.to_string())?;
-            Ok(entry.header.time_ms)
-        });
-        match pushed {
-            Ok(time_ms) => found.goes_on(&chain, time_ms),
+        match next_of(&chain, all) {
+            Ok((is_own, entry)) => {
+                chain.push(&entry);
+                found.goes_on(&chain, entry.header.time_ms, is_own);
+            }
+            // What nodes have behind the end of the log belongs to another branch.
+            Err(_) if at > last => return false,
             Err(what) => {
                 fits = false;
                 // What is cut short there was never a commit.
@@ -217,6 +279,7 @@ pub(super) fn walk(
         }
         true
     })?;
+    found.explain_nodes(&chain);
     Ok(found)
 }
 
@@ -231,6 +294,7 @@ impl Finding {
             known: last,
             first: Position(first.max(1)),
             time_ms: if let Base::Checkpoint(record) = &base { record.time_ms } else { 0 },
+            from_nodes: None,
             problems: Vec::new(),
             is_unfinished: false,
             is_missing,
@@ -245,11 +309,39 @@ impl Finding {
         }
     }
 
+    /// Says what is wrong between the base and the log.
+    fn explain_base(&mut self, leads: bool) {
+        let (at, first, last) = (self.base.mark().position, self.first, self.last);
+        if let Some(fork) = self.fork {
+            self.problems
+                .push(format!("the log has other entries from {fork} on than a copy of {at}"));
+        } else if at > last {
+            self.problems.push(format!("the log ends at {last}, before what a copy of {at} has"));
+        } else if !leads {
+            self.problems.push(format!("the log begins at {first}, and nothing whole leads to it"));
+        }
+    }
+
+    /// Says what nodes have that the log has not. A commit that they have in parts was never
+    /// acknowledged by what is here.
+    fn explain_nodes(&mut self, chain: &Chain) {
+        if self.end > self.last && !chain.is_whole() {
+            self.end = self.whole.position.max(self.last.min(self.end));
+        }
+        self.from_nodes = self.from_nodes.filter(|(from, _)| *from <= self.end);
+        if let Some((from, to)) = &mut self.from_nodes {
+            *to = (*to).min(self.end);
+            self.problems.push(format!("entries from {from} to {to} are at nodes, not in the log"));
+        }
+    }
+
     /// Looks for entries that the base has not, although they stand where it has some: of a later
     /// epoch, or another one than its last.
     fn look_for_fork(&mut self, stream: &dyn Stream) -> Result<(), StreamError> {
         let mark = self.base.mark();
-        messages(stream, self.first, mark.position.min(self.last), &mut |at, bytes| {
+        let until = mark.position.min(self.last);
+        entries(stream, Beside::NOTHING, (self.first, until), &mut |at, all| {
+            let bytes = all.into_iter().next().map(|(_, bytes)| bytes);
             let Some(entry) = bytes.and_then(|it| Entry::decode(it).ok()) else { return true };
             self.epoch = self.epoch.max(entry.header.epoch);
             let is_other = at == mark.position && entry.hash() != mark.hash;
@@ -261,8 +353,11 @@ impl Finding {
     }
 
     /// One more entry fits.
-    fn goes_on(&mut self, chain: &Chain, time_ms: u64) {
+    fn goes_on(&mut self, chain: &Chain, time_ms: u64, is_in_log: bool) {
         self.end = chain.last();
+        if !is_in_log {
+            self.from_nodes.get_or_insert((self.end, self.end)).1 = self.end;
+        }
         if chain.is_whole() {
             let (position, epoch, hash) = (chain.last(), chain.epoch(), chain.hash());
             self.whole = Mark { position, epoch, hash };
@@ -271,34 +366,24 @@ impl Finding {
     }
 }
 
-/// Joins entries to commits, each behind the one before it.
-struct Follower {
-    chain: Chain,
-    joiner: Joiner,
-}
-
-impl Follower {
-    fn next(&mut self, bytes: Option<Bytes>) -> Result<Option<Commit>, String> {
-        let bytes = bytes.ok_or_else(|| "it is gone".to_owned())?;
-        let entry = Entry::decode(bytes).map_err(|fault| fault.to_string())?;
-        self.chain.check_and_push(&entry).map_err(|fault| fault.to_string())?;
-        self.joiner.push(&entry).map_err(|fault| fault.to_string())
-    }
-}
-
 /// Visits the commits of the log from behind the base up to what is whole.
 pub(super) fn commits<E: From<RepairError>>(
     stream: &dyn Stream,
+    beside: Beside<'_>,
     (log, shard): (LogId, u16),
     finding: &Finding,
     visit: &mut dyn FnMut(Commit) -> Result<(), E>,
 ) -> Result<(), E> {
     let mark = finding.base.mark();
-    let chain = Chain::new(log, shard, mark.position, mark.epoch, mark.hash);
-    let mut follower = Follower { chain, joiner: Joiner::default() };
-    let mut done = Ok(());
-    let read = messages(stream, mark.position.next(), finding.whole.position, &mut |at, bytes| {
-        done = match follower.next(bytes) {
+    let mut chain = Chain::new(log, shard, mark.position, mark.epoch, mark.hash);
+    let (mut joiner, mut done) = (Joiner::default(), Ok(()));
+    let between = (mark.position.next(), finding.whole.position);
+    let read = entries(stream, beside, between, &mut |at, all| {
+        let joined = next_of(&chain, all).and_then(|(_, entry)| {
+            chain.push(&entry);
+            joiner.push(&entry).map_err(|fault| fault.to_string())
+        });
+        done = match joined {
             Ok(Some(commit)) => visit(commit),
             Ok(None) => Ok(()),
             Err(what) => {

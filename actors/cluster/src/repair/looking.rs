@@ -1,4 +1,4 @@
-//! What a repair looks at: what the nodes tell, the copies that are kept, and the log behind each.
+//! What a repair looks at: what the nodes report, the copies that are kept, the log behind each.
 
 use std::path::Path;
 
@@ -98,14 +98,16 @@ impl ShardRepair {
         if let Base::Checkpoint(record) = &best.base
             && fetched.as_ref() != Some(record)
         {
-            self.checkpoints.fetch(record, into).map_err(|error| self.not_stored(&error))?;
+            self.checkpoints
+                .fetch(record, into, &|| false)
+                .map_err(|error| self.not_stored(&error))?;
         }
         best.has_bad_copy = slow.is_some() || !forked.is_empty();
         for mark in forked.iter().filter(|mark| **mark != best.base.mark()) {
             best.is_loss_unknown = true;
             problems.push(format!("the copy of {} is of another branch of the log", mark.position));
         }
-        best.tell(problems, self.gone.is_some());
+        best.set_problems(problems, self.missing.is_some());
         Ok(best)
     }
 
@@ -118,7 +120,7 @@ impl ShardRepair {
     ) -> Result<Bases, RepairError> {
         let mut bases = Bases::default();
         for record in listed {
-            match self.checkpoints.fetch(record, into) {
+            match self.checkpoints.fetch(record, into, &|| false) {
                 Ok(()) => {
                     bases.fetched = Some(record.clone());
                     let found = self.walked(Base::Checkpoint(record.clone()), seen)?;
@@ -142,7 +144,13 @@ impl ShardRepair {
     }
 
     fn walked(&self, base: Base, seen: &Seen) -> Result<Finding, RepairError> {
-        let found = walk(&*self.stream, self.id, self.shard, base, seen.is_missing)?;
+        // An owner writes meanwhile, and reports what the log lacks by itself.
+        let mut beside = self.beside(seen.is_unfinished);
+        if seen.owner.is_some() {
+            beside.nodes = &[];
+        }
+        let log = (self.id, self.shard);
+        let found = walk(&*self.stream, beside, log, base, seen.is_missing)?;
         Ok(Finding {
             known: found.known.max(seen.known),
             epoch: found.epoch.max(seen.epoch),
@@ -160,7 +168,7 @@ impl ShardRepair {
         let mut seen = Seen {
             epoch: repaired,
             is_unfinished: is_under_way(bucket, self.shard)?,
-            is_missing: self.gone.is_some() || was_missing(bucket, self.shard)?,
+            is_missing: self.missing.is_some() || was_missing(bucket, self.shard)?,
             ..Seen::default()
         };
         for (node, record) in read_nodes(bucket)? {
@@ -185,7 +193,7 @@ impl ShardRepair {
 
 impl Finding {
     /// Says what is wrong beside the log, before what is wrong with it.
-    fn tell(&mut self, copies: Vec<String>, is_missing: bool) {
+    fn set_problems(&mut self, copies: Vec<String>, is_missing: bool) {
         let mut problems = Vec::new();
         for StoppedNode { node, epoch, reason } in &self.stopped {
             problems.push(format!("{node} has stopped: {reason}"));
@@ -198,7 +206,7 @@ impl Finding {
         }
         problems.extend(copies);
         if is_missing {
-            problems.push("the log is gone".to_owned());
+            problems.push("the log is missing".to_owned());
         }
         if self.is_unfinished {
             problems.push("a repair did not come to its end".to_owned());

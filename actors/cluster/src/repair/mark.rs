@@ -17,7 +17,7 @@ struct MarkRecord {
     incarnation: [u8; 16],
     /// The epoch with which the shard began anew; while it is not finished that of the time before.
     epoch: u64,
-    /// The shard's stream was gone, so that nothing in the present one leads anywhere.
+    /// The shard's stream was missing, so that nothing in the present one leads anywhere.
     was_missing: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn last_epoch(bucket: &dyn Coordination, shard: u16) -> Result<u64, C
     Ok(read(bucket, shard)?.map_or(0, |(mark, _)| mark.epoch))
 }
 
-/// Whether a repair that has not ended found the shard's stream gone.
+/// Whether a repair that has not ended found the shard's stream missing.
 pub(super) fn was_missing(
     bucket: &dyn Coordination,
     shard: u16,

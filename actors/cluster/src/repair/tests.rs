@@ -14,6 +14,7 @@ use crate::shard::{Answer, Moment, Role, Shard, ShardInput, ShardOutput, ShardSt
 
 mod branches;
 mod meanwhile;
+mod nodes;
 
 const LOG: LogId = LogId([7; 16]);
 
@@ -55,11 +56,12 @@ impl Rig {
             shard: 0,
             id: LOG,
             stream: Arc::new(self.stream.clone()),
-            gone: None,
+            missing: None,
             bucket: self.bucket.clone(),
             checkpoints: self.checkpoints(),
             clock: Arc::new(StillClock::default()),
             incarnation: [incarnation; 16],
+            nodes: Vec::new(),
         }
     }
 
@@ -80,7 +82,7 @@ impl Rig {
     }
 
     /// A node reports the shard.
-    fn told(&self, node: &str, state: Standing, position: u64) {
+    fn report(&self, node: &str, state: Standing, position: u64) {
         let mut record = NodeRecord::owning(&[0]);
         (record.shards[0].state, record.shards[0].position) = (state, position);
         let key = node_key(&NodeName::new(node).unwrap());
@@ -138,7 +140,7 @@ fn commits(repair: &ShardRepair, finding: &Finding) -> Vec<u64> {
 #[test]
 fn a_shard_that_is_whole_needs_nothing() {
     let rig = Rig::new();
-    rig.told("a", Standing::Owned, 8);
+    rig.report("a", Standing::Owned, 8);
     let finding = rig.find(&rig.repair(1));
     assert!(!finding.needs_repair() && finding.problems.is_empty(), "{finding:?}");
     assert_eq!((finding.end, finding.given_up()), (Position(8), None));
@@ -152,7 +154,7 @@ fn a_shard_that_is_whole_needs_nothing() {
 fn a_log_that_lost_its_end_begins_anew_behind_what_is_there() {
     let rig = Rig::new();
     rig.stream.lose(3);
-    rig.told("a", Standing::Stopped, 8);
+    rig.report("a", Standing::Stopped, 8);
     let mut repair = rig.repair(1);
     let finding = rig.find(&repair);
     assert!(finding.needs_repair());
@@ -161,6 +163,9 @@ fn a_log_that_lost_its_end_begins_anew_behind_what_is_there() {
     assert_eq!(commits(&repair, &finding), [1, 2, 3, 4, 5]);
     let claimed = repair.claim(&finding, 7).unwrap();
     assert_eq!(claimed.at.position, Position(6));
+    let claim = Entry::decode(rig.stream.message(6).unwrap().unwrap()).unwrap();
+    let claim = Claim::decode(claim.body()).unwrap();
+    assert_eq!(claim.readable_from, postrider_log::body::DATA_FORMAT);
     assert!(is_under_way(&*rig.bucket, 0).unwrap(), "nodes leave it alone");
     assert_eq!(repaired_in(&*rig.bucket, 0), Ok(None));
     let epoch = claimed.at.epoch;
@@ -168,7 +173,7 @@ fn a_log_that_lost_its_end_begins_anew_behind_what_is_there() {
     assert!(!is_under_way(&*rig.bucket, 0).unwrap());
     assert_eq!(repaired_in(&*rig.bucket, 0), Ok(Some(epoch)));
     assert_eq!(rig.log().tail().unwrap().first, Position(7), "nothing before it is read again");
-    // What the nodes tell is of the time before.
+    // What the nodes report is of the time before.
     let finding = rig.find(&rig.repair(2));
     assert!(!finding.needs_repair(), "{finding:?}");
     assert_eq!(std::fs::read_to_string(rig.base()).unwrap(), "what is whole");
@@ -194,7 +199,7 @@ fn goes_on(rig: &Rig, epoch: u64) {
     shard.step(moment(5_001), ShardInput::Answered(ticket, Answer::Repaired { epoch }));
     assert_eq!((shard.state(), shard.stop_reason()), (ShardState::Absent, None));
     let ticket = asked(shard.step(moment(5_002), ShardInput::Tick));
-    let newest = rig.checkpoints().list().unwrap().remove(0).replica(LOG, 0).unwrap();
+    let newest = rig.checkpoints().list().unwrap().remove(0).replica(LOG, 0, 2).unwrap();
     let restored = Answer::Restored(Box::new(newest));
     shard.step(moment(5_003), ShardInput::Answered(ticket, restored));
     let note = rig.stream.message(7).unwrap().unwrap();
@@ -241,7 +246,7 @@ fn what_followed_a_checkpoint_that_has_more_than_the_log_is_not_known() {
     let finding = rig.find(&repair);
     assert!(finding.needs_repair());
     assert_eq!((finding.end, finding.given_up()), (Position(8), None));
-    assert!(finding.loses(), "the owner may have gone further");
+    assert!(finding.loses(), "the owner may have appended more");
     assert_eq!(finding.unknown_behind(), Some(Position(8)));
     assert!(commits(&repair, &finding).is_empty());
     let claimed = repair.claim(&finding, 9).unwrap();
@@ -254,14 +259,14 @@ fn what_followed_a_checkpoint_that_has_more_than_the_log_is_not_known() {
 fn a_shard_that_is_served_or_written_meanwhile_is_left_alone() {
     let rig = Rig::new();
     rig.stream.lose(3);
-    rig.told("a", Standing::Stopped, 8);
-    rig.told("b", Standing::Owned, 5);
+    rig.report("a", Standing::Stopped, 8);
+    rig.report("b", Standing::Owned, 5);
     let mut repair = rig.repair(1);
     let finding = rig.find(&repair);
     let error = repair.claim(&finding, 7).unwrap_err();
     assert!(error.to_string().starts_with("IN_USE: the node b serves shard 0"), "{error}");
     assert!(!is_under_way(&*rig.bucket, 0).unwrap(), "nothing has begun");
-    rig.told("b", Standing::Following, 5);
+    rig.report("b", Standing::Following, 5);
     append_as_owner(&rig);
     let error = repair.claim(&finding, 7).unwrap_err();
     assert!(matches!(error, RepairError::Replaced(0)), "{error}");
@@ -276,7 +281,7 @@ fn append_as_owner(rig: &Rig) {
 fn a_repair_that_ended_in_the_midst_is_run_again_and_one_that_was_replaced_ends_nothing() {
     let rig = Rig::new();
     rig.stream.lose(3);
-    rig.told("a", Standing::Stopped, 8);
+    rig.report("a", Standing::Stopped, 8);
     let mut first = rig.repair(1);
     let finding = rig.find(&first);
     let left = first.claim(&finding, 7).unwrap();

@@ -85,7 +85,7 @@ fn nothing_is_published_again_behind_what_it_does_not_follow() {
     // Nothing was heard of it: both are looked at anew.
     assert_eq!(settlement.step(2, Heard::Nothing), Act::LookUp(Position(5)));
     assert_eq!(settlement.step(3, end.clone()), Act::LookUp(Position(4)));
-    assert_eq!(settlement.step(4, end.clone()), Act::WaitUntil(1_004), "it is gone");
+    assert_eq!(settlement.step(4, end.clone()), Act::WaitUntil(1_004), "it is missing");
     assert_eq!(settlement.step(1_004, Heard::Woken), Act::LookUp(Position(5)));
     assert_eq!(settlement.step(1_005, end), Act::LookUp(Position(4)));
     // The stream has lost what was there, and another has written since.

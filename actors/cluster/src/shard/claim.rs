@@ -1,16 +1,19 @@
 //! Pure: how a shard is claimed: the owner before can answer no more, then catch up, then append.
 
+use postrider_log::body::DATA_FORMAT;
 use postrider_log::{Claim, EntryHash, Kind, Next, Position, encode_commit};
 
 #[cfg(test)]
 use crate::planted::Planted;
 
-use super::{Moment, Outputs, Question, ReleaseAnswer, Role, Shard, State, StopReason};
+use super::{Moment, Outputs, Question, ReleaseAnswer, Role, Shard, State, StopReason, short};
 
 /// How long a handoff is waited for before the owner's key is looked at again, in milliseconds.
 const HANDOFF_WITHIN_MS: u64 = 10_000;
 /// How often it is looked for meanwhile: nobody owns the shard.
-const HANDOFF_EVERY_MS: u64 = 100;
+const HANDOFF_EVERY_MS: u64 = 50;
+/// How long a claim rests while the node's records do not have enough of the log, in milliseconds.
+const RECORDS_LOOK_MS: u64 = 500;
 /// How long a node that did not release the shard is left alone, in milliseconds.
 const ASK_RELEASE_AGAIN_MS: u64 = 1_000;
 
@@ -40,10 +43,30 @@ impl Claiming {
 }
 
 impl Shard {
+    /// Whether the node follows the shard to own it: when the owner's key has expired, or when the
+    /// records here are close to the end of the log.
+    #[must_use]
+    pub fn stands_by(&self) -> bool {
+        matches!(self.state, State::Following) && self.role != Role::Nothing
+    }
+
+    /// Whether it shall own the shard and may claim it, so that a living owner is only waiting for
+    /// the records here.
+    #[must_use]
+    pub fn prepares(&self) -> bool {
+        self.stands_by() && self.role == Role::Owner && self.may_claim()
+    }
+
+    /// Whether the log has the shard with another node, which has not handed it over.
+    pub(crate) fn was_left(&self) -> bool {
+        let owner = self.replica.owner().is_some_and(|owner| owner.node != self.me);
+        owner && self.replica.handed_to().is_none()
+    }
+
     /// The next step of a claim. No question is outstanding.
     pub(super) fn claim(&mut self, moment: Moment, outputs: &mut Outputs) {
         let State::Claiming(claiming) = self.state else { return };
-        if moment.term.is_none() || self.role == Role::Nothing || !self.clock_allows() {
+        if moment.term.is_none() || self.role == Role::Nothing || !self.may_claim() {
             self.state = State::Following;
             return;
         }
@@ -60,8 +83,12 @@ impl Shard {
         }
     }
 
-    /// Whether the node's wall clock lets it claim.
-    pub(super) fn clock_allows(&self) -> bool {
+    /// Whether the node's wall clock lets it claim, and everybody can read what it writes then.
+    pub(super) fn may_claim(&self) -> bool {
+        self.clock_allows() && !self.waits_for_older
+    }
+
+    fn clock_allows(&self) -> bool {
         #[cfg(test)]
         if self.planted == Some(Planted::ClockNotCompared) {
             return true;
@@ -119,9 +146,13 @@ impl Shard {
         if holder != Some(owner.incarnation) {
             claiming.cleared = Some(self.replica.chain().epoch());
             claiming.handoff_until = None;
-        } else if self.role == Role::Owner {
+        } else if self.role == Role::Owner && self.records_are_close {
             let node = owner.node.clone();
             self.ask(moment, Question::Release { node }, outputs);
+        } else if self.role == Role::Owner {
+            // Nobody would answer for as long as the records are fetched.
+            self.claim_at = moment.now + RECORDS_LOOK_MS;
+            self.state = State::Following;
         } else {
             self.vacant_since = None;
             self.state = State::Following;
@@ -156,7 +187,7 @@ impl Shard {
     ) {
         #[cfg(test)]
         self.plant_at_tail(last, hash);
-        if !self.compare(moment, last, outputs) {
+        if !short::compare(self, moment, last, outputs) {
             // Looked at again after a pause.
             if let State::Claiming(_) = self.state {
                 self.claim_at = moment.now + ASK_RELEASE_AGAIN_MS;
@@ -185,7 +216,12 @@ impl Shard {
         outputs: &mut Outputs,
     ) {
         let next = Next::after(self.replica.chain(), epoch);
-        let entries = encode_commit(&next, kind, self.time(moment), body, NOTE_BYTES_MAX);
+        // Only a claim has the time: an owner whose wall clock has jumped may hand over.
+        let time_ms = match kind {
+            Kind::Claim => self.time(moment),
+            _ => self.replica.time_ms(),
+        };
+        let entries = encode_commit(&next, kind, time_ms, body, NOTE_BYTES_MAX);
         // Names and versions are short, so it is one entry.
         if let Ok([bytes]) = entries.as_deref() {
             let question = Question::Append { at: next.position, bytes: bytes.clone() };
@@ -193,7 +229,7 @@ impl Shard {
         }
     }
 
-    /// The engine time of a note: never before that of the last entry, which an owner whose clock
+    /// The engine time of a claim: never before that of the last entry, which an owner whose clock
     /// was ahead may have written.
     fn time(&self, moment: Moment) -> u64 {
         #[cfg(test)]
@@ -211,7 +247,7 @@ impl Shard {
             node: self.me.as_str().to_owned(),
             incarnation: self.identity.incarnation,
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            readable_from: 1,
+            readable_from: DATA_FORMAT,
         };
         // Name and version are short texts, so this cannot fail.
         if let Ok(body) = claim.encode() {

@@ -2,11 +2,12 @@
 //!
 //! It owns the replica's place in the log, the claim, and whether an engine may run.
 //! It promises that an engine runs only over everything before its own claim, only after the owner
-//! before can answer no more, and that a log which lost something is never gone on with.
+//! before can answer no more, and that a log which lost something is never continued.
 
 mod claim;
 mod port;
 mod release;
+mod short;
 
 #[cfg(test)]
 mod tests;
@@ -14,13 +15,13 @@ mod tests;
 use std::mem;
 
 use bytes::Bytes;
-use postrider_log::{LogId, Position};
+use postrider_log::LogId;
 
 use crate::name::{Identity, NodeName};
 #[cfg(test)]
 use crate::planted::Planted;
 use crate::replica::Replica;
-use crate::settle::{SHORT_FOR_MS, Settled};
+use crate::settle::Settled;
 use claim::Claiming;
 pub use port::{
     Answer, Moment, Question, ReleaseAnswer, Role, ShardInput, ShardOutput, ShardState, StopReason,
@@ -54,10 +55,14 @@ pub struct Shard {
     short_since: Option<u64>,
     /// When the question was put that was answered last: an answer may wait for a paused node.
     answered_of: u64,
-    /// Since when the owner's key is gone.
+    /// Since when the owner's key has expired.
     vacant_since: Option<u64>,
     /// The node's wall clock is that of most nodes.
     clock_agrees: bool,
+    /// Members could not read what the node writes.
+    waits_for_older: bool,
+    /// The node's records have nearly all of the log.
+    records_are_close: bool,
     /// The epoch of the repair with which it was begun anew last.
     begun_anew: u64,
     #[cfg(test)]
@@ -96,6 +101,8 @@ impl Shard {
             answered_of: 0,
             vacant_since: None,
             clock_agrees: true,
+            waits_for_older: false,
+            records_are_close: true,
             begun_anew: 0,
             #[cfg(test)]
             planted: None,
@@ -142,6 +149,8 @@ impl Shard {
             ShardInput::Tick => self.tick(moment, &mut outputs),
             ShardInput::Role(role) => self.role = role,
             ShardInput::ClockAgrees(agrees) => self.clock_agrees = agrees,
+            ShardInput::OlderMembers(waits) => self.waits_for_older = waits,
+            ShardInput::RecordsAreClose(are) => self.records_are_close = are,
             ShardInput::OwnerKey(true) => self.vacant_since = None,
             ShardInput::OwnerKey(false) => {
                 self.vacant_since.get_or_insert(moment.now);
@@ -205,7 +214,7 @@ impl Shard {
     }
 
     fn wants_to_own(&self, moment: Moment) -> bool {
-        if moment.term.is_none() || moment.now < self.claim_at || !self.clock_allows() {
+        if moment.term.is_none() || moment.now < self.claim_at || !self.may_claim() {
             return false;
         }
         match self.role {
@@ -260,7 +269,7 @@ impl Shard {
                         return;
                     }
                 }
-                self.compare(moment, last, outputs);
+                short::compare(self, moment, last, outputs);
             }
             (Answer::Tail { last, hash }, _) => self.tail_known(moment, last, hash, outputs),
             (Answer::Lease(holder), _) => self.lease_known(moment, holder, outputs),
@@ -275,25 +284,6 @@ impl Shard {
         if matches!(self.state, State::Claiming(_)) && self.asked.is_none() {
             self.claim(moment, outputs);
         }
-    }
-
-    /// Compares the end of the log with the replica's, and returns whether the log is whole.
-    fn compare(&mut self, moment: Moment, last: Position, outputs: &mut Outputs) -> bool {
-        let applied = self.replica.chain().last();
-        if last >= applied {
-            self.short_since = None;
-            return true;
-        }
-        // A server that no longer leads may have answered: it is believed when it stays so.
-        let since = *self.short_since.get_or_insert(moment.now);
-        #[cfg(test)]
-        if self.planted == Some(Planted::LateAnswerTakenForFresh) {
-            self.answered_of = moment.now;
-        }
-        if self.answered_of >= since + SHORT_FOR_MS {
-            self.stop(StopReason::Short { last, applied }, outputs);
-        }
-        false
     }
 
     fn take(&mut self, bytes: Bytes, outputs: &mut Outputs) {

@@ -41,6 +41,11 @@ pub enum ShardInput {
     OwnerKey(bool),
     /// Whether the node's wall clock is that of most nodes. Until this is said it is.
     ClockAgrees(bool),
+    /// Whether the node waits for members that could not read what it writes.
+    OlderMembers(bool),
+    /// Whether the node's records have nearly all of the log, so that an engine would start over
+    /// them at once. Until this is said they have. The shard is not asked for before.
+    RecordsAreClose(bool),
     /// The answer to the question with this number. Any other is too late and ignored.
     Answered(u64, Answer),
     /// Another node asks for the shard.

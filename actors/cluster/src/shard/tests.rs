@@ -1,6 +1,9 @@
-//! A shard's life step by step, where the simulation would not tell what is wrong.
+//! A shard's life step by step, where the simulation would not show what is wrong.
 
-use postrider_log::{Chain, Claim, EntryHash, Header, Kind, LogId, Next, Position, encode_commit};
+use postrider_log::body::DATA_FORMAT;
+use postrider_log::{
+    Chain, Claim, Entry, EntryHash, Header, Kind, LogId, Next, Position, encode_commit,
+};
 
 use super::*;
 
@@ -65,6 +68,23 @@ fn owning(node: &str) -> (Shard, Bytes) {
     (shard, bytes)
 }
 
+/// A node of an older version stops at a claim behind which it can read nothing.
+#[test]
+fn a_claim_says_which_data_format_follows_it_and_a_newer_one_is_not_applied() {
+    let (_, claim) = owning("a");
+    let claim = Claim::decode(Entry::decode(claim).unwrap().body()).unwrap();
+    assert_eq!(claim.readable_from, DATA_FORMAT);
+    let newer = Claim { readable_from: DATA_FORMAT + 1, ..claim };
+    let log = Chain::new(LOG, 0, Position::START, 0, EntryHash::NONE);
+    let (next, body) = (Next::after(&log, 1), newer.encode().unwrap());
+    let entries = encode_commit(&next, Kind::Claim, 5, &body, 4_096).unwrap();
+    let mut shard = following("b", &[]);
+    let (ticket, _) = question(&shard.step(moment(1_000), ShardInput::Tick));
+    answer(&mut shard, 1_001, ticket, Answer::Entries { entries, last: Position(1) });
+    let reason = shard.stop_reason().unwrap().to_string();
+    assert!(reason.contains("newer version: data format 3 is not known"), "{reason}");
+}
+
 #[test]
 fn a_standby_waits_for_the_owners_key_and_asks_for_it_anew() {
     let (_, claim) = owning("a");
@@ -103,6 +123,38 @@ fn an_owner_hands_over_when_it_is_asked_and_not_in_the_middle_of_a_claim() {
     question(&answer(&mut b, 21, ticket, tail));
     let outputs = b.step(moment(22), ShardInput::ReleaseAsked { by: name("a") });
     assert!(matches!(outputs[0], ShardOutput::AnswerRelease(ReleaseAnswer::Busy)), "{outputs:?}");
+}
+
+#[test]
+fn a_living_owner_is_asked_when_the_records_are_close_and_a_dead_one_is_not_waited_for() {
+    let (_, claim) = owning("a");
+    let mut b = following("b", &[claim]);
+    b.step(moment(10), ShardInput::Role(Role::Owner));
+    b.step(moment(10), ShardInput::RecordsAreClose(false));
+    let (ticket, asked) = question(&b.step(moment(10), ShardInput::Tick));
+    assert_eq!(asked, Question::Lease { node: name("a") });
+    let held = || Answer::Lease(Some([b'a'; 16]));
+    assert!(answer(&mut b, 11, ticket, held()).is_empty());
+    assert!(b.prepares());
+    // It follows meanwhile, and looks again.
+    let (ticket, asked) = question(&b.step(moment(500), ShardInput::Tick));
+    assert_eq!(asked, Question::Entries { from: Position(2) });
+    answer(&mut b, 501, ticket, Answer::Entries { entries: Vec::new(), last: Position(1) });
+    let (ticket, _) = question(&b.step(moment(520), ShardInput::Tick));
+    answer(&mut b, 521, ticket, held());
+    b.step(moment(1_100), ShardInput::RecordsAreClose(true));
+    let (ticket, asked) = question(&b.step(moment(1_100), ShardInput::Tick));
+    assert_eq!(asked, Question::Lease { node: name("a") });
+    let (_, asked) = question(&answer(&mut b, 1_101, ticket, held()));
+    assert_eq!(asked, Question::Release { node: name("a") });
+
+    let (_, claim) = owning("a");
+    let mut c = following("c", &[claim]);
+    c.step(moment(10), ShardInput::Role(Role::Owner));
+    c.step(moment(10), ShardInput::RecordsAreClose(false));
+    let (ticket, _) = question(&c.step(moment(10), ShardInput::Tick));
+    let (_, asked) = question(&answer(&mut c, 11, ticket, Answer::Lease(None)));
+    assert_eq!(asked, Question::Tail);
 }
 
 #[test]
@@ -187,6 +239,18 @@ fn a_claim_is_not_dated_before_the_last_entry_even_if_that_was_restored() {
     let (_, asked) = question(&answer(&mut shard, 40, ticket, tail));
     let Question::Append { bytes, .. } = asked else { panic!("{asked:?}") };
     assert_eq!(Header::decode(&bytes).unwrap().time_ms, 5_000);
+}
+
+#[test]
+fn a_handoff_is_dated_as_the_last_entry_whatever_the_clock_of_the_node_shows() {
+    let (mut shard, claim) = owning("a");
+    let jumped = |now| Moment { engine_ms: 3_600_000, ..moment(now) };
+    shard.step(jumped(50), ShardInput::ReleaseAsked { by: name("b") });
+    let (_, asked) = question(&shard.step(jumped(60), ShardInput::Drained));
+    let Question::Append { bytes, .. } = asked else { panic!("{asked:?}") };
+    let header = Header::decode(&bytes).unwrap();
+    let claimed = Header::decode(&claim).unwrap().time_ms;
+    assert_eq!((header.kind, header.time_ms), (Kind::Handoff, claimed));
 }
 
 #[test]

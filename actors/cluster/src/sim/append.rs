@@ -45,7 +45,7 @@ impl World {
 
     /// Does what the settlement says; the deadline is a message to oneself.
     fn act(&mut self, node: NodeNumber, shard: usize, append: &mut Append, act: &Act) {
-        self.told(|| format!("node {node} shard {shard}: {act:?}"));
+        self.trace(|| format!("node {node} shard {shard}: {act:?}"));
         append.attempt += 1;
         append.is_publish = *act == Act::Publish;
         let (number, attempt) = (append.number, append.attempt);

@@ -54,7 +54,7 @@ impl World {
     /// Whoever was replaced may do so too; the log then refuses its note.
     pub(super) fn stored(&mut self, node: NodeNumber, shard: usize, epoch: u64, new: Archive) {
         let it = &self.nodes[node];
-        let is_heard = !it.is_cut && !it.has_no_bucket && self.now >= self.silent_until;
+        let is_heard = !it.is_cut() && !it.has_no_bucket && self.now >= self.silent_until;
         let before = &self.archives[shard];
         let is_newest = before.first().is_none_or(|it| it.record.position < new.record.position);
         let is_listed = is_heard && is_newest && !self.streams[shard].has_lost;
@@ -121,7 +121,7 @@ impl World {
 
     fn restored(&mut self, node: NodeNumber, shard: usize) -> Answer {
         let is_silent = self.now < self.silent_until.max(self.streams[shard].silent_until);
-        if self.nodes[node].is_cut || self.nodes[node].has_no_bucket || is_silent {
+        if self.nodes[node].is_cut() || self.nodes[node].has_no_bucket || is_silent {
             return Answer::Nothing;
         }
         let (log, trimmed) = (self.logs[shard], self.streams[shard].trimmed);
@@ -137,7 +137,7 @@ impl World {
             let unrestorable = Answer::Unrestorable { first };
             return if has_all { Answer::Restored(Box::new(replica)) } else { unrestorable };
         };
-        let mut replica = record.replica(log, shard as u16).unwrap();
+        let mut replica = record.replica(log, shard as u16, 2).unwrap();
         replica.planted = self.options.planted;
         self.nodes[node].shards[shard].view = view.clone();
         self.judge.summary.restored += 1;

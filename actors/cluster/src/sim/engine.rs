@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use postrider_log::{CheckpointNote, Position};
+use postrider_log::{CheckpointNote, Entry, Kind, Position};
 
 use super::append::Append;
 use super::call::Request;
@@ -61,6 +61,18 @@ impl View {
         }
         self.last_ms = time_ms;
         self.entries.push(bytes);
+    }
+
+    /// Forgets what the entries behind so many changed.
+    pub(super) fn forget_behind(&mut self, count: usize) {
+        let (entries, last_ms) = (std::mem::take(&mut self.entries), self.last_ms);
+        *self = Self::default();
+        for bytes in entries.iter().take(count) {
+            let entry = Entry::decode(bytes.clone()).unwrap();
+            let body = (entry.header.kind == Kind::Group).then(|| entry.body());
+            self.apply(entry.bytes, body.as_deref(), entry.header.time_ms);
+        }
+        (self.entries, self.last_ms) = (entries, last_ms);
     }
 
     fn change(&mut self, change: Change) {

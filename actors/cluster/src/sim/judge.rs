@@ -1,4 +1,4 @@
-//! What clients were told must be true of the log, and nobody may go on over a loss.
+//! What clients were answered must be true of the log, and nobody may go on over a loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -121,7 +121,7 @@ impl Judge {
         }
     }
 
-    /// A node was told that another has its place.
+    /// A node learned that another has its place.
     pub(super) fn fenced(&mut self, stream: &Stream, at: Position, bytes: &Bytes) {
         let there = stream.entries.get((at.0 as usize).saturating_sub(1));
         if there.is_none_or(|there| there == bytes) && !stream.has_lost {
@@ -231,8 +231,8 @@ impl Judge {
         }
     }
 
-    /// The key of a node is gone: nothing is on its way to it.
-    pub(super) fn key_is_gone(&mut self, node: &NodeName) {
+    /// The key of a node has expired: nothing is on its way to it.
+    pub(super) fn key_has_expired(&mut self, node: &NodeName) {
         self.on_way.retain(|_, to| to != node);
     }
 

@@ -1,8 +1,8 @@
 //! Seeded runs of a cluster in virtual time, with faults of everything that can fail.
 //!
 //! The nodes run the rules that ship. The network, the log, the bucket, the clocks and the clients
-//! are made up here, and each is drawn from the seed. What clients were told is judged against the
-//! log at the end. `POSTRIDER_SIM_SEED` runs one seed alone and tells what happened.
+//! are made up here, and each is drawn from the seed. What clients were answered is judged against
+//! the log at the end. `POSTRIDER_SIM_SEED` runs one seed alone and prints what happened.
 
 mod append;
 mod call;
@@ -32,7 +32,7 @@ pub(crate) struct Options {
     /// The fault that is planted.
     pub(crate) planted: Option<Planted>,
     /// Whether each step is printed.
-    pub(crate) is_told: bool,
+    pub(crate) is_traced: bool,
 }
 
 /// What a run did.

@@ -39,7 +39,9 @@ pub(super) struct Node {
     /// It rises with each start.
     pub(super) life: u32,
     pub(super) identity: Identity,
-    pub(super) is_cut: bool,
+    /// Nothing that it sends arrives anywhere, and nothing comes to it.
+    pub(super) is_mute: bool,
+    pub(super) is_deaf: bool,
     /// The bucket does not hear it, and the log does.
     pub(super) has_no_bucket: bool,
     pub(super) is_draining: bool,
@@ -79,7 +81,8 @@ impl Node {
             is_alive: false,
             life: 0,
             identity,
-            is_cut: false,
+            is_mute: false,
+            is_deaf: false,
             has_no_bucket: false,
             is_draining: false,
             steady_since: 0,
@@ -200,9 +203,19 @@ impl Node {
         engine.is_some_and(|it| it.term == self.term(now))
     }
 
+    pub(super) const fn cut(&mut self, is_mute: bool, is_deaf: bool) {
+        (self.is_mute, self.is_deaf) = (is_mute, is_deaf);
+    }
+
+    /// Whether it is cut off in any direction.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.is_mute || self.is_deaf
+    }
+
     /// Whether nothing has failed at it for so long that others know its clock.
     pub(super) fn is_steady(&self, now: u64) -> bool {
-        let runs = self.is_alive && !self.is_cut && !self.has_no_bucket && now >= self.paused_until;
+        let reaches = !self.is_cut() && !self.has_no_bucket;
+        let runs = self.is_alive && reaches && now >= self.paused_until;
         runs && now > self.steady_since + STEADY_MS
     }
 

@@ -53,7 +53,18 @@ impl World {
         self.flush(node, shard);
     }
 
+    /// The engine reads its log for itself. It does not start over less than what is before its own
+    /// claim, whatever the server has that is asked.
     pub(super) fn start_engine(&mut self, node: NodeNumber, shard: usize, epoch: u64) {
+        let seen = self.seen_by_engine(shard);
+        let it = &mut self.nodes[node].shards[shard];
+        if (seen as u64) < it.shard.chain().last().0 {
+            if self.options.planted != Some(Planted::ReadEndsEarly) {
+                self.step(node, shard, ShardInput::EngineFailed);
+                return;
+            }
+            it.view.forget_behind(seen);
+        }
         let engine_ms = self.nodes[node].engine_ms(shard, self.now);
         let boot = self.nodes[node].boot(self.now);
         let has_lost = self.streams[shard].has_lost;
@@ -110,7 +121,7 @@ impl World {
             }
             return;
         }
-        self.told(|| format!("node {node} shard {shard}: hands over {message}"));
+        self.trace(|| format!("node {node} shard {shard}: hands over {message}"));
         let has_lost = self.streams[shard].has_lost;
         self.judge.handed_over(shard, epoch, message, has_lost);
         let within = 20 + self.draw(400);
@@ -153,7 +164,7 @@ impl World {
             self.append_group(node, shard, jobs, last, hash);
             return;
         }
-        // Who waits is told that the outcome is not known.
+        // Who waits is answered that the outcome is not known.
         self.step(node, shard, ShardInput::NotAppended(settled));
     }
 

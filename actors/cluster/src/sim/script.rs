@@ -21,8 +21,8 @@ pub(super) enum Fault {
     /// The process of the first that sees the log end too early stands still when it has asked
     /// again.
     PauseDoubter { shard: usize, for_ms: u64 },
-    /// Neither log nor bucket nor other nodes hear it.
-    Cut { node: usize },
+    /// Neither log nor bucket nor other nodes hear it, or it does not hear them, or both.
+    Cut { node: usize, is_mute: bool, is_deaf: bool },
     /// The bucket does not hear it; the log and other nodes do.
     CutFromBucket { node: usize },
     /// It shall own nothing for a while.
@@ -108,7 +108,11 @@ impl World {
         match self.draw(if damages { 25 } else { 19 }) {
             0 | 1 => Fault::Kill { node, loses_disk: self.draw(3) == 0 },
             2..=4 => Fault::Pause { node, for_ms: lasts },
-            5..=7 => Fault::Cut { node },
+            5 | 6 => Fault::Cut { node, is_mute: true, is_deaf: true },
+            7 => {
+                let is_mute = lasts.is_multiple_of(2);
+                Fault::Cut { node, is_mute, is_deaf: !is_mute }
+            }
             8 => Fault::CutFromBucket { node },
             9..=11 => Fault::Drain { node },
             12 | 13 => Fault::Jump { node, by_ms: self.draw(7_200_000) as i64 - 5_400_000 },
@@ -133,7 +137,7 @@ impl World {
         match fault {
             Fault::Kill { node, .. }
             | Fault::Pause { node, .. }
-            | Fault::Cut { node }
+            | Fault::Cut { node, .. }
             | Fault::CutFromBucket { node }
             | Fault::Drain { node }
             | Fault::Jump { node, .. } => self.nodes[*node].steady_since = now,
@@ -145,7 +149,7 @@ impl World {
 
     pub(super) fn begin_fault(&mut self, number: usize) {
         let fault = self.faults[number].clone();
-        self.told(|| format!("fault: {fault:?}"));
+        self.trace(|| format!("fault: {fault:?}"));
         self.disturb(&fault);
         match fault {
             Fault::Kill { node, .. } => self.nodes[node].is_alive = false,
@@ -171,7 +175,7 @@ impl World {
                     self.later(LOOK_EVERY_MS, Event::Fault(number));
                 }
             }
-            Fault::Cut { node } => self.nodes[node].is_cut = true,
+            Fault::Cut { node, is_mute, is_deaf } => self.nodes[node].cut(is_mute, is_deaf),
             Fault::CutFromBucket { node } => self.nodes[node].has_no_bucket = true,
             Fault::Drain { node } => self.nodes[node].is_draining = true,
             Fault::Jump { node, by_ms } => self.nodes[node].jumps += by_ms,
@@ -213,11 +217,11 @@ impl World {
 
     pub(super) fn end_fault(&mut self, number: usize) {
         let fault = self.faults[number].clone();
-        self.told(|| format!("ends: {fault:?}"));
+        self.trace(|| format!("ends: {fault:?}"));
         self.disturb(&fault);
         match fault {
             Fault::Kill { node, loses_disk } => self.restart(node, loses_disk),
-            Fault::Cut { node } => self.nodes[node].is_cut = false,
+            Fault::Cut { node, .. } => self.nodes[node].cut(false, false),
             Fault::CutFromBucket { node } => self.nodes[node].has_no_bucket = false,
             Fault::Drain { node } => self.nodes[node].is_draining = false,
             Fault::Jump { node, by_ms } => self.nodes[node].jumps -= by_ms,
@@ -230,7 +234,7 @@ impl World {
         }
     }
 
-    /// Starts a node's process again if it does not run; the end of its disk may be gone.
+    /// Starts a node's process again if it does not run; the end of its disk may be lost.
     fn restart(&mut self, node: usize, loses_disk: bool) {
         if self.nodes[node].is_alive {
             return;

@@ -50,7 +50,7 @@ impl Stream {
         self.entries[from..seen.min(from + 16)].to_vec()
     }
 
-    /// The last entries are gone.
+    /// The last entries are lost.
     pub(super) fn lose(&mut self, count: usize) {
         let left = self.entries.len().saturating_sub(count);
         self.has_lost |= left < self.entries.len();

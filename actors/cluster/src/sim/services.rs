@@ -60,6 +60,19 @@ impl World {
         }
     }
 
+    /// The same when an engine begins: it reads long enough to meet any server. Nothing is drawn
+    /// for it, so that runs without such a server go on as they did.
+    pub(super) fn seen_by_engine(&self, shard: usize) -> usize {
+        let stream = &self.streams[shard];
+        let has = stream.entries.len();
+        // That fault takes any server's word, also of one that is behind by some entries only.
+        if self.options.planted == Some(Planted::ReadEndsEarly) {
+            return has.saturating_sub(self.now as usize % 8);
+        }
+        let is_behind = self.now < stream.stale.0 && self.now.is_multiple_of(2);
+        if is_behind { stream.stale.1 } else { has }
+    }
+
     fn serve_log(&mut self, shard: usize, call: Call) -> Option<Input> {
         if self.now < self.streams[shard].silent_until {
             return None;
@@ -114,7 +127,7 @@ impl World {
             Call::Renew { revision, value } => {
                 let (key, renewal) = (format!("node.{name}"), value.renewal);
                 if revision == 0 {
-                    self.judge.key_is_gone(&name);
+                    self.judge.key_has_expired(&name);
                 }
                 let written = self.bucket.write(now, &key, Value::Node(value), revision, ttl);
                 Input::Tenure(match written {
@@ -148,7 +161,7 @@ impl World {
         if self.bucket.write(self.now, "assignment", value, revision, None).is_some() {
             for node in &self.nodes {
                 if self.key(&format!("node.{}", node.name)).is_none() {
-                    self.judge.key_is_gone(&node.name);
+                    self.judge.key_has_expired(&node.name);
                 }
             }
             self.judge.assigned(&before, &assignment, &self.nodes, self.now);
@@ -176,6 +189,7 @@ impl World {
             node: node.clone(),
             zone: String::new(),
             is_draining: value.is_draining,
+            lacks_space: false,
         });
         Snapshot { view: self.bucket_view(candidates.collect()), nodes }
     }

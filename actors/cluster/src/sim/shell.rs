@@ -157,7 +157,7 @@ impl World {
         let moment = self.nodes[node].moment(shard, self.now);
         let outputs = self.nodes[node].shards[shard].shard.step(moment, input);
         for output in outputs {
-            self.told(|| format!("node {node} shard {shard}: {output:?}"));
+            self.trace(|| format!("node {node} shard {shard}: {output:?}"));
             match output {
                 ShardOutput::Ask(ticket, question) => self.ask(node, shard, ticket, question),
                 ShardOutput::Apply(entry) => {

@@ -15,7 +15,7 @@ const CAUGHT_WITHIN: u64 = 3_000;
 const SEED: &str = "POSTRIDER_SIM_SEED";
 
 fn options(seed: u64, planted: Option<Planted>) -> Options {
-    Options { seed, planted, is_told: false }
+    Options { seed, planted, is_traced: false }
 }
 
 /// Runs seeds on every processor, and returns the first violation.
@@ -54,14 +54,14 @@ fn search(seeds: u64, planted: Option<Planted>) -> (Option<(u64, Violation)>, Ve
 fn no_seed_breaks_a_promise() {
     if let Ok(seed) = std::env::var(SEED) {
         let seed = seed.parse().expect("a number");
-        let outcome = run(Options { seed, planted: None, is_told: true });
+        let outcome = run(Options { seed, planted: None, is_traced: true });
         panic!("seed {seed}: {outcome:?}");
     }
     let (found, done) = search(SEEDS, None);
     if let Some((seed, violation)) = found {
         panic!("seed {seed}: {violation:?}; {SEED}={seed} runs it alone");
     }
-    // The runs must have done something that could have gone wrong.
+    // The runs must have done something that could have failed.
     let sum = |field: fn(&Summary) -> usize| done.iter().map(field).sum::<usize>();
     let per_run = |count: usize| count as u64 / SEEDS;
     println!(
@@ -103,6 +103,7 @@ const fn judgements(planted: Planted) -> &'static [&'static str] {
     const LIMIT: &str = "no limit is exceeded";
     const LEFT: &str = "nothing leaves a node that was replaced";
     const TIME: &str = "engine time does not go back";
+    const TWICE: &str = "a message is handed over once unless it is unknown";
     match planted {
         Planted::NoChainCheck | Planted::LogLostIgnored => &[REPLICA],
         Planted::RefusalIsFenced => &["who is fenced has been replaced"],
@@ -116,11 +117,10 @@ const fn judgements(planted: Planted) -> &'static [&'static str] {
         Planted::BucketsSavedLate => &["a bucket forgets the last second at most"],
         Planted::ClockNotCompared => &["who claims has the time of most nodes"],
         Planted::TimeGoesBack => &[TIME],
-        Planted::HandedOverBeforeClaim | Planted::ClaimedSentAgain => {
-            &["a message is handed over once unless it is unknown"]
-        }
+        Planted::HandedOverBeforeClaim | Planted::ClaimedSentAgain => &[TWICE],
         Planted::HandedOverUnchecked => &[LEFT],
         Planted::HandoffAwaitedForever => &[OWNERS],
+        Planted::ReadEndsEarly => &[STALE, LIMIT, TWICE],
         Planted::IdleOwnerNotAsked => &["nobody appends behind what it has not read"],
         Planted::TrimsPastOlder => &["what is trimmed is in every checkpoint", SHORT],
         Planted::MovesNotCounted => &["two shards move at a time"],
@@ -140,12 +140,12 @@ fn each_planted_fault_is_caught() {
     let mut caught = BTreeMap::new();
     for planted in Planted::ALL {
         let (found, _) = search(CAUGHT_WITHIN, Some(planted));
-        let told = found.map(|(seed, it)| (seed, it.judgement, it.what));
-        println!("{planted:?}: {told:?}");
-        caught.insert(planted, told);
+        let outcome = found.map(|(seed, it)| (seed, it.judgement, it.what));
+        println!("{planted:?}: {outcome:?}");
+        caught.insert(planted, outcome);
     }
-    for (planted, told) in caught {
-        let Some((_, judgement, _)) = told else { panic!("{planted:?} is not caught") };
+    for (planted, outcome) in caught {
+        let Some((_, judgement, _)) = outcome else { panic!("{planted:?} is not caught") };
         let expected = judgements(planted);
         assert!(expected.contains(&judgement), "{planted:?} is caught by {judgement:?}");
     }

@@ -107,8 +107,8 @@ impl World {
         self.rng.random_range(0..below.max(1))
     }
 
-    pub(super) fn told(&self, what: impl Fn() -> String) {
-        if self.options.is_told {
+    pub(super) fn trace(&self, what: impl Fn() -> String) {
+        if self.options.is_traced {
             println!("{:>6} {}", self.now, what());
         }
     }
@@ -200,7 +200,7 @@ impl World {
     /// A node calls the log or the bucket.
     pub(super) fn call(&mut self, node: NodeNumber, call: Call) {
         let it = &self.nodes[node];
-        if it.is_cut || (it.has_no_bucket && !call.is_of_log()) {
+        if it.is_mute || (it.has_no_bucket && !call.is_of_log()) {
             return;
         }
         let life = it.life;
@@ -210,7 +210,7 @@ impl World {
     }
 
     pub(super) fn reply(&mut self, node: NodeNumber, life: u32, slow: u64, input: Input) {
-        if self.nodes[node].is_cut {
+        if self.nodes[node].is_deaf {
             return;
         }
         // A duplicate is as a late one: what was asked is answered already.
@@ -221,7 +221,7 @@ impl World {
 
     /// A node talks to another.
     pub(super) fn between(&mut self, from: NodeNumber, to: NodeNumber, input: Input) {
-        if self.nodes[from].is_cut || self.nodes[to].is_cut {
+        if self.nodes[from].is_mute || self.nodes[to].is_deaf {
             return;
         }
         let within = self.ways().pop();

@@ -19,7 +19,7 @@ fn started() -> Tenure {
 }
 
 #[test]
-fn news_are_told_soon_and_never_much_more_often_than_the_key_is_renewed() {
+fn news_are_reported_soon_and_never_much_more_often_than_the_key_is_renewed() {
     let mut tenure = Tenure::new(Terms::DEFAULT, ME);
     let mut written = Vec::new();
     let mut now = 0;
@@ -79,7 +79,7 @@ fn a_renewal_without_answer_is_settled_by_reading() {
 }
 
 #[test]
-fn a_key_that_was_gone_begins_another_term() {
+fn a_key_that_has_expired_begins_another_term() {
     let mut tenure = started();
     // The process was paused for longer than the lease.
     let write = [TenureOutput::Write { renewal: 2, revision: 7 }];

@@ -1,13 +1,14 @@
-//! Two nodes over a bucket in memory: what one looks at, writes, and tells its shards.
+//! Two nodes over a bucket in memory: what one looks at, writes, and delivers to its shards.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 use parking_lot::Mutex;
-use postrider_log::{Log, LogId};
+use postrider_log::{Entry, Log, LogId, Position};
 
 use super::*;
+use crate::archive_store::CheckpointsIn;
 use crate::checkpoints::{FakeArchives, ShardCheckpoints};
 use crate::clock::{SteadyClock, StillClock};
 use crate::cluster_record::ClusterRecord;
@@ -41,6 +42,22 @@ impl Host for Wall {
         Err("there are no engines".to_owned())
     }
 
+    fn follow(
+        &self,
+        _: u16,
+        _: Arc<dyn Log>,
+        _: ShardCheckpoints,
+        _: &dyn Fn() -> bool,
+    ) -> Result<Position, String> {
+        Err("there are no records".to_owned())
+    }
+
+    fn keep(&self, _: u16, _: Entry) {}
+
+    fn forget(&self, _: u16) -> bool {
+        true
+    }
+
     fn drain(&self, _: u16) {}
 
     fn abandon(&self, _: u16) {}
@@ -51,6 +68,14 @@ impl Host for Wall {
 
     fn wall_ms(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+
+    fn is_failing(&self) -> bool {
+        false
+    }
+
+    fn lacks_space(&self) -> bool {
+        false
     }
 }
 
@@ -82,6 +107,7 @@ impl Cluster {
             replicas: 1,
             stream_bytes_max: 1,
             key: String::new(),
+            checkpoints: CheckpointsIn::Nats,
         };
         let inner = Inner {
             archives: Arc::new(FakeArchives::default()),
@@ -89,6 +115,7 @@ impl Cluster {
             terms: Terms::DEFAULT,
             record,
             cluster: name("test"),
+            key: "1-a".to_owned(),
             server_version: String::new(),
             bucket: Arc::new(FakeCoordination::new(clock.clone())),
             streams: vec![Arc::new(FakeStream::default())],
@@ -99,22 +126,27 @@ impl Cluster {
             seen: Mutex::default(),
             clocks: Mutex::default(),
             reports: Mutex::default(),
+            apply_lags: Mutex::default(),
             lives: OnceLock::from(vec![sender]),
             is_stopping: Arc::default(),
             is_name_taken: AtomicBool::new(false),
             counters: Counters::default(),
+            turns: Arc::default(),
             answered_ms: AtomicU64::new(0),
         };
         Self { inner: Arc::new(inner), wall, heard }
     }
 
     /// Writes what a node says of itself.
-    fn tells(&self, node: &str, renewal: u64, wall_ms: u64, owned: &[u16]) {
+    fn report(&self, node: &str, renewal: u64, wall_ms: u64, owned: &[u16]) {
+        self.says(node, &NodeRecord { renewal, wall_ms, ..NodeRecord::owning(owned) });
+    }
+
+    pub(crate) fn says(&self, node: &str, record: &NodeRecord) {
         let key = node_key(&name(node));
-        let record = NodeRecord { renewal, wall_ms, ..NodeRecord::owning(owned) };
         let bucket = &self.inner.bucket;
         let revision = bucket.read(&key).unwrap().map_or(0, |kept| kept.revision);
-        let value = encode(&key, &record).unwrap();
+        let value = encode(&key, record).unwrap();
         assert!(bucket.write(&key, value, revision, None).unwrap().is_some());
     }
 
@@ -133,10 +165,10 @@ impl Cluster {
 fn no_more_shards_are_on_their_way_than_two_however_often_it_is_looked() {
     let cluster = Cluster::new();
     let all: Vec<u16> = (0..SHARDS).collect();
-    cluster.tells("a", 1, WALL_MS, &[]);
+    cluster.report("a", 1, WALL_MS, &[]);
     assert_eq!(cluster.assigned(), (8, 0));
-    cluster.tells("a", 2, WALL_MS, &all);
-    cluster.tells("b", 1, WALL_MS, &[]);
+    cluster.report("a", 2, WALL_MS, &all);
+    cluster.report("b", 1, WALL_MS, &[]);
     assert_eq!(cluster.assigned(), (6, 2));
     let owners = || {
         let kept = cluster.inner.bucket.read(ASSIGNMENT).unwrap().unwrap();
@@ -146,10 +178,10 @@ fn no_more_shards_are_on_their_way_than_two_however_often_it_is_looked() {
     };
     let (revision, coming) = owners();
     // One of them has arrived, so one more may go.
-    cluster.tells("b", 2, WALL_MS, &coming[..1]);
+    cluster.report("b", 2, WALL_MS, &coming[..1]);
     assert_eq!(cluster.assigned(), (5, 3));
     assert!(owners().0 > revision);
-    cluster.tells("b", 3, WALL_MS, &owners().1);
+    cluster.report("b", 3, WALL_MS, &owners().1);
     assert_eq!(cluster.assigned(), (4, 4));
 }
 
@@ -158,10 +190,10 @@ fn a_clock_that_most_nodes_have_not_claims_nothing_until_it_is_set() {
     let cluster = Cluster::new();
     let inner = &cluster.inner;
     let look = || look(inner).map(|()| Doubts::found(inner)).unwrap();
-    cluster.tells("a", 1, WALL_MS, &[]);
+    cluster.report("a", 1, WALL_MS, &[]);
     assert_eq!((look(), inner.clock_agrees()), (Doubts::default(), true));
     for (renewal, by) in [(1, 0), (2, 3_000), (3, 3_000), (4, 3_000)] {
-        cluster.tells("b", renewal, WALL_MS + by, &[]);
+        cluster.report("b", renewal, WALL_MS + by, &[]);
         look();
     }
     let doubts = look();

@@ -18,7 +18,7 @@ fn half_of_the_nodes_is_not_enough_and_nobody_else_is() {
     clocks.read(1_000, &[sighting("b", 1, 50_000), sighting("c", 1, 90_000)]);
     assert!(clocks.may_claim(1_000, 50_000) && clocks.may_claim(1_000, 90_000));
     assert!(!clocks.may_claim(1_000, 70_000));
-    // A key that is gone counts no more.
+    // A key that has expired counts no more.
     clocks.read(1_000, &[]);
     assert!(clocks.may_claim(1_000, 70_000));
 }

@@ -1,4 +1,4 @@
-//! Reads an object to its end, and tells what is damaged from what is only slow.
+//! Reads an object to its end, and distinguishes what is damaged from what is only slow.
 
 #[cfg(test)]
 mod tests;
@@ -59,23 +59,24 @@ pub(super) trait Objects: Sync {
     fn pause(&self, time: Duration) -> impl Future<Output = ()> + Send;
 }
 
-/// Reads an object, and writes it to a file if there is one. Slowness is never damage: it is read
-/// again, and at last given up as what cannot be reached.
+/// Reads an object, and writes it to a file if there is one, which is `synced` or not. Slowness is
+/// never damage: it is read again, and at last given up as what cannot be reached.
 pub(super) async fn fetch<O: Objects>(
     objects: &O,
     name: &str,
     to: Option<&Path>,
+    synced: bool,
 ) -> Result<Digest, CheckpointsError> {
     let mut pause = PAUSE;
     for _ in 1..ATTEMPTS {
-        if let Some(digest) = attempt(objects, name, to).await? {
+        if let Some(digest) = attempt(objects, name, to, synced).await? {
             return Ok(digest);
         }
         objects.pause(pause).await;
         pause *= 2;
     }
     let slow = || CheckpointsError::Slow(name.to_owned());
-    attempt(objects, name, to).await?.ok_or_else(slow)
+    attempt(objects, name, to, synced).await?.ok_or_else(slow)
 }
 
 /// The digest of what was read; `None` when it came too slowly.
@@ -83,11 +84,12 @@ async fn attempt<O: Objects>(
     objects: &O,
     name: &str,
     to: Option<&Path>,
+    synced: bool,
 ) -> Result<Option<Digest>, CheckpointsError> {
     let damaged = |what: &str| {
         Err(CheckpointsError::Damaged { name: name.to_owned(), what: what.to_owned() })
     };
-    let Some(mut object) = objects.open(name).await? else { return damaged("gone") };
+    let Some(mut object) = objects.open(name).await? else { return damaged("missing") };
     let mut file = match to {
         Some(to) => Some(File::create(to).await.map_err(failed)?),
         None => None,
@@ -111,7 +113,9 @@ async fn attempt<O: Objects>(
     }
     if let Some(mut file) = file {
         file.flush().await.map_err(failed)?;
-        file.sync_all().await.map_err(failed)?;
+        if synced {
+            file.sync_all().await.map_err(failed)?;
+        }
     }
     Ok(Some(Digest { sha256: hasher.finalize().into(), bytes }))
 }

@@ -1,6 +1,7 @@
 //! Logs and buckets over real servers: the contract, races, checks at the start, a dead leader.
 
-mod gone;
+mod files;
+mod missing_streams;
 mod server;
 
 use std::io::{Read, Write};
@@ -242,8 +243,8 @@ fn the_checks_at_the_start_see_what_a_server_is() {
     let lenient = Requirements { allow_unreplicated: true, ..synced };
     preflight(&options, &lenient, &[&stream], &Pages).unwrap();
     drop(server);
-    let gone = NatsOptions { connect_within: Duration::from_secs(1), ..options };
-    let error = preflight(&gone, &lenient, &[], &Pages).unwrap_err().to_string();
+    let unreachable = NatsOptions { connect_within: Duration::from_secs(1), ..options };
+    let error = preflight(&unreachable, &lenient, &[], &Pages).unwrap_err().to_string();
     assert!(error.starts_with("NATS_UNREACHABLE: "), "{error}");
 
     let lazy = Server::alone(false, "max_payload: 500KB");
@@ -311,7 +312,7 @@ fn nothing_is_lost_when_the_leader_is_killed() {
 }
 
 #[test]
-fn archives_are_stored_in_chunks_and_damage_is_told() {
+fn archives_are_stored_in_chunks_and_damage_is_reported() {
     let server = Server::alone(false, "");
     let nats = Server::connect(&[&server]);
     NatsArchives::create(&nats, &cluster(), 1).unwrap();
@@ -355,5 +356,8 @@ fn archives_are_stored_in_chunks_and_damage_is_told() {
         nats.wait(async move { stream.purge().filter("$O.PR_test_checkpoints.C.0.3.2").await });
     purged.unwrap().unwrap();
     let got = archives.get("0.3.2", None, &|| false);
-    assert!(matches!(got, Err(CheckpointsError::Damaged { .. })), "its chunks are gone: {got:?}");
+    assert!(
+        matches!(got, Err(CheckpointsError::Damaged { .. })),
+        "its chunks are missing: {got:?}"
+    );
 }

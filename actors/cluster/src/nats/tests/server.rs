@@ -14,6 +14,10 @@ use crate::nats::{Nats, NatsOptions};
 /// Names another program than the one that `tests/run` installs.
 const PROGRAM: &str = "POSTRIDER_TEST_NATS_SERVER";
 
+/// What a server says whose port somebody else has, and how many ports are tried.
+const TAKEN: &str = "address already in use";
+const PORTS_MAX: usize = 10;
+
 fn program() -> PathBuf {
     if let Some(program) = std::env::var_os(PROGRAM) {
         return program.into();
@@ -68,6 +72,19 @@ impl Server {
     }
 
     fn started(name: &str, dir: &Arc<TempDir>, syncs: bool, more: &str) -> Self {
+        for _ in 0..PORTS_MAX {
+            let mut server = Self::made(name, dir, syncs, more);
+            match server.try_start() {
+                Ok(()) => return server,
+                // Somebody else took a port that was free a moment ago.
+                Err(said) if said.contains(TAKEN) => {}
+                Err(said) => panic!("the server {name} has ended: {said}"),
+            }
+        }
+        panic!("there is no free port");
+    }
+
+    fn made(name: &str, dir: &Arc<TempDir>, syncs: bool, more: &str) -> Self {
         let (port, monitor) = (free_port(), free_port());
         let config = dir.path().join(format!("{name}.conf"));
         let store = dir.path().join(name);
@@ -78,31 +95,36 @@ impl Server {
             store.display()
         );
         std::fs::write(&config, text).unwrap();
-        let mut server = Self {
+        Self {
             name: name.to_owned(),
             address: format!("nats://127.0.0.1:{port}"),
             monitor: format!("http://127.0.0.1:{monitor}"),
             config,
             child: None,
             _dir: dir.clone(),
-        };
-        server.start();
-        server
+        }
     }
 
-    /// Starts the process and returns when it listens.
-    pub(super) fn start(&mut self) {
+    /// Starts the process and returns when it listens, or what it said if it has ended.
+    fn try_start(&mut self) -> Result<(), String> {
         let mut command = Command::new(program());
         command.arg("--config").arg(&self.config).stderr(Stdio::piped()).stdout(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         self.child = Some(child);
-        let ready = lines.by_ref().map_while(Result::ok).find(|line| {
-            line.contains("Server is ready") || line.contains("Listening for client connections")
+        let mut said = Vec::new();
+        let is_ready = lines.by_ref().map_while(Result::ok).any(|line| {
+            let listens = "Listening for client connections";
+            let is_ready = line.contains("Server is ready") || line.contains(listens);
+            said.push(line);
+            is_ready
         });
-        assert!(ready.is_some(), "the server {} has ended", self.name);
+        if !is_ready {
+            return Err(said.join("\n"));
+        }
         // What it says from here on must be read, or it would stop for it.
         std::thread::spawn(move || lines.for_each(drop));
+        Ok(())
     }
 
     pub(super) fn kill(&mut self) {

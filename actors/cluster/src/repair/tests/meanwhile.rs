@@ -51,6 +51,10 @@ impl Coordination for Meanwhile {
     fn keys(&self, prefix: &str) -> Result<BTreeMap<String, KeyValue>, CoordinationError> {
         self.bucket.keys(prefix)
     }
+
+    fn made_at(&self) -> Result<u64, CoordinationError> {
+        self.bucket.made_at()
+    }
 }
 
 impl Rig {
@@ -69,7 +73,7 @@ impl Rig {
 
 #[test]
 fn a_repair_that_did_not_claim_leaves_no_mark() {
-    let owns = |rig: &Rig| rig.told("b", Standing::Owned, 5);
+    let owns = |rig: &Rig| rig.report("b", Standing::Owned, 5);
     for (deed, code) in [(owns as fn(&Rig), "IN_USE"), (append_as_owner, "REPLACED")] {
         let rig = Arc::new(Rig::new());
         for begun_before in [false, true] {
@@ -79,7 +83,7 @@ fn a_repair_that_did_not_claim_leaves_no_mark() {
             let error = repair.claim(&finding, 7).unwrap_err().to_string();
             assert!(error.starts_with(code), "{error}");
             assert!(!is_under_way(&*rig.bucket, 0).unwrap(), "{code}: nodes claim it still");
-            rig.told("b", Standing::Following, 5);
+            rig.report("b", Standing::Following, 5);
             if begun_before {
                 break;
             }
@@ -112,15 +116,15 @@ fn a_repair_that_did_not_claim_leaves_the_mark_of_one_that_ended_in_the_midst() 
 #[test]
 fn a_whole_shard_on_which_nodes_have_stopped_is_begun_anew_unless_one_serves_it() {
     let rig = Rig::new();
-    rig.told("a", Standing::Stopped, 8);
+    rig.report("a", Standing::Stopped, 8);
     let finding = rig.find(&rig.repair(1));
     assert!(finding.is_whole() && finding.needs_repair() && !finding.loses(), "{finding:?}");
     assert!(finding.problems[0].starts_with("a has stopped"), "{finding:?}");
-    rig.told("b", Standing::Owned, 8);
+    rig.report("b", Standing::Owned, 8);
     let finding = rig.find(&rig.repair(1));
     assert!(!finding.needs_repair(), "{finding:?}");
     assert!(finding.advice()[0].ends_with("restart a"), "{finding:?}");
-    rig.told("b", Standing::Following, 8);
+    rig.report("b", Standing::Following, 8);
     // The log went on with another epoch.
     append_as_owner(&rig);
     let mut repair = rig.repair(1);
@@ -153,7 +157,7 @@ fn an_owner_that_keeps_a_checkpoint_meanwhile_is_looked_at_again() {
 fn whoever_serves_the_shard_is_asked_for_a_checkpoint() {
     let rig = Rig::new();
     rig.stream.lose(3);
-    rig.told("b", Standing::Owned, 8);
+    rig.report("b", Standing::Owned, 8);
     let mut repair = rig.repair(1);
     let finding = rig.find(&repair);
     let error = repair.claim(&finding, 7).unwrap_err().to_string();

@@ -53,7 +53,7 @@ fn fetched(
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("fetched");
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let digest = runtime.block_on(fetch(&objects, name, Some(&to)));
+    let digest = runtime.block_on(fetch(&objects, name, Some(&to), true));
     (digest, std::fs::read(&to).unwrap_or_default(), objects.paused.into_inner())
 }
 

@@ -1,6 +1,7 @@
 //! A missing stream of a cluster that was used is never made anew as if it had been empty.
 
 use super::*;
+use crate::archive_store::{CheckpointStore, CheckpointsIn};
 use crate::cluster_record::{Access, ClusterRecord, JoinError, init, open, open_without};
 use crate::coordination::{ASSIGNMENT, Coordination};
 
@@ -15,8 +16,14 @@ fn access(server: &Server) -> (Access, ClusterRecord) {
         replicas: 1,
         stream_bytes_max: 64 << 20,
         key: "key".to_owned(),
+        checkpoints: CheckpointsIn::Nats,
     };
-    (Access { cluster: cluster(), nats, requirements, keys }, record)
+    let files_bytes_max = 64 << 20;
+    let checkpoints = CheckpointStore::Nats;
+    let cluster = cluster();
+    let access =
+        Access { cluster, nats, requirements, keys, key_version: 1, files_bytes_max, checkpoints };
+    (access, record)
 }
 
 fn delete(nats: &Nats, shard: u16) {
@@ -32,7 +39,7 @@ fn only_a_cluster_that_was_never_used_is_made_whole_by_init() {
     assert!(init(&access, &record, &Pages).unwrap().1);
     let nats = Server::connect(&[&server]);
     let bucket = NatsBucket::open(&nats, &cluster()).unwrap();
-    let gone = |shard: u16| {
+    let refused_without = |shard: u16| {
         delete(&nats, shard);
         let error = init(&access, &record, &Pages).unwrap_err();
         assert!(matches!(error, JoinError::StreamMissing(of) if of == shard), "{error}");
@@ -46,10 +53,10 @@ fn only_a_cluster_that_was_never_used_is_made_whole_by_init() {
     open(&access, &Pages).unwrap();
     // An import has kept a checkpoint, and no node has run.
     bucket.write("checkpoints.2", "[]".into(), 0, None).unwrap();
-    gone(2);
+    refused_without(2);
     bucket.write(ASSIGNMENT, "[]".into(), 0, None).unwrap();
-    gone(1);
-    // One of two that are gone is made at a time.
+    refused_without(1);
+    // One of two that are missing is made at a time.
     for shard in [2, 1] {
         let (_, stream) = open_without(&access, &Pages, shard).unwrap();
         stream.unwrap_err().make().unwrap();

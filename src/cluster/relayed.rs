@@ -1,0 +1,151 @@
+//! The body of another node's answer, on its way to a client: it ends when that node is lost.
+//!
+//! A node that has lost its power, or stands still, closes nothing. Its silence must not keep a
+//! client for ever who waits for events, or for the rest of a file.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use tokio::time::Sleep;
+
+/// How often it is looked whether the node is the owner still, while nothing comes.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How many looks in a row may find silence. An event stream has something to send each 15 s.
+const SILENT_LOOKS_MAX: u32 = 12;
+
+/// Why a body ends before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RelayError {
+    /// Nothing came for long.
+    #[error("the node that answers has been silent for a minute")]
+    Silent,
+    /// Another node owns the shard, and nothing came since.
+    #[error("the node that answers is the owner no more")]
+    Replaced,
+}
+
+/// A body of which the rest is awaited only as long as its node may be there.
+pub(super) struct Relayed<S> {
+    body: Body,
+    /// Whether the node that answers may be the owner still.
+    is_owner: S,
+    look: Option<Pin<Box<Sleep>>>,
+    silent_looks: u32,
+}
+
+impl<S: Fn() -> bool> Relayed<S> {
+    pub(super) const fn new(body: Body, is_owner: S) -> Self {
+        Self { body, is_owner, look: None, silent_looks: 0 }
+    }
+
+    /// Resolves when it is given up.
+    fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<RelayError> {
+        loop {
+            let look = self.look.get_or_insert_with(|| Box::pin(tokio::time::sleep(LOOK_EVERY)));
+            ready!(look.as_mut().poll(context));
+            self.look = None;
+            self.silent_looks += 1;
+            if self.silent_looks >= SILENT_LOOKS_MAX {
+                return Poll::Ready(RelayError::Silent);
+            }
+            if !(self.is_owner)() {
+                return Poll::Ready(RelayError::Replaced);
+            }
+        }
+    }
+}
+
+impl<S: Fn() -> bool + Unpin> HttpBody for Relayed<S> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            // The client may take its time between two parts: that is no silence of the node.
+            (self.look, self.silent_looks) = (None, 0);
+            return Poll::Ready(frame);
+        }
+        self.poll_silence(context).map(|error| Some(Err(axum::Error::new(error))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use http_body_util::BodyExt as _;
+    use http_body_util::channel::{Channel, Sender};
+
+    use super::*;
+
+    type Relay = Relayed<Box<dyn Fn() -> bool>>;
+
+    /// A body, what feeds it, and whether its node is the owner.
+    fn relayed() -> (Relay, Sender<Bytes, std::io::Error>, Arc<AtomicBool>) {
+        let (sender, body) = Channel::new(1);
+        let owner = Arc::new(AtomicBool::new(true));
+        let is_owner = owner.clone();
+        let is_owner: Box<dyn Fn() -> bool> = Box::new(move || is_owner.load(Ordering::Acquire));
+        (Relayed::new(Body::new(body), is_owner), sender, owner)
+    }
+
+    async fn next(body: &mut Relay) -> Option<Result<Bytes, String>> {
+        let frame = body.frame().await?;
+        Some(frame.map(|it| it.into_data().unwrap()).map_err(|error| error.to_string()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_goes_on_as_long_as_it_pings_and_ends_when_it_is_silent() {
+        let (mut body, mut sender, _) = relayed();
+        let pinging = tokio::spawn(async move {
+            for _ in 0..40 {
+                tokio::time::sleep(Duration::from_secs(15)).await;
+                sender.send_data(Bytes::from_static(b"ping")).await.unwrap();
+            }
+            sender
+        });
+        for _ in 0..40 {
+            assert_eq!(next(&mut body).await, Some(Ok(Bytes::from_static(b"ping"))));
+        }
+        let _sender = pinging.await.unwrap();
+        assert_eq!(next(&mut body).await, Some(Err(RelayError::Silent.to_string())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_silence_of_who_is_the_owner_no_more_is_its_end() {
+        let (mut body, mut sender, owner) = relayed();
+        owner.store(false, Ordering::Release);
+        // What it still sends is passed on.
+        sender.send_data(Bytes::from_static(b"rest")).await.unwrap();
+        assert_eq!(next(&mut body).await, Some(Ok(Bytes::from_static(b"rest"))));
+        assert_eq!(next(&mut body).await, Some(Err(RelayError::Replaced.to_string())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_may_take_its_time_and_gets_all() {
+        let (mut body, mut sender, _) = relayed();
+        for part in [&b"one"[..], b"two"] {
+            sender.send_data(Bytes::from_static(part)).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            assert_eq!(next(&mut body).await, Some(Ok(Bytes::from_static(part))));
+        }
+        drop(sender);
+        assert_eq!(next(&mut body).await, None);
+    }
+}
