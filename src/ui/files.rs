@@ -6,10 +6,10 @@ use std::sync::{Arc, LazyLock};
 use rust_embed::Embed;
 use sha2::{Digest, Sha256};
 
+use super::comments::without_comments;
+use super::shell::Shells;
 use crate::http::pipeline::Compressed;
 
-/// What the shell has in place of the folder of its files.
-const PLACE: &str = "{{assets}}";
 const SHELL: &str = "index.html";
 /// Stands for the hash while files change under it.
 const CHANGING: &str = "dev";
@@ -23,7 +23,7 @@ pub(super) struct Files {
     hash: String,
     /// What was compiled in; `None`: each file is read anew.
     known: Option<BTreeMap<String, Arc<Compressed>>>,
-    shell: Option<Arc<Compressed>>,
+    shells: Option<Shells>,
 }
 
 /// How long a browser may keep a file.
@@ -56,17 +56,21 @@ impl Files {
             digest.update(bytes);
         }
         let hash: String = digest.finalize()[..8].iter().map(|it| format!("{it:02x}")).collect();
-        let shell = files.get(SHELL).map(|bytes| filled_in(bytes, &hash));
+        let text = |path: &str| files.get(path).map(|it| String::from_utf8_lossy(it).into_owned());
+        let shells = text(SHELL).map(|shell| Shells::new(&shell, &hash, text));
         let known = files.into_iter().map(|(path, bytes)| {
-            let file = Arc::new(Compressed::new(content_type(&path), bytes));
+            let file = Arc::new(sent(&path, bytes));
             (path, file)
         });
-        Self { known: Some(known.collect()), shell, hash }
+        Self { known: Some(known.collect()), shells, hash }
     }
 
     fn on_disk() -> Self {
-        let shell = App::get(SHELL).map(|file| filled_in(&file.data, CHANGING));
-        Self { hash: CHANGING.to_owned(), known: None, shell }
+        let text = |path: &str| {
+            App::get(path).map(|file| String::from_utf8_lossy(&file.data).into_owned())
+        };
+        let shells = text(SHELL).map(|shell| Shells::new(&shell, CHANGING, text));
+        Self { hash: CHANGING.to_owned(), known: None, shells }
     }
 
     /// A file, if this is the hash of today's.
@@ -78,14 +82,14 @@ impl Files {
             Some(known) => known.get(path).cloned(),
             None => {
                 let file = App::get(path)?;
-                Some(Arc::new(Compressed::new(content_type(path), file.data.into_owned())))
+                Some(Arc::new(sent(path, file.data.into_owned())))
             }
         }
     }
 
-    /// The page itself, with the addresses of its files.
-    pub(super) fn shell(&self) -> Option<Arc<Compressed>> {
-        self.shell.clone()
+    /// The page itself, with the addresses of the files that a path below `/ui` needs.
+    pub(super) fn shell(&self, path: &str, has_cookie: bool) -> Option<Arc<Compressed>> {
+        self.shells.as_ref()?.of(path, has_cookie)
     }
 
     pub(super) const fn kept(&self) -> Kept {
@@ -93,9 +97,13 @@ impl Files {
     }
 }
 
-fn filled_in(shell: &[u8], hash: &str) -> Arc<Compressed> {
-    let shell = String::from_utf8_lossy(shell).replace(PLACE, &format!("/ui/assets/{hash}"));
-    Arc::new(Compressed::new(content_type(SHELL), shell))
+/// What a browser gets of a file.
+fn sent(path: &str, bytes: Vec<u8>) -> Compressed {
+    let bytes = match std::str::from_utf8(&bytes) {
+        Ok(module) if path.ends_with(".js") => without_comments(module).into_bytes(),
+        _ => bytes,
+    };
+    Compressed::new(content_type(path), bytes)
 }
 
 fn content_type(path: &str) -> &'static str {
@@ -138,7 +146,7 @@ mod tests {
         ] {
             assert!(one.asset(hash, path).is_none(), "{path}");
         }
-        let shell = one.shell().unwrap().reply(&axum::http::HeaderMap::new()).await;
+        let shell = one.shell("", true).unwrap().reply(&axum::http::HeaderMap::new()).await;
         let body = shell.into_response().into_body();
         let body = axum::body::to_bytes(body, 1000).await.unwrap();
         let expected = format!("<script src=\"/ui/assets/{}/app.js\"></script>", one.hash);
@@ -146,9 +154,21 @@ mod tests {
     }
 
     #[test]
+    fn every_page_of_the_list_is_found_with_its_file() {
+        let files = Files::on_disk();
+        let list = App::get("lib/router.js").unwrap();
+        let list = String::from_utf8(list.data.into_owned()).unwrap();
+        let pages = files.shells.as_ref().unwrap().pages();
+        assert_eq!(pages.len(), list.matches("file: '").count());
+        for page in pages {
+            assert!(files.asset(CHANGING, &format!("pages/{page}.js")).is_some(), "{page}");
+        }
+    }
+
+    #[test]
     fn files_of_the_disk_are_below_their_folder() {
         let files = Files::on_disk();
-        assert!(files.shell().is_some());
+        assert!(files.shell("phone", true).is_some());
         for path in ["../mod.rs", "/etc/passwd", "lib/../../mod.rs", "no.js", "index.html", ""] {
             assert!(files.asset(CHANGING, path).is_none(), "{path}");
         }

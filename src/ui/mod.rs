@@ -1,12 +1,12 @@
 //! Serves the dashboard: its page, its files, and signing in.
 
+mod comments;
 mod files;
 mod join;
 mod sessions;
+mod shell;
 mod sign_in;
 mod totp;
-
-use std::sync::Arc;
 
 use axum::http::{HeaderValue, StatusCode, header};
 
@@ -27,7 +27,7 @@ pub(crate) fn routes() -> Routes {
         .merge(totp::routes())
         .route("/", page("/", OwnHost, root))
         .route("/ui", page("/ui", OwnHost, below))
-        .route("/ui/", page("/ui/", OwnHost, shell))
+        .route("/ui/", page("/ui/", OwnHost, first))
         .route(ASSET, page(ASSET, OwnHost, asset))
         .route(PAGE, page(PAGE, OwnHost, page_of_shell))
 }
@@ -55,6 +55,10 @@ async fn asset(mut call: Call<()>) -> Answer {
     Ok(reply)
 }
 
+async fn first(call: Call<()>) -> Answer {
+    shell(call, "").await
+}
+
 /// Every page is the shell, which shows what its address says.
 async fn page_of_shell(mut call: Call<()>) -> Answer {
     let path: String = call.path("path", MISSING).await?;
@@ -62,13 +66,14 @@ async fn page_of_shell(mut call: Call<()>) -> Answer {
     if NO_PAGES.contains(&first) {
         return Err(ApiError::not_found("there is no such route"));
     }
-    shell(call).await
+    shell(call, &path).await
 }
 
-async fn shell(call: Call<()>) -> Answer {
-    let shell = Files::current().shell();
+async fn shell(call: Call<()>, path: &str) -> Answer {
+    let has_cookie = call.headers().contains_key(header::COOKIE);
+    let shell = Files::current().shell(path, has_cookie);
     let shell = shell.ok_or_else(|| ApiError::not_found(MISSING))?;
-    let mut reply = Arc::clone(&shell).reply(call.headers()).await;
+    let mut reply = shell.reply(call.headers()).await;
     reply.header(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     Ok(reply)
 }

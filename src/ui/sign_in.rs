@@ -33,6 +33,9 @@ pub(crate) struct SessionAnswer {
     /// How one may sign in: `link`, `password`, `admin_token`.
     #[schema(example = json!(["link", "password", "admin_token"]))]
     methods: Vec<&'static str>,
+    /// Who has signed in, as `GET /v1/me` answers without the header `Postrider-Workspace`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    me: Option<MeAnswer>,
 }
 
 /// How somebody signs in; without `Debug`, as it has secrets.
@@ -71,10 +74,15 @@ pub(crate) struct SignInBody<'a> {
 async fn read(call: Call<Option<SignedIn>>) -> Answer {
     let password = call.edge.engine.people().options().password_sign_in;
     let methods = [Some("link"), password.then_some("password"), Some("admin_token")];
+    let me = match call.caller.clone() {
+        Some(signed_in) => Some(Me::of(&call.edge, Known::of_person(&call.edge, signed_in)).await?),
+        None => None,
+    };
     Ok(Reply::ok(&SessionAnswer {
-        signed_in: call.caller.is_some(),
+        signed_in: me.is_some(),
         sandbox: call.edge.options.sandbox,
         methods: methods.into_iter().flatten().collect(),
+        me,
     }))
 }
 
@@ -110,7 +118,7 @@ pub(super) fn check_place(call: &Call<Option<SignedIn>>) -> Result<(), ApiError>
     Err(ApiError::new(Code::Forbidden, message).because("public_url_missing"))
 }
 
-/// Tells who has signed in, and sets the cookie.
+/// Answers who has signed in, and sets the cookie.
 pub(super) async fn enter(call: &Call<Option<SignedIn>>, session: NewSession) -> Answer {
     let NewSession { token, signed_in } = session;
     let me = Me::of(&call.edge, Known::of_person(&call.edge, signed_in)).await?;

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
-import { APP, expect, fill, signIn, test, visit } from './world.mjs';
+import { APP, expect, fill, limit, signIn, test, visit } from './world.mjs';
 
 const KIB = 1024;
 const files = readdirSync(APP, { recursive: true }).filter((it) => statSync(path.join(APP, it)).isFile());
@@ -23,9 +23,17 @@ test('the first page takes at most 45 KiB of script and style, and 40 requests',
   expect(answers.length).toBeLessThanOrEqual(40);
 });
 
-test('all files of a language take at most 180 KiB, none is long, minified, generated or from elsewhere', () => {
+test('all files of a language take at most 180 KiB, none is long, minified, generated or from elsewhere', async ({ world }) => {
+  const shell = await (await fetch(`${world.origin}/ui/`)).text();
+  const folder = /\/ui\/assets\/[^/]+\//.exec(shell)[0];
   const quality = { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } };
-  const sizes = files.map((file) => [file, brotliCompressSync(bytes(file), quality).length]);
+  const sizes = [];
+  for (const file of files) {
+    // As the server sends it, without what only people read.
+    const answer = file === 'index.html' ? null : await fetch(world.origin + folder + file, { headers: { 'Accept-Encoding': 'identity' } });
+    expect(answer?.status ?? 200, file).toBe(200);
+    sizes.push([file, brotliCompressSync(answer ? Buffer.from(await answer.arrayBuffer()) : bytes(file), quality).length]);
+  }
   const sum = (some) => some.reduce((all, [, n]) => all + n, 0);
   const words = sizes.filter(([file]) => file.startsWith('words'));
   // Nobody fetches more than one language.
@@ -46,7 +54,7 @@ test('all files of a language take at most 180 KiB, none is long, minified, gene
 /** A telephone network as Lighthouse simulates it: 150 ms there and back, 1.6 Mbit/s down. */
 const SLOW = { offline: false, latency: 150, downloadThroughput: (1.6e6 / 8) * 0.9, uploadThroughput: (750e3 / 8) * 0.9 };
 
-test('over a slow network the page is painted soon, moves nothing and blocks little', async ({ signed: page, world }) => {
+test('over a slow network each page is painted soon, moves nothing and blocks little', async ({ signed: page, world }) => {
   const devtools = await page.context().newCDPSession(page);
   await devtools.send('Network.enable');
   await devtools.send('Network.setCacheDisabled', { cacheDisabled: true });
@@ -59,23 +67,29 @@ test('over a slow network the page is painted soon, moves nothing and blocks lit
     observe('layout-shift', (it) => (globalThis.seen.shift += it.hadRecentInput ? 0 : it.value));
     observe('longtask', (it) => (globalThis.seen.blocked += Math.max(0, it.duration - 50)));
   });
-  for (const where of ['/', '/phone', '/contacts', '/analytics/codes']) {
-    await page.goto(`${world.origin}/ui${where}`);
-    await expect(page.getByRole('status', { name: 'Connection' })).toHaveText('Live');
-    await expect(page.locator('.skeleton')).toHaveCount(0);
-    const { first, largest, shift, blocked } = await page.evaluate(() => globalThis.seen);
-    console.log(`${where} over slow 4G: first paint ${Math.round(first)} ms, largest ${Math.round(largest)} ms, blocked ${Math.round(blocked)} ms, moved ${shift.toFixed(4)}`);
-    expect(shift).toBeLessThanOrEqual(0.01);
-    // Ten times what was promised for a machine that does nothing else.
-    expect(first).toBeLessThan(15_000);
-    expect(largest).toBeLessThan(20_000);
+  await fill(world);
+  // A telephone, and a desk.
+  for (const viewport of [{ width: 412, height: 823 }, { width: 1350, height: 940 }]) {
+    await page.setViewportSize(viewport);
+    for (const where of ['/', '/phone', '/codes', '/contacts', '/templates', '/analytics/codes', '/inbox']) {
+      await page.goto(`${world.origin}/ui${where}`);
+      await expect(page.getByRole('status', { name: 'Connection' })).toHaveText('Live');
+      await expect(page.locator('.skeleton')).toHaveCount(0);
+      const { first, largest, shift, blocked } = await page.evaluate(() => globalThis.seen);
+      console.log(`${where} at ${viewport.width} over slow 4G: first paint ${Math.round(first)} ms, largest ${Math.round(largest)} ms, blocked ${Math.round(blocked)} ms, moved ${shift.toFixed(4)}`);
+      expect(shift, `${where} at ${viewport.width}`).toBeLessThanOrEqual(0.01);
+      // Ten times what was promised for a machine that does nothing else.
+      expect(first).toBeLessThan(limit(15_000));
+      expect(largest).toBeLessThan(limit(20_000));
+      expect(blocked).toBeLessThan(limit(1000));
+    }
   }
 });
 
 const PAGES = [
   '/', '/phone', '/codes', '/messages', '/inbox', '/broadcasts', '/broadcasts/new', '/templates', '/contacts', '/segments',
   '/events', '/webhooks', '/keys', '/requests', '/analytics/codes', '/analytics/broadcasts', '/analytics/ads',
-  '/analytics/inbox', '/settings', '/settings/people', '/settings/opt-outs', '/settings/channels', '/operator', '/operator/numbers',
+  '/analytics/inbox', '/settings', '/settings/people', '/settings/opt-outs', '/settings/numbers', '/settings/channels', '/operator', '/operator/numbers',
   '/operator/system', '/operator/audit',
 ];
 /** What is another at each moment: clocks, figures of a moment, what this very call adds. */
@@ -93,9 +107,20 @@ test('what is shown as curl gives the same answer when it is pasted, on every pa
   const env = { ...process.env, POSTRIDER_API_KEY: world.key, POSTRIDER_ADMIN_TOKEN: world.admin };
   const paste = (curl) => execFileSync('sh', ['-c', `${curl} -s --max-time 20`], { env, encoding: 'utf8' });
   const done = new Set();
+  /** Calls of the page that no answer has come to. */
+  const waiting = new Set();
+  let asked = 0;
+  page.on('request', (it) => {
+    if (!/\/(v1|admin)\//.test(it.url()) || it.url().includes('/stream')) return;
+    asked += 1;
+    waiting.add(it);
+  });
+  for (const end of ['requestfinished', 'requestfailed']) page.on(end, (it) => waiting.delete(it));
   for (const where of PAGES) {
+    asked = 0;
     await visit(page, where);
     await expect(page.locator('.skeleton')).toHaveCount(0);
+    await expect.poll(() => asked > 0 && waiting.size === 0).toBe(true);
     await page.getByRole('button', { name: 'API', exact: true }).click();
     const dialog = page.getByRole('dialog', { name: 'API calls' });
     await expect(dialog.locator('li:has(.method)').first()).toBeVisible();

@@ -1,5 +1,5 @@
 /** What lies around every page: landmarks, focus, keys, dialogs, tabs and the state of the connection. */
-import { expect, heading, test } from './world.mjs';
+import { expect, heading, limit, test, visit } from './world.mjs';
 
 test('the frame has its landmarks, names and order', async ({ signed: page, world }) => {
   await page.goto(`${world.origin}/ui/codes`);
@@ -38,8 +38,90 @@ test('the frame has its landmarks, names and order', async ({ signed: page, worl
   await expect(page.getByRole('menuitem', { name: 'Sign out' })).toBeFocused();
 });
 
+test('single keys move, open, search and go; in a field they are letters', async ({ signed: page, world }) => {
+  for (const n of [1, 2, 3]) await world.api('POST', '/v1/otp/send', { phone: `+1555010020${n}` });
+  await visit(page, '/codes');
+  const rows = page.getByRole('table', { name: 'Codes' }).getByRole('row');
+  await expect(rows).toHaveCount(4);
+  await page.keyboard.press('j');
+  await expect(rows.nth(1).getByRole('link')).toBeFocused();
+  await page.keyboard.press('j');
+  await page.keyboard.press('j');
+  await expect(rows.nth(3).getByRole('link')).toBeFocused();
+  await page.keyboard.press('k');
+  await expect(rows.nth(2).getByRole('link')).toBeFocused();
+  await page.keyboard.press('.');
+  await expect(page.getByRole('dialog', { name: 'API calls' })).toBeVisible();
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('/');
+  const field = page.getByRole('searchbox', { name: 'Phone' });
+  await expect(field).toBeFocused();
+  await page.keyboard.type('jka.');
+  await expect(field).toHaveValue('jka.');
+  await expect(page.getByRole('dialog')).toHaveCount(0);
+  await field.fill('');
+  await field.blur();
+  await expect(rows).toHaveCount(4);
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await expect(heading(page, 'Code to +15550100203')).toBeVisible();
+  for (const [key, title] of [['h', 'Home'], ['p', 'Phone'], ['c', 'Codes'], ['i', 'Inbox'], ['b', 'Broadcasts'], ['o', 'Contacts']]) {
+    // The second key counts within two seconds, which a busy machine may miss.
+    await expect(async () => {
+      await page.keyboard.press('g');
+      await page.keyboard.press(key);
+      await expect(heading(page, title)).toBeVisible({ timeout: 5000 });
+    }).toPass();
+  }
+  await world.api('POST', '/v1/sandbox/inbound', { from: '+15550100210', name: 'Grace', text: 'Hi' });
+  const { id } = (await world.api('GET', '/v1/conversations?limit=1')).data[0];
+  await visit(page, `/inbox/${id}`);
+  await expect(page.getByRole('button', { name: 'Assign to me' })).toBeVisible();
+  await page.keyboard.press('a');
+  await expect(page.getByRole('button', { name: 'Assign to me' })).toHaveCount(0);
+  await page.keyboard.press('r');
+  await expect(page.getByRole('textbox', { name: 'Reply' })).toBeFocused();
+  await page.getByRole('textbox', { name: 'Reply' }).blur();
+  await page.keyboard.press('e');
+  await expect(page.getByRole('button', { name: 'Reopen' })).toBeVisible();
+  await page.evaluate(() => localStorage.setItem('single-keys', 'off'));
+  await page.keyboard.press('g');
+  await page.keyboard.press('h');
+  await expect(heading(page, 'Inbox')).toBeVisible();
+});
+
+test('an id that is pasted leads to its page', async ({ signed: page, world }) => {
+  const contact = await world.api('POST', '/v1/contacts', { name: 'Pasted', phone: '+15550100220' });
+  const [number] = (await world.api('GET', '/admin/v1/workspaces/demo/numbers')).data;
+  const request = await page.evaluate(async () => {
+    const answer = await fetch('/v1/requests', { headers: { 'Postrider-Workspace': 'demo' } });
+    return (await answer.json()).data[0].request_id;
+  });
+  const paste = async (text) => {
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox', { name: 'Pages, contacts, ids' }).fill(text);
+    await expect(page.getByRole('listbox', { name: 'Found' }).getByRole('option')).toHaveCount(1);
+    await page.keyboard.press('Enter');
+  };
+  await paste(contact.id);
+  await expect(heading(page, 'Pasted')).toBeVisible();
+  await paste(number.id);
+  await expect(page.getByRole('status', { name: 'Number state' })).toBeVisible();
+  await paste(request);
+  await expect(page.getByRole('table', { name: 'Requests' }).getByRole('row')).toHaveCount(2);
+  for (const [id, title] of [['usr_01jd3v0x5n8m7k2q4r6s8t0w2y', 'Settings'], ['aud_01jd3v0x5n8m7k2q4r6s8t0w2y', 'Operator'], ['inv_01jd3v0x5n8m7k2q4r6s8t0w2y', 'Settings']]) {
+    await paste(id);
+    await expect(heading(page, title)).toBeVisible();
+  }
+  const upload = await page.evaluate(async () => {
+    const headers = { 'Postrider-Workspace': 'demo', 'Content-Type': 'text/plain' };
+    return (await fetch('/v1/media?filename=plan.txt', { method: 'POST', headers, body: 'a plan' })).json();
+  });
+  await paste(upload.media_id);
+  await expect(page.getByRole('dialog', { name: 'File' })).toContainText('plan.txt');
+});
+
 test('eight tabs share one stream, and signing out in one ends all', async ({ signed: page, world, context }) => {
-  test.setTimeout(120_000);
   const tabs = [page];
   await page.goto(`${world.origin}/ui/events`);
   const ready = [];
@@ -54,7 +136,7 @@ test('eight tabs share one stream, and signing out in one ends all', async ({ si
     })));
   }
   console.log(`tabs after the first are live after ${ready.join(', ')} ms`);
-  expect(Math.max(...ready)).toBeLessThan(10_000);
+  expect(Math.max(...ready)).toBeLessThan(limit(10_000));
   for (const tab of tabs) await expect(tab.getByRole('status', { name: 'Connection' })).toHaveText('Live');
   const leaders = () => Promise.all(tabs.map((tab) => tab.evaluate(async () => {
     const { held } = await navigator.locks.query();
@@ -69,8 +151,10 @@ test('eight tabs share one stream, and signing out in one ends all', async ({ si
   const closed = Date.now();
   await tabs.shift().close();
   const held = () => tabs[0].evaluate(async () => (await navigator.locks.query()).held.filter((it) => it.name.startsWith('live:')).length);
-  while ((await held()) !== 1) expect(Date.now() - closed).toBeLessThan(20_000);
-  console.log(`the next tab leads ${Date.now() - closed} ms after the first is closed`);
+  while ((await held()) !== 1) expect(Date.now() - closed).toBeLessThan(60_000);
+  const taken = Date.now() - closed;
+  console.log(`the next tab leads ${taken} ms after the first is closed`);
+  expect(taken).toBeLessThan(limit(20_000));
   const numbers = [...Array(8).keys()].map((i) => `+1555020001${i}`);
   for (const from of numbers) await world.api('POST', '/v1/sandbox/inbound', { from, text: 'hi' });
   for (const tab of [tabs[0], tabs[6]]) {
@@ -88,7 +172,7 @@ test('eight tabs share one stream, and signing out in one ends all', async ({ si
   const at = await clicked;
   const ended = (await Promise.all(out)).map((it) => it - at);
   console.log(`signed out in one tab, all are after ${Math.max(...ended)} ms`);
-  expect(Math.max(...ended)).toBeLessThan(10_000);
+  expect(Math.max(...ended)).toBeLessThan(limit(10_000));
   for (const tab of tabs) await expect(heading(tab, 'Sign in')).toBeVisible();
 });
 
@@ -102,7 +186,7 @@ test('a server that is killed and started again loses nothing on the screen', as
   await expect(page.getByRole('status', { name: 'Connection' })).toHaveText('Reconnecting');
   await world.restart();
   await world.api('POST', '/v1/sandbox/inbound', { from: '+15550100082', name: 'While away', text: 'two' });
-  await expect(page.getByRole('status', { name: 'Connection' })).toHaveText('Live', { timeout: 20_000 });
+  await expect(page.getByRole('status', { name: 'Connection' })).toHaveText('Live');
   await expect(list.getByRole('link', { name: 'While away' })).toBeVisible();
   await expect(list.getByRole('link', { name: 'Before' })).toHaveCount(1);
   expect(await page.evaluate(() => globalThis.stayed)).toBe(true);

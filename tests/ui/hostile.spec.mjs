@@ -23,7 +23,6 @@ async function isText(page, place, text = HOSTILE) {
 }
 
 test('mails, names, agents and files of strangers are text on every page that shows them', async ({ signed: page, world, browser }) => {
-  test.setTimeout(180_000);
   const main = page.getByRole('main');
   const made = await fill(world);
   const channel = await world.api('POST', '/admin/v1/workspaces/demo/email');

@@ -9,7 +9,7 @@ const GOOD = ROWS - BAD;
 const MIDWAY = 0.4 * ROWS;
 
 test('an import goes on after its tab was closed', async ({ signed: page, world, context }) => {
-  test.setTimeout(size(150_000, 900_000));
+  test.setTimeout(size(240_000, 900_000));
   const rows = [...Array(ROWS).keys()].map((i) => {
     const phone = i % (ROWS / BAD) === 7 ? '12' : `+1555${3_000_000 + i}`;
     return `"Person ""${i}""",${phone},"<img src=x onerror=1>\nline ${i}"`;
@@ -37,4 +37,53 @@ test('an import goes on after its tab was closed', async ({ signed: page, world,
   await expect(refused.nth(1)).toContainText('phone');
   expect((await world.api('GET', '/v1/contacts?limit=1')).total).toBe(GOOD);
   expect(await tab.locator('[onerror]').count()).toBe(0);
+});
+
+test('an import sends 1,000 rows at a time, and a batch while the one before is under way', async ({ signed: page }) => {
+  const rows = [...Array(4500).keys()].map((i) => `Person ${i},+1555${6_000_000 + i}`);
+  const batches = [];
+  const held = [];
+  // The server's answers are held until two batches wait for them.
+  await page.route('**/v1/contacts/batch', async (route) => {
+    batches.push(route.request().postDataJSON().contacts.length);
+    await new Promise((go) => {
+      held.push(go);
+      if (held.length === 2 || batches.length === 5) held.splice(0).forEach((it) => it());
+    });
+    await route.continue();
+  });
+  await visit(page, '/import');
+  const file = { name: 'people.csv', mimeType: 'text/csv', buffer: Buffer.from(`name,phone\r\n${rows.join('\r\n')}`) };
+  await page.getByLabel('CSV file').setInputFiles(file);
+  await page.getByRole('button', { name: 'Import', exact: true }).click();
+  await expect(page.getByRole('status', { name: 'Imported' })).toHaveText('4,500');
+  expect(batches).toEqual([1000, 1000, 1000, 1000, 500]);
+});
+
+test('a check names every row of the file that would be refused, and sends nothing', async ({ signed: page, world }) => {
+  const lines = [...Array(60).keys()].map((i) => `Person ${i},+1555010${7000 + i},p${i}@example.com`);
+  lines[40] = 'Zero,+0555,';
+  lines[44] = ',+15550109001,';
+  lines[50] = 'Mail,,no mail';
+  lines[55] = 'Twice,+15550107000,';
+  lines[58] = `${'n'.repeat(201)},,`;
+  const csv = `name,phone,email\r\n${lines.join('\r\n')}`;
+  await visit(page, '/import');
+  await page.getByLabel('CSV file').setInputFiles({ name: 'check.csv', mimeType: 'text/csv', buffer: Buffer.from(csv) });
+  await page.getByRole('button', { name: 'Check' }).click();
+  await expect(page.getByRole('status', { name: 'Check' })).toHaveText('5 rows would be refused');
+  const rows = page.getByRole('table', { name: 'Refused rows' }).getByRole('row');
+  const found = await rows.evaluateAll((all) => all.slice(1).map((row) => [...row.cells].slice(0, 3).map((it) => it.textContent.trim())));
+  expect(found.map(([row, column]) => [row, column])).toEqual([
+    ['42', 'phone'], ['46', 'name'], ['52', 'email'], ['57', 'phone'], ['60', 'name'],
+  ]);
+  expect((await world.api('GET', '/v1/contacts?limit=1')).total).toBe(0);
+  // Another choice is another question.
+  await page.getByRole('combobox', { name: 'A contact with the same phone' }).selectOption('update');
+  await expect(page.getByRole('table', { name: 'Refused rows' })).toHaveCount(0);
+  await page.getByRole('button', { name: 'Check' }).click();
+  await expect(page.getByRole('status', { name: 'Check' })).toHaveText('4 rows would be refused');
+  // What the check finds is what the server refuses.
+  await page.getByRole('button', { name: 'Import', exact: true }).click();
+  await expect(page.getByRole('status', { name: 'Refused' })).toHaveText('4');
 });

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { createServer } from 'node:http';
 import { readFileSync } from 'node:fs';
-import { expect, guard, heading, HOSTILE, signIn, test, visit } from './world.mjs';
+import { expect, guard, heading, HOSTILE, limit, received, signIn, test, visit } from './world.mjs';
 
 test('1: a developer sends a code, sees it and verifies it, with three clicks', async ({ page, world }) => {
   const wrong = guard(page, world);
@@ -40,7 +40,7 @@ test('a code is shown soon after it is sent, and a wrong one is told', async ({ 
     times.push(await shown);
   }
   console.log(`from the click to the code on the screen: ${times.join(', ')} ms`);
-  expect(Math.max(...times)).toBeLessThan(3000);
+  expect(Math.max(...times)).toBeLessThan(limit(3000));
   const code = await page.getByRole('status', { name: 'Code', exact: true }).textContent();
   const entered = page.getByRole('textbox', { name: 'Enter code' });
   await entered.fill(code === '000000' ? '111111' : '000000');
@@ -74,9 +74,11 @@ test('2: a webhook fails, is mended with the program that the page shows, and re
   await click(made.getByRole('button', { name: 'Done' }));
   await click(page.getByRole('button', { name: 'Send test event' }));
   const tries = page.getByRole('table', { name: 'Deliveries' });
-  await expect(tries).toContainText('connection failed');
+  await expect(tries).toContainText('Connection failed');
+  // Its second try fails too, and the third comes in five minutes: what arrives is the replay.
+  await expect(tries.getByRole('row')).toHaveCount(3);
   await click(tries.getByRole('row').nth(1).getByRole('button').first());
-  await expect(page.getByRole('complementary', { name: 'Delivery' })).toContainText('connection failed');
+  await expect(page.getByRole('complementary', { name: 'Delivery' })).toContainText('Connection failed');
   // The secret is shown once.
   expect(await page.content()).not.toContain(secret);
 
@@ -164,7 +166,7 @@ test('3: a broadcast that is to start later waits and starts by itself', async (
   const start = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}`;
   await page.getByRole('textbox', { name: 'Start' }).fill(start);
   await page.getByRole('button', { name: 'Send broadcast' }).click();
-  await page.getByRole('dialog', { name: 'Send broadcast?' }).getByRole('button', { name: 'Schedule' }).click();
+  await page.getByRole('dialog', { name: 'Send broadcast?' }).getByRole('button', { name: 'Send now' }).click();
   await expect(heading(page, 'Tomorrow')).toBeVisible();
   const status = page.getByRole('status', { name: 'Broadcast status' });
   await expect(status).toHaveText('Scheduled');
@@ -194,8 +196,9 @@ test('4: an agent answers by keyboard, and the window closes', async ({ signed: 
   await world.api('POST', '/v1/sandbox/inbound', { from: phone, name: `Customer ${phone}`, text: 'Where is my order?' });
   const entry = page.getByRole('list', { name: 'Conversations' }).getByRole('link', { name: `Customer ${phone}` });
   await expect(entry).toBeVisible();
-  console.log(`a customer's message is shown after ${Date.now() - started} ms`);
-  expect(Date.now() - started).toBeLessThan(5000);
+  const took = Date.now() - started;
+  console.log(`a customer's message is shown after ${took} ms`);
+  expect(took).toBeLessThan(limit(5000));
   await entry.focus();
   await page.keyboard.press('Enter');
   await expect(page.getByRole('log', { name: 'Thread' })).toContainText('Where is my order?');
@@ -217,7 +220,7 @@ test('4: an agent answers by keyboard, and the window closes', async ({ signed: 
     await expect(page.getByRole('log', { name: 'Thread' }).locator('.bubble.out').last()).toContainText(word);
   }
   await world.api('POST', '/v1/sandbox/clock', { advance_seconds: 86_401 });
-  await expect(page.getByRole('timer', { name: 'Reply window' })).toHaveText('Closed', { timeout: 20_000 });
+  await expect(page.getByRole('timer', { name: 'Reply window' })).toHaveText('Closed');
   await expect(page.getByRole('button', { name: 'Send template' })).toBeVisible();
   await world.api('POST', '/v1/sandbox/inbound', { from: phone, text: 'Hello again' });
   await expect(reply).toBeVisible();
@@ -271,18 +274,32 @@ test('two agents at once: each message once, and both see both', async ({ page, 
 });
 
 test('the funnel of codes equals the event log', async ({ signed: page, world }) => {
-  for (let i = 0; i < 7; i++) {
-    const { request_id } = await world.api('POST', '/v1/otp/send', { phone: `+1555010060${i}` });
-    const { code } = (await world.api('GET', `/v1/sandbox/messages?to=%2B1555010060${i}&limit=1`)).data[0];
-    if (i < 4) await world.api('POST', '/v1/otp/verify', { request_id, otp: code });
+  const numbers = [...[...Array(7).keys()].map((i) => `+1555010060${i}`), ...[...Array(3).keys()].map((i) => `+491555001${i}`)];
+  for (const [i, phone] of numbers.entries()) {
+    const { request_id } = await world.api('POST', '/v1/otp/send', { phone });
+    const { code, message_id } = await received(world, phone);
+    if (i % 5 !== 2) await world.api('POST', '/v1/sandbox/reports', { message_id, status: i === 6 ? 'failed' : 'delivered' });
+    if (i < 4 || i === 8) await world.api('POST', '/v1/otp/verify', { request_id, otp: code });
   }
-  const events = (await world.api('GET', '/v1/events?limit=200')).data;
-  const n = (type) => events.filter((it) => it.type === type).length;
+  await world.api('POST', '/v1/sandbox/clock', { advance_seconds: 1200 });
+  const read = async () => (await world.api('GET', '/v1/events?limit=200')).data.filter((it) => it.type.startsWith('otp.'));
+  const n = (events, type) => events.filter((it) => it.type === type).length;
+  await expect.poll(async () => n(await read(), 'otp.expired')).toBeGreaterThanOrEqual(4);
+  const events = await read();
   await visit(page, '/codes');
   const step = (name) => page.getByRole('region', { name: 'Funnel' }).locator('div', { has: page.locator(`dt:text-is("${name}")`) }).locator('b');
-  await expect(step('Sent').last()).toHaveText(String(n('otp.sent')));
-  await expect(step('Verified').last()).toHaveText(String(n('otp.verified')));
-  await expect(page.getByRole('table', { name: 'Codes' }).getByRole('row')).toHaveCount(8);
+  for (const [name, type] of [['Sent', 'sent'], ['Delivered', 'delivered'], ['Verified', 'verified'], ['Expired', 'expired'], ['Failed', 'failed']]) {
+    expect(n(events, `otp.${type}`), type).toBeGreaterThan(0);
+    await expect(step(name).last()).toHaveText(String(n(events, `otp.${type}`)));
+  }
+  const by = page.getByRole('table', { name: 'By country' });
+  for (const country of ['+1', '+49']) {
+    const own = events.filter((it) => it.data.phone?.startsWith(country));
+    const row = by.getByRole('row').filter({ has: page.getByText(country, { exact: true }) });
+    await expect(row.getByRole('cell').nth(1)).toHaveText(String(n(own, 'otp.sent')));
+    await expect(row.getByRole('cell').nth(2)).toHaveText(String(n(own, 'otp.verified')));
+  }
+  await expect(page.getByRole('table', { name: 'Codes' }).getByRole('row')).toHaveCount(numbers.length + 1);
 });
 
 test('a key is made, shown once and revoked', async ({ signed: page, world }) => {

@@ -1,9 +1,9 @@
 /** A large broadcast that is watched, paused, resumed and cancelled; and how soon a page is there. */
-import { expect, heading, signIn, size, test, visit } from './world.mjs';
+import { expect, heading, limit, signIn, size, test, visit } from './world.mjs';
 
 const RECIPIENTS = size(6000, 100_000);
 /** Messages in a second: time enough to press what there is. */
-const RATE = size(300, 2000);
+const RATE = size(100, 2000);
 
 const number = (text) => Number(text.replace(/\D/g, ''));
 const outcomes = (page) => page.getByRole('table', { name: 'Counts' }).getByRole('row').locator('td:nth-child(2)').allTextContents();
@@ -39,7 +39,10 @@ test(`a broadcast to ${RECIPIENTS} adds up at every moment, in two browsers`, as
   const pressed = Date.now();
   await page.getByRole('button', { name: 'Pause' }).click();
   await expect(status(page)).toHaveText('Paused');
-  console.log(`paused ${Date.now() - pressed} ms after the click, ${samples} samples so far`);
+  const took = Date.now() - pressed;
+  console.log(`paused ${took} ms after the click, ${samples} samples so far`);
+  // Ten times what was promised for a machine that does nothing else.
+  expect(took).toBeLessThan(limit(10_000));
   await expect(status(other)).toHaveText('Paused');
   const paused = (await world.api('GET', `/v1/messaging/broadcasts/${broadcast_id}`)).counts;
   expect(paused.pending).toBeGreaterThan(0);
@@ -82,6 +85,6 @@ test('a page is there soon, the next one sooner', async ({ signed: page, world }
   }
   console.log(`from the address to the first page ${Math.round(first)} ms, then from page to page ${times.join(', ')} ms`);
   // Ten times what was promised for a machine that does nothing else.
-  expect(first).toBeLessThan(5000);
-  for (const ms of times) expect(ms).toBeLessThan(1000);
+  expect(first).toBeLessThan(limit(5000));
+  expect(Math.max(...times)).toBeLessThan(limit(1000));
 });

@@ -1,5 +1,5 @@
 /** Lists of very many rows: only what is seen is in the document, and a place is found again. */
-import { expect, heading, size, test, visit } from './world.mjs';
+import { expect, heading, limit, size, test, visit } from './world.mjs';
 
 const MANY = size(5000, 100_000);
 const name = (n) => `Person ${String(n).padStart(6, '0')}`;
@@ -28,7 +28,7 @@ const scrolled = (table) => table.evaluate((node) => new Promise((done) => {
 }));
 
 test(`${MANY} contacts are scrolled, opened and come back to`, async ({ signed: page, world }) => {
-  test.setTimeout(size(120_000, 600_000));
+  test.setTimeout(size(240_000, 600_000));
   for (let from = 0; from < MANY; from += 1000) {
     const contacts = [...Array(1000).keys()].map((i) => ({
       name: name(from + i), phone: `+1555${2_000_000 + from + i}`, tags: i % 5 ? [] : ['fifth'],
@@ -63,9 +63,9 @@ test(`${MANY} contacts are scrolled, opened and come back to`, async ({ signed: 
   const p99 = Math.round(frames[Math.floor(frames.length * 0.99)]);
   console.log(`${MANY} contacts: first rows after ${Math.round(await first)} ms, jumps ${jumps.join(', ')} ms, frames of scrolling p99 ${p99} ms`);
   // Ten times what was promised for a machine that does nothing else.
-  expect(await first).toBeLessThan(5000);
-  expect(Math.max(...jumps)).toBeLessThan(3000);
-  expect(p99).toBeLessThan(330);
+  expect(await first).toBeLessThan(limit(5000));
+  expect(Math.max(...jumps)).toBeLessThan(limit(3000));
+  expect(p99).toBeLessThan(limit(330));
   await page.keyboard.press('Home');
   await expect(table.getByRole('link', { name: NEWEST })).toBeVisible();
 
@@ -82,7 +82,6 @@ test(`${MANY} contacts are scrolled, opened and come back to`, async ({ signed: 
 });
 
 test('of thousands of events only those in sight are in the document, and new ones make nothing jump', async ({ signed: page, world }) => {
-  test.setTimeout(120_000);
   await visit(page, '/events');
   const table = page.getByRole('table', { name: 'Events' });
   for (let from = 0; from < 1500; from += 500) {
@@ -106,4 +105,46 @@ test('of thousands of events only those in sight are in the document, and new on
   await fresh.click();
   await expect(table.getByRole('row').filter({ hasText: '+15550100073' }).first()).toBeInViewport();
   expect(await page.evaluate(() => scrollY)).toBe(0);
+});
+
+test('codes and contacts that come while their list is scrolled wait for a click', async ({ signed: page, world }) => {
+  const phones = [...Array(40).keys()].map((i) => `+1555010${8000 + i}`);
+  for (const phone of phones) await world.api('POST', '/v1/otp/send', { phone });
+  const contacts = [...Array(120).keys()].map((i) => ({ name: `Waiting ${String(i).padStart(3, '0')}`, phone: `+1555011${1000 + i}` }));
+  await world.api('POST', '/v1/contacts/batch', { contacts });
+  await visit(page, '/codes');
+  const codes = page.getByRole('table', { name: 'Codes' });
+  await expect(codes.getByRole('row')).toHaveCount(41);
+  await page.evaluate(() => scrollTo(0, 700));
+  const seen = codes.getByRole('row').nth(20);
+  const phoneOf = async () => /\+\d+/.exec(await seen.textContent())[0];
+  const before = await phoneOf();
+  const place = (await seen.boundingBox()).y;
+  await world.api('POST', '/v1/otp/send', { phone: '+15550109999' });
+  const fresh = page.getByRole('button', { name: /^\d+ new$/ });
+  await expect(fresh).toHaveText('1 new');
+  await expect(codes).not.toContainText('+15550109999');
+  expect(await phoneOf()).toBe(before);
+  expect(Math.abs((await seen.boundingBox()).y - place)).toBeLessThan(60);
+  await expect(page.getByRole('status').filter({ hasText: '1 new' })).toHaveCount(1);
+  // What is known changes in its place.
+  const [last] = (await world.api('GET', `/v1/otp?phone=${encodeURIComponent(phones[30])}`)).data;
+  await world.api('POST', '/v1/otp/cancel', { request_id: last.request_id });
+  await expect(codes.getByRole('row').filter({ hasText: phones[30] })).toContainText('Cancelled');
+  await fresh.click();
+  await expect(codes.getByRole('row').nth(1)).toContainText('+15550109999');
+  expect(await page.evaluate(() => scrollY)).toBeLessThan(200);
+
+  await visit(page, '/contacts');
+  const table = page.getByRole('table', { name: 'Contacts' });
+  await expect(table.getByRole('link', { name: 'Waiting 119' })).toBeVisible();
+  await table.evaluate((node) => node.scrollTo(0, 1200));
+  await expect(table.getByRole('link', { name: 'Waiting 080' })).toBeVisible();
+  const at = () => table.getByRole('link').evaluateAll((all) => all.slice(0, 20).map((it) => it.textContent));
+  const shown = await at();
+  await world.api('POST', '/v1/contacts', { name: 'New one', phone: '+15550112222' });
+  await expect(page.getByRole('button', { name: '1 new' })).toBeVisible();
+  expect(await at()).toEqual(shown);
+  await page.getByRole('button', { name: '1 new' }).click();
+  await expect(table.getByRole('link', { name: 'New one' })).toBeVisible();
 });

@@ -1,5 +1,5 @@
 /** What many events in a short time do to the tabs that share one stream. */
-import { expect, size, test } from './world.mjs';
+import { expect, limit, size, test } from './world.mjs';
 
 const EVENTS = size(1000, 10_000);
 const SECONDS = size(5, 60);
@@ -51,7 +51,7 @@ test(`of ${EVENTS} events no tab misses one or hears one twice, though the leade
 });
 
 test(`1,000 events a second for ${SECONDS} s leave the page moving`, async ({ signed: page, world }) => {
-  test.setTimeout(120_000 + SECONDS * 2000);
+  test.setTimeout(240_000 + SECONDS * 2000);
   await page.goto(`${world.origin}/ui/events`);
   await expect(page.getByRole('status', { name: 'Connection' })).toHaveText('Live');
   await hear(page);
@@ -94,7 +94,7 @@ test(`1,000 events a second for ${SECONDS} s leave the page moving`, async ({ si
   console.log(`${made} events in ${took.toFixed(1)} s: ${frames.length} frames, p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms, heap ${heapBefore.toFixed(1)} MB, grown by ${grown.toFixed(1)} MB`);
   expect((await heard(page)).filter((it) => it > before)).toHaveLength(last - before);
   // Ten times what was promised for a machine that does nothing else.
-  expect(at(1)).toBeLessThan(1000);
+  expect(at(1)).toBeLessThan(limit(1000));
   expect(grown).toBeLessThan(10);
 });
 
@@ -113,5 +113,5 @@ test('an event is on the screen soon after it happened', async ({ signed: page, 
   }
   times.sort((a, b) => a - b);
   console.log(`from an event to the screen: p50 ${times[10]} ms, p95 ${times[18]} ms`);
-  expect(times[18]).toBeLessThan(3000);
+  expect(times[18]).toBeLessThan(limit(3000));
 });

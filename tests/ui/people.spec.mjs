@@ -16,7 +16,7 @@ test('somebody is invited, has another role and is removed', async ({ signed: pa
   await expect(dialog.getByRole('textbox', { name: 'Invite link' })).toHaveValue(/\/ui\/join#invite=[\w-]+$/);
   await dialog.getByRole('button', { name: 'Done' }).click();
   const waiting = page.getByRole('table', { name: 'Invites' }).getByRole('row', { name: /bob@example.com/ });
-  await expect(waiting).toContainText('marketer');
+  await expect(waiting).toContainText('Marketer');
   await waiting.getByRole('button', { name: 'Withdraw' }).click();
   await expect(waiting).toHaveCount(0);
   expect((await world.api('GET', '/admin/v1/workspaces/demo/invites')).data).toEqual([]);

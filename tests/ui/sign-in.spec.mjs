@@ -1,6 +1,6 @@
 /** Who comes in, what they see, and what strangers cannot do. */
 import { createServer } from 'node:http';
-import { expect, guard, heading, signIn, test, visit } from './world.mjs';
+import { expect, guard, heading, limit, signIn, test, visit } from './world.mjs';
 
 test('signed out, a page leads to "Sign in" and back', async ({ page, world }) => {
   await page.goto(`${world.origin}/ui/operator/audit?workspace=demo`);
@@ -39,7 +39,7 @@ test('a link that is opened where the page is open already signs in as whom it i
 });
 
 const SEES = {
-  agent: { menu: ['Inbox', 'Contacts', 'Templates'], not: ['API keys', 'Webhooks', 'Codes', 'Import', 'Analytics', 'Operator'] },
+  agent: { menu: ['Inbox', 'Contacts', 'Templates', 'Analytics'], not: ['API keys', 'Webhooks', 'Codes', 'Import', 'Operator'] },
   marketer: { menu: ['Broadcasts', 'Segments', 'Templates', 'Analytics'], not: ['API keys', 'Codes', 'Messages', 'Operator'] },
   analyst: { menu: ['Analytics', 'Broadcasts'], not: ['Inbox', 'Contacts', 'API keys', 'Phone', 'Operator'] },
   developer: { menu: ['API keys', 'Webhooks', 'Events', 'Codes'], not: ['Operator'] },
@@ -136,7 +136,8 @@ test('a stream ends soon after its session', async ({ signed: page, world, conte
   await expect(heading(page, 'Sign in')).toBeVisible();
   const started = Date.now();
   await ended;
-  expect(Date.now() - started).toBeLessThan(20_000);
+  const took = Date.now() - started;
+  expect(took).toBeLessThan(limit(20_000));
   const again = await fetch(`${world.origin}/v1/me`, { headers });
   expect(again.status).toBe(401);
 });

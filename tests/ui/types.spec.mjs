@@ -5,7 +5,6 @@ import openapi, { astToString } from 'openapi-typescript';
 import { APP, expect, test } from './world.mjs';
 
 test('tsc finds nothing', async ({ world }) => {
-  test.setTimeout(180_000);
   const description = await (await fetch(`${world.origin}/openapi.json`)).json();
   writeFileSync('openapi.d.ts', astToString(await openapi(description)));
   rmSync('app', { recursive: true, force: true });

@@ -1,6 +1,7 @@
 /** What people of a workspace work with: contacts, keys, templates, webhooks, notes, files. */
 import { createServer } from 'node:http';
-import { expect, heading, HOSTILE, test, visit } from './world.mjs';
+import { readFileSync } from 'node:fs';
+import { expect, heading, HOSTILE, signIn, test, visit } from './world.mjs';
 
 test('contacts are filtered, and all that were found are tagged at once', async ({ signed: page, world }) => {
   const contacts = [1, 2, 3].map((n) => ({ name: `Person ${n}`, phone: `+1555010${1000 + n}`, tags: ['vip'], custom_fields: { city: n < 3 ? 'Paris' : 'Rome' } }));
@@ -41,6 +42,81 @@ test('a contact\'s timeline grows as it is read', async ({ signed: page, world }
   await expect.poll(() => entries.count()).toBeGreaterThan(few);
 });
 
+test('whether a contact has opted out is known, however long its timeline is', async ({ signed: page, world }) => {
+  const { id } = await world.api('POST', '/v1/contacts', { name: 'Quiet', phone: '+15550100350' });
+  await world.api('POST', '/v1/suppressions', { phone: '+15550100350' });
+  for (let i = 0; i < 60; i++) await world.api('PATCH', `/v1/contacts/${id}`, { name: `Quiet ${i}` });
+  await visit(page, `/contacts/${id}`);
+  const main = page.getByRole('main');
+  await expect(main).toContainText('Opted out');
+  await page.getByRole('button', { name: 'Take opt-out back' }).click();
+  await expect(main).toContainText('Allowed');
+  await page.getByRole('button', { name: 'Opt out' }).click();
+  await expect(main).toContainText('Opted out');
+  expect((await world.api('GET', '/v1/suppressions?phone=%2B15550100350')).total).toBe(1);
+});
+
+test('statistics of broadcasts add up over more rows than a page has', async ({ signed: page, world }) => {
+  const days = 130;
+  const day = (i) => new Date(Date.UTC(2026, 0, 1 + i)).toISOString().slice(0, 10);
+  const counts = { sent: 2, delivered: 2, read: 1, failed: 0, replied: 0 };
+  const all = [...Array(days).keys()].map((i) => ({ date: day(i), broadcast_id: null, name: null, ...counts })).reverse();
+  const names = [...Array(120).keys()].map((i) => ({ date: null, broadcast_id: `brd_${i}`, name: `Sale ${i}`, ...counts }));
+  // What the server answers, of more broadcasts than a test sends.
+  await page.route(/\/v1\/analytics\/campaigns/, (route) => {
+    const query = new URL(route.request().url()).searchParams;
+    const rows = query.get('group_by') === 'day' ? all : names;
+    const [number, limit] = [Number(query.get('page') ?? 1), Math.min(50, Number(query.get('limit')))];
+    const totals = { sent: 260, delivered: 260, read: 130, failed: 0, replied: 0 };
+    return route.fulfill({ json: { data: rows.slice((number - 1) * limit, number * limit), total: rows.length, page: number, totals } });
+  });
+  await visit(page, `/analytics/broadcasts?from=${day(0)}&to=${day(days - 1)}`);
+  await expect(page.getByRole('img', { name: 'Broadcasts by day' })).toBeVisible();
+  await page.getByRole('button', { name: 'As table' }).click();
+  const table = page.getByRole('table', { name: 'Broadcasts', exact: true });
+  await expect(table).toHaveAttribute('aria-rowcount', String(days + 1));
+  // The oldest day is not drawn as one on which nothing was sent.
+  await expect(table.getByRole('row').nth(1)).toContainText(day(0));
+  await expect(table.getByRole('row').nth(1).getByRole('cell').nth(1)).toHaveText('2');
+  await expect(page.getByRole('main')).toContainText('260');
+  await expect(page.getByRole('main')).toContainText('The first 100 are shown');
+});
+
+test('an agent sees what happens in conversations by day, as a table and as CSV, and no other figures', async ({ page, world }) => {
+  for (const text of ['Hello?', 'Anybody?']) await world.api('POST', '/v1/sandbox/inbound', { from: '+15550100361', name: 'Grace', text });
+  const { id } = (await world.api('GET', '/v1/conversations?limit=1')).data[0];
+  await world.api('POST', `/v1/conversations/${id}/messages`, { type: 'text', text: 'Yes' });
+  await world.api('PATCH', `/v1/conversations/${id}`, { status: 'resolved' });
+  await signIn(page, await world.person('agent'));
+  await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Analytics' }).click();
+  await expect(page.getByRole('tab')).toHaveText(['Inbox']);
+  await expect(page.getByRole('img', { name: 'Inbox by day' })).toBeVisible();
+  await page.getByRole('button', { name: 'As table' }).click();
+  const last = page.getByRole('table', { name: 'Inbox' }).getByRole('row').last();
+  const today = (await world.api('GET', '/v1/sandbox/clock')).now.slice(0, 10);
+  await expect(last.getByRole('cell')).toHaveText([today, '2', '1', '1', '1']);
+  await expect(page.getByRole('region', { name: 'Conversations' })).toContainText('Resolved1');
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download CSV' }).click()]);
+  expect(readFileSync(await file.path(), 'utf8')).toBe(`day,received,sent,opened,resolved\r\n${today},2,1,1,1\r\n`);
+});
+
+test('a refusal for too many requests counts down in a form', async ({ signed: page }) => {
+  await page.route('**/v1/contacts', (route) => (route.request().method() === 'POST'
+    ? route.fulfill({ status: 429, headers: { 'Retry-After': '30' }, json: { code: 'RATE_LIMITED', message: 'too many contacts in a minute' } })
+    : route.continue()));
+  await visit(page, '/contacts');
+  await page.getByRole('button', { name: 'New contact' }).first().click();
+  const dialog = page.getByRole('dialog', { name: 'New contact' });
+  await dialog.getByRole('textbox', { name: 'Name' }).fill('Ada');
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  const alert = dialog.getByRole('alert');
+  await expect(alert).toContainText('too many contacts in a minute');
+  const left = async () => Number(/Try again in (\d+) s/.exec(await alert.textContent())?.[1] ?? 0);
+  const first = await left();
+  expect(first).toBeGreaterThan(0);
+  await expect.poll(left).toBeLessThan(first);
+});
+
 test('a key has an end and a limit of its own, and is changed', async ({ signed: page, world }) => {
   await visit(page, '/keys');
   await page.getByRole('button', { name: 'New key' }).first().click();
@@ -69,6 +145,57 @@ test('a key has an end and a limit of its own, and is changed', async ({ signed:
   await expect(changed).toContainText('owner@localhost');
   const now = (await world.api('GET', '/admin/v1/workspaces/demo/keys')).data.find((it) => it.id === made.id);
   expect(now).toMatchObject({ name: 'the shop', expires_at: null, limits: { key_requests_per_hour: 500 } });
+});
+
+test('where codes may go, and what is done where few are verified, is set', async ({ signed: page, world }) => {
+  const path = '/admin/v1/workspaces/demo/destinations';
+  const before = await world.api('GET', path);
+  await world.api('PUT', path, { allow: [], deny: [], safe: ['4915'], adaptive: 'report' });
+  await visit(page, '/settings/channels');
+  const mode = page.getByRole('combobox', { name: 'Where few codes are verified' });
+  const safe = page.getByRole('textbox', { name: 'Never limited' });
+  await expect(mode).toHaveValue('report');
+  await expect(safe).toHaveValue('4915');
+  const save = async () => {
+    const saved = page.waitForResponse((it) => it.url().endsWith(path) && it.request().method() === 'PUT');
+    await page.getByRole('button', { name: 'Save' }).click();
+    return (await saved).status();
+  };
+  await mode.selectOption({ label: 'Send to a few only' });
+  await safe.fill('+4915, 1555');
+  await page.getByRole('textbox', { name: 'Refused' }).fill('+1900');
+  expect(await save()).toBe(200);
+  expect(await world.api('GET', path)).toEqual({ allow: [], deny: ['1900'], safe: ['4915', '1555'], adaptive: 'refuse' });
+  await safe.fill('all');
+  expect(await save()).toBe(400);
+  await expect(page.getByRole('alert')).toContainText('safe[0]');
+  await safe.fill('');
+  await mode.selectOption({ label: 'As the server is set' });
+  expect(await save()).toBe(200);
+  expect(await world.api('GET', path)).toEqual({ allow: [], deny: ['1900'], safe: [], adaptive: null });
+  await world.api('PUT', path, before);
+});
+
+test('where codes may go is saved only as it was read, and what others changed meanwhile stays', async ({ signed: page, world }) => {
+  const path = '/admin/v1/workspaces/demo/destinations';
+  const before = await world.api('GET', path);
+  const set = { allow: ['49'], deny: ['1900'], safe: ['4915'], adaptive: 'report' };
+  await world.api('PUT', path, set);
+  let times = 0;
+  // The first answer fails, and what is beside it never comes.
+  await page.route(`**${path}`, (route) => (times++ === 0 ? route.fulfill({ status: 503, json: {} }) : route.continue()));
+  await page.route('**/workspaces/demo/email', () => {});
+  await visit(page, '/settings/channels');
+  await page.getByRole('button', { name: 'Try again' }).first().click();
+  await expect(page.getByRole('textbox', { name: 'Allowed' })).toHaveValue('49');
+  await expect(page.getByRole('textbox', { name: 'Never limited' })).toHaveValue('4915');
+  await world.api('PUT', path, { ...set, safe: ['4915', '1555'], adaptive: 'refuse' });
+  await page.getByRole('textbox', { name: 'Refused' }).fill('+1900, +1901');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await expect.poll(async () => (await world.api('GET', path)).deny).toEqual(['1900', '1901']);
+  const now = await world.api('GET', path);
+  expect([now.allow, now.safe, now.adaptive]).toEqual([['49'], ['4915', '1555'], 'refuse']);
+  await world.api('PUT', path, before);
 });
 
 test('only who types the workspace\'s id deletes it', async ({ signed: page, world }) => {

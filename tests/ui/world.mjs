@@ -13,6 +13,20 @@ export const FULL = process.env.POSTRIDER_UI_FULL === '1';
 /** @template T @param {T} small @param {T} full @returns {T} */
 export const size = (small, full) => (FULL ? full : small);
 
+/** A limit of time that holds on a machine that does nothing else, as it is on this one: what else runs has the cores
+ * too, so it is as many times longer as a thread takes longer for a computation than it has a core.
+ * @param {number} ms */
+export function limit(ms) {
+  const started = performance.now();
+  const before = process.cpuUsage();
+  let own = 0;
+  while (own < 200) {
+    const { user, system } = process.cpuUsage(before);
+    own = (user + system) / 1000;
+  }
+  return ms * Math.max(1, (performance.now() - started) / own);
+}
+
 /** The built binary on a free port, or, started again, on the port that it had.
  * @param {string} directory of its data @param {Record<string, string>} more of its environment */
 async function start(directory, more, listen = '127.0.0.1:0') {
@@ -125,6 +139,15 @@ export async function visit(page, where) {
     history.pushState({}, '', `/ui${to}`);
     dispatchEvent(new PopStateEvent('popstate'));
   }, where);
+}
+
+/** The newest message that a phone of the sandbox has; it comes after the answer to what sent it. */
+export async function received({ api }, phone) {
+  for (;;) {
+    const [message] = (await api('GET', `/v1/sandbox/messages?to=${encodeURIComponent(phone)}&limit=1`)).data;
+    if (message) return message;
+    await new Promise((done) => setTimeout(done, 20));
+  }
 }
 
 export const HOSTILE = '<img src=x onerror="document.title=1">';

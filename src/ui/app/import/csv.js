@@ -2,10 +2,11 @@
  * A worker that reads a CSV file piece by piece, never holding it whole: quotes, line breaks in
  * quotes, a byte order mark, `,` `;` or tab, UTF-8, UTF-16 or Latin-1.
  *
- * It is asked with {file} for the head, {count} for all rows and the file's hash, and {rows, from, size,
- * how} for batches: one body of a call for each {next}, and {answer, at} for what became of it.
+ * It is asked with {file} for the head, {count} for all rows and the file's hash, {check, how} for the rows
+ * that are surely wrong, and {rows, from, size, how} for batches: one body of a call for each {next}, and {answer, at} for what became of it.
  */
-import { bodyOf, outcomeOf } from './rows.js';
+import { checker } from './check.js';
+import { bodyOf, outcomeOf, toContact } from './rows.js';
 
 /** @import { How, Refused, Row } from './rows.js' */
 
@@ -106,7 +107,7 @@ async function read(file, take, seen) {
   reader.cancel().catch(() => {});
 }
 
-/** Two sums of 32 bits over all bytes; it tells files apart, and protects nothing. */
+/** Two sums of 32 bits over all bytes; it distinguishes files, and protects nothing. */
 class Hash {
   a = 0x811c9dc5;
   b = 0x1b873593;
@@ -128,7 +129,7 @@ class Hash {
 /** @type {(() => void) | null} */
 let next = null;
 /** @param {unknown} message */
-const tell = (message) => /** @type {any} */ (self).postMessage(message);
+const post = (message) => /** @type {any} */ (self).postMessage(message);
 
 /** @param {File} file */
 async function head(file) {
@@ -138,7 +139,7 @@ async function head(file) {
     first.push(...rows.slice(0, 8));
     return first.length < 8;
   });
-  tell({ head: first[0]?.cells ?? [], sample: first.slice(1, 6) });
+  post({ head: first[0]?.cells ?? [], sample: first.slice(1, 6) });
 }
 
 /** @param {File} file */
@@ -153,7 +154,29 @@ async function count(file) {
     },
     (bytes) => hash.add(bytes),
   );
-  tell({ hash: hash.text(), rows: Math.max(0, rows) });
+  post({ hash: hash.text(), rows: Math.max(0, rows) });
+}
+
+/** Finds the rows that would be refused, and sends nothing. @param {File} file @param {How} how */
+async function check(file, { meanings, head: names, conflict }) {
+  const look = checker(conflict);
+  /** @type {Refused[]} */
+  const refused = [];
+  let rows = -1;
+  await read(file, (some) => {
+    for (const { line, cells } of some) {
+      rows++;
+      if (rows === 0) continue;
+      const made = toContact(cells, meanings);
+      const wrong = made.contact ? look(made.contact) : { column: made.column ?? '', reason: made.reason ?? '' };
+      if (!wrong) continue;
+      const at = meanings.findIndex((it) => it === wrong.column);
+      const value = made.contact ? (cells[at] ?? '') : (made.value ?? '');
+      refused.push({ row: line, column: names[at] ?? wrong.column, value, reason: wrong.reason, cells });
+    }
+    return true;
+  });
+  post({ checked: refused });
 }
 
 /** Batches that wait for their answer, by the number of rows before them.
@@ -173,7 +196,7 @@ async function batches(file, from, size, how) {
     rows = [];
     await new Promise((go) => {
       next = () => go(undefined);
-      tell({ body, line, at: before });
+      post({ body, line, at: before });
     });
   };
   await read(file, async (some) => {
@@ -185,7 +208,7 @@ async function batches(file, from, size, how) {
     return true;
   });
   if (rows.length) await send();
-  tell({ end: true });
+  post({ end: true });
 }
 
 /** @param {string} answer empty where nothing was sent @param {number} at */
@@ -194,14 +217,15 @@ function settle(answer, at) {
   if (!batch) return;
   flying.delete(at);
   const { imported, skipped, refused } = outcomeOf(answer || '{"data": []}', batch.sent, batch.how);
-  tell({ settled: at, imported, skipped, refused: [...batch.refused, ...refused] });
+  post({ settled: at, imported, skipped, refused: [...batch.refused, ...refused] });
 }
 
 addEventListener('message', ({ data }) => {
   if (data.next) next?.();
   else if (data.answer !== undefined) settle(data.answer, data.at);
-  else if (data.count) count(data.count).catch((error) => tell({ error: String(error) }));
+  else if (data.count) count(data.count).catch((error) => post({ error: String(error) }));
+  else if (data.check) check(data.check, data.how).catch((error) => post({ error: String(error) }));
   else if (data.rows)
-    batches(data.rows, data.from, data.size, data.how).catch((error) => tell({ error: String(error) }));
-  else if (data.file) head(data.file).catch((error) => tell({ error: String(error) }));
+    batches(data.rows, data.from, data.size, data.how).catch((error) => post({ error: String(error) }));
+  else if (data.file) head(data.file).catch((error) => post({ error: String(error) }));
 });

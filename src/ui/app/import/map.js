@@ -52,16 +52,16 @@ export function choices(column) {
   ];
 }
 
-/** @param {string | undefined} reason of a row that makes no contact, in words */
+/** @param {string | undefined} reason why a row is refused, in words @returns {string} */
 export const inWords = (reason) =>
-  reason === 'json' ? t('is not JSON') : reason === 'cells' ? t('has more cells than the file has columns') : (reason ?? '');
-
-/** What is surely wrong, before anything is sent. @param {any} contact @returns {{column: string, reason: string} | null} */
-export function fault(contact) {
-  if (!contact.name) return { column: 'name', reason: t('is missing') };
-  if (contact.phone && !/^\+[1-9]\d{6,14}$/.test(contact.phone))
-    return { column: 'phone', reason: t('must be + and 7 to 15 digits, the first not 0') };
-  if (contact.email && !/^[^\s@]+@[^\s@]+$/.test(contact.email))
-    return { column: 'email', reason: t('is no e-mail address') };
-  return null;
-}
+  ({
+    json: t('is not JSON'),
+    cells: t('has more cells than the file has columns'),
+    missing: t('is missing'),
+    name: t('must have at most 200 characters, none of them control'),
+    phone: t('must be + and 7 to 15 digits, the first not 0'),
+    email: t('is no e-mail address'),
+    tags: t('must be at most 50 tags of at most 64 characters'),
+    fields: t('must have at most 16 KiB'),
+    twice: t('is in an earlier row too'),
+  })[reason ?? ''] ?? reason ?? '';

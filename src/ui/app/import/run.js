@@ -48,6 +48,9 @@ export class Import {
     this.skipped = 0;
     /** @type {Refused[]} */
     this.refused = [];
+    /** What a check of all rows found, until another meaning is chosen. @type {Refused[] | null} */
+    this.checked = null;
+    this.checking = false;
     /** @type {'read' | 'ready' | 'running' | 'paused' | 'done' | 'failed'} */
     this.state = 'read';
     /** @type {any} */
@@ -96,6 +99,23 @@ export class Import {
     refresh();
   }
 
+  /** Looks at all rows of the file, and sends nothing. */
+  async check() {
+    if (this.checking) return;
+    [this.checking, this.checked] = [true, null];
+    const { meanings, head, conflict } = this;
+    const mark = JSON.stringify([meanings, conflict]);
+    try {
+      const { checked } = await this.ask({ check: this.file, how: { meanings, head, conflict } }, (d) => 'checked' in d);
+      const found = checked.map((/** @type {Refused} */ r) => ({ ...r, reason: inWords(r.reason) }));
+      if (mark === JSON.stringify([this.meanings, this.conflict])) this.checked = found;
+    } catch (error) {
+      this.error = error;
+    }
+    this.checking = false;
+    refresh();
+  }
+
   pause() {
     this.state = 'paused';
   }
@@ -104,7 +124,7 @@ export class Import {
   async run() {
     if (this.state === 'running') return;
     this.state = 'running';
-    this.error = null;
+    this.error = this.checked = null;
     this.worker.terminate();
     this.worker = new Worker(workerAddress(), { type: 'module' });
     const worker = this.worker;

@@ -1,6 +1,6 @@
 /**
  * Calls of the interface. Every page's calls are kept for the dialog "API calls"; a call that needs a
- * confirmed sign-in asks for it and is repeated; a session that is gone leads to "Sign in".
+ * confirmed sign-in asks for it and is repeated; a session that has ended leads to "Sign in".
  */
 import { refresh } from './render.js';
 
@@ -46,6 +46,7 @@ export async function call(method, path, options = {}) {
   /** @type {Record<string, string>} */
   const headers = { ...options.headers };
   if ((options.text ?? options.body) !== undefined) headers['Content-Type'] = 'application/json';
+  if (options.file) headers['Content-Type'] = options.file.type || 'application/octet-stream';
   if (options.key) headers['Idempotency-Key'] = options.key;
   const sent = { ...headers };
   if (context.workspace && !path.startsWith('/ui/')) sent['Postrider-Workspace'] = context.workspace;
@@ -53,7 +54,7 @@ export async function call(method, path, options = {}) {
     method,
     headers: sent,
     signal: options.signal ?? null,
-    body: options.text ?? (options.body === undefined ? null : JSON.stringify(options.body)),
+    body: options.file ?? options.text ?? (options.body === undefined ? null : JSON.stringify(options.body)),
   };
   let answer;
   try {

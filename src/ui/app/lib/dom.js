@@ -27,6 +27,23 @@ export function debounce(fn, wait) {
   };
 }
 
+/** Calls soon after the first of a burst, and then once a second while the burst lasts: events that
+ * never pause must not put a fetch off for ever.
+ * @param {() => unknown} fn @param {number} [first] milliseconds before the first of these calls */
+export function paced(fn, first = 120) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  let last = 0;
+  return () => {
+    const wait = Date.now() - last < 1000 ? 1000 : first;
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      last = Date.now();
+      fn();
+    }, wait);
+  };
+}
+
 /** Gives a file to the browser to keep.
  * @param {string} name @param {BlobPart[]} parts @param {string} type */
 export function download(name, parts, type) {

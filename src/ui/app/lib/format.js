@@ -62,17 +62,16 @@ export function dateTime(at) {
   return format.format(new Date(at));
 }
 
-/** The hour and minute today, the day before. @param {string} at @returns {string} */
+/** The hour and minute today, the day before, the year where it is another. @param {string} at @returns {string} */
 export function short(at) {
-  const date = new Date(at);
-  const today = new Date(now()).toDateString() === date.toDateString();
-  const format = today
-    ? keep('t', () => new Intl.DateTimeFormat(language, { hour: '2-digit', minute: '2-digit' }))
-    : keep(
-        'd',
-        () => new Intl.DateTimeFormat(language, { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' }),
-      );
-  return format.format(date);
+  const [date, today] = [new Date(at), new Date(now())];
+  /** @type {Intl.DateTimeFormatOptions} */
+  const minute = { hour: '2-digit', minute: '2-digit' };
+  if (today.toDateString() === date.toDateString())
+    return keep('t', () => new Intl.DateTimeFormat(language, minute)).format(date);
+  const other = today.getFullYear() !== date.getFullYear();
+  const day = { month: 'short', day: 'numeric', ...(other ? { year: 'numeric' } : {}), ...minute };
+  return keep(`d${other}`, () => new Intl.DateTimeFormat(language, /** @type {any} */ (day))).format(date);
 }
 
 /** Relative below an hour, else local. @param {string} at @returns {string} */
@@ -136,9 +135,3 @@ export function initials(name) {
   const last = parts.length > 1 ? ([...(parts[parts.length - 1] ?? '')][0] ?? '') : '';
   return (first + last).toUpperCase();
 }
-
-/** A day and time that was typed, in this place's time. @param {string} text @returns {Date | null} */
-export const parseLocal = (text) => {
-  const found = /^(\d{4})-(\d\d?)-(\d\d?)[ T](\d\d?):(\d\d)$/.exec(text.trim())?.slice(1).map(Number);
-  return found ? new Date(found[0] ?? 0, (found[1] ?? 1) - 1, found[2], found[3], found[4]) : null;
-};

@@ -27,6 +27,14 @@ export function t(text, values) {
   });
 }
 
+/** The same, in its pieces, where a value is more than text: no sentence is glued of parts, whose order is a language's.
+ * @param {string} text @param {Record<string, unknown>} values @returns {unknown[]} */
+export const tv = (text, values) =>
+  String(words[text] ?? text).split(/\{(\w+)\}/).map((piece, i) => (i % 2 ? values[piece] : piece));
+
+/** "Ada, Bo, and Cy". @param {string[]} items @returns {string} */
+export const list = (items) => new Intl.ListFormat(language).format(items);
+
 /** The browser's first language that there are words for, or the one that was chosen. */
 export function preferred() {
   const chosen = localStorage.getItem('language');

@@ -1,5 +1,5 @@
 /**
- * One event stream per browser: the tab that holds the lock has it and tells the others over a
+ * One event stream per browser: the tab that holds the lock has it and informs the others over a
  * BroadcastChannel; when it closes, the next takes over after the last event. Without a secure context
  * there are no locks, and only the visible tab has a stream.
  *
@@ -8,15 +8,15 @@
 import { setClock } from './format.js';
 import { refresh } from './render.js';
 
-/** The stream names each event by its type, and a browser gives only the names that were asked for. */
+/** A browser gives only the names that were asked for. */
 const TYPES = `otp.sent otp.verified otp.expired otp.failed otp.delivered otp.pumping_suspected
   broadcast.created broadcast.started broadcast.paused broadcast.resumed broadcast.completed broadcast.cancelled
   broadcast.failed contact.created contact.updated contact.deleted contact.merged contact.opted_out contact.opted_in
   conversation.opened conversation.updated webhook.disabled webhook.test message.queued message.held
   message.sent message.delivered message.read message.failed message.received template.status_changed
   template.category_changed template.quality_changed number.stopped number.recovered
-  number.changed channel.error channel.ignored
-  otp.cancelled otp.try_started otp.try_ended media.ready media.failed`.split(/\s+/);
+  number.changed number.limit_reached number.limit_freed channel.error channel.ignored
+  otp.cancelled otp.decided otp.try_started otp.try_ended media.ready media.failed`.split(/\s+/);
 /** Said on the stream only, without an id: not in the log. */
 const PASSING = ['broadcast.progress', 'conversation.typing', 'conversation.noted'];
 export const EVENT_TYPES = TYPES;
@@ -172,7 +172,7 @@ function open(signal) {
   made.onerror = () => {
     setState(navigator.onLine ? 'Reconnecting' : 'Offline');
     if (made.readyState !== EventSource.CLOSED || source !== made) return;
-    // After an answer that is not 200 a browser never tries again. Perhaps the id is ahead of the log.
+    // After another answer than 200 a browser never tries again: perhaps the id is ahead of the log.
     if (live.last && wait > 4000) [live.last, live.sequence] = ['', 0];
     wait = Math.min(30_000, wait * 2);
     reopen(signal, wait * (0.5 + Math.random() / 2));

@@ -178,9 +178,9 @@ function arrange(parent, before, after) {
       update(branch, match);
     } else create(branch, parent);
   }
-  for (const gone of old.values()) {
-    release(gone);
-    gone.node.remove();
+  for (const left of old.values()) {
+    release(left);
+    left.node.remove();
   }
   let next = null;
   for (let i = after.length - 1; i >= 0; i--) {
@@ -233,7 +233,7 @@ function apply(node, name, value, old, fresh) {
     if (!value && all[type]) node.removeEventListener(type, dispatch);
     handlers.set(node, { ...all, [type]: value });
   } else if (name === '.value') {
-    // With a listener the page knows what was typed; without one, what was typed stays.
+    // Without a listener, what was typed stays.
     const known = handlers.get(node)?.input ?? handlers.get(node)?.change;
     const text = String(value ?? '');
     if ((known || value !== old || node.tagName === 'SELECT') && node.value !== text) node.value = text;

@@ -18,10 +18,10 @@ export const session = {
 
 const others = new BroadcastChannel('postrider-session');
 
-/** @param {string} permission */
+/** @param {string} permission or several, of which one is enough */
 export function can(permission) {
-  if (!session.me) return false;
-  return permission === 'operator' ? session.me.operator : session.me.permissions.includes(permission);
+  const { me } = session;
+  return Boolean(me) && permission.split(' ').some((it) => (it === 'operator' ? me?.operator : me?.permissions.includes(it)));
 }
 
 /** The path of the workspace's administration. @param {string} rest */
@@ -52,14 +52,14 @@ export async function startSession() {
   const state = await call('GET', '/ui/api/session', { quiet: true });
   session.sandbox = Boolean(state?.sandbox);
   session.methods = state?.methods ?? [];
-  if (state?.signed_in && !session.refused) await reload();
+  if (state?.me && !session.refused) await enter(state.me);
 }
 
 /** @param {string} workspace @returns {Promise<Me>} */
 const who = (workspace) =>
   call('GET', '/v1/me', { quiet: true, headers: workspace ? { 'Postrider-Workspace': workspace } : {} });
 
-/** Who has several workspaces is told what they may do in the one that is named only. @param {Me} me */
+/** Who has several workspaces learns what they may do in the one that is named only. @param {Me} me */
 async function enter(me) {
   accept(me);
   if (context.workspace && me.workspace?.id !== context.workspace) accept(await who(context.workspace));

@@ -1,8 +1,11 @@
 /** What a page has fetched: one thing, or rows that grow by a cursor or a page. */
 import { get } from './api.js';
+import { paced } from './dom.js';
 import { refresh } from './render.js';
 
 const MOST = 5000;
+/** So many are fetched again when something has changed. */
+const ANEW = 200;
 
 /**
  * One answer of the interface.
@@ -58,15 +61,21 @@ export class Rows {
     this.page = 1;
     this.turn = 0;
     this.size = 50;
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    this.soon = undefined;
+    /** Whether new rows wait, such as while the list is scrolled; then how many do. */
+    this.held = () => false;
+    this.fresh = 0;
+    /** Whether the rows are fetched again just now, and whether something has changed since. */
+    this.turning = false;
+    this.missed = false;
+    /** Fetches the rows again, once for a burst of events. */
+    this.refetch = paced(() => this.turnOver());
   }
 
   /** The first rows anew. @param {AbortSignal} [signal] */
   load(signal) {
     return this.take({}, signal, (answer) => {
       this.rows = answer.data;
-      this.page = 1;
+      [this.page, this.fresh] = [1, 0];
     });
   }
 
@@ -107,18 +116,48 @@ export class Rows {
     refresh();
   }
 
-  /** Fetches the first rows again, once for a burst of events. @param {number} [wait] */
-  refetch(wait = 120) {
-    clearTimeout(this.soon);
-    this.soon = setTimeout(() => this.turnOver(), wait);
+  /** The rows anew: the first ones only, in their places, while new ones wait. */
+  async turnOver() {
+    this.missed = this.turning;
+    if (this.turning) return;
+    this.turning = true;
+    await (this.held() ? this.loadBeside() : this.loadAgain());
+    this.turning = false;
+    if (this.missed) this.refetch();
   }
 
-  async turnOver() {
-    const kept = this.rows.slice(this.size);
+  async loadBeside() {
+    const { rows: kept, cursor, page } = this;
     await this.load();
-    const known = new Set(this.rows.map(this.id));
-    this.rows = [...this.rows, ...kept.filter((row) => !known.has(this.id(row)))];
+    if (this.error || !kept.length) return;
+    const first = new Map(this.rows.map((row) => [this.id(row), row]));
+    const known = new Set(kept.map(this.id));
+    this.fresh = this.rows.filter((row) => !known.has(this.id(row))).length;
+    this.rows = kept.map((row) => first.get(this.id(row)) ?? row);
+    // What follows the last row is asked for as before.
+    if (kept.length > this.size) Object.assign(this, { cursor, page });
     refresh();
+  }
+
+  /** As many rows as there were: one that left the first page is known by a later one only. Of a long
+   * list the last rows stay, and what was moved among them comes with "more". */
+  async loadAgain() {
+    const count = Math.min(this.rows.length, ANEW);
+    /** @type {Map<string, T>} */
+    const rows = new Map();
+    let [next, page, isLast] = [{}, 0, false];
+    while (!isLast) {
+      isLast = true;
+      await this.take(next, undefined, (answer) => {
+        for (const row of answer.data) rows.set(this.id(row), row);
+        page += 1;
+        next = answer.next_cursor ? { cursor: answer.next_cursor } : { page: page + 1 };
+        isLast = rows.size >= count || !answer.data.length || !(answer.next_cursor || rows.size < (answer.total ?? 0));
+        if (!isLast) return;
+        const rest = this.rows.slice(ANEW).filter((row) => !rows.has(this.id(row)));
+        [this.rows, this.page, this.fresh] = [[...rows.values(), ...rest], page, 0];
+      });
+    }
   }
 
   /** @param {string} id @param {Partial<T>} change @returns {boolean} whether the row is known */

@@ -42,14 +42,16 @@
  * @typedef {{method: string, path: string, body?: unknown, headers: Record<string, string>, status: number, answer: unknown, at: number}} Call
  * `text` is a body that is JSON already; its answer is given as text.
  * @typedef {{query?: Record<string, unknown>, body?: unknown, text?: string, key?: string, headers?: Record<string, string>,
- *   signal?: AbortSignal | undefined, quiet?: boolean}} Options
+ *   signal?: AbortSignal | undefined, quiet?: boolean, file?: Blob}} Options
  * @typedef {{label: string, value?: string, input?: (value: string) => unknown, type?: string, hint?: unknown, error?: string | null,
  *   placeholder?: string, autocomplete?: string, rows?: number, required?: boolean, readonly?: boolean, mono?: boolean, focus?: boolean,
  *   inputmode?: string, dir?: string, max?: number, keydown?: (e: any) => unknown, list?: string[], hidden?: boolean}} Field
  * @typedef {{key: string, direction: string, text: string, status?: string, at: string, error?: {code?: string | number | null, message?: string} | null,
  *   note?: unknown, waiting?: boolean}} Bubble
- * @typedef {{message_id: string, direction: string, text: string, status: string, at: string}} PhoneRow
+ * @typedef {{media_id: string, mime_type: string, filename: string | null, size: number}} PhoneFile
+ * @typedef {{message_id: string, direction: string, text: string, status: string, at: string, media: PhoneFile | null}} PhoneRow
  * @typedef {{phone: string, thread: import('./store.js').Rows<any>, reload: () => unknown, text: string, writing: boolean,
- *   report: (id: string, status: string) => unknown, type: (text: string) => unknown, write: () => unknown}} Device
+ *   report: (id: string, status: string) => unknown, type: (text: string) => unknown, write: () => unknown,
+ *   file: File | null, choose: (file: File | null) => unknown}} Device
  */
 export {};

@@ -1,7 +1,7 @@
 import { get } from '../lib/api.js';
 import { asTable, bars } from '../lib/chart.js';
 import { on } from '../lib/dom.js';
-import { day, number, percent } from '../lib/format.js';
+import { day, number, percent, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { query, setQuery } from '../lib/router.js';
@@ -10,8 +10,8 @@ import { Resource } from '../lib/store.js';
 import { downloadLink } from '../parts/csv.js';
 import { empty, shown } from '../parts/empty.js';
 import { field } from '../parts/form.js';
+import { parts, rowsOf } from '../parts/analytics-parts.js';
 import { figure } from '../parts/status.js';
-import { table } from '../parts/table.js';
 
 /** @typedef {{name: string, key: string, tone: string}} Series */
 
@@ -44,8 +44,23 @@ const tabs = () => ({
       { name: t('Messages'), key: 'messages', tone: 'light' },
     ],
   },
-  inbox: { title: t('Inbox'), path: '/v1/conversations/counts', series: [] },
+  inbox: {
+    title: t('Inbox'),
+    path: '/v1/conversations/days',
+    series: [
+      { name: t('Received'), key: 'received', tone: 'light' },
+      { name: t('Sent'), key: 'sent', tone: '' },
+      { name: t('Opened'), key: 'opened', tone: 'warning' },
+      { name: t('Resolved'), key: 'resolved', tone: 'good' },
+    ],
+  },
 });
+
+/** @param {Promise<any>} days @param {AbortSignal | undefined} signal */
+async function withCounts(days, signal) {
+  const [found, counts] = await Promise.all([days, get('/v1/conversations/counts', {}, signal)]);
+  return { ...found, counts };
+}
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
@@ -58,8 +73,8 @@ export default function page() {
   const asked = () => ({ from: from(), to: to(), ...(tab === 'codes' ? { group_by: 'day' } : {}) });
   const data = new Resource((s) => {
     const { path } = /** @type {any} */ (tabs()[tab]);
-    if (tab === 'inbox') return get(path, {}, s);
-    return get(path, { ...asked(), ...(tab === 'codes' ? {} : { limit: 100 }) }, s);
+    if (tab === 'inbox') return withCounts(get(path, asked(), s), s);
+    return tab === 'codes' ? get(path, asked(), s) : rowsOf(tab, path, asked(), s);
   });
   const load = () => {
     data.data = null;
@@ -100,59 +115,10 @@ export default function page() {
   const totals = () => {
     const { series } = /** @type {any} */ (tabs()[tab]);
     const rows = days();
-    const sum = (/** @type {string} */ key) => rows.reduce((all, r) => all + r[key], 0);
+    const sum = (/** @type {string} */ key) => data.data.totals?.[key] ?? rows.reduce((all, r) => all + r[key], 0);
     return html`<dl class="figures">
       ${series.map((/** @type {Series} */ s, /** @type {number} */ i) => 
-        figure(s.name, number(sum(s.key)), i && sum(series[0].key) ? percent(sum(s.key) / sum(series[0].key)) : ''))}</dl>`;
-  };
-  /** What each broadcast or advertisement brought. */
-  const parts = () => {
-    /** @type {Map<string, any>} */
-    const by = new Map();
-    for (const row of data.data.data) {
-      const key = row.broadcast_id ?? row.source_id;
-      const into = by.get(key) ?? {
-        key,
-        name: row.name ?? row.headline ?? key,
-        sent: 0,
-        delivered: 0,
-        read: 0,
-        failed: 0,
-        replied: 0,
-        conversations: 0,
-        messages: 0,
-      };
-      for (const k of ['sent', 'delivered', 'read', 'failed', 'replied', 'conversations', 'messages'])
-        into[k] += Number(row[k] ?? 0);
-      by.set(key, into);
-    }
-    const keys =
-      tab === 'ads'
-        ? [
-            ['conversations', t('Conversations')],
-            ['messages', t('Messages')],
-          ]
-        : [
-            ['sent', t('Sent')],
-            ['delivered', t('Delivered')],
-            ['read', t('Read')],
-            ['failed', t('Failed')],
-            ['replied', t('Replied')],
-          ];
-    return table({
-      label: tab === 'ads' ? t('By advertisement') : t('By broadcast'),
-      rows: [...by.values()],
-      key: (r) => r.key,
-      href: (r) => (tab === 'ads' ? null : `/ui/broadcasts/${r.key}`),
-      columns: [
-        { name: t('Name'), cell: (r) => html`<span dir="auto">${r.name}</span>` },
-        ...keys.map(([k, name]) => ({
-          name: name ?? '',
-          kind: /** @type {'num'} */ ('num'),
-          cell: (/** @type {any} */ r) => number(r[k ?? '']),
-        })),
-      ],
-    });
+        figure(s.name, number(sum(s.key)), i && tab !== 'inbox' && sum(series[0].key) ? percent(sum(s.key) / sum(series[0].key)) : ''))}</dl>`;
   };
   const chart = () => {
     const { title, series } = /** @type {any} */ (tabs()[tab]);
@@ -165,16 +131,19 @@ export default function page() {
       });
     return html`<div class="stack">${totals()}<section class="card">${asText ? asTable(title, t('Day'), rows,
       (r) => r.day, series) : bars({ label: t('{what} by day', { what: title }), rows, x: short, series })}</section>
-      ${tab === 'codes' ? '' : html`<section>${parts()}</section>`}</div>`;
+      ${tab === 'codes' || tab === 'inbox' ? '' : html`<section>${parts(tab, data.data)}</section>`}</div>`;
   };
+  /** Where conversations stand now, above what happened. */
   const inbox = () =>
-    html`<dl class="figures">
+    html`<div class="stack"><section aria-label=${t('Conversations')}><dl class="figures">
       ${['open', 'pending', 'resolved', 'mine', 'unassigned', 'unread']
-        .map((k) => figure(t(k.charAt(0).toUpperCase() + k.slice(1)), number(data.data[k])))}</dl>`;
-  const names = () =>
-    Object.entries(tabs()).filter(([key]) =>
-      key === 'codes' ? can('otp:read') || can('analytics:read') : key === 'inbox' ? can('inbox:read') : true,
-    );
+        .map((k) => figure(words(k), number(data.data.counts[k])))}</dl></section>${chart()}</div>`;
+  const names = () => Object.entries(tabs()).filter(([key]) => can(key === 'inbox' ? 'inbox:read' : 'analytics:read'));
+  /** The tab that the address names, or the first that this role may see. @param {string | undefined} wanted */
+  const choose = (wanted) => {
+    const all = names().map(([key]) => key);
+    tab = all.find((key) => key === wanted) ?? all[0] ?? 'inbox';
+  };
   /** @param {any} e */
   const keys = (e) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[/** @type {string} */ (e.key)];
@@ -187,29 +156,27 @@ export default function page() {
   return {
     title: 'Analytics',
     open(params, s) {
-      [tab, signal] = [tabs()[params['tab'] ?? ''] ? (params['tab'] ?? 'codes') : 'codes', s];
+      signal = s;
+      choose(params['tab']);
       return load();
     },
     changed(params) {
-      tab = tabs()[params['tab'] ?? ''] ? (params['tab'] ?? 'codes') : 'codes';
+      choose(params['tab']);
       return load();
     },
     resync: () => data.load(signal),
-    actions: () =>
-      tab === 'inbox'
-        ? ''
-        : html`<button type="button" aria-pressed=${asText} onclick=${() => {
-            asText = !asText;
-          }}>${t('As table')}</button>
+    actions: () => html`<button type="button" aria-pressed=${asText} onclick=${() => {
+        asText = !asText;
+      }}>${t('As table')}</button>
       ${csv()}`,
     view: () => html`<div class="row between bottom tabs-line"><div class="tabs" role="tablist" aria-label=${t('Analytics')}
       onkeydown=${on(keys)}>${names().map(([key, { title }]) => html`<a key=${key} role="tab" id=${`tab-${key}`}
       aria-selected=${key === tab} aria-controls="tab-panel" tabindex=${key === tab ? 0 : -1}
       href=${`/ui/analytics/${key}${location.search}`}>${title}</a>`)}</div>
-      ${tab === 'inbox' ? '' : html`<div class="row range">
+      <div class="row range">
         ${field({ label: t('From'), value: typing['from'] ?? from(), placeholder: '2026-01-31', dir: 'ltr',
           input: (v) => range({ from: v }) })}${field({ label: t('To'), value: typing['to'] ?? to(), placeholder: '2026-01-31',
-          dir: 'ltr', input: (v) => range({ to: v }) })}</div>`}</div>
+          dir: 'ltr', input: (v) => range({ to: v }) })}</div></div>
       <div id="tab-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>${shown(data, () => (tab === 'inbox' ? inbox() : chart()))}</div>`,
   };
 }

@@ -1,10 +1,12 @@
 import { part, remove } from '../lib/api.js';
-import { ago, dateTime, now, time, words } from '../lib/format.js';
+import { ago, dateTime, number, now, time, words } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
-import { t } from '../lib/i18n.js';
+import { list, t, tv } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { adminPath } from '../lib/session.js';
 import { Rows } from '../lib/store.js';
+import { beside } from '../parts/beside.js';
+import { idText } from '../parts/code.js';
 import { ask, attempt, notify } from '../parts/dialog.js';
 import { empty, shown } from '../parts/empty.js';
 import { button } from '../parts/form.js';
@@ -31,7 +33,7 @@ export default function page() {
     ask({
       title: t('Revoke key?'),
       text: html`<p><b>${key.name}</b> <code>${key.prefix}…</code></p>
-      <p>${key.last_used_at ? html`${t('It was last used')} ${time(key.last_used_at, dateTime)}.`
+      <p>${key.last_used_at ? tv('It was last used {time}.', { time: time(key.last_used_at, dateTime) })
         : t('It has not been used.')} ${t('Programs that use it are refused at once.')}</p>`,
       action: t('Revoke key'),
       run: () =>
@@ -47,10 +49,24 @@ export default function page() {
       ? ''
       : Date.parse(k.expires_at) <= now()
         ? label('warning', 'clock', t('Expired'))
-        : html`<span class="hint"> ${t('until')} ${time(k.expires_at, dateTime)}</span>`;
+        : html`<span class="hint"> ${tv('until {time}', { time: time(k.expires_at, dateTime) })}</span>`;
+
+  /** @param {Key} k @returns {[string, unknown][]} */
+  const known = (k) => [
+    [t('Key'), html`<code>${k.prefix}…</code>`],
+    [t('Id'), idText(k.id)],
+    [t('Scopes'), list(k.scopes)],
+    [t('Requests in an hour'), number(/** @type {any} */ (k.limits ?? {}).key_requests_per_hour)],
+    [t('Addresses'), list(k.allowed_subnets ?? [])],
+    [t('Expires'), k.expires_at ? time(k.expires_at, dateTime) : t('Never')],
+    [t('Last used'), k.last_used_at ? time(k.last_used_at, dateTime) : t('Never')],
+    [t('Made'), time(k.created_at, dateTime)],
+    [t('By'), k.created_by?.name ?? (k.created_by ? words(k.created_by.kind) : null)],
+  ];
 
   return {
     title: 'API keys',
+    changed: () => {},
     open(_, s) {
       signal = s;
       rows.path = adminPath('/keys');
@@ -61,10 +77,11 @@ export default function page() {
       shown(
         rows,
         () =>
-          html`${table({
+          beside({ label: t('API key'), rows: rows.rows, key: rows.id, facts: known, title: (k) => k.name }, (chosen) => html`${table({
             label: t('API keys'),
             rows: rows.rows,
-            key: (k) => k.id,
+            key: rows.id,
+            ...chosen,
             columns: [
               { name: t('Name'), kind: 'main', cell: (k) => html`<b>${k.name}</b>${ending(k)}` },
               { name: t('Key'), kind: 'tight', cell: (k) => html`<code>${k.prefix}…</code>` },
@@ -81,7 +98,7 @@ export default function page() {
             ],
             actions: (k) =>
               html`${button(t('Edit'), () => keyDialog(k, load), { kind: 'quiet' })}${button(t('Revoke'), () => revoke(k), { kind: 'danger' })}`,
-          })}${moreButton(rows)}`,
+          })}${moreButton(rows)}`),
         () =>
           empty({
             icon: 'key',

@@ -1,18 +1,20 @@
 import { get, intent, persist, post } from '../lib/api.js';
 import { debounce, submit } from '../lib/dom.js';
-import { dateTime, parseLocal, words } from '../lib/format.js';
+import { dateTime, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
 import { go, query } from '../lib/router.js';
 import { can } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
+import { parseLocal } from '../parts/bound.js';
+import { placeField } from '../parts/broadcast-place.js';
 import { previewAside } from '../parts/broadcast-preview.js';
-import { places } from '../parts/bubble.js';
 import { contactFinder } from '../parts/contact-finder.js';
 import { testDialog } from '../parts/broadcast-test.js';
 import { attempt, dialog, overlay } from '../parts/dialog.js';
 import { button, errorFor, field, formError, radios, select } from '../parts/form.js';
 import { describe, segmentDialog } from '../parts/segment-form.js';
+import { componentsOf, places } from '../parts/template.js';
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
@@ -46,16 +48,20 @@ export default function page() {
 
   const body = () => {
     const x = template();
-    const n = places(x);
-    const text = (/** @type {number} */ i) => state.values[i]?.text ?? '';
-    const from = Array.from({ length: n }, (_, i) => {
+    const all = places(x);
+    const texts = all.map((_, i) => state.values[i]?.text ?? '');
+    const from = all.flatMap(({ part }, i) => {
       const source = state.values[i]?.from ?? 'text';
-      return source === 'text' ? { text: text(i) } : source;
+      return part !== 'body' ? [] : [source === 'text' ? { text: texts[i] ?? '' } : source];
     });
+    const n = from.length;
+    // What is not in the text is the same for all.
+    const components = componentsOf(x, texts).filter((it) => it.type !== 'body');
     return {
       name: state.name.trim(),
       template_name: x?.name ?? '',
       language: x?.language,
+      ...(components.length ? { components } : {}),
       ...(state.audience === 'segment'
         ? { segment_id: state.segment, ...(n ? { variables_from: from } : {}) }
         : {
@@ -117,13 +123,13 @@ export default function page() {
         close,
         html`<div class="prose"><p><b>${state.name}</b></p>
       <p>${t('{n} recipients', { n: state.preview?.recipients ?? 0 })} · ${cost()}${startAt()
-        ? html` · ${t('starts')} ${dateTime(startAt()?.toISOString())}` : ''}</p>
-      ${state.preview?.missing_variables ? html`<p class="error">${t('{n} recipients lack a value for a place.',
+        ? ` · ${t('starts {time}', { time: dateTime(startAt()?.toISOString()) })}` : ''}</p>
+      ${state.preview?.missing_variables ? html`<p class="error" role="alert">${t('{n} recipients lack a value for a place.',
         { n: state.preview.missing_variables })}</p>` : ''}</div>`,
         {
           kind: 'small',
           actions: html`<button type="button" onclick=${close}>${t('Back')}</button><button type="button" class="primary" autofocus
-            ?disabled=${state.busy} onclick=${send}>${state.start ? t('Schedule') : t('Send now')}</button>`,
+            ?disabled=${state.busy} onclick=${send}>${t('Send now')}</button>`,
         },
       ),
     );
@@ -139,35 +145,11 @@ export default function page() {
       `${x.name} ${x.language}`,
       `${x.name} (${x.language})${x.status === 'approved' ? '' : ` – ${words(x.status)}`}`,
     ]);
-  const place = (/** @type {number} */ i) => {
-    const value = (state.values[i] ??= { from: 'text', text: '' });
-    /** @type {[string, string][]} */
-    const sources = [
-      ['text', t('Text')],
-      ...(state.audience === 'segment'
-        ? [
-            /** @type {[string, string]} */ (['name', t('Name')]),
-            ...[...fields].map((f) => /** @type {[string, string]} */ ([`custom_fields.${f}`, f])),
-          ]
-        : []),
-    ];
-    return html`<div key=${i} class="place">${select({
-      label: `{{${i + 1}}}`,
-      value: value.from,
-      options: sources,
-      change: set(value, 'from'),
-    })}
-      ${
-        value.from === 'text'
-          ? field({
-              label: t('Text of {place}', { place: `{{${i + 1}}}` }),
-              value: value.text,
-              input: set(value, 'text'),
-              dir: 'auto',
-            })
-          : ''
-      }</div>`;
-  };
+  /** What a place may be filled with besides a text. @returns {[string, string][]} */
+  const sources = () =>
+    state.audience === 'segment' ? [['name', t('Name')], ...[...fields].map((f) => /** @type {[string, string]} */ ([`custom_fields.${f}`, f]))] : [];
+  const place = (/** @type {import('../parts/template.js').Place} */ one, /** @type {number} */ i) =>
+    placeField(one, (state.values[i] ??= { from: 'text', text: '' }), sources(), set);
   const audience = () => {
     if (state.audience === 'segment') {
       const chosen = (segments.data?.data ?? []).find((/** @type {any} */ s) => s.id === state.segment);
@@ -256,7 +238,7 @@ export default function page() {
             state.values = [];
           }),
       })}
-      ${Array.from({ length: places(template()) }, (_, i) => place(i))}
+      ${places(template()).map(place)}
       ${radios(
         t('Audience'),
         state.audience,

@@ -1,17 +1,19 @@
 /** One broadcast, as it goes. All counts come from one answer or one event, so they always add up. */
-import { get, part, post } from '../lib/api.js';
+import { get, part, patch, post } from '../lib/api.js';
 import { dateTime, duration, number, percent, time, words } from '../lib/format.js';
-import { t } from '../lib/i18n.js';
+import { submit } from '../lib/dom.js';
+import { t, tv } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { go, query, setQuery } from '../lib/router.js';
 import { can } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
 import { idText } from '../parts/code.js';
 import { downloadLink } from '../parts/csv.js';
-import { ask, attempt, notify } from '../parts/dialog.js';
+import { bound, parseLocal, sending, typedTime } from '../parts/bound.js';
+import { ask, attempt, dialog, notify, overlay } from '../parts/dialog.js';
 import { empty, shown } from '../parts/empty.js';
 import { choice } from '../parts/filter.js';
-import { button } from '../parts/form.js';
+import { button, formError, submitButton } from '../parts/form.js';
 import { badge, facts, tone } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
 import { settled } from './broadcasts.js';
@@ -58,6 +60,28 @@ export default function page() {
       action: t('Cancel broadcast'),
       run: () => act('cancel', 'cancel'),
     });
+  /** Its name and when it begins, until it does. */
+  const edit = () => {
+    const { name, schedule_at: at } = one.data;
+    const state = { name, schedule_at: typedTime(at), busy: false, error: /** @type {any} */ (null) };
+    const save = () =>
+      sending(state, async () => {
+        const typed = state.schedule_at === typedTime(at) ? null : state.schedule_at;
+        const begins = typed === null ? {} : { schedule_at: parseLocal(typed)?.toISOString() ?? typed };
+        one.data = await patch(`/v1/messaging/broadcasts/${part(id)}`, { name: state.name.trim(), ...begins });
+        close();
+      });
+    const close = overlay(() =>
+      dialog(
+        t('Edit broadcast'),
+        () => close(),
+        html`<form class="stack" onsubmit=${submit(save)}>${bound(state, 'name', { label: t('Name'), required: true, focus: true })}
+        ${bound(state, 'schedule_at', { label: t('Start'), required: true, dir: 'ltr', placeholder: '2026-06-21 09:00' })}
+        ${formError(state.error, ['name', 'schedule_at'])}<div class="row end">${submitButton(t('Save'), state.busy)}</div></form>`,
+        { kind: 'small' },
+      ),
+    );
+  };
   const retry = () =>
     attempt(async () => {
       const made = await post(`/v1/messaging/broadcasts/${part(id)}/retry`);
@@ -68,11 +92,16 @@ export default function page() {
     const b = one.data;
     if (!b || !can('broadcasts:write')) return '';
     const over = OVER.includes(b.status);
-    return html`${button(t('Pause'), () => act('pause', 'pause'), { disabled: over || b.status === 'paused', busy: busy === 'pause' })}
+    return html`${b.status === 'scheduled' ? button(t('Edit'), edit) : ''}${button(t('Pause'), () => act('pause', 'pause'), { disabled: !['queued', 'sending'].includes(b.status), busy: busy === 'pause' })}
       ${button(t('Resume'), () => act('resume', 'resume'), { disabled: b.status !== 'paused', busy: busy === 'resume' })}
       ${button(t('Cancel'), cancel, { disabled: over, kind: over ? '' : 'danger' })}
-      ${button(t('Retry failed'), retry, { disabled: !over || b.counts.failed === 0 })}`;
+      ${button(t('Retry failed'), retry, { disabled: !over || b.counts.failed === 0 || Boolean(b.retried_by) })}`;
   };
+  /** @param {any} b */
+  const waits = (b) =>
+    b.reason === 'portfolio_limit'
+      ? html`<p class="muted">${tv('The daily budget of its numbers is used up. It goes on by itself: {time}', { time: time(b.resumes_at) })}</p>`
+      : '';
   /** @param {any} b */
   const progress = (b) => {
     const done = settled(b);
@@ -87,7 +116,7 @@ export default function page() {
         aria-valuemax=${b.total_recipients} aria-valuetext=${t('{done} of {total}', { done, total: b.total_recipients })}>
         ${STATUSES.filter((s) => s !== 'pending' && b.counts[s]).map((s) => html`<i key=${s} class=${`${tone(s)} part-${s}`}
           style=${{ 'inline-size': `${(100 * b.counts[s]) / Math.max(1, b.total_recipients)}%` }}></i>`)}</div>
-      ${b.reason ? html`<p class="error">${b.reason}</p>` : ''}</section>`;
+      ${waits(b) || (b.reason ? html`<p class="error" role="alert">${b.reason}</p>` : '')}</section>`;
   };
   /** @param {any} b */
   const counts = (b) =>
@@ -116,6 +145,7 @@ export default function page() {
       [t('Finished'), b.finished_at ? time(b.finished_at, dateTime) : null],
       [t('Delivery'), words(b.policy)],
       [t('Retry of'), b.retry_of ? html`<a href=${`/ui/broadcasts/${b.retry_of}`}>${b.retry_of}</a>` : null],
+      [t('Retried by'), b.retried_by ? html`<a href=${`/ui/broadcasts/${b.retried_by}`}>${b.retried_by}</a>` : null],
       [t('Id'), idText(b.broadcast_id)],
     ])}</section>`;
 
@@ -140,7 +170,7 @@ export default function page() {
             rate_per_second: d.rate_per_second,
           };
         if (OVER.includes(d.status)) loadLater();
-        if (OVER.includes(d.status) || rows.rows.length === 0) rows.refetch(600);
+        if (OVER.includes(d.status) || rows.rows.length === 0) rows.refetch();
       } else if (event.type.startsWith('broadcast.')) load();
     },
     resync: load,

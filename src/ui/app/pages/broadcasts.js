@@ -1,6 +1,6 @@
-import { number, time, words } from '../lib/format.js';
+import { number, time } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
-import { t } from '../lib/i18n.js';
+import { t, tv } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { can } from '../lib/session.js';
 import { Rows } from '../lib/store.js';
@@ -65,7 +65,7 @@ export default function page() {
                   b.started_at
                     ? time(b.started_at)
                     : b.schedule_at
-                      ? html`<span class="muted">${words('scheduled')} ${time(b.schedule_at)}</span>`
+                      ? html`<span class="muted">${tv('Scheduled: {time}', { time: time(b.schedule_at) })}</span>`
                       : '–',
               },
             ],

@@ -63,6 +63,8 @@ export default function page() {
           [t('Channel'), otp.data.mode === 'inbound' ? t('Sent by the person') : way(otp.data.channel)],
           [t('Language'), otp.data.language],
           [t('Reference'), otp.data.reference],
+          [t('Decision'), otp.data.decision ? words(otp.data.decision) : null],
+          [t('Number'), otp.data.number_id ? idText(otp.data.number_id) : null],
           [t('Tries left'), number(otp.data.attempts_remaining)],
           [
             t('Valid'),

@@ -6,7 +6,8 @@ import { can, session } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
 import { empty, shown } from '../parts/empty.js';
 import { choice, filters, search } from '../parts/filter.js';
-import { badge } from '../parts/status.js';
+import { freshRows, scrolled } from '../parts/fresh.js';
+import { badge, label } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
 import { funnel } from '../lib/chart.js';
 import { icon } from '../lib/icons.js';
@@ -14,6 +15,12 @@ import { icon } from '../lib/icons.js';
 /** @typedef {import('../lib/types.js').Otp} Otp */
 const STATUSES = ['active', 'verified', 'expired', 'invalidated', 'cancelled'];
 const CHANNELS = ['messaging', 'sms', 'email'];
+
+/** What became of its message, and what was decided of it where that was not simply to send it. @param {Otp} r */
+const delivery = (r) =>
+  html`<span class="muted">${words(r.delivery_status)}</span> ${
+    r.decision && r.decision !== 'allowed' ? label('warning', 'question', words(r.decision)) : ''
+  }`;
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
@@ -26,6 +33,7 @@ export default function page() {
     (/** @type {Otp} */ r) => r.request_id,
   );
   const filter = filters(['phone', 'status', 'channel', 'reference'], () => rows.load(signal));
+  rows.held = scrolled;
   const byDay = new Resource((s) => get('/v1/analytics/otp', { from: day(6), to: day(0), group_by: 'day' }, s));
   const byCountry = new Resource((s) => get('/v1/analytics/otp', { from: day(6), to: day(0), group_by: 'country' }, s));
   /** @type {{code: string, n: number, refused: boolean, at: string}[]} */
@@ -64,7 +72,7 @@ export default function page() {
         { name: t('Phone'), cell: (r) => html`<span dir="ltr">${r.phone ?? ''}</span>` },
         { name: t('Status'), cell: (r) => badge(r.status) },
         { name: t('Channel'), cell: (r) => (r.mode === 'inbound' ? t('Sent by the person') : way(r.channel)) },
-        { name: t('Delivery'), cell: (r) => html`<span class="muted">${words(r.delivery_status)}</span>` },
+        { name: t('Delivery'), cell: delivery },
         { name: t('Tries'), kind: 'num', cell: (r) => `${5 - r.attempts_remaining} / 5` },
       ],
     });
@@ -112,7 +120,7 @@ export default function page() {
       ${shown(
         rows,
         () =>
-          html`${list()}${moreButton(rows)}<p class="hint foot">${t('Codes are kept for 30 days after their end, unless the server is set otherwise.')}</p>`,
+          html`${freshRows(rows.fresh, () => rows.load(signal))}${list()}${moreButton(rows)}<p class="hint foot">${t('Codes are kept for 30 days after their end, unless the server is set otherwise.')}</p>`,
         () =>
           filter.used
             ? empty({

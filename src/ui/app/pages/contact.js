@@ -25,7 +25,15 @@ export default function page() {
     () => ({}),
     (/** @type {any} */ e) => e.id,
   );
-  const load = () => Promise.all([contact.load(signal), events.load(signal)]);
+  /** By which of its names it has opted out; whoever has two has opted out by both. */
+  const optOuts = new Resource(async (s) => {
+    const { phone, user_id } = contact.data;
+    return phone || user_id ? get('/v1/suppressions', phone ? { phone } : { user_id }, s) : { total: 0 };
+  });
+  const load = async () => {
+    await Promise.all([contact.load(signal), events.load(signal)]);
+    if (contact.data) await optOuts.load(signal);
+  };
   const edit = () =>
     contactForm({
       title: t('Edit contact'),
@@ -52,18 +60,21 @@ export default function page() {
       const body = contact.data.phone ? { phone: contact.data.phone } : { user_id: contact.data.user_id };
       await post('/v1/suppressions', { ...body, reason: t('by the dashboard') });
       notify(t('{name} gets no broadcasts any more', { name: name() }), { undo: optIn });
-      await events.load(signal);
+      await load();
     });
   const optIn = () =>
     attempt(async () => {
       await remove(`/v1/suppressions/${part(party())}`);
-      notify(t('The opt-out is taken back'));
-      await events.load(signal);
+      notify(t('The opt-out is taken back'), { undo: optOut });
+      await load();
     });
-  /** What the newest event says; the list of opt-outs has no question for one phone. */
-  const out = () =>
-    events.rows.find((e) => /contact\.opted_(in|out)/.test(e.type))?.type ===
-    'contact.opted_out';
+  const out = () => optOuts.data?.total > 0;
+  /** Nothing is said before it is known. */
+  const marketing = () => {
+    if (optOuts.error) return t('It is not known whether it has opted out.');
+    if (!optOuts.data) return '–';
+    return out() ? label('warning', 'stop', t('Opted out')) : label('good', 'check', t('Allowed'));
+  };
 
   return {
     title: () => (contact.data ? name() : t('Contact')),
@@ -80,7 +91,7 @@ export default function page() {
     actions: () =>
       contact.data && can('contacts:write')
         ? html`${button(t('Edit'), edit)}
-      ${party() ? (out() ? button(t('Take opt-out back'), optIn) : button(t('Opt out'), optOut)) : ''}${button(t('Delete'), drop, { kind: 'danger' })}`
+      ${party() && optOuts.data ? (out() ? button(t('Take opt-out back'), optIn) : button(t('Opt out'), optOut)) : ''}${button(t('Delete'), drop, { kind: 'danger' })}`
         : '',
     view: () => html`${shown(contact, () => {
       const c = contact.data;
@@ -89,7 +100,7 @@ export default function page() {
         [t('Phone'), c.phone ? html`<span dir="ltr">${c.phone}</span>` : null],
         [t('E-mail'), c.email],
         [t('User name'), c.username],
-        [t('Marketing'), out() ? label('warning', 'stop', t('Opted out')) : label('good', 'check', t('Allowed'))],
+        [t('Marketing'), marketing()],
         [
           t('Tags'),
           c.tags.length

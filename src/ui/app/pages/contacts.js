@@ -1,5 +1,5 @@
 import { get, post } from '../lib/api.js';
-import { on } from '../lib/dom.js';
+import { on, paced } from '../lib/dom.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
@@ -10,6 +10,7 @@ import { asked, CLEAR, filterBar } from '../parts/contact-filter.js';
 import { notify } from '../parts/dialog.js';
 import { empty, problem, skeleton } from '../parts/empty.js';
 import { choice, search } from '../parts/filter.js';
+import { announced, freshRows } from '../parts/fresh.js';
 import { button } from '../parts/form.js';
 import { VirtualList } from '../parts/list.js';
 import { contactForm } from '../parts/contact-form.js';
@@ -24,12 +25,21 @@ export default function page() {
   const selected = new Map();
   /** @type {string[]} */
   let tags = [];
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let soon;
+  /** Contacts that came while the list was scrolled. */
+  let fresh = 0;
+  const loadSoon = paced(async () => {
+    if (signal?.aborted) return;
+    // Below the first rows, new ones wait for a click.
+    const { total } = list.top > list.rowHeight ? await get('/v1/contacts', { ...asked(), limit: 1 }, signal) : list;
+    fresh = Math.max(0, total - list.total);
+    if (fresh) refresh();
+    else await list.load(signal);
+  });
   const again = () => {
     list.restore = 0;
     list.box?.scrollTo(0, 0);
     many.clear();
+    fresh = 0;
     return list.load(signal);
   };
   const set = (/** @type {Record<string, string>} */ values) => {
@@ -75,9 +85,7 @@ export default function page() {
       );
     },
     onEvent(event) {
-      if (!event.type.startsWith('contact.')) return;
-      clearTimeout(soon);
-      soon = setTimeout(() => list.load(signal), 400);
+      if (event.type.startsWith('contact.')) loadSoon();
     },
     resync: () => list.load(signal),
     actions: () =>
@@ -100,8 +108,9 @@ export default function page() {
           ],
           (v) => set({ sort: v }),
         )}
-        <span class="grow"></span><span class="muted" role="status" aria-label=${t('Contacts found')}>${list.loaded
+        <span class="grow"></span><span class="muted" role="status" aria-live="off" aria-label=${t('Contacts found')}>${list.loaded
           ? t('{n} contacts', { n: list.total }) : ''}</span></div>
+      ${fresh ? freshRows(fresh, again) : announced(list.loaded ? t('{n} contacts', { n: list.total }) : '')}
       ${selected.size && can('contacts:write') ? many.view() : ''}
       ${
         !list.loaded
@@ -127,8 +136,8 @@ export default function page() {
                     name: t('Tags'),
                     kind: 'wide-only',
                     cell: (c) =>
-                      html`<span class="tags nowrap">${c.tags.slice(0, 3).map((x) => html`<span key=${x} class="tag">${x}
-                        </span>`)}${c.tags.length > 3 ? html`<span class="muted">+${c.tags.length - 3}</span>` : ''}</span>`,
+                      html`<span class="tags nowrap">${c.tags.slice(0, 3).map((x) => html`<span key=${x} class="tag" dir="auto">${x}
+                        </span>`)}${c.tags.length > 3 ? html`<span class="muted" dir="ltr">+${c.tags.length - 3}</span>` : ''}</span>`,
                   },
                 ],
               })

@@ -13,6 +13,7 @@ import { downloadLink } from '../parts/csv.js';
 import { empty, problem, skeleton } from '../parts/empty.js';
 import { about } from '../parts/feed.js';
 import { choice, search } from '../parts/filter.js';
+import { freshRows, scrolled } from '../parts/fresh.js';
 import { select } from '../parts/form.js';
 import { json } from '../parts/json.js';
 import { idText } from '../parts/code.js';
@@ -20,8 +21,6 @@ import { moreButton, table } from '../parts/table.js';
 
 /** @typedef {import('../lib/types.js').LiveEvent} LiveEvent */
 const KEPT = 2000;
-/** Pixels scrolled from which new rows wait. */
-const FAR = 200;
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
@@ -111,7 +110,7 @@ export default function page() {
     onEvent(event) {
       if (!event.sequence || !fits(event)) return;
       // What is read does not jump away: below the first rows, new ones wait for a click.
-      const wait = state.paused || scrollY > FAR;
+      const wait = state.paused || scrolled();
       if (!wait && state.held.length) resume();
       const into = wait ? state.held : state.rows;
       if (state.rows.some((e) => e.id === event.id)) return;
@@ -133,10 +132,7 @@ export default function page() {
         ${downloadLink({ path: '/v1/events', query: () => ({ types: query('type'), about: query('about') }), name: 'events.jsonl', type: 'application/x-ndjson' })}</div>
       <div class=${state.open ? 'with-side' : ''}>
       <section aria-label=${t('Live')} onkeydown=${on((e) => e.key === 'Escape' && pick(null))}>
-        ${!state.paused && state.held.length ? html`<button type="button" class="new-rows" onclick=${() => {
-          resume();
-          scrollTo(0, 0);
-        }}>${t('{n} new', { n: state.held.length })}</button>` : ''}
+        ${freshRows(state.paused ? 0 : state.held.length, resume)}
         ${state.error ? problem(state.error, load) : ''}${!state.loaded && !state.error ? skeleton() : ''}
         ${state.loaded && state.rows.length === 0 ? empty({ icon: 'events', title: t('No events'),
           text: t('Everything that happens in a workspace is an entry here, in order and without gaps.'), call: { method: 'GET',

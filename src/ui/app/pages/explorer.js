@@ -6,6 +6,7 @@ import { html, refresh } from '../lib/render.js';
 import { query, setQuery } from '../lib/router.js';
 import { session } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
+import { bodyFields, leaves } from '../parts/body-form.js';
 import { code, curlText } from '../parts/code.js';
 import { problem, shown, skeleton } from '../parts/empty.js';
 import { search } from '../parts/filter.js';
@@ -135,6 +136,29 @@ export default function page() {
     )}
       ${fits.length ? '' : html`<p class="muted pad">${t('Nothing found')}</p>`}</nav>`;
   };
+  /** Its fields, and the JSON that they make beside them; each changes the other. @param {Operation} op */
+  const body = (op) => {
+    const all = leaves(op.body, doc.data);
+    const now = state.body.trim() ? parse(state.body) : {};
+    const change = (/** @type {unknown} */ next) => {
+      state.body = JSON.stringify(next, null, 2);
+    };
+    const raw = field({
+      label: t('Body'),
+      rows: Math.min(16, state.body.split('\n').length + 1),
+      mono: true,
+      dir: 'ltr',
+      value: state.body,
+      error: now instanceof Error ? now.message : null,
+      input: (v) => {
+        state.body = v;
+      },
+    });
+    return all.length && !(now instanceof Error)
+      ? html`<div class="columns"><fieldset class="stack" aria-label=${t('Fields of the body')}>${bodyFields(all, now, change,
+          new Set(op.params.map((p) => p.name)))}</fieldset>${raw}</div>`
+      : raw;
+  };
   /** @param {Operation} op */
   const form = (op) => html`<form class="stack" onsubmit=${(/** @type {Event} */ e) => {
     e.preventDefault();
@@ -154,18 +178,7 @@ export default function page() {
         })}</div>`,
     )}
     ${
-      op.body
-        ? field({
-            label: t('Body'),
-            rows: Math.min(16, state.body.split('\n').length + 1),
-            mono: true,
-            dir: 'ltr',
-            value: state.body,
-            input: (v) => {
-              state.body = v;
-            },
-          })
-        : ''
+      op.body ? body(op) : ''
     }
     ${
       session.me

@@ -1,5 +1,6 @@
 import { call, get } from '../lib/api.js';
-import { now, number, percent } from '../lib/format.js';
+import { paced } from '../lib/dom.js';
+import { day, number, percent } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
@@ -9,6 +10,7 @@ import { problem } from '../parts/empty.js';
 import { figure, label } from '../parts/status.js';
 import { liveFeed } from '../parts/feed.js';
 import { problems } from '../parts/frame.js';
+import { lastHour } from '../parts/last-hour.js';
 
 /** @typedef {{key: string, title: string, text: string, href: string, done: boolean | null}} Step */
 
@@ -18,25 +20,12 @@ export default function page() {
   let signal;
   const workspace = new Resource((s) => get('/v1/workspace', {}, s));
   const inbox = new Resource((s) => get('/v1/conversations/counts', {}, s));
-  /** Codes, messages and failures of the last hour, out of the event log. */
-  const hour = new Resource(async (s) => {
-    const answer = await get(
-      '/v1/events',
-      { order: 'desc', limit: 200, types: 'otp.sent,otp.verified,message.sent,message.failed,otp.failed' },
-      s,
-    );
-    const since = now() - 3_600_000;
-    const rows = answer.data.filter((/** @type {any} */ e) => Date.parse(e.timestamp) > since);
-    const n = (/** @type {string[]} */ ...types) =>
-      rows.filter((/** @type {any} */ e) => types.includes(e.type)).length;
-    return {
-      more: rows.length >= 200 ? '+' : '',
-      codes: n('otp.sent'),
-      verified: n('otp.verified'),
-      messages: n('message.sent'),
-      failed: n('message.failed', 'otp.failed'),
-    };
-  });
+  /** Who may not read events sees what they may: the codes of today and the broadcasts that go on. */
+  const codes = new Resource((s) => get('/v1/analytics/otp', { from: day(0), to: day(0) }, s));
+  const sends = new Resource((s) => get('/v1/messaging/broadcasts', { limit: 50 }, s));
+  const without = () => !can('events:read');
+  const inboxLater = paced(() => signal?.aborted || inbox.load(signal));
+  const hour = lastHour();
   const feed = liveFeed(8);
   /** @type {Record<string, boolean | null>} */
   const has = {};
@@ -54,13 +43,12 @@ export default function page() {
   const load = () =>
     Promise.all([
       workspace.load(signal),
-      can('events:read') ? hour.load(signal) : null,
+      can('events:read') ? hour.events.load(signal) : null,
       can('inbox:read') ? inbox.load(signal) : null,
+      without() && can('analytics:read') ? codes.load(signal) : null,
+      without() && can('broadcasts:read') ? sends.load(signal) : null,
       feed.load(signal),
     ]);
-  /** All figures have their place before they are there, so that nothing moves.
-   * @param {'codes' | 'verified' | 'messages' | 'failed'} name */
-  const some = (name) => (hour.data ? number(hour.data[name]) + (hour.data[name] ? hour.data.more : '') : '–');
   const steps = () => {
     /** @type {Step[]} */
     const all = [
@@ -75,7 +63,7 @@ export default function page() {
         key: 'number',
         title: t('Connect a number'),
         text: session.sandbox ? t('The sandbox has one already.') : t('Messages leave from it.'),
-        href: can('operator') ? '/ui/operator/numbers' : '/ui/settings',
+        href: '/ui/settings/numbers',
         done: has['number'] ?? null,
       },
       {
@@ -117,6 +105,17 @@ export default function page() {
       )}</ol></section>`
       : '';
   };
+  const lately = () => html`${figure(t('Codes sent'), hour.text('codes'))}
+    ${figure(t('Verified'), hour.text('verified'), hour.sum('codes') ? percent(hour.sum('verified') / hour.sum('codes')) : '–')}
+    ${figure(t('Messages sent'), hour.text('messages'))}${figure(t('Failures'), hour.text('failed'))}`;
+  const today = () => html`${can('analytics:read') ? figure(t('Codes sent'), number(codes.data?.totals.sent), t('today')) : ''}
+    ${can('broadcasts:read') ? figure(t('Broadcasts'), html`<a href="/ui/broadcasts">${number(sends.data?.data.filter((/** @type {any} */ b) => b.status === 'sending').length)}</a>`, t('being sent')) : ''}`;
+  const hourView = () => html`<section aria-label=${t('Last hour')} class="home-hour"><h2>${without() ? t('Now') : t('Last hour')}</h2>
+    ${hour.events.error ? problem(hour.events.error, () => hour.events.load(signal)) : ''}<dl class="figures">
+    ${without() ? today() : lately()}
+    ${can('inbox:read') ? figure(t('Open conversations'), html`<a href="/ui/inbox?status=open">${number(inbox.data?.open)}</a>`,
+      t('{n} unread', { n: inbox.data?.unread ?? 0 })) : ''}
+    ${figure(t('Credits'), number(workspace.data?.credits))}</dl></section>`;
   const wrong = () =>
     html`<section class="card"><h2>${t('What is wrong now')}</h2>${
       problems.size
@@ -139,36 +138,14 @@ export default function page() {
     },
     onEvent(event) {
       feed.take(event);
-      if (/^(otp|message)\./.test(event.type)) later(hour, signal);
-      if (/^conversation\./.test(event.type)) later(inbox, signal);
+      hour.take(event);
+      if (/^conversation\./.test(event.type)) inboxLater();
       if (event.type === 'otp.sent') has['code'] = true;
     },
     resync: load,
     view: () => html`
-      ${
-        can('events:read')
-          ? html`<section aria-label=${t('Last hour')} class="home-hour"><h2>${t('Last hour')}</h2>
-        ${hour.error ? problem(hour.error, () => hour.load(signal)) : ''}<dl class="figures">
-        ${figure(t('Codes sent'), some('codes'))}
-          ${figure(t('Verified'), some('verified'), hour.data?.codes ? percent(hour.data.verified / hour.data.codes) : '–')}
-        ${figure(t('Messages sent'), some('messages'))}${figure(t('Failures'), some('failed'))}
-        ${can('inbox:read') ? figure(t('Open conversations'), html`<a href="/ui/inbox?status=open">${number(inbox.data?.open)}
-          </a>`, t('{n} unread', { n: inbox.data?.unread ?? 0 })) : ''}
-        ${figure(t('Credits'), number(workspace.data?.credits))}</dl></section>`
-          : ''
-      }
+      ${hourView()}
       <div class="columns">${setup()}<div class="stack">${wrong()}${can('events:read') ? html`<section class="card"><div
         class="card-head"><h2>${t('Now')}</h2><a href="/ui/events">${t('All events')}</a></div>${feed.view()}</section>` : ''}</div></div>`,
   };
-}
-
-/** @type {WeakMap<object, ReturnType<typeof setTimeout>>} */
-const timers = new WeakMap();
-/** One fetch for a burst of events. @param {Resource<any>} what @param {AbortSignal | undefined} signal */
-function later(what, signal) {
-  clearTimeout(timers.get(what));
-  timers.set(
-    what,
-    setTimeout(() => signal?.aborted || what.load(signal), 300),
-  );
 }

@@ -1,19 +1,23 @@
 import { on } from '../lib/dom.js';
 import { bytes, number } from '../lib/format.js';
-import { t } from '../lib/i18n.js';
+import { list, t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
-import { choices, fault, guess, inWords } from '../import/map.js';
+import { fault } from '../import/check.js';
+import { choices, guess, inWords } from '../import/map.js';
 import { dropPlace } from '../import/place.js';
 import { refusedView } from '../import/refused.js';
 import { toContact } from '../import/rows.js';
 import { Import } from '../import/run.js';
 import { problem } from '../parts/empty.js';
 import { button, select } from '../parts/form.js';
-import { figure } from '../parts/status.js';
+import { figure, label } from '../parts/status.js';
 import { table } from '../parts/table.js';
 import { icon } from '../lib/icons.js';
 
 /** @typedef {import('../import/rows.js').Meaning} Meaning */
+
+/** Rows that the server has refused, or would. @param {Import} run */
+const refusedRows = (run) => (run.refused.length ? run.refused : (run.checked ?? []));
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
@@ -39,7 +43,6 @@ export default function page() {
     }
     refresh();
   };
-  const check = () => run?.count();
   const again = async () => {
     if (!run) return;
     await dropPlace(run.hash);
@@ -71,6 +74,7 @@ export default function page() {
           disabled: r.done > 0,
           change: (v) => {
             r.meanings[i] = /** @type {Meaning} */ (v);
+            r.checked = null;
           },
         })}</div>`,
     )}</div>
@@ -80,6 +84,7 @@ export default function page() {
       disabled: r.done > 0,
       change: (v) => {
         r.conflict = v;
+        r.checked = null;
       },
       options: [
         ['refuse', t('Refuse the row')],
@@ -88,10 +93,20 @@ export default function page() {
       ],
     })}
     <h3>${t('Sample')}</h3>${sample(r)}
-    <div class="row">${button(t('Check'), check, { disabled: r.state !== 'ready' })}
+    <div class="row">${button(t('Check'), () => r.check(), { disabled: r.state !== 'ready' || !r.meanings.includes('name'), busy: r.checking })}
       ${button(t('Import'), () => r.run(), { kind: 'primary', disabled: r.state !== 'ready' || !r.meanings.includes('name') || r.rows === 0 })}
       <span class="muted">${r.state === 'read' ? t('Reading…') : t('{n} rows', { n: r.rows })}${r.meanings.includes('name') ? ''
-        : html` · <span class="error">${t('One column must be the name.')}</span>`}</span></div></section>`;
+        : html` · <span class="error" role="alert">${t('One column must be the name.')}</span>`}</span></div>
+    <p role="status" aria-label=${t('Check')}>${found(r)}</p></section>`;
+
+  /** What the check found. @param {Import} r */
+  const found = (r) => {
+    if (r.checking) return t('Checking…');
+    if (!r.checked) return '';
+    return r.checked.length
+      ? label('warning', 'warning', t('{n} rows would be refused', { n: r.checked.length }))
+      : label('good', 'check', t('No row would be refused'));
+  };
 
   /** @param {Import} r */
   const sample = (r) =>
@@ -110,7 +125,7 @@ export default function page() {
           cell: (row) => html`<span dir="ltr">${toContact(row.cells, r.meanings).contact?.phone || '–'}</span>`,
         },
         { name: t('E-mail'), cell: (row) => toContact(row.cells, r.meanings).contact?.email || '–' },
-        { name: t('Tags'), cell: (row) => (toContact(row.cells, r.meanings).contact?.tags ?? []).join(', ') || '–' },
+        { name: t('Tags'), cell: (row) => list(toContact(row.cells, r.meanings).contact?.tags ?? []) || '–' },
         {
           name: t('Custom fields'),
           cell: (row) =>
@@ -122,8 +137,8 @@ export default function page() {
           name: t('Check'),
           cell: (row) => {
             const { contact, reason, column } = toContact(row.cells, r.meanings);
-            const wrong = contact ? fault(contact) : { column, reason: inWords(reason) };
-            return wrong ? html`<span class="error">${wrong.column} ${wrong.reason}</span>` : t('Good');
+            const wrong = contact ? fault(contact) : { column, reason };
+            return wrong ? html`<span class="error">${wrong.column} ${inWords(wrong.reason)}</span>` : t('Good');
           },
         },
       ],
@@ -157,7 +172,7 @@ export default function page() {
         run
           ? html`<p class="muted">${run.file.name} · ${bytes(run.file.size)}</p>${run.head.length ? mapping(run) : ''}
         ${run.state === 'running' || run.done > 0 || run.state === 'failed' || run.state === 'done' ? progress(run) : ''}
-        ${run.refused.length ? refusedView(run.file.name, run.head, run.refused) : ''}`
+        ${refusedRows(run).length ? refusedView(run.file.name, run.head, refusedRows(run)) : ''}`
           : ''
       }</div>`,
   };

@@ -28,7 +28,7 @@ export default function page() {
   let signal;
   /** @type {{name: string, at: number} | null} */
   let typing = null;
-  /** Sent, and not yet in the thread that the server tells. @type {Written[]} */
+  /** Sent, and not yet in the thread that the server shows. @type {Written[]} */
   let waiting = [];
   const filter = () => ({
     assigned_to: { mine: 'me', unassigned: 'none' }[query('show')] ?? '',
@@ -58,8 +58,8 @@ export default function page() {
     settled: () => {
       loadThread();
     },
-    failed: (/** @type {string} */ gone) => {
-      waiting = waiting.filter((m) => m.id !== gone);
+    failed: (/** @type {string} */ failedId) => {
+      waiting = waiting.filter((m) => m.id !== failedId);
     },
     typing: () => {
       if (id) call('POST', `/v1/conversations/${part(id)}/typing`, { quiet: true }).catch(() => {});
@@ -104,37 +104,43 @@ export default function page() {
   /** Shown at once, and put back if it is refused. @param {Record<string, unknown>} change @param {Partial<Conversation>} seen */
   const change = (change, seen) =>
     attempt(async () => {
-      const before = one.data;
-      one.data = { ...before, ...seen };
-      rows.change(id, seen);
+      const [which, before] = [id, one.data];
+      /** Another one may be open when the answer comes. @param {any} row */
+      const show = (row) => {
+        if (which === id) one.data = row;
+        rows.change(which, row);
+      };
+      show({ ...before, ...seen });
       try {
-        one.data = await patch(`/v1/conversations/${part(id)}`, change);
-        rows.change(id, one.data);
+        show(await patch(`/v1/conversations/${part(which)}`, change));
       } catch (error) {
-        one.data = before;
-        rows.change(id, before);
+        show(before);
         throw error;
       }
       counts.load(signal);
+      return true;
     });
-  const assign = () =>
-    change(
-      { assigned_to: 'me' },
-      { assignee: { id: session.me?.principal.id ?? '', name: session.me?.principal.name ?? '' } },
-    );
-  const resolve = async () => {
-    const done = id;
-    const before = one.data?.status ?? 'open';
-    await change({ status: 'resolved' }, { status: 'resolved' });
-    notify(t('Resolved'), { undo: () => restore(done, before) });
+  /** The same, said with a way back. @param {string} said @param {Record<string, unknown>} to @param {Partial<Conversation>} seen
+   * @param {Record<string, unknown>} before */
+  const undoable = async (said, to, seen, before) => {
+    const which = id;
+    if (await change(to, seen)) notify(said, { undo: () => restore(which, before) });
   };
-  const restore = (/** @type {string} */ which, /** @type {string} */ status) =>
+  const restore = (/** @type {string} */ which, /** @type {Record<string, unknown>} */ before) =>
     attempt(async () => {
-      const row = await patch(`/v1/conversations/${part(which)}`, { status });
+      const row = await patch(`/v1/conversations/${part(which)}`, before);
       rows.change(which, row);
       if (which === id) one.data = row;
+      counts.load(signal);
     });
-  const reopen = () => change({ status: 'open' }, { status: 'open' });
+  const assign = () => {
+    const { id: own = '', name = '' } = session.me?.principal ?? {};
+    const before = { assigned_to: one.data?.assigned_to ?? null };
+    return undoable(t('Assigned to {name}', { name }), { assigned_to: 'me' }, { assignee: { id: own, name } }, before);
+  };
+  const resolve = () =>
+    undoable(t('Resolved'), { status: 'resolved' }, { status: 'resolved' }, { status: one.data?.status ?? 'open' });
+  const reopen = () => undoable(t('Opened'), { status: 'open' }, { status: 'open' }, { status: 'resolved' });
   const set = (/** @type {Record<string, string>} */ values) => {
     setQuery(values);
     return rows.load(signal);
@@ -152,7 +158,7 @@ export default function page() {
     if (!/^(conversation|message|contact)\./.test(event.type)) return;
     if (event.type.startsWith('message.') && d.message_id && event.type !== 'message.received' && d.broadcast_id)
       return;
-    rows.refetch(60);
+    rows.refetch();
     counts.load(signal);
     const mine =
       d.conversation_id === id ||
@@ -168,7 +174,7 @@ export default function page() {
   const toolbar = (/** @type {Conversation} */ c) => html`<header class="thread-head">
     <a class="back button quiet icon-only" href=${`/ui/inbox${location.search}`} aria-label=${t('Conversations')}>${icon('chevron')}</a>
     <span class="avatar" aria-hidden="true">${initials(c.contact.name || '?')}</span>
-    <div class="grow"><h2 class="one-line"><bdi>${c.contact.name || c.contact.phone || c.contact.email}</bdi></h2>
+    <div class="grow"><h2 class="one-line" dir="auto">${c.contact.name || c.contact.phone || c.contact.email}</h2>
       <p class="row thread-state">${badge(c.status)}${c.channel === 'email' ? html`<span class="muted">${t('E-mail')}
         </span>` : countdown(t('Reply window'), c.reply_window?.closes_at ?? null, t('Closed'))}
       <span class="muted one-line">${c.assignee ? t('Assigned to {name}', { name: c.assignee.name }) : c.assigned_to

@@ -9,7 +9,8 @@ import { Resource } from '../lib/store.js';
 import { attempt, dialog, notify, overlay } from '../parts/dialog.js';
 import { shown } from '../parts/empty.js';
 import { button, checkbox, field, formError, radios, select } from '../parts/form.js';
-import { copyButton } from '../parts/code.js';
+import { beside } from '../parts/beside.js';
+import { copyButton, idText } from '../parts/code.js';
 import { label } from '../parts/status.js';
 import { table } from '../parts/table.js';
 
@@ -151,8 +152,18 @@ export default function page() {
       ${formError(state.error)}<div class="row"><button ?disabled=${state.busy || !state.next}>${t('Change password')}</button></div></form></section>
     <section class="card stack"><h2>${t('Authenticator')}</h2><p class="muted">${t('A second proof at sign-in: six digits of an app on your phone.')}</p><div
       class="row">${button(t('Set up'), authenticator)}${button(t('Switch off'), without, { kind: 'quiet' })}</div></section>`;
+  /** @param {any} s @returns {[string, unknown][]} */
+  const known = (s) => [
+    [t('Browser'), s.user_agent],
+    [t('Address'), s.address],
+    [t('Signed in'), time(s.created_at, dateTime)],
+    [t('Last seen'), time(s.seen_at, dateTime)],
+    [t('Ends'), time(s.ends_at, dateTime)],
+    [t('Id'), idText(s.id)],
+  ];
   return {
     title: 'My account',
+    changed: () => {},
     open(_, s) {
       signal = s;
       return sessions.load(s);
@@ -161,10 +172,12 @@ export default function page() {
       <div class="columns">${looks()}<div class="stack">${security()}</div></div>
       <section class="section"><div class="card-head"><h2>${t('Where you are signed in')}</h2>${button(t('End all others'), () => end(''))}</div>
       ${shown(sessions, () =>
-        table({
+        beside({ label: t('Session'), rows: sessions.data.data, key: (/** @type {any} */ s) => s.id, facts: known,
+          title: (s) => browser(s.user_agent) }, (chosen) => table({
           label: t('Sessions'),
           rows: sessions.data.data,
           key: (/** @type {any} */ s) => s.id,
+          ...chosen,
           columns: [
             {
               name: t('Browser'),
@@ -175,7 +188,7 @@ export default function page() {
             { name: t('Last seen'), cell: (s) => time(s.seen_at, ago) },
           ],
           actions: (s) => button(t('End'), () => end(s.id), { disabled: s.current }),
-        }),
+        })),
       )}</section>`,
   };
 }

@@ -6,6 +6,7 @@ import { can } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
 import { empty, shown } from '../parts/empty.js';
 import { choice, filters, search } from '../parts/filter.js';
+import { freshRows, scrolled } from '../parts/fresh.js';
 import { badge } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
 
@@ -24,6 +25,7 @@ export default function page() {
     (/** @type {Message} */ m) => m.message_id,
   );
   const filter = filters(['to', 'status', 'type', 'template', 'reference'], () => rows.load(signal));
+  rows.held = scrolled;
   const templates = new Resource((s) => get('/v1/messaging/templates', { limit: 100 }, s));
   const option = (/** @type {string} */ s) => /** @type {[string, string]} */ ([s, words(s)]);
   return {
@@ -47,7 +49,7 @@ export default function page() {
       ${shown(
         rows,
         () =>
-          html`${table({
+          html`${freshRows(rows.fresh, () => rows.load(signal))}${table({
             label: t('Messages'),
             rows: rows.rows,
             key: (m) => m.message_id,

@@ -1,14 +1,16 @@
-import { get, part, patch } from '../lib/api.js';
+import { get, part, patch, post } from '../lib/api.js';
 import { submit } from '../lib/dom.js';
 import { dateTime, duration, now, number, time, words } from '../lib/format.js';
-import { t } from '../lib/i18n.js';
+import { t, tv } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
+import { adminPath } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
 import { idText } from '../parts/code.js';
 import { bound, sending } from '../parts/bound.js';
-import { dialog, notify, overlay } from '../parts/dialog.js';
+import { attempt, dialog, notify, overlay } from '../parts/dialog.js';
 import { shown } from '../parts/empty.js';
 import { button, formError } from '../parts/form.js';
+import { numberProblems, quality } from '../parts/number-problems.js';
 import { badge, facts } from '../parts/status.js';
 import { table } from '../parts/table.js';
 
@@ -19,7 +21,12 @@ export default function page() {
   let signal;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let soon;
-  const one = new Resource((s) => get(path, {}, s));
+  const one = new Resource(async (s) => {
+    const n = await get(path, {}, s);
+    const portfolio = path.replace(/numbers\/[^/]*$/, `portfolios/${part(n.portfolio_id ?? '')}`);
+    // Without it the number is shown all the same.
+    return { ...n, budget: n.portfolio_id ? await get(portfolio, {}, s).catch(() => null) : null };
+  });
   /** While something waits or a try is due, the state is read again; else an event says it. */
   const load = async () => {
     await one.load(signal);
@@ -49,6 +56,11 @@ export default function page() {
       ),
     );
   };
+  const check = () =>
+    attempt(async () => {
+      await post(`${path}/check`);
+      await load();
+    });
   const lanes = (/** @type {any} */ n) =>
     table({
       label: t('Lanes'),
@@ -65,34 +77,49 @@ export default function page() {
         },
       ],
     });
+  const used = (/** @type {any} */ b) =>
+    b.daily_recipients === null
+      ? number(b.used)
+      : b.used >= b.daily_recipients && b.frees_at
+        ? tv('{done} of {total}, next place {time}', { done: number(b.used), total: number(b.daily_recipients), time: time(b.frees_at) })
+        : t('{done} of {total}', { done: b.used, total: b.daily_recipients });
   return {
     title: () => (one.data ? (one.data.phone ?? t('Number of {kind}', { kind: one.data.kind })) : t('Number')),
     open(params, s) {
       signal = s;
-      path = `/admin/v1/workspaces/${part(params['workspace'] ?? '')}/numbers/${part(params['id'] ?? '')}`;
+      const number = `/numbers/${part(params['id'] ?? '')}`;
+      path = params['workspace'] ? `/admin/v1/workspaces/${part(params['workspace'])}${number}` : adminPath(number);
       s.addEventListener('abort', () => clearTimeout(soon));
       return load();
     },
     onEvent: (event) => (/^(number|channel)\./.test(event.type) ? load() : undefined),
     resync: load,
-    actions: () => (one.data?.kind === 'cloud_api' ? button(t('Replace token'), replace, { kind: 'primary' }) : ''),
+    actions: () => (one.data?.kind === 'cloud_api'
+      ? html`${button(t('Check now'), check)}${button(t('Replace token'), replace, { kind: 'primary' })}`
+      : ''),
     view: () =>
       shown(one, () => {
         const n = one.data;
         const rate = n.pace?.now ?? n.messages_per_second;
         return html`<div class="stack"><section class="card"><p class="row" role="status" aria-label=${t('Number state')}>
           ${badge(n.state ?? (n.trouble ? 'stopped' : 'open'))}${(n.reason ?? n.trouble) ? html`<span>${n.reason ?? n.trouble}</span>` : ''}${n.since ? html`<span
-          class="muted">${t('since')} ${time(n.since, dateTime)}</span>` : ''}</p></section>
-        <div class="columns">${n.lanes ? lanes(n) : ''}<section class="card">${facts([
+          class="muted">${tv('since {time}', { time: time(n.since, dateTime) })}</span>` : ''}</p></section>
+        ${numberProblems(n)}<div class="columns">${n.lanes ? lanes(n) : ''}<section class="card">${facts([
           [t('Rate'), rate ? t('{n} a second', { n: rate }) : t('As fast as the channel takes them')],
           [t('Sent in the last minute'), number(n.sent_last_minute)],
           [t('On their way'), number(n.in_flight)],
+          [t('New people in 24 hours'), n.budget ? used(n.budget) : null],
+          [t('Quality'), n.quality === 'unknown' ? null : quality(n.quality)],
+          [t('Shown name'), n.name_status ? words(n.name_status) : null],
+          [t('Throughput'), n.throughput ? words(n.throughput) : null],
+          [t('In the pool'), n.pool ? t('Yes') : t('No')],
+          [t('Portfolio'), n.portfolio_id ? html`<code class="wrap">${n.portfolio_id}</code>` : null],
           [
             t('Circuit breaker'),
             !n.breaker
               ? null
               : n.breaker.open
-              ? html`${t('open')}${n.breaker.next_try_at ? html`, ${t('next try')} ${time(n.breaker.next_try_at)}` : ''}`
+              ? n.breaker.next_try_at ? tv('open, next try {time}', { time: time(n.breaker.next_try_at) }) : t('open')
               : t('closed'),
           ],
           [

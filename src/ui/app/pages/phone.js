@@ -1,6 +1,6 @@
 /** The sandbox's phones: what they received, what they write, and what the channel does next. */
 import { call, get, intent, part, persist, post, put, remove } from '../lib/api.js';
-import { submit } from '../lib/dom.js';
+import { paced, submit } from '../lib/dom.js';
 import { words } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
@@ -9,7 +9,7 @@ import { query, setQuery } from '../lib/router.js';
 import { can } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
 import { curl } from '../parts/code.js';
-import { device, phoneList, pretend } from '../parts/device.js';
+import { REFUSALS, device, inPlace, phoneList, pretend } from '../parts/device.js';
 import { attempt, notify } from '../parts/dialog.js';
 import { problem } from '../parts/empty.js';
 import { field } from '../parts/form.js';
@@ -19,13 +19,6 @@ import { liveFeed } from '../parts/feed.js';
 /** @typedef {{method: string, path: string, body?: unknown, headers?: Record<string, string>}} Shown */
 
 const FIRST = '+15550123456';
-/** What a refused verification is called here. @type {Record<string, string>} */
-const REFUSALS = {
-  OTP_EXPIRED: 'Expired',
-  OTP_ALREADY_USED: 'Already used',
-  OTP_ALREADY_VERIFIED: 'Already used',
-  OTP_NOT_FOUND: 'Unknown request',
-};
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
@@ -35,6 +28,7 @@ export default function page() {
     entered: '',
     verification: '',
     text: '',
+    file: /** @type {File | null} */ (null),
     sending: false,
     verifying: false,
     writing: false,
@@ -52,7 +46,9 @@ export default function page() {
     () => ({}),
     (/** @type {Row} */ r) => r.message_id + r.direction,
   );
-  const phones = new Resource((signal) => get('/v1/sandbox/phones', {}, signal));
+  /** @type {Resource<{data: {phone: string}[]}>} */
+  const phones = new Resource(async (signal) => inPlace(await get('/v1/sandbox/phones', {}, signal), phones.data));
+  const phonesLater = paced(() => signal?.aborted || phones.load(signal));
   const feed = liveFeed(12);
   /** @type {AbortSignal | undefined} */
   let signal;
@@ -149,11 +145,14 @@ export default function page() {
 
   const write = async () => {
     const text = state.text.trim();
-    if (!text || state.writing) return;
+    const { file } = state;
+    if ((!text && !file) || state.writing) return;
     state.writing = true;
     await attempt(async () => {
-      await run({ method: 'POST', path: '/v1/sandbox/inbound', body: { from: state.phone, text } });
-      state.text = '';
+      const said = { from: state.phone, ...(text ? { text } : {}) };
+      const body = file ? { ...said, ...(await (await import('../parts/phone-file.js')).uploaded(file)) } : said;
+      await run({ method: 'POST', path: '/v1/sandbox/inbound', body });
+      Object.assign(state, { text: '', file: null });
       await Promise.all([loadThread(), phones.load(signal)]);
     });
     state.writing = false;
@@ -162,7 +161,7 @@ export default function page() {
   /** @param {string} phone */
   const show = (phone) => {
     if (!phone || phone === state.phone) return undefined;
-    Object.assign(state, { phone, number: phone, code: '', codeOf: '', entered: '', verification: '', text: '' });
+    Object.assign(state, { phone, number: phone, code: '', codeOf: '', entered: '', verification: '', text: '', file: null });
     thread.rows = [];
     setQuery({ phone: phone === FIRST ? '' : phone });
     return loadThread();
@@ -256,7 +255,7 @@ export default function page() {
       if (/^(message|otp)\./.test(event.type)) {
         const d = event.data;
         if ([d.to, d.phone, d.from].includes(state.phone) && !state.sending) loadThread();
-        phones.load(signal);
+        phonesLater();
       }
     },
     resync: () => {
@@ -276,6 +275,10 @@ export default function page() {
         },
         write,
         writing: state.writing,
+        file: state.file,
+        choose: (v) => {
+          state.file = v;
+        },
       })}
       <div class="stack">${codeCard()}
         <section class="card" aria-label=${t('API call')}><h2>${t('API call')}</h2>

@@ -1,8 +1,9 @@
-import { number, time } from '../lib/format.js';
+import { dateTime, number, time, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { query, setQuery } from '../lib/router.js';
 import { Rows } from '../lib/store.js';
+import { beside } from '../parts/beside.js';
 import { idText } from '../parts/code.js';
 import { empty, shown } from '../parts/empty.js';
 import { choice } from '../parts/filter.js';
@@ -17,14 +18,44 @@ export default function page() {
   let signal;
   const rows = new Rows(
     '/v1/requests',
-    () => ({ status: query('status') }),
+    () => ({ status: query('status'), ...(query('request') ? { limit: 200 } : {}) }),
     (/** @type {any} */ r) => r.request_id,
   );
+  const sought = () => `${query('request')} ${query('status')}`;
+  let looked = '';
+  /** One that is looked for by its id is among the newest that are kept. */
+  const look = async () => {
+    looked = sought();
+    await rows.load(signal);
+    const there = () => rows.rows.some((r) => r.request_id === query('request'));
+    while (query('request') && !there() && rows.more && !rows.error && !signal?.aborted) await rows.loadMore(signal);
+  };
+  const some = () => {
+    const id = query('request');
+    return id ? rows.rows.filter((r) => r.request_id === id) : rows.rows;
+  };
+  const all = () => {
+    setQuery({ request: '' });
+    return look();
+  };
+  /** @param {any} r @returns {[string, unknown][]} */
+  const known = (r) => [
+    [t('Time'), time(r.at, dateTime)],
+    [t('Status'), badge(r.status < 400 ? 'ok' : 'failed', String(r.status))],
+    [t('Latency'), t('{n} ms', { n: Math.round(r.ms) })],
+    [t('Who'), r.principal?.name],
+    [t('Kind'), r.principal ? words(r.principal.kind) : null],
+    [t('Id'), r.principal?.id ? idText(r.principal.id) : null],
+    [t('Request id'), idText(r.request_id)],
+  ];
   return {
     title: 'Requests',
+    wide: true,
+    // Another row is no other list.
+    changed: () => (sought() === looked ? undefined : look()),
     open(_, s) {
       signal = s;
-      return rows.load(s);
+      return look();
     },
     actions: () => button(t('Refresh'), () => rows.load(signal), { icon: icon('refresh') }),
     view: () => html`<div class="toolbar">${choice(
@@ -38,26 +69,32 @@ export default function page() {
       ],
       (v) => {
         setQuery({ status: v });
-        return rows.load(signal);
+        return look();
       },
     )}</div>
       ${shown(
         rows,
         () =>
-          html`${table({
+          beside({ label: t('Request'), rows: some(), key: rows.id, facts: known,
+            title: (r) => html`<b class="method">${r.method}</b> <code class="wrap">${r.route}</code>` }, (chosen) => html`${table({
             label: t('Requests'),
-            rows: rows.rows,
-            key: (r) => r.request_id,
+            rows: some(),
+            key: rows.id,
+            ...chosen,
             columns: [
               { name: t('Time'), kind: 'tight', cell: (r) => time(r.at) },
               { name: t('Method'), cell: (r) => html`<b class="method">${r.method}</b>` },
               { name: t('Route'), cell: (r) => html`<code>${r.route}</code>` },
               { name: t('Status'), cell: (r) => badge(r.status < 400 ? 'ok' : 'failed', String(r.status)) },
               { name: 'ms', kind: 'num', cell: (r) => number(Math.round(r.ms)) },
-              { name: t('Key'), cell: (r) => r.principal?.name ?? '–' },
-              { name: t('Request id'), cell: (r) => idText(r.request_id) },
+              { name: t('Key'), cell: (r) => html`<span class="clip" title=${r.principal?.name ?? ''}>${r.principal?.name ?? '–'}</span>` },
+              { name: t('Request id'), kind: 'tight', cell: (r) => idText(r.request_id) },
             ],
-          })}${moreButton(rows)}`,
+          })}${
+            query('request')
+              ? html`<p class="row">${some().length ? '' : t('It is not among the requests that are kept.')}${button(t('Show all'), all)}</p>`
+              : moreButton(rows)
+          }`),
         () =>
           empty({
             icon: 'requests',

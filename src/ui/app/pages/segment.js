@@ -43,7 +43,7 @@ export default function page() {
       rows.path = `/v1/segments/${part(id)}/contacts`;
       return load();
     },
-    onEvent: (event) => (event.type.startsWith('contact.') ? (rows.refetch(500), segment.load(signal)) : undefined),
+    onEvent: (event) => (event.type.startsWith('contact.') ? (rows.refetch(), segment.load(signal)) : undefined),
     resync: load,
     actions: () =>
       segment.data

@@ -3,6 +3,7 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { can } from '../lib/session.js';
 import { channels } from '../parts/settings-channels.js';
+import { numbers } from '../parts/settings-numbers.js';
 import { people } from '../parts/settings-people.js';
 import { workspaceTab } from '../parts/settings-workspace.js';
 import { suppressions } from '../parts/settings-suppressions.js';
@@ -13,6 +14,7 @@ import { suppressions } from '../parts/settings-suppressions.js';
 const tabs = () => [
   ['workspace', t('Workspace'), true, workspaceTab],
   ['people', t('People'), can('people:manage'), people],
+  ['numbers', t('Numbers'), can('numbers:manage'), numbers],
   ['opt-outs', t('Opt-outs'), can('contacts:read'), suppressions],
   ['channels', t('Destinations and e-mail'), can('settings:write'), channels],
 ];
@@ -28,6 +30,8 @@ export default function page() {
   const choose = (wanted) => {
     const found = tabs().find(([key, , may]) => key === (wanted || 'workspace') && may);
     if (!found) return go('/settings', true);
+    // Another row of the same tab.
+    if (tab && found[0] === name) return undefined;
     name = found[0];
     tab = found[3]();
     return tab.open(signal);

@@ -5,13 +5,13 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { can, session } from '../lib/session.js';
 import { Rows } from '../lib/store.js';
-import { places } from '../parts/bubble.js';
 import { attempt, notify } from '../parts/dialog.js';
 import { empty, shown } from '../parts/empty.js';
 import { choice } from '../parts/filter.js';
 import { button } from '../parts/form.js';
 import { badge } from '../parts/status.js';
 import { moreButton } from '../parts/table.js';
+import { places } from '../parts/template.js';
 import { newTemplate, onPhone, setStatus, tryTemplate } from '../parts/template-form.js';
 
 /** @typedef {import('../lib/types.js').Template} Template */
@@ -68,10 +68,11 @@ export default function page() {
     <p class="hint">${words(x.category)} · ${x.language} · ${time(x.updated_at, ago)}</p>
     ${onPhone(x.components)}
     <p class="hint">${reasons()[x.status] ?? ''}</p>
+    ${x.rejected_reason ? html`<p class="error">${t('Its reason: {reason}', { reason: words(x.rejected_reason) })}</p>` : ''}
     ${faults()[x.quality ?? ''] ? html`<p class="hint">${faults()[x.quality ?? '']}</p>` : ''}
     ${x.correct_category ? html`<p class="hint">${t('The channel will change its category to {category}.',
       { category: words(x.correct_category) })}</p>` : ''}
-    <div class="row">${places(x) ? button(t('Fill in'), () => tryTemplate(x), { kind: 'quiet' }) : ''}<span class="grow"></span>
+    <div class="row">${places(x).length ? button(t('Fill in'), () => tryTemplate(x), { kind: 'quiet' }) : ''}<span class="grow"></span>
       ${session.sandbox && can('templates:write') ? choice(t('Status'), x.status,
         statuses(x.status), (v) => change(x, v)) : ''}</div></li>`;
   return {

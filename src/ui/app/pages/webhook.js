@@ -2,14 +2,15 @@
 import { get, part, patch, post, remove } from '../lib/api.js';
 import { dateTime, now, number, percent, time, words } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
-import { t } from '../lib/i18n.js';
+import { t, tv } from '../lib/i18n.js';
+import { paced } from '../lib/dom.js';
 import { html } from '../lib/render.js';
 import { go, query, setQuery } from '../lib/router.js';
 import { Resource, Rows } from '../lib/store.js';
 import { code } from '../parts/code.js';
 import { ask, attempt, dialog, notify, overlay } from '../parts/dialog.js';
 import { empty, shown } from '../parts/empty.js';
-import { onceShown } from '../parts/endpoint.js';
+import { endpointDialog, onceShown } from '../parts/endpoint.js';
 import { choice } from '../parts/filter.js';
 import { button } from '../parts/form.js';
 import { exchange } from '../parts/exchange.js';
@@ -36,9 +37,18 @@ export default function page() {
     () => ({ status: query('result') }),
     (/** @type {Delivery} */ d) => `${d.id ?? d.event_id ?? d.at}-${d.attempt}-${d.at}`,
   );
+  const failed = new Resource((s) => get(`${base()}/deliveries`, { status: 'failed', limit: 50 }, s));
+  /** What failed up to here has been replayed. */
+  let replayed = '';
+  /** Whether something failed that has neither arrived since nor been replayed. */
+  const canReplay = () =>
+    (failed.data?.data ?? []).some(
+      (/** @type {Delivery} */ d) =>
+        d.at > replayed && !rows.rows.some((r) => !r.error && r.event_id === d.event_id && r.at > d.at),
+    );
   /** Tries have no event of their own: the list says when the next one is due, and then it is read again. */
   const load = async () => {
-    await Promise.all([hook.load(signal), rows.load(signal)]);
+    await Promise.all([hook.load(signal), rows.load(signal), failed.load(signal)]);
     clearTimeout(soon);
     const due = rows.rows
       .map((d) => (d.next_retry_at ? Date.parse(d.next_retry_at) - now() : Infinity))
@@ -46,6 +56,8 @@ export default function page() {
     const next = Math.min(...due);
     if (next < 300_000 && !signal?.aborted) soon = setTimeout(load, Math.max(400, next + 400));
   };
+  /** The try comes a moment after its event. */
+  const loadSoon = paced(() => signal?.aborted || load(), 350);
   /** After an action the try comes within moments. @param {() => Promise<unknown>} run */
   const act = (run) =>
     attempt(async () => {
@@ -60,7 +72,13 @@ export default function page() {
   const base = () => `/v1/webhooks/${part(id)}`;
   const test = () => act(() => post(`${base()}/test`));
   const replayFailed = () =>
-    act(async () => notify(t('Queued: {n}', { n: (await post(`${base()}/replay`, { failed: true })).queued })));
+    act(async () => {
+      const newest = failed.data?.data[0]?.at ?? '';
+      const { queued } = await post(`${base()}/replay`, { failed: true });
+      replayed = newest;
+      notify(t('Queued: {n}', { n: queued }));
+    });
+  const edit = () => endpointDialog(load, hook.data);
   /** @param {Delivery} d */
   const replayOne = (d) => act(() => post(`${base()}/replay`, { event_id: d.event_id ?? d.event_ids[0] }));
   const rotate = () =>
@@ -82,11 +100,17 @@ export default function page() {
           await hook.load(signal);
         }),
     });
-  const toggle = () =>
+  /** @param {boolean} enabled */
+  const enable = (enabled) =>
     attempt(async () => {
-      await patch(base(), { enabled: !hook.data.enabled });
+      await patch(base(), { enabled });
       await load();
     });
+  const toggle = async () => {
+    const enabled = !hook.data.enabled;
+    await enable(enabled);
+    if (hook.data.enabled === enabled) notify(enabled ? t('Enabled') : t('Disabled'), { undo: () => enable(!enabled) });
+  };
   const drop = () =>
     ask({
       title: t('Delete {name}?', { name: hook.data.url }),
@@ -107,7 +131,7 @@ export default function page() {
   const result = (d) =>
     d.status && d.status < 300
       ? badge('ok', String(d.status))
-      : label('bad', 'cross', d.status ? String(d.status) : String(d.error ?? '–').replaceAll('_', ' '));
+      : label('bad', 'cross', d.status ? String(d.status) : d.error ? words(d.error) : '–');
 
   /** @param {Delivery} d */
   const aside = (d) => html`<aside class="side card" aria-label=${t('Delivery')}>
@@ -134,7 +158,7 @@ export default function page() {
     ${figure(t('Success, 24 h'), percent(w.health?.success_24h))}${figure(t('Latency, p95'), w.health?.p95_ms === null ||
       w.health?.p95_ms === undefined ? '–' : t('{n} ms', { n: w.health.p95_ms }))}
     ${figure(t('Waiting'), number(w.health?.waiting))}</dl>
-    ${w.previous_secret_ends_at ? html`<p class="hint foot">${t('The old secret signs too until')} ${time(w.previous_secret_ends_at, dateTime)}.</p>` : ''}`;
+    ${w.previous_secret_ends_at ? html`<p class="hint foot">${tv('The old secret signs too until {time}.', { time: time(w.previous_secret_ends_at, dateTime) })}</p>` : ''}`;
 
   return {
     title: () => hook.data?.url ?? t('Webhook'),
@@ -153,13 +177,12 @@ export default function page() {
         (w.events.length && !w.events.includes(event.type) && event.type !== 'webhook.disabled')
       )
         return;
-      clearTimeout(soon);
-      soon = setTimeout(load, 350);
+      loadSoon();
     },
     resync: load,
     actions: () =>
       hook.data
-        ? html`${button(t('Send test event'), test, { kind: 'primary' })}${button(t('Replay failed'), replayFailed)}${button(t('Rotate secret'), rotate)}
+        ? html`${button(t('Send test event'), test, { kind: 'primary' })}${button(t('Replay failed'), replayFailed, { disabled: !canReplay() })}${button(t('Edit'), edit)}${button(t('Rotate secret'), rotate)}
       ${button(hook.data.enabled ? t('Disable') : t('Enable'), toggle, { kind: 'quiet' })}${button(t('Delete'), drop, { kind: 'quiet' })}`
         : '',
     view: () =>

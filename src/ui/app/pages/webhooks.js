@@ -1,6 +1,6 @@
 import { number, percent } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
-import { t } from '../lib/i18n.js';
+import { list, t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { Rows } from '../lib/store.js';
 import { empty, shown } from '../parts/empty.js';
@@ -52,7 +52,7 @@ export default function page() {
                 name: t('Events'),
                 cell: (w) =>
                   w.events.length
-                    ? html`<span title=${w.events.join(', ')}>${w.events.length === 1 ? w.events[0] : t('{n} types', { n: w.events.length })}</span>`
+                    ? html`<span title=${list(w.events)}>${w.events.length === 1 ? w.events[0] : t('{n} types', { n: w.events.length })}</span>`
                     : t('All'),
               },
               { name: t('State'), cell: stateOf },

@@ -60,3 +60,17 @@ export async function sending(state, run) {
   }
   state.busy = false;
 }
+
+/** A day and time that was typed, in this place's time. @param {string} text @returns {Date | null} */
+export const parseLocal = (text) => {
+  const found = /^(\d{4})-(\d\d?)-(\d\d?)[ T](\d\d?):(\d\d)$/.exec(text.trim())?.slice(1).map(Number);
+  return found ? new Date(found[0] ?? 0, (found[1] ?? 1) - 1, found[2], found[3], found[4]) : null;
+};
+
+/** A time as it is typed, in this place's time. @param {string | null | undefined} at */
+export function typedTime(at) {
+  if (!at) return '';
+  const d = new Date(at);
+  const two = (/** @type {number} */ n) => String(n).padStart(2, '0');
+  return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}`;
+}

@@ -1,8 +1,9 @@
 import { duration, number, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
-import { bodyOf, strange } from './bubble.js';
+import { strange } from './bubble.js';
 import { problem } from './empty.js';
+import { filled } from './template.js';
 
 /** What should be known before sending. @param {any} p */
 const notes = (p) => {
@@ -32,7 +33,7 @@ export const previewAside = ({
         ? html`<div class="samples">${preview.samples.map((/** @type {any} */ s) => html`<div key=${s.to}><p class="hint">${s.name
           ? html`<span dir="auto">${s.name}</span> ` : ''}<span dir="ltr">${s.to}</span></p><p class="bubble in bubble-text"
           dir="auto">${strange(s.text)}</p></div>`)}</div>`
-        : html`<p class="template-text" dir="auto">${template ? bodyOf(template)
+        : html`<p class="template-text" dir="auto">${template ? filled(template)
           : t('Choose a template and an audience, and five recipients are shown as their phones show it.')}</p>`
     }
     ${error ? problem(error) : ''}

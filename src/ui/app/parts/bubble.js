@@ -8,6 +8,7 @@ import { dialog, overlay } from './dialog.js';
 const TICKS = {
   queued: 'clock',
   sending: 'clock',
+  held: 'pause',
   sent: 'check',
   delivered: 'double',
   read: 'double',
@@ -54,17 +55,3 @@ export const bubble = (
   ${b.error ? html`<p class="bubble-error">${b.error.message ?? ''} ${b.error.code ? html`<code>${b.error.code}</code>` : ''}</p>` : ''}
   ${b.note ?? ''}
 </div>`;
-
-/** A template's body with its places filled in. @param {any} template @param {string[]} [values] */
-export function filled(template, values = []) {
-  const body = bodyOf(template);
-  return body.replace(/\{\{(\d+)\}\}/g, (all, n) => values[Number(n) - 1] || all);
-}
-
-/** @param {any} template @returns {string} */
-export const bodyOf = (template) =>
-  String((template?.components ?? []).find((/** @type {any} */ c) => /^body$/i.test(c.type))?.text ?? '');
-
-/** How many places a template has. @param {any} template */
-export const places = (template) =>
-  Math.max(0, ...[...bodyOf(template).matchAll(/\{\{(\d+)\}\}/g)].map((m) => Number(m[1])));

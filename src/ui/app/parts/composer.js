@@ -7,10 +7,14 @@ import { now } from '../lib/format.js';
 import { on, submit, typed } from '../lib/dom.js';
 import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
-import { bodyOf, filled, places } from './bubble.js';
+import { attachment } from './attach.js';
 import { secondsTo } from './countdown.js';
 import { field, formError, select } from './form.js';
 import { quickReplies } from './quick-replies.js';
+import { componentsOf, filled, places } from './template.js';
+
+/** A template has a name for all its languages. @param {any} x */
+const keyOf = (x) => (x ? `${x.name} ${x.language}` : '');
 
 /**
  * @param {{conversation: () => any, sent: (m: any) => void, settled: () => void, failed: (id: string) => void, typing: () => void}} host
@@ -27,12 +31,16 @@ export function composer(host) {
     templates: /** @type {any[] | null} */ (null),
     typingSentAt: 0,
   };
+  const attached = attachment(() => {
+    state.key = '';
+  });
   const place = () => `draft:${state.id}`;
   const keep = () => (state.text ? localStorage.setItem(place(), state.text) : localStorage.removeItem(place()));
 
   /** @param {string} id */
   const open = (id) => {
     if (state.id) keep();
+    attached.clear();
     Object.assign(state, {
       id,
       text: id ? (localStorage.getItem(`draft:${id}`) ?? '') : '',
@@ -55,12 +63,13 @@ export function composer(host) {
     state.templates = answer.data.filter(
       (/** @type {any} */ x) => x.status === 'approved' && x.category !== 'authentication',
     );
-    state.template ||= state.templates?.[0]?.name ?? '';
+    state.template ||= keyOf(state.templates?.[0]);
     refresh();
   };
 
-  /** One intent has one key: a double click or a retry sends once. @param {any} body @param {string} shown */
-  const send = async (body, shown) => {
+  /** One intent has one key: a double click or a retry sends once. @param {any} body @param {string} shown
+   * @param {string} [left] what stays written */
+  const send = async (body, shown, left = '') => {
     if (state.busy) return;
     state.busy = true;
     state.error = null;
@@ -82,8 +91,11 @@ export function composer(host) {
       const answer = await persist(() => post(`/v1/conversations/${part(id)}/messages`, body, key));
       mine.id = answer.message_id;
       mine.status = answer.status;
-      if (state.id === id) Object.assign(state, { text: '', key: '', values: [] });
-      localStorage.removeItem(`draft:${id}`);
+      if (state.id === id) {
+        Object.assign(state, { text: left, key: '', values: [] });
+        attached.clear();
+        keep();
+      } else localStorage.removeItem(`draft:${id}`);
       host.settled();
     } catch (error) {
       host.failed(mine.id);
@@ -100,21 +112,33 @@ export function composer(host) {
   };
   const reply = () => {
     const text = state.text.trim();
+    if (attached.file) return sendFile(attached.file, text);
     return text ? send({ type: 'text', text }, text) : undefined;
   };
-  const chosen = () => (state.templates ?? []).find((x) => x.name === state.template);
+  /** @param {File} file @param {string} text */
+  const sendFile = async (file, text) => {
+    if (state.busy) return;
+    Object.assign(state, { busy: true, error: null });
+    const { id } = state;
+    const message = await attached.message(text).catch((error) => {
+      if (state.id === id) state.error = error;
+    });
+    state.busy = false;
+    if (message && state.id === id) await send(message.body, message.words ? text : file.name, message.words ? '' : state.text);
+    refresh();
+  };
+  const chosen = () => (state.templates ?? []).find((x) => keyOf(x) === state.template);
   const sendTemplate = () => {
     const template = chosen();
     if (!template) return undefined;
-    const n = places(template);
-    const parameters = Array.from({ length: n }, (_, i) => ({ type: 'text', text: state.values[i] ?? '' }));
+    const components = componentsOf(template, state.values);
     return send(
       {
         type: 'template',
         template: {
           name: template.name,
           language: template.language,
-          ...(n ? { components: [{ type: 'body', parameters }] } : {}),
+          ...(components.length ? { components } : {}),
         },
       },
       filled(template, state.values),
@@ -142,12 +166,14 @@ export function composer(host) {
     type(state.text.trim() ? `${state.text.trimEnd()} ${text}` : text);
     /** @type {HTMLElement | null} */ (document.querySelector('[data-key=reply]'))?.focus();
   };
+  const files = () => host.conversation()?.channel === 'messaging';
   const free = () => html`<form class="composer" onsubmit=${submit(reply)}>
     ${formError(state.error)}
     <textarea aria-label=${t('Reply')} data-key="reply" rows="2" dir="auto" placeholder=${t('Write a reply')} .value=${state.text}
       oninput=${typed(type)} onkeydown=${on(keys)}></textarea>
-    <div class="row between">${quick.view(insert)}<span class="hint grow">${t('Enter sends, Shift-Enter breaks the line')}</span><button class="primary"
-      ?disabled=${state.busy || !state.text.trim()}>${t('Send reply')}</button></div></form>`;
+    ${files() ? attached.view() : ''}
+    <div class="row between">${quick.view(insert)}${files() ? attached.button() : ''}<span class="hint grow">${t('Enter sends, Shift-Enter breaks the line')}</span><button class="primary"
+      ?disabled=${state.busy || !(state.text.trim() || attached.file)}>${t('Send reply')}</button></div></form>`;
   const closed = () => {
     if (state.templates === null) loadTemplates();
     const template = chosen();
@@ -157,24 +183,25 @@ export function composer(host) {
       <div class="columns tight">${select({
         label: t('Template'),
         value: state.template,
-        options: (state.templates ?? []).map((x) => [x.name, x.name]),
+        options: (state.templates ?? []).map((x) => [keyOf(x), `${x.name} (${x.language})`]),
         change: (v) => {
           state.template = v;
           state.values = [];
           state.key = '';
         },
       })}
-        ${Array.from({ length: places(template) }, (_, i) =>
+        ${places(template).map((place, i) =>
           field({
-            label: `{{${i + 1}}}`,
+            label: place.label,
             value: state.values[i] ?? '',
+            dir: 'auto',
             input: (v) => {
               state.values[i] = v;
               state.key = '';
             },
           }),
         )}</div>
-      ${template ? html`<p class="template-text" dir="auto">${filled(template, state.values) || bodyOf(template)}</p>` : ''}
+      ${template ? html`<p class="template-text" dir="auto">${filled(template, state.values)}</p>` : ''}
       <div class="row end"><button class="primary" ?disabled=${state.busy || !template}>${t('Send template')}</button></div></form>`;
   };
   return { open, keep, view: () => (windowOpen() ? free() : closed()) };

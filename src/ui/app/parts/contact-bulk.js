@@ -1,7 +1,7 @@
 /** What is done to many contacts at once. */
 import { post } from '../lib/api.js';
 import { submit } from '../lib/dom.js';
-import { t } from '../lib/i18n.js';
+import { list, t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { asFilter } from './contact-filter.js';
 import { bound, sending } from './bound.js';
@@ -17,13 +17,23 @@ export function bulk({ selected, total, tags, done }) {
   /** All that were found, also those that were never scrolled to. */
   let all = false;
   const count = () => (all ? total() : selected.size);
-  /** @param {object} change */
-  const run = async (change) => {
+  /** @param {object} change @param {object | null} [undo] what takes it back */
+  const run = async (change, undo) => {
     const whom = all ? { filter: asFilter() } : { ids: [...selected.keys()] };
-    const { contacts } = await post('/v1/contacts/bulk', { ...whom, ...change });
-    notify(t('Changed: {n} contacts', { n: contacts }));
+    await send({ ...whom, ...change }, undo);
     clear();
+  };
+  /** @param {object} body @param {object | null} [undo] */
+  const send = async (body, undo) => {
+    const { contacts } = await post('/v1/contacts/bulk', body);
+    notify(t('Changed: {n} contacts', { n: contacts }), undo ? { undo: () => attempt(() => send(undo)) } : {});
     await done();
+  };
+  /** What takes a tag away from those who get it, or back to those who lose it: others had it before, or not.
+   * @param {boolean} adds @param {string} tag */
+  const back = (adds, tag) => {
+    const ids = [...selected.values()].filter((c) => c.tags.includes(tag) !== adds).map((c) => c.id);
+    return all || !ids.length ? null : { ids, [adds ? 'remove_tags' : 'add_tags']: [tag] };
   };
   const clear = () => {
     all = false;
@@ -35,7 +45,7 @@ export function bulk({ selected, total, tags, done }) {
     const save = () =>
       sending(state, async () => {
         const tag = state.tag.trim();
-        await run({ [adds ? 'add_tags' : 'remove_tags']: [tag] });
+        await run({ [adds ? 'add_tags' : 'remove_tags']: [tag] }, back(adds, tag));
         close();
       });
     const close = overlay(() =>
@@ -48,10 +58,16 @@ export function bulk({ selected, total, tags, done }) {
       ),
     );
   };
+  /** The first of those that are chosen. */
+  const names = () => {
+    const first = [...selected.values()].slice(0, 5).map((c) => c.name || c.phone || c.id);
+    const more = selected.size - first.length;
+    return list(more ? [...first, t('{n} more', { n: more })] : first);
+  };
   const drop = () =>
     ask({
       title: t('Delete {n} contacts?', { n: count() }),
-      text: html`<p>${all ? t('All that were found.') : `${[...selected.values()].slice(0, 5).map((c) => c.name || c.phone).join(', ')}${selected.size > 5 ? '…' : ''}`}</p>
+      text: html`<p>${all ? t('All that were found.') : names()}</p>
         <p>${t('They are gone from segments too. Their conversations stay.')}</p>`,
       action: t('Delete'),
       run: () => attempt(() => run({ delete: true })),

@@ -1,14 +1,42 @@
 /** The sandbox's phones, and what its channel and clock do next. */
 import { on, submit, typed } from '../lib/dom.js';
-import { ago, time, words } from '../lib/format.js';
+import { ago, bytes, time, words } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
-import { html } from '../lib/render.js';
+import { html, refresh } from '../lib/render.js';
 import { bubble } from './bubble.js';
 import { problem, shown } from './empty.js';
 import { button, select } from './form.js';
 
-/** @import { Device, PhoneRow } from '../lib/types.js' */
+/** @import { Device, PhoneFile, PhoneRow } from '../lib/types.js' */
+
+/** @type {typeof import('./phone-file.js') | undefined} */
+let files;
+
+/** @param {PhoneFile | null | undefined} file */
+function phoneFile(file) {
+  if (file && !files)
+    import('./phone-file.js').then((it) => {
+      files = it;
+      refresh();
+    });
+  return files?.phoneFile(file) ?? '';
+}
+
+/** What a refused verification is called here. @type {Record<string, string>} */
+export const REFUSALS = {
+  OTP_EXPIRED: 'Expired',
+  OTP_ALREADY_USED: 'Already used',
+  OTP_ALREADY_VERIFIED: 'Already used',
+  OTP_NOT_FOUND: 'Unknown request',
+};
+
+/** Phones keep their places, so that nobody clicks another than they meant.
+ * @template {{data: {phone: string}[]}} T @param {T} next @param {T | null} shown @returns {T} */
+export function inPlace(next, shown) {
+  const phones = shown?.data.map((it) => it.phone) ?? [];
+  return { ...next, data: [...next.data].sort((a, b) => phones.indexOf(a.phone) - phones.indexOf(b.phone)) };
+}
 
 /** What the channel would report of a message. @param {PhoneRow} r @param {Device['report']} report */
 const reports = (r, report) =>
@@ -20,11 +48,12 @@ const reports = (r, report) =>
             ? ''
             : html`<button type="button" onclick=${() => report(r.message_id, 'delivered')}>${t('Mark delivered')}</button>`
         }
-        <button type="button" onclick=${() => report(r.message_id, 'read')}>${t('Mark read')}</button></p>`;
+        <button type="button" onclick=${() => report(r.message_id, 'read')}>${t('Mark read')}</button>
+        ${r.status === 'delivered' ? '' : html`<button type="button" onclick=${() => report(r.message_id, 'failed')}>${t('Mark failed')}</button>`}</p>`;
 
 /** To its owner, what the phone received is on the other side. @param {PhoneRow} r @param {Device['report']} report */
 const row = (r, report) => html`<div key=${r.message_id + r.direction} class="log-row">
-  ${bubble({ key: r.message_id, direction: r.direction === 'out' ? 'in' : 'out', text: r.text, at: r.at })}
+  ${bubble({ key: r.message_id, direction: r.direction === 'out' ? 'in' : 'out', text: r.text, at: r.at, note: phoneFile(r.media) })}
   ${
     r.direction === 'out'
       ? html`<div class="log-foot"><span class="muted">${words(r.status)}</span>${reports(r, report)}</div>`
@@ -46,9 +75,21 @@ export const device = (d) => html`<section class="device" aria-label=${t('Phone 
   <form class="device-write" onsubmit=${submit(d.write)}>
     <input aria-label=${t('Message as customer')} placeholder=${t('Message as customer')} autocomplete="off" dir="auto"
       .value=${d.text} oninput=${typed(d.type)}>
+    <label class="button icon-only" title=${t('File as customer')}>${icon('upload')}<input class="sr" type="file"
+      aria-label=${t('File as customer')} onchange=${on((e) => {
+        const [file] = e.target.files;
+        e.target.value = '';
+        return file && d.choose(file);
+      })}></label>
     <button class="primary icon-only" aria-label=${t('Send as customer')} title=${t('Send as customer')} ?disabled=${d.writing}>
       ${icon('send')}</button>
-  </form></section>`;
+  </form>
+  ${
+    d.file
+      ? html`<p class="device-file row between"><span dir="auto">${d.file.name} <span class="muted">${bytes(d.file.size)}</span></span>
+    <button type="button" class="quiet" onclick=${() => d.choose(null)}>${t('Remove')}</button></p>`
+      : ''
+  }</section>`;
 
 /** The phones that the sandbox knows, the newest first.
  * @param {import('../lib/store.js').Resource<any>} phones @param {string} current @param {(phone: string) => unknown} show */

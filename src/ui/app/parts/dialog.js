@@ -7,8 +7,8 @@ import { on } from '../lib/dom.js';
 const openers = new WeakMap();
 
 /** Shows it as a modal, and gives the focus back to what opened it.
- * @param {HTMLDialogElement | null} node @param {HTMLDialogElement} [gone] */
-function modal(node, gone) {
+ * @param {HTMLDialogElement | null} node @param {HTMLDialogElement} [closed] */
+function modal(node, closed) {
   if (node) {
     openers.set(node, document.activeElement);
     queueMicrotask(() => {
@@ -16,9 +16,9 @@ function modal(node, gone) {
       node.showModal();
       /** @type {HTMLElement | null} */ (node.querySelector('[autofocus]'))?.focus();
     });
-  } else if (gone) {
-    gone.close();
-    const opener = /** @type {HTMLElement | null} */ (openers.get(gone) ?? null);
+  } else if (closed) {
+    closed.close();
+    const opener = /** @type {HTMLElement | null} */ (openers.get(closed) ?? null);
     queueMicrotask(() => opener?.isConnected && opener.focus());
   }
 }

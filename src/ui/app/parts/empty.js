@@ -1,7 +1,8 @@
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
-import { html, refresh } from '../lib/render.js';
+import { html } from '../lib/render.js';
 import { copyButton, curl } from './code.js';
+import { secondsLeft, waits } from './form.js';
 
 /**
  * What this is, why it is empty, and the action.
@@ -17,14 +18,10 @@ export const empty = (e) => html`<div class="empty">
 /** An interface's refusal, with its request id. @param {any} error @param {(() => unknown) | null} [again] */
 export function problem(error, again) {
   if (!error) return '';
-  if (error.status === 429 && error.wait && !error.until) {
-    error.until = Date.now() + error.wait * 1000;
-    const timer = setInterval(() => (refresh(), Date.now() > error.until && clearInterval(timer)), 1000);
-  }
-  const left = error.until ? Math.max(0, Math.ceil((error.until - Date.now()) / 1000)) : 0;
+  const left = secondsLeft(error);
   return html`<div class="problem" role="alert">${icon('warning')}
     <div><p>${String(error.message)}</p>
-      ${left ? html`<p class="muted">${t('Try again in {seconds} s', { seconds: left })}</p>` : ''}
+      ${left ? html`<p>${waits(left)}</p>` : ''}
       ${error.requestId ? html`<p class="muted id"><code>${error.requestId}</code>${copyButton(error.requestId, t('Copy id'), true)}</p>` : ''}</div>
     ${again ? html`<button type="button" ?disabled=${left > 0} onclick=${again}>${t('Try again')}</button>` : ''}
   </div>`;

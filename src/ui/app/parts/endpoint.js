@@ -1,4 +1,4 @@
-import { post } from '../lib/api.js';
+import { part, patch, post } from '../lib/api.js';
 import { submit, ticked } from '../lib/dom.js';
 import { words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
@@ -7,7 +7,8 @@ import { html } from '../lib/render.js';
 import { go } from '../lib/router.js';
 import { copyButton } from './code.js';
 import { dialog, overlay } from './dialog.js';
-import { errorFor, field, formError } from './form.js';
+import { bound, sending } from './bound.js';
+import { field, formError } from './form.js';
 
 /** Types by what they are about. @returns {[string, string[]][]} */
 export function typeGroups() {
@@ -35,56 +36,40 @@ export const onceShown = (name, secret, copyName, done) => html`<div class="stac
   ${field({ label: name, value: secret, readonly: true, mono: true, hint: t('It is shown this one time. Keep it where your program reads its secrets.') })}
   <div class="row end">${copyButton(secret, copyName)}<button type="button" class="primary" onclick=${done}>${t('Done')}</button></div></div>`;
 
-/** The dialog "New endpoint": its address and types, then its secret. @param {() => unknown} after */
-export function endpointDialog(after) {
+/** The dialog "New endpoint": its address and types, then its secret; or "Edit endpoint".
+ * @param {() => unknown} after @param {import('../lib/types.js').Webhook} [old] */
+export function endpointDialog(after, old) {
   const state = {
-    url: '',
-    chosen: new Set(/** @type {string[]} */ ([])),
+    url: old?.url ?? '',
+    chosen: new Set(old?.events ?? []),
     busy: false,
     error: /** @type {any} */ (null),
     made: /** @type {any} */ (null),
   };
-  const create = async () => {
-    state.busy = true;
-    state.error = null;
-    try {
-      state.made = await post('/v1/webhooks', {
-        url: state.url.trim(),
-        ...(state.chosen.size ? { events: [...state.chosen] } : {}),
-      });
-      after();
-    } catch (error) {
-      state.error = error;
-    }
-    state.busy = false;
+  const save = async () => {
+    const body = { url: state.url.trim(), events: [...state.chosen] };
+    if (old) {
+      await patch(`/v1/webhooks/${part(old.id)}`, body);
+      close();
+    } else state.made = await post('/v1/webhooks', body);
+    await after();
   };
   const close = overlay(() =>
     dialog(
-      t('New endpoint'),
+      old ? t('Edit endpoint') : t('New endpoint'),
       () => close(),
       state.made
         ? onceShown(t('Signing secret'), state.made.secret, t('Copy'), () => {
             close();
             go(`/webhooks/${state.made.id}`);
           })
-        : html`<form class="stack" onsubmit=${submit(create)}>
-      ${field({
-        label: t('Address'),
-        type: 'url',
-        value: state.url,
-        input: (v) => {
-          state.url = v;
-        },
-        placeholder: `${location.protocol}//example.com/hooks`,
-        required: true,
-        focus: true,
-        dir: 'ltr',
-        error: errorFor(state.error, 'url'),
-      })}
+        : html`<form class="stack" onsubmit=${submit(() => sending(state, save))}>
+      ${bound(state, 'url', { label: t('Address'), type: 'url', placeholder: `${location.protocol}//example.com/hooks`,
+        required: true, focus: true, dir: 'ltr' })}
       <div class="field"><span class="label">${t('Types')}</span><p class="hint">${t('None chosen: all of them.')}</p>${typeBoxes(state.chosen)}</div>
       ${formError(state.error, ['url'])}
       <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary"
-        ?disabled=${state.busy}>${t('Create endpoint')}</button></div>
+        ?disabled=${state.busy}>${old ? t('Save') : t('Create endpoint')}</button></div>
     </form>`,
     ),
   );

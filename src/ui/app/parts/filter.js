@@ -5,6 +5,8 @@ import { query, setQuery } from '../lib/router.js';
 
 /** @type {Record<string, (...args: any[]) => unknown>} */
 const waiting = {};
+/** What is typed and not looked for yet: what is drawn meanwhile does not take it away. @type {Record<string, string>} */
+const typing = {};
 
 /**
  * A search field that waits for a pause in typing.
@@ -12,11 +14,14 @@ const waiting = {};
  */
 export function search(label, value, change, placeholder) {
   const later = (waiting[label] ??= debounce(
-    (/** @type {(v: string) => unknown} */ fn, /** @type {string} */ v) => fn(v),
+    (/** @type {(v: string) => unknown} */ fn, /** @type {string} */ v) => {
+      delete typing[label];
+      return fn(v);
+    },
     180,
   ));
-  return html`<label class="search">${icon('search')}<input type="search" aria-label=${label} placeholder=${placeholder ?? label} .value=${value}
-    oninput=${typed((v) => later(change, v))} autocomplete="off" spellcheck="false"></label>`;
+  return html`<label class="search">${icon('search')}<input type="search" aria-label=${label} placeholder=${placeholder ?? label} .value=${typing[label] ?? value}
+    oninput=${typed((v) => later(change, (typing[label] = v)))} autocomplete="off" spellcheck="false"></label>`;
 }
 
 /** @param {string} label @param {string} value @param {[string, string][]} options @param {(value: string) => unknown} change */

@@ -1,5 +1,5 @@
 import { t } from '../lib/i18n.js';
-import { html } from '../lib/render.js';
+import { html, refresh } from '../lib/render.js';
 import { ticked, typed } from '../lib/dom.js';
 
 let serial = 0;
@@ -78,10 +78,23 @@ export function radios(label, value, options, change, how = {}) {
 export const errorFor = (error, name) =>
   error && String(error.message).includes(`\`${name}\``) ? String(error.message) : null;
 
+/** Seconds until a refused call may be made again; they count down. @param {any} error */
+export function secondsLeft(error) {
+  if (error.status === 429 && error.wait && !error.until) {
+    error.until = Date.now() + error.wait * 1000;
+    const timer = setInterval(() => (refresh(), Date.now() > error.until && clearInterval(timer)), 1000);
+  }
+  return error.until ? Math.max(0, Math.ceil((error.until - Date.now()) / 1000)) : 0;
+}
+
+/** A screen reader does not say each second. @param {number} seconds */
+export const waits = (seconds) =>
+  seconds ? html`<span class="muted" aria-live="off">${t('Try again in {seconds} s', { seconds })}</span>` : '';
+
 /** A form's refusal where no field is named. @param {any} error @param {string[]} [named] */
 export function formError(error, named = []) {
   if (!error || named.some((name) => errorFor(error, name))) return '';
-  return html`<p class="error block" role="alert">${error.message}${error.requestId ? html` <code>${error.requestId}</code>` : ''}</p>`;
+  return html`<p class="error block" role="alert">${error.message} ${waits(secondsLeft(error))}${error.requestId ? html` <code>${error.requestId}</code>` : ''}</p>`;
 }
 
 /** A button that does something once at a time. @param {string} text @param {() => unknown} run

@@ -5,7 +5,7 @@ import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { live } from '../lib/live.js';
 import { html, refresh } from '../lib/render.js';
-import { adminPath, can, session, signOut } from '../lib/session.js';
+import { can, session, signOut } from '../lib/session.js';
 import { openPalette } from '../lib/keys.js';
 import { duration } from '../lib/format.js';
 import { inMenu, ROUTES } from '../lib/router.js';
@@ -28,13 +28,13 @@ export function frame(f) {
         ${strip()}
         <div class="page-head"><h1 tabindex="-1">${f.title}</h1>
           <div class="page-actions">${f.page?.actions?.()}
-            ${inside && context.calls.length ? html`<button type="button" class="quiet" data-key="calls" onclick=${openCalls}>
+            ${inside ? html`<button type="button" class="quiet" data-key="calls" ?disabled=${!context.calls.length} onclick=${openCalls}>
               ${icon('explorer')}${t('API')}</button>` : ''}</div></div>
         ${f.page?.view()}
       </main>
     </div>
     <div class="notices" role="status" aria-live="polite">${notices.map(
-      (n) => html`<div key=${n.id} class=${`notice ${n.bad ? 'bad' : ''}`}>
+      (n) => html`<div key=${n.id} class=${`notice ${n.bad ? 'bad' : ''}`} role=${n.bad ? 'alert' : null}>
       <span>${n.text}</span>${
         n.undo
           ? html`<button type="button" class="quiet" onclick=${() => {
@@ -154,17 +154,38 @@ export function startProblems() {
   readNumbers();
   context.onStatus = (status) => {
     if (status === 503 || (status < 400 && problems.has('storage'))) checkReady();
+    if (Date.now() - othersAt > 60_000) readOthers();
   };
+  othersAt = Date.now();
+  setTimeout(readOthers, 3000);
 }
 
+let othersAt = 0;
+
+/** Everybody sees the workspace's numbers. */
 async function readNumbers() {
-  if (!can('numbers:manage')) return;
   try {
-    const numbers = await call('GET', adminPath('/numbers'), { quiet: true });
-    for (const n of numbers.data) if (n.state ? n.state === 'stopped' : n.trouble) stopped(n.id, n.reason ?? n.trouble ?? '');
+    for (const n of (await call('GET', '/v1/workspace', { quiet: true })).problems) stopped(n.number_id, n.reason);
     refresh();
   } catch {
-    // The strip is for what is known to be wrong; the number's own page says why it cannot be read.
+    // The number's own page says why it cannot be read.
+  }
+}
+
+/** An operator sees the numbers of other workspaces too, of which no event comes. They are read beside other calls: a
+ * timer would keep a session that nobody uses. */
+async function readOthers() {
+  othersAt = Date.now();
+  if (!can('operator')) return;
+  try {
+    for (const { workspace: id, numbers_stopped: n } of (await call('GET', '/admin/v1/overview?limit=200', { quiet: true })).data) {
+      if (id === context.workspace) continue;
+      if (n) problems.set(id, { text: t('{name}: a number has stopped sending', { name: id }), href: '/ui/operator/numbers' });
+      else problems.delete(id);
+    }
+    refresh();
+  } catch {
+    // The next time.
   }
 }
 
@@ -190,7 +211,7 @@ async function checkReady() {
 
 /** @param {string} id @param {string} reason */
 function stopped(id, reason) {
-  const href = can('operator') ? `/ui/operator/numbers/${encodeURIComponent(context.workspace)}/${id}` : null;
+  const href = can('numbers:manage') ? `/ui/settings/numbers/${id}` : null;
   problems.set(id, { text: t('A number has stopped sending: {reason}', { reason }), href });
 }
 

@@ -1,11 +1,10 @@
 /** The dialogs "New key" and "Edit key". */
 import { part, patch, post } from '../lib/api.js';
 import { submit, ticked } from '../lib/dom.js';
-import { parseLocal } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { adminPath } from '../lib/session.js';
-import { bound, sending } from './bound.js';
+import { bound, parseLocal, sending, typedTime } from './bound.js';
 import { dialog, overlay } from './dialog.js';
 import { onceShown } from './endpoint.js';
 import { formError } from './form.js';
@@ -20,14 +19,6 @@ const scopes = () => [
   ['webhooks:manage', t('read events, manage webhooks')],
   ['analytics:read', t('read statistics')],
 ];
-
-/** A time as it is typed, in this place's time. @param {string | null | undefined} at */
-function typedTime(at) {
-  if (!at) return '';
-  const d = new Date(at);
-  const two = (/** @type {number} */ n) => String(n).padStart(2, '0');
-  return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}`;
-}
 
 /** @param {Key | null} key none: a new one @param {(key: Key) => unknown} after */
 export function keyDialog(key, after) {

@@ -1,11 +1,40 @@
-import { time, words } from '../lib/format.js';
+import { dateTime, time, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { query, setQuery } from '../lib/router.js';
 import { Rows } from '../lib/store.js';
+import { beside } from './beside.js';
+import { idText } from './code.js';
 import { empty, shown } from './empty.js';
 import { search } from './filter.js';
+import { json } from './json.js';
 import { moreButton, table } from './table.js';
+
+/** Letters of changes that a row shows as they are. */
+const SHORT = 60;
+
+/** Each shard of a cluster counts its own. @param {import('../lib/types.js').Audit} a */
+const key = (a) => `${a.shard ?? ''}.${a.sequence}`;
+
+/** What was set, in a line; what is long opens. @param {import('../lib/types.js').Audit} a */
+function changes(a) {
+  const all = Object.entries(a.changes ?? {}).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
+  const text = all.join(', ') || '–';
+  return text.length < SHORT
+    ? html`<code class="wrap">${text}</code>`
+    : html`<details><summary><code class="clip">${text}</code></summary><code class="wrap">${text}</code></details>`;
+}
+
+/** @param {import('../lib/types.js').Audit} a @returns {[string, unknown][]} */
+const known = (a) => [
+  [t('Time'), time(a.at, dateTime)],
+  [t('Who'), a.actor ? (a.actor.name ?? a.actor.id) : a.damage],
+  [t('Kind'), a.actor ? words(a.actor.kind) : null],
+  [t('Workspace'), a.workspace],
+  [t('What'), a.target ? html`<code class="wrap">${a.target}</code>` : null],
+  [t('Address'), a.address],
+  [t('Request id'), a.request_id ? idText(a.request_id) : null],
+];
 
 export function auditTab() {
   /** @type {AbortSignal} */
@@ -13,7 +42,7 @@ export function auditTab() {
   const rows = new Rows(
     '/admin/v1/audit',
     () => ({ order: 'newest', workspace: query('workspace'), action: query('action') }),
-    (/** @type {import('../lib/types.js').Audit} */ a) => String(a.sequence),
+    key,
   );
   /** @param {Record<string, string>} values */
   const set = (values) => {
@@ -31,10 +60,12 @@ export function auditTab() {
       ${shown(
         rows,
         () =>
-          html`${table({
+          beside({ label: t('Audit record'), rows: rows.rows, key, facts: known, title: (a) => html`<code>${a.action ?? '–'}</code>`,
+            more: (a) => (a.changes ? json(a.changes, t('Changes')) : '') }, (chosen) => html`${table({
             label: t('Audit log'),
             rows: rows.rows,
-            key: (a) => String(a.sequence),
+            key,
+            ...chosen,
             columns: [
               { name: t('Time'), kind: 'tight', cell: (a) => time(a.at) },
               {
@@ -50,11 +81,10 @@ export function auditTab() {
               { name: t('Address'), kind: 'tight', cell: (a) => a.address ?? '–' },
               {
                 name: t('Changes'),
-                cell: (a) =>
-                  html`<code class="wrap">${Object.keys(a.changes ?? {}).length ? JSON.stringify(a.changes) : '–'}</code>`,
+                cell: changes,
               },
             ],
-          })}${moreButton(rows)}`,
+          })}${moreButton(rows)}`),
         () =>
           empty({
             icon: 'operator',

@@ -1,19 +1,16 @@
-import { get, part, post } from '../lib/api.js';
+import { part, post } from '../lib/api.js';
 import { submit } from '../lib/dom.js';
 import { number } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
-import { Resource } from '../lib/store.js';
+import { Rows } from '../lib/store.js';
 import { bound, sending } from './bound.js';
 import { attempt, dialog, notify, overlay } from './dialog.js';
 import { shown } from './empty.js';
 import { button, formError } from './form.js';
 import { badge, label } from './status.js';
-import { table } from './table.js';
-
-/** All at a glance. @param {AbortSignal} [signal] @returns {Promise<any[]>} */
-const overview = async (signal) => (await get('/admin/v1/overview', { limit: 200 }, signal)).data;
+import { moreButton, table } from './table.js';
 
 /** A small form in a dialog. @param {string} title @param {any} state @param {() => unknown} fields @param {string} action
  * @param {() => Promise<unknown>} run */
@@ -37,7 +34,11 @@ function formDialog(title, state, fields, action, run) {
 export function workspacesTab() {
   /** @type {AbortSignal} */
   let signal;
-  const all = new Resource(overview);
+  const all = new Rows(
+    '/admin/v1/overview',
+    () => ({}),
+    (/** @type {any} */ w) => w.workspace,
+  );
   const add = () => {
     const state = { id: '', name: '', busy: false, error: null };
     const fields = () => html`${bound(state, 'id', { label: t('Id'), required: true, focus: true, mono: true })}
@@ -67,7 +68,7 @@ export function workspacesTab() {
       await post(`/admin/v1/workspaces/${part(w.workspace)}/unpark`);
       notify(t('{name} is being started again', { name: w.workspace }));
       await all.load(signal);
-      // No event tells what has become of it.
+      // No event says what has become of it.
       setTimeout(() => signal.aborted || all.load(signal), 2000);
     });
   /** @param {number | undefined} n @param {string} tone @param {string} sign */
@@ -78,13 +79,16 @@ export function workspacesTab() {
       signal = s;
       return all.load(s);
     },
+    // Those that were asked for stay.
+    onEvent: () => all.refetch(),
     actions: () => html`<button type="button" onclick=${add}>${icon('plus')}${t('New workspace')}</button>`,
     view: () =>
       shown(all, () =>
-        table({
+        html`${table({
           label: t('Workspaces'),
-          rows: all.data ?? [],
-          key: (w) => w.workspace,
+          rows: all.rows,
+          key: all.id,
+          href: (w) => `/ui/operator/numbers?workspace=${part(w.workspace)}`,
           columns: [
             { name: t('Workspace'), cell: (w) => html`<b>${w.workspace}</b>` },
             {
@@ -99,7 +103,7 @@ export function workspacesTab() {
           ],
           actions: (w) =>
             html`${w.state === 'parked' ? button(t('Start again'), () => unpark(w)) : ''}${button(t('Credits'), () => credits(w), { kind: 'quiet' })}`,
-        }),
+        })}${moreButton(all)}`,
       ),
   };
 }

@@ -10,7 +10,7 @@ import { dialog, overlay, overlays } from './dialog.js';
 
 /** @typedef {{key: string, title: string, note: string, icon: string, path: string}} Hit */
 
-/** The page of an id. @type {[RegExp, (id: string) => string, string][]} */
+/** The page of an id, what it is, and what a role needs to see it. @type {[RegExp, (id: string) => string, string, string?][]} */
 const IDS = [
   [/^otp_[0-9a-z]{26}$/, (id) => `/codes/${id}`, 'Code'],
   [/^msg_[0-9a-z]{26}$/, (id) => `/messages/${id}`, 'Message'],
@@ -20,7 +20,12 @@ const IDS = [
   [/^seg_[0-9a-z]{26}$/, (id) => `/segments/${id}`, 'Segment'],
   [/^whk_[0-9a-z]{26}$/, (id) => `/webhooks/${id}`, 'Webhook'],
   [/^evt_[0-9a-z]{26}$/, (id) => `/events?event=${id}`, 'Event'],
-  [/^key_[0-9a-z]{26}$/, () => '/keys', 'API key'],
+  [/^key_[0-9a-z]{26}$/, (id) => `/keys?row=${id}`, 'API key'],
+  [/^num_[0-9a-z]{26}$/, (id) => `/settings/numbers/${id}`, 'Number', 'numbers:manage'],
+  [/^(usr|inv)_[0-9a-z]{26}$/, (id) => `/settings/people?row=${id}`, 'People', 'people:manage'],
+  [/^aud_[0-9a-z]{26}$/, () => '/operator/audit', 'Audit log', 'operator'],
+  [/^req_[0-9a-z]{26}$/, (id) => `/requests?request=${id}`, 'Request', 'requests:read'],
+  [/^med_[0-9a-z]{26}$/, () => '', 'File', 'inbox:read'],
 ];
 
 export function openPalette() {
@@ -51,7 +56,7 @@ const findContacts = debounce(async (state) => {
 /** @param {{text: string, contacts: Hit[]}} state @returns {Hit[]} */
 function hits(state) {
   const text = state.text.trim().toLowerCase();
-  const id = IDS.find(([pattern]) => pattern.test(text));
+  const id = IDS.find(([pattern, , , may]) => pattern.test(text) && (!may || can(may)));
   if (id) return [{ key: text, title: text, note: t(id[2]), icon: 'search', path: id[1](text) }];
   const pages = ROUTES.filter(inMenu)
     .map(({ path, menu: [, title, sign] = ['', '', ''] }) => ({ key: path, title: t(title), note: '', icon: sign, path }))
@@ -66,7 +71,8 @@ function view(state, close) {
   const open = (/** @type {Hit | undefined} */ hit) => {
     if (!hit) return;
     close();
-    go(hit.path);
+    if (hit.path) go(hit.path);
+    else import('./media-file.js').then((it) => it.openFile(hit.key));
   };
   const keys = on((e) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[/** @type {string} */ (e.key)];

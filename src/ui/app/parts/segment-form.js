@@ -1,7 +1,7 @@
 import { patch, part, post } from '../lib/api.js';
 import { debounce, submit } from '../lib/dom.js';
 import { number } from '../lib/format.js';
-import { t } from '../lib/i18n.js';
+import { list as named, t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
 import { dialog, overlay } from './dialog.js';
 import { errorFor, field, formError } from './form.js';
@@ -11,11 +11,11 @@ import { errorFor, field, formError } from './form.js';
 /** A filter in words. @param {any} f @returns {string} */
 export function describe(f) {
   const pieces = [];
-  if (f.tags_any?.length) pieces.push(t('any of the tags {tags}', { tags: f.tags_any.join(', ') }));
-  if (f.tags_all?.length) pieces.push(t('all of the tags {tags}', { tags: f.tags_all.join(', ') }));
-  if (f.tags_none?.length) pieces.push(t('none of the tags {tags}', { tags: f.tags_none.join(', ') }));
+  if (f.tags_any?.length) pieces.push(t('any of the tags {tags}', { tags: named(f.tags_any) }));
+  if (f.tags_all?.length) pieces.push(t('all of the tags {tags}', { tags: named(f.tags_all) }));
+  if (f.tags_none?.length) pieces.push(t('none of the tags {tags}', { tags: named(f.tags_none) }));
   for (const [name, value] of Object.entries(f.custom_fields ?? {})) pieces.push(`${name} = ${value}`);
-  if (f.custom_fields_exist?.length) pieces.push(t('has {fields}', { fields: f.custom_fields_exist.join(', ') }));
+  if (f.custom_fields_exist?.length) pieces.push(t('has {fields}', { fields: named(f.custom_fields_exist) }));
   if (f.search) pieces.push(t('contains “{text}”', { text: f.search }));
   return pieces.join(' · ') || t('Every contact');
 }

@@ -8,22 +8,43 @@ import { Resource } from '../lib/store.js';
 import { ask, attempt, dialog, notify, overlay } from './dialog.js';
 import { problem, shown } from './empty.js';
 import { onceShown } from './endpoint.js';
-import { button, field, formError } from './form.js';
+import { button, field, formError, select } from './form.js';
 import { facts, label } from './status.js';
 
 /** @param {string} text */
-const list = (text) => text.split(/[\s,;]+/).filter(Boolean);
+const list = (text) =>
+  text
+    .split(/[\s,;]+/)
+    .map((it) => it.replace(/^\+/, ''))
+    .filter(Boolean);
+
+/** @param {string[] | undefined} prefixes */
+const joined = (prefixes) => (prefixes ?? []).join(', ');
 
 export function channels() {
   /** @type {AbortSignal} */
   let signal;
-  const where = new Resource((s) => get(adminPath('/destinations'), {}, s));
   const email = new Resource((s) => get(adminPath('/email'), {}, s));
-  const state = { allow: '', deny: '', error: /** @type {any} */ (null) };
+  const state = { allow: '', deny: '', safe: '', adaptive: '', error: /** @type {any} */ (null) };
+  /** What the fields show is what was read, before there are fields. @param {any} data */
+  const filled = (data) => {
+    const { allow, deny, safe, adaptive } = data;
+    Object.assign(state, { allow: joined(allow), deny: joined(deny), safe: joined(safe), adaptive: adaptive ?? '' });
+    return data;
+  };
+  const where = new Resource(async (s) => filled(await get(adminPath('/destinations'), {}, s)));
   const save = async () => {
     state.error = null;
+    const [safe, adaptive] = [list(state.safe), state.adaptive || null];
     try {
-      where.data = await put(adminPath('/destinations'), { allow: list(state.allow), deny: list(state.deny) });
+      // What is left out stays as it is: somebody else may have changed it meanwhile.
+      const body = {
+        allow: list(state.allow),
+        deny: list(state.deny),
+        ...(joined(safe) === joined(where.data.safe) ? {} : { safe }),
+        ...(adaptive === (where.data.adaptive ?? null) ? {} : { adaptive }),
+      };
+      where.data = filled(await put(adminPath('/destinations'), body));
       notify(t('Saved'));
     } catch (error) {
       state.error = error;
@@ -58,8 +79,6 @@ export function channels() {
     async open(s) {
       signal = s;
       await Promise.all([where.load(s), email.load(s)]);
-      state.allow = (where.data?.allow ?? []).join(', ');
-      state.deny = (where.data?.deny ?? []).join(', ');
     },
     view: () => html`<div class="columns"><section class="card stack"><h2>${t('Where codes may go')}</h2>${shown(
       where,
@@ -82,6 +101,28 @@ export function channels() {
           },
           dir: 'ltr',
           placeholder: '+1900',
+        })}
+        ${select({
+          label: t('Where few codes are verified'),
+          value: state.adaptive,
+          options: [
+            ['', t('As the server is set')],
+            ['off', t('Send all')],
+            ['report', t('Send all and report')],
+            ['refuse', t('Send to a few only')],
+          ],
+          change: (v) => {
+            state.adaptive = v;
+          },
+        })}
+        ${field({
+          label: t('Never limited'),
+          value: state.safe,
+          input: (v) => {
+            state.safe = v;
+          },
+          dir: 'ltr',
+          placeholder: '+4915',
         })}${formError(state.error)}<div class="row"><button>${t('Save')}</button></div></form>`,
     )}</section>
       <section class="card stack"><h2>${t('E-mail channel')}</h2>${

@@ -1,12 +1,13 @@
 import { part, patch, post, remove } from '../lib/api.js';
 import { submit, typed } from '../lib/dom.js';
-import { ago, dateTime, time } from '../lib/format.js';
+import { ago, dateTime, time, words } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { adminPath, can, session } from '../lib/session.js';
 import { Rows } from '../lib/store.js';
-import { copyButton } from './code.js';
+import { beside } from './beside.js';
+import { copyButton, idText } from './code.js';
 import { ask, attempt, dialog, notify, overlay } from './dialog.js';
 import { shown } from './empty.js';
 import { button, errorFor, field, formError, select } from './form.js';
@@ -31,12 +32,13 @@ export function people() {
     () => ({}),
     (/** @type {any} */ i) => i.id,
   );
-  /** @param {any} m @param {string} role */
-  const change = (m, role) =>
+  /** @param {any} m @param {string} role @param {boolean} [back] it is put back */
+  const change = (m, role, back) =>
     attempt(async () => {
       const row = await patch(adminPath(`/members/${part(m.user_id)}`), { role });
       members.change(m.user_id, row);
-      notify(t('{name} has another role now', { name: m.name || m.email }));
+      const undo = back ? {} : { undo: () => change(m, m.role, true) };
+      notify(t('{name} has another role now', { name: m.name || m.email }), undo);
     });
   /** @param {any} m */
   const drop = (m) =>
@@ -105,6 +107,14 @@ export function people() {
       ),
     );
   };
+  /** @param {any} m @returns {[string, unknown][]} */
+  const known = (m) => [
+    [t('E-mail'), m.email],
+    [t('Role'), words(m.role)],
+    [t('Authenticator'), m.totp ? t('On') : t('Off')],
+    [t('Last seen'), time(m.seen_at, dateTime)],
+    [t('Id'), idText(m.user_id)],
+  ];
   return {
     /** @param {AbortSignal} s */
     open(s) {
@@ -115,10 +125,12 @@ export function people() {
       ${shown(
         members,
         () =>
-          html`${table({
+          beside({ label: t('Member'), rows: members.rows, key: members.id, facts: known,
+            title: (m) => html`<span dir="auto">${m.name || m.email}</span>` }, (chosen) => html`${table({
             label: t('Members'),
             rows: members.rows,
-            key: (m) => m.user_id,
+            key: members.id,
+            ...chosen,
             columns: [
               { name: t('Name'), cell: (m) => html`<span dir="auto">${m.name || '–'}</span>` },
               { name: t('E-mail'), cell: (m) => m.email },
@@ -138,7 +150,7 @@ export function people() {
             ],
             actions: (m) =>
               button(t('Remove'), () => drop(m), { kind: 'quiet', disabled: m.user_id === session.me?.principal.id }),
-          })}${moreButton(members)}`,
+          })}${moreButton(members)}`),
       )}
       ${
         invites.rows.length
@@ -148,7 +160,7 @@ export function people() {
               key: (i) => i.id,
               columns: [
                 { name: t('E-mail'), cell: (i) => i.email },
-                { name: t('Role'), cell: (i) => i.role },
+                { name: t('Role'), cell: (i) => words(i.role) },
                 { name: t('Until'), cell: (i) => time(i.expires_at, dateTime) },
               ],
               actions: (i) =>

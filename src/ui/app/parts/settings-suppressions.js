@@ -6,7 +6,7 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { can } from '../lib/session.js';
 import { Rows } from '../lib/store.js';
-import { attempt, dialog, overlay } from './dialog.js';
+import { attempt, dialog, notify, overlay } from './dialog.js';
 import { empty, shown } from './empty.js';
 import { button, errorFor, field, formError } from './form.js';
 import { moreButton, table } from './table.js';
@@ -68,7 +68,14 @@ export function suppressions() {
     attempt(async () => {
       await remove(`/v1/suppressions/${part(rows.id(s))}`);
       rows.drop(rows.id(s));
+      notify(t('The opt-out is taken back'), { undo: () => attempt(() => optOut(s)) });
     });
+  /** @param {Suppression} s taken back by mistake */
+  const optOut = async (s) => {
+    const { phone, user_id, reason } = s;
+    await post('/v1/suppressions', { ...(phone ? { phone } : { user_id }), ...(reason ? { reason } : {}) });
+    await rows.load(signal);
+  };
   return {
     /** @param {AbortSignal} s */
     open(s) {

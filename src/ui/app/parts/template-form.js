@@ -6,9 +6,9 @@ import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
 import { session } from '../lib/session.js';
 import { bound, boundSelect, sending } from './bound.js';
-import { filled, places } from './bubble.js';
 import { dialog, overlay } from './dialog.js';
 import { field, formError } from './form.js';
+import { componentsOf, filled, places } from './template.js';
 
 /** @typedef {import('../lib/types.js').Template} Template */
 
@@ -80,10 +80,9 @@ export function tryTemplate(x) {
   let turn = 0;
   const render = debounce(async () => {
     const mine = ++turn;
-    const parameters = Array.from({ length: places(x) }, (_, i) => ({ type: 'text', text: state.values[i] ?? '' }));
     try {
       const path = `/v1/messaging/templates/${part(x.name)}/${part(x.language)}/render`;
-      const { text } = await post(path, { components: parameters.length ? [{ type: 'body', parameters }] : [] });
+      const { text } = await post(path, { components: componentsOf(x, state.values) });
       if (mine === turn) Object.assign(state, { text, error: null });
     } catch (error) {
       if (mine === turn) state.error = error;
@@ -94,9 +93,9 @@ export function tryTemplate(x) {
     dialog(
       t('Fill in {name}', { name: x.name }),
       () => close(),
-      html`<div class="stack">${Array.from({ length: places(x) }, (_, i) =>
+      html`<div class="stack">${places(x).map((place, i) =>
         field({
-          label: `{{${i + 1}}}`,
+          label: place.label,
           value: state.values[i] ?? '',
           dir: 'auto',
           focus: i === 0,

@@ -18,7 +18,7 @@ export function deleteWorkspace(id) {
       await remove(`/admin/v1/workspaces/${part(id)}`, { confirm: id });
       close();
       notify(t('{name} is deleted', { name: id }));
-      // What is asked next must not name the workspace that is gone.
+      // What is asked next must not name the deleted workspace.
       context.workspace = '';
       localStorage.removeItem('workspace');
       await reload();

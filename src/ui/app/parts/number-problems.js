@@ -1,0 +1,41 @@
+/** What the last check of a number found. */
+import { time, words } from '../lib/format.js';
+import { t, tv } from '../lib/i18n.js';
+import { html } from '../lib/render.js';
+import { badge, label } from './status.js';
+
+/** @typedef {{code: string, message: string}} Problem */
+
+/** @param {Problem} problem @returns {string} */
+const named = (problem) =>
+  ({
+    unreachable: t('The channel does not answer'),
+    token_refused: t('The channel refuses the token'),
+    refused: t('The channel tells nothing of the number'),
+    not_subscribed: t('No app is subscribed to the account'),
+    no_callback_in_a_day: t('No callback for a day'),
+    not_connected: t('The channel has blocked the number'),
+    name_not_approved: t('The name is not approved'),
+    quality_red: t('Recipients rate the number badly'),
+    template_missing: t('The template of codes is missing'),
+  })[problem.code] ?? problem.message;
+
+/** What is wrong with a number, in words. @param {any} n @returns {string[]} */
+export const problemTexts = (n) => (n.check?.problems ?? []).map(named);
+
+/** How recipients rate a number. @param {string} is */
+export const quality = (is) =>
+  label({ green: 'good', yellow: 'warning', red: 'bad' }[is] ?? 'neutral', is === 'green' ? 'check' : 'warning', words(is));
+
+/** Where a number stands beside its state, in a line. @param {any} n */
+export const standing = (n) =>
+  html`<span class="row">${n.quality && n.quality !== 'unknown' ? quality(n.quality) : ''}${n.pool ? '' : html`<span
+    class="muted">${t('Not in the pool')}</span>`}${n.portfolio_id ? html`<span class="muted">${tv('Portfolio {id}', { id: html`<code>${n.portfolio_id}</code>` })}</span>` : ''}</span>`;
+
+/** @param {any} n */
+export const numberProblems = (n) =>
+  n.check
+    ? html`<section class="card" aria-label=${t('Last check')}><p class="row">${badge(n.check.problems.length ? 'failing' : 'ok')}
+    <span class="muted">${time(n.check.checked_at)}</span></p>
+    ${n.check.problems.length ? html`<ul>${problemTexts(n).map((text) => html`<li>${text}</li>`)}</ul>` : ''}</section>`
+    : '';
