@@ -14,7 +14,7 @@ use crate::boot::BootError;
 use crate::http::Starting;
 use crate::serve::{Answers, Lingering, ServeOptions, serve_with};
 
-/// Longest wait for answers that tell of a start, once it is over.
+/// Longest wait for answers that report a start, once it is over.
 const START_GRACE: Duration = Duration::from_secs(1);
 
 /// A listener that is bound and accepts nothing yet.
@@ -70,7 +70,7 @@ impl Listening {
     }
 }
 
-/// Waits for a start. Once it is known to take long, whoever connects meanwhile is told so.
+/// Waits for a start. Once it is known to take long, whoever connects meanwhile is answered so.
 pub(crate) async fn answering<T>(
     start: impl Future<Output = T>,
     takes_long: impl Future<Output = ()>,
@@ -87,7 +87,9 @@ pub(crate) async fn answering<T>(
         match bound.again() {
             Ok(bound) => open.push(bound.serve(app.clone(), (*options).clone())),
             // Whoever connects waits for the end of the start.
-            Err(error) => tracing::warn!(%error, "nobody can be told that the start takes long"),
+            Err(error) => {
+                tracing::warn!(%error, "nobody can be answered that the start takes long")
+            }
         }
     }
     let started = start.await;
@@ -95,7 +97,7 @@ pub(crate) async fn answering<T>(
     for ended in ending {
         match ended.await {
             Ok(lingering) => drop(lingering.cut()),
-            Err(error) => tracing::error!(%error, "telling of the start failed"),
+            Err(error) => tracing::error!(%error, "answering during the start failed"),
         }
     }
     started
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_connects_during_a_long_start_is_told_so_and_then_served() {
+    async fn who_connects_during_a_long_start_is_answered_so_and_then_served() {
         let settings = Settings::default();
         let (options, _) = serve_options(&settings, None).unwrap();
         let token = AdminToken::new("token-of-16-characters");

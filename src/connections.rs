@@ -1,4 +1,4 @@
-//! The connections of one listener: what tells them to finish, and what ends them.
+//! The connections of one listener: what asks them to finish, and what ends them.
 //!
 //! A connection is polled for each request. It reads one atomic number then; the lock is taken when
 //! it begins, when it ends and when all are woken.

@@ -5,19 +5,19 @@ use std::time::Duration;
 use postrider_actors::clock::{Clock, ClockOptions};
 use postrider_actors::domain::OptOutWords;
 use postrider_actors::{
-    AddressRules, AdmissionOptions, AuditOptions, BroadcastOptions, CloudApiOptions,
-    DeliveriesKept, DirectorySpace, EngineOptions, EventOptions, GuardOptions, MailOptions,
-    MediaOptions, MessageOptions, OtpOptions, PeopleOptions, Prices, SandboxOptions,
+    AdaptiveOptions, AddressRules, AdmissionOptions, AuditOptions, BroadcastOptions,
+    CloudApiOptions, DeliveriesKept, DirectorySpace, EngineOptions, EventOptions, GuardOptions,
+    MailOptions, MediaOptions, MessageOptions, OtpOptions, PeopleOptions, Prices, SandboxOptions,
     WebhookOptions,
 };
 
 use crate::boot::{self, BootError, DataDir};
 use crate::metrics::Metrics;
-use crate::settings::Settings;
+use crate::settings::{Guard, Settings};
 
 /// The free bytes below which nothing more is made. A tenth of a small disk is enough where nobody
 /// has set them.
-fn free_bytes_min(settings: &Settings, directory: &DataDir) -> u64 {
+pub(crate) fn free_bytes_min(settings: &Settings, directory: &DataDir) -> u64 {
     const AUTO: u64 = 1 << 30;
     settings.storage.free_bytes_min.unwrap_or_else(|| {
         let space = DirectorySpace(directory.path().to_owned());
@@ -61,10 +61,7 @@ pub(crate) fn engine_options(
         opt_out: OptOutWords::new(&settings.opt_out.stop_words, &settings.opt_out.start_words),
         messages: message_options(settings),
         broadcasts: broadcast_options(settings),
-        guard: GuardOptions {
-            unverified_per_prefix_hour: settings.guard.unverified_per_prefix_hour,
-            mode: settings.guard.mode,
-        },
+        guard: guard_options(&settings.guard),
         otp: otp_options(settings),
         admission: AdmissionOptions {
             in_flight_per_workspace: settings.admission.in_flight_per_workspace,
@@ -91,6 +88,7 @@ pub(crate) fn engine_options(
         media: MediaOptions {
             kept_for: settings.media.kept_days,
             bytes_max: settings.media.kept_bytes_max,
+            fetch: settings.media.fetch,
         },
         mail: mail_options(settings)?,
         people: people_options(settings),
@@ -124,6 +122,7 @@ fn people_options(settings: &Settings) -> PeopleOptions {
         session_max: settings.dashboard.session_max_seconds,
         session_requests_per_minute: settings.session_requests_per_minute,
         password_sign_in: settings.dashboard.password_sign_in,
+        name: None,
     }
 }
 
@@ -135,7 +134,7 @@ fn event_options(settings: &Settings) -> EventOptions {
     }
 }
 
-fn webhook_options(settings: &Settings) -> WebhookOptions {
+pub(crate) fn webhook_options(settings: &Settings) -> WebhookOptions {
     WebhookOptions {
         addresses: AddressRules {
             allow_http: settings.webhooks.allow_http,
@@ -171,6 +170,21 @@ fn message_options(settings: &Settings) -> MessageOptions {
         kept_for: settings.messages.kept_days,
         written_kept_for: settings.conversations.kept_days,
         reassign_after: settings.pool.reassign_after_seconds,
+    }
+}
+
+fn guard_options(guard: &Guard) -> GuardOptions {
+    GuardOptions {
+        unverified_per_prefix_hour: guard.unverified_per_prefix_hour,
+        mode: guard.mode,
+        adaptive: AdaptiveOptions {
+            mode: guard.adaptive,
+            window_seconds: guard.adaptive_window_seconds,
+            min_sends: guard.adaptive_min_sends,
+            conversion_percent: guard.adaptive_conversion_percent,
+            hold_seconds: guard.adaptive_hold_seconds,
+            probe_percent: guard.adaptive_probe_percent,
+        },
     }
 }
 

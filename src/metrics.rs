@@ -23,6 +23,9 @@ const BUCKETS: [f64; 14] =
 /// Status classes that have counters of their own.
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
+/// Gauges whose series come and go; one that is NaN has ended.
+const ENDING: [&str; 2] = ["postrider_number_pace{", "postrider_portfolio_used{"];
+
 const METADATA: Metadata<'static> =
     Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
 
@@ -73,10 +76,14 @@ impl Metrics {
         self.recorder.register_counter(&key, &METADATA)
     }
 
-    /// All metrics in the text format of Prometheus.
+    /// All metrics in the text format of Prometheus, without series that have ended.
     #[must_use]
     pub fn render(&self) -> String {
-        self.handle.render()
+        let has_ended = |line: &str| {
+            line.trim_end().ends_with(" NaN") && ENDING.iter().any(|name| line.starts_with(name))
+        };
+        let text = self.handle.render();
+        text.split_inclusive('\n').filter(|line| !has_ended(line)).collect()
     }
 
     /// Folds histogram samples into their buckets periodically. Never returns.
@@ -169,6 +176,25 @@ impl RouteMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_series_that_has_ended_is_not_shown() {
+        let metrics = Metrics::new().unwrap();
+        let gauge = |name: &'static str, label| {
+            let key = Key::from_parts(name, vec![Label::new("number", label)]);
+            metrics.recorder().register_gauge(&key, &METADATA)
+        };
+        let ends = gauge("postrider_number_pace", "one");
+        ends.set(3.0);
+        gauge("postrider_number_pace", "two").set(80.0);
+        gauge("postrider_other", "one").set(f64::NAN);
+        assert!(metrics.render().contains("postrider_number_pace{number=\"one\"} 3\n"));
+        ends.set(f64::NAN);
+        let text = metrics.render();
+        assert!(!text.contains("postrider_number_pace{number=\"one\"}"), "{text}");
+        assert!(text.contains("postrider_number_pace{number=\"two\"} 80\n"), "{text}");
+        assert!(text.contains("postrider_other{number=\"one\"} NaN\n"), "{text}");
+    }
 
     #[test]
     fn a_route_counts_by_class() {

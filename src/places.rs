@@ -56,7 +56,7 @@ struct Taken {
 struct Reserved {
     number: u64,
     has_request: bool,
-    /// Dropping it tells the connection to end.
+    /// Dropping it asks the connection to end.
     _held: oneshot::Sender<()>,
 }
 

@@ -11,7 +11,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -113,12 +113,8 @@ fn read(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
     let builder = match &files.client_ca {
         None => builder.with_no_client_auth(),
         Some(path) => {
-            let mut roots = RootCertStore::empty();
-            for root in certificates(path)? {
-                let bad = |source| TlsError::Unusable { path: path.clone(), source };
-                roots.add(root).map_err(bad)?;
-            }
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            let roots = Arc::new(roots(path)?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
             let bad = |source| TlsError::ClientCa { path: path.clone(), source };
             builder.with_client_cert_verifier(verifier.build().map_err(bad)?)
         }
@@ -127,6 +123,42 @@ fn read(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
     let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
+}
+
+/// How this process calls others: it trusts these roots alone, and shows the certificate with this
+/// key, if it has one.
+///
+/// # Errors
+/// [`TlsError`] names the file that cannot be used.
+pub(crate) fn client_config(
+    trusted: &Path,
+    own: Option<(&Path, &Path)>,
+) -> Result<ClientConfig, TlsError> {
+    let unusable = |path: &Path| {
+        let path = path.to_owned();
+        move |source| TlsError::Unusable { path, source }
+    };
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(unusable(trusted))?
+        .with_root_certificates(roots(trusted)?);
+    let mut config = match own {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => builder
+            .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
+            .map_err(unusable(certificate))?,
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for root in certificates(path)? {
+        let bad = |source| TlsError::Unusable { path: path.to_owned(), source };
+        roots.add(root).map_err(bad)?;
+    }
+    Ok(roots)
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

@@ -67,7 +67,7 @@ impl Exporter {
     /// Sends what has finished until now, and ends.
     pub(crate) async fn finish(self) {
         let Self { finish, mut sending } = self;
-        // The task ends by itself only when every span's sender has gone.
+        // The task ends by itself only when every span's sender was dropped.
         if finish.send(()).is_ok() && tokio::time::timeout(FINISH, &mut sending).await.is_err() {
             tracing::warn!("the last spans were not taken by the collector in time");
         }

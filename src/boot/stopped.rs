@@ -42,7 +42,7 @@ pub fn verify_stored_audit(path: &Path) -> Result<AuditCheck, BootError> {
     postrider_actors::verify_audit_directory(path).map_err(failed)
 }
 
-/// Reads everything in the data directory `path`, and tells what is wrong. With `deep` it also
+/// Reads everything in the data directory `path`, and reports what is wrong. With `deep` it also
 /// compares the records with what the log adds up to.
 ///
 /// # Errors

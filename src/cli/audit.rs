@@ -165,7 +165,7 @@ async fn verify(remote: &Remote) -> Result<(), CliError> {
     let (mut checked, mut cursor) = (0, String::new());
     loop {
         let answer = client.administer(Method::GET, &format!("/audit/check{cursor}"), None).await?;
-        checked += answer["checked"].as_u64().unwrap_or_default();
+        checked += client.number(&answer, "checked")?;
         let fault = &answer["fault"];
         if let Some(sequence) = fault["sequence"].as_u64() {
             let [id, problem] = ["id", "problem"].map(|name| fault[name].as_str());

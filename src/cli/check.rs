@@ -1,4 +1,4 @@
-//! `postrider check`: reads everything in a data directory, and tells what is damaged.
+//! `postrider check`: reads everything in a data directory, and reports what is damaged.
 
 use clap::Args;
 use postrider::check_stored;
@@ -21,7 +21,7 @@ pub(crate) struct CheckArgs {
 /// Runs `postrider check`. A problem is an error.
 pub(crate) fn run(args: &CheckArgs) -> Result<(), CliError> {
     let directory = &args.directory;
-    let check = directory.told(check_stored(&directory.data_dir, args.deep))?;
+    let check = directory.reported(check_stored(&directory.data_dir, args.deep))?;
     directory.print(&answer(&check), &shown(&check))?;
     match (check.problems.len(), &check.deep) {
         (0, Some(Deep::NotPossible(why))) => Err(CliError::NotCompared(why.clone())),

@@ -92,6 +92,11 @@ impl Client {
         let text = answer[name].as_str().map(str::to_owned);
         text.ok_or_else(|| unexpected(&self.server, StatusCode::OK))
     }
+
+    /// A whole number that an answer must have.
+    pub(crate) fn number(&self, answer: &Value, name: &str) -> Result<u64, CliError> {
+        answer[name].as_u64().ok_or_else(|| unexpected(&self.server, StatusCode::OK))
+    }
 }
 
 /// Sends a request and returns the body of a success; null, where there is none.

@@ -9,10 +9,12 @@ use clap::{Args, Subcommand};
 use postrider::settings::{Flags, Settings};
 use postrider::{ClusterError, ShardBackup, backup_cluster, init_cluster};
 use postrider_actors::clock::Stopwatch;
+use postrider_actors::copies::CopiedContents;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::Client;
+use super::copies::contents;
 use super::error::CliError;
 use super::output::print;
 use super::remote::Remote;
@@ -40,7 +42,7 @@ enum ClusterCommand {
     Drain(DrainArgs),
     /// Let a node own shards again
     Undrain(UndrainArgs),
-    /// Hand a shard to a node, where it stays until that node drains or is gone
+    /// Hand a shard to a node, where it stays until that node drains or has ended
     Move(MoveArgs),
 }
 
@@ -112,14 +114,14 @@ pub(crate) async fn run(args: ClusterArgs) -> Result<(), CliError> {
             let answer = client.administer(Method::GET, "/cluster", None).await?;
             print(remote.json, &answer, &shown(&answer))
         }
-        ClusterCommand::Drain(args) => told(args.node.remote.json, drain(&args).await),
-        ClusterCommand::Undrain(args) => told(args.node.remote.json, undrain(&args).await),
-        ClusterCommand::Move(args) => told(args.remote.json, move_shard(&args).await),
+        ClusterCommand::Drain(args) => reported(args.node.remote.json, drain(&args).await),
+        ClusterCommand::Undrain(args) => reported(args.node.remote.json, undrain(&args).await),
+        ClusterCommand::Move(args) => reported(args.remote.json, move_shard(&args).await),
     }
 }
 
 /// With `--json` a failure is an object on standard output too.
-fn told(as_json: bool, done: Result<(), CliError>) -> Result<(), CliError> {
+fn reported(as_json: bool, done: Result<(), CliError>) -> Result<(), CliError> {
     let code = match &done {
         Err(CliError::Refused { code, .. }) => code.as_str(),
         Err(CliError::Undrained { .. }) => "UNFINISHED",
@@ -193,14 +195,23 @@ async fn backup(args: &BackupArgs) -> Result<(), CliError> {
     let BackupArgs { to, settings: InitArgs { config, json } } = args;
     let settings = Settings::load(config.as_deref(), &Flags::default())?;
     let shards = done(backup_cluster(&settings, to).await, *json)?;
-    let object =
-        |it: &ShardBackup| json!({ "shard": it.shard, "position": it.position, "bytes": it.bytes });
+    let object = |it: &ShardBackup| {
+        json!({
+            "shard": it.shard,
+            "position": it.position,
+            "bytes": it.bytes,
+            "media": contents::object(&it.contents),
+        })
+    };
     let answer = json!({ "shards": shards.iter().map(object).collect::<Vec<_>>() });
     let line = |it: &ShardBackup| {
-        let ShardBackup { shard, position, bytes } = it;
+        let ShardBackup { shard, position, bytes, .. } = it;
         format!("shard {shard:<4} up to position {position}, {bytes} bytes copied\n")
     };
-    print(*json, &answer, &shards.iter().map(line).collect::<String>())
+    let mut all = CopiedContents::default();
+    shards.iter().for_each(|it| all.add(it.contents.clone()));
+    let lines: String = shards.iter().map(line).collect();
+    print(*json, &answer, &(lines + &contents::text(&all)))
 }
 
 async fn init(args: &InitArgs) -> Result<(), CliError> {

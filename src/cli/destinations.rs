@@ -11,6 +11,9 @@ use super::output::print;
 use super::remote::Group;
 use super::table;
 
+/// The word for a workspace that does as the settings say.
+const SETTINGS: &str = "settings";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum DestinationsCommand {
     /// Show the destinations in force
@@ -18,7 +21,8 @@ pub(crate) enum DestinationsCommand {
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
-    /// Set the destinations; what is left out is empty
+    /// Set the destinations: without --allow all, without --deny all of them; --safe and --adaptive
+    /// stay as they are where they are left out
     Set {
         #[arg(long, short)]
         workspace: WorkspaceId,
@@ -28,6 +32,16 @@ pub(crate) enum DestinationsCommand {
         /// First digits of phones that may not be written to, whatever is allowed; may be repeated
         #[arg(long, value_name = "PREFIX", value_delimiter = ',')]
         deny: Vec<Prefix>,
+        /// First digits of phones that are not limited, however few codes are verified there; may
+        /// be repeated
+        #[arg(long, value_name = "PREFIX", value_delimiter = ',', conflicts_with = "no_safe")]
+        safe: Vec<Prefix>,
+        /// Let no phones be safe from limits any more
+        #[arg(long)]
+        no_safe: bool,
+        /// What is done where few codes are verified; settings: what those say
+        #[arg(long, value_name = "MODE", value_parser = ["off", "report", "refuse", SETTINGS])]
+        adaptive: Option<String>,
     },
 }
 
@@ -38,8 +52,14 @@ pub(crate) async fn run(group: Group<DestinationsCommand>) -> Result<(), CliErro
         DestinationsCommand::Show { workspace } => {
             client.call(Method::GET, &format!("/{workspace}/destinations"), None).await?
         }
-        DestinationsCommand::Set { workspace, allow, deny } => {
-            let body = json!({ "allow": allow, "deny": deny });
+        DestinationsCommand::Set { workspace, allow, deny, safe, no_safe, adaptive } => {
+            let mut body = json!({ "allow": allow, "deny": deny });
+            if no_safe || !safe.is_empty() {
+                body["safe"] = json!(safe);
+            }
+            if let Some(mode) = adaptive {
+                body["adaptive"] = json!(Some(mode).filter(|mode| mode != SETTINGS));
+            }
             let path = format!("/{workspace}/destinations");
             client.call(Method::PUT, &path, Some(&body)).await?
         }
@@ -48,7 +68,10 @@ pub(crate) async fn run(group: Group<DestinationsCommand>) -> Result<(), CliErro
         let prefixes = answer[name].as_array().into_iter().flatten().filter_map(Value::as_str);
         json!({ "list": name, "prefixes": prefixes.collect::<Vec<_>>().join(" ") })
     };
+    let adaptive = answer["adaptive"].as_str().unwrap_or(SETTINGS);
+    let adaptive = json!({ "list": "adaptive", "prefixes": adaptive });
+    let [allow, deny, safe] = ["allow", "deny", "safe"].map(listed);
     let columns = [("LIST", "/list"), ("PREFIXES", "/prefixes")];
-    let shown = table::rows(&[listed("allow"), listed("deny")], &columns);
+    let shown = table::rows(&[allow, deny, safe, adaptive], &columns);
     print(group.remote.json, &answer, &shown)
 }

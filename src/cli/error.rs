@@ -7,6 +7,7 @@ use postrider::{BootError, ClusterError, NodeStopError, StopError};
 use postrider_actors::copies::CopyError;
 
 use super::contacts::error::ImportError;
+use super::json_file::JsonFileError;
 use super::secret::SecretError;
 
 /// Why a command failed. Each ends the process with status 1, but for a loss that was not accepted.
@@ -42,10 +43,12 @@ pub(crate) enum CliError {
     NoDataDir,
     #[error(transparent)]
     Copy(#[from] CopyError),
-    #[error("it was told on standard output why")]
+    #[error("standard output says why")]
     Reported,
     #[error(transparent)]
     Contacts(#[from] ImportError),
+    #[error(transparent)]
+    Json(#[from] JsonFileError),
     #[error("interrupted; the same command goes on")]
     Suspended,
     #[error("cannot reach {server}: {cause}")]
@@ -58,6 +61,11 @@ pub(crate) enum CliError {
     Problems(String),
     #[error("nothing was changed: --accept-loss gives up what cannot be kept")]
     LossNotAccepted,
+    #[error(
+        "nothing was changed: what is given up may be kept by {0}, which did not answer; repair \
+         again once it does, or stop it and name its data directory with --node"
+    )]
+    NodesNotHeard(String),
     #[error("the records were not compared with the log: {0}")]
     NotCompared(String),
     #[error("nobody has the e-mail address {0}")]
@@ -81,7 +89,7 @@ impl CliError {
     /// The status with which the process ends.
     pub(crate) const fn status(&self) -> u8 {
         match self {
-            Self::LossNotAccepted => 2,
+            Self::LossNotAccepted | Self::NodesNotHeard(_) => 2,
             _ => 1,
         }
     }

@@ -14,14 +14,18 @@ mod destinations;
 mod error;
 mod files;
 mod health;
+mod json_file;
 mod keys;
 mod limits;
 mod messages;
 mod numbers;
 mod offline;
 mod otp;
+mod otp_channels;
+mod otp_texts;
 mod output;
 mod own_lists;
+mod portfolios;
 mod progress;
 mod query;
 mod release;
@@ -31,9 +35,11 @@ mod secret;
 mod serve;
 mod server_args;
 mod service;
+mod sms;
 mod table;
 mod templates;
 mod terminal;
+mod test_phones;
 mod tokens;
 mod users;
 mod webhooks;
@@ -80,6 +86,16 @@ pub(crate) enum Command {
     Limits(Group<limits::LimitsCommand>),
     /// See and set where a workspace's one-time passwords may go
     Destinations(Group<destinations::DestinationsCommand>),
+    /// Show and set how many people a portfolio of numbers may write to first within a day
+    Portfolios(Group<portfolios::PortfoliosCommand>),
+    /// Set, show and remove the SMS gateway of one-time passwords
+    Sms(Group<sms::SmsCommand>),
+    /// Set and show over which channels one-time passwords arrive
+    OtpChannels(Group<otp_channels::OtpChannelsCommand>),
+    /// Set and show what one-time passwords are written in over SMS and mail
+    OtpTexts(Group<otp_texts::OtpTextsCommand>),
+    /// Set and show the phones that nothing is sent to, each with its own code
+    TestPhones(Group<test_phones::TestPhonesCommand>),
     /// Set or add to a workspace's credits
     Credits(Group<credits::CreditsCommand>),
     /// Connect, list, update and disconnect messaging numbers
@@ -88,7 +104,7 @@ pub(crate) enum Command {
     Audit(audit::AuditArgs),
     /// Have a server send again that is held since it was restored
     Release(release::ReleaseArgs),
-    /// Read everything in the data directory of a stopped server, and tell what is damaged
+    /// Read everything in the data directory of a stopped server, and report what is damaged
     Check(check::CheckArgs),
     /// Make damaged data of a stopped server such that a server starts on it
     Repair(repair::RepairArgs),
@@ -102,7 +118,7 @@ pub(crate) enum Command {
     Restore(copies::RestoreArgs),
     /// Import and export contacts
     Contacts(contacts::ContactsArgs),
-    /// List one-time passwords
+    /// List and show one-time passwords
     Otp(OwnGroup<otp::OtpCommand>),
     /// List messages
     Messages(OwnGroup<messages::MessagesCommand>),
@@ -127,6 +143,11 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Clock(group)) => clock::run(group).await,
         Some(Command::Limits(group)) => limits::run(group).await,
         Some(Command::Destinations(group)) => destinations::run(group).await,
+        Some(Command::Portfolios(group)) => portfolios::run(group).await,
+        Some(Command::Sms(group)) => sms::run(group).await,
+        Some(Command::OtpChannels(group)) => otp_channels::run(group).await,
+        Some(Command::OtpTexts(group)) => otp_texts::run(group).await,
+        Some(Command::TestPhones(group)) => test_phones::run(group).await,
         Some(Command::Credits(group)) => credits::run(group).await,
         Some(Command::Numbers(group)) => numbers::run(group).await,
         Some(Command::Audit(args)) => audit::run(args).await,
@@ -235,6 +256,46 @@ mod tests {
     }
 
     #[test]
+    fn commands_about_codes_take_their_arguments() {
+        for good in [
+            "postrider otp list --phone +15550123456 --status verified --channel sms --json",
+            "postrider sms set -w a --url https://h/sms --sender A --secret-file f",
+            "postrider sms set -w a --kind sandbox --json",
+            "postrider sms delete -w a",
+            "postrider otp-channels set -w a messaging sms=20 email",
+            "postrider otp-texts set -w a -",
+            "postrider test-phones set -w a +15550100001=123456 +15550100002=1234",
+            "postrider test-phones set -w a --none",
+            "postrider otp show otp_01jd3v0x5n8m7k2q4r6s8t0w2y --json",
+            "postrider otp list --reference x --since 2026-01-31T09:30:00Z --limit 500 --key k",
+            "postrider otp decisions --prefix 49151 --decision refused --since 2026-01-31T09:30:00Z",
+        ] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "postrider sms set -w a --sender A",
+            "postrider sms set -w a --kind smpp --url https://h/sms",
+            "postrider sms set -w a --url https://h/sms --secret - --secret-file f",
+            "postrider otp-channels set -w a",
+            "postrider otp-channels set -w a fax",
+            "postrider otp-channels set -w a sms=soon",
+            "postrider otp-channels set -w a sms email messaging sms",
+            "postrider otp-texts set -w a",
+            "postrider test-phones set -w a",
+            "postrider test-phones set -w a +15550100001",
+            "postrider test-phones set -w a 5=123456",
+            "postrider test-phones set -w a +15550100001=123",
+            "postrider test-phones set -w a +15550100001=1234 --none",
+            "postrider otp show 5",
+            "postrider otp list --phone 5",
+            "postrider otp list --status pending",
+            "postrider otp decisions --decision kept",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn commands_take_their_arguments() {
         for good in [
             "postrider cluster init --config c --json",
@@ -259,10 +320,15 @@ mod tests {
             "postrider credits add -w a 5 --token t",
             "postrider destinations set -w a --allow 49,43 --deny 1876",
             "postrider destinations set -w a",
+            "postrider destinations set -w a --safe 49 --adaptive refuse",
+            "postrider destinations set -w a --no-safe --adaptive settings",
+            "postrider portfolios show -w a 107",
+            "postrider portfolios set -w a 107 --daily-recipients -1 --reserve-percent 0",
             "postrider numbers connect --workspace a --kind sandbox",
             "postrider numbers connect -w a --kind cloud_api --phone +15550001111 \
              --phone-number-id 1 --account-id 2 --channel-token t --app-secret s --verify-token v",
             "postrider numbers update -w a num_01jd3v0x5n8m7k2q4r6s8t0w2y --channel-token t",
+            "postrider numbers update -w a num_01jd3v0x5n8m7k2q4r6s8t0w2y --own-portfolio",
             "postrider templates add -w a hello --category utility --body Hello",
             "postrider templates status -w a hello paused --language en_US",
             "postrider audit --workspace a --actor key --action webhook --limit 5 --json",
@@ -271,8 +337,6 @@ mod tests {
             "postrider audit verify --stopped data --json",
             "postrider contacts import a.csv --key k --refused b.csv",
             "postrider contacts export --server http://h:1",
-            "postrider otp list --phone +15550123456 --status verified --channel sms --json",
-            "postrider otp list --reference x --since 2026-01-31T09:30:00Z --limit 500 --key k",
             "postrider messages list --to US.7 --type interactive --status failed --cursor x",
             "postrider messages list --number num_01jd3v0x5n8m7k2q4r6s8t0w2y --template welcome",
             "postrider webhooks add -w a https://example.com/ --event otp.sent,otp.failed --ordered",
@@ -300,13 +364,15 @@ mod tests {
             "postrider credits set --workspace a x",
             "postrider credits set --workspace a -5",
             "postrider destinations set -w a --allow +49",
+            "postrider destinations set -w a --safe 49 --no-safe",
+            "postrider destinations set -w a --adaptive on",
             "postrider numbers connect --workspace a --kind cloud_api",
+            "postrider numbers update -w a num_01jd3v0x5n8m7k2q4r6s8t0w2y --portfolio b \
+             --own-portfolio",
             "postrider templates add -w a hello --category x --body Hello",
             "postrider templates status -w a hello x",
             "postrider audit --limit 0",
             "postrider audit --since yesterday",
-            "postrider otp list --phone 5",
-            "postrider otp list --status pending",
             "postrider messages list --type email",
             "postrider messages list --limit 0",
             "postrider webhooks enable -w a evt_01jd3v0x5n8m7k2q4r6s8t0w2y",

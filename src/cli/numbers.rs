@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use postrider_actors::domain::{NumberId, WorkspaceId};
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::client::Client;
 use super::error::CliError;
@@ -11,14 +11,31 @@ use super::output::{listed, print};
 use super::remote::Group;
 use super::table::{self, Column};
 
-const NUMBER: [Column; 6] = [
+const NUMBER: [Column; 7] = [
     ("ID", "/id"),
     ("KIND", "/kind"),
     ("PHONE", "/phone"),
     ("POOL", "/pool"),
+    ("PORTFOLIO", "/portfolio_id"),
     ("CALLBACK", "/callback_path"),
     ("CREATED", "/created_at"),
 ];
+
+/// A number and how it does, which a list shows.
+const LISTED: [Column; 10] = [
+    ("ID", "/id"),
+    ("KIND", "/kind"),
+    ("PHONE", "/phone"),
+    ("STATUS", "/status"),
+    ("POOL", "/pool"),
+    ("PACE", "/pace/set"),
+    ("QUALITY", "/quality"),
+    ("PORTFOLIO", "/portfolio_id"),
+    ("CALLBACK", "/callback_path"),
+    ("CREATED", "/created_at"),
+];
+
+const PROBLEM: [Column; 3] = [("PROBLEM", "/code"), ("WHAT", "/message"), ("FIX", "/fix")];
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NumbersCommand {
@@ -29,7 +46,7 @@ pub(crate) enum NumbersCommand {
         #[command(flatten)]
         number: NumberArgs,
     },
-    /// List the numbers
+    /// List the numbers, each with whether it sends, its messages a second and its quality
     List {
         #[arg(long, short)]
         workspace: WorkspaceId,
@@ -42,6 +59,13 @@ pub(crate) enum NumbersCommand {
         number_id: NumberId,
         #[command(flatten)]
         change: NumberChangeArgs,
+    },
+    /// Ask the provider how a number does, and show what is wrong with it
+    Check {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Its id, as `list` shows it
+        number_id: NumberId,
     },
     /// Disconnect a number
     Disconnect {
@@ -64,6 +88,9 @@ pub(crate) struct NumberArgs {
     /// Whether it may be in the pool of numbers that messages leave through
     #[arg(long, value_name = "BOOL")]
     pub(crate) pool: Option<bool>,
+    /// Whose daily budget of recipients it shares, if not that of its account
+    #[arg(long, value_name = "ID")]
+    pub(crate) portfolio: Option<String>,
     #[command(flatten)]
     pub(crate) account: AccountArgs,
 }
@@ -138,6 +165,12 @@ pub(crate) struct NumberChangeArgs {
     /// Whether it may be in the pool of numbers that messages leave through
     #[arg(long, value_name = "BOOL")]
     pub(crate) pool: Option<bool>,
+    /// Whose daily budget of recipients it shares, if not that of its account
+    #[arg(long, value_name = "ID", conflicts_with = "own_portfolio")]
+    pub(crate) portfolio: Option<String>,
+    /// Have it share the daily budget of its account again
+    #[arg(long)]
+    pub(crate) own_portfolio: bool,
 }
 
 impl std::fmt::Debug for NumberChangeArgs {
@@ -152,6 +185,34 @@ impl std::fmt::Debug for NumberArgs {
     }
 }
 
+/// What a check found, for people.
+fn problems(checked: &Value) -> String {
+    match checked["problems"].as_array().map(Vec::as_slice) {
+        None | Some([]) => "nothing is wrong with the number\n".to_owned(),
+        Some(problems) => table::rows(problems, &PROBLEM),
+    }
+}
+
+/// What a change of a number says: what is left out stays.
+fn changes(change: NumberChangeArgs) -> Value {
+    let mut body = json!({
+        "token": change.channel_token,
+        "app_secret": change.app_secret,
+        "verify_token": change.verify_token,
+        "pool": change.pool,
+    });
+    if change.own_portfolio {
+        body["portfolio_id"] = Value::Null;
+    } else if let Some(portfolio) = change.portfolio {
+        body["portfolio_id"] = portfolio.into();
+    }
+    // Null would take the number's own figure away.
+    if let Some(figure) = change.messages_per_second {
+        body["messages_per_second"] = figure.into();
+    }
+    body
+}
+
 /// Runs `postrider numbers`.
 pub(crate) async fn run(group: Group<NumbersCommand>) -> Result<(), CliError> {
     let client = Client::new(&group.remote)?;
@@ -164,6 +225,7 @@ pub(crate) async fn run(group: Group<NumbersCommand>) -> Result<(), CliError> {
                 "kind": number.kind,
                 "messages_per_second": number.messages_per_second,
                 "pool": number.pool,
+                "portfolio_id": number.portfolio,
                 "phone": account.phone,
                 "phone_number_id": account.phone_number_id,
                 "account_id": account.account_id,
@@ -176,23 +238,19 @@ pub(crate) async fn run(group: Group<NumbersCommand>) -> Result<(), CliError> {
             (made, shown)
         }
         NumbersCommand::List { workspace } => {
-            listed(&client, &format!("/{workspace}/numbers"), &NUMBER).await?
+            listed(&client, &format!("/{workspace}/numbers"), &LISTED).await?
         }
         NumbersCommand::Update { workspace, number_id, change } => {
             let path = format!("/{workspace}/numbers/{number_id}");
-            let mut body = json!({
-                "token": change.channel_token,
-                "app_secret": change.app_secret,
-                "verify_token": change.verify_token,
-                "pool": change.pool,
-            });
-            // Null would take the number's own figure away.
-            if let Some(figure) = change.messages_per_second {
-                body["messages_per_second"] = figure.into();
-            }
-            let changed = client.call(Method::PATCH, &path, Some(&body)).await?;
+            let changed = client.call(Method::PATCH, &path, Some(&changes(change))).await?;
             let shown = table::record(&changed, &NUMBER);
             (changed, shown)
+        }
+        NumbersCommand::Check { workspace, number_id } => {
+            let path = format!("/{workspace}/numbers/{number_id}/check");
+            let checked = client.call(Method::POST, &path, None).await?;
+            let shown = problems(&checked);
+            (checked, shown)
         }
         NumbersCommand::Disconnect { workspace, number_id } => {
             let path = format!("/{workspace}/numbers/{number_id}");

@@ -26,7 +26,7 @@ pub(super) struct Directory {
 
 impl Directory {
     /// The outcome, or the error, of which `--json` has an object.
-    pub(super) fn told<T>(&self, outcome: Result<T, BootError>) -> Result<T, CliError> {
+    pub(super) fn reported<T>(&self, outcome: Result<T, BootError>) -> Result<T, CliError> {
         let error = match outcome {
             Ok(done) => return Ok(done),
             Err(error) => error,

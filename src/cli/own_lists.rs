@@ -74,7 +74,8 @@ pub(crate) async fn show(
     print(as_json, &json!({ "data": rows, "next_cursor": cursor }), &shown)
 }
 
-async fn read(api: &Api, path: &str) -> Result<Value, CliError> {
+/// Asks for `path` below `/v1` until there is an answer.
+pub(crate) async fn read(api: &Api, path: &str) -> Result<Value, CliError> {
     let mut retries = RetryBudget::new();
     loop {
         let wait = match api.send(api.request(Method::GET, path)).await? {

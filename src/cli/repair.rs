@@ -22,7 +22,7 @@ pub(crate) struct RepairArgs {
 pub(crate) fn run(args: &RepairArgs) -> Result<(), CliError> {
     let directory = &args.directory;
     let (plan, repaired) =
-        match directory.told(repair_stored(&directory.data_dir, args.accept_loss))? {
+        match directory.reported(repair_stored(&directory.data_dir, args.accept_loss))? {
             Repair::NotNeeded => {
                 let nothing = json!({ "last": null, "given_up": null, "log_id": null });
                 return directory.print(&nothing, "nothing is damaged; nothing was changed\n");

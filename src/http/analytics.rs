@@ -90,7 +90,7 @@ pub(crate) struct AdRow {
     /// The channel's id of it.
     #[schema(example = "120208999")]
     source_id: Box<str>,
-    /// Its headline, if the channel told one.
+    /// Its headline, if the channel reported one.
     #[schema(example = "Spring sale")]
     headline: Option<Box<str>>,
     /// Contacts that wrote because of it that day.
@@ -156,9 +156,9 @@ impl From<AdDay> for AdRow {
          most 365 days after `from` and not before it; today by default"),
         ("group_by" = Option<String>, Query, description = "`day` or `broadcast`: a row for each \
          of them alone"),
-        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most rows of a \
-         page, 50 unless told"),
+         page, 50 by default"),
     ),
     responses((status = 200, description = "What happened", body = CampaignsAnswer))
 )]
@@ -198,9 +198,9 @@ async fn campaigns(call: Call<Principal>) -> Answer {
          most 365 days before `to`; 30 days before it by default"),
         ("to" = Option<String>, Query, format = Date, description = "The last day, in UTC, at \
          most 365 days after `from` and not before it; today by default"),
-        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most rows of a \
-         page, 50 unless told"),
+         page, 50 by default"),
     ),
     responses((status = 200, description = "What they brought", body = AdsAnswer))
 )]
@@ -283,7 +283,7 @@ pub(crate) struct OtpAnalyticsAnswer {
     operation_id = "readOtpAnalytics",
     tag = "Analytics",
     summary = "See what happened to one-time passwords, by day or country",
-    description = "Each thing counts on the day on which it happened, as the event log tells it. \
+    description = "Each thing counts on the day on which it happened, as the event log has it. \
                    Counts are kept for 400 days, and are not there for days of an earlier version.",
     params(
         ("from" = Option<String>, Query, format = Date, description = "The first day, in UTC, at \
@@ -326,7 +326,7 @@ async fn otp(call: Call<Principal>) -> Answer {
 }
 
 /// Reads the range of days from `from` and `to`.
-fn days<C>(call: &Call<C>, query: &Query) -> Result<DayRange, ApiError> {
+pub(crate) fn days<C>(call: &Call<C>, query: &Query) -> Result<DayRange, ApiError> {
     let day = |name: &str| -> Result<Option<Day>, ApiError> {
         let text = query.text(name)?;
         text.map(|text| text.parse().map_err(|error| ApiError::field(name, error))).transpose()

@@ -6,14 +6,20 @@ use postrider_actors::domain::NumberId;
 use postrider_actors::{CallbackError, CallbackReceiver};
 
 use super::edge::Edge;
+use super::elsewhere::CallbackBeside;
 use super::pipeline::{
     Admitted, Answer, ApiError, Call, Code, Guard, Identity, Reply, Routes, Takes, count_failure,
     route,
 };
 
 /// Largest callback, in bytes. The channel batches up to 1,000 items into one.
-const CALLBACK_BYTES_MAX: usize = 3 << 20;
+pub(crate) const CALLBACK_BYTES_MAX: usize = 3 << 20;
 const SIGNATURE: HeaderName = HeaderName::from_static("x-hub-signature-256");
+
+/// The path that callbacks of a number come to.
+pub(crate) fn callback_address(number: &str) -> String {
+    format!("/channels/cloud-api/{number}")
+}
 
 pub(crate) fn routes() -> Routes {
     Routes::default().routes(route!(verify).guarded(Target::Asked)).routes(
@@ -40,6 +46,7 @@ impl Target {
             Self::Signed if !signature.is_some_and(is_signature) => {
                 Err(CallbackError::BadSignature.into())
             }
+            _ if parts.extensions.get::<CallbackBeside>().is_some() => Ok(receiver.beside()),
             _ => Ok(receiver),
         }
     }

@@ -1,4 +1,4 @@
-//! Changes many contacts with one request, and tells their tags.
+//! Changes many contacts with one request, and reports their tags.
 
 use axum::http::StatusCode;
 use postrider_actors::domain::{ContactId, Tags};
@@ -11,8 +11,8 @@ use super::segments::FilterBody;
 
 /// Most contacts that are named.
 const IDS_MAX: usize = 1000;
-/// Most tags that are told.
-const TAGS_TOLD_MAX: usize = 500;
+/// Most tags that are listed.
+const TAGS_LISTED_MAX: usize = 500;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
@@ -81,7 +81,7 @@ impl From<TagCount> for TagRow {
     responses((status = 200, description = "Tags, that of the most contacts first", body = TagsAnswer))
 )]
 async fn tags(call: Call<Principal>) -> Answer {
-    let found = call.caller.workspace().contact_tags(TAGS_TOLD_MAX).await?;
+    let found = call.caller.workspace().contact_tags(TAGS_LISTED_MAX).await?;
     Ok(Reply::ok(&TagsAnswer { data: found.into_iter().map(TagRow::from).collect() }))
 }
 
@@ -92,7 +92,7 @@ async fn tags(call: Call<Principal>) -> Answer {
     tag = "Contacts",
     summary = "Change or delete many contacts",
     description = "Which contacts is settled at once; they are changed soon after, one by one, also \
-                   if the server is started anew meanwhile. Each that changes is told by its event. \
+                   if the server is started anew meanwhile. Each that changes has its event. \
                    Changes are made in the order in which they were asked for; where too much waits, \
                    one is refused (422, `reason: \"bulk_limit\"`).",
     request_body = BulkBody,

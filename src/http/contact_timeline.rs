@@ -1,4 +1,4 @@
-//! Tells what happened to a contact, out of the event log.
+//! Shows what happened to a contact, out of the event log.
 
 use postrider_actors::domain::{ContactId, PublicEvent};
 use postrider_actors::{EventFilter, Permission};
@@ -25,7 +25,7 @@ pub(crate) fn routes() -> Routes {
         ("contact_id" = String, Path, description = "The contact's id"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most events, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "Events, newest first", body = EventsAnswer))
 )]
@@ -35,7 +35,7 @@ async fn timeline(mut call: Call<Principal>) -> Answer {
     let before = events::after_cursor(&query)?;
     let id: ContactId = call.path("contact_id", NO_SUCH_CONTACT).await?;
     let contact = call.caller.workspace().contact(id).await?;
-    // One that was merged into it was told of by its own id.
+    // One that was merged into it was reported by its own id.
     let mut about = vec![id.to_string(), contact.id.to_string()];
     about.extend(contact.phone.map(|phone| phone.to_string()));
     about.extend(contact.user_id.iter().chain(&contact.former_ids).map(ToString::to_string));

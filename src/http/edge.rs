@@ -4,15 +4,18 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use postrider_actors::Engine;
+use postrider_actors::domain::{PersonId, WorkspaceId};
+use postrider_actors::{AdminError, Engine, Person};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::sync::{Mutex, Semaphore};
 
 use super::dashboard::DashboardOptions;
+use super::elsewhere::{Elsewhere, Found, KnownWorkspace, ServerFigures, people_of, workspaces_of};
 use super::pipeline::Compressed;
 use super::pipeline::body_budget::BodyBudget;
 use super::pipeline::drain::Drain;
+use super::pipeline::error::ApiError;
 use super::pipeline::error::help::{ERRORS_PATH, Help};
 use super::request_log::RequestLog;
 use crate::metrics::Metrics;
@@ -56,7 +59,7 @@ pub struct AppOptions {
     pub hosts: Vec<String>,
     /// The settings in force, without secrets.
     pub settings: Arc<InForce>,
-    /// What an operator should know, which `/readyz` tells.
+    /// What an operator should know, which `/readyz` reports.
     pub warnings: Vec<String>,
     /// Longest wait for a request's body.
     pub body_timeout: Duration,
@@ -64,6 +67,8 @@ pub struct AppOptions {
     pub handler_timeout: Duration,
     /// Signals requests that the server is shutting down.
     pub drain: Drain,
+    /// The other engines of a cluster; `None`: this one has everything.
+    pub(crate) elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 impl AppOptions {
@@ -93,6 +98,7 @@ impl AppOptions {
             body_timeout: settings.server.body_timeout_seconds,
             handler_timeout: settings.server.handler_timeout_seconds,
             drain: Drain::default(),
+            elsewhere: None,
         }
     }
 }
@@ -143,6 +149,67 @@ impl Edge {
             archive_files,
             clock_moves,
             requests: RequestLog::default(),
+        }
+    }
+}
+
+impl Edge {
+    /// Those people of these ids who are there, of whatever engine.
+    ///
+    /// # Errors
+    /// [`ApiError`]: nobody answers now.
+    pub(crate) async fn people(&self, ids: Vec<PersonId>) -> Result<Vec<Arc<Person>>, ApiError> {
+        match &self.options.elsewhere {
+            None => Ok(people_of(&self.engine, &ids)),
+            Some(_) if ids.is_empty() => Ok(Vec::new()),
+            Some(all) => Ok(all.people(ids).await?.into_iter().map(Arc::new).collect()),
+        }
+    }
+
+    /// Those workspaces of these ids that are there, of whatever engine; `None`: the first ones.
+    pub(crate) async fn workspaces(&self, ids: Option<Vec<WorkspaceId>>) -> Found<KnownWorkspace> {
+        match &self.options.elsewhere {
+            None => match workspaces_of(&self.engine, ids.as_deref()).await {
+                Ok(found) => (found, None),
+                Err(error) => (Vec::new(), Some(AdminError::into(error))),
+            },
+            Some(all) => all.workspaces(ids).await,
+        }
+    }
+
+    /// How the server does.
+    ///
+    /// # Errors
+    /// [`ApiError`]: it is not known now.
+    pub(crate) async fn figures(&self) -> Result<ServerFigures, ApiError> {
+        if let Some(all) = &self.options.elsewhere {
+            return all.node().await;
+        }
+        let (is_ready, system) = (self.engine.health().ready, self.engine.operations());
+        Ok(ServerFigures { node: None, is_ready, figures: system.system().await })
+    }
+
+    /// Refuses what a node of a cluster does not do.
+    ///
+    /// # Errors
+    /// [`ApiError`]: this is one.
+    pub(crate) fn must_be_alone(&self) -> Result<(), ApiError> {
+        let message = "this does not work on a node of a cluster";
+        let refusal = || ApiError::not_found(message).because("in_cluster");
+        self.options.elsewhere.as_ref().map_or(Ok(()), |_| Err(refusal()))
+    }
+
+    /// Whether a workspace is there, in whatever engine.
+    ///
+    /// # Errors
+    /// [`ApiError`]: nobody answers now.
+    pub(crate) async fn has_workspace(&self, id: &WorkspaceId) -> Result<bool, ApiError> {
+        let Some(all) = self.options.elsewhere.as_ref() else {
+            return Ok(self.engine.workspace(id).is_some());
+        };
+        match all.workspaces(Some(vec![id.clone()])).await {
+            (_, Some(error)) => Err(error),
+            (found, None) => Ok(!found.is_empty()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tells callers who they are, and what they may do.
+//! Shows callers who they are, and what they may do.
 
 use postrider_actors::domain::WorkspaceId;
 use postrider_actors::{AdminError, Permission, Permissions, SessionHolder, SignedIn};
@@ -6,10 +6,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::edge::Edge;
-use super::pipeline::{Answer, Anybody, ApiError, Call, Known, Reply, Routes, route};
-
-/// Workspaces that an operator is shown.
-const WORKSPACES_MAX: usize = 200;
+use super::elsewhere::KnownWorkspace;
+use super::pipeline::{
+    Answer, Anybody, ApiError, Call, Known, Reply, Routes, permissions_elsewhere, route,
+};
 
 pub(crate) fn routes() -> Routes {
     Routes::default().routes(route!(read).guarded(Anybody))
@@ -81,6 +81,10 @@ pub(crate) struct Me {
     permissions: Vec<&'static str>,
     /// A user's workspaces.
     workspaces: Vec<OwnWorkspace>,
+    /// Whether `workspaces` may lack some, or their names: a part of the cluster does not answer
+    /// now.
+    #[schema(example = false)]
+    workspaces_incomplete: bool,
     /// Whether the server is a sandbox.
     sandbox: bool,
     /// Engine time.
@@ -127,6 +131,7 @@ impl Me {
             operator: false,
             permissions: Vec::new(),
             workspaces: Vec::new(),
+            workspaces_incomplete: false,
             sandbox: edge.options.sandbox,
             now: clock.now().to_string(),
             offset_seconds: clock.offset().as_secs(),
@@ -148,14 +153,25 @@ impl Me {
             Known::Person(signed_in, member) => {
                 me.operator = signed_in.is_operator();
                 me.elevated_until = signed_in.session.elevated_until().map(|at| at.to_string());
-                me.workspaces = workspaces(edge, &signed_in).await?;
-                let id = member.as_ref().map(|member| member.workspace.id().clone());
-                if let Some(id) = id {
-                    me.workspace = named(edge, &id).await?;
-                    let person = signed_in.person.as_ref();
-                    me.role = person.and_then(|it| it.role_in(&id)).map(|role| role.as_str());
+                let only = match &member {
+                    Some(member) => {
+                        me.workspace = named(edge, member.workspace.id()).await?;
+                        me.role = role_in(&signed_in, member.workspace.id());
+                        None
+                    }
+                    None => only_one_elsewhere(edge, &signed_in),
+                };
+                let known = me.find_workspaces(edge, &signed_in).await?;
+                let only = known.into_iter().find(|it| Some(&it.id) == only);
+                match (only, member) {
+                    (Some(only), _) => {
+                        me.role = role_in(&signed_in, &only.id);
+                        let permissions = permissions_elsewhere(edge, &signed_in, &only);
+                        me.workspace = Some(only.into());
+                        permissions.unwrap_or_default()
+                    }
+                    (None, member) => member.map(|member| member.permissions).unwrap_or_default(),
                 }
-                member.map(|member| member.permissions).unwrap_or_default()
             }
         };
         let sandbox = edge.options.sandbox;
@@ -193,24 +209,62 @@ fn principal(who: &Known) -> PrincipalAnswer {
     }
 }
 
-async fn workspaces(edge: &Edge, signed_in: &SignedIn) -> Result<Vec<OwnWorkspace>, ApiError> {
-    let role = |id: &WorkspaceId| signed_in.person.as_ref()?.role_in(id);
-    let mut own = Vec::new();
-    if signed_in.is_operator() {
-        let (all, _) = edge.engine.admin().workspaces(0, WORKSPACES_MAX).await?;
-        own.extend(all.into_iter().map(|info| OwnWorkspace {
-            role: role(&info.id).map(|role| role.as_str()),
-            named: NamedWorkspace { id: info.id.to_string(), name: info.name },
-        }));
-        return Ok(own);
+fn role_in(signed_in: &SignedIn, id: &WorkspaceId) -> Option<&'static str> {
+    Some(signed_in.person.as_ref()?.role_in(id)?.as_str())
+}
+
+/// Somebody's only workspace, where it may be one of another engine.
+fn only_one_elsewhere<'a>(edge: &Edge, signed_in: &'a SignedIn) -> Option<&'a WorkspaceId> {
+    edge.options.elsewhere.as_ref()?;
+    match signed_in.person.as_ref()?.memberships.as_slice() {
+        [only] => Some(&only.workspace),
+        _ => None,
     }
-    let memberships = signed_in.person.iter().flat_map(|person| &person.memberships);
-    for membership in memberships {
-        if let Some(named) = named(edge, &membership.workspace).await? {
-            own.push(OwnWorkspace { named, role: Some(membership.role.as_str()) });
+}
+
+impl From<KnownWorkspace> for NamedWorkspace {
+    fn from(KnownWorkspace { id, name, .. }: KnownWorkspace) -> Self {
+        Self { id: id.to_string(), name }
+    }
+}
+
+impl Me {
+    /// Fills in somebody's workspaces, and returns what is known of them. One of another engine
+    /// that does not answer now is called by its id.
+    async fn find_workspaces(
+        &mut self,
+        edge: &Edge,
+        signed_in: &SignedIn,
+    ) -> Result<Vec<KnownWorkspace>, ApiError> {
+        let memberships = signed_in.person.iter().flat_map(|person| &person.memberships);
+        let own: Vec<_> = memberships.map(|it| it.workspace.clone()).collect();
+        let asked = (!signed_in.is_operator()).then(|| own.clone());
+        let (mut known, refusal) = edge.workspaces(asked).await;
+        self.workspaces_incomplete = refusal.is_some();
+        match refusal {
+            Some(error) if edge.options.elsewhere.is_none() => return Err(error),
+            Some(_) if !signed_in.is_operator() => {
+                let unknown = own.iter().filter(|id| known.iter().all(|it| it.id != **id));
+                let unknown = unknown.map(|id| KnownWorkspace {
+                    id: id.clone(),
+                    name: id.to_string(),
+                    requires_totp: true,
+                });
+                let unknown: Vec<_> = unknown.collect();
+                known.extend(unknown);
+            }
+            _ => {}
         }
+        if !signed_in.is_operator() {
+            known.sort_by_key(|it| own.iter().position(|id| *id == it.id));
+        }
+        let row = |it: &KnownWorkspace| OwnWorkspace {
+            role: role_in(signed_in, &it.id),
+            named: it.clone().into(),
+        };
+        self.workspaces = known.iter().map(row).collect();
+        Ok(known)
     }
-    Ok(own)
 }
 
 /// A workspace's name; `None`: it is being deleted.

@@ -16,7 +16,7 @@ const MISSING: &str = "no such media";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(upload).takes(Takes::Media).guarded(Key::of(Permission::MessagesSend)))
+        .routes(route!(upload).takes(Takes::Media).guarded(Key::REPLY))
         .routes(route!(read).guarded(Key::of(Permission::InboxRead)))
         .routes(route!(content).guarded(Key::of(Permission::InboxRead)))
         .routes(route!(delete).guarded(Key::of(Permission::MessagesSend)))
@@ -87,12 +87,12 @@ impl From<MediaState> for MediaAnswer {
     operation_id = "uploadMedia",
     tag = "Media",
     summary = "Upload a file",
-    description = "The body is the file, of the type that `Content-Type` names: images (JPEG and PNG up \
+    description = "Scope `messaging:send`. The body is the file, of the type that `Content-Type` names: images (JPEG and PNG up \
                    to 5 MiB, WebP for stickers up to 500 KiB), audio (AAC, AMR, MP3, MP4, Ogg) and \
                    video (MP4, 3GPP) up to 16 MiB, and documents (PDF, text, Word, Excel, \
                    PowerPoint) up to 100 MiB. Other types are 415, larger files 413. It is kept for \
                    `[media] kept_days`; the same content is stored once. Files of a workspace have \
-                   at most `[media] kept_bytes_max` bytes. A cluster keeps none: 422, `no_media_store`.",
+                   at most `[media] kept_bytes_max` bytes.",
     params(("filename" = Option<String>, Query, min_length = 1, max_length = 240, description = "Its \
         name")),
     request_body(content = String, content_type = "application/octet-stream",
@@ -131,7 +131,7 @@ async fn read(mut call: Call<Principal>) -> Answer {
     description = "Its content goes with the last file that has the same. What was sent with it stays \
                    sent.",
     params(("media_id" = String, Path, description = "What the upload answered")),
-    responses((status = 204, description = "It is gone"))
+    responses((status = 204, description = "It is removed"))
 )]
 async fn delete(mut call: Call<Principal>) -> Answer {
     let id: MediaId = call.path("media_id", MISSING).await?;

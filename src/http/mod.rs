@@ -5,12 +5,14 @@ mod analytics;
 mod analytics_csv;
 mod broadcasts;
 mod channels;
+pub(crate) mod cluster_answers;
 mod contact_changes;
 mod contact_timeline;
 mod contacts;
 mod conversations;
 mod dashboard;
 pub(crate) mod edge;
+pub(crate) mod elsewhere;
 mod email;
 mod events;
 pub(crate) mod health;
@@ -44,17 +46,26 @@ use postrider_actors::Engine;
 use utoipa::openapi::OpenApi;
 
 pub(crate) use admin::check_name;
+pub(crate) use channels::{CALLBACK_BYTES_MAX, callback_address};
 pub use dashboard::DashboardOptions;
 pub(crate) use dashboard::reachable;
 use edge::Edge;
 pub use edge::{AdminToken, AppOptions};
+pub(crate) use events::{decode_cursor, encode_cursor};
 pub(crate) use pipeline::ResponseFuture as Answering;
-pub(crate) use pipeline::client::{ConnectionTimer, InReserve, Overloaded, counted, is_within};
+pub(crate) use pipeline::body::{ReadDeadline, linger, read_raw};
+pub(crate) use pipeline::body_budget::{BodyBudget, Holder};
+pub(crate) use pipeline::browser::{check_page, cookie_of};
+pub(crate) use pipeline::client::{
+    ConnectionTimer, InReserve, Overloaded, client_address, counted, exact_address, is_within,
+};
 pub(crate) use pipeline::error::help::Help;
 use pipeline::{
     Administrator, Compressed, FixedRoutes, Guard, Key, Open, ResponseFuture, Routes, Stage, Takes,
 };
-pub(crate) use pipeline::{ApiError, Code, Page, Query, Reply, request_id};
+pub(crate) use pipeline::{
+    ApiError, Code, LIMIT_DEFAULT, LIMIT_MAX, Page, Query, Reply, STREAM, longest_of, request_id,
+};
 pub use pipeline::{Drain, Peer};
 pub(crate) use starting::Starting;
 

@@ -13,12 +13,12 @@ use arc_swap::ArcSwap;
 use axum::http::StatusCode;
 use postrider_actors::domain::{ActorKind, KeyId, Timestamp, WorkspaceId};
 
-use super::pipeline::Identity;
+use super::pipeline::{Cause, Identity};
 use crate::metrics::RouteMeter;
 
 /// Requests that are kept of a workspace.
 pub(crate) const REQUESTS_MAX: usize = 1_000;
-/// Workspaces of which requests are kept. It bounds the memory: a full ring takes about 170 KiB.
+/// Workspaces of which requests are kept. It bounds the memory: a full ring takes about 195 KiB.
 const WORKSPACES_MAX: usize = 256;
 /// A ring that was not written for this long goes to a workspace that has none.
 const SILENT_MS: u64 = 60_000;
@@ -40,6 +40,8 @@ pub(crate) struct Answered<'a> {
     pub(crate) identity: &'a Identity,
     pub(crate) meter: &'a RouteMeter,
     pub(crate) status: StatusCode,
+    /// Why it was refused, if it was.
+    pub(crate) cause: Option<Cause>,
     pub(crate) took: Duration,
 }
 
@@ -50,6 +52,8 @@ pub(crate) struct LoggedRequest {
     pub(crate) at: Timestamp,
     pub(crate) meter: RouteMeter,
     pub(crate) status: StatusCode,
+    /// Why it was refused, if it was.
+    pub(crate) cause: Option<Cause>,
     pub(crate) took: Duration,
     pub(crate) caller: LoggedCaller,
 }
@@ -102,9 +106,16 @@ impl LoggedRequest {
     fn new(at: Timestamp, answered: Answered<'_>) -> Self {
         let id = CallerId::Text(None);
         let caller = LoggedCaller { kind: ActorKind::Anonymous, id, name: String::new() };
-        let Answered { meter, status, took, .. } = answered;
-        let mut new =
-            Self { request_id: String::new(), at, meter: meter.clone(), status, took, caller };
+        let Answered { meter, status, cause, took, .. } = answered;
+        let mut new = Self {
+            request_id: String::new(),
+            at,
+            meter: meter.clone(),
+            status,
+            cause,
+            took,
+            caller,
+        };
         new.set(at, answered);
         new
     }
@@ -116,6 +127,7 @@ impl LoggedRequest {
             self.meter = answered.meter.clone();
         }
         (self.at, self.status, self.took) = (at, answered.status, answered.took);
+        self.cause = answered.cause;
         self.caller.set(answered.identity);
     }
 }
@@ -254,6 +266,7 @@ mod tests {
             identity: &Identity::Anonymous,
             meter: &meter,
             status,
+            cause: None,
             took: Duration::from_millis(1),
         };
         log.record(&workspace.parse().unwrap(), Timestamp::from_millis(at), answered);

@@ -48,6 +48,12 @@ pub(crate) struct RequestRow {
     /// The answer's status.
     #[schema(example = 200)]
     status: u16,
+    /// The `code` of a refusal, as its body had it; null where it was not refused.
+    #[schema(example = "UNPROCESSABLE")]
+    code: Option<&'static str>,
+    /// The `reason` of a refusal, as its body had it; null where it had none.
+    #[schema(example = "destination_blocked")]
+    reason: Option<&'static str>,
     /// How long the answer took, in milliseconds.
     #[schema(example = 1.25)]
     ms: f64,
@@ -57,13 +63,15 @@ pub(crate) struct RequestRow {
 
 impl From<LoggedRequest> for RequestRow {
     fn from(request: LoggedRequest) -> Self {
-        let LoggedRequest { request_id, at, meter, status, took, caller } = request;
+        let LoggedRequest { request_id, at, meter, status, cause, took, caller } = request;
         Self {
             request_id,
             at: at.to_string(),
             method: meter.method(),
             route: meter.route().to_owned(),
             status: status.as_u16(),
+            code: cause.map(|(code, _)| code.as_str()),
+            reason: cause.and_then(|(_, reason)| reason),
             ms: took.as_micros() as f64 / 1_000.0,
             principal: RequestPrincipal {
                 kind: caller.kind.as_str(),
@@ -99,7 +107,7 @@ pub(crate) struct RequestsAnswer {
          that were answered with this status"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most rows, 50 \
-         unless told"),
+         by default"),
     ),
     responses((status = 200, description = "Requests, newest first", body = RequestsAnswer))
 )]

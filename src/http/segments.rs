@@ -226,9 +226,9 @@ async fn create(call: Call<Principal>) -> Answer {
     tag = "Segments",
     summary = "List the segments",
     params(
-        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most segments of \
-         a page, 50 unless told"),
+         a page, 50 by default"),
     ),
     responses((status = 200, description = "Segments, newest first", body = SegmentsAnswer))
 )]
@@ -318,9 +318,9 @@ async fn delete(mut call: Call<Principal>) -> Answer {
     description = "Those that its filter matches now.",
     params(
         ("segment_id" = String, Path, description = "The segment's id"),
-        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most contacts of \
-         a page, 50 unless told"),
+         a page, 50 by default"),
     ),
     responses((status = 200, description = "Contacts, newest first", body = ContactsAnswer))
 )]

@@ -16,7 +16,7 @@ const BUFFERED_PARTS_MAX: usize = 2;
 
 /// The type of CSV answers.
 pub(crate) const CSV: &str = "text/csv";
-/// The same as answers tell it.
+/// The same as answers report it.
 pub(crate) const CSV_UTF8: &str = "text/csv; charset=utf-8";
 /// The type of answers with an object a line.
 pub(crate) const JSON_LINES: &str = "application/x-ndjson";

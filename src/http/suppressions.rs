@@ -80,6 +80,21 @@ impl From<Suppression> for SuppressionRow {
     }
 }
 
+/// Who is named by one of the two.
+fn party(phone: Option<&str>, user_id: Option<&str>) -> Result<PartyId, ApiError> {
+    match (phone, user_id) {
+        (Some(phone), None) => {
+            let phone: Phone = phone.parse().map_err(|error| ApiError::field("phone", error))?;
+            Ok(phone.into())
+        }
+        (None, Some(id)) => {
+            let id: UserId = id.parse().map_err(|error| ApiError::field("user_id", error))?;
+            Ok(id.into())
+        }
+        _ => Err(ApiError::field("phone", "must be given, or `user_id`, and not both")),
+    }
+}
+
 #[utoipa::path(
     post,
     path = "/v1/suppressions",
@@ -93,20 +108,7 @@ impl From<Suppression> for SuppressionRow {
 )]
 async fn create(call: Call<Principal>) -> Answer {
     let body: SuppressionBody = call.json()?;
-    let party: PartyId = match (&body.phone, &body.user_id) {
-        (Some(phone), None) => {
-            let phone: Phone = phone.parse().map_err(|error| ApiError::field("phone", error))?;
-            phone.into()
-        }
-        (None, Some(id)) => {
-            let id: UserId = id.parse().map_err(|error| ApiError::field("user_id", error))?;
-            id.into()
-        }
-        _ => {
-            let rule = "must be given, or `user_id`, and not both";
-            return Err(ApiError::field("phone", rule));
-        }
-    };
+    let party = party(body.phone.as_deref(), body.user_id.as_deref())?;
     if body.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
         return Err(ApiError::field("reason", "must have at most 200 characters"));
     }
@@ -121,14 +123,24 @@ async fn create(call: Call<Principal>) -> Answer {
     tag = "Suppressions",
     summary = "List the phones that have opted out",
     params(
-        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most phones of a \
-         page, 50 unless told"),
+         page, 50 by default"),
+        ("phone" = Option<String>, Query, pattern = r"^\+[1-9][0-9]{6,14}$", description = "Only this \
+         phone: one row, or none where it has not opted out"),
+        ("user_id" = Option<String>, Query, pattern = r"^[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128}$",
+         description = "Only the person with this id of the channel; not with `phone`"),
     ),
     responses((status = 200, description = "Phones, in their order", body = SuppressionsAnswer))
 )]
 async fn list(call: Call<Principal>) -> Answer {
-    let page = Page::of(&call.query()?)?;
+    let query = call.query()?;
+    let page = Page::of(&query)?;
+    let (phone, user_id) = (query.text("phone")?, query.text("user_id")?);
+    if phone.is_some() || user_id.is_some() {
+        let found = call.caller.workspace().suppression_of(party(phone, user_id)?).await?;
+        return Ok(Reply::ok(&page.cut(found.into_iter().collect(), SuppressionRow::from)));
+    }
     let found = call.caller.workspace().suppressions(page.skip(), page.limit()).await?;
     let rows: Vec<_> = found.suppressions.into_iter().map(SuppressionRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))

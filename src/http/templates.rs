@@ -31,7 +31,7 @@ pub(crate) struct NewTemplateBody<'a> {
     #[serde(borrow)]
     #[schema(example = "order_update", pattern = "^[a-z0-9_]{1,512}$")]
     name: Cow<'a, str>,
-    /// Its language as the channel writes it; `en` unless told.
+    /// Its language as the channel writes it; `en` by default.
     #[serde(borrow)]
     #[schema(example = "en", default = "en")]
     language: Option<Cow<'a, str>>,
@@ -39,7 +39,7 @@ pub(crate) struct NewTemplateBody<'a> {
     #[serde(borrow)]
     #[schema(example = "utility")]
     category: Cow<'a, str>,
-    /// `approved` unless told; otherwise `pending`, `rejected`, `paused`, `disabled`, `in_appeal`,
+    /// `approved` by default; otherwise `pending`, `rejected`, `paused`, `disabled`, `in_appeal`,
     /// `pending_deletion`, `deleted` or `limit_exceeded`.
     #[serde(borrow)]
     #[schema(example = "approved", default = "approved")]
@@ -112,14 +112,43 @@ pub(crate) struct TemplateRow {
     /// The category that the channel holds to be right, and has announced to give it.
     #[schema(example = "marketing")]
     correct_category: Option<&'static str>,
+    /// Why the channel has rejected it, in its word in small letters; null if it is not rejected,
+    /// or the channel gave no reason.
+    #[schema(example = "invalid_format")]
+    rejected_reason: Option<Box<str>>,
     /// When it was made or last changed.
     #[schema(format = DateTime)]
     updated_at: String,
+    /// The accounts that have it, with how it stands there; only their numbers send it. The row is
+    /// that of the first one. Empty of one that was made here, which is the account's of the first
+    /// number.
+    accounts: Vec<TemplateAccount>,
+}
+
+/// An account that has a template.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TemplateAccount {
+    /// The account's id at the channel.
+    #[schema(example = "102290129340398")]
+    account_id: String,
+    /// Its category there.
+    #[schema(example = "utility")]
+    category: &'static str,
+    /// Its status there.
+    #[schema(example = "approved")]
+    status: &'static str,
 }
 
 impl From<Template> for TemplateRow {
     fn from(template: Template) -> Self {
+        let account = |(id, category, status): (&str, TemplateCategory, TemplateStatus)| {
+            let (account_id, category, status) =
+                (id.to_owned(), category.as_str(), status.as_str());
+            TemplateAccount { account_id, category, status }
+        };
+        let accounts = template.accounts().map(account).collect();
         Self {
+            accounts,
             name: template.name,
             language: template.language,
             category: template.category.as_str(),
@@ -129,6 +158,7 @@ impl From<Template> for TemplateRow {
             ttl_seconds: template.facts.ttl_seconds,
             parameter_format: template.facts.parameter_format,
             correct_category: template.facts.correct_category.map(TemplateCategory::as_str),
+            rejected_reason: template.facts.rejected_reason,
             updated_at: template.updated_at.to_string(),
         }
     }
@@ -154,9 +184,9 @@ pub(crate) struct TemplatesAnswer {
     summary = "List the templates",
     description = "By name and language; only approved ones can be sent.",
     params(
-        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "A page of templates", body = TemplatesAnswer))
 )]
@@ -174,9 +204,9 @@ async fn list(call: Call<Principal>) -> Answer {
     summary = "List the templates",
     description = "The same as `GET /v1/messaging/templates`.",
     params(
-        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "A page of templates", body = TemplatesAnswer))
 )]
@@ -270,7 +300,7 @@ async fn create(call: Call<Principal>) -> Answer {
     operation_id = "changeOwnTemplate",
     tag = "Messaging",
     summary = "Change the status of a template of one's own workspace",
-    description = "For people whose role allows it; no key does. A change is told as the event \
+    description = "For people whose role allows it; no key does. A change is emitted as the event \
                    `template.status_changed`.",
     params(
         ("name" = String, Path, description = "The template's name"),

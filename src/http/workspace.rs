@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 
 use postrider_actors::domain::{Limits, Prices};
-use postrider_actors::{AdminError, Members, Permission, WorkspaceSettings};
+use postrider_actors::{
+    AdminError, Members, NumberInfo, NumberState, Permission, WorkspaceSettings,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::admin::{LimitsSchema, check_name};
+use super::admin::{KEEPS_FAILING, LimitsSchema, check_name};
 use super::pipeline::{Answer, ApiError, Call, Code, Key, Principal, Reply, Routes, route};
 
 pub(crate) fn routes() -> Routes {
@@ -81,6 +83,17 @@ pub(crate) struct OtpTemplateAnswer {
     language: Box<str>,
 }
 
+/// A number that does not send now.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StoppedNumber {
+    /// The number.
+    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    number_id: String,
+    /// Why, as the provider explains it, without what looks like a phone or a token.
+    #[schema(example = "error 190: the access token has expired")]
+    reason: String,
+}
+
 /// The workspace of the call.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OwnWorkspaceAnswer {
@@ -106,11 +119,26 @@ pub(crate) struct OwnWorkspaceAnswer {
     otp_template: OtpTemplateAnswer,
     /// Whether all members need an authenticator.
     require_totp: bool,
+    /// Its numbers that do not send now, as the event `number.stopped` reports them.
+    problems: Vec<StoppedNumber>,
+}
+
+/// Those of a workspace's numbers that do not send.
+async fn problems(call: &Call<Principal>, numbers: &[NumberInfo]) -> Vec<StoppedNumber> {
+    let (admin, mut found) = (call.edge.engine.admin(), Vec::new());
+    for number in numbers {
+        let figures = admin.number_figures(number.id).await;
+        if figures.state == NumberState::Stopped {
+            let reason = figures.reason.unwrap_or_else(|| KEEPS_FAILING.to_owned());
+            found.push(StoppedNumber { number_id: number.id.to_string(), reason });
+        }
+    }
+    found
 }
 
 impl OwnWorkspaceAnswer {
-    fn of(call: &Call<Principal>, settings: WorkspaceSettings) -> Self {
-        let template = settings.otp_template;
+    async fn of(call: &Call<Principal>, settings: WorkspaceSettings) -> Self {
+        let (template, problems) = (settings.otp_template, problems(call, &settings.numbers).await);
         Self {
             id: call.caller.workspace().id().to_string(),
             name: settings.name,
@@ -125,6 +153,7 @@ impl OwnWorkspaceAnswer {
             prices: settings.prices.into(),
             otp_template: OtpTemplateAnswer { name: template.name, language: template.language },
             require_totp: call.edge.engine.people().requires_totp(call.caller.workspace().id()),
+            problems,
         }
     }
 }
@@ -135,12 +164,13 @@ impl OwnWorkspaceAnswer {
     operation_id = "readOwnWorkspace",
     tag = "Operation",
     summary = "The workspace of the call",
-    description = "Its balance, limits and prices, for whoever is in it.",
+    description = "Its balance, limits and prices, and what is wrong with its numbers, for whoever \
+                   is in it.",
     responses((status = 200, description = "The workspace", body = OwnWorkspaceAnswer))
 )]
 async fn read(call: Call<Principal>) -> Answer {
     let settings = call.caller.workspace().settings().await.map_err(AdminError::from)?;
-    Ok(Reply::ok(&OwnWorkspaceAnswer::of(&call, settings)))
+    Ok(Reply::ok(&OwnWorkspaceAnswer::of(&call, settings).await))
 }
 
 /// Changes the workspace.
@@ -180,7 +210,7 @@ async fn update(call: Call<Principal>) -> Answer {
             workspace.rename(name).await.map_err(AdminError::from)?
         }
     };
-    Ok(Reply::ok(&OwnWorkspaceAnswer::of(&call, settings)))
+    Ok(Reply::ok(&OwnWorkspaceAnswer::of(&call, settings).await))
 }
 
 async fn require_totp(call: &Call<Principal>, required: bool) -> Result<(), ApiError> {

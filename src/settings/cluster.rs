@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use postrider_cluster::NodeName;
 use postrider_cluster::cluster_record::SHARDS_ALLOWED;
+use postrider_cluster::{CheckpointStore, NodeName};
 
 use super::declare::{SectionSpec, section};
 use super::error::{Refusal, SettingsError};
@@ -17,13 +17,16 @@ section! {
     /// What the cluster is called.
     name: String = name, "1 to 32 of a-z, 0-9 and -";
     /// The NATS servers. Empty: a single node.
-    nats: Vec<String> = list("nats://"),
-        "empty, or addresses with commas between, such as \"nats://n1:4222, nats://n2:4222\"";
+    nats: Vec<String> = servers,
+        "empty, or addresses with commas between, such as \"nats://n1:4222, nats://n2:4222\", \
+         each with nats:// or each with tls://";
     /// File of NATS credentials.
     credentials: Option<PathBuf> = value::optional(value::path), "empty, or a path";
+    /// Roots of the certificates of the NATS servers.
+    nats_ca: Option<PathBuf> = value::optional(value::path), "empty, or a path";
     /// Where it is read whether the servers sync always.
-    monitor: Vec<String> = list("http://"),
-        "empty, or addresses with commas between, such as \"http://n1:8222, http://n2:8222\"";
+    monitor: Vec<String> = list(&["http://", "https://"]),
+        "empty, or addresses with commas between, such as \"http://n1:8222, https://n2:8222\"";
     /// Whether the servers sync always, although no address shows it.
     assume_synced: bool = value::flag, "true or false";
     /// Whether one NATS server is enough.
@@ -38,6 +41,12 @@ section! {
     /// Where other nodes reach it. `None`: at `listen`.
     advertise: Option<String> = value::optional(host_and_port),
         "empty, or a name or an address and a port, such as \"pr-1.internal:8081\"";
+    /// The node's certificate, for other nodes.
+    tls_cert: Option<PathBuf> = value::optional(value::path), "empty, or a path";
+    /// The private key of that.
+    tls_key: Option<PathBuf> = value::optional(value::path), "empty, or a path";
+    /// Roots of the certificates of all nodes.
+    tls_ca: Option<PathBuf> = value::optional(value::path), "empty, or a path";
     /// How many shards `cluster init` makes.
     shards: u16 = shards, "a power of two from 4 to 512";
     /// How many nodes follow each shard, ready to own it.
@@ -46,8 +55,14 @@ section! {
     lease_seconds: u64 = value::whole(13..=60), "a whole number from 13 to 60";
     /// How long a request waits for an owner of its shard.
     hold_ms: Duration = hold, "a whole number from 0 to 30000";
+    /// Where the checkpoints of shards are kept.
+    checkpoints: CheckpointStore = checkpoints,
+        "\"nats\", or a directory that all nodes share, such as \"file:///mnt/checkpoints\"; nothing \
+         else, such as s3://, can keep them";
     /// Most bytes of a shard's stream, for `cluster init`.
     stream_bytes_max: i64 = stream_bytes, "a whole number from 16777216 to 1099511627776";
+    /// Most bytes of the contents of all files, for whoever makes their stream.
+    files_bytes_max: i64 = files_bytes, "a whole number from 16777216 to 1125899906842624";
 }
 
 impl Cluster {
@@ -56,18 +71,31 @@ impl Cluster {
     pub const fn is_on(&self) -> bool {
         !self.nats.is_empty()
     }
+
+    /// The node's certificate, the key of that, and the roots of those of all nodes, where what
+    /// nodes send each other is encrypted.
+    #[must_use]
+    pub fn tls(&self) -> Option<[&PathBuf; 3]> {
+        Some([self.tls_cert.as_ref()?, self.tls_key.as_ref()?, self.tls_ca.as_ref()?])
+    }
 }
 
 fn name(raw: &Raw) -> Option<String> {
     NodeName::new(raw.as_text()?).ok().map(|name| name.to_string())
 }
 
-/// Addresses with this scheme, with commas between.
-fn list(scheme: &'static str) -> impl Fn(&Raw) -> Option<Vec<String>> {
+/// NATS servers: with or without TLS, but all of them the same.
+fn servers(raw: &Raw) -> Option<Vec<String>> {
+    list(&["nats://"])(raw).or_else(|| list(&["tls://"])(raw))
+}
+
+/// Addresses with one of these schemes, with commas between.
+fn list(schemes: &'static [&'static str]) -> impl Fn(&Raw) -> Option<Vec<String>> {
     move |raw| {
         let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());
         let address = |part: &str| {
-            let (host, port) = part.strip_prefix(scheme)?.trim_end_matches('/').rsplit_once(':')?;
+            let rest = schemes.iter().find_map(|scheme| part.strip_prefix(scheme))?;
+            let (host, port) = rest.trim_end_matches('/').rsplit_once(':')?;
             let is_one = !host.is_empty() && !host.contains(['/', ' ', '@']);
             (is_one && port.parse::<u16>().is_ok()).then(|| part.to_owned())
         };
@@ -95,7 +123,22 @@ fn hold(raw: &Raw) -> Option<Duration> {
     value::whole(0..=30_000)(raw).map(Duration::from_millis)
 }
 
+fn checkpoints(raw: &Raw) -> Option<CheckpointStore> {
+    match raw.as_text()? {
+        "nats" => Some(CheckpointStore::Nats),
+        text => {
+            let path = text.strip_prefix("file://").filter(|path| path.starts_with('/'))?;
+            Some(CheckpointStore::Directory(path.into()))
+        }
+    }
+}
+
 fn stream_bytes(raw: &Raw) -> Option<i64> {
     let bytes: u64 = value::whole(16 << 20..=1 << 40)(raw)?;
+    i64::try_from(bytes).ok()
+}
+
+fn files_bytes(raw: &Raw) -> Option<i64> {
+    let bytes: u64 = value::whole(16 << 20..=1 << 50)(raw)?;
     i64::try_from(bytes).ok()
 }

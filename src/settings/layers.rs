@@ -120,8 +120,8 @@ impl Layers {
         }
     }
 
-    /// Every effective value, as it was given, by `section.key`. Of a secret it is only told that
-    /// it is set.
+    /// Every effective value, as it was given, by `section.key`. Of a secret it is only reported
+    /// that it is set.
     pub(super) fn in_force(&self) -> InForce {
         let of = |((section, key), (raw, _)): (&(&str, String), &(Raw, Origin))| {
             let name = format!("{section}.{key}");

@@ -159,8 +159,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Every setting in force by `section.key`, as it was given. Of a secret it is only told that
-    /// it is `set`.
+    /// Every setting in force by `section.key`, as it was given. Of a secret it is only reported
+    /// that it is `set`.
     #[must_use]
     pub const fn in_force(&self) -> &InForce {
         &self.in_force

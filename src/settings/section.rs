@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use postrider_actors::domain::AdaptiveMode;
 use postrider_actors::domain::Email;
 use postrider_actors::{GuardMode, MailTls, Secret};
 use tracing::level_filters::LevelFilter;
@@ -50,13 +51,11 @@ section! {
     /// Most simultaneous connections.
     max_connections: usize = value::whole(1..=1_000_000), "a whole number from 1 to 1000000";
     /// Most simultaneous connections of one client address; 0 is no bound.
-    max_connections_per_address: usize = value::whole(0..=1_000_000),
-        "a whole number from 0 (no bound) to 1000000";
+    max_connections_per_address: usize = value::whole(0..=1_000_000), "a whole number from 0 (no bound) to 1000000";
     /// Connections beyond these bounds that operators may have.
     reserved_connections: usize = value::whole(1..=10_000), "a whole number from 1 to 10000";
     /// Most bytes of request bodies in memory.
-    bodies_bytes_max: usize = value::whole(32 << 20..=1 << 40),
-        "a whole number from 33554432 to 1099511627776";
+    bodies_bytes_max: usize = value::whole(32 << 20..=1 << 40), "a whole number from 33554432 to 1099511627776";
     /// Subnets of the proxies whose `X-Forwarded-For` is believed.
     trusted_proxies: Vec<IpNet> = value::subnets,
         "empty, or subnets with commas between, such as \"10.1.0.0/16, fd00::/8\"";
@@ -146,8 +145,7 @@ section! {
     /// How long a status callback may settle a message whose answer was lost.
     unknown_after_seconds: Duration = value::long_seconds, "a whole number from 1 to 2592000";
     /// Most unsent messages of a workspace.
-    unsent_per_workspace_max: usize = value::whole(1..=100_000_000),
-        "a whole number from 1 to 100000000";
+    unsent_per_workspace_max: usize = value::whole(1..=100_000_000), "a whole number from 1 to 100000000";
     /// How long a single message is kept. `None`: for ever.
     kept_days: Option<Duration> = value::days_or_ever, "a whole number from 0 (for ever) to 3650";
 }
@@ -185,10 +183,21 @@ section! {
     /// The guard against SMS pumping: codes that nobody submits.
     Guard = "guard"
     /// Unverified codes to one country in an hour above which the guard acts; 0 turns it off.
-    unverified_per_prefix_hour: u32 = value::whole(0..=u32::MAX.into()),
-        "a whole number from 0 (off) to 4294967295";
+    unverified_per_prefix_hour: u32 = value::whole(0..=u32::MAX.into()), "a whole number from 0 (off) to 4294967295";
     /// What the guard does then.
     mode: GuardMode = value::guard_mode, "\"report\" or \"refuse\"";
+    /// What is done about destinations whose codes are rarely verified.
+    adaptive: AdaptiveMode = value::adaptive_mode, "\"off\", \"report\" or \"refuse\"";
+    /// Codes that were sent in the last so many seconds count.
+    adaptive_window_seconds: u16 = value::whole(1800..=3600), "a whole number from 1800 to 3600";
+    /// Codes that must have ended before a destination is judged.
+    adaptive_min_sends: u32 = value::whole(1..=1_000_000), "a whole number from 1 to 1000000";
+    /// Verified codes of a hundred below which a destination is limited.
+    adaptive_conversion_percent: u8 = value::whole(1..=100), "a whole number from 1 to 100";
+    /// Seconds that a destination stays limited after the codes to it last showed that it is.
+    adaptive_hold_seconds: u32 = value::whole(0..=86_400), "a whole number from 0 to 86400";
+    /// Phones of a hundred in a limited destination that codes are sent to nevertheless.
+    adaptive_probe_percent: u8 = value::whole(0..=100), "a whole number from 0 to 100";
 }
 
 section! {
@@ -204,27 +213,22 @@ section! {
     /// Admission limits: how much may be in flight.
     AdmissionSettings = "admission"
     /// Most commands in flight in one workspace.
-    in_flight_per_workspace: usize = value::whole(1..=1_000_000),
-        "a whole number from 1 to 1000000";
+    in_flight_per_workspace: usize = value::whole(1..=1_000_000), "a whole number from 1 to 1000000";
     /// Most commands in flight in all workspaces.
     in_flight_total: usize = value::whole(1..=10_000_000), "a whole number from 1 to 10000000";
     /// Most pending one-time passwords of a workspace.
-    otps_per_workspace_max: usize = value::whole(1..=100_000_000),
-        "a whole number from 1 to 100000000";
+    otps_per_workspace_max: usize = value::whole(1..=100_000_000), "a whole number from 1 to 100000000";
 }
 
 section! {
     /// The store: write queue and snapshots.
     Storage = "storage"
     /// Most bytes queued for the writer.
-    queued_bytes_max: usize = value::whole(1 << 20..=1 << 34),
-        "a whole number from 1048576 to 17179869184";
+    queued_bytes_max: usize = value::whole(1 << 20..=1 << 34), "a whole number from 1048576 to 17179869184";
     /// Least journal growth, in bytes, between two snapshots.
-    snapshot_journal_bytes: u64 = value::whole(1 << 20..=1 << 40),
-        "a whole number from 1048576 to 1099511627776";
+    snapshot_journal_bytes: u64 = value::whole(1 << 20..=1 << 40), "a whole number from 1048576 to 1099511627776";
     /// Bytes of a file of the log.
-    segment_bytes: u64 = value::whole(1 << 20..=1 << 30),
-        "a whole number from 1048576 to 1073741824";
+    segment_bytes: u64 = value::whole(1 << 20..=1 << 30), "a whole number from 1048576 to 1073741824";
     /// Whether checkpoints are made, from which a damaged view is built anew.
     checkpoints: bool = value::flag, "true or false";
     /// Least growth of the log, in bytes, between two checkpoints.

@@ -6,8 +6,9 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use postrider_actors::domain::AdaptiveMode;
 use postrider_actors::domain::Email;
-use postrider_actors::{GuardMode, MailTls, Secret};
+use postrider_actors::{GuardMode, MailTls, MediaFetch, Secret};
 
 /// The unparsed value of a key.
 #[derive(Debug, Clone)]
@@ -269,6 +270,18 @@ pub(super) fn guard_mode(raw: &Raw) -> Option<GuardMode> {
         "refuse" => Some(GuardMode::Refuse),
         _ => None,
     }
+}
+
+pub(super) fn media_fetch(raw: &Raw) -> Option<MediaFetch> {
+    match raw.as_text()? {
+        "always" => Some(MediaFetch::Always),
+        "on_demand" => Some(MediaFetch::OnDemand),
+        _ => None,
+    }
+}
+
+pub(super) fn adaptive_mode(raw: &Raw) -> Option<AdaptiveMode> {
+    raw.as_text()?.parse().ok()
 }
 
 pub(super) fn sandbox_clock(raw: &Raw) -> Option<SandboxClock> {

@@ -189,7 +189,7 @@ impl Import<'_> {
         for ((line, refusal), count) in refused.iter().zip(self.state.refused..REFUSED_SHOWN_MAX) {
             self.progress.print(&describe(*line, refusal));
             if count + 1 == REFUSED_SHOWN_MAX {
-                self.progress.print("more refused lines are counted, and told to --refused FILE");
+                self.progress.print("more refused lines are counted, and kept in --refused FILE");
             }
         }
         if let (Some(file), false) = (&mut self.refused_file, refused.is_empty()) {

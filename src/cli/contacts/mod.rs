@@ -44,7 +44,7 @@ pub(crate) enum ContactsCommand {
     /// Cells may be in double quotes and then hold commas, lines and doubled quotes. An empty cell
     /// is nothing. The file is UTF-8.
     ///
-    #[doc = " Each line makes one contact or is refused by itself; refused lines are told with their number,"]
+    #[doc = " Each line makes one contact or is refused by itself; refused lines are reported with their number,"]
     /// the field and the reason, and the command ends with status 1 if there are any.
     ///
     #[doc = " How far it has come is kept beside the file, in FILE.import. After an interruption of any kind"]

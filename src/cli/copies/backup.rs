@@ -22,7 +22,7 @@ pub(super) fn run(to: &Path, source: &SourceArgs) -> Result<Report, CliError> {
     let has_followed = match backup.end() {
         Some(_) => match follow(&mut backup, &source, to) {
             Ok(()) => true,
-            // What would follow is gone from the log: it begins anew, with a gap.
+            // What would follow is missing from the log: it begins anew, with a gap.
             Err(CopyError::Trimmed(_)) => false,
             Err(error) => return Err(error.into()),
         },

@@ -1,4 +1,4 @@
-//! Tells what became of the contents of files in a copy.
+//! Reports what became of the contents of files in a copy.
 
 use postrider_actors::copies::CopiedContents;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const NAMED_MAX: usize = 10;
 
 /// The contents for programs.
-pub(super) fn object(contents: &CopiedContents) -> Value {
+pub(in crate::cli) fn object(contents: &CopiedContents) -> Value {
     let damaged: Vec<_> = contents.damaged.iter().map(ToString::to_string).collect();
     json!({
         "files": contents.files,
@@ -18,7 +18,7 @@ pub(super) fn object(contents: &CopiedContents) -> Value {
 }
 
 /// The contents for people, with a warning for those that are left out.
-pub(super) fn text(contents: &CopiedContents) -> String {
+pub(in crate::cli) fn text(contents: &CopiedContents) -> String {
     let CopiedContents { files, copied, bytes, damaged } = contents;
     let mut text = format!("media: {files} files, {copied} of them copied, {bytes} bytes\n");
     if !damaged.is_empty() {

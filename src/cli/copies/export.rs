@@ -49,7 +49,7 @@ pub(super) fn run(
     Ok(Report { object, text })
 }
 
-/// Tells that files are not in the archive.
+/// Reports that files are not in the archive.
 fn left_out(files: usize) -> (Value, String) {
     let text = match files {
         0 => String::new(),

@@ -2,7 +2,7 @@
 
 mod backup;
 mod cluster;
-mod contents;
+pub(super) mod contents;
 mod export;
 mod report;
 mod source;
@@ -48,8 +48,8 @@ pub(crate) struct ImportArgs {
         conflicts_with = "cluster"
     )]
     data_dir: Option<PathBuf>,
-    /// The directory that `export --media` made; a cluster keeps no files
-    #[arg(long, value_name = "DIR", conflicts_with = "cluster")]
+    /// The directory that `export --media` made; the directory of a stopped server has its own
+    #[arg(long, value_name = "DIR")]
     media: Option<PathBuf>,
     /// Settings of the server, for its master keys and its cluster
     #[arg(long, value_name = "FILE")]
@@ -101,7 +101,7 @@ pub(crate) async fn import(args: ImportArgs) -> Result<(), CliError> {
             let target = TargetArgs::new(dir, config, json);
             blocking(move || target::import(&from, media.as_deref(), &target)).await
         }
-        None => cluster::import(&from, config.as_deref()).await,
+        None => cluster::import(&from, media.as_deref(), config.as_deref()).await,
     };
     report::show(json, done)
 }

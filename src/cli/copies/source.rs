@@ -182,7 +182,7 @@ async fn fetch(client: &Client, path: &str, out: &mut dyn Write) -> Result<(), C
 }
 
 /// Writes the content of a file. Gives whether it is there. One whose answer breaks off twice is
-/// damaged: the server breaks off what it cannot read any further, and tells no cause.
+/// damaged: the server breaks off what it cannot read any further, and reports no cause.
 async fn fetch_file(
     client: &Client,
     hash: &BlobHash,

@@ -34,10 +34,10 @@ pub(crate) struct DemoArgs {
     /// Instead, fill the workspace with a history of a week, and serve it until a signal stops it
     #[arg(long)]
     pub(crate) keep: bool,
-    /// With --keep: address and port to listen on; a free port of this machine unless told
+    /// With --keep: address and port to listen on; a free port of this machine by default
     #[arg(long, value_name = "ADDR", requires = "keep")]
     pub(crate) listen: Option<SocketAddr>,
-    /// With --keep: directory that the data stays in, new or empty; unless told it goes at the end
+    /// With --keep: directory that the data stays in, new or empty; by default it goes at the end
     #[arg(long, value_name = "DIR", requires = "keep")]
     pub(crate) data_dir: Option<PathBuf>,
 }

@@ -98,7 +98,7 @@ async fn broadcast(api: &DemoClient, recipients: u32) -> Result<(), CliError> {
     ))?;
     print(
         "   (the sandbox is in this process and answers at once; a real channel takes its time,\n   \
-         and a number of the Cloud API is paced to 80 messages a second unless told otherwise)\n\
+         and a number of the Cloud API is paced to 80 messages a second unless set otherwise)\n\
          \nThat was all: the server stops, and its directory goes.\n",
     )
 }

@@ -39,7 +39,8 @@ pub(crate) fn routes() -> Routes {
     summary = "Read all data",
     description = "An archive of everything at one position, which `postrider import` makes a data \
                    directory of. Commits go on meanwhile. One answer is made at a time. An answer \
-                   that breaks off is no archive.",
+                   that breaks off is no archive. 404 on a node of a cluster, of which \
+                   `postrider cluster backup` makes copies.",
     params(("checkpoint" = Option<bool>, Query, description = "Whether the newest checkpoint will \
         do, where there is one: it is older, and needs no reading of all records; what was \
         committed since is in the log")),
@@ -70,7 +71,8 @@ async fn archive(call: Call<()>) -> Answer {
     summary = "Read what was committed after a position",
     description = "A piece of the log, with which `postrider backup` goes on after an archive. It \
                    is refused with 409 and a `reason` where it would not follow: `other_log`, \
-                   `trimmed` (an archive must be read anew), or `ahead` (the log ends before).",
+                   `trimmed` (an archive must be read anew), or `ahead` (the log ends before). \
+                   404 on a node of a cluster.",
     params(
         ("after" = Option<i64>, Query, minimum = 0, description = "The position; left out: the \
          beginning of the log"),
@@ -168,6 +170,7 @@ fn unreadable(hash: &BlobHash, error: &io::Error) -> ApiError {
 }
 
 fn contents(call: &Call<()>) -> Result<BlobStore, ApiError> {
+    call.edge.must_be_alone()?;
     let contents = call.edge.engine.contents();
     let none = || ApiError::not_found("no files are kept here").because("no_files");
     contents.ok_or_else(none)
@@ -180,6 +183,7 @@ fn log_id(text: &str) -> Option<LogId> {
 }
 
 fn source(call: &Call<()>) -> Result<DataSource, ApiError> {
+    call.edge.must_be_alone()?;
     let source = call.edge.engine.data().cloned();
     source.ok_or_else(|| ApiError::not_found("the engine has no data directory"))
 }
@@ -243,7 +247,7 @@ struct Out {
     sender: Sender<Bytes, Truncated>,
     drain: Drain,
     runtime: Handle,
-    /// Told of the first byte.
+    /// Notified of the first byte.
     begun: Option<oneshot::Sender<()>>,
     buffer: Vec<u8>,
 }
@@ -259,7 +263,7 @@ impl Write for Out {
 
     fn flush(&mut self) -> io::Result<()> {
         if let Some(begun) = self.begun.take() {
-            // The client may have gone already, which sending notices.
+            // The client may have disconnected already, which sending notices.
             begun.send(()).ok();
         }
         let chunk = Bytes::from(std::mem::take(&mut self.buffer));
@@ -270,7 +274,7 @@ impl Write for Out {
         self.runtime.block_on(async {
             tokio::select! {
                 sent = sender.send_data(chunk) => {
-                    sent.map_err(|_| io::Error::other("the client has gone"))
+                    sent.map_err(|_| io::Error::other("the client has disconnected"))
                 }
                 () = drain.begun() => Err(io::Error::other("the server shuts down")),
             }

@@ -45,9 +45,12 @@ pub(crate) struct AuditRecordRow {
     /// Its id; null only if it is damaged and its id cannot be read.
     #[schema(example = "aud_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     id: Option<String>,
-    /// Its place in the log; grows by one with each record.
+    /// Its place in the log, or in a cluster in that of its shard; grows by one with each record.
     #[schema(example = 1)]
     sequence: u64,
+    /// The shard of a cluster in whose log it is; left out on a single server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard: Option<u16>,
     /// When; null only if it is damaged and its moment cannot be read. It does not go back along
     /// the log, unless the clock was rebased.
     #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
@@ -71,7 +74,7 @@ pub(crate) struct AuditRecordRow {
     #[schema(example = "req_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     request_id: Option<Box<str>>,
     /// The new values by name. Of a value that was set anew, an object with the old one as `from`
-    /// and the new one as `to`. Of a secret it is only told that it was `changed`.
+    /// and the new one as `to`. Of a secret it is only reported that it was `changed`.
     #[schema(value_type = Object, example = json!({"credits": {"from": 10, "to": 25}}))]
     changes: serde_json::Map<String, serde_json::Value>,
     /// The SHA-256 of the record before, in hexadecimal digits; null only if it is damaged.
@@ -89,6 +92,7 @@ impl From<AuditRow> for AuditRecordRow {
         Self {
             id: Some(record.id.to_string()),
             sequence: mark.sequence,
+            shard: None,
             at: Some(mark.at.to_string()),
             actor: Some(record.actor.into()),
             action: record.action,
@@ -109,6 +113,7 @@ impl From<DamagedRow> for AuditRecordRow {
         Self {
             id: row.id.map(|id| id.to_string()),
             sequence: row.sequence,
+            shard: None,
             at: row.at.map(|at| at.to_string()),
             actor: None,
             action: "damaged".into(),
@@ -163,10 +168,10 @@ pub(crate) struct AuditAnswer {
          or all that begin so, such as `key`"),
         ("since" = Option<String>, Query, description = "Only records of this moment or later"),
         ("until" = Option<String>, Query, description = "Only records before this moment"),
-        ("order" = Option<String>, Query, description = "`oldest` (unless told) or `newest` first"),
+        ("order" = Option<String>, Query, description = "`oldest` (by default) or `newest` first"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most records, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "A part of the log", body = AuditAnswer))
 )]

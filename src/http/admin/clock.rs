@@ -44,9 +44,11 @@ pub(crate) struct EngineClock {
     operation_id = "readClock",
     tag = "Administration",
     summary = "Read the engine's clock",
+    description = "404 on a node of a cluster, where each shard has a clock.",
     responses((status = 200, description = "The clock", body = EngineClock))
 )]
 async fn read(call: Call<()>) -> Answer {
+    call.edge.must_be_alone()?;
     Ok(answer(&call))
 }
 
@@ -58,10 +60,12 @@ async fn read(call: Call<()>) -> Answer {
     summary = "Take the machine's time at once",
     description = "After a step of the machine's clock that is right, such as a pause of the machine. \
                    What is due then is done at once. Time never goes back: where the machine's clock \
-                   is behind, nothing changes, and the engine goes on to follow it slowly.",
+                   is behind, nothing changes, and the engine goes on to follow it slowly. 404 on a \
+                   node of a cluster.",
     responses((status = 200, description = "The clock after the move", body = EngineClock))
 )]
 async fn follow(call: Call<()>) -> Answer {
+    call.edge.must_be_alone()?;
     call.admin().follow_clock().await?;
     Ok(answer(&call))
 }

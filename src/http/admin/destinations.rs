@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use postrider_actors::Permission;
 use postrider_actors::domain::destination::PREFIXES_MAX;
-use postrider_actors::domain::{Destinations, Prefix};
+use postrider_actors::domain::{Destinations, DestinationsChange, Prefix};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -30,6 +30,15 @@ pub(crate) struct DestinationsBody<'a> {
     #[serde(borrow, default)]
     #[schema(value_type = Vec<String>, example = json!(["1876"]), max_items = 1000)]
     deny: Vec<Cow<'a, str>>,
+    /// Not limited here, however few codes are verified; left out: as it is.
+    #[serde(borrow, default, deserialize_with = "crate::http::pipeline::object::nullable")]
+    #[schema(value_type = Vec<String>, example = json!(["4915"]), max_items = 1000)]
+    safe: Option<Vec<Cow<'a, str>>>,
+    /// What is done about destinations whose codes are rarely verified: `off`, `report` or
+    /// `refuse`; null: what `[guard] adaptive` of the settings says; left out: as it is.
+    #[serde(borrow, default, deserialize_with = "crate::http::pipeline::object::nullable")]
+    #[schema(value_type = Option<String>, example = "refuse")]
+    adaptive: Option<Option<Cow<'a, str>>>,
 }
 
 fn prefixes(field: &str, texts: &[Cow<'_, str>]) -> Result<Vec<Prefix>, ApiError> {
@@ -47,8 +56,10 @@ fn reply(destinations: &Destinations) -> Reply {
     let texts = |prefixes: &[Prefix]| -> Vec<Cow<'static, str>> {
         prefixes.iter().map(|prefix| prefix.to_string().into()).collect()
     };
-    let Destinations { allow, deny } = destinations;
-    Reply::ok(&DestinationsBody { allow: texts(allow), deny: texts(deny) })
+    let Destinations { allow, deny, safe, adaptive } = destinations;
+    let adaptive = adaptive.map(|mode| mode.as_str().into());
+    let (allow, deny, safe) = (texts(allow), texts(deny), Some(texts(safe)));
+    Reply::ok(&DestinationsBody { allow, deny, safe, adaptive: Some(adaptive) })
 }
 
 #[utoipa::path(
@@ -57,19 +68,26 @@ fn reply(destinations: &Destinations) -> Reply {
     operation_id = "setDestinations",
     tag = "Administration",
     summary = "Set where one-time passwords of a workspace may go",
-    description = "A list that is left out is empty. One to anywhere else is answered 422 with the reason `destination_blocked`, and \
-                   costs nothing.",
+    description = "`allow` and `deny` are empty where they are left out; `safe` and `adaptive` then stay as they are. One to anywhere \
+                   else is answered 422 with the reason `destination_blocked`, and costs nothing. So is one to a destination that is \
+                   limited because few of its codes are verified; `otp.decided` says why.",
     params(("workspace" = String, Path, description = "The workspace's id")),
     request_body = DestinationsBody,
     responses((status = 200, description = "The destinations in force", body = DestinationsBody))
 )]
 async fn set(mut call: Call<()>) -> Answer {
-    let destinations = {
+    let change = {
         let body: DestinationsBody<'_> = call.json()?;
-        Destinations { allow: prefixes("allow", &body.allow)?, deny: prefixes("deny", &body.deny)? }
+        let adaptive = body.adaptive.map(|mode| mode.map(|mode| mode.parse()).transpose());
+        DestinationsChange {
+            allow: prefixes("allow", &body.allow)?,
+            deny: prefixes("deny", &body.deny)?,
+            safe: body.safe.map(|safe| prefixes("safe", &safe)).transpose()?,
+            adaptive: adaptive.transpose().map_err(|error| ApiError::field("adaptive", error))?,
+        }
     };
     let id = workspace_id(&mut call).await?;
-    Ok(reply(&call.admin().set_destinations(&id, destinations).await?))
+    Ok(reply(&call.admin().set_destinations(&id, change).await?))
 }
 
 #[utoipa::path(

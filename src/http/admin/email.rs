@@ -22,7 +22,7 @@ pub(crate) struct EmailAnswer {
     /// Where mails are posted.
     #[schema(example = "/channels/email/acme")]
     callback_path: String,
-    /// What signs them, as Standard Webhooks says; told only here.
+    /// What signs them, as Standard Webhooks says; shown only here.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]
     secret: Option<String>,

@@ -8,7 +8,7 @@ use postrider_actors::{Invite, Login, Members, Permissions, Role};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::params::{workspace, workspace_id};
+use super::params::{workspace_anywhere, workspace_id};
 use crate::http::pipeline::{Answer, ApiError, Call, ManagesPeople, Page, Reply, Routes, route};
 
 const MISSING: &str = "no such invite";
@@ -100,8 +100,10 @@ async fn create(mut call: Call<Permissions>) -> Answer {
     let email = Login::new(&body.email).map_err(|error| ApiError::field("email", error))?;
     let role: Role = body.role.parse().map_err(|error| ApiError::field("role", error))?;
     let id = workspace_id(&mut call).await?;
-    let (engine, by) = (call.edge.engine.clone(), call.manager(call.caller));
-    let is_there = move |id: &_| engine.workspace(id).is_some();
+    let by = call.manager(call.caller);
+    let (engine, is_alone) = (call.edge.engine.clone(), call.edge.options.elsewhere.is_none());
+    let is_elsewhere = !is_alone && call.edge.has_workspace(&id).await?;
+    let is_there = move |id: &_| is_elsewhere || is_alone && engine.workspace(id).is_some();
     let members = Members::of(call.edge.engine.people());
     let made = members.invite(id, email, role, is_there, by).await?;
     let origin = call.edge.options.dashboard.origin();
@@ -126,8 +128,8 @@ async fn create(mut call: Call<Permissions>) -> Answer {
 )]
 async fn list(mut call: Call<Permissions>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let workspace = workspace(&mut call).await?;
-    let all = Members::of(call.edge.engine.people()).invites(workspace.id());
+    let workspace = workspace_anywhere(&mut call).await?;
+    let all = Members::of(call.edge.engine.people()).invites(&workspace);
     Ok(Reply::ok(&page.cut(all, InviteRow::from)))
 }
 

@@ -76,7 +76,7 @@ pub(crate) struct KeyRow {
     /// Limits of its own.
     #[schema(value_type = super::limits::LimitsSchema)]
     limits: LimitsOverride,
-    /// Its first characters, to tell it from others.
+    /// Its first characters, to distinguish it from others.
     prefix: String,
     /// When it was made.
     #[schema(format = DateTime)]
@@ -238,9 +238,9 @@ fn canonical(subnet: IpNet) -> IpNet {
     summary = "List the API keys",
     params(
         ("workspace" = String, Path, description = "The workspace's id"),
-        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "A page of keys", body = KeysAnswer))
 )]

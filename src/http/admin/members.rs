@@ -8,7 +8,7 @@ use postrider_actors::{Members, Permissions, Person, Role};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::params::{workspace, workspace_id};
+use super::params::{workspace_anywhere, workspace_id};
 use crate::http::pipeline::{Answer, ApiError, Call, ManagesPeople, Page, Reply, Routes, route};
 
 const MISSING: &str = "no such member";
@@ -82,9 +82,9 @@ pub(crate) struct MembersAnswer {
 )]
 async fn list(mut call: Call<Permissions>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let workspace = workspace(&mut call).await?;
+    let workspace = workspace_anywhere(&mut call).await?;
     let people = call.edge.engine.people();
-    let (all, seen) = (Members::of(people).list(workspace.id()), people.seen());
+    let (all, seen) = (Members::of(people).list(&workspace), people.seen());
     let row = |(person, role): (Arc<Person>, Role)| {
         MemberRow::of(&person, role, seen.get(&person.id).copied())
     };

@@ -3,6 +3,7 @@
 mod archive;
 mod audit;
 mod clock;
+mod cluster;
 mod credits;
 mod destinations;
 mod email;
@@ -10,11 +11,14 @@ mod invites;
 mod keys;
 mod limits;
 mod members;
+mod number_check;
 mod number_figures;
+mod number_row;
 mod numbers;
 mod otp_channels;
 mod otp_texts;
 mod params;
+mod portfolios;
 mod release;
 mod sms;
 mod system;
@@ -27,6 +31,7 @@ mod workspaces;
 
 use super::pipeline::Routes;
 pub(crate) use limits::LimitsSchema;
+pub(crate) use number_figures::KEEPS_FAILING;
 pub(crate) use params::check_name;
 
 /// Those of people are mounted with the dashboard only.
@@ -40,6 +45,7 @@ pub(crate) fn routes(with_people: bool) -> Routes {
         .merge(archive::routes())
         .merge(audit::routes())
         .merge(clock::routes())
+        .merge(cluster::routes())
         .merge(credits::routes())
         .merge(limits::routes())
         .merge(email::routes())
@@ -49,6 +55,8 @@ pub(crate) fn routes(with_people: bool) -> Routes {
         .merge(otp_channels::routes())
         .merge(otp_texts::routes())
         .merge(numbers::routes())
+        .merge(portfolios::routes())
+        .merge(number_check::routes())
         .merge(release::routes())
         .merge(system::routes())
         .merge(templates::routes())

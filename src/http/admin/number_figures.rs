@@ -6,6 +6,9 @@ use postrider_actors::{LaneFigures, NumberError, NumberFigures, NumberState};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+/// Why a number has stopped of which no more is known.
+pub(crate) const KEEPS_FAILING: &str = "the channel keeps failing";
+
 /// Whether calls are held back.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct NumberBreaker {
@@ -112,7 +115,7 @@ pub(crate) struct FiguresAnswer {
 }
 
 impl FiguresAnswer {
-    /// What a number tells at `now`, that was connected at that moment.
+    /// What a number reports at `now`, that was connected at that moment.
     pub(super) fn of(figures: NumberFigures, connected: Timestamp, now: Timestamp) -> Self {
         let lane = |lane: LaneFigures| NumberLane {
             waiting: lane.waiting,
@@ -133,7 +136,7 @@ impl FiguresAnswer {
         let why = match figures.state {
             NumberState::Open => None,
             NumberState::Slow => Some("the provider asked for a pause"),
-            NumberState::Stopped => Some("the channel keeps failing"),
+            NumberState::Stopped => Some(KEEPS_FAILING),
         };
         let status = match (figures.breaker_open, figures.is_account_stopped) {
             (false, _) => "active",

@@ -6,14 +6,14 @@ use std::fmt::Display;
 use axum::http::StatusCode;
 use postrider_actors::domain::NumberId;
 use postrider_actors::{
-    CloudApiAccount, CloudApiSecrets, NewNumber, NewProvider, NumberChange, NumberInfo, NumberKind,
-    Permission, Secret,
+    CloudApiAccount, CloudApiSecrets, NewNumber, NewProvider, NumberChange, Permission, ProviderId,
+    Secret,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::number_figures::FiguresAnswer;
-use super::params::workspace_id;
+use super::number_row::{NumberDetail, NumberRow};
+use super::params::{workspace, workspace_id};
 use crate::http::pipeline::{
     Answer, ApiError, Call, Code, Integer, Manages, Page, Reply, Routes, route,
 };
@@ -49,6 +49,10 @@ pub(crate) struct NumberInput<'a> {
     /// number is in the pool, only those are.
     #[schema(default = true)]
     pool: Option<bool>,
+    /// Whose daily budget of recipients it shares; left out or null: that of its `account_id`.
+    #[serde(borrow)]
+    #[schema(example = "102290129340398", pattern = "^[a-zA-Z0-9_-]{1,64}$")]
+    portfolio_id: Option<Cow<'a, str>>,
     /// The phone number itself.
     #[serde(borrow)]
     #[schema(example = "+15550001111")]
@@ -98,58 +102,13 @@ pub(crate) struct NumberUpdate<'a> {
     /// Whether it may be in the pool of numbers that messages leave through.
     #[schema(example = true)]
     pool: Option<bool>,
-}
-
-/// A connected number.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct NumberRow {
-    /// Its id.
-    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
-    id: String,
-    /// What is behind it.
-    #[schema(example = "cloud_api")]
-    kind: &'static str,
-    /// Where the provider calls back; null for a number that has no provider.
-    #[schema(example = "/channels/cloud-api/num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
-    callback_path: Option<String>,
-    /// The phone number itself, if it has one.
-    #[schema(example = "+15550001111")]
-    phone: Option<String>,
-    /// Its id at the provider.
-    phone_number_id: Option<String>,
-    /// The id of its account at the provider.
-    account_id: Option<String>,
-    /// Most messages in a second, 0 for no limit; null when it is not the number's own.
-    messages_per_second: Option<u32>,
-    /// Whether it may be in the pool of numbers that messages leave through.
-    pool: bool,
-    /// Why it cannot send at the time, as the provider explains it, in the list of numbers: without
-    /// what looks like a phone or a token. Left out while it can, and in other answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(example = "error 190: the access token has expired")]
-    trouble: Option<String>,
-    /// When it was connected.
-    #[schema(format = DateTime)]
-    created_at: String,
-}
-
-impl From<NumberInfo> for NumberRow {
-    fn from(info: NumberInfo) -> Self {
-        let called = info.kind == NumberKind::CloudApi;
-        let account = info.account.as_ref();
-        Self {
-            id: info.id.to_string(),
-            kind: info.kind.as_str(),
-            callback_path: called.then(|| format!("/channels/cloud-api/{}", info.id)),
-            phone: account.map(|account| account.phone.to_string()),
-            phone_number_id: account.map(|account| account.phone_number_id.as_str().to_owned()),
-            account_id: account.map(|account| account.account_id.as_str().to_owned()),
-            messages_per_second: info.messages_per_second,
-            pool: info.pool,
-            trouble: None,
-            created_at: info.created_at.to_string(),
-        }
-    }
+    /// Whose daily budget of recipients it shares; null: that of its `account_id`.
+    #[serde(borrow, default, deserialize_with = "crate::http::pipeline::object::nullable")]
+    #[schema(
+        value_type = Option<String>, example = "102290129340398",
+        pattern = "^[a-zA-Z0-9_-]{1,64}$"
+    )]
+    portfolio_id: Option<Option<Cow<'a, str>>>,
 }
 
 impl NumberUpdate<'_> {
@@ -163,6 +122,10 @@ impl NumberUpdate<'_> {
             verify_token: secret("verify_token", &self.verify_token)?,
             messages_per_second: self.messages_per_second.map(rate).transpose()?,
             pool: self.pool,
+            portfolio_id: match &self.portfolio_id {
+                Some(given) => Some(portfolio(given.as_deref())?),
+                None => None,
+            },
         })
     }
 }
@@ -190,12 +153,19 @@ impl NumberInput<'_> {
             provider,
             messages_per_second: rate(self.messages_per_second)?,
             pool: self.pool.unwrap_or(true),
+            portfolio_id: portfolio(self.portfolio_id.as_deref())?,
         })
     }
 }
 
 fn rate(given: Option<Integer>) -> Result<Option<u32>, ApiError> {
     given.map(|rate| rate.within("messages_per_second", 0, RATE_MAX)).transpose()
+}
+
+fn portfolio(given: Option<&str>) -> Result<Option<Box<str>>, ApiError> {
+    let id = given.map(str::parse::<ProviderId>).transpose();
+    let id = id.map_err(|rule| ApiError::field("portfolio_id", rule))?;
+    Ok(id.map(|id| id.as_str().into()))
 }
 
 fn given<'a>(field: &str, value: Option<&'a str>) -> Result<&'a str, ApiError> {
@@ -268,21 +238,20 @@ async fn connect(mut call: Call<()>) -> Answer {
     summary = "List the numbers",
     params(
         ("workspace" = String, Path, description = "The workspace's id"),
-        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "A page of numbers", body = NumbersAnswer))
 )]
 async fn list(mut call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let id = workspace_id(&mut call).await?;
-    let admin = call.edge.engine.admin();
-    let all = admin.numbers(&id).await?;
+    let of = workspace(&mut call).await?;
+    let all = call.edge.engine.admin().numbers(of.id()).await?;
     let total = all.len();
     let mut rows = Vec::new();
     for info in all.into_iter().skip(page.skip()).take(page.limit()) {
-        rows.push(NumberDetail::of(&call, info).await);
+        rows.push(NumberDetail::of(&call, &of, info).await);
     }
     Ok(Reply::ok(&page.of_rows(rows, total)))
 }
@@ -300,31 +269,12 @@ async fn list(mut call: Call<()>) -> Answer {
     responses((status = 200, description = "The number", body = NumberDetail))
 )]
 async fn read(mut call: Call<()>) -> Answer {
-    let id = workspace_id(&mut call).await?;
+    let of = workspace(&mut call).await?;
     let number: NumberId = call.path("number_id", NO_SUCH_NUMBER).await?;
-    let all = call.edge.engine.admin().numbers(&id).await?;
+    let all = call.edge.engine.admin().numbers(of.id()).await?;
     let info = all.into_iter().find(|info| info.id == number);
     let info = info.ok_or_else(|| ApiError::not_found(NO_SUCH_NUMBER))?;
-    Ok(Reply::ok(&NumberDetail::of(&call, info).await))
-}
-
-/// A number, and how it does.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct NumberDetail {
-    #[serde(flatten)]
-    number: NumberRow,
-    #[serde(flatten)]
-    figures: FiguresAnswer,
-}
-
-impl NumberDetail {
-    async fn of(call: &Call<()>, info: NumberInfo) -> Self {
-        let (admin, now) = (call.edge.engine.admin(), call.edge.engine.clock().now());
-        let figures = admin.number_figures(info.id).await;
-        let trouble = figures.reason.clone();
-        let figures = FiguresAnswer::of(figures, info.created_at, now);
-        Self { number: NumberRow { trouble, ..NumberRow::from(info) }, figures }
-    }
+    Ok(Reply::ok(&NumberDetail::of(&call, &of, info).await))
 }
 
 #[utoipa::path(

@@ -22,6 +22,15 @@ pub(super) async fn workspace<C>(call: &mut Call<C>) -> Result<Workspace, ApiErr
     Ok(call.audited(&workspace))
 }
 
+/// The id of the workspace that the path names; 404 when it does not exist in any engine.
+pub(super) async fn workspace_anywhere<C>(call: &mut Call<C>) -> Result<WorkspaceId, ApiError> {
+    let id = workspace_id(call).await?;
+    match call.edge.has_workspace(&id).await? {
+        true => Ok(id),
+        false => Err(ApiError::not_found("no such workspace")),
+    }
+}
+
 /// Checks a display name.
 pub(crate) fn check_name(name: &str) -> Result<(), ApiError> {
     let chars = name.chars().count();

@@ -26,10 +26,11 @@ pub(crate) struct Released {
     description = "A server that was restored is held: what it knows is older than the world. It \
                    answers reads and verifies codes, and sends nothing; what would send is 503 with \
                    the reason `held`. Once this is answered, what waited goes out. It changes \
-                   nothing on a server that is not held.",
+                   nothing on a server that is not held. 404 on a node of a cluster, which never is.",
     responses((status = 200, description = "It is not held", body = Released))
 )]
 async fn release(call: Call<()>) -> Answer {
+    call.edge.must_be_alone()?;
     call.admin().release().await?;
     Ok(Reply::ok(&Released { held: false }))
 }

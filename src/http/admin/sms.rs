@@ -58,7 +58,7 @@ pub(crate) struct SmsAnswer {
     /// Where the gateway posts receipts.
     #[schema(example = "/channels/sms/acme")]
     callback_path: String,
-    /// What signs both, as Standard Webhooks says; told only when it was made here.
+    /// What signs both, as Standard Webhooks says; shown only when it was made here.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]
     secret: Option<String>,

@@ -1,16 +1,17 @@
-//! Tells an operator how the server does, and each workspace at a glance.
+//! Shows an operator how the server does, and each workspace at a glance.
 
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use postrider_actors::{SystemFigures, WorkspaceGlance};
+use postrider_actors::WorkspaceGlance;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::params::workspace_id;
 use super::workspaces::state_words;
 use crate::http::edge::Edge;
-use crate::http::pipeline::{Administrator, Answer, Call, Page, Reply, Routes, route};
+use crate::http::elsewhere::ServerFigures;
+use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes, route};
 use crate::settings::InForce;
 
 pub(crate) fn routes() -> Routes {
@@ -28,7 +29,7 @@ pub(crate) struct StorageAnswer {
     #[schema(example = "ok")]
     state: &'static str,
     /// Within how many milliseconds 99 of 100 of the last thousand commits were durable; null while
-    /// there was none since the start.
+    /// there was none since the start, and on a node of a cluster.
     #[schema(example = 3.2)]
     commit_p99_ms: Option<f64>,
     /// Free bytes of the disk with the data; null where they are not measured.
@@ -41,7 +42,7 @@ pub(crate) struct StorageAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SystemSnapshots)]
 pub(crate) struct SnapshotsAnswer {
-    /// When it was written, in real time; null while there is none.
+    /// When it was written, in real time; null while there is none, and on a node of a cluster.
     #[schema(format = DateTime)]
     last_at: Option<String>,
     /// Its bytes.
@@ -52,7 +53,7 @@ pub(crate) struct SnapshotsAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SystemWorkspaces)]
 pub(crate) struct WorkspaceCounts {
-    /// Those that are held in memory.
+    /// Those that are held in memory; of a node, of the shards that it owns.
     live: usize,
     /// Those that cannot start.
     parked: usize,
@@ -61,13 +62,15 @@ pub(crate) struct WorkspaceCounts {
 /// How the server does.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SystemAnswer<'a> {
+    /// The node of a cluster that this is about; null on a single server.
+    node: Option<String>,
     /// The server's version.
     #[schema(example = "0.1.0")]
     version: &'static str,
-    /// When it started, in engine time.
+    /// When it started, in engine time; of a node, when it began to own the first of its shards.
     #[schema(format = DateTime)]
     started_at: String,
-    /// Engine time.
+    /// Engine time; of a node, that of one of its shards.
     #[schema(format = DateTime)]
     now: String,
     /// How far it is ahead of real time.
@@ -87,15 +90,17 @@ pub(crate) struct SystemAnswer<'a> {
 }
 
 impl<'a> SystemAnswer<'a> {
-    fn of(edge: &'a Edge, figures: SystemFigures) -> Self {
+    async fn of(edge: &'a Edge) -> Result<Self, ApiError> {
+        let ServerFigures { node, is_ready, figures } = edge.figures().await?;
         let clock = edge.engine.clock();
         let (last_at, bytes) = figures.snapshot.unzip();
-        Self {
+        Ok(Self {
+            node,
             version: env!("CARGO_PKG_VERSION"),
             started_at: figures.started_at.to_string(),
             now: clock.now().to_string(),
             offset_seconds: clock.offset().as_secs(),
-            ready: edge.engine.health().ready,
+            ready: is_ready,
             storage: StorageAnswer {
                 state: if figures.storage_works { "ok" } else { "failing" },
                 commit_p99_ms: figures.commit_p99.map(tenths_of_ms),
@@ -108,7 +113,7 @@ impl<'a> SystemAnswer<'a> {
                 parked: figures.workspaces_parked,
             },
             settings: &edge.options.settings,
-        }
+        })
     }
 }
 
@@ -123,12 +128,13 @@ fn tenths_of_ms(took: Duration) -> f64 {
     operation_id = "readSystem",
     tag = "Administration",
     summary = "How the server does",
-    description = "Its storage, clock and workspaces, and the settings in force.",
+    description = "Its storage, clock and workspaces, and the settings in force. In a cluster this \
+                   is about the node that is asked, or about another one if it owns no shard: \
+                   `node` says which.",
     responses((status = 200, description = "The server", body = SystemAnswer<'_>))
 )]
 async fn read(call: Call<()>) -> Answer {
-    let figures = call.edge.engine.operations().system().await;
-    Ok(Reply::ok(&SystemAnswer::of(&call.edge, figures)))
+    Ok(Reply::ok(&SystemAnswer::of(&call.edge).await?))
 }
 
 /// A workspace at a glance.
@@ -146,7 +152,7 @@ pub(crate) struct GlanceRow {
     /// Its balance; null where it cannot be read.
     #[schema(example = 1200)]
     credits: Option<u64>,
-    /// Codes that it sent in the last hour; null while it cannot tell.
+    /// Codes that it sent in the last hour; null while that is not known.
     #[schema(example = 7)]
     otp_last_hour: Option<usize>,
     /// Messages of the last hour that the channel accepted, codes aside, as far back as the server
@@ -197,9 +203,9 @@ pub(crate) struct OverviewAnswer {
     summary = "The workspaces at a glance",
     description = "From memory, and cheap: no workspace is started for it, and none is searched.",
     params(
-        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "A page of workspaces", body = OverviewAnswer))
 )]

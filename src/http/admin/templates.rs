@@ -61,9 +61,9 @@ async fn create(mut call: Call<()>) -> Answer {
     summary = "List the templates",
     params(
         ("workspace" = String, Path, description = "The workspace's id"),
-        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "A page of templates", body = TemplatesAnswer))
 )]
@@ -79,7 +79,7 @@ async fn list(mut call: Call<()>) -> Answer {
     operation_id = "changeTemplate",
     tag = "Administration",
     summary = "Change a template's status",
-    description = "A change is told as the event `template.status_changed`.",
+    description = "A change is emitted as the event `template.status_changed`.",
     params(
         ("workspace" = String, Path, description = "The workspace's id"),
         ("name" = String, Path, description = "The template's name"),

@@ -50,7 +50,7 @@ pub(crate) struct TokenRow {
     id: String,
     /// Whose it is.
     name: String,
-    /// Its first characters, to tell it from others.
+    /// Its first characters, to distinguish it from others.
     prefix: String,
     /// When it was made.
     #[schema(format = DateTime)]
@@ -120,9 +120,9 @@ fn new_token(body: NewTokenBody<'_>, now: Timestamp) -> Result<NewAdminToken, Ap
     description = "Those that were made; the one of the settings or of `admin.token` is not among \
                    them.",
     params(
-        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "A page of admin tokens", body = TokensAnswer))
 )]

@@ -143,7 +143,7 @@ pub(crate) struct UsersAnswer {
 async fn link(call: Call<()>) -> Answer {
     let body: LinkBody<'_> = call.json()?;
     let email = Login::new(&body.email).map_err(|error| ApiError::field("email", error))?;
-    let member = member(&call, body.workspace.as_deref(), body.role.as_deref())?;
+    let member = member(&call, body.workspace.as_deref(), body.role.as_deref()).await?;
     let people = call.edge.engine.people();
     let operator = body.operator.unwrap_or(false);
     let made = people.create_link(email, operator, member, call.audit_context()).await?;
@@ -156,7 +156,7 @@ async fn link(call: Call<()>) -> Answer {
     Ok(Reply::json(StatusCode::CREATED, &answer))
 }
 
-fn member(
+async fn member(
     call: &Call<()>,
     workspace: Option<&str>,
     role: Option<&str>,
@@ -169,9 +169,9 @@ fn member(
     };
     let role = role.parse().map_err(|error| ApiError::field("role", error))?;
     let id = workspace.parse().map_err(|error| ApiError::field("workspace", error))?;
-    match call.edge.engine.workspace(&id) {
-        Some(_) => Ok(Some((id, role))),
-        None => Err(ApiError::not_found("no such workspace")),
+    match call.edge.has_workspace(&id).await? {
+        true => Ok(Some((id, role))),
+        false => Err(ApiError::not_found("no such workspace")),
     }
 }
 

@@ -28,9 +28,9 @@ pub(crate) fn routes() -> Routes {
     summary = "List the webhooks",
     params(
         ("workspace" = String, Path, description = "The workspace's id"),
-        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "A page of webhooks", body = WebhooksAnswer))
 )]

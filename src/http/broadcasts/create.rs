@@ -46,7 +46,7 @@ pub(crate) struct NewBroadcastBody<'a> {
     #[serde(borrow)]
     #[schema(example = "spring_sale")]
     template_name: Cow<'a, str>,
-    /// The template's language; `en` unless told.
+    /// The template's language; `en` by default.
     #[serde(borrow)]
     #[schema(example = "en", default = "en")]
     language: Option<Cow<'a, str>>,

@@ -1,4 +1,4 @@
-//! Tells what a broadcast would send and cost.
+//! Reports what a broadcast would send and cost.
 
 use std::sync::Arc;
 

@@ -62,13 +62,20 @@ pub(crate) struct BroadcastRow {
     /// When it began.
     #[schema(format = DateTime)]
     started_at: Option<String>,
+    /// When it goes on, while its `reason` is `portfolio_limit`.
+    #[schema(format = DateTime)]
+    resumes_at: Option<String>,
     /// When it was over.
     #[schema(format = DateTime)]
     finished_at: Option<String>,
     /// Why it was paused or ended; null if somebody asked for it, and while all is well.
+    /// `portfolio_limit` while it is being sent and waits for its numbers' daily budget.
     reason: Option<Box<str>>,
     /// The broadcast whose failed recipients it sends to again; null for others.
     retry_of: Option<String>,
+    /// The broadcast that sends to its failed recipients again; null while none does. There is one
+    /// at the most.
+    retried_by: Option<String>,
     /// What its sender calls it; null where that is nothing.
     #[schema(example = "order-1017")]
     reference: Option<String>,
@@ -195,9 +202,11 @@ impl From<Broadcast> for BroadcastRow {
             created_at: found.created_at.to_string(),
             schedule_at: time(found.schedule_at),
             started_at: time(found.started_at),
+            resumes_at: time(found.resumes_at),
             finished_at: time(found.finished_at),
             reason: found.reason,
             retry_of: found.retry_of.map(|id| id.to_string()),
+            retried_by: found.retried_by.map(|id| id.to_string()),
             reference: found.notes.reference,
             metadata: found.notes.metadata,
         }
@@ -233,9 +242,9 @@ pub(super) async fn current(call: &Call<Principal>, id: BroadcastId) -> Answer {
     tag = "Messaging",
     summary = "List the broadcasts",
     params(
-        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "A page, newest first", body = BroadcastsAnswer))
 )]
@@ -272,9 +281,9 @@ async fn read(mut call: Call<Principal>) -> Answer {
         ("broadcast_id" = String, Path, description = "The broadcast's id"),
         ("status" = Option<String>, Query, description = "Only those: `pending`, `held`, \
          `sent`, `delivered`, `read`, `failed`, `unknown`, `suppressed` or `cancelled`"),
-        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "A page of recipients", body = RecipientsAnswer))
 )]

@@ -30,7 +30,7 @@ pub(crate) fn routes() -> Routes {
 /// Contacts to be made.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct BatchBody<'a> {
-    /// Each as for `POST /v1/contacts`; one that is not is told of in its row of the answer.
+    /// Each as for `POST /v1/contacts`; one that is not is reported in its row of the answer.
     #[serde(borrow)]
     #[schema(value_type = Vec<serde_json::Value>, min_items = 1, max_items = 1000,
              example = json!([{"name": "Ana Souza", "phone": "+15550123456"}, {"name": "Bo"}]))]

@@ -21,7 +21,7 @@ pub(crate) fn routes() -> Routes {
     tag = "Contacts",
     summary = "Read every contact",
     description = "One contact a line, each as `GET /v1/contacts/{contact_id}` shows it, oldest \
-                   first. It tells of every contact that was there at the beginning, and is not \
+                   first. It has every contact that was there at the beginning, and is not \
                    deleted until its turn, exactly once; of none that is made meanwhile. An answer \
                    that breaks off is continued by `after` with the last id.",
     params(("after" = Option<String>, Query, description = "Only the contacts after this one")),

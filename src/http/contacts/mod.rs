@@ -129,9 +129,9 @@ async fn create(call: Call<Principal>) -> Answer {
     description = "Only those with a custom field of a value: `custom_fields.<name>=<value>`, where \
                    the value is a text, or what the text is as JSON.",
     params(
-        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most contacts of \
-         a page, 50 unless told"),
+         a page, 50 by default"),
         ("search" = Option<String>, Query, max_length = 200, description = "A part of the name, \
          the phone or the e-mail address; upper and lower case are the same"),
         ("tags_any" = Option<String>, Query, description = "Only contacts with one of these tags, \
@@ -139,7 +139,7 @@ async fn create(call: Call<Principal>) -> Answer {
         ("tags_all" = Option<String>, Query, description = "Only contacts with all of these tags"),
         ("tags_none" = Option<String>, Query, description = "Only contacts with none of these tags"),
         ("sort" = Option<String>, Query, description = "`name`, `created_at` or `updated_at`, and \
-         with `-` before it the other way around; newest first unless told. By name the first \
+         with `-` before it the other way around; newest first by default. By name the first \
          100,000 can be seen, by `updated_at` as many can match: else 422"),
     ),
     responses((status = 200, description = "Contacts, in that order", body = ContactsAnswer))
@@ -207,7 +207,7 @@ async fn update(mut call: Call<Principal>) -> Answer {
     operation_id = "deleteContact",
     tag = "Contacts",
     summary = "Delete a contact",
-    description = "Its phone is free again. Its conversations are gone, what was written in them is \
+    description = "Its phone is free again. Its conversations are deleted, what was written in them is \
                    deleted soon after, and free text to the phone needs a new message of it. A mail \
                    to it that still waits does not leave any more; a message that was accepted \
                    does. What stays: an opt-out; of messages to the phone that they were sent and \

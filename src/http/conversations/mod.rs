@@ -1,13 +1,17 @@
 //! Serves the inbox: conversations, their messages, and replies.
 
+mod days;
 mod notes;
 mod quick_replies;
 mod row;
 
-use postrider_actors::domain::{ConversationId, printable};
+use std::collections::HashMap;
+
+use postrider_actors::domain::{ConversationId, PersonId, printable};
 use postrider_actors::{
     ConversationChange, ConversationFilter, ConversationStatus, ConversationView, Permission,
-    ReadConversationError, Replayable, ReplyError, Route, TellReadError, UpdateConversationError,
+    ReadConversationError, ReadReceiptError, Replayable, ReplyError, Route,
+    UpdateConversationError,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -39,6 +43,7 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(list_messages).guarded(Key::of(Permission::InboxRead)))
         .routes(route!(update).guarded(Key::of(Permission::InboxWrite)))
         .routes(route!(reply).guarded(Key::REPLY))
+        .merge(days::routes())
         .merge(notes::routes())
         .merge(quick_replies::routes())
 }
@@ -61,9 +66,9 @@ pub(crate) fn routes() -> Routes {
          contact's name, phone or e-mail address, or of the last message; upper and lower case are \
          the same. Of those that the other filters leave, the 5,000 that were last written in are \
          searched"),
-        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most \
-         conversations of a page, 50 unless told"),
+         conversations of a page, 50 by default"),
     ),
     responses((
         status = 200,
@@ -128,9 +133,9 @@ async fn read(mut call: Call<Principal>) -> Answer {
     summary = "List what was written in a conversation",
     params(
         ("conversation_id" = String, Path, description = "The conversation's id"),
-        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most messages of \
-         a page, 50 unless told"),
+         a page, 50 by default"),
     ),
     responses((status = 200, description = "Messages, newest first", body = ConversationMessagesAnswer))
 )]
@@ -186,7 +191,7 @@ async fn update(mut call: Call<Principal>) -> Answer {
     one(&call, updated).await
 }
 
-/// What the contact is told.
+/// What the contact is sent.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct ReadBody {
     /// Whether an answer is being typed, which the contact sees for 25 seconds at the most.
@@ -197,7 +202,7 @@ pub(crate) struct ReadBody {
 /// Nothing is unread.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ReadAnswer {
-    /// Whether the contact was told; `false` without a body.
+    /// Whether the contact was notified; `false` without a body.
     #[schema(example = true)]
     read: bool,
 }
@@ -209,7 +214,7 @@ pub(crate) struct ReadAnswer {
     tag = "Conversations",
     summary = "Take what the contact has written as read",
     description = "Scope `messaging:send`. Nothing in the conversation is `unread` then, for every \
-                   agent alike. No event tells of it. With a body the contact is told too: the \
+                   agent alike. No event reports it. With a body the contact learns it too: the \
                    newest message is marked as read on the channel, once; 503 where the channel \
                    does not take it, and then nothing is changed. Without a body the contact \
                    learns nothing.",
@@ -228,7 +233,7 @@ async fn mark_read(mut call: Call<Principal>) -> Answer {
         workspace.mark_conversation_read(id).await?;
         return Ok(Reply::ok(&ReadAnswer { read: false }));
     };
-    workspace.tell_read(id, typing.unwrap_or_default()).await?;
+    workspace.send_read_receipt(id, typing.unwrap_or_default()).await?;
     Ok(Reply::ok(&ReadAnswer { read: true }))
 }
 
@@ -273,19 +278,26 @@ async fn rows(
     let workspace = call.caller.workspace();
     let windows = workspace.reply_windows(&views).await?;
     let now = call.edge.engine.clock().now();
+    let names = user_names(call, &views).await;
     let row = |(view, window): (ConversationView, _)| {
         let agent = view.0.assigned_to.as_deref();
-        let name = agent.and_then(|agent| user_name(call, agent));
+        let name = agent.and_then(|agent| names.get(agent).cloned());
         ConversationRow::of(view, (window, now), name)
     };
     Ok(views.into_iter().zip(windows).map(row).collect())
 }
 
-/// The name of the user of this id, if they may be assigned to the workspace's conversations.
-fn user_name(call: &Call<Principal>, id: &str) -> Option<String> {
-    let person = call.edge.engine.people().person(id.parse().ok()?)?;
-    let may = person.operator || person.role_in(call.caller.workspace().id()).is_some();
-    may.then(|| person.name.to_string())
+/// The names of the users whom conversations are assigned to, by id, if they may be. In a cluster
+/// people may not be known now: then their names are not shown.
+async fn user_names(call: &Call<Principal>, views: &[ConversationView]) -> HashMap<String, String> {
+    let agents = views.iter().filter_map(|view| view.0.assigned_to.as_deref()?.parse().ok());
+    let mut ids: Vec<PersonId> = agents.collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let workspace = call.caller.workspace().id();
+    let people = call.edge.people(ids).await.unwrap_or_default().into_iter();
+    let may = people.filter(|it| it.operator || it.role_in(workspace).is_some());
+    may.map(|person| (person.id.to_string(), person.name.to_string())).collect()
 }
 
 /// The id of the user who calls; a key and an admin token are none.
@@ -325,14 +337,14 @@ impl From<ReadConversationError> for ApiError {
     }
 }
 
-impl From<TellReadError> for ApiError {
-    fn from(error: TellReadError) -> Self {
+impl From<ReadReceiptError> for ApiError {
+    fn from(error: ReadReceiptError) -> Self {
         match error {
-            TellReadError::NotFound => Self::not_found(NO_SUCH_CONVERSATION),
-            TellReadError::NothingToRead => {
+            ReadReceiptError::NotFound => Self::not_found(NO_SUCH_CONVERSATION),
+            ReadReceiptError::NothingToRead => {
                 Self::new(Code::Unprocessable, error.to_string()).because("nothing_to_read")
             }
-            TellReadError::Unavailable(error) => error.into(),
+            ReadReceiptError::Unavailable(error) => error.into(),
         }
     }
 }

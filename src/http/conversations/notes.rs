@@ -104,7 +104,7 @@ pub(crate) struct NotesAnswer {
         ("conversation_id" = String, Path, description = "The conversation's id"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most notes, 50 \
-         unless told"),
+         by default"),
     ),
     responses((status = 200, description = "Notes, newest first", body = NotesAnswer))
 )]
@@ -144,12 +144,12 @@ async fn add_note(mut call: Call<Principal>) -> Answer {
     path = "/v1/conversations/{conversation_id}/typing",
     operation_id = "showTyping",
     tag = "Conversations",
-    summary = "Tell colleagues that one is answering",
+    summary = "Show colleagues that one is answering",
     description = "Whoever follows the event stream gets an event `conversation.typing`, which is \
                    to be shown for ten seconds; call it again while one writes. The contact does \
                    not see it.",
     params(("conversation_id" = String, Path, description = "The conversation's id")),
-    responses((status = 204, description = "Told"))
+    responses((status = 204, description = "Shown"))
 )]
 async fn show_typing(mut call: Call<Principal>) -> Answer {
     let id = conversation(&mut call).await?;

@@ -78,9 +78,9 @@ pub(crate) struct QuickRepliesAnswer {
     tag = "Conversations",
     summary = "List the quick replies",
     params(
-        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most of a page, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "Quick replies, oldest first", body = QuickRepliesAnswer))
 )]

@@ -1,13 +1,14 @@
-//! Conversations and what was written in them, as bodies tell it.
+//! Conversations and what was written in them, as bodies report it.
 
 use std::collections::BTreeMap;
 
 use postrider_actors::domain::Timestamp;
 use postrider_actors::{
     ConversationCounts, ConversationMessage, ConversationView, Direction, MessageError,
-    ReplyWindow, WrittenMedia,
+    ReplyWindow, WrittenContent, WrittenContext, WrittenMedia,
 };
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::http::contacts::ContactRow;
@@ -50,6 +51,9 @@ pub(crate) struct ConversationRow {
     last_inbound_at: Option<String>,
     /// The agent who sees to it, by name.
     assignee: Option<Assignee>,
+    /// The number that the contact last wrote to; null by e-mail, and where that is not kept.
+    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    number_id: Option<String>,
 }
 
 /// Until when a conversation may be answered with free text.
@@ -102,6 +106,7 @@ impl ConversationRow {
             unread: conversation.unread,
             last_inbound_at: last_inbound.map(|at| at.to_string()),
             assignee,
+            number_id: conversation.number.map(|id| id.to_string()),
         }
     }
 }
@@ -183,6 +188,35 @@ pub(crate) struct ConversationMessageRow {
     metadata: BTreeMap<String, String>,
     /// The file that it has; null of one without, and of one by a link.
     media: Option<WrittenFile>,
+    /// What one of the contact's has beside its text, in the channel's own form, of at most 16 KiB:
+    /// a place, cards, what was chosen, a file with its `media_id`, a reaction with its
+    /// `message_id`. Null of a text, and of the workspace's own.
+    #[schema(value_type = Option<Object>, example = json!(null))]
+    content: Option<Value>,
+    /// Whether something of `content` is left out because it was larger.
+    #[schema(example = false)]
+    content_truncated: bool,
+    /// What one of the contact's answers; null where it answers nothing.
+    context: Option<WrittenContextRow>,
+}
+
+/// What a message answers.
+#[derive(Serialize, ToSchema)]
+#[schema(as = WrittenContext)]
+pub(crate) struct WrittenContextRow {
+    /// The message; null where it is not known.
+    #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    message_id: Option<String>,
+    /// Whether it was written to somebody else before.
+    #[schema(example = false)]
+    forwarded: bool,
+}
+
+impl From<WrittenContext> for WrittenContextRow {
+    fn from(context: WrittenContext) -> Self {
+        let WrittenContext { message_id, forwarded } = context;
+        Self { message_id: message_id.map(|id| id.to_string()), forwarded }
+    }
 }
 
 /// The file of a message, which may not be there any more.
@@ -230,6 +264,8 @@ impl From<ConversationMessage> for ConversationMessageRow {
             Direction::In => "in",
             Direction::Out => "out",
         };
+        let WrittenContent { object, truncated, context } =
+            message.content.map(|it| *it).unwrap_or_default();
         Self {
             id: message.id.to_string(),
             direction,
@@ -241,6 +277,9 @@ impl From<ConversationMessage> for ConversationMessageRow {
             reference: message.notes.reference,
             metadata: message.notes.metadata,
             media: message.media.map(WrittenFile::from),
+            content: object,
+            content_truncated: truncated,
+            context: context.map(WrittenContextRow::from),
         }
     }
 }

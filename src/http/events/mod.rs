@@ -102,7 +102,7 @@ pub(crate) struct EventsAnswer {
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before; left \
          out: from the beginning"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most events, \
-         50 unless told"),
+         50 by default"),
         ("type" = Option<String>, Query, description = "Only events of this type, \
          which is the name of one of the document's webhooks", example = "otp.verified"),
         ("types" = Option<String>, Query, description = "Only events of these types, with commas \
@@ -226,13 +226,13 @@ pub(super) fn ahead_of_the_log(field: &str) -> ApiError {
     ApiError::field(field, "is ahead of this workspace's event log")
 }
 
-pub(in crate::http) fn encode_cursor(after: u64) -> String {
+pub(crate) fn encode_cursor(after: u64) -> String {
     let mut bytes = [CURSOR_VERSION; 9];
     bytes[1..].copy_from_slice(&after.to_be_bytes());
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-fn decode_cursor(cursor: &str) -> Option<u64> {
+pub(crate) fn decode_cursor(cursor: &str) -> Option<u64> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
     let (version, after) = bytes.split_first()?;
     let after = after.try_into().ok()?;

@@ -1,4 +1,4 @@
-//! Tells on the event stream how broadcasts come along. No entry of the log is made for it.
+//! Reports on the event stream how broadcasts come along. No entry of the log is made for it.
 
 use postrider_actors::domain::{BroadcastId, PublicEvent};
 use postrider_actors::{Progress, Watched, Workspace};
@@ -31,10 +31,10 @@ impl ProgressFeed {
         Self { newest: workspace.watch_broadcasts(), emitted: 0 }
     }
 
-    /// Returns when there is something new to tell.
+    /// Returns when there is something new to report.
     pub(super) async fn changed(&mut self) {
         if self.newest.changed().await.is_err() {
-            // The workspace is gone, and so is what could change.
+            // The workspace was removed, and so is what could change.
             std::future::pending::<()>().await;
         }
     }
@@ -49,7 +49,7 @@ impl ProgressFeed {
     }
 }
 
-/// The broadcast whose status an event tells.
+/// The broadcast whose status an event reports.
 pub(super) fn about(event: &PublicEvent) -> Option<BroadcastId> {
     if !event.kind().starts_with("broadcast.") {
         return None;

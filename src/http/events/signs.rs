@@ -1,4 +1,4 @@
-//! Tells on the event stream what agents do in conversations. No entry of the log is made for it.
+//! Reports on the event stream what agents do in conversations. No entry of the log is made for it.
 
 use postrider_actors::domain::AuditActor;
 use postrider_actors::{ConversationAct, ConversationSign, Workspace};
@@ -31,7 +31,7 @@ impl SignFeed {
                 },
                 // Signs pass anyhow.
                 Err(RecvError::Lagged(_)) => {}
-                // The workspace is gone, and so is what could come.
+                // The workspace was removed, and so is what could come.
                 Err(RecvError::Closed) => std::future::pending().await,
             }
         }

@@ -34,7 +34,7 @@ const FULL_PAGES_MAX: u32 = 4;
 const BEHIND_MAX: u64 = 10_000;
 /// How long it rests after it has skipped.
 const REST: Duration = Duration::from_secs(1);
-/// What tells that it has.
+/// What shows that it has.
 const SKIPPED: &str = "event: skipped\ndata: {}\n\n";
 /// Pages that are buffered while the client does not read.
 const BUFFERED_PAGES_MAX: usize = 4;
@@ -54,14 +54,14 @@ pub(crate) fn routes() -> Routes {
                    event; with `Last-Event-ID` (an event's id or its sequence), `last_event_id` or \
                    `cursor` it goes on after that one. Left alone it begins with an `id` without \
                    `data`, so that a client that has seen no event yet knows its place. An event \
-                   `ping` without an id tells the engine's clock as `GET /v1/sandbox/clock` does: \
+                   `ping` without an id has the engine's clock as `GET /v1/sandbox/clock` does: \
                    at first, when a sandbox's clock is moved, and at least every 15 seconds. A \
                    person sees the types that their role may read. An event `broadcast.progress` \
-                   without an id tells where a broadcast under way stands, with the fields \
+                   without an id says where a broadcast under way stands, with the fields \
                    `broadcast_id`, `status`, `total_recipients`, `counts`, `rate_per_second` and \
                    `eta_seconds`: at most twice a second for a broadcast, and after each change \
                    of its status. Events `conversation.typing` and `conversation.noted` without an \
-                   id tell, with `conversation_id` and `user`, that a colleague is answering and \
+                   id say, with `conversation_id` and `user`, that a colleague is answering and \
                    has added a note. These are no entries of the log. With a session it shows at \
                    most 2,000 events a second; once 10,000 wait it goes on with the newest ones, \
                    and an event `skipped` says so. It ends when the server stops, \
@@ -175,7 +175,7 @@ fn wanted(query: &Query) -> Result<Wanted, ApiError> {
     Ok((Some(kinds("types", &logged.join(","))?), passing))
 }
 
-/// Returns when there is something new to tell of broadcasts.
+/// Returns when there is something new to report of broadcasts.
 async fn news(progress: &mut Option<ProgressFeed>) {
     match progress {
         Some(progress) => progress.changed().await,
@@ -217,7 +217,7 @@ struct EventStream {
     pause: Duration,
     /// Full pages since it was looked how far behind it is.
     full_pages: u32,
-    /// Whether events were skipped and the page has not been told.
+    /// Whether events were skipped and the page has not been notified.
     has_skipped: bool,
     sender: Sender<Bytes, Infallible>,
 }
@@ -234,6 +234,8 @@ impl EventStream {
                 && self.caller.still_works(&edge)
             {
                 match self.next().await {
+                    // What is read may have happened after the end of the key or session.
+                    Ok(_) if !self.caller.still_works(&edge) => return,
                     Ok(next) => text = next,
                     // What has begun waits for its turn, and shows meanwhile that it is there.
                     Err(Unavailable { reason: UnavailableReason::Overloaded, retry_after }) => {
@@ -269,10 +271,11 @@ impl EventStream {
         self.growth.borrow_and_update();
         let page = self.caller.workspace().events(self.after, PAGE_EVENTS, None).await?;
         self.after = page.next_after;
-        // Only now: what fails before is tried again, and must tell of it then.
+        // Only now: what fails before is tried again, and must report it then.
         let skipped = if std::mem::take(&mut self.has_skipped) { SKIPPED } else { "" };
         if page.entries.is_empty() && skipped.is_empty() {
-            // The sender lives as long as the workspace, so its end need not be told from growth.
+            // The sender lives as long as the workspace: its end need not be distinguished from
+            // growth.
             return tokio::select! {
                 _ = self.growth.changed() => Ok(String::new()),
                 () = expiry(&self.edge, &self.caller) => Ok(String::new()),

@@ -93,7 +93,7 @@ fn value(text: &str) -> Result<HeaderValue, ApiError> {
     HeaderValue::try_from(text).map_err(|_| ApiError::internal())
 }
 
-/// How a browser is told that it is a file to keep, and not a page to show.
+/// How a browser learns that it is a file to keep, and not a page to show.
 fn disposition(filename: Option<&str>) -> String {
     let Some(filename) = filename else { return "attachment".to_owned() };
     let encoded = filename.bytes().fold(String::new(), |mut encoded, byte| {

@@ -63,7 +63,7 @@ fn list(action: &At<'_>) -> Result<(), ApiError> {
     let mut rows = 0;
     for section in &sections {
         let title = section.get("title");
-        // Several sections can be told apart by their titles only.
+        // Several sections can be distinguished by their titles only.
         if title.is_there() || sections.len() > 1 {
             title.text(1, 24)?;
         }

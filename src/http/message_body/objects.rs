@@ -23,7 +23,7 @@ const PLACE_CHARS_MAX: usize = 1000;
 const EMOJI_CHARS_MAX: usize = 32;
 /// Most address cards of a message.
 const CARDS_MAX: usize = 257;
-/// Most characters of the line that tells whose cards they are.
+/// Most characters of the line that shows whose cards they are.
 const LINE_CHARS_MAX: usize = 200;
 
 /// A picture, film, file, sound or sticker: what each of them may have.

@@ -34,6 +34,9 @@ pub(crate) struct SentAnswer {
     /// `queued`; with `Prefer: wait` also `sent`, `held` or `failed`.
     #[schema(example = "queued")]
     status: &'static str,
+    /// The number that it leaves through, while that is up; null of a mail.
+    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    number_id: Option<String>,
 }
 
 #[utoipa::path(
@@ -74,8 +77,12 @@ async fn send(call: Call<Principal>) -> Answer {
 }
 
 /// Answers that a message was accepted.
-pub(crate) fn sent_reply(MessageSent { message_id, status }: MessageSent) -> Reply {
-    Reply::ok(&SentAnswer { message_id: message_id.to_string(), status: status.as_str() })
+pub(crate) fn sent_reply(MessageSent { message_id, status, number }: MessageSent) -> Reply {
+    Reply::ok(&SentAnswer {
+        message_id: message_id.to_string(),
+        status: status.as_str(),
+        number_id: number.map(|id| id.to_string()),
+    })
 }
 
 /// A message and where it stands.
@@ -110,9 +117,9 @@ pub(crate) struct MessageAnswer {
     /// Credits that were paid for it.
     #[schema(example = 1)]
     price: u64,
-    /// The number that it leaves through.
+    /// The number that it leaves through; null of a broadcast's that leaves through several.
     #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
-    number_id: String,
+    number_id: Option<String>,
     /// When it was accepted.
     #[schema(format = DateTime)]
     created_at: String,
@@ -170,6 +177,7 @@ impl From<MessageState> for MessageAnswer {
             code,
             details: String::from(details),
         };
+        let number_id = state.known_number().map(|id| id.to_string());
         Self {
             message_id: state.message_id.to_string(),
             broadcast_id: state.broadcast.map(|id| id.to_string()),
@@ -182,7 +190,7 @@ impl From<MessageState> for MessageAnswer {
             status: state.status.as_str(),
             error: state.error.map(error),
             price: state.price,
-            number_id: state.number.to_string(),
+            number_id,
             created_at: state.created_at.to_string(),
             sent_at: time(state.sent_at),
             delivered_at: time(state.delivered_at),

@@ -1,4 +1,4 @@
-//! Tells in the document which fields of a body stand for each other, of which one must be given.
+//! States in the document which fields of a body stand for each other, of which one must be given.
 
 use serde_json::Value;
 use utoipa::Modify;

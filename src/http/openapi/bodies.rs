@@ -1,4 +1,4 @@
-//! Tells in the document which bodies may be left out.
+//! States in the document which bodies may be left out.
 
 use utoipa::Modify;
 use utoipa::openapi::{OpenApi, RefOr, Required};

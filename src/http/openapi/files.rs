@@ -1,4 +1,4 @@
-//! Tells in the document which answers there are as files, too, by the `Accept` of a request.
+//! States in the document which answers there are as files, too, by the `Accept` of a request.
 
 use utoipa::Modify;
 use utoipa::openapi::content::ContentBuilder;
@@ -8,11 +8,12 @@ use super::parts::operations;
 use crate::http::streamed::{CSV, JSON_LINES};
 
 /// Operation and type.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     ("listBroadcastRecipients", CSV),
     ("readCampaignAnalytics", CSV),
     ("readAdAnalytics", CSV),
     ("readOtpAnalytics", CSV),
+    ("readConversationDays", CSV),
     ("listEvents", JSON_LINES),
 ];
 
@@ -30,12 +31,12 @@ impl Modify for Files {
         for operation in document.paths.paths.values_mut().flat_map(operations) {
             let named = |(id, _): &&(&str, &str)| operation.operation_id.as_deref() == Some(id);
             let Some((_, media)) = FILES.iter().find(named) else { continue };
-            let told = if *media == CSV { OF_CSV } else { OF_LINES };
+            let text_of = if *media == CSV { OF_CSV } else { OF_LINES };
             let description = operation.description.get_or_insert_default();
             if !description.is_empty() {
                 description.push(' ');
             }
-            description.push_str(told);
+            description.push_str(text_of);
             if let Some(RefOr::T(good)) = operation.responses.responses.get_mut("200") {
                 let text = ObjectBuilder::new().schema_type(Type::String).build();
                 let content = ContentBuilder::new().schema(Some(text)).build();

@@ -237,13 +237,13 @@ impl Area {
             refusals.push(422);
         }
         match path {
-            "/admin/v1/archive/log" => refusals.push(409),
-            "/admin/v1/users/link" => refusals.extend([404, 409]),
+            "/admin/v1/archive/log" | "/admin/v1/users/link" | "/ui/api/join" | "/ui/api/totp" => {
+                refusals.extend([404, 409]);
+            }
             "/admin/v1/workspaces" if has_body => refusals.push(409),
             "/v1/workspace" if has_body => refusals.push(409),
-            "/ui/api/join" | "/ui/api/totp" => refusals.extend([404, 409]),
             path if path.ends_with("/invites") && has_body => refusals.push(409),
-            path if path.contains("/members/") => refusals.push(409),
+            path if path.contains("/members/") || path.contains("/cluster/") => refusals.push(409),
             "/v1/contacts" | "/v1/contacts/batch" | "/v1/contacts/bulk" => refusals.push(422),
             "/v1/segments" | "/v1/segments/{segment_id}" if has_body => refusals.push(422),
             path if has_body && MADE.iter().any(|end| path.ends_with(end)) => refusals.push(422),
@@ -257,7 +257,7 @@ impl Area {
             path if path.ends_with("/broadcasts") && has_body => refusals.extend([404, 422]),
             "/v1/events/stream" => refusals.push(400),
             path if CONTROLS.iter().any(|end| path.ends_with(end)) => refusals.extend([409, 422]),
-            "/openapi.json" => refusals.push(404),
+            path if SOMEWHERE.contains(&path) => refusals.push(404),
             path if path.starts_with("/channels/") && has_body => refusals.extend([401, 429]),
             path if path.starts_with("/channels/") => refusals.extend([400, 403, 429]),
             "/v1/media/{media_id}/content" => refusals.push(409),
@@ -268,8 +268,20 @@ impl Area {
     }
 }
 
+/// Paths of what not every server has: with documents, a single one, or a node of a cluster.
+const SOMEWHERE: [&str; 7] = [
+    "/admin/v1/archive",
+    "/admin/v1/archive/files",
+    "/admin/v1/clock",
+    "/admin/v1/clock/follow",
+    "/admin/v1/cluster",
+    "/admin/v1/release",
+    "/openapi.json",
+];
+
 /// Ends of the paths at which something is made that may be refused by what there is.
-const MADE: [&str; 4] = ["/messages", "/notes", "/quick-replies", "/webhooks"];
+const MADE: [&str; 5] =
+    ["/messages", "/notes", "/quick-replies", "/webhooks", "/portfolios/{portfolio_id}"];
 
 /// Ends of other paths that a rule may refuse.
 const RULED: [&str; 3] = ["/v1/media", "/credits", "/read"];
@@ -286,7 +298,9 @@ const LISTS: &[&str] = &[
     "/v1/analytics/campaigns",
     "/v1/analytics/ads",
     "/v1/analytics/otp",
+    "/v1/conversations/days",
     "/v1/otp",
+    "/otp/decisions",
     "/contacts",
     "/contacts/export",
     "/v1/conversations",

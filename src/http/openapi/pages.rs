@@ -31,7 +31,7 @@ pub(crate) fn error_routes() -> Routes {
     description = "404 where `server.docs` is off. Routes of the sandbox are in it in a sandbox only.",
     responses(
         (status = 200, description = "OpenAPI 3.1, compressed as the client accepts", body = Object),
-        (status = 304, description = "It is what the client has, as `If-None-Match` tells"),
+        (status = 304, description = "It is what the client has, as `If-None-Match` says"),
     )
 )]
 async fn document(call: Call<()>) -> Answer {

@@ -43,4 +43,5 @@ pub(super) const REASONS: &[(&str, &[&str])] = &[
     ("testWebhook", &["webhook_disabled"]),
     ("addCredits", &["credits_too_large"]),
     ("connectNumber", &["not_a_sandbox", "number_limit"]),
+    ("setPortfolio", &["portfolio_setting_limit"]),
 ];

@@ -1,7 +1,8 @@
-//! Tells in the document what handlers check beyond the types of fields and parameters.
+//! States in the document what handlers check beyond the types of fields and parameters.
 
+use postrider_actors::domain::event::decision::OtpDecision;
 use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
-use postrider_actors::domain::{PublicEvent, Scope};
+use postrider_actors::domain::{AdaptiveMode, PublicEvent, Scope};
 use postrider_actors::{AutoDeliver, ConversationStatus, MessageKind, RecipientStatus, Role};
 use serde_json::{Value, json};
 use utoipa::Modify;
@@ -32,9 +33,11 @@ const CONTACT_ID: &str = "^con_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const NUMBER_ID: &str = "^num_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const BROADCAST_ID: &str = "^brd_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const MESSAGE_ID: &str = "^msg_[0-7][0-9a-hjkmnp-tv-z]{25}$";
+const REQUEST_ID: &str = "^otp_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const MEDIA_ID: &str = "^med_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 /// Without control characters and slashes.
 const FILE_NAME: &str = r"^[^\u0000-\u001f\u007f-\u009f/\\]*$";
+const NODE: &str = "^[a-z0-9-]{1,32}$";
 const WORKSPACE: &str = "^[a-z0-9-]{1,40}$";
 const WEBHOOK_SECRET: &str = "^whsec_[A-Za-z0-9+/]{32,86}={0,2}$";
 /// Other braces than these are refused.
@@ -74,8 +77,6 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("Reply", "interactive", &[Like(interactive)]),
     ("AnsweredMessage", "message_id", &[Pattern(MESSAGE_ID)]),
     ("ReactionObject", "message_id", &[Pattern(MESSAGE_ID)]),
-    ("SandboxContent", "media_id", &[Pattern(MEDIA_ID)]),
-    ("SandboxContent", "filename", &[Pattern(FILE_NAME)]),
     ("CaptionedObject", "link", URL),
     ("CaptionedObject", "media_id", &[Pattern(MEDIA_ID)]),
     ("DocumentObject", "link", URL),
@@ -146,12 +147,15 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("NewTokenBody", "name", &[Pattern(NAME)]),
     ("Destinations", "allow", &[Items(&[Pattern(PREFIX)])]),
     ("Destinations", "deny", &[Items(&[Pattern(PREFIX)])]),
+    ("Destinations", "safe", &[Items(&[Pattern(PREFIX)])]),
+    ("Destinations", "adaptive", &[Words(|| AdaptiveMode::ALL.map(AdaptiveMode::as_str).to_vec())]),
     ("NewTemplateBody", "language", &[Pattern(LANGUAGE)]),
     ("NewTemplateBody", "category", &[Words(|| TemplateCategory::WORDS.to_vec())]),
     ("NewTemplateBody", "status", &[Words(template_statuses)]),
     ("TemplateChange", "status", &[Words(template_statuses)]),
     ("OtpTemplateBody", "name", &[Pattern(TEMPLATE_NAME)]),
     ("OtpTemplateBody", "language", &[Pattern(LANGUAGE)]),
+    ("ShardTarget", "to", &[Pattern(NODE)]),
     ("NumberInput", "kind", &[Words(|| vec!["sandbox", "cloud_api"])]),
     ("NumberInput", "messages_per_second", &[Max(NUMBER_RATE_MAX)]),
     ("NumberInput", "phone", &[Pattern(PHONE)]),
@@ -188,6 +192,17 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("listOtps", "from", &[Format("date-time")]),
     ("listOtps", "to", &[Format("date-time")]),
     ("listOtps", "cursor", &[Pattern(OTP_CURSOR)]),
+    ("listOtpDecisions", "prefix", &[Pattern(PREFIX)]),
+    ("listOtpDecisions", "phone", &[Pattern(PHONE)]),
+    ("listOtpDecisions", "request_id", &[Pattern(REQUEST_ID)]),
+    (
+        "listOtpDecisions",
+        "decision",
+        &[Words(|| OtpDecision::ALL.map(OtpDecision::as_str).to_vec())],
+    ),
+    ("listOtpDecisions", "since", &[Format("date-time")]),
+    ("listOtpDecisions", "until", &[Format("date-time")]),
+    ("listOtpDecisions", "cursor", &[Pattern(CURSOR)]),
     ("listMessages", "to", &[Pattern(PARTY)]),
     ("listMessages", "recipient", &[Pattern(USER_ID)]),
     ("listMessages", "type", &[Words(|| MessageKind::WORDS.to_vec())]),
@@ -361,7 +376,7 @@ mod tests {
             let count = parameters(&mut document, operation, name).count();
             let expected = match *operation {
                 "*" => 25,
-                "listOtps" => 2,
+                "listOtps" | "listOtpDecisions" => 2,
                 _ => 1,
             };
             assert_eq!(count, expected, "{operation} {name}");

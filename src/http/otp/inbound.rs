@@ -16,14 +16,19 @@ pub(super) struct InboundCode {
     pub(super) link: Option<String>,
 }
 
-/// What is told of a code that its person sends, while it can be sent.
-pub(super) async fn told(
+/// What is answered of a code that its person sends, while it can be sent.
+pub(super) async fn code_of(
     call: &Call<Principal>,
     state: &OtpState,
 ) -> Result<Option<InboundCode>, ApiError> {
     let Some(code) = state.inbound_code else { return Ok(None) };
     let numbers = call.edge.engine.admin().numbers(call.caller.workspace().id()).await?;
-    let account = numbers.iter().filter(|it| it.pool).find_map(|it| it.account.as_ref());
+    let is_named = state.notes.own.as_ref().is_some_and(|own| own.pinned);
+    let named = numbers.iter().find(|it| is_named && Some(it.id) == state.number);
+    let account = match named {
+        Some(number) => number.account.as_ref(),
+        None => numbers.iter().filter(|it| it.pool).find_map(|it| it.account.as_ref()),
+    };
     let phone = account.map(|account| account.phone);
     let code = code.reveal();
     let text = sent_text(&code, state.language.as_deref());

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use postrider_actors::domain::RequestId;
 use postrider_actors::domain::destination::calling_code;
 use postrider_actors::domain::event::chain::OtpChannel;
+use postrider_actors::domain::event::decision::OtpDecision;
 use postrider_actors::{Delivery, OtpFilter, OtpRow, OtpStatus, Permission};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::chain::TryRow;
 use crate::http::pipeline::{
     Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Reply, Routes, id_cursor,
     route,
@@ -71,6 +73,23 @@ pub(crate) struct ListedOtpRow {
     /// `outbound`, or `inbound`: its person sends the code.
     #[schema(example = "outbound")]
     mode: &'static str,
+    /// Who sent the code, once it is verified by that.
+    contact_id: Option<String>,
+    /// The number that its messages leave through; of one that ended an hour ago only where there
+    /// was a choice.
+    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    number_id: Option<String>,
+    /// The language that is used over that channel; from an hour after the end on only where one
+    /// was asked for.
+    #[schema(example = "en")]
+    language: Option<String>,
+    /// What became of each try to bring the code. Where it goes over the chat-app channel alone,
+    /// they are its sends: `started_at` is that of the request, and events have error codes.
+    tries: Vec<TryRow>,
+    /// What was decided of its newest send where the destination was limited: `allowed`, `probe`
+    /// or `would_refuse`; null where it was not.
+    #[schema(example = "probe")]
+    decision: Option<&'static str>,
     /// What its caller calls it.
     #[schema(example = "order-1017")]
     reference: Option<String>,
@@ -95,6 +114,11 @@ impl From<OtpRow> for ListedOtpRow {
             ended_at: row.ended_at.map(|at| at.to_string()),
             channel: row.channel.as_str(),
             mode: if row.is_inbound { "inbound" } else { "outbound" },
+            contact_id: row.notes.contact_id.map(|id| id.to_string()),
+            number_id: row.number.map(|id| id.to_string()),
+            language: row.language,
+            tries: row.tries.into_iter().map(TryRow::from).collect(),
+            decision: row.notes.decision().map(OtpDecision::as_str),
             reference: row.notes.reference,
             metadata: row.notes.metadata,
         }

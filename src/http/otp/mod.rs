@@ -2,9 +2,11 @@
 
 mod cancel;
 mod chain;
+mod decisions;
 mod inbound;
 mod list;
 mod send_body;
+mod state;
 mod verify;
 
 use std::borrow::Cow;
@@ -14,15 +16,13 @@ use std::io::Write;
 use postrider_actors::domain::code::{CodeLength, Expiry};
 use postrider_actors::domain::event::chain::OtpChannel;
 use postrider_actors::domain::{Email, Phone, RequestId, SenderNotes};
-use postrider_actors::{
-    Delivery, OtpSent, OtpStatus, Permission, Replayable, Route, SendMore, SendOtp,
-};
+use postrider_actors::{OtpSent, Permission, Replayable, Route, SendMore, SendOtp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use chain::TryRow;
 pub(crate) use chain::{StepBody, steps};
 use send_body::ContextBody;
+use state::OtpAnswer;
 
 use super::pipeline::{Answer, ApiError, Call, Integer, Key, Principal, Reply, Routes, route};
 use super::sender_notes::sender_notes;
@@ -36,6 +36,7 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(resend).guarded(Key::of(Permission::OtpSend)))
         .routes(route!(read).guarded(Key::of(Permission::OtpRead)))
         .merge(list::routes())
+        .merge(decisions::routes())
         .merge(cancel::routes())
         .merge(verify::routes())
         .routes(
@@ -55,7 +56,7 @@ pub(crate) fn routes() -> Routes {
         )
 }
 
-/// Asks for a code to be made and sent; without `Debug`, as it tells of a person.
+/// Asks for a code to be made and sent; without `Debug`, as it names a person.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = SendBody)]
 pub(crate) struct SendOtpBody<'a> {
@@ -175,6 +176,10 @@ pub(crate) struct OtpSentAnswer {
     /// When the code stops being valid.
     #[schema(format = DateTime, example = "2026-01-31T09:30:00.000Z")]
     expires_at: String,
+    /// The number that it leaves through, while that is up, or that an inbound one is sent to; null
+    /// where its steps have no `messaging`, and of a test phone.
+    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    number_id: Option<String>,
     /// The language that is used, where one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "pt")]
@@ -246,17 +251,18 @@ async fn send(call: Call<Principal>) -> Answer {
     if !language && !inbound {
         return Ok(sent_reply(sent).replayed(replayed));
     }
-    let OtpSent { request_id, expires_at } = sent;
+    let OtpSent { request_id, expires_at, number } = sent;
     let state = Box::pin(workspace.kept_otp(request_id)).await?;
-    let told = if inbound { Box::pin(inbound::told(&call, &state)).await? } else { None };
+    let code = if inbound { Box::pin(inbound::code_of(&call, &state)).await? } else { None };
     let answer = OtpSentAnswer {
         request_id: request_id.to_string(),
         expires_at: expires_at.to_string(),
-        mode: told.as_ref().map(|_| "inbound"),
-        number: told.as_ref().map(|told| told.number.clone()),
-        link: told.as_ref().map(|told| told.link.clone()),
-        text: told.as_ref().map(|told| told.text.clone()),
-        code: told.map(|told| told.code),
+        number_id: number.map(|id| id.to_string()),
+        mode: code.as_ref().map(|_| "inbound"),
+        number: code.as_ref().map(|code| code.number.clone()),
+        link: code.as_ref().map(|code| code.link.clone()),
+        text: code.as_ref().map(|code| code.text.clone()),
+        code: code.map(|code| code.code),
         language: state.language.filter(|_| language),
     };
     Ok(Reply::ok(&answer).replayed(replayed))
@@ -297,55 +303,6 @@ async fn resend(call: Call<Principal>) -> Answer {
     Ok(sent_reply(call.caller.workspace().resend_otp_over(request_id, only).await?))
 }
 
-/// Where a request stands.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct OtpAnswer {
-    /// The request.
-    #[schema(example = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y")]
-    request_id: String,
-    /// `active`, `verified`, `expired`, `invalidated` (five wrong codes) or `cancelled`.
-    #[schema(value_type = String, example = "active")]
-    status: OtpStatus,
-    /// Wrong codes that are still allowed.
-    #[schema(minimum = 0, maximum = 5)]
-    attempts_remaining: u8,
-    /// When the code stops, or stopped, being valid.
-    #[schema(format = DateTime, example = "2026-01-31T09:30:00.000Z")]
-    expires_at: String,
-    /// What became of the message, after a resend of the newest: `queued`, `sent`, `delivered`,
-    /// `read`, `failed` or `unknown`.
-    #[schema(value_type = String, example = "sent")]
-    delivery_status: Delivery,
-    /// What its caller calls it.
-    #[schema(example = "order-1017")]
-    reference: Option<String>,
-    /// What its caller keeps with it.
-    #[schema(value_type = Object, example = json!({"flow": "sign-in"}))]
-    metadata: BTreeMap<String, String>,
-    /// The channel that delivered it, or that of the step that began last.
-    #[schema(example = "messaging")]
-    channel: &'static str,
-    /// `outbound`, or `inbound`: its person sends the code.
-    #[schema(example = "outbound")]
-    mode: &'static str,
-    /// Where the code went, or who is to send it; null while any phone may.
-    #[schema(example = "+15550123456")]
-    phone: Option<String>,
-    /// Who sent the code, once it is verified by that.
-    contact_id: Option<String>,
-    /// The number that its messages leave through; of one that ended an hour ago only where there
-    /// was a choice.
-    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
-    number_id: Option<String>,
-    /// The language that is used over that channel; from an hour after the end on only where one
-    /// was asked for.
-    #[schema(example = "en")]
-    language: Option<String>,
-    /// What became of each try to bring the code. Where it goes over the chat-app channel alone,
-    /// they are its sends: `started_at` is that of the request, and events tell error codes.
-    tries: Vec<TryRow>,
-}
-
 #[utoipa::path(
     get,
     path = "/v1/otp/{request_id}",
@@ -360,22 +317,7 @@ pub(crate) struct OtpAnswer {
 async fn read(mut call: Call<Principal>) -> Answer {
     let request_id: RequestId = call.path("request_id", NO_SUCH_REQUEST).await?;
     let state = call.caller.workspace().kept_otp(request_id).await?;
-    Ok(Reply::ok(&OtpAnswer {
-        request_id: state.request_id.to_string(),
-        status: state.status,
-        attempts_remaining: state.attempts_remaining,
-        expires_at: state.expires_at.to_string(),
-        delivery_status: state.delivery,
-        mode: if state.is_inbound { "inbound" } else { "outbound" },
-        phone: state.phone.map(|phone| phone.to_string()),
-        contact_id: state.notes.contact_id.map(|id| id.to_string()),
-        number_id: state.number.map(|id| id.to_string()),
-        reference: state.notes.reference,
-        metadata: state.notes.metadata,
-        channel: state.channel.as_str(),
-        language: state.language,
-        tries: state.tries.into_iter().map(TryRow::from).collect(),
-    }))
+    Ok(Reply::ok(&OtpAnswer::from(state)))
 }
 
 /// Parses a request id. A malformed id is answered like an unknown one.
@@ -385,14 +327,19 @@ fn request_id(text: &str) -> Result<RequestId, ApiError> {
 
 /// Answers that a code was accepted. Written by hand for speed: ids and times need no JSON escapes.
 fn sent_reply(sent: OtpSent) -> Reply {
-    let OtpSent { request_id, expires_at } = sent;
-    Reply::json_text(written(format_args!(
-        r#"{{"request_id":"{request_id}","expires_at":"{expires_at}"}}"#
-    )))
+    let OtpSent { request_id, expires_at, number } = sent;
+    Reply::json_text(match number {
+        Some(number) => written(format_args!(
+            r#"{{"request_id":"{request_id}","expires_at":"{expires_at}","number_id":"{number}"}}"#
+        )),
+        None => written(format_args!(
+            r#"{{"request_id":"{request_id}","expires_at":"{expires_at}","number_id":null}}"#
+        )),
+    })
 }
 
 fn written(text: std::fmt::Arguments<'_>) -> Vec<u8> {
-    let mut body = Vec::with_capacity(128);
+    let mut body = Vec::with_capacity(160);
     // Writing to a vector cannot fail.
     let written = body.write_fmt(text);
     debug_assert!(written.is_ok());

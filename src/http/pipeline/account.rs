@@ -6,13 +6,13 @@ use axum::http::StatusCode;
 use postrider_actors::domain::{Timestamp, WorkspaceId};
 
 use super::client::counted;
-use super::error::ApiError;
+use super::error::{ApiError, Cause};
 use super::origin::Origin;
 use crate::http::edge::Edge;
 use crate::http::request_log::Answered;
 use crate::metrics::RouteMeter;
 
-/// What is told of a request beside its answer.
+/// What is reported of a request beside its answer.
 pub(super) struct Account<'a> {
     pub(super) edge: &'a Edge,
     pub(super) meter: &'a RouteMeter,
@@ -25,13 +25,18 @@ pub(super) struct Account<'a> {
 
 impl Account<'_> {
     /// Records an answer.
-    pub(super) fn record(&self, status: StatusCode, took: Duration, now: Timestamp) {
+    pub(super) fn record(
+        &self,
+        (status, cause): (StatusCode, Option<Cause>),
+        took: Duration,
+        now: Timestamp,
+    ) {
         let Self { edge, meter, origin, .. } = *self;
         meter.record(&edge.options.metrics, status, took);
         self.log(status, took);
         if let Some(workspace) = self.workspace {
             let (request_id, identity) = (origin.request_id.as_str(), &origin.identity);
-            let answered = Answered { request_id, identity, meter, status, took };
+            let answered = Answered { request_id, identity, meter, status, cause, took };
             edge.requests.record(workspace, now, answered);
         }
     }

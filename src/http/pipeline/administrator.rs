@@ -8,14 +8,22 @@ use super::auth::{Admitted, Guard, Key, bearer, reject};
 use super::body_budget::Holder;
 use super::error::{ApiError, Code};
 use super::origin::{Identity, named_workspace};
-use super::principal::{Principal, check_recent, member_of, visit};
+use super::principal::{Principal, check_recent, member_of, permissions_elsewhere, visit};
 use crate::http::edge::Edge;
+use crate::http::elsewhere::{RemoteToken, RemoteWorkspace};
 use crate::settings::SandboxClock;
 
 /// Whose admin token the request carries, if it carries a good one. The token of the settings or
 /// of `admin.token` has neither id nor name.
 pub(super) fn administrator(edge: &Edge, parts: &Parts) -> Option<Identity> {
-    administrator_of(edge, bearer(&parts.headers)?)
+    let token = bearer(&parts.headers)?;
+    match parts.extensions.get() {
+        Some(RemoteToken(token_info)) if !edge.options.admin_token.matches(token) => {
+            let (id, name) = token_info.clone()?;
+            Some(Identity::Administrator { id: Some(id), name: Some(name) })
+        }
+        _ => administrator_of(edge, token),
+    }
 }
 
 /// Whose admin token this text is, if it is a good one.
@@ -62,14 +70,37 @@ impl Manages {
         let id = id.ok_or_else(|| ApiError::not_found("no such workspace"))?;
         let mut permissions = Permissions::all();
         if !who.is_operator() {
-            let member = member_of(edge, who, &id)?;
-            member.check_authenticator(edge)?;
-            permissions = member.permissions;
-            Principal::Person(Box::new(member)).check(self.permission)?;
+            permissions = self.check_member(edge, parts, who, &id)?;
         }
         if self.recently {
             check_recent(edge, who)?;
         }
+        Ok(permissions)
+    }
+}
+
+impl Manages {
+    /// What a member may do in a workspace, if they may do this.
+    fn check_member(
+        self,
+        edge: &Edge,
+        parts: &Parts,
+        who: &SignedIn,
+        id: &WorkspaceId,
+    ) -> Result<Permissions, ApiError> {
+        if let Some(RemoteWorkspace(remote)) = parts.extensions.get() {
+            let remote = remote.as_ref().filter(|remote| remote.id == *id);
+            let remote = remote.ok_or_else(|| ApiError::not_found("no such workspace"))?;
+            let permissions = permissions_elsewhere(edge, who, remote)?;
+            let may = permissions.contains(self.permission);
+            return may
+                .then_some(permissions)
+                .ok_or_else(|| ApiError::permission_missing(self.permission));
+        }
+        let member = member_of(edge, who, id)?;
+        member.check_authenticator(edge)?;
+        let permissions = member.permissions;
+        Principal::Person(Box::new(member)).check(self.permission)?;
         Ok(permissions)
     }
 }

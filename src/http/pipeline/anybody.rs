@@ -10,7 +10,7 @@ use postrider_actors::{Caller, Permissions, SignedIn};
 use super::administrator::administrator;
 use super::auth::{Admitted, Guard, Key, count_failure};
 use super::body_budget::Holder;
-use super::browser::{check_host, check_origin, session_token};
+use super::browser::{check_host, check_page, session_token};
 use super::error::ApiError;
 use super::origin::Identity;
 use super::principal::{Member, Principal, check_recent, member, member_of, visit};
@@ -112,7 +112,7 @@ impl Guard for OwnHost {
     type Caller = ();
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<()> {
-        let caller = check_host(edge, &parts.headers);
+        let caller = check_host(&edge.options.dashboard, &parts.headers);
         Admitted { identity: Identity::Anonymous, bucket: None, caller }
     }
 }
@@ -125,7 +125,7 @@ impl Guard for OwnPage {
     type Caller = Option<SignedIn>;
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Option<SignedIn>> {
-        let checked = check_host(edge, &parts.headers).and_then(|()| check_origin(edge, parts));
+        let checked = check_page(&edge.options.dashboard, parts);
         let is_by_cookie = !parts.headers.contains_key(AUTHORIZATION);
         let token = session_token(edge, &parts.headers).filter(|_| is_by_cookie);
         let signed_in = token.and_then(|token| edge.engine.people().signed_in(token));

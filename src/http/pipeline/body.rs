@@ -14,7 +14,7 @@ use serde::de::Deserialize;
 use super::body_budget::BodyLease;
 use super::drain::Drain;
 use super::error::{ApiError, Code};
-use super::unicode;
+use super::{names, unicode};
 
 /// Most bytes of a refused body that are read and discarded, so that the refusal reaches a client
 /// that is still sending. Beyond it the connection is closed.
@@ -190,7 +190,8 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiErro
         }
         Some(_) => {}
     }
-    unicode::check(body)?;
+    let text = unicode::check(body)?;
+    names::check(text).map_err(|message| ApiError::invalid(shortened(message)))?;
     serde_json::from_slice(body).map_err(|_| explain::<T>(body))
 }
 

@@ -5,6 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::error::{ApiError, Code};
+use crate::http::dashboard::DashboardOptions;
 use crate::http::edge::Edge;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -12,8 +13,12 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The name of the cookie. It has a part of the data's own, as cookies do not know ports: servers
 /// on one host see each other's.
 fn cookie_name(edge: &Edge) -> String {
-    let prefix = if edge.options.dashboard.is_secure() { "__Host-" } else { "" };
-    format!("{prefix}postrider_{}", edge.engine.people().data_name())
+    named(edge.options.dashboard.is_secure(), &edge.engine.people().data_name())
+}
+
+fn named(is_secure: bool, data_name: &str) -> String {
+    let prefix = if is_secure { "__Host-" } else { "" };
+    format!("{prefix}postrider_{data_name}")
 }
 
 /// The token of a session, where the request has a cookie of ours.
@@ -21,7 +26,16 @@ pub(super) fn session_token<'a>(edge: &Edge, headers: &'a HeaderMap) -> Option<&
     if !edge.options.dashboard.enabled || !headers.contains_key(COOKIE) {
         return None;
     }
-    let name = cookie_name(edge);
+    cookie_of(edge.options.dashboard.is_secure(), &edge.engine.people().data_name(), headers)
+}
+
+/// The value of the cookie of data of this name.
+pub(crate) fn cookie_of<'a>(
+    is_secure: bool,
+    data_name: &str,
+    headers: &'a HeaderMap,
+) -> Option<&'a str> {
+    let name = named(is_secure, data_name);
     let texts = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     texts.flat_map(|text| text.split(';')).find_map(|pair| {
         let (given, value) = pair.trim_matches(' ').split_once('=')?;
@@ -44,25 +58,30 @@ pub(crate) fn set_cookie(edge: &Edge, token: Option<&str>) -> Option<HeaderValue
 
 /// Checks that a request is for a name of ours. Another one may be a stranger's that was pointed
 /// here, so that the stranger's page counts as ours (DNS rebinding).
-pub(super) fn check_host(edge: &Edge, headers: &HeaderMap) -> Result<(), ApiError> {
+pub(super) fn check_host(
+    dashboard: &DashboardOptions,
+    headers: &HeaderMap,
+) -> Result<(), ApiError> {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if edge.options.dashboard.is_own_host(host) {
+    if dashboard.is_own_host(host) {
         return Ok(());
     }
     let message = "the dashboard is not served for this host (`dashboard.public_url`)";
     Err(ApiError::new(Code::Forbidden, message).because("host"))
 }
 
-/// Checks that a page of ours makes the request. A cookie goes with what any page of the same host
-/// sends, also of another port, and a POST without a body is sent without asking.
-pub(super) fn check_origin(edge: &Edge, parts: &Parts) -> Result<(), ApiError> {
+/// Checks that a page of ours makes the request, for a name of ours. A cookie goes with what any
+/// page of the same host sends, also of another port, and a POST without a body is sent without
+/// asking.
+pub(crate) fn check_page(dashboard: &DashboardOptions, parts: &Parts) -> Result<(), ApiError> {
+    check_host(dashboard, &parts.headers)?;
     let text = |name: &HeaderName| parts.headers.get(name).map(|it| it.to_str().unwrap_or("?"));
     let is_ours = match (text(&FETCH_SITE), parts.method.is_safe()) {
         (Some("same-origin"), _) | (Some("none") | None, true) => true,
         (Some(_), _) => false,
         (None, false) => {
             let host = text(&HOST).unwrap_or_default();
-            text(&ORIGIN).is_some_and(|origin| edge.options.dashboard.is_own_origin(origin, host))
+            text(&ORIGIN).is_some_and(|origin| dashboard.is_own_origin(origin, host))
         }
     };
     if is_ours {

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_trusted_proxy_tells_of_another_address() {
+    fn only_a_trusted_proxy_names_another_address() {
         let nets = "10.0.0.0/8 ::1/128";
         assert_eq!(client("192.0.2.7", &["198.51.100.1"], nets), "192.0.2.7");
         assert_eq!(client("10.0.0.1", &["198.51.100.1"], ""), "10.0.0.1");
@@ -112,8 +112,8 @@ mod tests {
         assert_eq!(client("::ffff:10.0.0.1", &["198.51.100.1:4711"], nets), "198.51.100.1");
         assert_eq!(client("::1", &["2001:db8:1:2:3::4"], nets), "2001:db8:1:2::");
         // Only what trusted proxies wrote is believed, whoever sent the rest.
-        let told = ["203.0.113.9, 198.51.100.1, 10.0.0.2", "10.0.0.3"];
-        assert_eq!(client("10.0.0.1", &told, nets), "198.51.100.1");
+        let forwarded = ["203.0.113.9, 198.51.100.1, 10.0.0.2", "10.0.0.3"];
+        assert_eq!(client("10.0.0.1", &forwarded, nets), "198.51.100.1");
         assert_eq!(client("10.0.0.1", &["10.0.0.9, 10.0.0.2"], nets), "10.0.0.9");
         assert_eq!(client("10.0.0.1", &["198.51.100.1, unknown, 10.0.0.2"], nets), "10.0.0.2");
         assert_eq!(client("10.0.0.1", &[], nets), "10.0.0.1");

@@ -1,17 +1,27 @@
-//! Answers that are always the same: compressed once for each coding, with an `ETag`.
+//! Answers that are sent compressed.
+//!
+//! What is always the same is compressed once for each coding, and has an `ETag`; what a browser
+//! reads, each time.
 
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
 
-use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, ETAG, IF_NONE_MATCH, VARY};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::body::Body;
+use axum::http::header::{
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY,
+};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
+use flate2::Compression;
+use hyper::body::Body as _;
 use sha2::{Digest, Sha256};
 
 use super::reply::Reply;
 
 /// Below it compressing gains nothing.
 const BYTES_MIN: usize = 1024;
+/// Above it a list is sent as it is.
+const LIST_BYTES_MAX: usize = 4 << 20;
 /// Of 11: a twentieth larger than the best, at a twentieth of its time.
 const BROTLI_QUALITY: u32 = 9;
 const BROTLI_WINDOW: u32 = 22;
@@ -85,7 +95,9 @@ impl Compressed {
         // The first one compresses, beside the workers.
         let own = Arc::clone(self);
         let compressing = tokio::task::spawn_blocking(move || match coding {
-            Coding::Gzip => own.gzip.get_or_init(|| gzip(&own.identity)).clone(),
+            Coding::Gzip => {
+                own.gzip.get_or_init(|| gzip(&own.identity, Compression::best())).clone()
+            }
             _ => own.brotli.get_or_init(|| brotli(&own.identity)).clone(),
         });
         let done = compressing.await.ok().flatten();
@@ -97,8 +109,36 @@ impl Compressed {
     }
 }
 
-fn gzip(body: &[u8]) -> Option<Bytes> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+/// Whether a client reads gzip.
+pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
+    accepted(headers).any(|name| name == "gzip")
+}
+
+/// Compresses an answer in JSON of a known length, if it is long enough to gain by it. A list of
+/// events is a tenth then, which a phone far from the server notices.
+pub(super) async fn compress(response: Response<Body>) -> Response<Body> {
+    let length = response.body().size_hint().exact().and_then(|it| usize::try_from(it).ok());
+    let Some(length @ BYTES_MIN..=LIST_BYTES_MAX) = length else { return response };
+    let (mut head, body) = response.into_parts();
+    let is_json = head.headers.get(CONTENT_TYPE).is_some_and(|it| it == "application/json");
+    if !is_json || head.headers.contains_key(CONTENT_ENCODING) {
+        return Response::from_parts(head, body);
+    }
+    // A body of a known length is in memory, and gives all of it.
+    let body = axum::body::to_bytes(body, length).await.unwrap_or_default();
+    let own = body.clone();
+    let compressing = tokio::task::spawn_blocking(move || gzip(&own, Compression::fast()));
+    head.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    let Some(compressed) = compressing.await.ok().flatten() else {
+        return Response::from_parts(head, Body::from(body));
+    };
+    head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    head.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(head, Body::from(compressed))
+}
+
+fn gzip(body: &[u8], level: Compression) -> Option<Bytes> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
     encoder.write_all(body).ok()?;
     encoder.finish().ok().map(Bytes::from)
 }
@@ -114,21 +154,22 @@ fn brotli(body: &[u8]) -> Option<Bytes> {
 
 /// The best coding that a client accepts.
 fn best(headers: &HeaderMap) -> Coding {
+    accepted(headers).fold(Coding::Identity, |best, name| match (best, name) {
+        (_, "br") | (Coding::Brotli, _) => Coding::Brotli,
+        (_, "gzip") => Coding::Gzip,
+        _ => best,
+    })
+}
+
+/// The codings that a client accepts.
+fn accepted(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let texts = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    let mut best = Coding::Identity;
-    for offer in texts.flat_map(|text| text.split(',')) {
+    texts.flat_map(|text| text.split(',')).filter_map(|offer| {
         let (name, parameter) = offer.split_once(';').unwrap_or((offer, ""));
         let weight = parameter.trim().strip_prefix("q=").map(str::parse::<f32>);
-        if weight.is_some_and(|weight| weight.unwrap_or(0.0) <= 0.0) {
-            continue;
-        }
-        match name.trim() {
-            "br" => return Coding::Brotli,
-            "gzip" => best = Coding::Gzip,
-            _ => {}
-        }
-    }
-    best
+        let is_refused = weight.is_some_and(|weight| weight.unwrap_or(0.0) <= 0.0);
+        (!is_refused).then(|| name.trim())
+    })
 }
 
 /// Whether the client has the body with this tag.

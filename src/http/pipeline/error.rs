@@ -39,6 +39,9 @@ pub(crate) struct ApiError {
     ending: Ending,
 }
 
+/// The code of an error, with its reason.
+pub(crate) type Cause = (Code, Option<&'static str>);
+
 /// What becomes of the connection after a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -121,7 +124,7 @@ impl ApiError {
         self
     }
 
-    /// Tells what stands in the way, one by one.
+    /// Reports what stands in the way, one by one.
     pub(crate) fn with_reasons(self, reasons: Vec<String>) -> Self {
         Self { reasons, ..self }
     }
@@ -213,6 +216,11 @@ impl ApiError {
 
     pub(crate) fn code(&self) -> Code {
         self.code
+    }
+
+    /// The code, with the reason if there are several.
+    pub(crate) fn cause(&self) -> Cause {
+        (self.code, self.reason)
     }
 
     pub(crate) fn message(&self) -> &str {

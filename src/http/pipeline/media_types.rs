@@ -3,6 +3,9 @@
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
+/// The most bytes of any file.
+pub(crate) const BYTES_MAX: u64 = 100 * MIB;
+
 /// Types, and the most bytes of one.
 const TYPES: &[(&str, u64)] = &[
     ("image/jpeg", 5 * MIB),
@@ -35,6 +38,11 @@ pub(crate) fn of(content_type: &str) -> Option<(&'static str, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_file_is_larger_than_any() {
+        assert_eq!(TYPES.iter().map(|(_, max)| *max).max(), Some(BYTES_MAX));
+    }
 
     #[test]
     fn parameters_and_case_say_nothing() {

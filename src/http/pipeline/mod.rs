@@ -18,6 +18,7 @@ pub(crate) mod id_cursor;
 mod integer;
 mod list;
 mod media_types;
+mod names;
 pub(crate) mod object;
 mod origin;
 pub(crate) mod page_headers;
@@ -42,14 +43,15 @@ pub use client::Peer;
 
 pub(crate) use compressed::Compressed;
 pub use drain::Drain;
-pub(crate) use error::{ApiError, Code, ErrorBody};
+pub(crate) use error::{ApiError, Cause, Code, ErrorBody};
 pub(crate) use integer::Integer;
 pub(crate) use list::{LIMIT_DEFAULT, LIMIT_MAX, Page, PageOf};
 pub(crate) use origin::Identity;
-pub(crate) use principal::Principal;
+pub(crate) use principal::{Principal, STREAM, permissions_elsewhere};
 pub(crate) use query::Query;
 pub(crate) use reply::Reply;
 pub(crate) use route::{
     DeclaredRoute, FixedRoutes, PERMISSION, ResponseFuture, Routes, page, route,
 };
+pub(crate) use spool::longest_of;
 pub(crate) use stage::{Answer, BodySize, Call, Stage, Takes};

@@ -1,24 +1,26 @@
 //! Who calls in a workspace: an API key, or somebody who has signed in.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::HeaderName;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use postrider_actors::domain::{Timestamp, WorkspaceId};
-use postrider_actors::{BucketState, Caller, Permission, Permissions, SignedIn, Workspace};
+use postrider_actors::{BucketState, Caller, Permission, Permissions, Person, SignedIn, Workspace};
 
 use super::auth::{Admitted, reject};
 use super::body_budget::Holder;
-use super::browser::{check_host, check_origin, session_token};
+use super::browser::{check_page, session_token};
 use super::error::{ApiError, Code};
 use super::origin::Identity;
 use super::query::Query;
 use crate::http::edge::Edge;
+use crate::http::elsewhere::{KnownWorkspace, RemoteVisit};
 
 const WORKSPACE: HeaderName = HeaderName::from_static("postrider-workspace");
 /// A page cannot set a header when it opens a stream.
-const STREAM: &str = "/v1/events/stream";
+pub(crate) const STREAM: &str = "/v1/events/stream";
 
 /// Somebody in one of their workspaces.
 #[derive(Debug, Clone)]
@@ -63,7 +65,13 @@ impl Principal {
             Self::Person(member) => {
                 let people = edge.engine.people();
                 let id = member.workspace.id();
-                let known = member.signed_in.person.as_ref().map(|it| people.person(it.id));
+                let is_remote = member.signed_in.session.is_remote();
+                // A remote session is asked for again by the node, which ends the session.
+                let now = |it: &Arc<Person>| match is_remote {
+                    true => Some(Arc::clone(it)),
+                    false => people.person(it.id),
+                };
+                let known = member.signed_in.person.as_ref().map(now);
                 let is_member = match known {
                     Some(Some(person)) => person.operator || person.role_in(id).is_some(),
                     Some(None) => false,
@@ -107,12 +115,30 @@ impl Member {
 
     /// Refuses who lacks it.
     pub(super) fn check_authenticator(&self, edge: &Edge) -> Result<(), ApiError> {
-        if !self.lacks_authenticator(edge) {
-            return Ok(());
-        }
-        let message = "this workspace asks its members for an authenticator; set one up first";
-        Err(ApiError::new(Code::Forbidden, message).because("totp_required"))
+        if self.lacks_authenticator(edge) { Err(authenticator_missing()) } else { Ok(()) }
     }
+}
+
+fn authenticator_missing() -> ApiError {
+    let message = "this workspace asks its members for an authenticator; set one up first";
+    ApiError::new(Code::Forbidden, message).because("totp_required")
+}
+
+/// What somebody may do in a workspace of another engine. One that is none of theirs is answered
+/// like none at all.
+///
+/// # Errors
+/// [`ApiError`]: it is none of theirs, or asks for an authenticator that they do not have.
+pub(crate) fn permissions_elsewhere(
+    edge: &Edge,
+    who: &SignedIn,
+    workspace: &KnownWorkspace,
+) -> Result<Permissions, ApiError> {
+    let permissions = who.permissions_in(&workspace.id, edge.options.sandbox);
+    let permissions = permissions.ok_or_else(|| ApiError::not_found("no such workspace"))?;
+    let member = who.person.as_ref().filter(|it| it.role_in(&workspace.id).is_some());
+    let lacks = member.is_some_and(|it| !it.has_authenticator() && workspace.requires_totp);
+    if lacks { Err(authenticator_missing()) } else { Ok(permissions) }
 }
 
 /// Somebody whose session a request carries, once they may make a request.
@@ -125,20 +151,32 @@ pub(super) fn visit(edge: &Edge, parts: &Parts) -> Option<Result<Visit, Admitted
         return None;
     }
     let token = session_token(edge, &parts.headers)?;
-    let checked = check_host(edge, &parts.headers).and_then(|()| check_origin(edge, parts));
-    if let Err(error) = checked {
+    if let Err(error) = check_page(&edge.options.dashboard, parts) {
         return Some(Err(refused(Identity::Anonymous, None, error)));
     }
-    let people = edge.engine.people();
-    let Some(signed_in) = people.signed_in(token) else {
+    let Some((signed_in, wait, bucket)) = session_of(edge, parts, token) else {
         return Some(Err(reject(edge, parts, "the session has ended; sign in again")));
     };
-    let (wait, bucket) = people.admit(&signed_in.session);
     if let Some(wait) = wait {
         let error = ApiError::rate_limited(wait, "too many requests with this session");
         return Some(Err(refused(Identity::Person(signed_in), bucket, error)));
     }
     Some(Ok((signed_in, bucket)))
+}
+
+/// Whose session a token is, how long it has to wait, and its bucket.
+fn session_of(
+    edge: &Edge,
+    parts: &Parts,
+    token: &str,
+) -> Option<(SignedIn, Option<Duration>, Option<BucketState>)> {
+    if let Some(RemoteVisit(known)) = parts.extensions.get() {
+        return known.clone();
+    }
+    let people = edge.engine.people();
+    let signed_in = people.signed_in(token)?;
+    let (wait, bucket) = people.admit(&signed_in.session);
+    Some((signed_in, wait, bucket))
 }
 
 fn refused<C>(identity: Identity, bucket: Option<BucketState>, error: ApiError) -> Admitted<C> {
@@ -154,11 +192,16 @@ pub(super) fn member(
     let id = match named(parts)? {
         Some(id) => id,
         None => match signed_in.person.as_ref().map(|person| person.memberships.as_slice()) {
-            Some([only]) => only.workspace.clone(),
+            Some([only]) if !is_elsewhere(edge, &only.workspace) => only.workspace.clone(),
             _ => return Ok(None),
         },
     };
     member_of(edge, signed_in, &id).map(Some)
+}
+
+/// Whether a workspace may be there in another engine only.
+fn is_elsewhere(edge: &Edge, id: &WorkspaceId) -> bool {
+    edge.options.elsewhere.is_some() && edge.engine.workspace(id).is_none()
 }
 
 /// Somebody in this workspace. A workspace that is none of theirs is answered like none at all.

@@ -1,4 +1,6 @@
 //! Writes a file to the disk while its body arrives, so that no large one is in memory.
+//!
+//! One part is written and hashed while the next one is received.
 
 use std::io;
 use std::pin::Pin;
@@ -11,6 +13,7 @@ use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use postrider_actors::domain::WorkspaceId;
 use postrider_actors::{Engine, StagedMedia, Unavailable, UnavailableReason};
+use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 
 use super::body::ReadDeadline;
@@ -24,6 +27,13 @@ const PART_BYTES: usize = 256 << 10;
 /// Bytes that come in a second, at least: a slower file is given up.
 const BYTES_PER_SECOND_MIN: u64 = 256 << 10;
 
+/// How long a body of this length may be on its way, beside what each of its parts may take. One
+/// that does not say its length may be the largest file.
+pub(crate) fn longest_of(length: Option<u64>) -> Duration {
+    let length = length.map_or(media_types::BYTES_MAX, |it| it.min(media_types::BYTES_MAX));
+    Duration::from_secs(length / BYTES_PER_SECOND_MIN)
+}
+
 /// A file that has arrived, and its type.
 pub(crate) type Spooled = (StagedMedia, &'static str);
 
@@ -31,7 +41,9 @@ pub(crate) type Spooled = (StagedMedia, &'static str);
 /// their length sets.
 struct Parts<'a> {
     body: &'a mut Body,
-    deadline: ReadDeadline<'a>,
+    timeout: Duration,
+    /// Ends when the server begins to stop.
+    stops: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
     /// Ends when all must have come.
     end: Pin<Box<Sleep>>,
 }
@@ -40,8 +52,9 @@ impl<'a> Parts<'a> {
     /// Those of a body of at most `max` bytes.
     fn of(body: &'a mut Body, max: u64, deadline: ReadDeadline<'a>) -> Self {
         let length = body.size_hint().upper().unwrap_or(max).min(max);
-        let longest = deadline.timeout + Duration::from_secs(length / BYTES_PER_SECOND_MIN);
-        Self { body, deadline, end: Box::pin(tokio::time::sleep(longest)) }
+        let ReadDeadline { timeout, drain } = deadline;
+        let end = tokio::time::sleep(timeout + longest_of(Some(length)));
+        Self { body, timeout, stops: Box::pin(drain.begun()), end: Box::pin(end) }
     }
 
     /// The next one; `None` at the end.
@@ -50,13 +63,13 @@ impl<'a> Parts<'a> {
         loop {
             let frame = tokio::select! {
                 biased;
-                () = self.deadline.drain.begun() => {
+                () = self.stops.as_mut() => {
                     let message = "the server stops; nothing was done";
                     let stops = ApiError::new(Code::ServiceUnavailable, message);
                     return Err(stops.because("draining"));
                 }
                 () = self.end.as_mut() => return Err(late()),
-                frame = tokio::time::timeout(self.deadline.timeout, self.body.frame()) => frame,
+                frame = tokio::time::timeout(self.timeout, self.body.frame()) => frame,
             };
             let Some(frame) = frame.map_err(|_| late())? else { return Ok(None) };
             let frame =
@@ -88,48 +101,69 @@ pub(super) async fn read(
         // A large body is not read for nothing.
         room.map_err(|full| ApiError::from(full).closing_with_body())?;
     }
-    if !lease.grow(PART_BYTES) {
+    if !lease.grow(2 * PART_BYTES) {
         return Err(ApiError::overloaded("too much is being received; nothing was done"));
     }
     let staged = engine.stage_media().await;
-    let mut staged = staged.map_err(|why| ApiError::from(why).closing_with_body())?;
-    let mut part = Vec::with_capacity(PART_BYTES);
+    let staged = staged.map_err(|why| ApiError::from(why).closing_with_body())?;
+    let (mut writing, mut part, mut length) = (Writing::Idle(staged, Vec::new()), Vec::new(), 0);
     let mut parts = Parts::of(body, max, deadline);
     while let Some(data) = parts.next().await? {
-        part.extend_from_slice(&data);
-        if staged.length() + part.len() as u64 > max {
+        length += data.len() as u64;
+        if length > max {
             return Err(too_large(mime_type, max));
         }
-        if part.len() >= PART_BYTES {
+        if !part.is_empty() && part.len() + data.len() > PART_BYTES {
             // Others write, too: the disk may have become full since it began.
             engine.may_stage_media()?;
-            (staged, part) = written(staged, part).await?;
+            (writing, part) = writing.then(part).await?;
         }
+        if part.capacity() == 0 {
+            part.reserve_exact(PART_BYTES);
+        }
+        part.extend_from_slice(&data);
     }
-    if staged.length() == 0 && part.is_empty() {
+    if length == 0 {
         return Err(ApiError::invalid("the body is empty; it must be a file"));
     }
-    let (staged, _) = written(staged, part).await?;
+    let (writing, _) = writing.then(part).await?;
+    let (staged, _) = writing.done().await?;
     Ok((staged, mime_type))
 }
 
-/// Writes a part, on a thread that may block; gives back its room.
-async fn written(
-    mut staged: StagedMedia,
-    mut part: Vec<u8>,
-) -> Result<(StagedMedia, Vec<u8>), ApiError> {
-    let writing = tokio::task::spawn_blocking(move || {
-        staged.write(&part)?;
-        part.clear();
-        Ok::<_, io::Error>((staged, part))
-    });
-    match writing.await {
-        Ok(Ok(written)) => Ok(written),
-        Ok(Err(error)) => {
-            tracing::error!(%error, "a file that is uploaded cannot be written");
-            Err(Unavailable::because(UnavailableReason::Storage).into())
+/// A file that is written part by part, on a thread that may block, with the empty buffer of the
+/// part before.
+enum Writing {
+    Idle(StagedMedia, Vec<u8>),
+    Busy(JoinHandle<io::Result<(StagedMedia, Vec<u8>)>>),
+}
+
+impl Writing {
+    /// Begins to write a part once the one before is written, and gives a buffer for the next one.
+    async fn then(self, mut part: Vec<u8>) -> Result<(Self, Vec<u8>), ApiError> {
+        let (mut staged, empty) = self.done().await?;
+        let writing = tokio::task::spawn_blocking(move || {
+            staged.write(&part)?;
+            part.clear();
+            Ok((staged, part))
+        });
+        Ok((Self::Busy(writing), empty))
+    }
+
+    /// Waits until nothing is being written.
+    async fn done(self) -> Result<(StagedMedia, Vec<u8>), ApiError> {
+        let writing = match self {
+            Self::Idle(staged, empty) => return Ok((staged, empty)),
+            Self::Busy(writing) => writing,
+        };
+        match writing.await {
+            Ok(Ok(written)) => Ok(written),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "a file that is uploaded cannot be written");
+                Err(Unavailable::because(UnavailableReason::Storage).into())
+            }
+            Err(_) => Err(ApiError::internal()),
         }
-        Err(_) => Err(ApiError::internal()),
     }
 }
 

@@ -23,6 +23,7 @@ use super::auth::{Guard, count_failure};
 use super::body::{self, ReadDeadline};
 use super::body_budget::BodyLease;
 use super::client::{ConnectionTimer, Overloaded};
+use super::compressed::{accepts_gzip, compress};
 use super::error::{ApiError, Code, Ending};
 use super::origin::Origin;
 use super::page_headers;
@@ -234,6 +235,7 @@ impl<G: Guard> Stage<G> {
         let arrival = Arrival::of(&edge, &parts, &guard, meter.route());
         let Arrival { origin, named, workspace, bucket, caller } = arrival;
         let span = span::begin(&edge, &meter, &parts, &origin.identity);
+        let compresses = origin.identity.session().is_some() && accepts_gzip(&parts.headers);
         let caller = caller.map(|(caller, lease)| (caller, origin.clone(), lease));
         let answer = match receive(&edge, workspace.as_ref(), caller, parts, &mut body, takes).await
         {
@@ -258,11 +260,12 @@ impl<G: Guard> Stage<G> {
             account.count_refusal(error);
         }
         let is_overload = answer.as_ref().is_err_and(ApiError::is_overload);
+        let cause = answer.as_ref().err().map(ApiError::cause);
         let id = origin.request_id.as_str();
         let mut reply = answer.unwrap_or_else(|error| error.into_reply(id, &edge.help));
         span::end(span, &origin, reply.status());
         let now = edge.engine.clock().now();
-        account.record(reply.status(), watch.elapsed(), now);
+        account.record((reply.status(), cause), watch.elapsed(), now);
         reply.header(request_id::HEADER, origin.request_id.into_header());
         let mut response = reply.into_response();
         if is_overload {
@@ -272,7 +275,8 @@ impl<G: Guard> Stage<G> {
         if let Some(bucket) = bucket {
             rate_limit_headers::add_headers(response.headers_mut(), bucket, now);
         }
-        response
+        // Programs are near, and call more often than people.
+        if compresses { compress(response).await } else { response }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use super::error::ApiError;
 
-/// Checks that `body` is UTF-8 and that its escapes name no half of a surrogate pair.
+/// Checks that `body` is UTF-8 and that its escapes name no half of a surrogate pair; gives it as
+/// text.
 ///
 /// The JSON parser skips unknown fields without this check, so that they could hold what no other
 /// program can read.
-pub(super) fn check(body: &[u8]) -> Result<(), ApiError> {
+pub(super) fn check(body: &[u8]) -> Result<&str, ApiError> {
     let text = std::str::from_utf8(body).map_err(|error| {
         ApiError::invalid(format!("the body is not UTF-8 after {} bytes", error.valid_up_to()))
     })?;
@@ -14,7 +15,7 @@ pub(super) fn check(body: &[u8]) -> Result<(), ApiError> {
         let message = "the body has an escape of half a surrogate pair, such as \\ud800 alone";
         return Err(ApiError::invalid(message));
     }
-    Ok(())
+    Ok(text)
 }
 
 /// Whether an escape such as `\ud83d` stands without its other half. Escapes occur in texts only,

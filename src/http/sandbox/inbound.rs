@@ -3,11 +3,14 @@
 use std::borrow::Cow;
 
 use postrider_actors::channel::callback::{Callback, Inbound, InboundMedia, Referral};
+use postrider_actors::channel::cloud_api::{MessageObject, read_object};
 use postrider_actors::domain::text::MessageText;
-use postrider_actors::domain::{Phone, UserId, printable};
+use postrider_actors::domain::{MediaId, Phone, UserId, printable};
 use postrider_actors::store::blobs::BlobHash;
-use postrider_actors::{MediaState, Permission, Workspace, random};
+use postrider_actors::{MediaState, MessageKind, Permission, Workspace, WrittenByCustomer, random};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::http::message_body::check_filename;
@@ -47,9 +50,17 @@ pub(crate) struct InboundBody<'a> {
     #[serde(borrow)]
     #[schema(example = "text", default = "text", pattern = "^[a-z_]{1,40}$")]
     r#type: Option<Cow<'a, str>>,
-    /// The file that they send, where `type` is `image`, `video`, `document`, `audio` or `sticker`.
+    /// The file that they send, where `type` is `image`, `video`, `document`, `audio` or `sticker`:
+    /// a file of the workspace as `media_id`, whose content theirs gets, and perhaps a `filename`.
+    /// Of any other type but `text`, the object of that name in the channel's own form; of
+    /// `contacts`, one with the list as `contacts`. A reaction names one of the conversation's
+    /// messages by its `msg_…`.
     #[serde(borrow)]
-    content: Option<ContentBody<'a>>,
+    #[schema(value_type = Option<Object>, example = json!({"latitude": 48.85, "longitude": 2.35}))]
+    content: Option<&'a RawValue>,
+    /// The message of the conversation that they answer.
+    #[serde(borrow)]
+    context: Option<ContextBody<'a>>,
     /// The name in their profile.
     #[serde(borrow)]
     #[schema(example = "Ada", min_length = 1, max_length = 100)]
@@ -72,7 +83,7 @@ impl InboundBody<'_> {
         ))
     }
 
-    fn content(&self) -> Result<(Box<str>, Box<str>), ApiError> {
+    fn text(&self) -> Result<(Box<str>, Box<str>), ApiError> {
         let kind = self.r#type.as_deref().unwrap_or("text");
         let is_word = |it: u8| it.is_ascii_lowercase() || it == b'_';
         if !(1..=TYPE_CHARS_MAX).contains(&kind.len()) || !kind.bytes().all(is_word) {
@@ -93,16 +104,13 @@ impl InboundBody<'_> {
 }
 
 /// A file that is sent by a customer. The channel gives it out as it does those of real ones.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = SandboxContent)]
-pub(crate) struct ContentBody<'a> {
+#[derive(Deserialize)]
+struct ContentBody<'a> {
     /// A file of the workspace, whose content the customer's file gets.
     #[serde(borrow)]
-    #[schema(example = "med_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     media_id: Cow<'a, str>,
     /// Its name.
     #[serde(borrow)]
-    #[schema(example = "plan.png", min_length = 1, max_length = 240)]
     filename: Option<Cow<'a, str>>,
 }
 
@@ -117,10 +125,7 @@ const FILES: [(&str, &str); 5] = [
 
 impl ContentBody<'_> {
     async fn read(&self, kind: &str, workspace: &Workspace) -> Result<InboundMedia, ApiError> {
-        let Some((_, begins)) = FILES.iter().find(|(of, _)| *of == kind) else {
-            let rule = "can be given where `type` is image, video, document, audio or sticker";
-            return Err(ApiError::field("content", rule));
-        };
+        let begins = FILES.iter().find(|(of, _)| *of == kind).map_or("", |(_, begins)| begins);
         if let Some(filename) = &self.filename {
             check_filename("content.filename", filename)?;
         }
@@ -141,11 +146,61 @@ impl ContentBody<'_> {
     }
 }
 
+/// What a customer sends beside text: a file, or an object of the type.
+async fn sent(
+    content: &RawValue,
+    kind: &str,
+    workspace: &Workspace,
+) -> Result<(Option<InboundMedia>, MessageObject), ApiError> {
+    if FILES.iter().any(|(of, _)| *of == kind) {
+        let file: ContentBody<'_> = serde_json::from_str(content.get())
+            .map_err(|_| ApiError::field("content", "must be an object with `media_id`"))?;
+        let media = file.read(kind, workspace).await?;
+        let mut fields = json!({"mime_type": media.mime_type});
+        if let Some(filename) = &media.filename {
+            fields["filename"] = json!(filename);
+        }
+        return Ok((Some(media), read_object(kind, fields)));
+    }
+    let refuse = |rule: &str| Err(ApiError::field("content", rule));
+    let object: Value = serde_json::from_str(content.get()).unwrap_or_default();
+    if kind == "text" {
+        return refuse("cannot be given where `type` is text");
+    }
+    if !object.is_object() {
+        return refuse("must be an object");
+    }
+    let object = read_object(kind, object);
+    match &object.content {
+        Some(content) if content.is_truncated() => refuse("must have at most 16 KiB"),
+        _ => Ok((None, object)),
+    }
+}
+
+/// A message that a customer answers.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = SandboxContext)]
+pub(crate) struct ContextBody<'a> {
+    /// A message of the conversation with them.
+    #[serde(borrow)]
+    #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y", min_length = 1, max_length = 128)]
+    message_id: Cow<'a, str>,
+}
+
+impl ContextBody<'_> {
+    fn read(self) -> Result<Box<str>, ApiError> {
+        match (1..=128).contains(&self.message_id.chars().count()) {
+            true => Ok(self.message_id.into()),
+            false => Err(ApiError::field("context.message_id", "must have 1 to 128 characters")),
+        }
+    }
+}
+
 /// An advertisement that leads to a conversation.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = SandboxReferral)]
 pub(crate) struct ReferralBody<'a> {
-    /// `ad` or `post`; `ad` unless told.
+    /// `ad` or `post`; `ad` by default.
     #[serde(borrow)]
     #[schema(example = "ad", default = "ad")]
     source_type: Option<Cow<'a, str>>,
@@ -179,6 +234,9 @@ impl ReferralBody<'_> {
             source_type: source_type.into(),
             source_id: self.source_id.into(),
             headline: self.headline.map(Into::into),
+            body: None,
+            source_url: None,
+            ctwa_clid: None,
         })
     }
 }
@@ -208,28 +266,29 @@ pub(crate) struct InboundAnswer {
 )]
 async fn receive(call: Call<Principal>) -> Answer {
     let workspace = call.caller.workspace();
-    let inbound = inbound(&call).await?;
+    let (inbound, file) = inbound(&call).await?;
     let numbers = call.edge.engine.admin().numbers(workspace.id()).await?;
     let number = numbers.first().ok_or_else(|| {
         let message = "the workspace has no active messaging number";
         ApiError::new(Code::MessagingNotConnected, message)
     })?;
-    let (id, from, text) =
-        (inbound.message_id(number.id), inbound.from, Box::<str>::clone(&inbound.text));
+    let (id, from) = (inbound.message_id(number.id), inbound.from);
+    let kind = inbound.kind.parse().map_or("text", MessageKind::as_str);
+    let written = WrittenByCustomer { kind, text: inbound.text.clone(), media: file };
     let answer = InboundAnswer { message_id: id.to_string(), at: inbound.at.to_string() };
     let callback = Callback { inbound: vec![inbound], ..Callback::default() };
     workspace.receive(number.id, callback).await?;
     if let Some(from) = from {
-        call.edge.engine.sandbox().note_written(workspace.id(), id, from, &text);
+        call.edge.engine.sandbox().note_written(workspace.id(), id, from, written);
     }
     Ok(Reply::ok(&answer))
 }
 
-/// The message that the body describes.
-async fn inbound(call: &Call<Principal>) -> Result<Inbound, ApiError> {
+/// The message that the body describes, and the file of the workspace that it has.
+async fn inbound(call: &Call<Principal>) -> Result<(Inbound, Option<MediaId>), ApiError> {
     let body: InboundBody<'_> = call.json()?;
     let (from, user_id) = body.author()?;
-    let (kind, text) = body.content()?;
+    let (kind, text) = body.text()?;
     let name = body.name.as_deref();
     let fits = |name: &str| {
         (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && !printable::has_control(name)
@@ -240,20 +299,26 @@ async fn inbound(call: &Call<Principal>) -> Result<Inbound, ApiError> {
     }
     let name = name.map(|name| printable::without_turns(name).into());
     let referral = body.referral.map(ReferralBody::read).transpose()?;
-    let media = match &body.content {
-        Some(content) => Some(content.read(&kind, call.caller.workspace()).await?),
-        None => None,
+    let (media, object) = match body.content {
+        Some(content) => sent(content, &kind, call.caller.workspace()).await?,
+        None => (None, MessageObject::default()),
     };
-    Ok(Inbound {
+    let answers = body.context.map(ContextBody::read).transpose()?;
+    let file = media.as_ref().and_then(|media| media.id.parse().ok());
+    let inbound = Inbound {
         provider_id: format!("sandbox.{:020x}", random::unique()).into(),
         from,
         user_id,
         username: None,
         name,
         kind,
-        text,
+        text: if text.is_empty() { object.text } else { text },
         at: call.edge.engine.clock().now(),
         referral,
         media,
-    })
+        content: object.content,
+        about: object.about.or(answers),
+        forwarded: false,
+    };
+    Ok((inbound, file))
 }

@@ -96,11 +96,11 @@ pub(crate) struct MessagesAnswer {
     operation_id = "listSandboxMessages",
     tag = "Sandbox",
     summary = "Read what was \"delivered\"",
-    description = "In memory: gone on a restart.",
+    description = "In memory: lost on a restart.",
     params(
         ("to" = Option<String>, Query, description = "Only messages to this phone"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 1000, description = "Most messages, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "Messages, newest first", body = MessagesAnswer))
 )]

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use postrider_actors::channel::Failure;
 use postrider_actors::channel::callback::{Callback, Progress};
 use postrider_actors::domain::{MessageId, Phone};
-use postrider_actors::{Permission, SandboxStatus, ScriptedOutcome, ThreadMessage};
+use postrider_actors::{MediaState, Permission, SandboxStatus, ScriptedOutcome, ThreadMessage};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -70,7 +70,7 @@ async fn report(call: Call<Principal>) -> Answer {
     let update = through.report(progress, call.edge.engine.clock().now());
     let callback = Callback { statuses: vec![update], ..Callback::default() };
     workspace.receive(through.number, callback).await?;
-    sandbox.note_reported(workspace.id(), id, status);
+    sandbox.note_reported(workspace.id(), [id], status);
     Ok(Reply::empty(StatusCode::ACCEPTED))
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct PhonesAnswer {
     operation_id = "listSandboxPhones",
     tag = "Sandbox",
     summary = "List the phones that have messages",
-    description = "Those of the newest messages, 200 at most. In memory: gone on a restart.",
+    description = "Those of the newest messages, 200 at most. In memory: lost on a restart.",
     responses((status = 200, description = "Phones", body = PhonesAnswer))
 )]
 async fn phones(call: Call<Principal>) -> Answer {
@@ -159,10 +159,37 @@ pub(crate) struct ThreadRow {
     /// When.
     #[schema(format = DateTime)]
     at: String,
+    /// The file that it has, while that is kept; null of one without.
+    media: Option<ThreadFile>,
 }
 
-impl From<ThreadMessage> for ThreadRow {
-    fn from(ThreadMessage { message, status, .. }: ThreadMessage) -> Self {
+/// A file that a phone shows.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SandboxFile)]
+pub(crate) struct ThreadFile {
+    /// A file of the workspace, with its content.
+    #[schema(example = "med_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    media_id: String,
+    /// Its type.
+    #[schema(example = "image/jpeg")]
+    mime_type: String,
+    /// Its name; null if it has none.
+    #[schema(example = "plan.png")]
+    filename: Option<String>,
+    /// Its length in bytes.
+    #[schema(example = 48_120)]
+    size: u64,
+}
+
+impl From<MediaState> for ThreadFile {
+    fn from(state: MediaState) -> Self {
+        let MediaState { media_id, mime_type, filename, size, .. } = state;
+        Self { media_id: media_id.to_string(), mime_type, filename, size }
+    }
+}
+
+impl ThreadRow {
+    fn of(ThreadMessage { message, status, .. }: ThreadMessage, file: Option<MediaState>) -> Self {
         Self {
             message_id: message.message_id.to_string(),
             direction: if status == SandboxStatus::Received { "in" } else { "out" },
@@ -171,6 +198,7 @@ impl From<ThreadMessage> for ThreadRow {
             code: message.code,
             status: status.as_str(),
             at: message.at.to_string(),
+            media: file.map(ThreadFile::from),
         }
     }
 }
@@ -209,7 +237,14 @@ async fn thread(mut call: Call<Principal>) -> Answer {
     let has_more = messages.len() > limit;
     messages.truncate(limit);
     let last = messages.last().filter(|_| has_more).map(|message| encode_cursor(message.place));
-    let data = messages.into_iter().map(ThreadRow::from).collect();
+    let mut data = Vec::with_capacity(messages.len());
+    for message in messages {
+        let file = match message.message.media {
+            Some(id) => workspace.media(id).await?.filter(MediaState::is_ready),
+            None => None,
+        };
+        data.push(ThreadRow::of(message, file));
+    }
     Ok(Reply::ok(&ThreadAnswer { data, next_cursor: last }))
 }
 

@@ -144,7 +144,7 @@ pub(crate) struct DeliveryDetail {
     /// What was posted; null for what was forgotten.
     request: Option<HalfAnswer>,
     /// What was answered; null when there was no answer. Of an address that is not public neither
-    /// headers nor body are told.
+    /// headers nor body are reported.
     response: Option<HalfAnswer>,
 }
 
@@ -298,7 +298,7 @@ async fn test(mut call: Call<Principal>) -> Answer {
     that are delivered again keep their order too. A new event of that contact waits for one of \
     them that is under way or has failed, and then behind those of the same contact that had \
     begun to wait with it, which go at the pace of a replay; it does not wait for those that have \
-    not begun: it may come before them, and its `sequence` tells. With `ordered` and `batch` any new \
+    not begun: it may come before them, and its `sequence` shows it. With `ordered` and `batch` any new \
     batch waits so for one that is delivered again: it may be about the same contacts, and may never \
     have arrived; one that keeps failing holds back what is new until it is given up, as a new one \
     does. A replay that is asked for while \
@@ -330,9 +330,9 @@ async fn replay(mut call: Call<Principal>) -> Answer {
          or `forgotten`"),
         ("since" = Option<String>, Query, description = "Only those that ended at this moment or \
          later"),
-        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "A page of tries", body = DeliveriesAnswer))
 )]

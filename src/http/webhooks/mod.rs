@@ -305,9 +305,9 @@ async fn create(call: Call<Principal>) -> Answer {
     tag = "Webhooks",
     summary = "List the endpoints",
     params(
-        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 by default"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
-         50 unless told"),
+         50 by default"),
     ),
     responses((status = 200, description = "A page of endpoints", body = WebhooksAnswer))
 )]

@@ -31,7 +31,7 @@ pub(super) async fn newest(api: &DemoClient) -> Result<(), CliError> {
     control(api, &paused, "pause").await?;
     let now = api.get("/sandbox/clock").await?;
     let later = later(text(&now["now"]), 5 * 24 * i64::from(HOUR));
-    let at = later.ok_or_else(|| api.unexpected("the clock tells no time"))?;
+    let at = later.ok_or_else(|| api.unexpected("the clock shows no time"))?;
     let audience = json!({ "recipients": phones(40_000, 250), "schedule_at": at });
     make(api, "New year's greetings", &audience).await?;
     rate(api, SLOW).await?;
@@ -72,7 +72,7 @@ async fn cancelled(api: &DemoClient) -> Result<(), CliError> {
 async fn failed(api: &DemoClient) -> Result<(), CliError> {
     let now = api.get("/sandbox/clock").await?;
     let at = later(text(&now["now"]), i64::from(HOUR));
-    let at = at.ok_or_else(|| api.unexpected("the clock tells no time"))?;
+    let at = at.ok_or_else(|| api.unexpected("the clock shows no time"))?;
     let audience = json!({ "recipients": phones(25_000, 300), "schedule_at": at,
         "template_name": "black_friday" });
     let id = make(api, "Black Friday", &audience).await?;

@@ -105,7 +105,7 @@ impl From<SendOtpError> for ApiError {
                 Self::new(Code::TemplateNotApproved, message)
             }
             SendOtpError::Template(_) => Self::new(Code::Unprocessable, message),
-            SendOtpError::DestinationBlocked => {
+            SendOtpError::DestinationBlocked(_) => {
                 Self::new(Code::Unprocessable, message).because("destination_blocked")
             }
             SendOtpError::ChannelNotConfigured(_) => {
