@@ -81,7 +81,8 @@ def wrk(url: str, seconds: float, connections: int, **environment: str) -> dict:
 
 def postrider(started: Started, options) -> str:
     """Starts a server without limits; gives the key of its workspace."""
-    none = dict.fromkeys(("LIMITS__KEY_REQUESTS_PER_HOUR", "LIMITS__OTP_PER_WORKSPACE_HOUR"), "0")
+    none = dict.fromkeys(("LIMITS__KEY_REQUESTS_PER_HOUR", "LIMITS__OTP_PER_WORKSPACE_HOUR",
+                          "SERVER__MAX_CONNECTIONS_PER_ADDRESS"), "0")
     settings = {f"POSTRIDER__{name}": value for name, value in none.items()}
     settings["POSTRIDER__GUARD__UNVERIFIED_PER_PREFIX_HOUR"] = "0"
     data = started.folder / "data"

@@ -25,6 +25,19 @@ pub(crate) trait Script: Send + 'static {
 
     /// Says what is wrong with an answer, or else whether its time counts.
     fn check(&mut self, status: u16, body: &[u8]) -> Result<bool>;
+
+    /// What the connection does before the next request, if it does not ask at once.
+    fn rest(&self) -> Option<Rest> {
+        None
+    }
+}
+
+/// What a connection does between two requests.
+pub(crate) struct Rest {
+    /// How long it rests.
+    pub(crate) time: Duration,
+    /// Whether it is opened anew then: the server may have closed it behind its answer.
+    pub(crate) reconnects: bool,
 }
 
 /// A request's bytes with places that are overwritten before each sending.
@@ -161,6 +174,13 @@ impl Connection {
                 latencies.add(answered_at - asked_at);
             }
             asked_at = answered_at;
+            if let Some(rest) = script.rest() {
+                tokio::time::sleep(rest.time).await;
+                if rest.reconnects {
+                    self = Self::open(self.stream.peer_addr()?).await?;
+                }
+                asked_at = start.elapsed();
+            }
         }
         Ok((self, latencies))
     }

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::Result;
 
-/// Microseconds of the unit in which Linux tells processor time to programs.
+/// Microseconds of the unit in which Linux reports processor time to programs.
 const TICK_US: f64 = 10_000.0;
 /// Where the file has the time in user mode, behind the name; that in system mode follows.
 const USER: usize = 11;

@@ -23,6 +23,8 @@ mod client;
 mod cpu;
 mod measure;
 mod memory;
+mod nats;
+mod nodes;
 mod report;
 mod rows;
 mod scale;
@@ -32,6 +34,10 @@ mod soak;
 
 #[path = "../../tests/fake/cloud_api/mod.rs"]
 mod cloud_api;
+#[path = "../../tests/fake/machine/mod.rs"]
+mod machine;
+#[path = "../../tests/support/ports.rs"]
+mod ports;
 
 use std::process::ExitCode;
 
@@ -126,6 +132,10 @@ fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     println!("{}", report.markdown());
+    let missed = report.missed();
+    if !missed.is_empty() {
+        eprintln!("{} rows miss their budget: {}", missed.len(), missed.join(", "));
+    }
     if arguments.scale.alone {
         return Ok(());
     }

@@ -9,6 +9,9 @@ use serde::Serialize;
 use crate::Result;
 use crate::measure::{Measured, Pair};
 
+/// What the table says of a row that misses its budget.
+const MISSED: &str = "**missed**";
+
 /// How durable an answer is where nothing else is said.
 pub(crate) const FSYNC_FIRST: &str = "fsync per group commit before each answer";
 
@@ -179,7 +182,7 @@ impl Row {
         match (keeps(goal) && p99_keeps, keeps(budget)) {
             (true, _) => "goal",
             (false, true) => "budget",
-            (false, false) => "**missed**",
+            (false, false) => MISSED,
         }
     }
 }
@@ -224,6 +227,11 @@ impl Report {
         table.push_str(durability);
         table.push('.');
         table
+    }
+
+    /// The rows that miss their budget.
+    pub(crate) fn missed(&self) -> Vec<&'static str> {
+        self.rows.iter().filter(|row| row.verdict() == MISSED).map(|row| row.name).collect()
     }
 
     /// Writes the report as JSON.

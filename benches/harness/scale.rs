@@ -19,6 +19,8 @@ pub(crate) struct Scale {
     pub(crate) pending: usize,
     /// Restarts, of which the median counts.
     pub(crate) restarts: usize,
+    /// Bytes of the records that a node without any restores.
+    pub(crate) restored_bytes: usize,
     /// The references do not run: for a profiler.
     pub(crate) alone: bool,
 }
@@ -33,6 +35,7 @@ impl Scale {
         callers: &[256, 1024, 4096],
         pending: 1_000_000,
         restarts: 3,
+        restored_bytes: 1_000_000_000,
         alone: false,
     };
 
@@ -44,6 +47,7 @@ impl Scale {
         callers: &[1024],
         pending: 100_000,
         restarts: 1,
+        restored_bytes: 100_000_000,
         ..Self::FULL
     };
 
@@ -56,6 +60,7 @@ impl Scale {
         callers: &[16],
         pending: 200,
         restarts: 1,
+        restored_bytes: 4_000_000,
         alone: false,
     };
 }

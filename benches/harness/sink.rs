@@ -56,7 +56,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// One that counts; `timed` keeps when each event came too, told by its phone.
+    /// One that counts; `timed` keeps when each event came too, reported by its phone.
     pub(crate) fn start(since: Stopwatch, timed: bool) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -141,9 +141,12 @@ async fn take(state: Arc<State>, request: Request<Incoming>) -> Result<Response<
     Ok(Response::new(Empty::new()))
 }
 
-/// The digits of the phone that an event is about.
+/// The digits of the phone that an event is about, or that an SMS goes to.
 fn phone(body: &[u8]) -> Option<u64> {
-    const MARK: &[u8] = br#""phone":"+"#;
-    let start = body.windows(MARK.len()).position(|it| it == MARK)? + MARK.len();
+    const MARKS: [&[u8]; 2] = [br#""phone":"+"#, br#""to":"+"#];
+    let start = MARKS.into_iter().find_map(|mark| {
+        let at = body.windows(mark.len()).position(|it| it == mark)?;
+        Some(at + mark.len())
+    })?;
     std::str::from_utf8(body.get(start..start + Phones::DIGITS)?).ok()?.parse().ok()
 }

@@ -44,7 +44,7 @@ const CHANNEL: Duration = Duration::from_millis(20);
 /// Between one-time passwords: no multiple of the time between two messages of the number.
 const BETWEEN: Duration = Duration::from_millis(41);
 
-/// Takes its time for each message, and tells when it was handed a one-time password.
+/// Takes its time for each message, and reports when it was handed a one-time password.
 struct Taking {
     since: Stopwatch,
     arrived: UnboundedSender<(Phone, Duration)>,

@@ -8,6 +8,10 @@
 //! sends messages as `cloud_api_send` does, through the server's own engine, and then has all of
 //! them reported on: first every `sent`, then every `delivered`, then every `read`. A report is
 //! answered when what it changes is durable.
+//!
+//! `callback_intake_user_ids` takes reports that name the person's id beside the phone. The first
+//! on a message teaches it, the others name what is known. Its reference are the same reports
+//! without.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +30,7 @@ use super::cloud_api::{CONCURRENT, number, send_one};
 use crate::callers::{Ask, in_loops};
 use crate::client::{Client, Script};
 use crate::cloud_api::{FakeCloudApi, callback, sign};
-use crate::measure::{Measured, Pair};
+use crate::measure::{Measured, Pair, alternate};
 use crate::report::Row;
 use crate::scale::Scale;
 use crate::{Result, setup};
@@ -35,12 +39,26 @@ use crate::{Result, setup};
 pub(crate) const GROUP: Group =
     Group { rows: &["callback_intake", "callback_intake_batched"], run };
 
+/// The row of reports that name a user id each.
+pub(crate) const USER_IDS: Group = Group { rows: &["callback_intake_user_ids"], run: run_user_ids };
+
+/// The most that the ids may cost is 5 %.
+const USER_IDS_BUDGET_AND_GOAL: (f64, f64) = (0.95, 1.0);
 /// Statuses for each message.
 const BUDGET_AND_GOAL: (f64, f64) = (2.0, 3.0);
 const STATUSES: [&str; 3] = ["sent", "delivered", "read"];
 /// Statuses in one callback of each row.
 const STATUSES_IN_ONE: [usize; 2] = [1, 50];
 const APP_SECRET: &str = "secret";
+
+/// What callbacks have.
+#[derive(Clone, Copy)]
+struct Form {
+    /// Statuses of each.
+    many: usize,
+    /// Whether each status names the person's id.
+    user_ids: bool,
+}
 
 pub(super) struct Bench {
     pub(super) runtime: Runtime,
@@ -66,13 +84,28 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+fn run_user_ids(scale: &Scale) -> Result<Vec<Row>> {
+    let bench = Bench::start()?;
+    let take = |time, form: Form| {
+        let (_, messages) = bench.send(time)?;
+        bench.call_back(&messages, form, scale, 3 * time)
+    };
+    let (named, plain) = (Form { many: 1, user_ids: true }, Form { many: 1, user_ids: false });
+    let pair = alternate(scale, |time| take(time, named), |time| take(time, plain))?;
+    let unit = format!("statuses/s with a user id each, of {} connections", scale.connections);
+    bench.runtime.block_on(bench.server.shutdown())?;
+    let reference = "statuses/s without";
+    Ok(vec![Row::of_rates(USER_IDS.rows[0], unit, reference, pair, USER_IDS_BUDGET_AND_GOAL)])
+}
+
 /// Rounds with so many statuses in each callback.
 fn rounds(bench: &Bench, scale: &Scale, many: usize) -> Result<Pair> {
     let (mut taken, mut sent) = (Vec::new(), Vec::new());
     for round in 0..=scale.rounds {
         let time = if round == 0 { scale.warm_up } else { scale.round };
         let (sends, messages) = bench.send(time)?;
-        let mut statuses = bench.call_back(&messages, many, scale, 3 * time)?;
+        let form = Form { many, user_ids: false };
+        let mut statuses = bench.call_back(&messages, form, scale, 3 * time)?;
         statuses.rate *= many as f64;
         if round > 0 {
             let (ours, theirs) = (statuses.rate, sends.rate);
@@ -113,18 +146,18 @@ impl Bench {
         Ok((measured, ids))
     }
 
-    /// Reports on messages, so many in each callback, for at most that long.
+    /// Reports on messages in this form, for at most that long.
     fn call_back(
         &self,
         messages: &[(MessageId, Phone)],
-        many: usize,
+        form: Form,
         scale: &Scale,
         time: Duration,
     ) -> Result<Measured> {
         // Whole callbacks only, so that each one has as many statuses as the row says.
-        let of_status = |status| messages.chunks_exact(many).map(move |part| (part, status));
+        let of_status = |status| messages.chunks_exact(form.many).map(move |part| (part, status));
         let callbacks = STATUSES.into_iter().flat_map(of_status);
-        let requests = callbacks.map(|(part, status)| self.request(part, status)).collect();
+        let requests = callbacks.map(|(part, status)| self.request(part, status, form)).collect();
         self.call(requests, scale, time)
     }
 
@@ -140,9 +173,9 @@ impl Bench {
         Client::connect(self.server.address(), scale.connections)?.drive(time, script)
     }
 
-    fn request(&self, messages: &[(MessageId, Phone)], status: &str) -> Vec<u8> {
+    fn request(&self, messages: &[(MessageId, Phone)], status: &str, form: Form) -> Vec<u8> {
         let report = |(id, phone): &(MessageId, Phone)| {
-            json!({
+            let mut report = json!({
                 "id": "wamid.HBgLMTU1NTAxMjM0NTYVAgARGBI5QTNDQTVCM0Q0Q0Q2RTY3RTcA",
                 "status": status,
                 "timestamp": "1750857384",
@@ -153,7 +186,11 @@ impl Bench {
                     "origin": {"type": "marketing"},
                 },
                 "pricing": {"billable": true, "pricing_model": "PMP", "category": "marketing"},
-            })
+            });
+            if form.user_ids {
+                report["recipient_user_id"] = format!("US.{}", phone.as_u64()).into();
+            }
+            report
         };
         let reports: Vec<_> = messages.iter().map(report).collect();
         self.signed(json!({"statuses": reports}))

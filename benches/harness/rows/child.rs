@@ -19,7 +19,7 @@ pub(crate) const CHILD: &str = "--measure-in-this-process";
 pub(crate) enum Order {
     /// Starts with pending one-time passwords.
     Restart(restart::Order),
-    /// Serves HTTP until it is told to stop, or killed.
+    /// Serves HTTP until it is asked to stop, or killed.
     Serve(served::Order),
     /// Starts in the middle of a broadcast.
     GoOn(served::Order),
@@ -30,7 +30,7 @@ pub(crate) enum Order {
 /// A process that was started.
 pub(crate) struct Child {
     process: Process,
-    /// Nothing once it was told to stop.
+    /// Nothing once it was asked to stop.
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
 }
@@ -65,7 +65,7 @@ impl Child {
 
     /// Asks it something; what it says.
     pub(crate) fn ask<T: DeserializeOwned>(&mut self, what: &str) -> Result<T> {
-        writeln!(self.input.as_mut().ok_or("it was told to stop")?, "{what}")?;
+        writeln!(self.input.as_mut().ok_or("it was asked to stop")?, "{what}")?;
         self.says()
     }
 }

@@ -56,7 +56,7 @@ const PAGE: usize = 50;
 const NAMES: [&str; 8] = ["Ana", "Bo", "Chidi", "Dörte", "Emre", "Fatima", "Иван", "Joana"];
 const SURNAMES: [&str; 7] = ["Souza", "Nguyen", "Okafor", "Müller", "Yılmaz", "Петров", "Silva"];
 
-/// What a process that starts with contacts is told.
+/// What a process that starts with contacts is to do.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     directory: PathBuf,
@@ -175,7 +175,7 @@ impl Bench {
         Ok(contacts as f64 / watch.elapsed().as_secs_f64())
     }
 
-    /// Asks for a page over and over, for a round; it should tell of that many in all.
+    /// Asks for a page over and over, for a round; it should report that many in all.
     fn read(&self, scale: &Scale, path: &str, total: usize) -> Result<Measured> {
         let (mut times, start) = (Latencies::new(), Stopwatch::start());
         self.runtime.block_on(async {

@@ -17,7 +17,7 @@ const GROUP_MAX: usize = 4096;
 /// Who waits for a sync.
 type Waiting = oneshot::Sender<()>;
 
-/// The way to the thread, which ends when the last one is gone.
+/// The way to the thread, which ends when the last one is dropped.
 #[derive(Clone)]
 pub(crate) struct Durable(Sender<Waiting>);
 
@@ -63,7 +63,7 @@ fn run(file: &File, record_bytes: usize, waiting: &Receiver<Waiting>) {
         }
         at += length;
         for waiting in group.drain(..) {
-            // Who has gone away needs no answer.
+            // Who does not wait needs no answer.
             waiting.send(()).ok();
         }
     }

@@ -86,7 +86,7 @@ async fn send(workspace: &Workspace, keys: usize) -> Result<()> {
     Ok(())
 }
 
-/// Reads one by one, until it is told to stop.
+/// Reads one by one, until it is asked to stop.
 async fn read(workspace: Workspace, stopped: watch::Receiver<bool>) -> Result<Latencies> {
     let (since, mut times) = (Stopwatch::start(), Latencies::new());
     let nobodys = RequestId::from_bytes([0; 16]);

@@ -7,23 +7,31 @@ use crate::scale::Scale;
 mod beside;
 mod broadcast;
 mod callbacks;
+mod chained;
 pub(crate) mod child;
 mod cloud_api;
+mod clustered;
 mod contacts;
 pub(crate) mod curve;
+mod drained;
 mod durable;
 mod echo;
+mod failover;
 mod find;
 mod forget_keys;
+mod guarded;
 mod in_process;
 mod inbound_verify;
 mod log;
+mod log_nats;
 mod media;
 mod otp_http;
 mod overload;
 mod pending;
 mod pool;
+mod portfolio;
 mod restart;
+mod restored;
 mod served;
 mod store_commit;
 mod traced;
@@ -45,6 +53,8 @@ pub(crate) const GROUPS: &[Group] = &[
     otp_http::SEND_ECHO,
     otp_http::VERIFY,
     traced::GROUP,
+    guarded::GROUP,
+    chained::GROUP,
     watched::GROUP,
     otp_http::MESSAGE,
     in_process::GROUP,
@@ -53,13 +63,17 @@ pub(crate) const GROUPS: &[Group] = &[
     log::REBUILD,
     pending::GROUP,
     broadcast::GROUP,
+    broadcast::STICKY,
     served::GROUP,
     cloud_api::SEND,
     cloud_api::BROADCAST,
     pool::GROUP,
+    portfolio::GROUP,
     callbacks::GROUP,
+    callbacks::USER_IDS,
     inbound_verify::GROUP,
     beside::GROUP,
+    failover::GROUP,
     forget_keys::GROUP,
     overload::OVERLOAD,
     overload::NEIGHBOUR,
@@ -70,4 +84,7 @@ pub(crate) const GROUPS: &[Group] = &[
     contacts::GROUP,
     find::GROUP,
     media::GROUP,
+    log_nats::GROUP,
+    clustered::GROUP,
+    restored::GROUP,
 ];

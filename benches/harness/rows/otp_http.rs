@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use postrider::settings::Settings;
 use postrider::{RunningServer, Server};
-use postrider_actors::domain::AuditContext;
-use postrider_actors::{Login, Role, Secret};
+use postrider_actors::domain::event::chain::{ChainStep, OtpChannel};
+use postrider_actors::domain::{AuditContext, Phone, Timestamp};
+use postrider_actors::{AutoDeliver, Login, Role, Secret, SendOtp, SmsRoute};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -133,6 +134,23 @@ impl Servers {
         let (member, by) = ((demo()?, Role::Owner), Arc::new(AuditContext::system()));
         let made = people.create_link(Login::new(OWNER)?, false, Some(member), by);
         Ok(self.runtime.block_on(made)?.token)
+    }
+
+    /// Has the sandbox report each code as delivered, as real channels do.
+    pub(super) fn set_reports(&self) -> Result<()> {
+        self.server.engine().sandbox().set_auto_deliver(&demo()?, AutoDeliver::Delivered);
+        Ok(())
+    }
+
+    /// Lets codes of the workspace go on by SMS.
+    pub(super) fn set_chain(&self) -> Result<()> {
+        let (engine, demo) = (self.server.engine(), demo()?);
+        let workspace = engine.workspace(&demo).ok_or("a sandbox has a workspace")?;
+        self.runtime.block_on(workspace.set_sms(SmsRoute::Sandbox, None, None))?;
+        let step = |channel| ChainStep { channel, timeout_seconds: 30 };
+        let steps = vec![step(OtpChannel::Messaging), step(OtpChannel::Sms)];
+        self.runtime.block_on(engine.admin().set_otp_channels(&demo, steps))?;
+        Ok(())
     }
 
     /// Of the echo.
@@ -303,19 +321,44 @@ impl Servers {
         std::thread::sleep(Duration::from_millis(10));
         let since = engine.clock().now();
         self.runtime.block_on(pending::send(&workspace, wanted))?;
+        let codes = self.delivered(wanted, since)?.into_iter().map(|(request, code)| {
+            Ok((request.as_bytes().try_into()?, code.as_bytes().try_into()?))
+        });
+        let codes = codes.collect::<std::result::Result<_, Error>>()?;
+        Ok(Arc::new(Codes { codes, next: AtomicUsize::new(0) }))
+    }
+
+    /// The requests and codes of what the sandbox delivers from a moment on, once it is that much.
+    fn delivered(&self, wanted: usize, since: Timestamp) -> Result<Vec<(String, String)>> {
+        let (engine, id) = (self.server.engine(), demo()?);
         for _ in 0..200 {
             std::thread::sleep(Duration::from_millis(100));
             let delivered = engine.sandbox().messages(&id, None, wanted);
-            if delivered.len() < wanted || delivered.iter().any(|message| message.at < since) {
-                continue;
+            if delivered.len() >= wanted && delivered.iter().all(|message| message.at >= since) {
+                let codes = delivered.into_iter().map(pending::code_of);
+                return codes.collect::<Option<_>>().ok_or("a message has no code".into());
             }
-            let codes = delivered.into_iter().map(|message| {
-                let (request, code) = pending::code_of(message).ok_or("a message has no code")?;
-                Ok((request.as_bytes().try_into()?, code.as_bytes().try_into()?))
-            });
-            let codes = codes.collect::<std::result::Result<_, Error>>()?;
-            return Ok(Arc::new(Codes { codes, next: AtomicUsize::new(0) }));
         }
         Err("the sandbox did not deliver in time".into())
+    }
+
+    /// Sends codes to these phones, and has all of them verified.
+    pub(super) fn verify_all(&self, phones: &[Phone]) -> Result<()> {
+        let engine = self.server.engine();
+        let workspace = engine.workspace(&demo()?).ok_or("a sandbox has a workspace")?;
+        let since = engine.clock().now();
+        self.runtime.block_on(async {
+            for phone in phones {
+                workspace.send_otp(SendOtp::to(*phone)).await?;
+            }
+            Ok::<_, Error>(())
+        })?;
+        let codes = self.delivered(phones.len(), since)?;
+        self.runtime.block_on(async {
+            for (request, code) in codes {
+                workspace.verify_otp(request.parse()?, &code).await?;
+            }
+            Ok(())
+        })
     }
 }

@@ -24,7 +24,7 @@ pub(crate) enum Mode {
     StoreAlone,
 }
 
-/// What such a process is told.
+/// What such a process is to do.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     mode: Mode,

@@ -56,7 +56,7 @@ const PARTS: usize = 3;
 /// again, and that is up to a thousand.
 const MANY: usize = 5000;
 
-/// What such a process is told.
+/// What such a process is to do.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     directory: PathBuf,
@@ -223,7 +223,7 @@ fn start(order: &Order, runtime: &Runtime) -> Result<RunningServer> {
     Ok(runtime.block_on(Server::start(settings))?)
 }
 
-/// The part of a process that serves, and tells of its memory.
+/// The part of a process that serves, and reports its memory.
 pub(crate) fn serve(order: &Order) -> Result<()> {
     let runtime = setup::runtime()?;
     let server = start(order, &runtime)?;

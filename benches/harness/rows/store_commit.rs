@@ -36,7 +36,7 @@ const THREADS: usize = 4;
 /// Events that a thread has under way before it waits for a commit.
 const UNDER_WAY: usize = 64;
 
-/// The events' bytes: nothing that could be told to be alike.
+/// The events' bytes: nothing that could be seen to be alike.
 fn event(number: u64) -> [u8; EVENT_BYTES] {
     let mut event = [0; EVENT_BYTES];
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -146,7 +146,7 @@ fn submit(
     Ok((Measured::rate(bytes as f64 / elapsed.as_secs_f64()), (bytes / groups) as usize))
 }
 
-/// What is told of a one-time password.
+/// What is reported of a one-time password.
 fn log_entry(number: u64) -> Result<LogEntry> {
     let at = Timestamp::from_millis(1_750_000_000_000 + number / 64);
     let event = PublicEvent::OtpSent {
@@ -164,7 +164,7 @@ impl Submitter {
         submitters.iter().map(|it| it.events / THREADS as u64).sum()
     }
 
-    /// Submits one event, and what is told of it.
+    /// Submits one event, and what is reported of it.
     fn submit(&mut self, log: &mut Vec<u8>) -> Result<GroupNumber> {
         let event = event(self.events);
         let mut batch = Batch { events: &event, ..Batch::default() };

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use super::Group;
 use super::otp_http::{BARE, Sends, Servers};
 use crate::client::Client;
-use crate::measure::{Phones, alternate};
+use crate::measure::{Pair, Phones, alternate};
 use crate::report::Row;
 use crate::scale::Scale;
 use crate::{Result, setup};
@@ -21,7 +21,7 @@ use crate::{Result, setup};
 /// The row.
 pub(crate) const GROUP: Group = Group { rows: &["otp_send_http_traced"], run };
 
-/// The most that it may cost is 3 %; the goal is nothing that can be told from noise.
+/// The most that it may cost is 3 %; the goal is nothing that can be distinguished from noise.
 const BUDGET_AND_GOAL: (f64, f64) = (0.97, 1.0);
 const ONE_IN: u32 = 100;
 
@@ -33,19 +33,24 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
         settings.traces.sample_one_in = ONE_IN;
     })?;
     let plain = Servers::start(&BARE)?;
-    let phones = Arc::new(Phones::new());
-    let drive = |servers: &Servers, time| {
-        let request = servers.send_request()?;
-        let script = || Sends::new(&request, &phones, Sends::ANSWER);
-        Client::connect(servers.address(), scale.connections)?.drive(time, script)
-    };
-    let pair = alternate(scale, |time| drive(&followed, time), |time| drive(&plain, time))?;
+    let pair = sends_in_turn(scale, &followed, &plain)?;
     followed.stop()?;
     plain.stop()?;
     runtime.shutdown_background();
     let unit = format!("sends/s of {} connections, one in {ONE_IN} followed", scale.connections);
     let reference = "sends/s of a server that follows nobody";
     Ok(vec![Row::of_rates(GROUP.rows[0], unit, reference, pair, BUDGET_AND_GOAL)])
+}
+
+/// Has one server and then another send codes, round after round.
+pub(super) fn sends_in_turn(scale: &Scale, subject: &Servers, reference: &Servers) -> Result<Pair> {
+    let phones = Arc::new(Phones::new());
+    let drive = |servers: &Servers, time| {
+        let request = servers.send_request()?;
+        let script = || Sends::new(&request, &phones, Sends::ANSWER);
+        Client::connect(servers.address(), scale.connections)?.drive(time, script)
+    };
+    alternate(scale, |time| drive(subject, time), |time| drive(reference, time))
 }
 
 async fn collector() -> Result<SocketAddr> {

@@ -17,9 +17,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::Group;
-use super::otp_http::{BARE, Sends, Servers};
-use crate::client::Client;
-use crate::measure::{Phones, Stopwatch, alternate};
+use super::otp_http::{BARE, Servers};
+use super::traced::sends_in_turn;
+use crate::measure::Stopwatch;
 use crate::report::Row;
 use crate::scale::Scale;
 use crate::{Error, Result};
@@ -27,7 +27,7 @@ use crate::{Error, Result};
 /// The row.
 pub(crate) const GROUP: Group = Group { rows: &["otp_send_http_watched"], run };
 
-/// The most that it may cost is 3 %; the goal is nothing that can be told from noise.
+/// The most that it may cost is 3 %; the goal is nothing that can be distinguished from noise.
 const BUDGET_AND_GOAL: (f64, f64) = (0.97, 1.0);
 const BROWSERS: usize = 50;
 /// The longest that the browsers may wait for the first event.
@@ -37,13 +37,7 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     let watched = Servers::start(&BARE)?;
     let plain = Servers::start(&BARE)?;
     let browsers = Browsers::open(&watched)?;
-    let phones = Arc::new(Phones::new());
-    let drive = |servers: &Servers, time| {
-        let request = servers.send_request()?;
-        let script = || Sends::new(&request, &phones, Sends::ANSWER);
-        Client::connect(servers.address(), scale.connections)?.drive(time, script)
-    };
-    let pair = alternate(scale, |time| drive(&watched, time), |time| drive(&plain, time))?;
+    let pair = sends_in_turn(scale, &watched, &plain)?;
     browsers.close()?;
     watched.stop()?;
     plain.stop()?;
@@ -91,7 +85,7 @@ impl Browsers {
         Ok(Self { thread, close, bytes, opening })
     }
 
-    /// Closes them: none has ended before, and they were told of sends.
+    /// Closes them: none has ended before, and they were sent events of sends.
     fn close(self) -> Result<()> {
         let watch = Stopwatch::start();
         while self.bytes.load(Ordering::Relaxed) <= self.opening && watch.elapsed() < PATIENCE {
@@ -103,7 +97,7 @@ impl Browsers {
         let read = self.bytes.load(Ordering::Relaxed) - self.opening;
         eprintln!("  the browsers have read {:.1} MB", read as f64 / 1e6);
         match read {
-            0 => Err("the browsers were told nothing".into()),
+            0 => Err("the browsers were sent nothing".into()),
             _ => Ok(()),
         }
     }
@@ -123,7 +117,7 @@ async fn sign_in(server: SocketAddr, link: &str) -> Result<String> {
     Ok(cookie.to_owned())
 }
 
-/// A stream, once it has told the clock.
+/// A stream, once it has sent the clock.
 async fn open(server: SocketAddr, cookie: &str, bytes: &AtomicU64) -> Result<TcpStream> {
     let request = format!(
         "GET /v1/events/stream?workspace=demo HTTP/1.1\r\nhost: {server}\r\ncookie: {cookie}\r\n\

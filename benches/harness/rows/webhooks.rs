@@ -68,7 +68,7 @@ impl Bench {
         Ok(Self { since, runtime, engine, workspace, sink, phones, _data: data })
     }
 
-    /// Makes an endpoint that is told of each one-time password that is sent.
+    /// Makes an endpoint that is sent each one-time password that is sent.
     fn endpoint(&self, url: String) -> Result<WebhookId> {
         let settings = WebhookSettings {
             url,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::cloud_api::Scripted;
+use crate::machine::Machine;
 
-use super::machine::Machine;
 use super::served::Served;
 use super::world::World;
 
@@ -110,8 +110,8 @@ impl Fault {
                 served.begin(machine)
             }
             Self::Pause => served.signal("STOP"),
-            Self::SlowDisk | Self::KillOnSlowDisk => machine.set_sync_delay(SLOW_SYNC),
-            Self::FullDisk => machine.set_full(true),
+            Self::SlowDisk | Self::KillOnSlowDisk => Ok(machine.set_sync_delay(SLOW_SYNC)?),
+            Self::FullDisk => Ok(machine.set_full(true)?),
             Self::ProviderFails => {
                 script(Scripted::Error { status: 500, code: 131_000 });
                 Ok(())
@@ -128,9 +128,9 @@ impl Fault {
                 world.receiver.hang(true);
                 Ok(())
             }
-            Self::ClockGlitch => machine.set_wall_offset(2 * DAY_MS),
-            Self::ClockBehind => machine.set_wall_offset(-HOUR_MS),
-            Self::ClockAhead => machine.set_wall_offset(HOUR_MS),
+            Self::ClockGlitch => Ok(machine.set_wall_offset(2 * DAY_MS)?),
+            Self::ClockBehind => Ok(machine.set_wall_offset(-HOUR_MS)?),
+            Self::ClockAhead => Ok(machine.set_wall_offset(HOUR_MS)?),
         }
     }
 
@@ -138,8 +138,8 @@ impl Fault {
         match self {
             Self::Kill | Self::Stop | Self::KillOnSlowDisk => Ok(()),
             Self::Pause => served.signal("CONT"),
-            Self::SlowDisk => machine.set_sync_delay(Duration::ZERO),
-            Self::FullDisk => machine.set_full(false),
+            Self::SlowDisk => Ok(machine.set_sync_delay(Duration::ZERO)?),
+            Self::FullDisk => Ok(machine.set_full(false)?),
             Self::ProviderFails | Self::AnswersLost | Self::ProviderSlow => {
                 world.fake.heal();
                 Ok(())
@@ -148,7 +148,9 @@ impl Fault {
                 world.receiver.hang(false);
                 Ok(())
             }
-            Self::ClockGlitch | Self::ClockBehind | Self::ClockAhead => machine.set_wall_offset(0),
+            Self::ClockGlitch | Self::ClockBehind | Self::ClockAhead => {
+                Ok(machine.set_wall_offset(0)?)
+            }
         }
     }
 }

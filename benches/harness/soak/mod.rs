@@ -13,7 +13,6 @@ mod api;
 mod audit;
 mod faults;
 mod load;
-mod machine;
 mod receiver;
 mod served;
 mod world;
@@ -24,11 +23,11 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use crate::cloud_api::{Callbacks, FakeCloudApi};
+use crate::machine::Machine;
 use crate::measure::{Stopwatch, median};
 use crate::{Result, setup};
 
 use faults::{ALL, Fault};
-use machine::Machine;
 use receiver::Receiver;
 use served::{Served, Usage};
 use world::{APP_SECRET, World};

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::machine::Machine;
 use crate::Result;
+use crate::machine::Machine;
 use crate::measure::Stopwatch;
 
 /// Longest wait for a start or an end.

@@ -28,10 +28,10 @@ pub(super) async fn changed(world: Arc<World>) -> Result<()> {
         last = Some(name);
     }
     if id.ends_with(['a', 'c', 'g', 'k', 'n', 'r', 'v', 'z']) {
-        let (gone, unknown) =
+        let (deleted, unknown) =
             world.api.certain(&Call::of(Method::DELETE, &path, &json!({}))).await?;
-        let is_gone = gone.status == 204 || (unknown > 0 && gone.status == 404);
-        world.expect(is_gone, || format!("{id} cannot be deleted: {gone:?}"));
+        let is_deleted = deleted.status == 204 || (unknown > 0 && deleted.status == 404);
+        world.expect(is_deleted, || format!("{id} cannot be deleted: {deleted:?}"));
         last = None;
     }
     world.books().contacts.push((id, last));

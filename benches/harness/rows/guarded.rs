@@ -1,0 +1,50 @@
+//! `otp_send_http_guarded`: what it costs to judge the destination of each code.
+//!
+//! One server refuses codes to destinations where few are verified, another judges none; both get
+//! the same sends in turn. In the region that these go to no code has ended, and in others of its
+//! country some have: so each send adds up what is known of the whole country.
+
+use postrider_actors::domain::{AdaptiveMode, Phone};
+
+use super::Group;
+use super::otp_http::{BARE, Servers};
+use super::traced::sends_in_turn;
+use crate::Result;
+use crate::report::Row;
+use crate::scale::Scale;
+
+/// The row.
+pub(crate) const GROUP: Group = Group { rows: &["otp_send_http_guarded"], run };
+
+/// The most that it may cost is 3 %; the goal is nothing that stands out from noise.
+const BUDGET_AND_GOAL: (f64, f64) = (0.97, 1.0);
+
+/// How many regions of the country codes were verified in, and how many codes in each.
+const REGIONS: u64 = 20;
+const VERIFIED: u64 = 50;
+/// The first phone of the first of these regions; each region has so many phones.
+const FIRST: u64 = 491_600_000_000;
+const PHONES_OF_REGION: u64 = 10_000_000;
+
+/// The phones whose codes are verified.
+fn phones() -> Result<Vec<Phone>> {
+    let of = |region: u64| (0..VERIFIED).map(move |at| FIRST + region * PHONES_OF_REGION + at);
+    let phones = (0..REGIONS).flat_map(of).map(|phone| Ok(format!("+{phone}").parse()?));
+    phones.collect()
+}
+
+fn run(scale: &Scale) -> Result<Vec<Row>> {
+    let guarded = Servers::start_with(&BARE, |settings| {
+        settings.guard.adaptive = AdaptiveMode::Refuse;
+    })?;
+    let plain = Servers::start(&BARE)?;
+    let phones = phones()?;
+    guarded.verify_all(&phones)?;
+    plain.verify_all(&phones)?;
+    let pair = sends_in_turn(scale, &guarded, &plain)?;
+    guarded.stop()?;
+    plain.stop()?;
+    let unit = format!("sends/s of {} connections, each destination judged", scale.connections);
+    let reference = "sends/s of a server that judges none";
+    Ok(vec![Row::of_rates(GROUP.rows[0], unit, reference, pair, BUDGET_AND_GOAL)])
+}
