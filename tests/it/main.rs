@@ -10,6 +10,10 @@
 
 #[path = "../fake/cloud_api/mod.rs"]
 mod fake;
+#[path = "../fake/machine/mod.rs"]
+mod machine;
+#[path = "../fake/sms_gateway/mod.rs"]
+mod sms_gateway;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -33,9 +33,9 @@ pub fn settings() -> Vec<(String, String)> {
         ("CLUSTER__LISTEN", "127.0.0.1:0"),
         ("CLUSTER__SHARDS", "4"),
         ("CLUSTER__STREAM_BYTES_MAX", "67108864"),
+        ("CLUSTER__FILES_BYTES_MAX", "134217728"),
         ("SECRETS__MASTER_KEY", MASTER_KEY),
         ("ADMIN__TOKEN", "the-token-of-administrators"),
-        ("DASHBOARD__ENABLED", "false"),
     ]
     .map(|(key, value)| (format!("POSTRIDER__{key}"), value.to_owned()))
     .into()
@@ -65,7 +65,7 @@ impl TestServer {
         .await;
         let file = self.data_dir().join("demo.key");
         if file.exists() {
-            return;
+            return self.link_owner().await;
         }
         self.workspace("demo").await;
         let path = "/admin/v1/workspaces/demo";
@@ -79,6 +79,18 @@ impl TestServer {
         let key = json!({"name": "demo", "scopes": super::SCOPES});
         let key = admin.post(&format!("{path}/keys"), key).await.ok();
         std::fs::write(file, key["key"].as_str().unwrap()).unwrap();
+        self.link_owner().await;
+    }
+
+    /// Makes the link that a single node has in its banner, where there are people.
+    async fn link_owner(&self) {
+        let owner = json!({"email": "owner@localhost", "operator": true, "workspace": "demo",
+            "role": "owner"});
+        let made = self.admin().post("/admin/v1/users/link", owner).await;
+        if made.status == 201 {
+            let link = made.ok()["url"].as_str().unwrap().replace("/ui/#", "/ui/phone#");
+            *self.link.lock().unwrap() = format!("\n  dashboard     {link}\n");
+        }
     }
 }
 
@@ -100,6 +112,25 @@ impl TestServer {
             client.post("/v1/sandbox/clock", body).await.ok();
         }
     }
+}
+
+/// The value of a series on a page of metrics: of a node, that of all its engines together.
+pub fn figure(page: &str, series: &str) -> Option<f64> {
+    let values = page.lines().filter_map(|line| {
+        let (of, value) = line.rsplit_once(' ')?;
+        let is_it = without_shard(of) == series;
+        is_it.then(|| value.parse::<f64>().ok()).flatten()
+    });
+    values.filter(|value| !value.is_nan()).reduce(|all, one| all + one)
+}
+
+/// The name of a series without the label that distinguishes engines.
+fn without_shard(series: &str) -> String {
+    let Some((name, labels)) = series.strip_suffix('}').and_then(|it| it.split_once('{')) else {
+        return series.to_owned();
+    };
+    let labels: Vec<_> = labels.split(',').filter(|it| !it.starts_with("shard=")).collect();
+    if labels.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", labels.join(",")) }
 }
 
 /// What the demo workspace of a single node has.

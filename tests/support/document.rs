@@ -1,6 +1,6 @@
 //! Holds every answer and every posted event against the OpenAPI document.
 //!
-//! A status or a field that the document does not tell of fails the test.
+//! A status or a field that the document does not have fails the test.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -29,13 +29,15 @@ pub fn check_answer(method: &str, path: &str, reply: &Reply) {
         return assert!(known, "{method} {route} is not in the document: {}", reply.status);
     };
     let status = reply.status.to_string();
-    let told = operation["responses"].get(&status);
-    assert!(told.is_some(), "{method} {route} may not answer {status}: {}", reply.text());
-    let content = told.and_then(|told| told.pointer("/content/application~1json/schema"));
+    let documented = operation["responses"].get(&status);
+    assert!(documented.is_some(), "{method} {route} may not answer {status}: {}", reply.text());
+    let content =
+        documented.and_then(|documented| documented.pointer("/content/application~1json/schema"));
     let kind = reply.header("content-type").unwrap_or_default();
     let is_json = kind == "application/json";
     let media = kind.split(';').next().unwrap_or_default();
-    let is_file = told.is_some_and(|told| told["content"][media].is_object()) && !is_json;
+    let is_file =
+        documented.is_some_and(|documented| documented["content"][media].is_object()) && !is_json;
     if is_file && ["text/csv", "application/x-ndjson"].contains(&media) {
         return;
     }

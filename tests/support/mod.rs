@@ -2,8 +2,9 @@
 
 mod api;
 mod browser;
-mod clustered;
+pub mod clustered;
 mod document;
+pub mod ports;
 mod proxy;
 mod sink;
 mod watch;
@@ -42,6 +43,8 @@ pub struct TestServer {
     dir: TempDir,
     /// One for each key that was made.
     clients: Mutex<Vec<Api>>,
+    /// What a node's banner lacks.
+    link: Mutex<String>,
 }
 
 struct Running {
@@ -124,6 +127,7 @@ impl TestServer {
             name,
             dir: tempfile::tempdir().unwrap(),
             clients: Mutex::default(),
+            link: Mutex::default(),
         };
         server.run().await;
         server
@@ -196,11 +200,11 @@ impl TestServer {
         }
     }
 
-    /// What it tells the person at the terminal.
+    /// What it shows the person at the terminal.
     pub fn banner(&self) -> String {
         match &self.running.as_ref().unwrap().server {
             AnyServer::Single(server) => server.banner().to_string(),
-            AnyServer::Node(node) => node.banner().to_string(),
+            AnyServer::Node(node) => node.banner().to_string() + &self.link.lock().unwrap(),
         }
     }
 

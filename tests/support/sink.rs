@@ -64,7 +64,7 @@ impl Received {
 struct Script {
     /// Answers for the next ones.
     next: VecDeque<Answer>,
-    /// The answer for those after them; `200` unless told.
+    /// The answer for those after them; `200` by default.
     then: Option<Answer>,
 }
 
@@ -252,7 +252,8 @@ impl Inner {
 }
 
 async fn answer_status(stream: &mut TcpStream, status: u16, headers: &str) -> bool {
-    let body = "taken, thank you";
+    // A gateway whose answer cannot be read may have sent nothing.
+    let body = r#"{"says": "thank you"}"#;
     let length = body.len();
     let answer = format!("HTTP/1.1 {status} So\r\n{headers}Content-Length: {length}\r\n\r\n{body}");
     stream.write_all(answer.as_bytes()).await.is_ok()

@@ -53,12 +53,20 @@ pub(super) fn report(shared: &Arc<Shared>, accepted: &Accepted, phone_number_id:
     let by_id = accepted.body["recipient"].as_str();
     let recipient = by_id.is_none().then(|| shared.known_as(&accepted.to));
     let user_id = by_id.map(ToOwned::to_owned).or_else(|| shared.user_id(&accepted.to));
+    let category = shared.category(&accepted.body).unwrap_or_else(|| "service".to_owned());
     let bodies = callbacks.statuses.iter().map(|status| {
         let (status, code) = status.split_once(' ').unwrap_or((status, "131026"));
         let mut report = json!({
             "id": accepted.id, "status": status, "timestamp": "1750857384",
             "recipient_id": recipient, "recipient_user_id": user_id, "biz_opaque_callback_data": accepted.opaque,
         });
+        if status != "failed" {
+            let kind = if category == "service" { "free_customer_service" } else { "regular" };
+            report["pricing"] = json!({
+                "billable": category != "service", "pricing_model": "PMP", "type": kind,
+                "category": category,
+            });
+        }
         if status == "failed" {
             let code: u32 = code.parse().unwrap();
             report["errors"] = json!([{"code": code, "title": "Message undeliverable"}]);

@@ -1,9 +1,11 @@
-//! Token buckets: of the number, and of each recipient.
+//! Limits: token buckets of each number and recipient, and each account's recipients of a day.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
 use postrider_actors::clock::Stopwatch;
+
+use super::FakeCloudApi;
 
 /// A token bucket, full at first.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,8 +21,14 @@ struct Bucket {
 
 #[derive(Default)]
 struct State {
-    number: Option<(Limit, Bucket)>,
+    /// Each number has a bucket of its own.
+    numbers: Option<(Limit, HashMap<String, Bucket>)>,
     pairs: Option<(Limit, HashMap<String, Bucket>)>,
+    /// The accounts of numbers; all others are of one.
+    accounts: HashMap<String, String>,
+    /// How many recipients a day, and those of today of each account.
+    recipients: Option<(usize, HashMap<String, HashSet<String>>)>,
+    refused: u32,
 }
 
 pub(super) struct Buckets {
@@ -52,25 +60,87 @@ impl Limit {
 
 impl Buckets {
     pub(super) fn limit_number(&self, limit: Option<Limit>) {
-        let now = self.since.elapsed().as_secs_f64();
-        self.state.lock().unwrap().number = limit.map(|limit| (limit, limit.full(now)));
+        self.state.lock().unwrap().numbers = limit.map(|limit| (limit, HashMap::new()));
     }
 
     pub(super) fn limit_pairs(&self, limit: Option<Limit>) {
         self.state.lock().unwrap().pairs = limit.map(|limit| (limit, HashMap::new()));
     }
 
-    /// The error code for one message too many.
-    pub(super) fn refuse(&self, to: &str) -> Option<u32> {
+    pub(super) fn limit_recipients(&self, limit: Option<usize>) {
+        self.state.lock().unwrap().recipients = limit.map(|limit| (limit, HashMap::new()));
+    }
+
+    pub(super) fn begin_day(&self) {
+        if let Some((_, today)) = &mut self.state.lock().unwrap().recipients {
+            today.clear();
+        }
+    }
+
+    /// How many were refused for the limit of recipients.
+    pub(super) fn refused_recipients(&self) -> u32 {
+        self.state.lock().unwrap().refused
+    }
+
+    /// The error code for a template through a number to one recipient too many.
+    pub(super) fn refuse_recipient(&self, number: &str, to: &str) -> Option<u32> {
+        let state = &mut *self.state.lock().unwrap();
+        let account = state.accounts.get(number).cloned().unwrap_or_default();
+        let (limit, today) = state.recipients.as_mut()?;
+        let today = today.entry(account).or_default();
+        if today.contains(to) || today.len() < *limit {
+            today.insert(to.to_owned());
+            return None;
+        }
+        state.refused += 1;
+        Some(131_048)
+    }
+
+    /// The error code for one message too many through a number.
+    pub(super) fn refuse(&self, through: &str, to: &str) -> Option<u32> {
         let now = self.since.elapsed().as_secs_f64();
-        let State { number, pairs } = &mut *self.state.lock().unwrap();
+        let State { numbers, pairs, .. } = &mut *self.state.lock().unwrap();
         if let Some((limit, buckets)) = pairs {
             let bucket = buckets.entry(to.to_owned()).or_insert_with(|| limit.full(now));
             if !limit.take(bucket, now) {
                 return Some(131_056);
             }
         }
-        let (limit, bucket) = number.as_mut()?;
+        let (limit, buckets) = numbers.as_mut()?;
+        let bucket = buckets.entry(through.to_owned()).or_insert_with(|| limit.full(now));
         (!limit.take(bucket, now)).then_some(130_429)
+    }
+}
+
+impl FakeCloudApi {
+    /// Says of which account a number is: each has its own recipients of a day.
+    pub fn set_account(&self, phone_number_id: &str, account: &str) {
+        let accounts = &mut self.shared.buckets.state.lock().unwrap().accounts;
+        accounts.insert(phone_number_id.to_owned(), account.to_owned());
+    }
+
+    /// Answers 130429 to what is over this rate.
+    pub fn limit_number(&self, limit: Option<Limit>) {
+        self.shared.buckets.limit_number(limit);
+    }
+
+    /// Answers 131056 to what is over this rate to one recipient.
+    pub fn limit_pairs(&self, limit: Option<Limit>) {
+        self.shared.buckets.limit_pairs(limit);
+    }
+
+    /// Answers 131048 to templates to more than so many recipients a day.
+    pub fn limit_recipients(&self, limit: Option<usize>) {
+        self.shared.buckets.limit_recipients(limit);
+    }
+
+    /// Begins a day: its budget of recipients is whole again.
+    pub fn begin_day(&self) {
+        self.shared.buckets.begin_day();
+    }
+
+    /// How many messages were refused for the limit of recipients.
+    pub fn refused_recipients(&self) -> u32 {
+        self.shared.buckets.refused_recipients()
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use super::server::Answer;
@@ -26,13 +28,21 @@ pub(super) async fn take(shared: &Arc<Shared>, path: &str, body: &[u8]) -> Optio
     }
     let Some((to, body)) = read(body) else { return Some(error(400, 100)) };
     let phone_number_id = path.split('/').nth(2).unwrap_or_default();
+    // Codes go to phones only.
+    let is_code = shared.category(&body).is_some_and(|category| category == "authentication");
+    if is_code && body["to"].is_null() {
+        return Some(error(400, 131_062));
+    }
     let scripted = shared.next_script(&to, phone_number_id);
     match scripted {
         Some(Scripted::Error { status, code }) => return Some(error(status, code)),
         Some(Scripted::Raw { status, body }) => return Some(Answer(status, body)),
         _ => {}
     }
-    if let Some(code) = shared.buckets.refuse(&to) {
+    if let Some(code) = shared.buckets.refuse(phone_number_id, &to) {
+        return Some(error(400, code));
+    }
+    if let Some(code) = shared.refuse_recipient(phone_number_id, &to, &body) {
         return Some(error(400, code));
     }
     let accepted = shared.accept(to, body);
@@ -86,11 +96,13 @@ pub(super) fn take_file(shared: &Shared, number: &str, kind: &str, body: &[u8]) 
     Answer(200, json!({"id": format!("file{}", state.files.len())}).to_string())
 }
 
-/// Tells where a file is, unless a script for `file` refuses it; `None`: there is no such file.
+/// Reports where a file is, unless a script for `file` refuses it; `None`: there is no such file.
 pub(super) fn place_of_file(shared: &Shared, host: &str, id: &str) -> Option<Answer> {
     let elsewhere = shared.state.lock().unwrap().offered.get(id)?.0.clone();
-    if let Some(Scripted::Error { status, code }) = shared.next_script("file", "") {
-        return Some(error(status, code));
+    match shared.next_script("file", "") {
+        Some(Scripted::Error { status, code }) => return Some(error(status, code)),
+        Some(Scripted::Raw { status, body }) => return Some(Answer(status, body)),
+        _ => {}
     }
     let url = elsewhere.unwrap_or_else(|| format!("http://{host}/files/{id}"));
     Some(Answer(200, json!({"id": id, "url": url, "messaging_product": "whatsapp"}).to_string()))
@@ -149,9 +161,23 @@ impl Shared {
         state.known_as.get(to).map_or(to, String::as_str).to_owned()
     }
 
-    /// The id of whoever has that phone, if the fake tells it.
+    /// The id of whoever has that phone, if the fake reports it.
     pub(super) fn user_id(&self, to: &str) -> Option<String> {
         self.state.lock().unwrap().user_ids.get(to).cloned()
+    }
+
+    /// The error code for a template to one recipient too many of a day.
+    fn refuse_recipient(&self, number: &str, to: &str, body: &Value) -> Option<u32> {
+        (body["type"] == "template").then(|| self.buckets.refuse_recipient(number, to)).flatten()
+    }
+
+    /// The category of a message's template, as far as the fake has it.
+    pub(super) fn category(&self, body: &Value) -> Option<String> {
+        let state = self.state.lock().unwrap();
+        let name = &body["template"]["name"];
+        let all = state.templates.iter().chain(state.templates_of.values().flatten());
+        let found = all.into_iter().find(|template| template["name"] == *name)?;
+        Some(found["category"].as_str()?.to_ascii_lowercase())
     }
 
     fn accept(&self, to: String, body: Value) -> Accepted {
@@ -165,12 +191,29 @@ impl Shared {
         if *times > 1 {
             state.again.push(Again { opaque: opaque.clone(), before, at });
         }
-        let id = format!("wamid.fake{}", state.accepted_count);
+        let id = match state.has_long_ids {
+            true => long_id(&to, state.accepted_count),
+            false => format!("wamid.fake{}", state.accepted_count),
+        };
         let accepted = Accepted { id, to, opaque, body };
         keep(&mut state.accepted);
         state.accepted.push(accepted.clone());
         accepted
     }
+}
+
+/// An id as the channel makes them: of the recipient's digits and hexadecimal ones.
+fn long_id(to: &str, number: u64) -> String {
+    let length = u8::try_from(to.len()).unwrap();
+    let unique = format!("{:018X}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let parts = [
+        &[0x1c, 0x18, length][..],
+        to.as_bytes(),
+        &[0x15, 2, 0, 0x11, 0x18, 0x12],
+        unique.as_bytes(),
+        &[0],
+    ];
+    format!("wamid.{}", BASE64_STANDARD.encode(parts.concat()))
 }
 
 /// Makes room for one more; half goes at a time, so that it is seldom.

@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
@@ -110,6 +110,8 @@ struct State {
     /// The newest messages that were taken.
     accepted: Vec<Accepted>,
     accepted_count: u64,
+    /// Whether ids are as long as the channel's.
+    has_long_ids: bool,
     by_recipient: HashMap<String, u32>,
     /// How many were taken, and as the how many-th the last one.
     by_opaque: HashMap<String, (u32, u64)>,
@@ -126,12 +128,35 @@ struct State {
     files: Vec<(String, String, Vec<u8>)>,
     /// Files that can be got, by their ids: where one is, unless here, and its content.
     offered: HashMap<String, (Option<String>, Vec<u8>)>,
+    /// What is answered of every number that is asked for; its id alone without one.
+    number: Option<Value>,
+    /// Calls that asked how a number does.
+    number_calls: u32,
+    /// When the token expires, in seconds; nothing is said of it without.
+    token_expires_at: Option<u64>,
+    /// Whether no app gets the account's callbacks.
+    unsubscribed: bool,
     templates: Vec<Value>,
+    /// Those of accounts that have their own.
+    templates_of: HashMap<String, Vec<Value>>,
     /// Calls that listed templates.
     template_calls: u32,
     callbacks: Option<Callbacks>,
     /// HTTP statuses that callbacks were answered with; 0 for none.
     callback_answers: Vec<u16>,
+}
+
+impl State {
+    /// What is said of a number that is asked for these fields.
+    fn said_of_number(&mut self, id: &str, asked: &str) -> Value {
+        self.number_calls += 1;
+        let known = self.number.clone().filter(|_| asked != "fields=id");
+        let known = known.unwrap_or_else(|| json!({ "id": id }));
+        match known["no_such_field"].as_str() {
+            Some(field) if asked.contains(field) => json!({"error": {"code": 100}}),
+            _ => known,
+        }
+    }
 }
 
 /// Requests and messages that are kept whole.
@@ -223,24 +248,14 @@ impl FakeCloudApi {
         self.state(|state| state.known_as.insert(to.to_owned(), known_as.to_owned()));
     }
 
-    /// Tells the id of whoever has a phone (digits only) from now on, in answers and reports.
-    pub fn tell_user_id(&self, phone: &str, user_id: &str) {
+    /// Reports the id of whoever has a phone (digits only) from now on, in answers and reports.
+    pub fn report_user_id(&self, phone: &str, user_id: &str) {
         self.state(|state| state.user_ids.insert(phone.to_owned(), user_id.to_owned()));
     }
 
     /// Forgets all scripts.
     pub fn heal(&self) {
         self.state(|state| state.scripts.clear());
-    }
-
-    /// Answers 130429 to what is over this rate.
-    pub fn limit_number(&self, limit: Option<Limit>) {
-        self.shared.buckets.limit_number(limit);
-    }
-
-    /// Answers 131056 to what is over this rate to one recipient.
-    pub fn limit_pairs(&self, limit: Option<Limit>) {
-        self.shared.buckets.limit_pairs(limit);
     }
 
     /// The newest requests for messages, oldest first.
@@ -299,9 +314,40 @@ impl FakeCloudApi {
         self.state(|state| state.again.clone())
     }
 
+    /// Has the token expire at this moment, in seconds; 0 for never.
+    pub fn set_token_expires_at(&self, seconds: u64) {
+        self.shared.state.lock().unwrap().token_expires_at = Some(seconds);
+    }
+
+    /// Gives messages ids from now on that are as long as the channel's.
+    pub fn give_long_ids(&self) {
+        self.shared.state.lock().unwrap().has_long_ids = true;
+    }
+
+    /// Sets the templates of one account, in place of those that all have.
+    pub fn set_templates_of(&self, account: &str, templates: Vec<Value>) {
+        self.shared.state.lock().unwrap().templates_of.insert(account.to_owned(), templates);
+    }
+
     /// The account's templates, in the form of [`template`].
     pub fn set_templates(&self, templates: Vec<Value>) {
         self.state(|state| state.templates = templates);
+    }
+
+    /// Answers this of every number that is asked for, from now on; an `error` refuses all fields
+    /// but the id, and `no_such_field` the one that it names.
+    pub fn set_number(&self, number: Value) {
+        self.state(|state| state.number = Some(number));
+    }
+
+    /// Calls that have asked how a number does.
+    pub fn number_calls(&self) -> u32 {
+        self.state(|state| state.number_calls)
+    }
+
+    /// How many apps get the account's callbacks from now on.
+    pub fn set_subscribed(&self, apps: usize) {
+        self.state(|state| state.unsubscribed = apps == 0);
     }
 
     /// Calls that have asked for a page of templates.

@@ -75,11 +75,21 @@ async fn answer(
             let kind = kind.and_then(|value| value.to_str().ok()).unwrap_or_default();
             messages::take_file(&shared, number, kind, &body)
         }
-        (Method::GET, [_, _, "message_templates"]) => {
-            templates::page(&shared, parts.uri.query().unwrap_or_default())
+        (Method::GET, [_, account, "message_templates"]) => {
+            templates::page(&shared, account, parts.uri.query().unwrap_or_default())
         }
-        (Method::GET, [_, id]) => messages::place_of_file(&shared, host, id)
-            .unwrap_or_else(|| Answer(200, serde_json::json!({ "id": id }).to_string())),
+        (Method::GET, [_, "debug_token"]) => said_of_token(&shared),
+        (Method::GET, [_, _, "subscribed_apps"]) => {
+            let is_none = shared.state.lock().unwrap().unsubscribed;
+            let app = serde_json::json!({"whatsapp_business_api_data": {"id": "1", "name": "App"}});
+            let data = if is_none { Vec::new() } else { vec![app] };
+            Answer(200, serde_json::json!({ "data": data }).to_string())
+        }
+        (Method::GET, [_, id]) => messages::place_of_file(&shared, host, id).unwrap_or_else(|| {
+            let asked = parts.uri.query().unwrap_or_default();
+            let said = shared.state.lock().unwrap().said_of_number(id, asked);
+            Answer(if said["error"].is_null() { 200 } else { 400 }, said.to_string())
+        }),
         _ => messages::error(400, 100),
     };
     let retry_after = shared.state.lock().unwrap().retry_after.filter(|_| status == 429);
@@ -89,4 +99,15 @@ async fn answer(
         response = response.header(header::RETRY_AFTER, seconds);
     }
     response.body(Full::from(json)).map_err(io::Error::other)
+}
+
+/// When the token expires, if the fake is to say so.
+fn said_of_token(shared: &Shared) -> Answer {
+    match shared.state.lock().unwrap().token_expires_at {
+        Some(at) => {
+            let said = serde_json::json!({"data": {"is_valid": true, "expires_at": at}});
+            Answer(200, said.to_string())
+        }
+        None => messages::error(400, 100),
+    }
 }

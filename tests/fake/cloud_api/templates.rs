@@ -13,14 +13,14 @@ pub fn template(name: &str, language: &str, category: &str, status: &str, text: 
     })
 }
 
-pub(super) fn page(shared: &Shared, query: &str) -> Answer {
+pub(super) fn page(shared: &Shared, account: &str, query: &str) -> Answer {
     let parameter = |name: &str| {
         let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         pairs.find(|(key, _)| *key == name).and_then(|(_, value)| value.parse::<usize>().ok())
     };
     let state = &mut *shared.state.lock().unwrap();
     state.template_calls += 1;
-    let all = &state.templates;
+    let all = state.templates_of.get(account).unwrap_or(&state.templates);
     // Small pages, so that few templates need several.
     let limit = parameter("limit").unwrap_or(25).clamp(1, 3);
     let from = parameter("after").unwrap_or(0).min(all.len());

@@ -2,6 +2,7 @@
 
 mod audit;
 mod audit_cli;
+mod codes_cli;
 mod numbers;
 mod quotas;
 mod removal;

@@ -1,4 +1,4 @@
-//! What a number tells of itself.
+//! What a number reports of itself.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ const NUMBERS: &str = "/admin/v1/workspaces/acme/numbers";
 const PHONE: &str = "+15550123456";
 
 #[tokio::test]
-async fn a_number_tells_whether_it_sends_and_what_waits() {
+async fn a_number_reports_whether_it_sends_and_what_waits() {
     let off = [("LIMITS__OTP_PER_PHONE_10M", "0"), ("LIMITS__OTP_PER_WORKSPACE_HOUR", "0")];
     let server = TestServer::with(&off).await;
     let acme = server.workspace("acme").await;

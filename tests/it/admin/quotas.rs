@@ -98,7 +98,7 @@ async fn used_bytes_follow_what_is_written_and_deleted_and_outlive_restarts() {
         .collect();
     demo.post("/v1/contacts/batch", json!({"contacts": contacts})).await.ok();
     let (full, _) = usage(&server, "demo").await;
-    // Each is written twice: as a contact, and in the event that tells of it.
+    // Each is written twice: as a contact, and in the event that reports it.
     assert!((200_000..600_000).contains(&(full - before)), "{before} {full}");
     server.crash().await;
     assert_eq!(usage(&server, "demo").await.0, full);

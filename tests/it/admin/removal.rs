@@ -11,7 +11,7 @@ use crate::support::{TestServer, eventually};
 const ROOT: &str = "/admin/v1/workspaces";
 
 #[tokio::test]
-async fn a_deleted_workspace_is_gone_at_once_and_its_id_is_free_in_the_end() {
+async fn a_deleted_workspace_is_removed_at_once_and_its_id_is_free_in_the_end() {
     let mut server = TestServer::start().await;
     let (admin, acme) = (server.admin(), server.workspace("acme").await);
     let other = server.workspace("other").await;

@@ -117,6 +117,24 @@ async fn each_workspace_is_seen_at_a_glance() {
 }
 
 #[tokio::test]
+async fn a_single_server_has_no_cluster() {
+    let server = TestServer::start().await;
+    let (admin, root) = (server.admin(), "/admin/v1/cluster");
+    assert_eq!(admin.get(SYSTEM).await.ok()["node"], Value::Null);
+    let (drain, undrain) =
+        (format!("{root}/nodes/pr-1/drain"), format!("{root}/nodes/pr-1/undrain"));
+    let moved = admin.post(&format!("{root}/shards/0/move"), json!({"to": "pr-1"})).await;
+    let mut refused = vec![admin.get(root).await, moved];
+    for path in [drain, undrain] {
+        refused.push(admin.post(&path, json!({})).await);
+    }
+    for refused in refused {
+        assert_eq!(refused.check(404, "NOT_FOUND")["reason"], "no_cluster");
+    }
+    server.stranger().get(root).await.check(401, "UNAUTHORIZED");
+}
+
+#[tokio::test]
 async fn an_overview_comes_in_pages() {
     let server = TestServer::start().await;
     let admin = server.admin();

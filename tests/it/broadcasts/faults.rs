@@ -49,6 +49,16 @@ async fn a_paused_template_and_too_much_spam_hold_a_broadcast() {
         let path = create(&rig, 20).await;
         let held = becomes(&rig, &path, "paused").await;
         assert!(held["reason"].as_str().unwrap().starts_with(reason), "{held}");
+        let templates = rig.server.admin().get(TEMPLATES).await.ok();
+        let standing = if code == 132_015 { "paused" } else { "approved" };
+        assert_eq!(templates["data"][0]["status"], standing, "{templates}");
+        if standing == "paused" {
+            let refused = rig.api.call("POST", &format!("{path}/resume"), &[], b"").await;
+            assert_eq!(refused.status, 422, "{refused:?}");
+            let approved = json!({"status": "approved"});
+            let template = format!("{TEMPLATES}/sale/en");
+            rig.server.admin().send_json("PATCH", &template, &approved).await.ok();
+        }
         rig.api.call("POST", &format!("{path}/resume"), &[], b"").await.ok();
         let done = becomes(&rig, &path, "completed").await;
         assert_eq!((&done["counts"]["sent"], &done["reason"]), (&json!(20), &Value::Null));

@@ -52,7 +52,7 @@ async fn texts(api: &Api, to: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_preview_tells_what_is_sent_and_taken() {
+async fn a_preview_shows_what_is_sent_and_taken() {
     let server = TestServer::start().await;
     let api = server.demo();
     let segment = segment(&api).await;

@@ -1,4 +1,4 @@
-//! What the channel's answers and reports tell of those who were written to.
+//! What the channel's answers and reports say of those who were written to.
 
 use serde_json::{Value, json};
 
@@ -85,8 +85,8 @@ async fn a_phone_that_a_contact_gets_has_opted_out_as_its_id_has() {
         api.send_json("PATCH", &path, &change).await.ok();
         assert!(suppressed(&api).await.contains(&json!(phone)), "{phone}");
     }
-    let told = rig.api.get("/v1/events?type=contact.opted_out").await.ok();
-    assert_eq!(told["data"].as_array().unwrap().len(), 3);
+    let emitted = rig.api.get("/v1/events?type=contact.opted_out").await.ok();
+    assert_eq!(emitted["data"].as_array().unwrap().len(), 3);
     broadcast(&rig, &["+15550000000", "+15550000001", "+15550000002"]).await;
     assert_eq!(rig.fake.accepted_to("15550000000"), 1);
     assert_eq!(rig.fake.accepted_to("15550000001") + rig.fake.accepted_to("15550000002"), 0);
@@ -101,7 +101,7 @@ async fn who_is_called_otherwise_in_an_answer_is_known_when_they_write() {
     let id = rig.send(phone).await;
     rig.becomes(&id, "sent").await;
     let count = std::cell::Cell::new(0);
-    // What the answer told is noted beside it.
+    // What the answer reported is noted beside it.
     let known = async || {
         count.set(count.get() + 1);
         let message = json!({

@@ -117,9 +117,9 @@ async fn a_message_that_is_refused_and_reported_as_failed_is_paid_back_once() {
     let counts = &done["counts"];
     assert_eq!((&counts["failed"], &counts["unknown"]), (&json!(2), &json!(1)), "{counts}");
     assert_eq!(rig.credits().await, 10_000 - 18);
-    let told = rig.api.get("/v1/events?type=broadcast.completed").await.ok();
+    let emitted = rig.api.get("/v1/events?type=broadcast.completed").await.ok();
     let expected = json!({"held": 0, "sent": 17, "failed": 2, "unknown": 1, "suppressed": 0});
-    assert_eq!(told["data"][0]["data"]["counts"], expected);
+    assert_eq!(emitted["data"][0]["data"]["counts"], expected);
     // What is reported after the end counts as well, once.
     for index in [0, 1, 2, 3] {
         assert_eq!(post(&rig, &reported(&path, index, "failed")).await.status, 200);

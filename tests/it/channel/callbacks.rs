@@ -39,6 +39,10 @@ impl Rig {
     pub fn taken(&self, request_id: &str) -> u32 {
         self.fake.accepted_of(&format!("{request_id}:1"))
     }
+
+    pub async fn credits(&self) -> Value {
+        self.server.admin().get("/admin/v1/workspaces/acme").await.ok()["credits"].clone()
+    }
 }
 
 #[tokio::test]
@@ -105,7 +109,7 @@ async fn guessing_is_stopped_and_what_is_signed_rightly_is_not() {
 }
 
 #[tokio::test]
-async fn a_target_that_is_not_there_is_told_before_the_body() {
+async fn a_target_that_is_not_there_is_reported_before_the_body() {
     let rig = Rig::new().await;
     let stranger = rig.server.stranger();
     let signature = sign("x", b"y");
@@ -210,8 +214,8 @@ async fn a_report_on_the_first_message_is_not_on_the_resend() {
     assert_eq!(names, [format!("{id}:1"), format!("{id}:2")]);
     assert_eq!(post(&rig, &report(&names[1], "delivered")).await.status, 200);
     rig.becomes(&id, "delivered").await;
-    let told = rig.api.get("/v1/events?type=otp.failed").await.ok();
-    assert_eq!(told["data"].as_array().unwrap().len(), 1);
+    let emitted = rig.api.get("/v1/events?type=otp.failed").await.ok();
+    assert_eq!(emitted["data"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -236,7 +240,7 @@ async fn what_a_contact_writes_opens_the_window_to_them() {
         assert_eq!(post(&rig, &written).await.status, 200);
     }
     let received = rig.api.get("/v1/events?type=message.received").await.ok();
-    assert_eq!(received["data"].as_array().unwrap().len(), 1, "it is told once");
+    assert_eq!(received["data"].as_array().unwrap().len(), 1, "it is reported once");
     report_always(&rig, &["sent", "delivered", "read"], 1);
     let sent = rig.api.post("/v1/messaging/send", &text).await.ok();
     let path = format!("/v1/messaging/messages/{}", sent["message_id"].as_str().unwrap());
@@ -272,12 +276,14 @@ async fn a_templates_status_follows_the_channel() {
     assert_eq!(admin.get(templates).await.ok()["data"][0]["status"], "paused");
 }
 
-/// A callback of somebody's having written this to a number.
+/// A callback of somebody's having written this to a number just now: that a message came is known
+/// for some days of its own time.
 pub fn wrote(phone_number_id: &str, from: &str, id: &str, text: &str) -> Value {
+    let now = postrider_actors::Clock::system().now().as_secs();
     callback(
         phone_number_id,
         json!({"messages": [{
-            "from": from, "id": id, "timestamp": "1749416383", "type": "text",
+            "from": from, "id": id, "timestamp": now.to_string(), "type": "text",
             "text": {"body": text},
         }]}),
     )
@@ -297,13 +303,13 @@ async fn what_is_about_another_number_of_the_app_is_taken_for_that_one() {
         other["phone"] = format!("+15550000{id}").into();
         admin.post(&format!("/admin/v1/workspaces/{workspace}/numbers"), &other).await.ok();
     }
-    let mut told = wrote("777", "16505551234", "a", "to the other one");
+    let mut notice = wrote("777", "16505551234", "a", "to the other one");
     for (number, id) in [("888", "b"), ("999", "c"), ("1000", "d"), ("106", "e")] {
         let entry = wrote(number, "16505551234", id, "Hi")["entry"][0].clone();
-        told["entry"].as_array_mut().unwrap().push(entry);
+        notice["entry"].as_array_mut().unwrap().push(entry);
     }
     for _ in 0..2 {
-        assert_eq!(post(&rig, &told).await.status, 200);
+        assert_eq!(post(&rig, &notice).await.status, 200);
     }
     for (workspace, expected) in [("acme", 2), ("beta", 1), ("gamma", 0)] {
         let (_, api) = rig.server.key(workspace, &["webhooks:manage"], json!({})).await;
@@ -337,8 +343,8 @@ async fn who_opts_out_from_another_number_than_was_written_to_gets_no_marketing(
 #[tokio::test]
 async fn long_messages_from_strangers_cost_nobody_anything() {
     let rig = Rig::new().await;
-    let mut told = wrote("106", "16505551230", "a", &"\u{1f600}".repeat(65_536));
-    let changes = told["entry"][0]["changes"].as_array_mut().unwrap();
+    let mut notice = wrote("106", "16505551230", "a", &"\u{1f600}".repeat(65_536));
+    let changes = notice["entry"][0]["changes"].as_array_mut().unwrap();
     let messages = changes[0]["value"]["messages"].as_array_mut().unwrap();
     let mut odd = messages[0].clone();
     (odd["id"], odd["type"]) = ("b".into(), "k".repeat(300_000).into());
@@ -346,7 +352,7 @@ async fn long_messages_from_strangers_cost_nobody_anything() {
     messages.push(odd);
     messages.push(ordinary["entry"][0]["changes"][0]["value"]["messages"][0].clone());
     // A cut emoji is no text; what came with it is good.
-    let body = told.to_string().replace(
+    let body = notice.to_string().replace(
         "\"messages\":[",
         r#""messages":[{"from":"1650","id":"x","text":{"body":"\ud83d"}},"#,
     );

@@ -28,8 +28,8 @@ async fn a_changed_id_without_a_phone_takes_the_phone_away() {
         assert_eq!(post(&rig, &changed_ids(at)[which]).await.status, 200);
         let changed = contact(&api, &first["contact_id"]).await;
         assert_eq!(names(&changed), (&Value::Null, &json!(NEXT)));
-        let told = rig.api.get("/v1/events?type=contact.updated").await.ok();
-        assert_eq!(told["data"][0]["data"]["previous_phone"], PHONE);
+        let emitted = rig.api.get("/v1/events?type=contact.updated").await.ok();
+        assert_eq!(emitted["data"][0]["data"]["previous_phone"], PHONE);
         // The opt-out holds for all three; every window is closed.
         assert_eq!(api.get("/v1/suppressions").await.ok()["total"], 3);
         for to in [json!({"to": PHONE}), json!({"recipient": USER}), json!({"recipient": NEXT})] {
@@ -67,16 +67,16 @@ async fn a_changed_number_of_two_contacts_makes_one_of_them() {
         let mut change = json!({"type": "user_changed_number", "wa_id": &NEW[1..], "body": "x"});
         change.as_object_mut().unwrap().extend(ids.as_object().unwrap().clone());
         for _ in 0..2 {
-            let told = notice("wamid.s", &PHONE[1..], change.clone(), at);
-            assert_eq!(post(&rig, &told).await.status, 200);
+            let change = notice("wamid.s", &PHONE[1..], change.clone(), at);
+            assert_eq!(post(&rig, &change).await.status, 200);
         }
         assert_eq!(api.get("/v1/contacts").await.ok()["total"], 1, "{ids}");
         for id in [&own["id"], &other] {
             let changed = contact(&api, id).await;
             assert_eq!(names(&changed), (&json!(NEW), &ids["user_id"]));
         }
-        let told = rig.api.get("/v1/events?type=contact.merged").await.ok();
-        assert_eq!(told["data"].as_array().unwrap().len(), 1);
+        let emitted = rig.api.get("/v1/events?type=contact.merged").await.ok();
+        assert_eq!(emitted["data"].as_array().unwrap().len(), 1);
         let listed = api.get("/v1/suppressions").await.ok();
         let phones: Vec<_> =
             listed["data"].as_array().unwrap().iter().map(|it| &it["phone"]).collect();

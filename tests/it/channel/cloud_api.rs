@@ -59,7 +59,9 @@ impl Rig {
         let mut sent = self.api.post("/v1/otp/send", &body).await;
         if sent.status == 422 {
             // Tests of templates have only their own.
-            let template = template("otp_code", "en", "authentication", "approved", "{{1}}");
+            let button = json!({"type": "BUTTONS", "buttons": [{"type": "OTP"}]});
+            let template = json!({"name": "otp_code", "language": "en",
+                "category": "authentication", "components": [{"type": "BODY"}, button]});
             let templates = "/admin/v1/workspaces/acme/templates";
             self.server.admin().post(templates, template).await.ok();
             sent = self.api.post("/v1/otp/send", &body).await;
@@ -73,10 +75,6 @@ impl Rig {
         let seen =
             async || (self.api.get(&path).await.ok()["delivery_status"] == status).then_some(());
         eventually(status, seen).await;
-    }
-
-    pub async fn credits(&self) -> Value {
-        self.server.admin().get("/admin/v1/workspaces/acme").await.ok()["credits"].clone()
     }
 }
 
@@ -157,8 +155,8 @@ async fn what_cannot_be_reached_gets_it_later() {
     let address = rig.fake.address();
     // An address that nobody listens on meanwhile.
     rig.fake = FakeCloudApi::start();
-    let gone = async || tokio::net::TcpStream::connect(address).await.is_err().then_some(());
-    eventually("the end of the first fake", gone).await;
+    let ended = async || tokio::net::TcpStream::connect(address).await.is_err().then_some(());
+    eventually("the end of the first fake", ended).await;
     let id = rig.send(PHONE).await;
     rig.server.advance(1).await;
     rig.becomes(&id, "queued").await;
@@ -274,11 +272,11 @@ async fn an_account_fault_holds_everything_until_it_is_mended() {
     let rig = Rig::new().await;
     rig.fake.fail(401, 190);
     let first = rig.send(PHONE).await;
-    let told = async |kind: &str| {
+    let emitted = async |kind: &str| {
         let events = rig.api.get(&format!("/v1/events?type={kind}")).await.ok();
         events["data"].as_array().unwrap().first().map(|event| event["data"].clone())
     };
-    let stopped = eventually("the event", async || told("number.stopped").await).await;
+    let stopped = eventually("the event", async || emitted("number.stopped").await).await;
     assert_eq!(stopped["number_id"], rig.number["id"]);
     assert_eq!(
         (&stopped["error_code"], &stopped["reason"]),
@@ -292,7 +290,7 @@ async fn an_account_fault_holds_everything_until_it_is_mended() {
     assert_eq!(rig.fake.requests().len(), 1, "it is left alone");
     rig.server.advance(61).await;
     rig.becomes(&first, "sent").await;
-    let recovered = eventually("the event", async || told("number.recovered").await).await;
+    let recovered = eventually("the event", async || emitted("number.recovered").await).await;
     assert_eq!(recovered, json!({"number_id": rig.number["id"]}));
     let second = rig.send(PHONE).await;
     rig.becomes(&second, "sent").await;

@@ -49,10 +49,11 @@ async fn a_message_that_is_held_back_keeps_its_price_and_moves_on_with_reports()
         });
         let (arrives, dropped) = (arrives().await, dropped().await);
         assert_eq!(rig.credits().await, 998, "both are paid for");
-        let told = rig.api.get("/v1/events?type=message.held").await.ok();
-        let told: Vec<_> = told["data"].as_array().unwrap().iter().map(|it| &it["data"]).collect();
-        assert_eq!((told.len(), &told[0]["status"]), (2, &json!("held")));
-        assert_eq!(told[0]["message_id"], *arrives);
+        let emitted = rig.api.get("/v1/events?type=message.held").await.ok();
+        let emitted: Vec<_> =
+            emitted["data"].as_array().unwrap().iter().map(|it| &it["data"]).collect();
+        assert_eq!((emitted.len(), &emitted[0]["status"]), (2, &json!("held")));
+        assert_eq!(emitted[0]["message_id"], *arrives);
         let listed = rig.api.get("/v1/messaging/messages?status=held").await.ok();
         assert_eq!(listed["data"].as_array().unwrap().len(), 2);
         for (reported, becomes) in [("sent", "sent"), ("delivered", "delivered")] {
@@ -90,9 +91,9 @@ async fn a_broadcast_counts_what_is_held_back_until_reports_say_more() {
     let counts = done["counts"].as_object().unwrap();
     assert_eq!((&counts["held"], &counts["failed"]), (&json!(19), &json!(1)));
     assert_eq!(counts.values().map(|it| it.as_u64().unwrap()).sum::<u64>(), 20);
-    let told = rig.api.get("/v1/events?type=broadcast.completed").await.ok();
+    let emitted = rig.api.get("/v1/events?type=broadcast.completed").await.ok();
     let expected = json!({"held": 19, "sent": 0, "failed": 1, "unknown": 0, "suppressed": 0});
-    assert_eq!(told["data"][0]["data"]["counts"], expected);
+    assert_eq!(emitted["data"][0]["data"]["counts"], expected);
     assert_eq!(rig.credits().await, 10_000 - 19, "what is held is paid for");
     for (index, report) in [(1, "sent"), (2, "delivered"), (3, "failed"), (3, "failed")] {
         assert_eq!(post(&rig, &reported(&path, index, report)).await.status, 200);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::channel::callbacks::post;
 use crate::channel::cloud_api::Rig;
 use crate::fake::callback;
-use crate::support::{Api, eventually, millis};
+use crate::support::{Api, clustered, eventually, millis};
 
 pub const USER: &str = "US.13491208655302741918";
 pub const PHONE: &str = "+16505551234";
@@ -30,7 +30,7 @@ pub fn wrote(names: &Value, id: &str, text: &str, at: u64) -> Value {
     callback("106", json!({"contacts": [contact], "messages": [message]}))
 }
 
-/// The three ways in which a callback tells of somebody without a phone.
+/// The three ways in which a callback reports somebody without a phone.
 pub fn phoneless() -> [Value; 3] {
     [
         json!({"from_user_id": USER}),
@@ -47,10 +47,10 @@ pub async fn reader(rig: &Rig) -> Api {
 /// Waits until a metric of callbacks' items has this value.
 pub async fn counts(rig: &Rig, field: &str, outcome: &str, items: u32) {
     let labels = format!(r#"{{field="{field}",outcome="{outcome}"}}"#);
-    let line = format!("postrider_callback_items_total{labels} {items}");
-    eventually(&line, async || {
+    let series = format!("postrider_callback_items_total{labels}");
+    eventually(&format!("{series} {items}"), async || {
         let metrics = rig.server.stranger().get("/metrics").await.text();
-        metrics.lines().any(|it| it == line).then_some(())
+        (clustered::figure(&metrics, &series) == Some(items.into())).then_some(())
     })
     .await;
 }
@@ -69,16 +69,16 @@ async fn who_hides_the_phone_has_a_contact_and_a_conversation_and_gets_replies()
         for _ in 0..2 {
             assert_eq!(post(&rig, &wrote(&names, "wamid.a", "Hi", at)).await.status, 200);
         }
-        let [told] = &received(&rig).await[..] else { panic!("one of {names}") };
-        assert_eq!((&told["from"], &told["user_id"]), (&Value::Null, &json!(USER)));
-        assert_eq!((&told["username"], &told["text"]), (&json!("sheena"), &json!("Hi")));
-        let path = format!("/v1/contacts/{}", told["contact_id"].as_str().unwrap());
+        let [emitted] = &received(&rig).await[..] else { panic!("one of {names}") };
+        assert_eq!((&emitted["from"], &emitted["user_id"]), (&Value::Null, &json!(USER)));
+        assert_eq!((&emitted["username"], &emitted["text"]), (&json!("sheena"), &json!("Hi")));
+        let path = format!("/v1/contacts/{}", emitted["contact_id"].as_str().unwrap());
         let contact = api.get(&path).await.ok();
         assert_eq!((&contact["phone"], &contact["user_id"]), (&Value::Null, &json!(USER)));
         assert_eq!((&contact["name"], &contact["username"]), (&json!("Sheena"), &json!("sheena")));
         let found = api.get("/v1/contacts?search=13491208655302741918").await.ok();
         assert_eq!(found["total"], 1);
-        let conversation = told["conversation_id"].as_str().unwrap();
+        let conversation = emitted["conversation_id"].as_str().unwrap();
         let reply = json!({"type": "text", "text": "Hello"});
         let path = format!("/v1/conversations/{conversation}/messages");
         let sent = api.post(&path, &reply).await.ok();
@@ -125,8 +125,8 @@ async fn who_stops_without_a_phone_is_suppressed() {
     let row = &listed["data"][0];
     assert_eq!((&listed["total"], &row["source"]), (&json!(1), &json!("word")));
     assert_eq!((&row["phone"], &row["user_id"]), (&Value::Null, &json!(USER)));
-    let told = rig.api.get("/v1/events?type=contact.opted_out").await.ok();
-    assert_eq!(told["data"][0]["data"]["user_id"], USER);
+    let emitted = rig.api.get("/v1/events?type=contact.opted_out").await.ok();
+    assert_eq!(emitted["data"][0]["data"]["user_id"], USER);
     assert_eq!(post(&rig, &wrote(&phoneless()[1], "wamid.b", "START", at)).await.status, 200);
     assert_eq!(api.get("/v1/suppressions").await.ok()["total"], 0);
 }
@@ -175,9 +175,9 @@ async fn nothing_of_a_callback_is_passed_over_without_being_counted() {
     let hello = wrote(&phoneless()[0], "wamid.a", "Hi", seconds(&rig).await);
     assert_eq!(post(&rig, &hello).await.status, 200);
     for field in ["account_update", "something_new"] {
-        let mut told = callback("106", json!({}));
-        told["entry"][0]["changes"][0]["field"] = field.into();
-        assert_eq!(post(&rig, &told).await.status, 200);
+        let mut notice = callback("106", json!({}));
+        notice["entry"][0]["changes"][0]["field"] = field.into();
+        assert_eq!(post(&rig, &notice).await.status, 200);
     }
     // It is about a number that nobody has.
     let mut other = hello;
@@ -192,11 +192,11 @@ async fn nothing_of_a_callback_is_passed_over_without_being_counted() {
     ] {
         counts(&rig, field, outcome, 1).await;
     }
-    let told = rig.api.get("/v1/events?type=channel.ignored").await.ok();
-    let told: Vec<_> =
-        told["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect();
+    let emitted = rig.api.get("/v1/events?type=channel.ignored").await.ok();
+    let emitted: Vec<_> =
+        emitted["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect();
     let ignored = |field: &str, reason: &str| json!({"number_id": rig.number["id"], "field": field, "reason": reason, "count": 1});
-    assert_eq!(told, [ignored("messages", "no_sender"), ignored("other", "unknown_field")]);
+    assert_eq!(emitted, [ignored("messages", "no_sender"), ignored("other", "unknown_field")]);
 }
 
 #[tokio::test]
@@ -207,10 +207,10 @@ async fn an_error_of_a_number_is_an_event_and_may_stop_it() {
         {"code": 131_016, "title": "Service unavailable", "error_data": {"details": details}},
     ]});
     assert_eq!(post(&rig, &callback("106", error)).await.status, 200);
-    let told = rig.api.get("/v1/events?type=channel.error").await.ok();
-    let [told] = &told["data"].as_array().unwrap()[..] else { panic!("one: {told}") };
+    let emitted = rig.api.get("/v1/events?type=channel.error").await.ok();
+    let [emitted] = &emitted["data"].as_array().unwrap()[..] else { panic!("one: {emitted}") };
     assert_eq!(
-        told["data"],
+        emitted["data"],
         json!({
             "number_id": rig.number["id"], "error_code": 131_016, "title": "Service unavailable",
             "details": details,
@@ -220,8 +220,8 @@ async fn an_error_of_a_number_is_an_event_and_may_stop_it() {
     let locked = json!({"errors": [{"code": 131_031, "title": "Account locked"}]});
     assert_eq!(post(&rig, &callback("106", locked)).await.status, 200);
     let stopped = eventually("the number stops", async || {
-        let told = rig.api.get("/v1/events?type=number.stopped").await.ok();
-        told["data"].get(0).cloned()
+        let emitted = rig.api.get("/v1/events?type=number.stopped").await.ok();
+        emitted["data"].get(0).cloned()
     });
     assert_eq!(stopped.await["data"]["error_code"], 131_031);
 }
@@ -238,6 +238,18 @@ async fn who_is_known_by_an_id_alone_can_be_deleted_and_suppressed() {
         api.post("/v1/suppressions", bad).await.check_field("phone");
     }
     api.post("/v1/suppressions", json!({"user_id": "x"})).await.check_field("user_id");
+    // Who is asked for by name is found without the others.
+    api.post("/v1/suppressions", json!({"phone": PHONE})).await.ok();
+    let by_id = api.get(&format!("/v1/suppressions?user_id={USER}")).await.ok();
+    assert_eq!((&by_id["total"], &by_id["data"]), (&json!(1), &json!([made.json()])));
+    let by_phone = api.get("/v1/suppressions?phone=%2B16505551234").await.ok();
+    assert_eq!((&by_phone["total"], &by_phone["data"][0]["phone"]), (&json!(1), &json!(PHONE)));
+    let unknown = api.get("/v1/suppressions?phone=%2B16505551235").await.ok();
+    assert_eq!((&unknown["total"], &unknown["data"]), (&json!(0), &json!([])));
+    api.get("/v1/suppressions?phone=1650").await.check_field("phone");
+    api.get("/v1/suppressions?user_id=x").await.check_field("user_id");
+    let both = format!("/v1/suppressions?phone=%2B16505551234&user_id={USER}");
+    api.get(&both).await.check_field("phone");
     let path = format!("/v1/suppressions/{USER}");
     assert_eq!(api.delete(&path).await.status, 204);
     api.delete(&path).await.check(404, "NOT_FOUND");
@@ -245,7 +257,7 @@ async fn who_is_known_by_an_id_alone_can_be_deleted_and_suppressed() {
     assert_eq!(api.delete(&format!("/v1/contacts/{contact}")).await.status, 204);
     api.get(&format!("/v1/contacts/{contact}")).await.check(404, "NOT_FOUND");
     assert_eq!(api.get("/v1/conversations").await.ok()["total"], 0);
-    // Its window is gone, and who writes again is somebody new.
+    // Its window is closed, and who writes again is somebody new.
     let text = json!({"recipient": USER, "type": "text", "text": "Hello"});
     rig.api.post("/v1/messaging/send", &text).await.check(422, "UNPROCESSABLE");
     assert_eq!(post(&rig, &wrote(&phoneless()[1], "wamid.b", "Hi", at)).await.status, 200);

@@ -48,11 +48,11 @@ async fn a_notice_of_the_channel_is_not_a_message_of_the_customer() {
     assert_eq!(rig.api.get("/v1/events?type=message.received").await.ok()["data"], json!([]));
     let path = format!("/v1/contacts/{}", made["id"].as_str().unwrap());
     assert_eq!(api.get(&path).await.ok()["phone"], NEW);
-    let told = rig.api.get("/v1/events?type=contact.updated").await.ok();
-    let told = told["data"].as_array().unwrap();
-    assert_eq!(told.len(), 1, "a repeated notice changes nothing");
+    let emitted = rig.api.get("/v1/events?type=contact.updated").await.ok();
+    let emitted = emitted["data"].as_array().unwrap();
+    assert_eq!(emitted.len(), 1, "a repeated notice changes nothing");
     assert_eq!(
-        (&told[0]["data"]["phone"], &told[0]["data"]["previous_phone"]),
+        (&emitted[0]["data"]["phone"], &emitted[0]["data"]["previous_phone"]),
         (&NEW.into(), &OLD.into())
     );
     // The opt-out moves along, and stays.

@@ -45,7 +45,7 @@ async fn becomes(rig: &Rig, id: &str, status: &str) {
 }
 
 /// The `data` of the events of a type, oldest first.
-async fn told(rig: &Rig, kind: &str) -> Vec<Value> {
+async fn emitted(rig: &Rig, kind: &str) -> Vec<Value> {
     let events = rig.api.get(&format!("/v1/events?limit=200&type={kind}")).await.ok();
     events["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()
 }
@@ -82,16 +82,16 @@ enum Class {
 
 /// The number stops for the `stops`th time, and sends what it held when it is well again.
 async fn stops_and_revives(rig: &Rig, id: &str, code: u32, stops: usize) {
-    let stopped = async || told(rig, "number.stopped").await;
-    let told_of = async || (stopped().await.len() == stops).then_some(());
-    eventually(&format!("{code} stops it"), told_of).await;
+    let stopped = async || emitted(rig, "number.stopped").await;
+    let stopped_once = async || (stopped().await.len() == stops).then_some(());
+    eventually(&format!("{code} stops it"), stopped_once).await;
     assert_eq!(stopped().await[stops - 1]["error_code"], code);
     try_send(rig, &phone(9999)).await.check(503, "SERVICE_UNAVAILABLE");
     assert_eq!(read(rig, id).await["status"], "queued", "{code}");
     rig.server.advance(61).await;
     becomes(rig, id, "sent").await;
-    let revived = async || told(rig, "number.recovered").await.len() == stops;
-    eventually("it is told", async || revived().await.then_some(())).await;
+    let revived = async || emitted(rig, "number.recovered").await.len() == stops;
+    eventually("it is emitted", async || revived().await.then_some(())).await;
 }
 
 async fn waits(rig: &Rig, id: &str, code: u32, seconds: u64) {
@@ -155,11 +155,18 @@ async fn every_error_code_does_what_its_class_says() {
                 }
                 Class::Fails => fails(&rig, &id, code).await,
             }
+            // What says that the template cannot be sent is believed.
+            if [132_015, 132_016].contains(&code) {
+                try_send(&rig, &to).await.check(422, "TEMPLATE_NOT_APPROVED");
+                let template = "/admin/v1/workspaces/acme/templates/welcome/en";
+                let approved = json!({"status": "approved"});
+                rig.server.admin().send_json("PATCH", template, &approved).await.ok();
+            }
             assert_eq!(rig.credits().await, 1000 - spent, "{code}: what fails is paid back");
             assert!(rig.fake.accepted_of(&id) <= 1, "{code}");
         }
     }
-    assert_eq!(told(&rig, "number.stopped").await.len(), stops, "nothing else stops it");
+    assert_eq!(emitted(&rig, "number.stopped").await.len(), stops, "nothing else stops it");
 }
 
 #[tokio::test]
@@ -178,7 +185,7 @@ async fn a_revived_number_sends_what_it_held_in_order() {
     }
     rig.fake.fail(401, 190);
     rig.server.advance(61).await;
-    let stopped = async || told(&rig, "number.stopped").await.pop();
+    let stopped = async || emitted(&rig, "number.stopped").await.pop();
     let stopped = eventually("the event", stopped).await;
     assert_eq!(stopped["number_id"], rig.number["id"]);
     assert_eq!(stopped["error_code"], 190);
@@ -192,10 +199,18 @@ async fn a_revived_number_sends_what_it_held_in_order() {
         (rig.fake.accepted_count() > 0).then_some(())
     };
     eventually("the first is sent", first).await;
-    // One a second: time goes on when the one before has arrived, claim and all.
+    // One a second: time goes on when the one before has arrived, claim and all. On a busy machine
+    // the number asks for its next second only after the step that it needs.
     for count in 2..=6 {
         rig.server.advance(2).await;
-        let sent = async || (rig.fake.accepted_count() >= count).then_some(());
+        let mut looks = 0;
+        let sent = async || {
+            looks += 1;
+            if looks % 100 == 0 {
+                rig.server.advance(2).await;
+            }
+            (rig.fake.accepted_count() >= count).then_some(())
+        };
         eventually("one more is sent", sent).await;
     }
     let sent: Vec<_> = rig.fake.accepted().into_iter().map(|it| it.opaque).collect();
@@ -207,11 +222,11 @@ async fn a_revived_number_sends_what_it_held_in_order() {
         };
         assert_eq!(of(&sent), of(&held));
     }
-    assert_eq!(told(&rig, "number.recovered").await.len(), 1);
+    assert_eq!(emitted(&rig, "number.recovered").await.len(), 1);
 }
 
 #[tokio::test]
-async fn an_account_fault_that_only_a_report_tells_of_stops_the_number() {
+async fn an_account_fault_that_only_a_report_has_stops_the_number() {
     let rig = rig(0).await;
     let id = send(&rig, &phone(1)).await;
     becomes(&rig, &id, "sent").await;
@@ -224,7 +239,7 @@ async fn an_account_fault_that_only_a_report_tells_of_stops_the_number() {
         assert_eq!(post(&rig, &callback("106", report.clone())).await.status, 200);
     }
     becomes(&rig, &id, "failed").await;
-    let stopped = async || told(&rig, "number.stopped").await.pop();
+    let stopped = async || emitted(&rig, "number.stopped").await.pop();
     let stopped = eventually("the event", stopped).await;
     assert_eq!((&stopped["error_code"], &stopped["reason"]), (&json!(131_042), &json!("unpaid")));
     assert_eq!(stopped["number_id"], rig.number["id"]);
@@ -233,7 +248,7 @@ async fn an_account_fault_that_only_a_report_tells_of_stops_the_number() {
     rig.server.advance(61).await;
     let next = send(&rig, &phone(2)).await;
     becomes(&rig, &next, "sent").await;
-    assert_eq!(told(&rig, "number.stopped").await.len(), 1);
+    assert_eq!(emitted(&rig, "number.stopped").await.len(), 1);
 }
 
 #[tokio::test]
@@ -253,7 +268,7 @@ async fn over_tls_http_2_is_spoken_and_an_own_certificate_can_be_trusted() {
     let sync = "/admin/v1/workspaces/acme/templates/sync";
     rig.server.admin().post(sync, json!({})).await.ok();
 
-    // Whom nobody trusts is told nothing, not even the token.
+    // Whom nobody trusts is answered nothing, not even the token.
     let (fake, _) = FakeCloudApi::start_tls();
     let rig = Rig::before(fake, &[UNLIMITED], number()).await;
     let id = rig.send(&phone(1)).await;

@@ -1,19 +1,28 @@
 //! Channels: the Cloud API against a fake of it, its callbacks, numbers, and the sandbox.
 
+mod account_news;
+mod answers;
+mod callback_items;
 pub mod callbacks;
 mod changed_names;
 pub mod cloud_api;
+mod code_templates;
+mod counted_fields;
+mod full_portfolio;
 mod held_back;
 pub mod hidden_phones;
 mod identity;
 mod inbound_files;
 mod merged_contacts;
 mod messages;
+mod number_check;
 mod number_facts;
+mod number_named;
 mod number_updates;
 pub mod number_watch;
 pub mod pool;
 mod pool_changes;
+mod portfolio;
 mod preferences;
 mod rare_codes;
 mod sandbox;
@@ -22,5 +31,7 @@ mod second_number;
 mod shared_opt_outs;
 mod template_news;
 mod template_sync;
+mod two_accounts;
+mod two_accounts_broadcasts;
 mod uploads;
 mod wire;

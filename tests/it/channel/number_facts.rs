@@ -12,9 +12,9 @@ fn change(field: &str, value: Value) -> Value {
 }
 
 fn upgrade() -> Value {
-    let told = json!({"display_phone_number": "1 555-000-1111", "event": "THROUGHPUT_UPGRADE",
+    let value = json!({"display_phone_number": "1 555-000-1111", "event": "THROUGHPUT_UPGRADE",
         "max_daily_conversations_per_business": "TIER_100K"});
-    change("phone_number_quality_update", told)
+    change("phone_number_quality_update", value)
 }
 
 /// The owner has written from the app.
@@ -34,7 +34,7 @@ async fn row(rig: &Rig) -> Value {
 }
 
 /// Field, previous and present value of each `number.changed` since the beginning.
-async fn told(rig: &Rig) -> Vec<[Value; 3]> {
+async fn emitted(rig: &Rig) -> Vec<[Value; 3]> {
     let events = rig.api.get("/v1/events?limit=200&type=number.changed").await.ok();
     let events = events["data"].as_array().unwrap().iter().map(|event| &event["data"]);
     let of = |data: &Value| {
@@ -61,7 +61,7 @@ async fn the_pace_follows_what_the_channel_says_and_outlives_a_crash() {
     let words = |field: &str, previous: Value, value: &str| [json!(field), previous, json!(value)];
     let mut expected =
         vec![words("limit", Value::Null, "100000"), words("pace", json!("80"), "1000")];
-    assert_eq!(told(&rig).await, expected, "each change is emitted once");
+    assert_eq!(emitted(&rig).await, expected, "each change is emitted once");
     rig.server.crash().await;
     assert_eq!(pace(&rig).await, at(1000, "high"));
     let id = rig.number["id"].as_str().unwrap();
@@ -73,7 +73,7 @@ async fn the_pace_follows_what_the_channel_says_and_outlives_a_crash() {
     expected.push(words("pace", json!("1000"), "5"));
     take(&rig, echo(json!({"phone_number_id": "106"}))).await;
     assert_eq!(pace(&rig).await, at(5, "coexistence"));
-    assert_eq!(told(&rig).await, expected);
+    assert_eq!(emitted(&rig).await, expected);
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn a_number_that_is_in_the_app_as_well_is_slow() {
 }
 
 #[tokio::test]
-async fn quality_name_and_limit_are_told_and_shown() {
+async fn quality_name_and_limit_are_reported_and_shown() {
     let rig = Rig::new().await;
     assert_eq!(row(&rig).await["quality"], "unknown");
     let flagged = json!({"display_phone_number": "15550001111", "event": "FLAGGED"});
@@ -111,5 +111,5 @@ async fn quality_name_and_limit_are_told_and_shown() {
         words("limit", Value::Null, "250"),
         words("limit", json!("250"), "unlimited"),
     ];
-    assert_eq!(told(&rig).await, expected);
+    assert_eq!(emitted(&rig).await, expected);
 }

@@ -19,7 +19,7 @@ async fn update(rig: &Rig, change: Value) -> Reply {
 }
 
 /// The data of all events of this kind.
-async fn told(rig: &Rig, kind: &str) -> Vec<Value> {
+async fn emitted(rig: &Rig, kind: &str) -> Vec<Value> {
     let events = rig.api.get(&format!("/v1/events?type={kind}")).await.ok();
     events["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()
 }
@@ -50,21 +50,26 @@ async fn expired() -> (Rig, Vec<String>) {
         }
         held.push(sent.ok()["message_id"].as_str().unwrap().to_owned());
     }
-    eventually("the stop", async || told(&rig, "number.stopped").await.pop()).await;
+    eventually("the stop", async || emitted(&rig, "number.stopped").await.pop()).await;
     (rig, held)
 }
 
 #[tokio::test]
 async fn a_stopped_number_revives_with_a_new_token_and_sends_what_it_held_in_order() {
     let (mut rig, held) = expired().await;
+    let problems = async |rig: &Rig| rig.api.get("/v1/workspace").await.ok()["problems"].clone();
+    let stopped = problems(&rig).await;
+    assert_eq!(stopped[0]["number_id"], rig.number["id"]);
+    assert!(stopped[0]["reason"].as_str().unwrap().contains("190"), "{stopped}");
     let changed = update(&rig, json!({"token": "the-next-one"})).await.ok();
     assert_eq!(changed, rig.number, "nothing of it is shown");
     let all = async || (taken(&rig).len() == held.len()).then_some(());
     eventually("all are taken, without any wait", all).await;
     assert_eq!(taken(&rig), held);
-    let recovered = eventually("the event", async || told(&rig, "number.recovered").await.pop());
+    let recovered = eventually("the event", async || emitted(&rig, "number.recovered").await.pop());
     assert_eq!(recovered.await, json!({"number_id": rig.number["id"]}));
-    assert_eq!(told(&rig, "number.stopped").await.len(), 1);
+    assert_eq!(emitted(&rig, "number.stopped").await.len(), 1);
+    assert_eq!(problems(&rig).await, json!([]));
     // It outlives a restart, and is nowhere to be read.
     rig.server.restart().await;
     let id = rig.send("+15551234567").await;
@@ -84,7 +89,7 @@ async fn a_token_that_is_wrong_too_changes_nothing_and_the_next_one_does() {
     update(&rig, json!({"token": TOKEN})).await.ok();
     eventually("all", async || (taken(&rig).len() == held.len()).then_some(())).await;
     assert_eq!(taken(&rig), held);
-    assert_eq!(told(&rig, "number.stopped").await.len(), 1);
+    assert_eq!(emitted(&rig, "number.stopped").await.len(), 1);
 }
 
 #[tokio::test]

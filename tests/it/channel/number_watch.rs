@@ -2,13 +2,12 @@
 
 use crate::channel::cloud_api::Rig;
 use crate::fake::{FakeCloudApi, Scripted};
-use crate::support::eventually;
+use crate::support::{clustered, eventually};
 
 /// The value of a series.
 async fn metric(rig: &Rig, name: &str) -> Option<f64> {
     let text = rig.server.stranger().get("/metrics").await.text();
-    let line = text.lines().find(|line| line.split(' ').next() == Some(name))?;
-    line.rsplit(' ').next()?.parse().ok()
+    clustered::figure(&text, name)
 }
 
 /// Waits until a series has this value: figures are sampled.
@@ -29,8 +28,8 @@ async fn a_channel_that_fails_and_answers_again_is_logged_once_with_its_cause() 
     let address = rig.fake.address();
     // An address that nobody listens on meanwhile.
     rig.fake = FakeCloudApi::start();
-    let gone = async || tokio::net::TcpStream::connect(address).await.is_err().then_some(());
-    eventually("the end of the first fake", gone).await;
+    let ended = async || tokio::net::TcpStream::connect(address).await.is_err().then_some(());
+    eventually("the end of the first fake", ended).await;
     let id = rig.send("+15551234567").await;
     const FAILS: &str = "the number's channel fails";
     const ANSWERS: &str = "the number's channel answers again";

@@ -67,7 +67,7 @@ pub async fn code_number(rig: &Rig, id: &str) -> String {
 /// A contact writes to a number.
 async fn write(rig: &Rig, from: &str, (number, phone_number_id): (&str, &str), id: &str) {
     let acme = rig.server.admin().get("/admin/v1/workspaces/acme").await;
-    // What is told too late counts as told now.
+    // What is reported too late counts as reported now.
     let now = millis(acme.json()["created_at"].as_str().unwrap()) / 1000 + 3600;
     let message = json!({
         "from": from.trim_start_matches('+'), "id": id, "timestamp": now.to_string(),
@@ -338,10 +338,14 @@ async fn a_broadcast_goes_on_while_one_of_its_numbers_is_stopped() {
     assert!((30..=70).contains(&of_first), "{of_first}");
     rig.fake.script_number("106", Scripted::Error { status: 401, code: 190 });
     let path = broadcast(&rig, 0..200).await;
+    // Half of the minute after which others take over who waits, however often it is looked.
+    let mut seconds = 0..30;
     let others = async || {
-        rig.server.advance(1).await;
+        if seconds.next().is_some() {
+            rig.server.advance(1).await;
+        }
         let found = rig.api.get(&path).await.ok();
-        assert_eq!(found["status"], "sending", "{found}");
+        assert!(found["status"] == "queued" || found["status"] == "sending", "{found}");
         (found["counts"]["sent"].as_u64().unwrap() >= 150 - 64).then_some(())
     };
     eventually("the other number goes on", others).await;

@@ -28,8 +28,8 @@ async fn who_gets_a_code_again_through_another_number_keeps_that_one() {
     let other = phone_of(&rig, &first).await;
     rig.api.post(SEND, hello(&other)).await.ok();
     let stopped = async || {
-        let told = rig.api.get("/v1/events?type=number.stopped").await.ok();
-        (!told["data"].as_array().unwrap().is_empty()).then_some(())
+        let emitted = rig.api.get("/v1/events?type=number.stopped").await.ok();
+        (!emitted["data"].as_array().unwrap().is_empty()).then_some(())
     };
     eventually("the first one is stopped", stopped).await;
     rig.api.post("/v1/otp/resend", json!({"request_id": id})).await.ok();
@@ -40,8 +40,8 @@ async fn who_gets_a_code_again_through_another_number_keeps_that_one() {
     rig.fake.script(Some("through 106"), Scripted::Slow(std::time::Duration::ZERO), None);
     rig.server.advance(61).await;
     let well = async || {
-        let told = rig.api.get("/v1/events?type=number.recovered").await.ok();
-        (!told["data"].as_array().unwrap().is_empty()).then_some(())
+        let emitted = rig.api.get("/v1/events?type=number.recovered").await.ok();
+        (!emitted["data"].as_array().unwrap().is_empty()).then_some(())
     };
     eventually("the first one is well", well).await;
     assert_eq!(through(&rig, &ada).await, second);

@@ -11,7 +11,7 @@ const PHONE: &str = "+16505551234";
 
 /// The callback of somebody's choice about marketing messages.
 fn chose(value: &str, at: u64) -> Value {
-    let mut told = callback(
+    let mut notice = callback(
         "106",
         json!({
             "contacts": [{"profile": {"name": "Sheena"}, "wa_id": &PHONE[1..]}],
@@ -21,8 +21,8 @@ fn chose(value: &str, at: u64) -> Value {
             }],
         }),
     );
-    told["entry"][0]["changes"][0]["field"] = "user_preferences".into();
-    told
+    notice["entry"][0]["changes"][0]["field"] = "user_preferences".into();
+    notice
 }
 
 /// The callback of a text that they wrote.
@@ -57,11 +57,11 @@ async fn who_stops_marketing_in_the_app_is_suppressed_until_they_resume() {
         assert_eq!(post(&rig, &chose("stop", 1_749_416_383)).await.status, 200);
         assert_eq!(sources(&reader).await, ["channel"]);
     }
-    let told = rig.api.get("/v1/events?type=contact.opted_out").await.ok();
-    let told = told["data"].as_array().unwrap();
-    assert_eq!(told.len(), 1);
+    let emitted = rig.api.get("/v1/events?type=contact.opted_out").await.ok();
+    let emitted = emitted["data"].as_array().unwrap();
+    assert_eq!(emitted.len(), 1);
     assert_eq!(
-        (&told[0]["data"]["phone"], &told[0]["data"]["source"]),
+        (&emitted[0]["data"]["phone"], &emitted[0]["data"]["source"]),
         (&PHONE.into(), &"channel".into())
     );
     assert_eq!(post(&rig, &chose("resume", 1_749_416_390)).await.status, 200);

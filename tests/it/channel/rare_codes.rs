@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::channel::cloud_api::Rig;
 use crate::support::eventually;
 
-async fn told(rig: &Rig, kind: &str) -> Vec<Value> {
+async fn emitted(rig: &Rig, kind: &str) -> Vec<Value> {
     let events = rig.api.get(&format!("/v1/events?type={kind}")).await.ok();
     events["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()
 }
@@ -19,12 +19,12 @@ async fn a_rare_fault_of_the_account_stops_the_number_and_its_queue_waits() {
         rig.becomes(&warm, "sent").await;
         rig.fake.fail(status, code);
         let held = rig.send("+15551230001").await;
-        let stopped = eventually("the stop", async || told(&rig, "number.stopped").await.pop());
+        let stopped = eventually("the stop", async || emitted(&rig, "number.stopped").await.pop());
         assert_eq!(stopped.await["error_code"], code);
         let another = rig.api.post("/v1/otp/send", json!({"phone": "+15551230002"})).await;
         another.check(503, "SERVICE_UNAVAILABLE");
         rig.becomes(&held, "queued").await;
-        assert_eq!(told(&rig, "otp.failed").await, [Value::Null; 0], "{code}");
+        assert_eq!(emitted(&rig, "otp.failed").await, [Value::Null; 0], "{code}");
         rig.fake.heal();
         rig.server.advance(61).await;
         rig.becomes(&held, "sent").await;
@@ -38,7 +38,7 @@ async fn one(rig: &Rig, last: u32, status: &str) {
 }
 
 #[tokio::test]
-async fn a_code_that_nobody_knows_is_told_once_five_recipients_in_a_row_get_it() {
+async fn a_code_that_nobody_knows_is_reported_once_five_recipients_in_a_row_get_it() {
     let rig = Rig::new().await;
     one(&rig, 0, "sent").await;
     rig.fake.fail(400, 139_999);
@@ -51,10 +51,10 @@ async fn a_code_that_nobody_knows_is_told_once_five_recipients_in_a_row_get_it()
     for last in 6..10 {
         one(&rig, last, "failed").await;
     }
-    assert_eq!(told(&rig, "channel.error").await, [Value::Null; 0], "four and four are no five");
+    assert_eq!(emitted(&rig, "channel.error").await, [Value::Null; 0], "four and four are no five");
     one(&rig, 10, "failed").await;
     let errors = eventually("the error", async || {
-        let errors = told(&rig, "channel.error").await;
+        let errors = emitted(&rig, "channel.error").await;
         (!errors.is_empty()).then_some(errors)
     });
     let expected = json!({
@@ -63,7 +63,7 @@ async fn a_code_that_nobody_knows_is_told_once_five_recipients_in_a_row_get_it()
     });
     assert_eq!(errors.await, [expected]);
     one(&rig, 11, "failed").await;
-    assert_eq!(told(&rig, "channel.error").await.len(), 1, "it is told once");
+    assert_eq!(emitted(&rig, "channel.error").await.len(), 1, "it is emitted once");
     let log = rig.server.log();
     let warned = log.lines().filter(|it| it.contains("WARN") && it.contains("139999"));
     assert_eq!(warned.count(), 1, "{log}");

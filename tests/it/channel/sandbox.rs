@@ -68,11 +68,11 @@ async fn messages_are_listed_newest_first() {
 async fn the_clock_only_grows_and_outlives_a_restart() {
     let mut server = TestServer::start().await;
     let demo = server.demo();
-    let told = async || {
+    let clock = async || {
         let clock = demo.get(CLOCK).await.ok();
         (millis(clock["now"].as_str().unwrap()), clock["offset_seconds"].as_u64().unwrap())
     };
-    let (start, offset) = told().await;
+    let (start, offset) = clock().await;
     assert_eq!(offset, 0);
     let moved = demo.post(CLOCK, json!({"advance_seconds": 3600})).await.ok();
     assert_eq!(moved["offset_seconds"], 3600);
@@ -88,12 +88,12 @@ async fn the_clock_only_grows_and_outlives_a_restart() {
     ] {
         demo.post(CLOCK, &bad).await.check_field("advance_seconds");
     }
-    assert_eq!(told().await.1, 3600);
+    assert_eq!(clock().await.1, 3600);
     server.restart().await;
-    assert_eq!(told().await.1, 3600);
+    assert_eq!(clock().await.1, 3600);
     demo.post(CLOCK, json!({"advance_seconds": 10})).await.ok();
     server.crash().await;
-    let (now, offset) = told().await;
+    let (now, offset) = clock().await;
     assert!(offset == 3610 && now >= start + 3_610_000);
 }
 
@@ -166,10 +166,10 @@ async fn a_script_must_make_sense() {
     ] {
         demo.post(OUTCOMES, &body).await.check_field(field);
     }
-    let told = demo.post(OUTCOMES, json!({"to": "*", "outcome": "failed"})).await.ok();
+    let kept = demo.post(OUTCOMES, json!({"to": "*", "outcome": "failed"})).await.ok();
     let script =
         json!({"to": "*", "outcome": "failed", "error_code": 131_026, "channel": "messaging"});
-    assert_eq!(told, script);
+    assert_eq!(kept, script);
 }
 
 #[tokio::test]

@@ -27,9 +27,9 @@ async fn a_picture_comes_in_is_got_and_is_answered() {
     let content = json!({"media_id": ours, "filename": "theirs.png"});
     let body = json!({"from": PHONE, "type": "image", "text": "Look", "content": content});
     let came = api.post(INBOUND, &body).await.ok();
-    let told = newest(&api, "message.received").await;
-    assert_eq!((&told["type"], &told["text"]), (&json!("image"), &json!("Look")));
-    let media = &told["media"];
+    let emitted = newest(&api, "message.received").await;
+    assert_eq!((&emitted["type"], &emitted["text"]), (&json!("image"), &json!("Look")));
+    let media = &emitted["media"];
     let expected = (&json!("pending"), &json!("image/png"), &json!("theirs.png"));
     assert_eq!((&media["state"], &media["mime_type"], &media["filename"]), expected);
     assert_ne!(media["media_id"], ours, "it is a file of its own");
@@ -52,9 +52,9 @@ async fn a_picture_comes_in_is_got_and_is_answered() {
     let again =
         json!({"user_id": "US.17", "type": "document", "content": {"media_id": media["media_id"]}});
     api.post(INBOUND, &again).await.ok();
-    let told = newest(&api, "message.received").await;
-    assert_eq!((&told["user_id"], &told["from"]), (&json!("US.17"), &Value::Null));
-    assert_eq!((&told["text"], &told["media"]["filename"]), (&json!(""), &Value::Null));
+    let emitted = newest(&api, "message.received").await;
+    assert_eq!((&emitted["user_id"], &emitted["from"]), (&json!("US.17"), &Value::Null));
+    assert_eq!((&emitted["text"], &emitted["media"]["filename"]), (&json!(""), &Value::Null));
 }
 
 #[tokio::test]
@@ -68,7 +68,8 @@ async fn what_cannot_come_as_a_file_is_refused() {
     let long = "a".repeat(241);
     for (kind, content, field) in [
         ("text", json!({"media_id": ours}), "content"),
-        ("location", json!({"media_id": ours}), "content"),
+        ("location", json!("here"), "content"),
+        ("location", json!({"name": "a".repeat(16 * 1024)}), "content"),
         ("image", json!({}), "content"),
         ("image", json!({"media_id": none}), "content.media_id"),
         ("image", json!({"media_id": theirs}), "content.media_id"),

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::channel::cloud_api::{APP_SECRET, Rig, number};
+use crate::channel::pool;
 use crate::fake::{callback, sign, template};
 use crate::support::{Api, eventually, millis};
 
@@ -57,7 +58,7 @@ async fn a_reply_leaves_through_the_number_that_was_written_to() {
     eventually("the reply", async || (rig.fake.accepted_of(id) == 1).then_some(())).await;
     let paths: Vec<_> = rig.fake.requests().into_iter().map(|request| request.path).collect();
     assert_eq!(paths, ["/v24.0/206/messages"]);
-    // Once it is gone, nothing was written to a number that could answer.
+    // Once it is removed, nothing was written to a number that could answer.
     let number = format!("{NUMBERS}/{}", second["id"].as_str().unwrap());
     assert_eq!(rig.server.admin().delete(&number).await.status, 204);
     let text = json!({"type": "text", "text": "Are you coming?"});
@@ -86,4 +87,31 @@ async fn a_template_leaves_through_a_number_whose_account_has_it() {
     let sent = api.post(&path, &body).await.ok();
     let path = format!("/v1/messaging/messages/{}", sent["message_id"].as_str().unwrap());
     assert_eq!(api.get(&path).await.ok()["number_id"], same["id"]);
+}
+
+#[tokio::test]
+async fn a_code_that_its_person_sends_goes_to_the_number_that_is_named() {
+    let rig = pool::rig().await;
+    let second = pool::connect(&rig, "108").await;
+    let ask = async |to: u32, from: Value| {
+        let mut body = json!({"phone": format!("+1555123000{to}"), "mode": "inbound"});
+        if from.is_string() {
+            body["from"] = from;
+        }
+        let made = rig.api.post("/v1/otp/send", body).await.ok();
+        let path = format!("/v1/otp/{}", made["request_id"].as_str().unwrap());
+        let number_id = rig.api.get(&path).await.ok()["number_id"].clone();
+        (made["number"].clone(), made["link"].as_str().unwrap().to_owned(), number_id)
+    };
+    let first = rig.number["id"].clone();
+    for (to, (from, phone, id)) in (0..).zip([
+        (json!(second), "+15550002108", &json!(second)),
+        (json!("+15550002108"), "+15550002108", &json!(second)),
+        (first.clone(), "+15550001111", &first),
+        (Value::Null, "+15550001111", &first),
+    ]) {
+        let (number, link, number_id) = ask(to, from.clone()).await;
+        assert_eq!((number, &number_id), (json!(phone), id), "{from}");
+        assert!(link.starts_with(&format!("https://wa.me/{}?text=", &phone[1..])), "{link}");
+    }
 }

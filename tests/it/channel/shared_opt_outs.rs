@@ -20,9 +20,9 @@ fn says(by_phone: bool, word: &str, at: u64) -> Value {
     });
     let (name, value) = if by_phone { ("wa_id", &PHONE[1..]) } else { ("user_id", USER) };
     choice[name] = value.into();
-    let mut told = callback("106", json!({"user_preferences": [choice]}));
-    told["entry"][0]["changes"][0]["field"] = "user_preferences".into();
-    told
+    let mut notice = callback("106", json!({"user_preferences": [choice]}));
+    notice["entry"][0]["changes"][0]["field"] = "user_preferences".into();
+    notice
 }
 
 #[tokio::test]
@@ -43,8 +43,8 @@ async fn the_last_decision_by_either_name_counts_once_both_are_known() {
             let api = reader(&rig).await;
             let begin = seconds(&rig).await - 20;
             for (other, word, second) in said {
-                let told = says(*other != swapped, word, begin + second);
-                assert_eq!(post(&rig, &told).await.status, 200);
+                let notice = says(*other != swapped, word, begin + second);
+                assert_eq!(post(&rig, &notice).await.status, 200);
             }
             let hello = wrote(&both(), "wamid.both", "Hi", begin + 19);
             assert_eq!(post(&rig, &hello).await.status, 200);

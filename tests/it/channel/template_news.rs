@@ -36,16 +36,16 @@ async fn row(rig: &Rig) -> Value {
 }
 
 /// Posts a callback twice, as the channel may.
-async fn tell(rig: &Rig, field: &str, value: Value) {
+async fn announce(rig: &Rig, field: &str, value: Value) {
     for _ in 0..2 {
         assert_eq!(post(rig, &said(field, value.clone())).await.status, 200);
     }
 }
 
 /// The payloads of the events of one type.
-async fn told(rig: &Rig, kind: &str) -> Vec<Value> {
-    let told = rig.api.get(&format!("/v1/events?type={kind}")).await.ok();
-    told["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()
+async fn emitted(rig: &Rig, kind: &str) -> Vec<Value> {
+    let emitted = rig.api.get(&format!("/v1/events?type={kind}")).await.ok();
+    emitted["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()
 }
 
 /// What one message of the template costs now.
@@ -73,14 +73,14 @@ async fn price_and_opt_out_rule_follow_a_changed_category() {
     let mut rig = rig().await;
     assert_eq!(cost(&rig).await, 1);
     let announced = json!({"correct_category": "MARKETING", "new_category": null});
-    tell(&rig, "template_category_update", announced).await;
+    announce(&rig, "template_category_update", announced).await;
     assert_eq!(row(&rig).await["correct_category"], "marketing");
-    assert_eq!((cost(&rig).await, told(&rig, "template.category_changed").await), (1, vec![]));
+    assert_eq!((cost(&rig).await, emitted(&rig, "template.category_changed").await), (1, vec![]));
     let changed = json!({"previous_category": "UTILITY", "new_category": "MARKETING"});
-    tell(&rig, "template_category_update", changed).await;
-    let expected =
-        json!({"name": "offer", "language": "en", "previous": "utility", "category": "marketing"});
-    assert_eq!(told(&rig, "template.category_changed").await, [expected]);
+    announce(&rig, "template_category_update", changed).await;
+    let expected = json!({"name": "offer", "language": "en", "previous": "utility", "category": "marketing",
+            "account_id": "107"});
+    assert_eq!(emitted(&rig, "template.category_changed").await, [expected]);
     assert_eq!(cost(&rig).await, 5);
     rig.server.crash().await;
     let row = row(&rig).await;
@@ -95,21 +95,39 @@ async fn price_and_opt_out_rule_follow_a_changed_category() {
 }
 
 #[tokio::test]
-async fn quality_is_shown_and_told_once() {
+async fn why_a_template_is_rejected_is_shown_until_it_is_not() {
+    let rig = rig().await;
+    let rejected = json!({"event": "REJECTED", "reason": "INVALID_FORMAT"});
+    announce(&rig, "message_template_status_update", rejected).await;
+    let shown = row(&rig).await;
+    assert_eq!([&shown["status"], &shown["rejected_reason"]], ["rejected", "invalid_format"]);
+    let approved = json!({"event": "APPROVED", "reason": "NONE"});
+    announce(&rig, "message_template_status_update", approved).await;
+    assert_eq!(row(&rig).await["rejected_reason"], Value::Null);
+    let mut offer = template("offer", "en", "UTILITY", "REJECTED", "Hello");
+    offer["rejected_reason"] = json!("SCAM");
+    rig.fake.set_templates(vec![offer]);
+    let listed = rig.server.admin().post(&format!("{TEMPLATES}/sync"), json!({})).await.ok();
+    assert_eq!(listed["data"][0]["rejected_reason"], "scam", "{listed}");
+}
+
+#[tokio::test]
+async fn quality_is_shown_and_reported_once() {
     let rig = rig().await;
     let worse = json!({"previous_quality_score": "GREEN", "new_quality_score": "RED"});
-    tell(&rig, "message_template_quality_update", worse).await;
+    announce(&rig, "message_template_quality_update", worse).await;
     assert_eq!(row(&rig).await["quality"], "red");
-    let expected =
-        json!({"name": "offer", "language": "en", "previous": "green", "quality": "red"});
-    assert_eq!(told(&rig, "template.quality_changed").await, [expected]);
+    let expected = json!({"name": "offer", "language": "en", "previous": "green", "quality": "red",
+            "account_id": "107"});
+    assert_eq!(emitted(&rig, "template.quality_changed").await, [expected]);
 }
 
 #[tokio::test]
 async fn changed_components_are_listed_again() {
     let rig = rig().await;
     rig.fake.set_templates(vec![template("offer", "en", "UTILITY", "APPROVED", "Goodbye")]);
-    tell(&rig, "message_template_components_update", json!({"message_template_body": "x"})).await;
+    announce(&rig, "message_template_components_update", json!({"message_template_body": "x"}))
+        .await;
     // The pause between two lists begins after the first, at a time that nobody here knows.
     let listed = async || {
         rig.server.advance(40).await;

@@ -18,7 +18,7 @@ async fn are(rig: &Rig, expected: &[&str]) {
     eventually("the templates", async || (names(rig).await == expected).then_some(())).await;
 }
 
-/// Tells that the channel has approved a template.
+/// Reports that the channel has approved a template.
 async fn approved(rig: &Rig, name: &str) {
     let update = json!({"entry": [{"id": "107", "changes": [{
         "field": "message_template_status_update",
@@ -92,7 +92,7 @@ async fn what_a_crash_cut_short_comes_with_the_next_start_and_only_that() {
     rig.server.restart().await;
     rig.server.advance(60).await;
     assert_eq!((rig.fake.template_calls(), names(&rig).await), (calls, vec!["one".to_owned()]));
-    // One that is told of is noted with the callback.
+    // One that is reported is noted with the callback.
     rig.fake.set_token("another");
     approved(&rig, "two").await;
     rig.server.crash().await;

@@ -111,7 +111,7 @@ async fn what_the_channel_has_forgotten_is_uploaded_again() {
     }
 }
 
-/// Sends a message that has a file, whose failure the channel tells later.
+/// Sends a message that has a file, whose failure the channel reports later.
 async fn fails_later(rig: &Rig, media: &Value, code: u32) {
     let sent = send(rig, media).await;
     assert_eq!(sent["status"], "sent");
@@ -129,7 +129,7 @@ async fn fails_later(rig: &Rig, media: &Value, code: u32) {
 }
 
 #[tokio::test]
-async fn what_the_channel_has_forgotten_is_told_by_a_callback_too() {
+async fn what_the_channel_has_forgotten_is_reported_by_a_callback_too() {
     let rig = Rig::with(&[], number()).await;
     open(&rig).await;
     let media = upload(&rig, b"abc").await;

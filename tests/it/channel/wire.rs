@@ -11,16 +11,21 @@ use crate::support::eventually;
 const TO: &str = "+16505551234";
 const DIGITS: &str = "16505551234";
 
-/// Tells what the customer wrote, and gives our id of it.
+/// Calls back that the customer wrote a text, and gives our id of it.
 async fn wrote(rig: &Rig, wamid: &str, seconds: u64) -> String {
-    let message = json!({
-        "from": DIGITS, "id": wamid, "timestamp": seconds.to_string(), "type": "text",
-        "text": {"body": "Hi"},
-    });
+    let text = json!({"type": "text", "text": {"body": "Hi"}});
+    let received = received(rig, (wamid, seconds), text).await;
+    received["message_id"].as_str().unwrap().to_owned()
+}
+
+/// Calls back that the customer wrote this, and gives what the event has.
+async fn received(rig: &Rig, (wamid, seconds): (&str, u64), mut message: Value) -> Value {
+    message["from"] = DIGITS.into();
+    message["id"] = wamid.into();
+    message["timestamp"] = seconds.to_string().into();
     assert_eq!(post(rig, &callback("106", json!({"messages": [message]}))).await.status, 200);
     let events = rig.api.get("/v1/events?limit=200&type=message.received").await.ok();
-    let last = events["data"].as_array().unwrap().last().unwrap();
-    last["data"]["message_id"].as_str().unwrap().to_owned()
+    events["data"].as_array().unwrap().last().unwrap()["data"].clone()
 }
 
 fn now_seconds() -> u64 {
@@ -125,6 +130,39 @@ async fn ids_of_ours_become_those_of_the_channel() {
 }
 
 #[tokio::test]
+async fn who_reacts_to_ours_or_answers_it_names_it_by_our_id() {
+    let mut rig = Rig::with(&[], number()).await;
+    let (_, reader) = rig.server.key("acme", &["contacts:read"], json!({})).await;
+    wrote(&rig, "wamid.in1", now_seconds()).await;
+    let text = json!({"to": TO, "type": "text", "text": "One"});
+    let one = send_waiting(&rig.api, &text, &[]).await.ok()["message_id"].clone();
+    let wamid = rig.fake.newest_to(DIGITS).unwrap().id;
+    send_waiting(&rig.api, &text, &[]).await.ok();
+    let newest = async |of: &Value| {
+        let conversation = of["conversation_id"].as_str().unwrap();
+        let rows = reader.get(&format!("/v1/conversations/{conversation}/messages")).await.ok();
+        assert_eq!(rows["data"][0]["id"], of["message_id"]);
+        rows["data"][0].clone()
+    };
+    for round in 0..2 {
+        let reaction = json!({"message_id": wamid, "emoji": "👍"});
+        let reaction = json!({"type": "reaction", "reaction": reaction});
+        let of = (&*format!("wamid.r{round}"), now_seconds());
+        let event = received(&rig, of, reaction).await;
+        let content = json!({"message_id": one, "emoji": "👍"});
+        assert_eq!((&event["content"], &newest(&event).await["content"]), (&content, &content));
+        let answer = json!({
+            "type": "text", "text": {"body": "Yes"}, "context": {"from": "15550001", "id": wamid},
+        });
+        let of = (&*format!("wamid.a{round}"), now_seconds());
+        let event = received(&rig, of, answer).await;
+        let context = json!({"message_id": one, "forwarded": false});
+        assert_eq!((&event["context"], &newest(&event).await["context"]), (&context, &context));
+        rig.server.restart().await;
+    }
+}
+
+#[tokio::test]
 async fn an_answer_outlives_a_restart_with_what_it_answers() {
     let mut rig = Rig::with(&[], number()).await;
     let theirs = wrote(&rig, "wamid.in1", now_seconds()).await;
@@ -151,7 +189,7 @@ async fn an_answer_outlives_a_restart_with_what_it_answers() {
 }
 
 #[tokio::test]
-async fn what_was_read_is_told_once() {
+async fn what_was_read_is_reported_once() {
     let rig = Rig::with(&[], number()).await;
     let scopes = ["messaging:send", "contacts:read", "contacts:write"];
     let (_, api) = rig.server.key("acme", &scopes, json!({})).await;

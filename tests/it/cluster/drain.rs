@@ -26,12 +26,12 @@ async fn a_node_is_emptied_and_filled_again_and_no_client_notices() {
     assert_eq!(drained, expected);
     let emptied = once(&second, "all shards", |state| owns(state, "pr-2", 4)).await;
     assert_eq!(about(&emptied, "pr-1")["state"], "draining", "{emptied}");
-    let told = load.end().await;
-    let (codes, unanswered, refused, slowest) = total(&told);
+    let reports = load.end().await;
+    let (codes, unanswered, refused, slowest) = total(&reports);
     println!("{codes} codes, {unanswered} unanswered, {refused} refused, slowest {slowest:?}");
-    assert!(codes > 6 && told.iter().all(|it| it.acknowledged() > 0));
+    assert!(codes > 6 && reports.iter().all(|it| it.acknowledged() > 0));
     assert_eq!(unanswered, 0, "everything that began is answered");
-    for it in &told {
+    for it in &reports {
         it.check(&first).await;
     }
     let ready = settled_ready(&first).await;
@@ -78,6 +78,14 @@ async fn a_moved_shard_stays_where_it_was_moved_to() {
     println!("{moved}");
     assert_eq!((&moved["from"], &moved["to"]), (&json!("pr-2"), &json!("pr-1")), "{moved}");
     assert!(moved["epoch"].as_u64() > shards[at]["epoch"].as_u64(), "{moved}");
+    let told = async || {
+        let log = second.log();
+        let line = log.lines().find(|it| it.contains("an operator moves a shard"))?.to_owned();
+        Some(line)
+    };
+    let line = eventually("the line of the log", told).await;
+    assert!(line.contains("admin_token") && line.contains("127.0.0.1"), "{line}");
+    assert!(line.contains("req_"), "{line}");
     // The other one gets another instead, for the loads to be even.
     let again = once(&first, "two shards each", both).await;
     assert_eq!(again["shards"][at]["owner"], "pr-1", "{again}");
@@ -97,11 +105,42 @@ async fn a_moved_shard_stays_where_it_was_moved_to() {
     assert_eq!(settled(&mut guess, "POST", path, &json!({})).await.status, 401);
     let mut right = admin(&first);
     assert_eq!(settled(&mut right, "GET", path, &Value::Null).await.status, 405);
-    let body = json!({ "to": "pr-1", "shard": 1 });
+    let body = json!({ "to": 1 });
     let path = "/admin/v1/cluster/shards/0/move";
     let refused = settled(&mut right, "POST", path, &body).await;
     assert_eq!((refused.status, &refused.body["code"]), (400, &json!("VALIDATION_ERROR")));
     done(&mut right, "/admin/v1/cluster/nodes/pr-2/undrain", json!({})).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shards_are_moved_while_clients_work_and_no_answer_is_lost() {
+    // A shard changes hands in about a second, and in more where all nodes share a machine.
+    let cluster = Cluster::with(&[("CLUSTER__HOLD_MS", "5000")]);
+    let (first, second) = (cluster.start("pr-1"), cluster.start("pr-2"));
+    let both = |state: &Value| owns(state, "pr-1", 2) && owns(state, "pr-2", 2);
+    once(&first, "two shards each", both).await;
+    let workspaces = workspaces(&first).await;
+    let load = Load::begin(&[&first, &second], &workspaces);
+    for to in ["pr-1", "pr-2", "pr-1", "pr-2"] {
+        let state = once(&first, "two shards each again", both).await;
+        let shards = state["shards"].as_array().unwrap();
+        let shard = shards.iter().position(|it| it["owner"] != to).unwrap().to_string();
+        let moved = async || {
+            let (output, moved) = postrider(&second, &["move", &shard, "--to", to]).await;
+            // Two that are on their way already keep another one waiting.
+            assert!(output.status.success() || moved["error"] == "CONFLICT", "{output:?}");
+            output.status.success().then_some(moved)
+        };
+        println!("{}", eventually("a move", moved).await);
+    }
+    load.acknowledges(20).await;
+    let reports = load.end().await;
+    let (codes, unanswered, refused, slowest) = total(&reports);
+    println!("{codes} codes, {refused} refused, slowest {slowest:?}");
+    assert_eq!(unanswered, 0, "everything that began is answered");
+    for it in &reports {
+        it.check(&second).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -117,7 +156,7 @@ async fn a_node_that_starts_is_asked_again_until_it_answers() {
     };
     let once = undrain(&[]);
     drop(listener.accept().await.unwrap());
-    assert_eq!(once.await.unwrap().status.code(), Some(1), "it is asked once unless told");
+    assert_eq!(once.await.unwrap().status.code(), Some(1), "it is asked once by default");
     let mut again = undrain(&["--wait", "60"]);
     drop(listener.accept().await.unwrap());
     let (mut stream, _) = tokio::select! {

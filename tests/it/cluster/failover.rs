@@ -15,8 +15,8 @@ async fn both_own(node: &Process) -> Value {
     once(node, "two shards for each of two nodes", is_so).await
 }
 
-/// What a client was told.
-struct Told {
+/// What a client was answered: its codes.
+struct Answered {
     key: String,
     open: (String, String),
     used: (String, String),
@@ -29,7 +29,7 @@ async fn another_node_answers_for_one_that_was_killed() {
     once(&first, "all shards", |state| state["ready"] == true).await;
     let second = cluster.start("pr-2");
     both_own(&first).await;
-    let mut told = Vec::new();
+    let mut answered = Vec::new();
     for id in WORKSPACES {
         // All of it through one node, whoever owns the shard.
         let (mut client, key) = workspace(&first, id).await;
@@ -38,7 +38,7 @@ async fn another_node_answers_for_one_that_was_killed() {
         // Verified through the other one.
         let mut other = Client::new(second.address(), &key);
         assert_eq!(verify(&mut other, &used.0, &used.1).await.0, 200);
-        told.push(Told { key, open, used });
+        answered.push(Answered { key, open, used });
     }
     for node in [&first, &second] {
         let listed = read(&mut admin(node), "/admin/v1/workspaces").await;
@@ -54,7 +54,7 @@ async fn another_node_answers_for_one_that_was_killed() {
         let had = before["shards"][shard]["owner"] == "pr-1";
         assert_eq!(epoch(&after) > epoch(&before), had, "only what was lost is claimed: {after}");
     }
-    for it in &told {
+    for it in &answered {
         let mut client = Client::new(second.address(), &it.key);
         let (status, body) = verify(&mut client, &it.used.0, &it.used.1).await;
         assert_ne!(status, 200, "a code was accepted twice: {body}");
@@ -64,7 +64,7 @@ async fn another_node_answers_for_one_that_was_killed() {
     assert_eq!((&listed["total"], &listed["data"][0]["id"]), (&json!(4), &json!("umbrella")));
     let first = cluster.start("pr-1");
     both_own(&first).await;
-    for it in &told {
+    for it in &answered {
         let mut client = Client::new(first.address(), &it.key);
         let (status, body) = verify(&mut client, &it.open.0, &it.open.1).await;
         assert_ne!(status, 200, "a code was accepted twice: {body}");

@@ -1,19 +1,22 @@
 //! Real `nats-server` processes for the nodes of a test.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::ways::Ways;
+pub(crate) use crate::support::ports::free_port;
+
 /// Names another program than the one that `tests/run` installs.
 const PROGRAM: &str = "POSTRIDER_TEST_NATS_SERVER";
 
 /// Servers, which sync every message. They end with this value.
 pub struct Nats {
-    /// As nodes are told them.
+    /// As nodes are given them.
     pub address: String,
     pub monitor: String,
     servers: Vec<Server>,
@@ -43,21 +46,65 @@ fn program() -> PathBuf {
     program
 }
 
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
+/// What a server says whose port somebody else has, and how many ports are tried.
+const TAKEN: &str = "address already in use";
+const PORTS_MAX: usize = 10;
 
-/// Starts the server of this name in a directory that has its configuration.
-fn spawn(dir: &Path, name: &str) -> Child {
+/// Starts the server of this name in a directory that has its configuration; what it said if it
+/// has ended.
+fn spawn(dir: &Path, name: &str) -> Result<Child, String> {
     let mut command = Command::new(program());
     command.arg("--config").arg(dir.join(format!("{name}.conf")));
     let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let ready = lines.by_ref().map_while(Result::ok).find(|line| line.contains("Server is ready"));
-    assert!(ready.is_some(), "nats-server has ended");
+    let mut said = Vec::new();
+    let is_ready = lines.by_ref().map_while(Result::ok).any(|line| {
+        said.push(line);
+        said.last().is_some_and(|line| line.contains("Server is ready"))
+    });
+    if !is_ready {
+        child.wait().ok();
+        return Err(said.join("\n"));
+    }
     // What it says from here on must be read, or it would stop for it.
     std::thread::spawn(move || lines.for_each(drop));
-    child
+    Ok(child)
+}
+
+fn ports(servers: usize) -> Vec<[u16; 3]> {
+    (0..servers).map(|_| [free_port(), free_port(), free_port()]).collect()
+}
+
+/// The routes of servers that reach each other.
+fn direct(_: usize, ports: &[[u16; 3]]) -> String {
+    let routes = ports.iter().map(|[.., route]| format!("\"nats://127.0.0.1:{route}\""));
+    format!("routes: [{}]", routes.collect::<Vec<_>>().join(", "))
+}
+
+/// The same, and they report no others to nodes, which could then reach them past a way.
+fn unknown(at: usize, ports: &[[u16; 3]]) -> String {
+    format!("{}, no_advertise: true", direct(at, ports))
+}
+
+/// What is special about servers.
+#[derive(Debug, Clone, Copy)]
+enum Special<'a> {
+    Nothing,
+    /// The first one has a disk of its own.
+    Disk(&'a Path),
+    /// They speak TLS, with the files of this directory.
+    Tls(&'a Path),
+}
+
+impl Special<'_> {
+    /// What their monitoring addresses are called, and begin with.
+    const fn monitor(self) -> &'static str {
+        if let Self::Tls(_) = self { "https" } else { "http" }
+    }
+}
+
+fn store_of(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("{name}.store"))
 }
 
 impl Nats {
@@ -71,35 +118,107 @@ impl Nats {
         Self::of(&["n1", "n2", "n3"])
     }
 
+    /// Three servers, the first of which has a disk of its own.
+    pub fn three_on(disk: &Path) -> Self {
+        let disk = Special::Disk(disk);
+        Self::try_again(|| Self::try_of(&["n1", "n2", "n3"], &ports(3), &direct, disk))
+    }
+
+    /// One server that speaks TLS alone, and serves only who shows a certificate. The directory has
+    /// `nats.pem`, `nats.key` and `ca.pem`.
+    pub fn encrypted(dir: &Path) -> Self {
+        let tls = Special::Tls(dir);
+        Self::try_again(|| Self::try_of(&["alone"], &ports(1), &direct, tls))
+    }
+
+    /// Three servers that nodes reach only where they are told to.
+    pub fn three_unknown() -> Self {
+        Self::try_again(|| Self::try_of(&["n1", "n2", "n3"], &ports(3), &unknown, Special::Nothing))
+    }
+
+    /// Three servers, and the ways between them.
+    pub async fn apart() -> (Self, Ways) {
+        let names = ["n1", "n2", "n3"];
+        for _ in 0..PORTS_MAX {
+            let ports = ports(names.len());
+            let routes: Vec<_> = ports.iter().map(|[.., route]| *route).collect();
+            let ways = Ways::between(&names, &routes).await;
+            // What servers report of each other would lead past the ways.
+            let through = |at: usize, _: &[[u16; 3]]| {
+                let urls = ways.of(at).into_iter().map(|it| format!("\"nats://{it}\""));
+                let urls = urls.collect::<Vec<_>>().join(", ");
+                format!("routes: [{urls}], advertise: \"127.0.0.1:1\"")
+            };
+            match Self::try_of(&names, &ports, &through, Special::Nothing) {
+                Ok(servers) => return (servers, ways),
+                Err(said) if said.contains(TAKEN) => {}
+                Err(said) => panic!("nats-server has ended: {said}"),
+            }
+        }
+        panic!("there is no free port");
+    }
+
     fn of(names: &[&str]) -> Self {
+        Self::try_again(|| Self::try_of(names, &ports(names.len()), &direct, Special::Nothing))
+    }
+
+    fn try_again(start: impl Fn() -> Result<Self, String>) -> Self {
+        for _ in 0..PORTS_MAX {
+            match start() {
+                Ok(servers) => return servers,
+                // Somebody else took a port that was free a moment ago.
+                Err(said) if said.contains(TAKEN) => {}
+                Err(said) => panic!("nats-server has ended: {said}"),
+            }
+        }
+        panic!("there is no free port");
+    }
+
+    /// What the first one said that has ended, if one has.
+    fn try_of(
+        names: &[&str],
+        ports: &[[u16; 3]],
+        routes: &dyn Fn(usize, &[[u16; 3]]) -> String,
+        special: Special<'_>,
+    ) -> Result<Self, String> {
         let dir = tempfile::tempdir().unwrap();
-        let ports: Vec<_> = names.iter().map(|_| [free_port(), free_port(), free_port()]).collect();
-        let routes: Vec<_> =
-            ports.iter().map(|[.., route]| format!("\"nats://127.0.0.1:{route}\"")).collect();
-        let start = |(name, [port, monitor, route]): (&&str, &[u16; 3])| {
-            let store = dir.path().join(format!("{name}.store"));
+        if let Special::Disk(disk) = special {
+            std::os::unix::fs::symlink(disk, store_of(dir.path(), names[0])).unwrap();
+        }
+        let start = |(at, (name, [port, monitor, route])): (usize, (&&str, &[u16; 3]))| {
+            let store = store_of(dir.path(), name);
             let mut text = format!(
                 "server_name: {name}\nlisten: \"127.0.0.1:{port}\"\n\
-                 http: \"127.0.0.1:{monitor}\"\njetstream {{ store_dir: \"{}\", \
+                 {}: \"127.0.0.1:{monitor}\"\njetstream {{ store_dir: \"{}\", \
                  sync_interval: always, max_file_store: 1GB }}\n",
+                special.monitor(),
                 store.display()
             );
-            if names.len() > 1 {
-                let routes = routes.join(", ");
+            if let Special::Tls(dir) = special {
+                let file = |name: &str| format!("\"{}\"", dir.join(name).display());
+                let [own, key, ca] = ["nats.pem", "nats.key", "ca.pem"].map(file);
                 text += &format!(
-                    "cluster {{ name: test, listen: \"127.0.0.1:{route}\", routes: [{routes}] }}\n"
+                    "tls {{ cert_file: {own}, key_file: {key}, ca_file: {ca}, verify: true }}\n"
                 );
             }
+            if names.len() > 1 {
+                let routes = routes(at, ports);
+                text +=
+                    &format!("cluster {{ name: test, listen: \"127.0.0.1:{route}\", {routes} }}\n");
+            }
             std::fs::write(dir.path().join(format!("{name}.conf")), text).unwrap();
-            let child = spawn(dir.path(), name);
-            Server { name: (*name).to_owned(), monitor: *monitor, child }
+            let child = spawn(dir.path(), name)?;
+            Ok(Server { name: (*name).to_owned(), monitor: *monitor, child })
         };
-        let servers = names.iter().zip(&ports).map(start).collect();
+        let servers =
+            names.iter().zip(ports).enumerate().map(start).collect::<Result<Vec<_>, String>>()?;
         let all = |scheme: &str, at: usize| {
             let one = |ports: &[u16; 3]| format!("{scheme}://127.0.0.1:{}", ports[at]);
             ports.iter().map(one).collect::<Vec<_>>().join(",")
         };
-        Self { address: all("nats", 0), monitor: all("http", 1), servers, dir }
+        let scheme = if let Special::Tls(_) = special { "tls" } else { "nats" };
+        let (address, monitor) = (all(scheme, 0), all(special.monitor(), 1));
+        Ok(Self { address, monitor, servers, dir })
     }
 
     pub fn is_alone(&self) -> bool {
@@ -114,11 +233,50 @@ impl Nats {
         }
     }
 
+    /// Sends a signal to the servers with these names.
+    pub fn signal(&self, names: &[String], signal: &str) {
+        for server in self.servers.iter().filter(|it| names.contains(&it.name)) {
+            crate::faults::signal(server.child.id(), signal);
+        }
+    }
+
     /// Starts those again.
     pub fn start_again(&mut self, names: &[String]) {
         for server in self.servers.iter_mut().filter(|it| names.contains(&it.name)) {
-            server.child = spawn(self.dir.path(), &server.name);
+            let started = spawn(self.dir.path(), &server.name);
+            server.child = started.unwrap_or_else(|said| panic!("nats-server has ended: {said}"));
         }
+    }
+
+    /// Stops a server as an operator does, starts it again, and waits until it has what the others
+    /// have.
+    pub fn restart(&mut self, name: &str) {
+        let at = self.servers.iter().position(|it| it.name == name).expect(name);
+        crate::faults::signal(self.servers[at].child.id(), "TERM");
+        self.servers[at].child.wait().unwrap();
+        self.start_again(&[name.to_owned()]);
+        self.is_healthy(name);
+    }
+
+    /// Waits until a server has what the others have.
+    pub fn is_healthy(&self, name: &str) {
+        let server = self.servers.iter().find(|it| it.name == name).expect(name);
+        crate::faults::wait_for("a healthy server", || {
+            server.page("/healthz").filter(|it| it["status"] == "ok")
+        });
+    }
+
+    /// Removes all that a server has kept.
+    pub fn lose_all(&self, name: &str) {
+        std::fs::remove_dir_all(store_of(self.dir.path(), name)).unwrap();
+    }
+
+    /// The files in which a server keeps the log of a shard.
+    pub fn blocks_of(&self, name: &str, shard: u16) -> Vec<PathBuf> {
+        let streams = store_of(self.dir.path(), name).join("jetstream/$G/streams");
+        let blocks = streams.join(format!("PR_test_{shard}/msgs")).read_dir().unwrap();
+        let blocks = blocks.map(|it| it.unwrap().path());
+        blocks.filter(|it| it.extension().is_some_and(|it| it == "blk")).collect()
     }
 
     pub fn names(&self) -> Vec<String> {
@@ -127,19 +285,46 @@ impl Nats {
 
     /// The server that leads the stream of a shard, if there is one.
     pub fn leader_of(&self, shard: u16) -> Option<String> {
+        self.servers.iter().find_map(|server| self.leader_for(server, shard))
+    }
+
+    /// The leader that all servers but one name.
+    pub fn leader_without(&self, name: &str, shard: u16) -> Option<String> {
+        let others = self.servers.iter().filter(|it| it.name != name);
+        let mut named = others.map(|server| self.leader_for(server, shard));
+        let first = named.next()??;
+        named.all(|it| it.as_ref() == Some(&first)).then_some(first)
+    }
+
+    /// The leader that this server names.
+    pub fn leader_as_seen_by(&self, name: &str, shard: u16) -> Option<String> {
+        let server = self.servers.iter().find(|it| it.name == name).expect(name);
+        self.leader_for(server, shard)
+    }
+
+    /// The leader that a server names.
+    fn leader_for(&self, server: &Server, shard: u16) -> Option<String> {
         let stream = format!("_{shard}");
-        let found = self.servers.iter().find_map(|server| {
-            let page = server.page("/jsz?accounts=true&streams=true")?;
-            let accounts = page["account_details"].as_array()?;
-            let mut streams = accounts.iter().filter_map(|it| it["stream_detail"].as_array());
-            let is_it = |it: &&Value| {
-                let name = it["name"].as_str().unwrap_or_default();
-                name.starts_with("PR_") && name.ends_with(&stream)
-            };
-            let stream = streams.find_map(|streams| streams.iter().find(is_it))?;
-            Some(stream["cluster"]["leader"].as_str()?.to_owned())
-        });
-        found.filter(|name| self.servers.iter().any(|it| it.name == *name))
+        let page = server.page("/jsz?accounts=true&streams=true")?;
+        let accounts = page["account_details"].as_array()?;
+        let mut streams = accounts.iter().filter_map(|it| it["stream_detail"].as_array());
+        let is_it = |it: &&Value| {
+            let name = it["name"].as_str().unwrap_or_default();
+            name.starts_with("PR_") && name.ends_with(&stream)
+        };
+        let stream = streams.find_map(|streams| streams.iter().find(is_it))?;
+        let leader = stream["cluster"]["leader"].as_str()?.to_owned();
+        self.servers.iter().any(|it| it.name == leader).then_some(leader)
+    }
+}
+
+impl Nats {
+    /// How many messages a stream has, as the first server says.
+    pub fn messages_of(&self, stream: &str) -> Option<u64> {
+        let page = self.servers.first()?.page("/jsz?accounts=true&streams=true")?;
+        let accounts = page["account_details"].as_array()?;
+        let mut streams = accounts.iter().filter_map(|it| it["stream_detail"].as_array()).flatten();
+        streams.find(|it| it["name"] == stream)?["state"]["messages"].as_u64()
     }
 }
 

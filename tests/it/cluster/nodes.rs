@@ -2,14 +2,21 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
+use postrider_actors::clock::Stopwatch;
 use serde_json::{Value, json};
 
 use super::nats::{Nats, free_port};
 use crate::faults::{Answer, Client, Outcome, Process};
+use crate::machine::Machine;
 
 pub const MASTER_KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 pub const TOKEN: &str = "the-token-of-administrators";
+
+/// Longer than any failover, and the pause between two looks at one.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How every node reaches the cluster.
 pub struct Cluster {
@@ -28,10 +35,15 @@ impl Cluster {
         Self { nats, dirs: tempfile::tempdir().unwrap(), more: Vec::new() }
     }
 
+    /// One over these servers that is not made yet, with other settings too.
+    pub fn over_with(nats: Nats, more: &[(&str, &str)]) -> Self {
+        let more = more.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        Self { more, ..Self::over(nats) }
+    }
+
     /// The same as [`made`](Self::made), with other settings too.
     pub fn with(more: &[(&str, &str)]) -> Self {
-        let mut cluster = Self::new();
-        cluster.more = more.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        let cluster = Self::over_with(Nats::start(), more);
         let (output, _) = cluster.init(&[]);
         assert!(output.status.success(), "{output:?}");
         cluster
@@ -48,7 +60,12 @@ impl Cluster {
 
     /// The same over three servers.
     pub fn of_three() -> Self {
-        let cluster = Self::over(Nats::three());
+        Self::made_over(Nats::three())
+    }
+
+    /// The same over these servers.
+    pub fn made_over(nats: Nats) -> Self {
+        let cluster = Self::over(nats);
         // The servers elect a leader first.
         for _ in 0..20 {
             let (output, _) = cluster.init(&[]);
@@ -86,6 +103,7 @@ impl Cluster {
             ("CLUSTER__LISTEN", &listen),
             ("CLUSTER__SHARDS", "4"),
             ("CLUSTER__STREAM_BYTES_MAX", "67108864"),
+            ("CLUSTER__FILES_BYTES_MAX", "67108864"),
             ("SECRETS__MASTER_KEY", MASTER_KEY),
             ("ADMIN__TOKEN", TOKEN),
             ("DASHBOARD__ENABLED", "false"),
@@ -125,6 +143,14 @@ impl Cluster {
         self.run(&["cluster", "backup", "--to", to.to_str().unwrap()], &[])
     }
 
+    /// Starts a node on a machine whose faults are chosen.
+    pub fn start_on(&self, machine: &Machine, node: &str) -> Process {
+        let settings = self.settings(node);
+        let settings: Vec<_> = settings.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        Process::try_start_on(machine, &self.directory(node), &settings)
+            .unwrap_or_else(|failed| panic!("no start: {}", failed.log))
+    }
+
     /// The data directory of a node.
     pub fn directory(&self, node: &str) -> std::path::PathBuf {
         self.dirs.path().join(node)
@@ -161,8 +187,22 @@ pub fn admin(node: &Process) -> Client {
 
 /// The answer to a request, repeated until there is one that is no 503. It must not be lost.
 pub async fn settled(client: &mut Client, method: &str, path: &str, body: &Value) -> Answer {
-    // Each try is held for two seconds by the node: this is longer than any failover.
-    for _ in 0..60 {
+    let (answer, is_doubtful) = settled_or_doubtful(client, method, path, body).await;
+    assert!(!is_doubtful, "{path}: an outcome was unknown before {answer:?}");
+    answer
+}
+
+/// The answer to a request, repeated until there is one that is no 503, and whether the outcome of
+/// an earlier try was unknown: then that may have done it.
+async fn settled_or_doubtful(
+    client: &mut Client,
+    method: &str,
+    path: &str,
+    body: &Value,
+) -> (Answer, bool) {
+    let (mut is_doubtful, mut last) = (false, None);
+    let watch = Stopwatch::start();
+    while watch.elapsed() < PATIENCE {
         let outcome = match method {
             "GET" => client.get(path).await,
             _ => client.post(path, body).await,
@@ -171,14 +211,19 @@ pub async fn settled(client: &mut Client, method: &str, path: &str, body: &Value
             Outcome::Answered(answer) if answer.status == 503 => {
                 assert!(answer.retry_after.is_some(), "{answer:?}");
                 let reason = answer.body["reason"].as_str().unwrap_or_default();
-                assert!(["no_owner", "draining"].contains(&reason), "{answer:?}");
+                is_doubtful |= reason == "outcome_unknown";
+                let reasons = ["no_owner", "draining", "outcome_unknown"];
+                assert!(reasons.contains(&reason), "{answer:?}");
                 client.close();
+                last = Some(answer);
+                // Some refusals come at once.
+                tokio::time::sleep(LOOK).await;
             }
-            Outcome::Answered(answer) => return answer,
+            Outcome::Answered(answer) => return (answer, is_doubtful),
             other => panic!("{path}: {other:?}"),
         }
     }
-    panic!("{path}: nobody took it");
+    panic!("{path}: nobody took it: {last:?}");
 }
 
 /// Posts what must be done.
@@ -211,7 +256,8 @@ pub async fn workspace(node: &Process, id: &str) -> (Client, String) {
 
 /// Sends a code and returns its request and, from the sandbox, the code.
 pub async fn send(client: &mut Client, phone: &str) -> (String, String) {
-    let sent = done(client, "/v1/otp/send", json!({"phone": phone})).await;
+    // The longest life that a code can have: tests of slow machines verify it minutes later.
+    let sent = done(client, "/v1/otp/send", json!({"phone": phone, "expiry": 900})).await;
     let request = sent["request_id"].as_str().unwrap().to_owned();
     let path = format!("/v1/sandbox/messages?limit=1&to={}", phone.replace('+', "%2B"));
     for _ in 0..200 {
@@ -229,4 +275,11 @@ pub async fn verify(client: &mut Client, request: &str, code: &str) -> (u16, Val
     let body = json!({"request_id": request, "otp": code});
     let answer = settled(client, "POST", "/v1/otp/verify", &body).await;
     (answer.status, answer.body)
+}
+
+/// Submits a code; the status of the answer, and whether an earlier try may have been taken.
+pub async fn verify_again(client: &mut Client, request: &str, code: &str) -> (u16, Value, bool) {
+    let body = json!({"request_id": request, "otp": code});
+    let (answer, is_doubtful) = settled_or_doubtful(client, "POST", "/v1/otp/verify", &body).await;
+    (answer.status, answer.body, is_doubtful)
 }

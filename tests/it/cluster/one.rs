@@ -1,13 +1,10 @@
 //! One node: how a cluster is made, what is refused, and a kill that loses nothing.
 
-use std::sync::{Arc, Mutex};
-
 use serde_json::json;
 
 use super::nodes::{Cluster, admin, read, send, verify, workspace};
 use super::state::once;
 use crate::faults::Client;
-use crate::support::Api;
 
 const OTHER_KEY: &str = "7777777777777777777777777777777777777777777777777777777777777777";
 
@@ -80,13 +77,6 @@ async fn what_one_node_answered_outlives_kill_9() {
         assert_ne!(status, 200, "round {round}: a code was accepted twice: {body}");
     }
     assert_eq!(verify(&mut client, &right, &right_code).await.0, 200);
-    // What is beside the log does not move with a shard, so no file is taken.
-    let api = Api::new(&Arc::new(Mutex::new(node.address())), Some(&key));
-    let file = api.call("POST", "/v1/media", &[("Content-Type", "image/png")], b"abc").await;
-    file.check(422, "UNPROCESSABLE");
-    let refused = file.json();
-    assert_eq!(refused["reason"], "no_media_store");
-    assert!(refused["message"].as_str().unwrap().contains("cluster"), "{refused}");
     let ready = read(&mut admin(&node), "/readyz").await;
     assert_eq!((&ready["shards_owned"], &ready["node"]), (&json!(4), &json!("pr-1")), "{ready}");
     node.terminate();

@@ -11,9 +11,10 @@ use super::jetstream::{jetstream, publish};
 use super::nodes::{Cluster, admin, read, send, verify, workspace};
 use super::state::once;
 use crate::faults::{Client, Outcome, Process};
+use crate::support::eventually;
 
 /// Runs `postrider cluster repair --json`.
-fn repair(cluster: &Cluster, data: &Path, shard: u64, more: &[&str]) -> (Output, Value) {
+pub(super) fn repair(cluster: &Cluster, data: &Path, shard: u64, more: &[&str]) -> (Output, Value) {
     let shard = shard.to_string();
     let args = [&["cluster", "repair", "--shard", &shard], more].concat();
     cluster.run(&args, &[("SERVER__DATA_DIR", data.to_str().unwrap())])
@@ -29,22 +30,25 @@ fn grown(before: &Value, after: &Value) -> u64 {
     pairs.max_by_key(|(_, (before, after))| after - before).unwrap().0 as u64
 }
 
-fn last(cluster: &Cluster, shard: u64) -> u64 {
+pub(super) fn last(cluster: &Cluster, shard: u64) -> u64 {
     let about = format!("STREAM.INFO.PR_test_{shard}");
     let about = jetstream(&cluster.nats.address, &about, &json!({}));
     about["state"]["last_seq"].as_u64().unwrap()
 }
 
 /// Has a log end earlier, as servers may that lose what they acknowledged.
-fn lose(cluster: &Cluster, shard: u64, last: u64) {
+pub(super) fn lose(cluster: &Cluster, shard: u64, last: u64) {
     let (address, name) = (&cluster.nats.address, format!("PR_test_{shard}"));
-    let config = jetstream(address, &format!("STREAM.INFO.{name}"), &json!({}))["config"].clone();
+    let about = jetstream(address, &format!("STREAM.INFO.{name}"), &json!({}));
+    let first = about["state"]["first_seq"].as_u64().unwrap();
+    let mut config = about["config"].clone();
+    config["first_seq"] = json!(first);
     let entry = |sequence: u64| {
         let what = format!("STREAM.MSG.GET.{name}");
         let found = jetstream(address, &what, &json!({"seq": sequence}));
         STANDARD.decode(found["message"]["data"].as_str().unwrap()).unwrap()
     };
-    let kept: Vec<_> = (1..=last).map(entry).collect();
+    let kept: Vec<_> = (first..=last).map(entry).collect();
     jetstream(address, &format!("STREAM.DELETE.{name}"), &json!({}));
     jetstream(address, &format!("STREAM.CREATE.{name}"), &config);
     for bytes in &kept {
@@ -52,8 +56,67 @@ fn lose(cluster: &Cluster, shard: u64, last: u64) {
     }
 }
 
-fn state_of(state: &Value, shard: u64) -> &Value {
+pub(super) fn state_of(state: &Value, shard: u64) -> &Value {
     &state["shards"][usize::try_from(shard).unwrap()]["state"]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_log_has_lost_comes_from_nodes_that_run_or_have_ended() {
+    let cluster = Cluster::made();
+    let place = tempfile::tempdir().unwrap();
+    let (node, mut client, key, shard) = started(&cluster).await;
+    let used = send(&mut client, "+15550100001").await;
+    let kept = last(&cluster, shard);
+    assert_eq!(verify(&mut client, &used.0, &used.1).await.0, 200);
+    let open = send(&mut client, "+15550100002").await;
+    let written = last(&cluster, shard);
+    lose(&cluster, shard, kept);
+    let body = json!({"phone": "+15550100003"});
+    if let Outcome::Answered(answer) = client.post("/v1/otp/send", &body).await {
+        assert_eq!(answer.status, 503, "{answer:?}");
+    }
+    once(&node, "the stop", |state| state_of(state, shard) == "stopped").await;
+    let whole = |repaired: &Value| {
+        assert_eq!(repaired["state"], "repaired", "{repaired}");
+        assert_eq!(
+            (&repaired["given_up"], &repaired["unknown_behind"]),
+            (&Value::Null, &Value::Null)
+        );
+        assert_eq!(repaired["from_nodes"]["from"], kept + 1, "{repaired}");
+        assert!(repaired["last"].as_u64() >= Some(written), "{repaired}");
+    };
+    // The node that has stopped is asked.
+    let (output, repaired) = repair(&cluster, place.path(), shard, &[]);
+    assert!(output.status.success(), "{output:?}");
+    whole(&repaired);
+    once(&node, "an owner", |state| state_of(state, shard) == "owned").await;
+    client.close();
+    let (status, body) = verify(&mut client, &used.0, &used.1).await;
+    assert_ne!(status, 200, "a code was accepted twice: {body}");
+    assert_eq!(verify(&mut client, &open.0, &open.1).await.0, 200, "nothing was lost");
+    // It happens once more, and this time the node is dead.
+    let kept = last(&cluster, shard);
+    let later = send(&mut client, "+15550100004").await;
+    node.terminate();
+    assert!(node.ended().status.success());
+    lose(&cluster, shard, kept);
+    let data = cluster.directory("pr-1");
+    let dead = ["--node", data.to_str().unwrap()];
+    // Its key says for a second more that it serves the shard.
+    let done = async || {
+        let (output, repaired) = repair(&cluster, place.path(), shard, &dead);
+        assert!(output.status.success() || repaired["error"] == "IN_USE", "{output:?}");
+        (repaired["state"] == "repaired").then_some(repaired)
+    };
+    let repaired = eventually("the repair", done).await;
+    assert_eq!(repaired["given_up"], Value::Null, "{repaired}");
+    let node = cluster.start("pr-2");
+    once(&node, "all shards", |state| state["ready"] == true).await;
+    let mut client = Client::new(node.address(), &key);
+    assert_eq!(verify(&mut client, &later.0, &later.1).await.0, 200, "nothing was lost");
+    for code in [&used, &open] {
+        assert_ne!(verify(&mut client, &code.0, &code.1).await.0, 200);
+    }
 }
 
 /// A node that owns everything, and a workspace with its shard.
@@ -80,12 +143,14 @@ async fn a_log_that_lost_its_end_is_repaired_while_the_node_runs() {
     let kept = last(&cluster, shard);
     let lost = send(&mut client, "+15550100003").await;
     lose(&cluster, shard, kept);
-    // The owner sees it when it writes: nobody is told anything that is not true.
+    // The owner sees it when it writes: nobody is answered anything that is not true.
     let body = json!({"phone": "+15550100004"});
     if let Outcome::Answered(answer) = client.post("/v1/otp/send", &body).await {
         assert_eq!(answer.status, 503, "{answer:?}");
     }
     once(&node, "the stop", |state| state_of(state, shard) == "stopped").await;
+    // The node has not kept what it wrote.
+    std::fs::remove_dir_all(cluster.directory("pr-1").join("entries")).unwrap();
     let (output, planned) = repair(&cluster, place.path(), shard, &[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert_eq!((&planned["state"], &planned["last"]), (&json!("damaged"), &json!(kept)));
@@ -106,7 +171,7 @@ async fn a_log_that_lost_its_end_is_repaired_while_the_node_runs() {
     let (output, whole) = repair(&cluster, place.path(), shard, &[]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(whole["state"], "whole", "{whole}");
-    // Its own records, which went further than the log, are not gone on with after a crash either.
+    // Its own records, which went further than the log, are not continued after a crash either.
     node.kill();
     let node = cluster.start("pr-1");
     once(&node, "all shards", |state| state["ready"] == true).await;
@@ -117,7 +182,7 @@ async fn a_log_that_lost_its_end_is_repaired_while_the_node_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_that_is_gone_is_made_anew_of_a_backup() {
+async fn a_log_that_is_missing_is_made_anew_of_a_backup() {
     let cluster = Cluster::made();
     let place = tempfile::tempdir().unwrap();
     let (node, mut client, key, shard) = started(&cluster).await;
@@ -135,7 +200,7 @@ async fn a_log_that_is_gone_is_made_anew_of_a_backup() {
     let log = cluster.try_start("pr-1", &cluster.directory("pr-1")).err().unwrap();
     assert!(log.contains("CLUSTER_MISSING"), "{log}");
     // Nothing is begun with nothing, whatever is accepted.
-    let data = cluster.directory("pr-1");
+    let data = place.path().join("work");
     for more in [&[][..], &["--accept-loss"]] {
         let (output, refused) = repair(&cluster, &data, shard, more);
         assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -1,4 +1,4 @@
-//! An owner stands still beyond its lease and comes back: another node has gone on.
+//! An owner stands still beyond its lease and comes back: another node has continued.
 
 use std::net::SocketAddr;
 
@@ -12,8 +12,8 @@ use crate::support::eventually;
 
 const MESSAGES: usize = 300;
 
-/// A workspace in the same shard that sends through the fake; its key.
-async fn sender(node: &Process, id: &str) -> String {
+/// A workspace that sends through the fake; its key, with these scopes.
+pub(super) async fn sender(node: &Process, id: &str, scopes: &[&str]) -> String {
     let mut admin = admin(node);
     let path = format!("/admin/v1/workspaces/{id}");
     done(&mut admin, "/admin/v1/workspaces", json!({"id": id, "name": id})).await;
@@ -24,7 +24,7 @@ async fn sender(node: &Process, id: &str) -> String {
     let components = json!([{"type": "BODY", "text": "Sale"}]);
     let sale = json!({"name": "sale", "category": "marketing", "components": components});
     done(&mut admin, &format!("{path}/templates"), sale).await;
-    let key = json!({"name": "test", "scopes": ["messaging:send"]});
+    let key = json!({"name": "test", "scopes": scopes});
     let key = done(&mut admin, &format!("{path}/keys"), key).await;
     key["key"].as_str().unwrap().to_owned()
 }
@@ -80,7 +80,7 @@ async fn an_owner_that_stood_still_answers_nothing_of_its_own_and_sends_nothing_
     once(&first, "all shards", |state| state["ready"] == true).await;
     let (mut client, key) = workspace(&first, "acme").await;
     let code = send(&mut client, "+15550100001").await;
-    let sending = sender(&first, "globex").await;
+    let sending = sender(&first, "globex", &["messaging:send"]).await;
     let second = cluster.start("pr-2");
     let both = |it: &Value| it["ready"] == true && (0..4).any(|at| owner(it, at) == "pr-2");
     once(&second, "shards for the other", both).await;
@@ -113,16 +113,16 @@ async fn an_owner_that_stood_still_answers_nothing_of_its_own_and_sends_nothing_
     let arrived = async || (unread(first.address()) > 0).then_some(());
     eventually("the request of the node that stands still", arrived).await;
     signal(first.id(), "CONT");
-    let (told, mut old, body) = waiting.await.unwrap();
-    let is_right = |told: &Option<(u16, Value)>| match told {
+    let (answered, mut old, body) = waiting.await.unwrap();
+    let is_right = |answered: &Option<(u16, Value)>| match answered {
         Some((status, _)) => [422, 503].contains(status),
         None => true,
     };
-    assert!(is_right(&told), "the code was used: {told:?}");
+    assert!(is_right(&answered), "the code was used: {answered:?}");
     let used = async || {
-        let told = answer(&mut old, "/v1/otp/verify", &body).await;
-        assert!(is_right(&told), "the code was used: {told:?}");
-        told.filter(|(status, _)| *status == 422)
+        let answered = answer(&mut old, "/v1/otp/verify", &body).await;
+        assert!(is_right(&answered), "the code was used: {answered:?}");
+        answered.filter(|(status, _)| *status == 422)
     };
     eventually("an answer of the new owner", used).await;
     let unknown = ended_once(&second, &sending, &messages, &fake).await;
@@ -131,7 +131,12 @@ async fn an_owner_that_stood_still_answers_nothing_of_its_own_and_sends_nothing_
 }
 
 /// Every message comes to an end, and was sent once. Returns of how many that is not known.
-async fn ended_once(node: &Process, key: &str, messages: &[String], fake: &FakeCloudApi) -> usize {
+pub(super) async fn ended_once(
+    node: &Process,
+    key: &str,
+    messages: &[String],
+    fake: &FakeCloudApi,
+) -> usize {
     let mut api = Client::new(node.address(), key);
     let mut unknown = 0;
     for message in messages {

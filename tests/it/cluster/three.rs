@@ -36,10 +36,10 @@ async fn nothing_that_was_acknowledged_is_lost_whatever_is_killed_or_paused() {
     once(&third, "a log without that server", others).await;
     load.acknowledges(CODES).await;
     cluster.nats.start_again(&[leader]);
-    let told = load.end().await;
-    let (codes, unanswered, refused, slowest) = total(&told);
+    let reports = load.end().await;
+    let (codes, unanswered, refused, slowest) = total(&reports);
     println!("{codes} codes, {unanswered} unanswered, {refused} refused, slowest {slowest:?}");
-    assert!(told.iter().all(|it| it.acknowledged() > 10), "{told:?}");
+    assert!(reports.iter().all(|it| it.acknowledged() > 10), "{reports:?}");
     // Everything at once.
     [first, second, third].into_iter().for_each(Process::kill);
     let all = cluster.nats.names();
@@ -47,7 +47,7 @@ async fn nothing_that_was_acknowledged_is_lost_whatever_is_killed_or_paused() {
     cluster.nats.start_again(&all);
     let nodes = cluster.start_all(NODES);
     once(&nodes[0], "all shards after a start of everything", |it| it["ready"] == true).await;
-    for (at, it) in told.iter().enumerate() {
+    for (at, it) in reports.iter().enumerate() {
         it.check(&nodes[at % nodes.len()]).await;
     }
 }

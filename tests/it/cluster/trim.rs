@@ -1,5 +1,7 @@
 //! Logs are trimmed, and what they no longer hold is in checkpoints.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::jetstream::jetstream;
@@ -9,12 +11,12 @@ use crate::faults::{Client, Outcome};
 use crate::support::eventually;
 
 /// The least that a log may have.
-const STREAM_BYTES: u64 = 16 << 20;
+pub(super) const STREAM_BYTES: u64 = 16 << 20;
 /// Bytes of one contact's field, and contacts of one call.
 const FIELD_BYTES: usize = 15_000;
 const CONTACTS: usize = 50;
 
-const SETTINGS: [(&str, &str); 5] = [
+pub(super) const SETTINGS: [(&str, &str); 5] = [
     ("CLUSTER__STREAM_BYTES_MAX", "16777216"),
     ("STORAGE__CHECKPOINT_LOG_BYTES", "1048576"),
     ("STORAGE__SNAPSHOT_JOURNAL_BYTES", "1048576"),
@@ -23,7 +25,7 @@ const SETTINGS: [(&str, &str); 5] = [
 ];
 
 /// Changes the same contacts over and over, until the log was written this many bytes.
-async fn write(client: &mut Client, bytes: u64, round: &mut usize) {
+pub(super) async fn write(client: &mut Client, bytes: u64, round: &mut usize) {
     let mut written = 0;
     while written < bytes {
         *round += 1;
@@ -36,7 +38,7 @@ async fn write(client: &mut Client, bytes: u64, round: &mut usize) {
         let body = json!({"on_conflict": "update", "contacts": contacts});
         let taken = async || match client.post("/v1/contacts/batch", &body).await {
             Outcome::Answered(answer) if answer.status == 200 && all_done(&answer.body) => Some(()),
-            // A checkpoint is not made as fast as the log is written.
+            // A checkpoint is not made as fast as the log is written: there is room when it is.
             Outcome::Answered(answer) if [200, 503].contains(&answer.status) => None,
             other => panic!("after {written} bytes: {other:?}"),
         };
@@ -58,9 +60,73 @@ fn checkpoint(state: &Value) -> Option<(u64, u64)> {
     shards.filter_map(of).max_by_key(|(_, position)| *position)
 }
 
+/// Where the checkpoints are.
+enum Store {
+    Nats,
+    Directory(PathBuf),
+}
+
+impl Store {
+    /// The names of those of a shard.
+    fn of(&self, cluster: &Cluster, shard: u64) -> Vec<String> {
+        let own = format!("{shard}.");
+        match self {
+            Self::Nats => {
+                let filter = json!({"subjects_filter": format!("$O.PR_test_checkpoints.C.{own}>")});
+                let name = "STREAM.INFO.OBJ_PR_test_checkpoints";
+                let about = jetstream(&cluster.nats.address, name, &filter);
+                about["state"]["subjects"].as_object().unwrap().keys().cloned().collect()
+            }
+            Self::Directory(dir) => {
+                let names = dir.read_dir().unwrap().map(|it| it.unwrap().file_name());
+                let names = names.map(|name| name.into_string().unwrap());
+                names.filter(|name| name.starts_with(&own)).collect()
+            }
+        }
+    }
+
+    fn lose(&self, cluster: &Cluster, name: &str) {
+        match self {
+            Self::Nats => {
+                let what = json!({"filter": name});
+                let purge = "STREAM.PURGE.OBJ_PR_test_checkpoints";
+                jetstream(&cluster.nats.address, purge, &what);
+            }
+            Self::Directory(dir) => std::fs::remove_file(dir.join(name)).unwrap(),
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_that_is_written_several_times_over_goes_on_and_nothing_is_lost() {
-    let cluster = Cluster::with(&SETTINGS);
+async fn a_log_that_is_written_twice_over_goes_on_and_nothing_is_lost() {
+    goes_on(&Cluster::with(&SETTINGS), &Store::Nats).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checkpoints_may_be_in_a_directory_that_all_nodes_share() {
+    let shared = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", shared.path().display());
+    let in_directory = ("CLUSTER__CHECKPOINTS", url.as_str());
+    let cluster = Cluster::with(&[&SETTINGS[..], &[in_directory]].concat());
+    let dir = shared.path().join("postrider-test");
+    goes_on(&cluster, &Store::Directory(dir.clone())).await;
+    // A node that looks elsewhere, or finds nothing there, does not start.
+    let start = |value: &str| {
+        let own = [("CLUSTER__CHECKPOINTS", value)];
+        cluster.start_with("pr-3", &cluster.directory("pr-3"), &own).err().unwrap()
+    };
+    let log = start("nats");
+    assert!(log.contains("CLUSTER_MISMATCH") && log.contains("cluster.checkpoints"), "{log}");
+    for store in ["s3://bucket/prefix", "file://relative"] {
+        let log = start(store);
+        assert!(log.contains("cluster.checkpoints") && log.contains("such as s3://"), "{log}");
+    }
+    std::fs::rename(&dir, shared.path().join("away")).unwrap();
+    let log = start(&url);
+    assert!(log.contains("CLUSTER_MISSING") && log.contains("mounted"), "{log}");
+}
+
+async fn goes_on(cluster: &Cluster, store: &Store) {
     let first = cluster.start("pr-1");
     once(&first, "all shards", |state| state["ready"] == true).await;
     let (mut client, key) = workspace(&first, "acme").await;
@@ -68,7 +134,7 @@ async fn a_log_that_is_written_several_times_over_goes_on_and_nothing_is_lost() 
     let used = send(&mut client, "+15550100002").await;
     assert_eq!(verify(&mut client, &used.0, &used.1).await.0, 200);
     let mut round = 0;
-    write(&mut client, 3 * STREAM_BYTES, &mut round).await;
+    write(&mut client, 2 * STREAM_BYTES, &mut round).await;
     let state = once(&first, "a checkpoint", |state| checkpoint(state).is_some()).await;
     let (shard, position) = checkpoint(&state).unwrap();
     let stream = format!("STREAM.INFO.PR_test_{shard}");
@@ -91,23 +157,17 @@ async fn a_log_that_is_written_several_times_over_goes_on_and_nothing_is_lost() 
     };
     let listed = read(&mut client, "/v1/contacts?limit=1").await;
     assert_eq!(last(&listed), (Some(CONTACTS as u64), round.to_string()));
-    write(&mut client, STREAM_BYTES, &mut round).await;
-    let filter = json!({"subjects_filter": format!("$O.PR_test_checkpoints.C.{shard}.>")});
-    let stored = || -> Vec<String> {
-        let name = "STREAM.INFO.OBJ_PR_test_checkpoints";
-        let about = jetstream(&cluster.nats.address, name, &filter);
-        about["state"]["subjects"].as_object().unwrap().keys().cloned().collect()
-    };
+    write(&mut client, STREAM_BYTES / 4, &mut round).await;
+    let stored = || store.of(cluster, shard);
     // One that is being stored is the third.
     eventually("two checkpoints", async || (stored().len() == 2).then_some(())).await;
     second.kill();
 
-    // The newest checkpoint is gone, and so is the disk: the older one and the log have it all.
+    // The newest checkpoint is lost, and so is the disk: the older one and the log have it all.
     std::fs::remove_dir_all(cluster.directory("pr-2").join("replicas")).unwrap();
     let stored = stored();
     assert_eq!(stored.len(), 2, "two are kept: {stored:?}");
-    let newest = json!({"filter": stored.iter().max().unwrap()});
-    jetstream(&cluster.nats.address, "STREAM.PURGE.OBJ_PR_test_checkpoints", &newest);
+    store.lose(cluster, stored.iter().max().unwrap());
     let second = cluster.start("pr-2");
     once(&second, "all shards", |state| state["ready"] == true).await;
     assert!(second.log().contains("passed over"), "the newest was used: {}", second.log());

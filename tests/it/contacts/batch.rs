@@ -128,18 +128,18 @@ async fn who_has_the_phone_already_is_left_alone_or_changed() {
         .check_field("on_conflict");
     let rows = async |how: &str| {
         let answer = api.post(BATCH, batch(how)).await.ok();
-        let told = |row: &Value| (row["status"].as_u64().unwrap(), row["outcome"].clone());
+        let outcomes = |row: &Value| (row["status"].as_u64().unwrap(), row["outcome"].clone());
         let rows = answer["data"].as_array().unwrap().clone();
-        (rows.iter().map(told).collect::<Vec<_>>(), rows)
+        (rows.iter().map(outcomes).collect::<Vec<_>>(), rows)
     };
-    let (told, rows_of_skip) = rows("skip").await;
+    let (outcomes, rows_of_skip) = rows("skip").await;
     let expected = [(200, "skipped"), (201, "created"), (200, "skipped"), (400, "refused")];
-    assert_eq!(told, expected.map(|(status, outcome)| (status, json!(outcome))));
+    assert_eq!(outcomes, expected.map(|(status, outcome)| (status, json!(outcome))));
     assert_eq!(rows_of_skip[0]["contact"], there);
-    let (told, _) = rows("refuse").await;
-    assert!(told.iter().all(|(status, outcome)| *status >= 400 && outcome == "refused"));
-    let (told, rows_of_update) = rows("update").await;
-    assert_eq!(told[0], (200, json!("updated")));
+    let (outcomes, _) = rows("refuse").await;
+    assert!(outcomes.iter().all(|(status, outcome)| *status >= 400 && outcome == "refused"));
+    let (outcomes, rows_of_update) = rows("update").await;
+    assert_eq!(outcomes[0], (200, json!("updated")));
     let changed = &rows_of_update[0]["contact"];
     assert_eq!((&changed["id"], &changed["name"]), (&there["id"], &json!("again")));
     assert_eq!((&changed["tags"], &changed["email"]), (&json!(["new"]), &json!("a@b.com")));

@@ -1,4 +1,4 @@
-//! Many contacts are changed at once, and what is told of one: its tags and its timeline.
+//! Many contacts are changed at once, and what is reported of one: its tags and its timeline.
 
 use serde_json::{Value, json};
 
@@ -59,9 +59,9 @@ async fn contacts_are_tagged_and_deleted_by_ids_and_by_filter() {
     tagged(&acme, "", 6).await;
     acme.get(&format!("/v1/contacts/{}", ids[0])).await.check(404, "NOT_FOUND");
     assert_eq!(change(&acme, json!({"filter": {"search": "nobody"}, "delete": true})).await, 0);
-    // Each is told by its event.
-    let told = acme.get("/v1/events?types=contact.deleted,contact.updated&limit=200").await.ok();
-    assert_eq!(told["data"].as_array().unwrap().len(), 2 + 3 + 2);
+    // Each is reported by its event.
+    let emitted = acme.get("/v1/events?types=contact.deleted,contact.updated&limit=200").await.ok();
+    assert_eq!(emitted["data"].as_array().unwrap().len(), 2 + 3 + 2);
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn a_change_goes_on_after_a_crash_in_the_order_in_which_it_was_asked_for()
 }
 
 #[tokio::test]
-async fn a_timeline_tells_what_its_reader_may_know() {
+async fn a_timeline_shows_what_its_reader_may_know() {
     let server = TestServer::with(&UNLIMITED).await;
     let acme = server.workspace("acme").await;
     let phone = "+15550123456";

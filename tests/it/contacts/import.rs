@@ -113,7 +113,7 @@ async fn check_all_once(api: &Api, count: usize) {
 }
 
 #[tokio::test]
-async fn a_file_is_imported_and_its_bad_lines_are_told() {
+async fn a_file_is_imported_and_its_bad_lines_are_reported() {
     let server = TestServer::with(&UNLIMITED).await;
     let api = server.workspace("acme").await;
     make(&api, json!({"name": "there", "phone": "+15550000001"})).await;
@@ -173,7 +173,7 @@ async fn a_file_is_imported_and_its_bad_lines_are_told() {
 }
 
 #[tokio::test]
-async fn a_file_is_never_written_over_by_what_is_told_of_it() {
+async fn a_file_is_never_written_over_by_its_report() {
     let server = TestServer::with(&UNLIMITED).await;
     let api = server.workspace("acme").await;
     let desk = Desk::new(format!("http://{}", server.address()), &api);
@@ -241,7 +241,7 @@ async fn a_lost_answer_and_a_crash_neither_double_nor_lose() {
 }
 
 #[tokio::test]
-async fn an_import_waits_as_long_as_it_is_told() {
+async fn an_import_waits_as_long_as_it_is_answered() {
     let server = TestServer::start().await;
     let api = server.workspace("acme").await;
     let proxy = server.proxy().await;
@@ -296,8 +296,8 @@ async fn an_export_is_imported_as_the_same_contacts() {
     ] {
         make(&api, contact).await;
     }
-    let gone = make(&api, json!({"name": "gone"})).await;
-    api.delete(&path(&gone)).await.ok();
+    let deleted = make(&api, json!({"name": "gone"})).await;
+    api.delete(&path(&deleted)).await.ok();
     desk.write("many.csv", lines(450));
     desk.run(&["import", "many.csv"]).await.ok();
     let ran = desk.run(&["export", "out.csv"]).await.ok();

@@ -187,11 +187,11 @@ async fn what_is_not_there_is_not_found() {
     let made = make(&api, full()).await;
     let theirs = make(&other, json!({"name": "Bo"})).await;
     let id = made["id"].as_str().unwrap();
-    let gone = make(&api, json!({"name": "gone"})).await;
-    assert_eq!(api.delete(&path(&gone)).await.status, 204);
+    let deleted = make(&api, json!({"name": "gone"})).await;
+    assert_eq!(api.delete(&path(&deleted)).await.status, 204);
     for missing in [
         path(&theirs),
-        path(&gone),
+        path(&deleted),
         format!("{CONTACTS}/con_00000000000000000000000000"),
         format!("{CONTACTS}/{}", id.replace("con_", "key_")),
         format!("{CONTACTS}/{}", id.to_uppercase()),
@@ -218,10 +218,10 @@ async fn each_change_has_an_event() {
     let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["contact.created", "contact.updated", "contact.deleted"]);
     for (event, contact) in events.iter().zip([&made, &changed, &changed]) {
-        let mut told = contact.clone();
-        let id = told.as_object_mut().unwrap().remove("id").unwrap();
-        told["contact_id"] = id;
-        assert_eq!(event["data"], told);
+        let mut shown = contact.clone();
+        let id = shown.as_object_mut().unwrap().remove("id").unwrap();
+        shown["contact_id"] = id;
+        assert_eq!(event["data"], shown);
     }
 }
 

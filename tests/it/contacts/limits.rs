@@ -17,7 +17,7 @@ async fn refused(api: &Api) -> u64 {
 }
 
 #[tokio::test]
-async fn five_hundred_a_minute_unless_told() {
+async fn five_hundred_a_minute_by_default() {
     let server = TestServer::start().await;
     server.workspace("acme").await;
     let info = server.admin().get("/admin/v1/workspaces/acme").await.ok();

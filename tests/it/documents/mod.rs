@@ -1,4 +1,4 @@
-//! The documents tell the truth: what they show is run, what they name exists.
+//! The documents are true: what they show is run, what they name exists.
 
 mod claims;
 mod markdown;

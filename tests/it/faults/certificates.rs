@@ -38,7 +38,7 @@ async fn a_signal_renews_the_certificate_and_a_bad_pair_keeps_the_old_one() {
     assert_eq!(health(&mut early).await, "200");
 
     let second = write_pair(dir.path());
-    assert!(!is_served(&process, &second).await, "nobody has told it");
+    assert!(!is_served(&process, &second).await, "nobody has asked it to");
     hang_up(&process, "the certificate was read anew");
     assert!(is_served(&process, &second).await && !is_served(&process, &first).await);
     assert_eq!(health(&mut early).await, "200", "a connection from before goes on");

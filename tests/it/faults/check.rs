@@ -1,4 +1,4 @@
-//! Holding what was told against what the server says after a restart.
+//! Holding what was answered against what the server says after a restart.
 
 use std::collections::{HashMap, HashSet};
 

@@ -76,8 +76,18 @@ impl Client {
         )
     }
 
+    /// Whether the server has closed the connection while nothing was asked.
+    fn is_closed(&self) -> bool {
+        // Nothing is due: what can be read is its end, or why it ends.
+        let ends = |stream: &TcpStream| stream.try_read(&mut [0]).is_ok();
+        self.stream.as_ref().is_some_and(ends)
+    }
+
     async fn call(&mut self, request: String) -> Outcome {
         let exchange = async {
+            if self.is_closed() {
+                self.close();
+            }
             if self.stream.is_none() {
                 let Ok(stream) = TcpStream::connect(self.address).await else {
                     return Outcome::Refused;

@@ -22,9 +22,9 @@ fn run(arguments: &[&str]) -> Output {
 /// Runs a command that must succeed, and reads its report.
 pub(super) fn done(arguments: &[&str]) -> Value {
     let output = run(&[arguments, &["--json"]].concat());
-    let told = String::from_utf8_lossy(&output.stderr);
+    let shown = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {output:?}");
-    assert!(told.is_empty(), "{told}");
+    assert!(shown.is_empty(), "{shown}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -33,8 +33,8 @@ pub(super) fn refused(arguments: &[&str], code: &str) -> String {
     let message = refused_as_json(arguments, code);
     let output = run(arguments);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{output:?}");
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(told, format!("postrider: {message}\n"));
+    let shown = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(shown, format!("postrider: {message}\n"));
     message
 }
 
@@ -77,8 +77,8 @@ fn address(process: &Process) -> String {
     format!("http://{}", process.address())
 }
 
-/// Everything that clients were told, while copies were made of the server that told it, holds of
-/// what the copies were made into.
+/// Everything that clients were answered, while copies were made of the server that answered it,
+/// holds of what the copies were made into.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_acknowledged_is_in_the_copies() {
     let place = Place::new();
@@ -115,7 +115,7 @@ async fn what_was_acknowledged_is_in_the_copies() {
     story.check(&process, Lost::MayBeThere).await;
     process.kill();
 
-    // What was told since is not in a backup of before: another story begins with it.
+    // What was answered since is not in a backup of before: another story begins with it.
     let backed = done(&["backup", "--to", text(&backup), "--data-dir", text(&data)]);
     assert_eq!(backed["position"], exported["position"]);
     let again = done(&["backup", "--to", text(&backup), "--data-dir", text(&data)]);
@@ -259,8 +259,8 @@ async fn a_backup_is_restored_to_each_position_of_a_run() {
     for wrong in [1, last + 1] {
         let wrong = wrong.to_string();
         let position = [text(&none), "--position", &wrong];
-        let told = refused(&[&from[..], &position[..]].concat(), "NO_SUCH_POSITION");
-        assert!(told.contains(&last.to_string()) && told.contains(&wrong), "{told}");
+        let shown = refused(&[&from[..], &position[..]].concat(), "NO_SUCH_POSITION");
+        assert!(shown.contains(&last.to_string()) && shown.contains(&wrong), "{shown}");
     }
     assert!(first < last);
     let held = place.at("held");
@@ -280,9 +280,9 @@ async fn stopped(place: &Place) -> (PathBuf, PathBuf, PathBuf) {
     done(&[&["backup", "--to", text(&backup)], &source[..]].concat());
     api.post("/v1/otp/send", json!({"phone": "+15550123457"})).await.ok();
     for command in ["export", "backup"] {
-        let told =
+        let shown =
             refused(&[command, "--to", text(&place.at("x")), "--data-dir", text(&data)], "IN_USE");
-        assert!(told.contains(text(&data)), "{told}");
+        assert!(shown.contains(text(&data)), "{shown}");
     }
     refused(&["import", "--from", text(&archive), "--data-dir", text(&data)], "IN_USE");
     process.kill();
@@ -316,8 +316,8 @@ async fn what_must_not_be_used_is_refused() {
     let bytes = std::fs::metadata(&archive).unwrap().len() as usize;
     for at in [0, 5, 40, bytes / 2, bytes - 1] {
         let mend = flip(&archive, at);
-        let told = (if at == 0 { refused } else { refused_as_json })(&import, "DAMAGED");
-        assert!(told.contains(text(&archive)) && told.contains("at byte"), "{told}");
+        let shown = (if at == 0 { refused } else { refused_as_json })(&import, "DAMAGED");
+        assert!(shown.contains(text(&archive)) && shown.contains("at byte"), "{shown}");
         nothing_is_left();
         mend();
     }
@@ -328,8 +328,8 @@ async fn what_must_not_be_used_is_refused() {
         };
         for at in [10, bytes - 20] {
             let mend = flip(&file, at);
-            let told = refused_as_json(&restore, "DAMAGED");
-            assert!(name == "manifest.json" || told.contains(name), "{name}: {told}");
+            let shown = refused_as_json(&restore, "DAMAGED");
+            assert!(name == "manifest.json" || shown.contains(name), "{name}: {shown}");
             nothing_is_left();
             mend();
         }
@@ -337,8 +337,8 @@ async fn what_must_not_be_used_is_refused() {
     // Those of the directory itself are not touched.
     for command in [&import[..2], &restore[..2]] {
         let from = if command[0] == "import" { text(&archive) } else { text(&backup) };
-        let told = refused(&[command[0], "--from", from, "--data-dir", text(&data)], "NOT_EMPTY");
-        assert!(told.contains("master.key"), "{told}");
+        let shown = refused(&[command[0], "--from", from, "--data-dir", text(&data)], "NOT_EMPTY");
+        assert!(shown.contains("master.key"), "{shown}");
     }
     let other = place.at("other");
     std::fs::create_dir(&other).unwrap();

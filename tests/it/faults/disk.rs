@@ -74,7 +74,7 @@ impl Disk {
         run(Command::new("mount").args(["-o", "loop"]).arg(self.image()).arg(self.root()))
     }
 
-    /// Unmounts and mounts it: what was not on the disk is gone. It is a copy that is mounted,
+    /// Unmounts and mounts it: what was not on the disk is lost. It is a copy that is mounted,
     /// because a process in a mount namespace of its own may hold the old file system, as it was
     /// when that began, and then mounting the same file would give the one that was cut again.
     pub fn remount(&self) {

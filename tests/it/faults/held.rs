@@ -90,8 +90,8 @@ async fn check_held(process: &Process, key: &str, otp: Option<(&str, &str)>) {
     ];
     for (path, body) in sends {
         let answer = asked(&mut acme, path, body).await;
-        let told = (answer.status, &answer.body["code"], &answer.body["reason"]);
-        assert_eq!(told, (503, &json!("SERVICE_UNAVAILABLE"), &json!("held")), "{path}");
+        let outcome = (answer.status, &answer.body["code"], &answer.body["reason"]);
+        assert_eq!(outcome, (503, &json!("SERVICE_UNAVAILABLE"), &json!("held")), "{path}");
         assert!(answer.retry_after.is_some());
     }
     demo.fetch("/v1/contacts").await;

@@ -12,10 +12,10 @@ use super::load::Progress;
 
 /// How often a client looks for a message before it goes on without its code.
 const LOOKS: u32 = 500;
-/// Rest of a client that was told that the server cannot take it now.
+/// Rest of a client that was answered that the server cannot take it now.
 const REST: Duration = Duration::from_millis(5);
 
-/// A client, its plans and what it was told.
+/// A client, its plans and what it was answered.
 pub struct Journey {
     pub ledger: Ledger,
     rng: StdRng,
@@ -24,8 +24,8 @@ pub struct Journey {
     sends: usize,
 }
 
-/// The server is gone.
-pub struct Gone;
+/// The server has stopped.
+pub struct Stopped;
 
 impl Journey {
     pub fn new(seed: u64, number: usize) -> Self {
@@ -33,7 +33,7 @@ impl Journey {
         Self { ledger: Ledger::default(), rng, number, sends: 0 }
     }
 
-    /// Goes on until told to stop or until the server is gone.
+    /// Goes on until asked to stop or until the server has stopped.
     pub async fn run(mut self, mut clients: [Client; 3], progress: &Progress) -> Self {
         while !progress.is_over() {
             if self.step(&mut clients, progress).await.is_err() {
@@ -53,7 +53,11 @@ impl Journey {
         self
     }
 
-    async fn step(&mut self, clients: &mut [Client; 3], progress: &Progress) -> Result<(), Gone> {
+    async fn step(
+        &mut self,
+        clients: &mut [Client; 3],
+        progress: &Progress,
+    ) -> Result<(), Stopped> {
         let plan = self.rng.random_range(0..8);
         if plan == 0 {
             return self.old_one(&mut clients[0], progress).await;
@@ -82,7 +86,7 @@ impl Journey {
         &mut self,
         client: &mut Client,
         progress: &Progress,
-    ) -> Result<Option<usize>, Gone> {
+    ) -> Result<Option<usize>, Stopped> {
         self.sends += 1;
         let phone = format!("+1{:04}{:07}", 2000 + self.number, self.sends);
         let outcome = client.post("/v1/otp/send", &json!({"phone": phone, "expiry": 900})).await;
@@ -108,7 +112,7 @@ impl Journey {
     }
 
     /// One that was sent before, perhaps before the server was killed.
-    async fn old_one(&mut self, client: &mut Client, progress: &Progress) -> Result<(), Gone> {
+    async fn old_one(&mut self, client: &mut Client, progress: &Progress) -> Result<(), Stopped> {
         let open = |otp: &&Otp| otp.code.is_some() && otp.is_open();
         let open = self.ledger.otps.iter().filter(open).count();
         if open == 0 {
@@ -128,7 +132,7 @@ impl Journey {
         right: bool,
         client: &mut Client,
         progress: &Progress,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Stopped> {
         let otp = &mut self.ledger.otps[at];
         let outcome = progress.seen(submit(otp, right, client).await);
         otp.submitted(right, &outcome);
@@ -141,7 +145,7 @@ impl Journey {
         times: u64,
         client: &mut Client,
         progress: &Progress,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Stopped> {
         for _ in 0..times {
             self.submit(at, false, client, progress).await?;
         }
@@ -154,7 +158,7 @@ impl Journey {
         at: usize,
         clients: &mut [Client; 3],
         progress: &Progress,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Stopped> {
         let otp = &mut self.ledger.otps[at];
         let [a, b, c] = clients;
         let (a, b, c) =

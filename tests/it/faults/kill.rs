@@ -35,7 +35,7 @@ async fn a_first_start_that_is_killed_is_made_good_by_the_next() {
             ["view", "log/next.tmp", "log/00000000000000000001.log", "snapshots", "demo.key"];
         let steps: Vec<_> = steps.into_iter().chain(later).map(|step| dir.join(step)).collect();
         let step = &steps[story.rng.random_range(0..steps.len())];
-        // Some steps are gone again in a moment: the last one is there in any case.
+        // Some steps end again in a moment: the last one is there in any case.
         let last = dir.join("demo.key");
         Process::kill_when(&dir, || step.exists() || last.exists());
         let process = Process::start(&dir);

@@ -1,4 +1,4 @@
-//! What one client was told, and what it asked without being told anything.
+//! What one client was answered, and what it asked without an answer.
 
 use serde_json::Value;
 

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::check::Books;
 use super::client::Outcome;
 use super::disk::Cutter;
-use super::journey::{Gone, Journey};
+use super::journey::{Journey, Stopped};
 use super::process::Process;
 
 const CLIENTS: usize = 24;
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Repeats the choices of a test that failed, though not its timing.
 const SEED_VARIABLE: &str = "POSTRIDER_FAULTS_SEED";
 
-/// What all clients were told over all lives.
+/// What all clients were answered over all lives.
 pub struct Story {
     pub rng: StdRng,
     pub journeys: Vec<Journey>,
@@ -140,7 +140,7 @@ impl Load<'_> {
         panic!("{what} never came");
     }
 
-    /// Waits until every client is done, because it was told to or because the server is gone.
+    /// Waits until every client is done, because it was asked to or because the server has stopped.
     pub async fn end(mut self) {
         self.progress.over.store(true, Ordering::Release);
         while let Some(journey) = self.clients.join_next().await {
@@ -163,8 +163,8 @@ impl Progress {
     }
 
     /// Counts an outcome.
-    pub fn take(&self, outcome: &Outcome) -> Result<(), Gone> {
-        let Outcome::Answered(answer) = outcome else { return Err(Gone) };
+    pub fn take(&self, outcome: &Outcome) -> Result<(), Stopped> {
+        let Outcome::Answered(answer) = outcome else { return Err(Stopped) };
         if answer.status == 503 {
             assert_eq!(answer.body["code"], "SERVICE_UNAVAILABLE");
             assert!(answer.retry_after.is_some_and(|seconds| seconds >= 1), "{answer:?}");

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::fake::FakeCloudApi;
@@ -24,15 +24,26 @@ const SEND: &str = "/v1/messaging/send";
 #[derive(Default)]
 struct Clients {
     /// The next message's number; each is tried once.
-    next: AtomicUsize,
+    next: watch::Sender<usize>,
 }
 
-/// Sends until there is nothing left to send or the server is gone. Gives the messages that were
-/// acknowledged.
+impl Clients {
+    fn take_next(&self) -> usize {
+        let mut number = 0;
+        self.next.send_modify(|next| {
+            number = *next;
+            *next += 1;
+        });
+        number
+    }
+}
+
+/// Sends until there is nothing left to send or the server has stopped. Gives the messages that
+/// were acknowledged.
 async fn send_some(clients: Arc<Clients>, mut api: Client) -> Vec<String> {
     let mut acknowledged = Vec::new();
     loop {
-        let number = clients.next.fetch_add(1, Ordering::AcqRel);
+        let number = clients.take_next();
         if number >= MESSAGES {
             break;
         }
@@ -93,9 +104,7 @@ async fn after_kill_9_every_message_comes_to_an_end_and_none_is_sent_twice() {
         }
         // Somewhere in the next part.
         let until = kill * MESSAGES / (KILLS + 1) + rng.random_range(0..MESSAGES / (KILLS + 1));
-        while clients.next.load(Ordering::Acquire) < until {
-            tokio::task::yield_now().await;
-        }
+        clients.next.subscribe().wait_for(|next| *next >= until).await.unwrap();
         process.kill();
         acknowledged.extend(sending.join_all().await.concat());
         process = Process::start_with(dir.path(), &settings);

@@ -17,6 +17,7 @@ mod process;
 mod audit;
 mod broadcast;
 mod certificates;
+mod chain;
 mod damage;
 mod failing;
 mod held;
@@ -33,4 +34,5 @@ mod view;
 mod webhooks;
 
 pub use client::{Answer, Client, Outcome};
-pub use process::{Process, signal};
+pub use disk::{Disk, fill, skip};
+pub use process::{Process, signal, wait_for};

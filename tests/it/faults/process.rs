@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::client::Client;
+use crate::machine::Machine;
 
 /// Longest wait for a start or an end.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -53,7 +54,7 @@ impl Process {
         Self::try_start(data, settings).unwrap_or_else(|failed| panic!("no start: {failed:?}"))
     }
 
-    /// The same under limits of the system, which are what `ulimit` is told.
+    /// The same under limits of the system, which are what `ulimit` is given.
     pub fn start_within(data: &Path, limits: &str) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit {limits} && exec \"$0\" \"$@\"")]);
@@ -75,21 +76,32 @@ impl Process {
         Self::listening(spawn(data, settings), data)
     }
 
+    /// The same on a machine whose faults are chosen.
+    pub fn try_start_on(
+        machine: &Machine,
+        data: &Path,
+        settings: &[(&str, &str)],
+    ) -> Result<Self, NotStarted> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+        machine.host(&mut command);
+        Self::listening(spawn_by(command, data, settings), data)
+    }
+
     fn listening(mut child: Child, data: &Path) -> Result<Self, NotStarted> {
         let log = Log::default();
         let reading = log.follow(child.stderr.take().unwrap());
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (tell, told) = mpsc::channel();
+        let (sender, addresses) = mpsc::channel();
         // Reads to the end, so that the server can always write.
         std::thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
                 let shown = line.split_once(" listens on ");
                 if let Some((_, address)) = shown.and_then(|(_, url)| url.split_once("://")) {
-                    tell.send(address.trim().to_owned()).ok();
+                    sender.send(address.trim().to_owned()).ok();
                 }
             }
         });
-        match told.recv_timeout(PATIENCE) {
+        match addresses.recv_timeout(PATIENCE) {
             Ok(address) => {
                 let address = address.split('/').next().unwrap().parse().unwrap();
                 Ok(Self { child, address, data: data.to_owned(), log, reading: Some(reading) })

@@ -38,18 +38,18 @@ fn copies(place: &Place) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_no_copy_is_told_by_its_name() {
+async fn what_is_no_copy_is_reported_by_its_name() {
     let place = Place::new();
     let (archive, backup) = copies(&place);
     let target = place.at("target");
     let import = |from: &str, code: &str, says: &str| {
-        let told = refused(&["import", "--from", from, "--data-dir", text(&target)], code);
-        assert!(told.contains(from) && told.contains(says), "{told}");
+        let refusal = refused(&["import", "--from", from, "--data-dir", text(&target)], code);
+        assert!(refusal.contains(from) && refusal.contains(says), "{refusal}");
         is_free(&target);
     };
     let restore = |from: &str, code: &str, says: &str| {
-        let told = refused(&["restore", "--from", from, "--data-dir", text(&target)], code);
-        assert!(told.contains(from) && told.contains(says), "{told}");
+        let refusal = refused(&["restore", "--from", from, "--data-dir", text(&target)], code);
+        assert!(refusal.contains(from) && refusal.contains(says), "{refusal}");
         is_free(&target);
     };
     let other = |name: &str, bytes: &[u8]| {
@@ -79,27 +79,27 @@ async fn cut_and_newer_copies_are_refused() {
     let whole = std::fs::read(&archive).unwrap();
     for cut in [3, 11, 60, whole.len() / 2, whole.len() - 60, whole.len() - 1] {
         std::fs::write(&archive, &whole[..cut]).unwrap();
-        let told = refused(&import, "DAMAGED");
-        assert!(told.contains("it ends before its end"), "{cut}: {told}");
+        let refusal = refused(&import, "DAMAGED");
+        assert!(refusal.contains("it ends before its end"), "{cut}: {refusal}");
         is_free(&target);
     }
-    // Written by a version that knows a format 2, with the checksum of that.
+    // Written by a version that knows a format 3, with the checksum of that.
     let fields = u32::from_be_bytes([whole[8], whole[9], whole[10], whole[11]]) as usize;
     let mut newer = whole.clone();
-    newer[4] = 2;
+    newer[4] = 3;
     let check = checksum(&newer[..12 + fields]);
     newer[12 + fields..16 + fields].copy_from_slice(&check);
     std::fs::write(&archive, newer).unwrap();
-    let told = refused(&import, "NEWER_FORMAT");
-    assert!(told.contains(&archive) && told.contains("newer version"), "{told}");
+    let refusal = refused(&import, "NEWER_FORMAT");
+    assert!(refusal.contains(&archive) && refusal.contains("newer version"), "{refusal}");
     is_free(&target);
     std::fs::write(&archive, &whole).unwrap();
 
     let manifest = Path::new(&backup).join("manifest.json");
     let list = std::fs::read_to_string(&manifest).unwrap();
-    std::fs::write(&manifest, list.replace("\"format\": 1", "\"format\": 2")).unwrap();
-    let told = refused(&restore, "NEWER_FORMAT");
-    assert!(told.contains("has format 2; this version knows up to 1"), "{told}");
+    std::fs::write(&manifest, list.replace("\"format\": 2", "\"format\": 3")).unwrap();
+    let refusal = refused(&restore, "NEWER_FORMAT");
+    assert!(refusal.contains("has format 3; this version knows up to 2"), "{refusal}");
     std::fs::write(&manifest, &list[..list.len() / 2]).unwrap();
     refused(&restore, "DAMAGED");
     std::fs::write(&manifest, &list).unwrap();
@@ -116,15 +116,16 @@ async fn cut_and_newer_copies_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_without_room_and_another_key_are_told_before_anything_is_made() {
+async fn a_disk_without_room_and_another_key_are_reported_before_anything_is_made() {
     let place = Place::new();
     let (archive, backup) = copies(&place);
     let target = place.at("target");
     std::fs::create_dir(&target).unwrap();
     std::fs::write(target.join("master.key"), format!("{}\n", "5a".repeat(32))).unwrap();
     for (command, from) in [("import", &archive), ("restore", &backup)] {
-        let told = refused(&[command, "--from", from, "--data-dir", text(&target)], "KEY_MISMATCH");
-        assert!(told.contains("master key"), "{told}");
+        let refusal =
+            refused(&[command, "--from", from, "--data-dir", text(&target)], "KEY_MISMATCH");
+        assert!(refusal.contains("master key"), "{refusal}");
     }
     let disk = match Disk::tmpfs(1) {
         Ok(disk) => disk,
@@ -132,8 +133,11 @@ async fn a_disk_without_room_and_another_key_are_told_before_anything_is_made() 
     };
     let target = disk.root().join("target");
     for (command, from) in [("import", &archive), ("restore", &backup)] {
-        let told = refused(&[command, "--from", from, "--data-dir", text(&target)], "NO_SPACE");
-        assert!(told.contains("bytes are needed") && told.contains(text(&target)), "{told}");
+        let refusal = refused(&[command, "--from", from, "--data-dir", text(&target)], "NO_SPACE");
+        assert!(
+            refusal.contains("bytes are needed") && refusal.contains(text(&target)),
+            "{refusal}"
+        );
         is_free(&target);
     }
 }

@@ -55,7 +55,7 @@ fn damage(data: &Path) -> (String, usize) {
 fn check_whole(data: &Path) {
     for deep in [&["check"][..], &["check", "--deep"]] {
         let (status, answer, _) = run(data, deep);
-        assert_eq!((status, &answer["ok"], &answer["format"]), (Some(0), &json!(true), &json!(2)));
+        assert_eq!((status, &answer["ok"], &answer["format"]), (Some(0), &json!(true), &json!(3)));
         let (log, view) = (&answer["log"], &answer["view"]);
         assert_eq!((&log["first"], &log["last"]), (&json!(1), &view["applied"]), "{answer}");
         assert_eq!((&log["torn_bytes"], &answer["problems"]), (&json!(0), &json!([])), "{answer}");
@@ -108,7 +108,7 @@ async fn damaged_data_is_refused_checked_and_repaired() {
 }
 
 #[test]
-fn a_directory_without_data_is_told_in_one_object() {
+fn a_directory_without_data_is_reported_in_one_object() {
     let dir = tempfile::tempdir().unwrap();
     for command in ["check", "repair"] {
         let (status, answer, _) = run(dir.path(), &[command]);
@@ -116,7 +116,7 @@ fn a_directory_without_data_is_told_in_one_object() {
         assert!(answer["message"].as_str().unwrap().contains("no data"), "{answer}");
     }
     std::fs::create_dir(dir.path().join("view")).unwrap();
-    std::fs::write(dir.path().join("format"), "3\n").unwrap();
+    std::fs::write(dir.path().join("format"), "4\n").unwrap();
     let (status, answer, _) = run(dir.path(), &["check"]);
     assert_eq!((status, &answer["error"]), (Some(1), &json!("NEWER_FORMAT")), "{answer}");
 }

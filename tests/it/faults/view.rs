@@ -135,7 +135,7 @@ fn log_begins_behind(data: &Path, position: u64) -> bool {
     firsts.min().is_some_and(|first| first > position + 1)
 }
 
-/// What would follow the last run is gone: the next begins anew, and leaves nothing beside.
+/// What would follow the last run is missing: the next begins anew, and leaves nothing beside.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_begins_anew_where_the_log_was_trimmed() {
     let dir = tempfile::tempdir().unwrap();
@@ -180,7 +180,7 @@ async fn a_backup_begins_anew_where_the_log_was_trimmed() {
     story.check(&Process::start(&restored), Lost::MayBeThere).await;
 }
 
-/// A disk that has no room is told before anything is written.
+/// A disk that has no room is reported before anything is written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_that_has_no_room_is_refused_with_the_bytes() {
     let disk = match Disk::tmpfs(1) {
@@ -196,8 +196,11 @@ async fn a_copy_that_has_no_room_is_refused_with_the_bytes() {
     let ballast = fill(&disk.root());
     let (status, refused) = run(&export);
     assert_eq!((status, &refused["error"]), (Some(1), &json!("NO_SPACE")), "{refused}");
-    let told = refused["message"].as_str().unwrap();
-    assert!(told.contains("bytes are needed") && told.contains("and 0 are free"), "{told}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message.contains("bytes are needed") && message.contains("and 0 are free"),
+        "{message}"
+    );
     std::fs::remove_file(ballast).unwrap();
     let (status, made) = run(&export);
     assert_eq!(status, Some(0), "{made}");

@@ -76,7 +76,7 @@ async fn what_a_contact_writes_is_unread_until_somebody_reads_or_answers() {
 }
 
 #[tokio::test]
-async fn the_reply_window_tells_whether_free_text_is_taken() {
+async fn the_reply_window_says_whether_free_text_is_taken() {
     let server = TestServer::with(&UNLIMITED).await;
     let api = server.workspace("acme").await;
     write(&api, ANA, "hello", "Ana").await;
@@ -168,4 +168,41 @@ async fn a_reply_that_failed_says_why() {
     assert!(row["error"]["message"].is_string(), "{row}");
     assert!(row["error"].as_object().unwrap().contains_key("code"), "{row}");
     assert_eq!(api.get(&messages).await.ok()["data"][1]["error"], Value::Null);
+}
+
+#[tokio::test]
+async fn what_happens_in_conversations_is_counted_by_day() {
+    let mut server = TestServer::with(&UNLIMITED).await;
+    let api = server.demo();
+    const DAYS: &str = "/v1/conversations/days";
+    let counts = |row: &Value| {
+        ["received", "sent", "opened", "resolved"].map(|name| row[name].as_u64().unwrap())
+    };
+    assert_eq!(api.get(DAYS).await.ok()["data"], json!([]));
+    write(&api, ANA, "hello", "Ana").await;
+    write(&api, ANA, "are you there?", "Ana").await;
+    write(&api, BO, "hi", "Bo").await;
+    let ana = one(&api, "?search=ANA").await;
+    let text = json!({"type": "text", "text": "Hello Ana"});
+    api.post(&format!("{}/messages", at(&ana)), text).await.ok();
+    for _ in 0..2 {
+        api.send_json("PATCH", &at(&ana), &json!({"status": "resolved"})).await.ok();
+    }
+    let first = api.get(DAYS).await.ok();
+    assert_eq!([&first["data"][0], &first["totals"]].map(counts), [[3, 1, 2, 1]; 2], "{first}");
+    // A crash counts nothing twice; a new day has a row of its own.
+    server.crash().await;
+    server.advance(24 * 3600).await;
+    let api = server.demo();
+    write(&api, ANA, "again", "Ana").await;
+    let both = api.get(DAYS).await.ok();
+    let rows: Vec<_> = both["data"].as_array().unwrap().iter().map(counts).collect();
+    assert_eq!(rows, [[3, 1, 2, 1], [1, 0, 1, 0]], "{both}");
+    assert_eq!(counts(&both["totals"]), [4, 1, 3, 1]);
+    let day = both["data"][0]["day"].as_str().unwrap();
+    let only = api.get(&format!("{DAYS}?from={day}&to={day}")).await.ok();
+    assert_eq!(
+        (only["data"].as_array().unwrap().len(), counts(&only["totals"])),
+        (1, [3, 1, 2, 1])
+    );
 }

@@ -58,7 +58,7 @@ async fn who_writes_first_becomes_a_contact_with_a_conversation() {
     assert_eq!((&ana["status"], &ana["channel"]), (&json!("open"), &json!("messaging")));
     assert_eq!((&ana["assigned_to"], &ana["last_message"]), (&Value::Null, &json!("hello")));
     assert_eq!(bo["contact"]["name"], BO, "a phone is a name where there is none");
-    assert_eq!(ana.as_object().unwrap().len(), 12);
+    assert_eq!(ana.as_object().unwrap().len(), 13);
     let contact = api.get(&path(&ana["contact"])).await.ok();
     assert_eq!(ana["contact"], contact);
     assert_eq!(list(&other, "").await, Vec::<Value>::new());

@@ -34,15 +34,15 @@ impl MailServer {
         Self::with(port, &[])
     }
 
-    /// The same, told this.
-    pub fn with(port: u16, told: &[&str]) -> Self {
+    /// The same, with these options.
+    pub fn with(port: u16, options: &[&str]) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let python = root.join("target/verifiers/venv/bin/python");
         assert!(python.exists(), "no aiosmtpd: tests/run installs it in target/verifiers/venv");
         let mut child = Command::new(python)
             .arg(root.join("tests/it/inbox/smtp.py"))
             .arg(port.to_string())
-            .args(told)
+            .args(options)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -250,7 +250,7 @@ async fn what_is_not_signed_or_not_a_mail_changes_nothing() {
     let signed = [json_type[0], signed[0], signed[1], signed[2]];
     for missing in ["/channels/email/other", "/channels/email/ACME", "/channels/email/demo"] {
         stranger.call("POST", missing, &signed, good.as_bytes()).await.check(404, "NOT_FOUND");
-        // Whoever does not even seem to sign is not told.
+        // Whoever does not even seem to sign is not answered.
         let unsigned = stranger.call("POST", missing, &json_type, good.as_bytes()).await;
         unsigned.check(401, "UNAUTHORIZED");
     }
@@ -324,7 +324,7 @@ async fn a_reply_leaves_by_smtp_in_its_thread() {
 }
 
 #[tokio::test]
-async fn what_the_mail_server_answers_is_told() {
+async fn what_the_mail_server_answers_is_reported() {
     let smtp = MailServer::start(0);
     let rig = Rig::new(Some(smtp.port)).await;
     for name in ["never", "later", "silent"] {

@@ -57,7 +57,7 @@ async fn a_reply_leaves_encrypted_and_with_a_login() {
 }
 
 #[tokio::test]
-async fn who_is_not_trusted_is_told_nothing() {
+async fn who_is_not_trusted_is_answered_nothing() {
     for encryption in ["starttls", "tls"] {
         let (smtp, rig) = rig(encryption, "right", false).await;
         let of_ana = rig.conversations().await.remove(0);
@@ -124,6 +124,6 @@ async fn a_mail_that_was_with_the_server_in_a_crash_is_unknown_and_not_sent_agai
     rig.server.advance(2 * 3600).await;
     rig.becomes(&conversation, "unknown").await;
     assert_eq!(smtp.mails().len(), 1);
-    let told = rig.api.get("/v1/events?type=message.sent").await.ok();
-    assert_eq!(told["data"], json!([]));
+    let emitted = rig.api.get("/v1/events?type=message.sent").await.ok();
+    assert_eq!(emitted["data"], json!([]));
 }

@@ -2,6 +2,7 @@
 
 mod agents;
 mod colleagues;
+mod content;
 mod conversations;
 pub mod email;
 mod email_server;

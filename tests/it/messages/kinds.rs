@@ -59,8 +59,8 @@ async fn the_sandbox_shows_a_line_of_each() {
         (&row["data"][0]["type"], &row["data"][0]["price"]),
         (&json!("interactive"), &json!(1))
     );
-    let told = api.get("/v1/events?limit=200&type=message.sent").await.ok();
-    assert_eq!(told["data"][0]["data"]["type"], "image");
+    let emitted = api.get("/v1/events?limit=200&type=message.sent").await.ok();
+    assert_eq!(emitted["data"][0]["data"]["type"], "image");
 }
 
 #[tokio::test]

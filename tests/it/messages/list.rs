@@ -117,13 +117,13 @@ async fn check_refusals(api: &Api, reply: &str) {
 /// Every event about a message or a broadcast of the workspace's has notes.
 async fn check_events(api: &Api) {
     let rows = api.get("/v1/events?limit=200").await.ok();
-    let is_told = |row: &&Value| {
+    let is_listed = |row: &&Value| {
         let kind = row["type"].as_str().unwrap();
         kind.starts_with("broadcast.") || kind.starts_with("message.") && kind != "message.received"
     };
-    let told: Vec<_> = rows["data"].as_array().unwrap().iter().filter(is_told).collect();
-    assert!(told.len() >= 6, "{told:?}");
-    for row in told {
+    let listed: Vec<_> = rows["data"].as_array().unwrap().iter().filter(is_listed).collect();
+    assert!(listed.len() >= 6, "{listed:?}");
+    for row in listed {
         let data = &row["data"];
         assert!(data["reference"].is_string() && data["metadata"]["shop"] == "nörd", "{row}");
     }

@@ -81,17 +81,17 @@ async fn a_text_is_queued_then_sent() {
     assert_eq!((&shown["kind"], &shown["text"]), (&json!("text"), &json!("Your table is ready.")));
     assert_eq!(credits(&server).await, 99_999);
     assert_eq!(events(&api).await, ["message.received", "message.queued", "message.sent"]);
-    let told = api.get("/v1/events?type=message.sent").await.ok()["data"][0]["data"].clone();
+    let emitted = api.get("/v1/events?type=message.sent").await.ok()["data"][0]["data"].clone();
     let expected = json!({
         "message_id": sent["message_id"], "to": PHONE, "type": "text", "status": "sent",
         "number_id": message["number_id"],
     });
     assert!(message["number_id"].as_str().unwrap().starts_with("num_"), "{message}");
-    assert_eq!(told, expected);
+    assert_eq!(emitted, expected);
 }
 
 #[tokio::test]
-async fn who_waits_is_told_what_the_channel_made_of_it() {
+async fn who_waits_is_answered_what_the_channel_made_of_it() {
     let server = TestServer::start().await;
     let api = server.workspace("acme").await;
     write(&api, PHONE).await;
@@ -110,8 +110,8 @@ async fn who_waits_is_told_what_the_channel_made_of_it() {
     assert_eq!(unknown["status"], "queued", "nothing else is known of it");
     assert_eq!(read(&api, &unknown).await["status"], "unknown");
     assert_eq!(credits(&server).await, 99_998);
-    let told = events(&api).await;
-    assert_eq!(told[3..], ["message.queued", "message.failed", "message.queued"]);
+    let emitted = events(&api).await;
+    assert_eq!(emitted[3..], ["message.queued", "message.failed", "message.queued"]);
 }
 
 #[tokio::test]
@@ -335,8 +335,8 @@ async fn a_template_needs_no_window() {
     assert_eq!((&shown["kind"], &shown["message_id"]), (&json!("template"), &sent["message_id"]));
     let text = shown["text"].as_str().unwrap();
     assert!(text.contains("Ada") && text.contains("1234") && !text.contains("{{"), "{text}");
-    let told = demo.get("/v1/events?type=message.queued").await.ok()["data"][0]["data"].clone();
-    assert_eq!(told["template"], message["template"]);
+    let emitted = demo.get("/v1/events?type=message.queued").await.ok()["data"][0]["data"].clone();
+    assert_eq!(emitted["template"], message["template"]);
     let left_out = json!({"to": PHONE, "type": "template", "template": {"name": "welcome"}});
     assert_eq!(send_waiting(&demo, &left_out, &[]).await.ok()["status"], "sent");
     let marketing = template(PHONE, "spring_sale", &[]);

@@ -167,7 +167,7 @@ async fn a_template_that_is_not_well_formed_is_refused() {
 }
 
 #[tokio::test]
-async fn a_change_of_status_is_told_once() {
+async fn a_change_of_status_is_reported_once() {
     let server = TestServer::start().await;
     let (admin, demo) = (server.admin(), server.demo());
     let path = format!("{ROOT}/demo/templates/welcome/en");
@@ -176,10 +176,11 @@ async fn a_change_of_status_is_told_once() {
         assert_eq!(changed["status"], status);
     }
     let events = demo.get("/v1/events?type=template.status_changed").await.ok();
-    let told: Vec<_> = events["data"].as_array().unwrap().iter().map(|row| &row["data"]).collect();
-    assert_eq!(told.len(), 2);
-    assert_eq!((&told[0]["name"], &told[0]["language"]), (&json!("welcome"), &json!("en")));
-    let statuses = [&told[0]["previous_status"], &told[0]["status"], &told[1]["status"]];
+    let emitted: Vec<_> =
+        events["data"].as_array().unwrap().iter().map(|row| &row["data"]).collect();
+    assert_eq!(emitted.len(), 2);
+    assert_eq!((&emitted[0]["name"], &emitted[0]["language"]), (&json!("welcome"), &json!("en")));
+    let statuses = [&emitted[0]["previous_status"], &emitted[0]["status"], &emitted[1]["status"]];
     assert_eq!(statuses, ["approved", "paused", "approved"]);
     admin.send_json("PATCH", &path, &json!({"status": "x"})).await.check_field("status");
     for missing in ["templates/nothing/en", "templates/welcome/fr", "templates/W%00/en"] {

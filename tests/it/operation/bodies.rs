@@ -80,6 +80,95 @@ async fn text_that_is_none_is_refused_wherever_it_stands() {
     }
 }
 
+/// Names that the JSON parser takes for instructions of its own, as they may be written.
+const PRIVATE: [&str; 4] = [
+    "$serde_json::private::RawValue",
+    "$serde_json::private::Number",
+    "$serde_json::private::",
+    r"\u0024serde_json\u003a\u003aprivate::RawValue",
+];
+
+/// Paths below `/v1`, fields of theirs that take objects, and a body before and after an object.
+fn with_places_for_objects() -> [(&'static str, &'static str, String, &'static str); 8] {
+    let (phone, sale) = (r#""+15550123456""#, r#""name": "Sale", "template_name": "offer""#);
+    [
+        ("otp/send", "metadata", format!(r#"{{"phone": {phone}, "metadata": "#), "}"),
+        (
+            "messaging/send",
+            "metadata",
+            format!(r#"{{"to": {phone}, "type": "text", "text": "Hi", "metadata": "#),
+            "}",
+        ),
+        (
+            "messaging/send",
+            "template.components[0]",
+            format!(
+                r#"{{"to": {phone}, "type": "template",
+                    "template": {{"name": "offer", "components": ["#
+            ),
+            "]}}",
+        ),
+        ("contacts", "custom_fields", r#"{"phone": "+15550123457", "custom_fields": "#.into(), "}"),
+        (
+            "contacts/batch",
+            "contacts[0].custom_fields.a",
+            r#"{"contacts": [{"phone": "+15550123457", "custom_fields": {"a": "#.into(),
+            "}}]}",
+        ),
+        (
+            "messaging/broadcasts",
+            "metadata",
+            format!(r#"{{{sale}, "recipients": [{phone}], "metadata": "#),
+            "}",
+        ),
+        (
+            "messaging/broadcasts",
+            "components[0]",
+            format!(r#"{{{sale}, "recipients": [{phone}], "components": ["#),
+            "]}",
+        ),
+        ("messaging/broadcasts", "recipients[0]", format!(r#"{{{sale}, "recipients": ["#), "]}"),
+    ]
+}
+
+#[tokio::test]
+async fn names_that_would_make_records_unreadable_are_refused() {
+    let server = TestServer::with(&[("LIMITS__KEY_REQUESTS_PER_HOUR", "0")]).await;
+    let api = server.workspace("acme").await;
+    let post = async |path: &str, body: &str| {
+        api.call("POST", &format!("/v1/{path}"), &JSON, body.as_bytes()).await
+    };
+    let template = json!({"name": "offer", "language": "en", "category": "marketing",
+        "components": [{"type": "BODY", "text": "Sale for {{1}}"}]});
+    let admin = server.admin();
+    admin.post("/admin/v1/workspaces/acme/templates", template).await.ok();
+    let contact = json!({"phone": "+15550123456", "name": "Ada"});
+    let contact = api.post("/v1/contacts", contact).await.ok()["id"].clone();
+    let contact = format!("contacts/{}", contact.as_str().unwrap());
+    for (path, field, before, after) in with_places_for_objects() {
+        for name in PRIVATE {
+            for object in
+                [format!(r#"{{"{name}": "x"}}"#), format!(r#"{{"a": "b", "{name}": "1"}}"#)]
+            {
+                let body = format!("{before}{object}{after}");
+                post(path, &body).await.check_field(field);
+            }
+        }
+    }
+    let change = format!(r#"{{"custom_fields": {{"{}": "x"}}}}"#, PRIVATE[0]);
+    let path = format!("/v1/{contact}");
+    api.call("PATCH", &path, &JSON, change.as_bytes()).await.check_field("custom_fields");
+    let events = api.get("/v1/events").await.ok();
+    let is_sent = |event: &serde_json::Value| event["type"] != "contact.created";
+    assert!(!events["data"].as_array().unwrap().iter().any(is_sent), "{events}");
+    // A text may be one.
+    let body = json!({"phone": "+15550123456", "metadata": {"a": PRIVATE[0]}});
+    let request = api.post("/v1/otp/send", &body).await.ok()["request_id"].clone();
+    let events = api.get("/v1/events?type=otp.sent").await.ok();
+    let data = &events["data"][0]["data"];
+    assert_eq!((&data["request_id"], &data["metadata"]["a"]), (&request, &json!(PRIVATE[0])));
+}
+
 #[tokio::test]
 async fn a_wrong_field_is_named() {
     let server = TestServer::with(&[("LIMITS__KEY_REQUESTS_PER_HOUR", "0")]).await;

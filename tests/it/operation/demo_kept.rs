@@ -69,7 +69,7 @@ fn all<'a>(rows: &'a [Value], name: &str) -> Vec<&'a str> {
 }
 
 #[tokio::test]
-async fn it_serves_a_history_and_keeps_it_where_it_was_told() {
+async fn it_serves_a_history_and_keeps_it_where_it_was_asked_to() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("kept");
     let listen = ["--data-dir", directory.to_str().unwrap(), "--listen", "127.0.0.1:0"];

@@ -38,8 +38,8 @@ async fn below_the_first_mark_nothing_is_made_and_below_the_second_nothing_is_wr
     assert_eq!(demo.post("/v1/otp/verify", &verify).await.ok()["attempts_remaining"], 4);
     demo.post("/v1/sandbox/inbound", json!({"from": "+15550000001", "text": "hi"})).await.ok();
     demo.get("/v1/contacts").await.ok();
-    let told = warnings(&server).await;
-    assert!(told[0].as_str().unwrap().starts_with("disk: "), "{told}");
+    let warned = warnings(&server).await;
+    assert!(warned[0].as_str().unwrap().starts_with("disk: "), "{warned}");
     eventually("the figure", || async {
         let text = server.stranger().get("/metrics").await.text();
         let line = text.lines().find_map(|it| it.strip_prefix("postrider_storage_free_bytes "));

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::support::{Api, TestServer};
 
 /// Texts for the patterns of the document, by their beginning.
-const SAMPLES: [(&str, &[&str]); 32] = [
+const SAMPLES: [(&str, &[&str]); 34] = [
+    ("^otp_", &["otp_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
     (r"[^\s]", &["a", " é\n"]),
     ("^[a-z]{2,3}(_", &["en", "pt_BR"]),
     ("^[a-z_]{1,40}$", &["text"]),
@@ -18,6 +19,7 @@ const SAMPLES: [(&str, &[&str]); 32] = [
     ("^[1-9][0-9]{0,6}$", &["1", "9999999"]),
     ("^[a-z0-9_]{1,512}$", &["a", "z_9"]),
     ("^[a-z0-9-]{1,40}$", &["a", "z-9"]),
+    ("^[a-z0-9-]{1,32}$", &["a", "pr-9"]),
     ("^[a-zA-Z0-9_]{2,15}$", &["en", "en_US"]),
     ("^[a-zA-Z0-9_-]{1,64}$", &["1", "A_z-9"]),
     ("^[!-~]{1,1024}$", &["!", "~secret"]),
@@ -41,11 +43,12 @@ const SAMPLES: [(&str, &[&str]); 32] = [
 ];
 
 /// What no schema can say: the value is refused for what the server knows.
-const KNOWN_BY_THE_SERVER: [(&str, &str); 3] = [
+const KNOWN_BY_THE_SERVER: [(&str, &str); 4] = [
     // Sums, and what is only known once others are.
     ("readCampaignAnalytics", "from"),
     ("readAdAnalytics", "from"),
     ("readOtpAnalytics", "from"),
+    ("readConversationDays", "from"),
 ];
 
 struct Document(Value);

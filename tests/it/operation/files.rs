@@ -44,7 +44,7 @@ async fn broadcast(api: &Api, recipients: Value) -> String {
 }
 
 #[tokio::test]
-async fn recipients_are_told_as_csv_however_many_they_are() {
+async fn recipients_are_reported_as_csv_however_many_they_are() {
     let server = TestServer::with(&UNLIMITED).await;
     let api = server.demo();
     let failed = json!({"to": "+15550000007", "outcome": "failed", "times": 1});
@@ -57,9 +57,9 @@ async fn recipients_are_told_as_csv_however_many_they_are() {
     let mut lines: Vec<_> = text.split("\r\n").collect();
     assert_eq!(lines.pop(), Some(""), "the last line has an end");
     assert_eq!(lines.remove(0), "to,message_id,status,error_reason,error_code,error_details");
-    let told: Vec<_> = lines.iter().map(|line| line.split(',').next().unwrap()).collect();
+    let content: Vec<_> = lines.iter().map(|line| line.split(',').next().unwrap()).collect();
     let expected: Vec<_> = phones.iter().map(|phone| format!("'{phone}")).collect();
-    let mut sorted = told.clone();
+    let mut sorted = content.clone();
     sorted.sort_unstable();
     assert_eq!(sorted, expected, "each once, and none is a formula");
     let one = file(&server, &api, &format!("{path}?status=failed"), "text/csv;q=0.9").await.text;
@@ -76,29 +76,33 @@ async fn recipients_are_told_as_csv_however_many_they_are() {
 }
 
 #[tokio::test]
-async fn statistics_are_told_as_csv() {
+async fn statistics_are_reported_as_csv() {
     let server = TestServer::start().await;
     let api = server.demo();
     let path = broadcast(&api, json!(["+15550123456"])).await;
     api.post("/v1/otp/send", json!({"phone": "+15550123456"})).await.ok();
-    let told = file(&server, &api, "/v1/analytics/campaigns", CSV).await.text;
-    let (head, row) = told.split_once("\r\n").unwrap();
+    let content = file(&server, &api, "/v1/analytics/campaigns", CSV).await.text;
+    let (head, row) = content.split_once("\r\n").unwrap();
     assert_eq!(head, "date,broadcast_id,name,sent,delivered,read,failed,replied");
     let id = path.rsplit('/').next().unwrap();
     assert!(row.contains(&format!(",{id},Sale,1,0,0,0,0\r\n")), "{row}");
-    let told = file(&server, &api, "/v1/analytics/otp", CSV).await.text;
-    assert!(told.starts_with("day,sent,delivered,verified,wrong,expired,failed,refused\r\n2"));
-    assert!(told.ends_with(",1,0,0,0,0,0,0\r\n"), "{told}");
-    let told = file(&server, &api, "/v1/analytics/otp?group_by=country", CSV).await.text;
-    assert!(told.starts_with("country,") && told.contains("\r\n1,1,"), "{told}");
+    let content = file(&server, &api, "/v1/analytics/otp", CSV).await.text;
+    assert!(content.starts_with("day,sent,delivered,verified,wrong,expired,failed,refused\r\n2"));
+    assert!(content.ends_with(",1,0,0,0,0,0,0\r\n"), "{content}");
+    let content = file(&server, &api, "/v1/analytics/otp?group_by=country", CSV).await.text;
+    assert!(content.starts_with("country,") && content.contains("\r\n1,1,"), "{content}");
     let ads = file(&server, &api, "/v1/analytics/ads", CSV).await.text;
     assert_eq!(ads, "date,source_type,source_id,headline,conversations,messages\r\n");
+    api.post("/v1/sandbox/inbound", json!({"from": "+15550123456", "text": "Hi"})).await.ok();
+    let content = file(&server, &api, "/v1/conversations/days", CSV).await.text;
+    assert!(content.starts_with("day,received,sent,opened,resolved\r\n2"), "{content}");
+    assert!(content.ends_with(",1,0,1,0\r\n"), "{content}");
     let bad = "/v1/analytics/ads?from=x";
     api.call("GET", bad, &[("Accept", CSV)], b"").await.check_field("from");
 }
 
 #[tokio::test]
-async fn events_are_told_a_line_each_from_the_cursor_to_the_end() {
+async fn events_are_reported_a_line_each_from_the_cursor_to_the_end() {
     let server = TestServer::with(&UNLIMITED).await;
     let acme = server.workspace("acme").await;
     let rows: Vec<_> = (0..1000).map(|it| json!({"name": format!("C{it}")})).collect();

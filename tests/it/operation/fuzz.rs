@@ -9,12 +9,13 @@ use super::edges::ordinary_bodies;
 use crate::support::{Api, TestServer};
 
 /// Lists, exports and reports with everything that their queries may have.
-const QUERIES: [(&str, &str); 12] = [
+const QUERIES: [(&str, &str); 14] = [
     ("/v1/contacts", "page=2&limit=10&search=ana&tag=vip"),
     ("/v1/contacts/export", "after=con_01jd3v0x5n8m7k2q4r6s8t0w2y&limit=5"),
     ("/v1/conversations", "status=open&assigned_to=Ana&search=ana&page=1&limit=20"),
     ("/v1/events", "cursor=AQAAAAAAAAAA&types=otp.sent&about=%2B15550123456&order=desc&limit=3"),
     ("/v1/otp", "phone=%2B15550123456&status=active&from=2026-01-01T00:00:00Z&limit=3"),
+    ("/v1/otp/decisions", "prefix=49151&decision=refused&since=2026-01-01T00:00:00Z&limit=3"),
     (
         "/v1/messaging/messages",
         "to=%2B15550123456&status=sent&template=a&until=2099-01-01T00:00:00Z",
@@ -23,6 +24,7 @@ const QUERIES: [(&str, &str); 12] = [
     ("/v1/suppressions", "page=1&limit=100"),
     ("/v1/analytics/campaigns", "from=2026-01-01&to=2026-01-31&group_by=day"),
     ("/v1/analytics/ads", "from=2026-01-01&to=2026-01-31&page=1&limit=50"),
+    ("/v1/conversations/days", "from=2026-01-01&to=2026-01-31"),
     ("/v1/sandbox/messages", "to=%2B15550123456&limit=10"),
     ("/admin/v1/workspaces", "page=1&limit=20"),
 ];

@@ -1,4 +1,4 @@
-//! What every answer tells browsers and caches, and where the interface is described.
+//! What every answer says to browsers and caches, and where the interface is described.
 
 use serde_json::json;
 

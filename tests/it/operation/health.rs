@@ -137,10 +137,13 @@ fn filled(path: &str) -> String {
         "webhook_id" => format!("whk_{ID}"),
         "key_id" => format!("key_{ID}"),
         "number_id" => format!("num_{ID}"),
+        "portfolio_id" => "107".to_owned(),
         "token_id" => format!("tok_{ID}"),
         "user_id" => format!("usr_{ID}"),
         "invite_id" => format!("inv_{ID}"),
         "event_id" => format!("evt_{ID}"),
+        "node" => "pr-9".to_owned(),
+        "shard" => "0".to_owned(),
         other => panic!("{path} has {other}"),
     };
     let segments = path.split('/').map(|segment| {

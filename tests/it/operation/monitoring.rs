@@ -29,6 +29,12 @@ fn named(text: &str) -> BTreeSet<&str> {
 async fn metrics() -> (BTreeSet<String>, BTreeSet<String>) {
     let server = TestServer::start().await;
     let demo = server.demo();
+    let numbers = "/admin/v1/workspaces/demo/numbers";
+    let found = server.admin().get(numbers).await.ok();
+    let number = format!("{numbers}/{}", found["data"][0]["id"].as_str().unwrap());
+    // What goes through it counts.
+    let change = json!({"portfolio_id": "demo"});
+    server.admin().send_json("PATCH", &number, &change).await.ok();
     demo.post("/v1/otp/send", json!({"phone": "+15550123456"})).await.ok();
     server.admin().put("/admin/v1/workspaces/demo/sms", json!({"kind": "sandbox"})).await.ok();
     demo.post("/v1/sandbox/outcomes", json!({"to": "*", "outcome": "failed"})).await.ok();
@@ -36,7 +42,10 @@ async fn metrics() -> (BTreeSet<String>, BTreeSet<String>) {
     demo.post("/v1/otp/send", chain).await.ok();
     let text = eventually("a step that followed another", async || {
         let text = server.stranger().get("/metrics").await.text();
-        text.contains("postrider_otp_failover_seconds_count 1").then_some(text)
+        let is_there = |series| text.contains(series);
+        let is_all = is_there("postrider_otp_failover_seconds_count 1")
+            && is_there("postrider_portfolio_used{");
+        is_all.then_some(text)
     });
     let text = text.await;
     let samples = text.lines().filter(|line| line.starts_with("postrider_"));

@@ -1,6 +1,6 @@
 //! Data directories that an earlier build wrote: this one opens them and says what that one said.
 //!
-//! `tests/fixtures/data-2026-11/README.md` tells how they were made, and why time stands still in
+//! `tests/fixtures/data-2026-11/README.md` says how they were made, and why time stands still in
 //! them.
 
 use std::net::SocketAddr;
@@ -121,7 +121,17 @@ impl Old {
 }
 
 /// Fields that the server of then did not have.
-const NEW_FIELDS: [&str; 58] = [
+const NEW_FIELDS: [&str; 71] = [
+    "accounts",
+    "check",
+    "decision",
+    "safe",
+    "adaptive",
+    "portfolio_id",
+    "resumes_at",
+    "content",
+    "content_truncated",
+    "context",
     "status",
     "quality",
     "name_status",
@@ -159,6 +169,7 @@ const NEW_FIELDS: [&str; 58] = [
     "unread",
     "last_inbound_at",
     "assignee",
+    "number_id",
     "error",
     "id",
     "outcome",
@@ -180,6 +191,8 @@ const NEW_FIELDS: [&str; 58] = [
     "ttl_seconds",
     "parameter_format",
     "correct_category",
+    "rejected_reason",
+    "retried_by",
 ];
 
 /// Takes the fields out of an answer that the server of then did not have.

@@ -102,6 +102,6 @@ async fn more_at_a_time_than_may_be_are_refused_and_change_nothing() {
     }
     assert!(sent > 0 && refused > 0, "{sent} sent, {refused} refused");
     assert_eq!(credits(&server).await, 100_000 - sent);
-    let told = api.get("/v1/events?type=otp.sent&limit=200").await.ok();
-    assert_eq!(told["data"].as_array().unwrap().len(), sent);
+    let emitted = api.get("/v1/events?type=otp.sent&limit=200").await.ok();
+    assert_eq!(emitted["data"].as_array().unwrap().len(), sent);
 }

@@ -50,8 +50,8 @@ async fn the_command_line_lists_codes_and_messages() {
         assert_eq!(older["data"].as_array().unwrap().len(), 2, "{line}");
         let wrong =
             run(&server, &api, &format!("{line} --since {until} --until 1999-01-01T00:00:00Z"));
-        let told = String::from_utf8_lossy(&wrong.stderr).into_owned();
-        assert!(!wrong.status.success() && told.contains("until"), "{told}");
+        let message = String::from_utf8_lossy(&wrong.stderr).into_owned();
+        assert!(!wrong.status.success() && message.contains("until"), "{message}");
     }
     let table = shown(&server, &api, "otp list --phone +15550120001");
     let lines: Vec<_> = table.lines().collect();
@@ -60,6 +60,7 @@ async fn the_command_line_lists_codes_and_messages() {
         ("otp list --status active --channel messaging", 3),
         ("otp list --status verified", 0),
         ("otp list --reference order", 0),
+        ("otp decisions --prefix 1 --decision would_refuse", 0),
         ("messages list --to +15550120000 --type template --template welcome", 3),
         ("messages list --type text", 0),
     ] {

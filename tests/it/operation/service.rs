@@ -57,7 +57,7 @@ fn health(arguments: &[&str]) -> Output {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn health_is_told_by_the_exit_status() {
+async fn health_is_reported_by_the_exit_status() {
     let mut server = TestServer::start().await;
     let url = format!("http://{}", server.address());
     for (arguments, expected) in [(&[][..], "ready"), (&["--alive"][..], "ok")] {

@@ -98,7 +98,7 @@ async fn a_certificate_is_renewed_without_dropping_a_connection() {
     assert!(server.banner().contains(&format!("https://{}", server.address())));
 
     let second = write_pair(dir.path());
-    assert!(connect(&server, &second).await.is_err(), "nobody has told it");
+    assert!(connect(&server, &second).await.is_err(), "nobody has asked it to");
     server.reload_certificates();
     assert_eq!(health(&mut connect(&server, &second).await.unwrap()).await, "200");
     assert!(connect(&server, &first).await.is_err());

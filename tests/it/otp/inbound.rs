@@ -33,8 +33,8 @@ async fn a_message_of_its_person_verifies_a_code() {
     let row = api.get(&path).await.ok();
     assert_eq!((&row["status"], &row["attempts_remaining"]), (&json!("verified"), &json!(5)));
     let events = api.get("/v1/events?type=otp.verified").await.ok();
-    let told = events["data"][0]["data"].clone();
-    assert_eq!((&told["phone"], &told["contact_id"]), (&json!(PHONE), &row["contact_id"]));
+    let emitted = events["data"][0]["data"].clone();
+    assert_eq!((&emitted["phone"], &emitted["contact_id"]), (&json!(PHONE), &row["contact_id"]));
     let contact = api.get(&format!("/v1/contacts/{}", row["contact_id"].as_str().unwrap())).await;
     assert_eq!(contact.ok()["phone"], PHONE);
     assert_eq!(admin.get("/admin/v1/workspaces/acme").await.ok()["credits"], credits);
@@ -73,8 +73,11 @@ async fn any_phone_may_send_a_code_that_was_asked_without_one() {
         assert!(row["contact_id"].is_string(), "{row}");
         let listed = api.get("/v1/otp?phone=%2B15550009999").await.ok()["data"][0].clone();
         assert_eq!((&listed["request_id"], &listed["country"]), (&json!(id), &json!("1")));
-        let told = api.get("/v1/events?type=otp.verified").await.ok()["data"][0]["data"].clone();
-        assert_eq!((&told["phone"], &told["contact_id"]), (&row["phone"], &row["contact_id"]));
+        let emitted = api.get("/v1/events?type=otp.verified").await.ok()["data"][0]["data"].clone();
+        assert_eq!(
+            (&emitted["phone"], &emitted["contact_id"]),
+            (&row["phone"], &row["contact_id"])
+        );
         // The second time it is listed by its record.
         server.advance(7_200).await;
     }
@@ -95,9 +98,9 @@ async fn somebody_without_a_phone_writes_in_the_sandbox() {
     let api = server.workspace("acme").await;
     let body = json!({"user_id": "US.1", "type": "image"});
     api.post("/v1/sandbox/inbound", body).await.ok();
-    let told = api.get("/v1/events?type=message.received").await.ok()["data"][0]["data"].clone();
-    assert_eq!((&told["user_id"], &told["from"]), (&json!("US.1"), &Value::Null));
-    assert_eq!((&told["type"], &told["text"]), (&json!("image"), &json!("")));
+    let emitted = api.get("/v1/events?type=message.received").await.ok()["data"][0]["data"].clone();
+    assert_eq!((&emitted["user_id"], &emitted["from"]), (&json!("US.1"), &Value::Null));
+    assert_eq!((&emitted["type"], &emitted["text"]), (&json!("image"), &json!("")));
     let body = json!({"user_id": "US.1", "from": PHONE, "text": "Hello"});
     api.post("/v1/sandbox/inbound", body).await.ok();
     let contacts = api.get("/v1/contacts").await.ok();

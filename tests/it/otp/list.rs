@@ -86,7 +86,7 @@ async fn codes_are_listed_newest_first_with_where_they_stand() {
     assert_eq!(api.get("/v1/messaging/otp?limit=200").await.ok()["data"], json!(rows));
     for (row, number) in rows.iter().zip([4, 3, 2, 1]) {
         assert_eq!((&row["phone"], &row["country"]), (&json!(phone(number)), &json!("1")));
-        assert_eq!(row.as_object().unwrap().len(), 15, "and no code: {row}");
+        assert_eq!(row.as_object().unwrap().len(), 20, "and no code: {row}");
         let one = api.get(&format!("{LIST}/{}", row["request_id"].as_str().unwrap())).await.ok();
         for same in ["status", "attempts_remaining", "expires_at", "delivery_status"] {
             assert_eq!(row[same], one[same], "{same}");
@@ -180,8 +180,8 @@ async fn codes_are_known_after_their_request_is_forgotten() {
     eventually("their events are gone", async || trimmed().await.then_some(())).await;
     // It is looked for them once an hour.
     server.advance(2 * 3600).await;
-    let gone = async || list(&api, "", 50).await.is_empty().then_some(());
-    eventually("their records are gone", gone).await;
+    let removed = async || list(&api, "", 50).await.is_empty().then_some(());
+    eventually("their records are gone", removed).await;
 }
 
 #[tokio::test]
@@ -253,4 +253,36 @@ async fn go_on(server: &mut TestServer, api: &Api, day: &str) {
     assert_eq!(by(&format!("to={day}")).await["totals"]["sent"], 6);
     let bad = api.get(&format!("{COUNTS}?group_by=phone")).await;
     bad.check(400, "VALIDATION_ERROR");
+}
+
+#[tokio::test]
+async fn a_listed_one_shows_what_is_read_of_it_then_and_later() {
+    let mut server = TestServer::start().await;
+    let (api, admin) = (server.workspace("acme").await, server.admin());
+    admin.put("/admin/v1/workspaces/acme/sms", json!({"kind": "sandbox"})).await.ok();
+    four(&server, &api).await;
+    let refused = json!({"to": "*", "channel": "messaging", "outcome": "failed"});
+    api.post("/v1/sandbox/outcomes", refused).await.ok();
+    let chained = json!({"phone": phone(5), "channels": ["messaging", "sms"], "language": "en"});
+    api.post("/v1/otp/send", chained).await.ok();
+    api.post("/v1/otp/send", json!({"phone": phone(6), "mode": "inbound"})).await.ok();
+    let has_fallen_back = async || {
+        let rows = list(&api, "", 200).await;
+        rows.iter().any(|row| row["tries"].as_array().unwrap().len() == 2).then_some(())
+    };
+    eventually("the second step", has_fallen_back).await;
+    for hours in [0, 1, 2] {
+        server.advance(hours * 3600).await;
+        if hours == 2 {
+            server.crash().await;
+        }
+        let rows = list(&api, "", 200).await;
+        assert_eq!(rows.len(), 6);
+        for row in rows {
+            let read = api.get(&format!("{LIST}/{}", row["request_id"].as_str().unwrap())).await;
+            for (name, value) in read.ok().as_object().unwrap() {
+                assert_eq!(&row[name], value, "{name} after {hours} hours of {row}");
+            }
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 mod cancel;
 mod chain;
+mod chain_beside;
+mod chain_mail;
 mod inbound;
 mod lifecycle;
 mod limits;

@@ -1,5 +1,10 @@
 //! The page and its files: addresses, headers, and a server without them.
 
+use std::io::Read as _;
+
+use serde_json::json;
+
+use super::owner;
 use crate::support::{Connection, TestServer};
 
 #[tokio::test]
@@ -59,6 +64,38 @@ async fn the_document_is_sent_compressed_and_once() {
     assert!(small.body.len() * 10 < plain.body.len(), "{} bytes", small.body.len());
     let known = [coded[0], ("If-None-Match", small.header("etag").unwrap())];
     assert_eq!(browser.send("GET", "/openapi.json", &known, None).await.status, 304);
+}
+
+#[tokio::test]
+async fn what_a_browser_reads_is_sent_compressed_where_it_is_long() {
+    let server = TestServer::start().await;
+    let owner = owner(&server).await;
+    let contacts: Vec<_> = (0..50).map(|i| json!({"name": format!("Contact {i}")})).collect();
+    server.demo().post("/v1/contacts/batch", json!({ "contacts": contacts })).await.ok();
+    let gzip = ("Accept-Encoding", "br, gzip");
+    let long = "/v1/contacts?limit=50";
+    let plain = owner.get(long).await;
+    assert_eq!((plain.status, plain.header("content-encoding")), (200, None));
+    let raw = async |path: &str, headers: &[(&str, &str)]| {
+        let mut connection = Connection::open(server.address()).await;
+        connection.send(owner.request("GET", path, headers, None)).await;
+        connection.reply().await.unwrap()
+    };
+    let coded = raw(long, &[gzip]).await;
+    assert_eq!((coded.status, coded.header("content-encoding")), (200, Some("gzip")));
+    assert_eq!(coded.header("vary"), Some("Accept-Encoding"));
+    assert!(coded.body.len() * 4 < plain.body.len(), "{} bytes", coded.body.len());
+    let mut text = Vec::new();
+    flate2::read::GzDecoder::new(&*coded.body).read_to_end(&mut text).unwrap();
+    assert_eq!(text, plain.body);
+    let refused = raw(long, &[("Accept-Encoding", "br, gzip;q=0")]).await;
+    assert_eq!(refused.header("content-encoding"), None);
+    let short = raw("/v1/contacts?limit=1", &[gzip]).await;
+    assert_eq!(short.header("content-encoding"), None);
+    // A program is near, and calls more often.
+    let key = format!("Bearer {}", server.demo().token());
+    let program = raw(long, &[gzip, ("Authorization", key.as_str())]).await;
+    assert_eq!((program.status, program.header("content-encoding")), (200, None));
 }
 
 #[tokio::test]

@@ -10,6 +10,8 @@ const ROLES: [&str; 6] = ["owner", "admin", "marketer", "agent", "analyst", "dev
 const MANY: &[(&str, &str)] = &[("LIMITS__SESSION_REQUESTS_PER_MINUTE", "100000")];
 
 const REPLY: (&str, &str) = ("POST", "/v1/conversations/{conversation_id}/messages");
+/// An agent's reply may bring a file.
+const UPLOAD: (&str, &str) = ("POST", "/v1/media");
 const READ: (&str, &str) = ("POST", "/v1/conversations/{conversation_id}/read");
 
 /// What reading and what changing need, by how paths begin; the first that fits counts.
@@ -22,7 +24,8 @@ const ABOUT: &[(&str, &str, &str)] = &[
     ("/v1/messaging/broadcasts", "broadcasts:read", "broadcasts:write"),
     ("/v1/messaging/templates", "templates:read", "templates:read"),
     ("/v1/messaging/", "messages:read", "messages:send"),
-    ("/v1/media", "inbox:read", "messages:send"),
+    ("/v1/media/", "inbox:read", "messages:send"),
+    ("/v1/media", "inbox:read", "inbox:write"),
     ("/v1/me", "any", "any"),
     ("/v1/templates", "templates:read", "templates:write"),
     ("/v1/contacts", "contacts:read", "contacts:write"),
@@ -39,6 +42,7 @@ const ABOUT: &[(&str, &str, &str)] = &[
     ("/admin/v1/workspaces/{workspace}/members", "people:manage", "people:manage"),
     ("/admin/v1/workspaces/{workspace}/invites", "people:manage", "people:manage"),
     ("/admin/v1/workspaces/{workspace}/numbers", "numbers:manage", "numbers:manage"),
+    ("/admin/v1/workspaces/{workspace}/portfolios", "numbers:manage", "numbers:manage"),
     ("/admin/v1/workspaces/{workspace}/templates", "templates:read", "templates:write"),
     ("/admin/v1/workspaces/{workspace}/webhooks", "webhooks:manage", "webhooks:manage"),
     ("/admin/v1/workspaces/{workspace}/credits", "operator", "operator"),
@@ -154,8 +158,9 @@ async fn a_key_is_refused_whatever_its_scope_does_not_allow() {
         let mut refused = 0;
         for Operation { method, path, permission } in &operations {
             let has = me["permissions"].as_array().unwrap().contains(&json!(permission));
-            // Below /admin a key is nobody, and who may send may also reply and tell what was read.
-            let is_reply = [REPLY, READ].contains(&(method.as_str(), path.as_str()));
+            // Below /admin a key is nobody, and who may send may also reply, with a file, and
+            // report what was read.
+            let is_reply = [REPLY, UPLOAD, READ].contains(&(method.as_str(), path.as_str()));
             let is_other = path.starts_with("/admin/") || is_reply;
             if has || permission == "any" || is_other {
                 continue;

@@ -39,9 +39,11 @@ async fn developers_see_what_was_asked_and_what_came_of_it() {
     assert_eq!(refused["principal"]["id"], key_id);
     assert_eq!(refused["principal"]["kind"], "key");
     assert!(!refused["principal"]["name"].as_str().unwrap().is_empty());
+    assert_eq!((&refused["code"], &refused["reason"]), (&json!("FORBIDDEN"), &Value::Null));
+    assert_eq!((&first["code"], &first["reason"]), (&Value::Null, &Value::Null));
     assert_eq!(first["request_id"], id);
     assert!(first["ms"].as_f64().unwrap() > 0.0 && first["at"].is_string(), "{first}");
-    assert!(!listed.to_string().contains("555"), "a phone is in it: {listed}");
+    assert!(!listed.to_string().contains("5550123"), "a phone is in it: {listed}");
     // People's own are in it too, refused ones as well.
     let agent = member(&server, "acme", "agent").await;
     agent.get("/v1/requests").await.check(403, "FORBIDDEN");
@@ -50,6 +52,15 @@ async fn developers_see_what_was_asked_and_what_came_of_it() {
     assert_eq!((&row["route"], &row["status"]), (&json!("/v1/requests"), &json!(403)));
     assert_eq!(row["principal"]["kind"], "user");
     assert_eq!(row["principal"]["name"], "agent@acme.example.com");
+    // Why it was refused is found by its id.
+    let destinations = "/admin/v1/workspaces/acme/destinations";
+    server.admin().put(destinations, json!({"deny": ["49"]})).await.ok();
+    let blocked = acme.post("/v1/otp/send", json!({"phone": "+4915112345678"})).await;
+    let id = blocked.check(422, "UNPROCESSABLE")["request_id"].clone();
+    let listed = developer.get("/v1/requests?status=422").await.ok();
+    let row = &listed["data"][0];
+    let shown = [&row["request_id"], &row["code"], &row["reason"]];
+    assert_eq!(shown, [&id, &json!("UNPROCESSABLE"), &json!("destination_blocked")]);
     // No key may.
     acme.get("/v1/requests").await.check(403, "FORBIDDEN");
 }

@@ -79,7 +79,7 @@ async fn scripts_are_listed_and_forgotten() {
 }
 
 #[tokio::test]
-async fn a_stream_tells_the_clock_and_what_the_role_may_read() {
+async fn a_stream_reports_the_clock_and_what_the_role_may_read() {
     let server = TestServer::start().await;
     let follow = |who: crate::support::Browser, query: &str| {
         let path = format!("/v1/events/stream?workspace=demo{query}");

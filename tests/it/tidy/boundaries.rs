@@ -15,8 +15,9 @@ const SERVERS: [&str; 3] = ["axum", "clap", "hyper"];
 const CLIENTS: [&str; 4] = ["hyper_rustls", "hyper_util", "lettre", "reqwest"];
 
 /// Where archives of a cluster go from a file into the object store, and back.
-const CARRIERS: [&str; 4] = [
-    "actors/cluster/src/checkpoints.rs",
+const CARRIERS: [&str; 5] = [
+    "actors/cluster/src/checkpoints/digest.rs",
+    "actors/cluster/src/checkpoints/directory.rs",
     "actors/cluster/src/checkpoints/fake.rs",
     "actors/cluster/src/nats/archives.rs",
     "actors/cluster/src/nats/archives/fetching.rs",
@@ -53,12 +54,12 @@ fn fault(file: &str, path: &[String]) -> Option<&'static str> {
 
 fn faults(package: &Package, source: &Source) -> Vec<String> {
     let names = source.facts.shipped_names();
-    let told = names.filter_map(|name| {
+    let lines = names.filter_map(|name| {
         let path = package.absolute(source, name);
         let why = fault(&source.path, &path)?;
         Some(format!("{}:{} names {}: {why}", source.path, name.line, path.join("::")))
     });
-    told.collect()
+    lines.collect()
 }
 
 fn engine_faults(repository: &Repository) -> Vec<String> {

@@ -136,8 +136,9 @@ fn circles(package: &Package, edges: &[Edge]) -> Vec<Vec<usize>> {
 
 fn describe(package: &Package, circle: &[usize], edges: &[Edge]) -> String {
     let inside = |edge: &&Edge| circle.contains(&edge.from) && circle.contains(&edge.to);
-    let told: Vec<_> = edges.iter().filter(inside).map(|edge| package.tell(edge)).collect();
-    format!("a circle of {} files:\n    {}", circle.len(), told.join("\n    "))
+    let described: Vec<_> =
+        edges.iter().filter(inside).map(|edge| package.describe(edge)).collect();
+    format!("a circle of {} files:\n    {}", circle.len(), described.join("\n    "))
 }
 
 #[test]
@@ -151,12 +152,12 @@ fn imports_run_one_way() {
         let allowed = row.map_or((0, 0), |(_, count, largest)| (*count, *largest));
         println!("{}: {} circles, the largest of {} files", package.name, now.0, now.1);
         if now.0 > allowed.0 || now.1 > allowed.1 {
-            let told = circles.iter().map(|circle| describe(package, circle, &edges));
-            let told: Vec<_> = told.collect();
+            let described = circles.iter().map(|circle| describe(package, circle, &edges));
+            let described: Vec<_> = described.collect();
             failures.push(format!(
                 "{}: {now:?} circles and files of the largest, {allowed:?} are allowed\n  {}",
                 package.name,
-                told.join("\n  ")
+                described.join("\n  ")
             ));
         } else if now != allowed {
             failures.push(format!(

@@ -290,8 +290,8 @@ fn a_dependency_against_the_table_is_found() {
     for (name, manifest) in bad {
         assert!(!found_in(name, manifest).is_empty(), "{name}: {manifest}");
     }
-    let told = found_in(NUMBER, bad[0].1).join("\n");
-    assert!(told.contains("Dispatch is proven without durability"), "{told}");
+    let shown = found_in(NUMBER, bad[0].1).join("\n");
+    assert!(shown.contains("Dispatch is proven without durability"), "{shown}");
     let good = [
         (NUMBER, "[dependencies]\npostrider-channel.workspace = true\ntokio.workspace = true"),
         (BROADCAST, "[dev-dependencies]\npostrider-number = { features = [\"testing\"] }"),

@@ -54,8 +54,8 @@ impl Package {
         })
     }
 
-    /// How an edge is told in a failure.
-    pub fn tell(&self, edge: &Edge) -> String {
+    /// How an edge is reported in a failure.
+    pub fn describe(&self, edge: &Edge) -> String {
         let (from, to) = (&self.sources[edge.from], &self.sources[edge.to]);
         format!("{}:{} imports {} of {}", from.path, edge.line, edge.path, to.path)
     }

@@ -60,7 +60,7 @@ fn climbing(package: &Package) -> Vec<String> {
         let [from, to] = [edge.from, edge.to].map(|it| layer(package, &package.sources[it]));
         matches!((from, to), (Some(from), Some(to)) if from < to)
     });
-    found.extend(climbs.map(|edge| package.tell(&edge)));
+    found.extend(climbs.map(|edge| package.describe(&edge)));
     found
 }
 

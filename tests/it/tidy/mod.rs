@@ -18,6 +18,7 @@ mod ratchet;
 mod repository;
 mod resolve;
 mod rooms;
+mod schemas;
 mod sizes;
 mod supply_chain;
 mod tokens;

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use toml::Table;
+
 /// Packaging reads each manifest as a registry does: a dependency on a path needs a version, and
 /// every file that the manifest names must lie in the package. It resolves without a network.
 #[test]
@@ -23,4 +25,15 @@ fn every_crate_can_be_packaged_offline() {
         .filter(|name| name.ends_with(".crate"))
         .collect();
     assert_eq!(names.len(), 13, "one package of each crate: {names:?}");
+}
+
+/// The parser of JSON rounds as its writer does. A crate that only tests depend on asks for the
+/// same, so no test of the server would miss it.
+#[test]
+fn numbers_of_json_are_rounded_correctly() {
+    let manifest: Table = include_str!("../../../Cargo.toml").parse().unwrap();
+    let parser = &manifest["workspace"]["dependencies"]["serde_json"];
+    let features = parser.get("features").and_then(|it| it.as_array());
+    let rounds = features.is_some_and(|all| all.contains(&"float_roundtrip".into()));
+    assert!(rounds, "{parser:?}");
 }

@@ -239,7 +239,7 @@ fn every_source_file_of_a_package_is_reached_from_its_root() {
 }
 
 #[test]
-fn modules_are_found_and_tests_told_from_what_is_shipped() {
+fn modules_are_found_and_tests_distinguished_from_what_is_shipped() {
     let repository = made_of(&[
         ("src/lib.rs", "mod a;\n#[cfg(test)]\nmod tests;\nmod inner { mod deep; }"),
         ("src/a.rs", "mod b;"),

@@ -81,14 +81,14 @@ fn the_implementation_of_a_type_stands_together() {
             let is_row = |row: &&(&str, &str, usize)| row.0 == package.name && row.1 == name;
             let row = SPREAD_TYPES.iter().find(is_row);
             kept.extend(row);
-            let told = files.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let named = files.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
             match row {
                 Some((.., allowed)) if files.len() == *allowed => {}
                 Some((.., allowed)) if files.len() < *allowed => found.push(format!(
                     "{name}: {} files: lower the ratchet from {allowed}",
                     files.len()
                 )),
-                _ => found.push(format!("{name} has {} files: {told}", files.len())),
+                _ => found.push(format!("{name} has {} files: {named}", files.len())),
             }
         }
     }

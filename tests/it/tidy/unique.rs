@@ -1,4 +1,4 @@
-//! Names that a reader can tell apart: of public types in a crate, and of files in a folder.
+//! Names that a reader can distinguish: of public types in a crate, and of files in a folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -60,7 +60,7 @@ pub fn verify(secret: &str, received: &Received) {
     verifier.verify(&received.body, &headers).unwrap();
 }
 
-/// The requests that these tell of.
+/// The requests that these are of.
 pub fn request_ids(received: &[Received]) -> Vec<String> {
     let id = |it: &Received| it.json()["data"]["request_id"].as_str().unwrap().to_owned();
     received.iter().map(id).collect()
@@ -317,7 +317,7 @@ async fn a_try_is_read_with_its_request_and_its_answer() {
 }
 
 #[tokio::test]
-async fn an_endpoint_tells_how_it_does() {
+async fn an_endpoint_reports_how_it_does() {
     let server = server().await;
     let api = server.workspace("acme").await;
     let sink = Sink::start();

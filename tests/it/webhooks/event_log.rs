@@ -16,7 +16,7 @@ fn kinds(events: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn what_happens_is_told_in_order_and_without_codes() {
+async fn what_happens_is_reported_in_order_and_without_codes() {
     let mut server = TestServer::start().await;
     let api = server.workspace("acme").await;
     let eight = json!({"length": 8});

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, Received, Sink, eventually};
+use crate::support::{Answer, Api, Received, Sink, clustered, eventually};
 use crate::webhooks::{deliveries, events, register, server, verify};
 
 fn ids(received: &[Received]) -> Vec<String> {
@@ -80,7 +80,7 @@ async fn what_fails_for_three_days_is_given_up_and_can_be_had_again() {
 }
 
 #[tokio::test]
-async fn gone_is_gone_until_it_is_enabled() {
+async fn a_gone_endpoint_stays_disabled_until_it_is_enabled() {
     let server = server().await;
     let (api, sink) = (server.workspace("acme").await, Sink::start());
     sink.next("/", [Answer::Status(410, "")]);
@@ -97,7 +97,7 @@ async fn gone_is_gone_until_it_is_enabled() {
     let path = format!("/v1/webhooks/{id}");
     let enabled = api.send_json("PATCH", &path, &json!({"enabled": true})).await.ok();
     assert!(enabled["disabled_reason"].is_null());
-    // The one that was refused, the one that tells of it, and what came since.
+    // The one that was refused, the one that reports it, and what came since.
     let received = sink.wait("/", 5).await;
     let text = received.iter().map(|it| it.json().to_string()).collect::<String>();
     assert!(missed.iter().all(|id| text.contains(id)));
@@ -274,8 +274,7 @@ async fn names_and_redirects_do_not_lead_home() {
 async fn figure(server: &crate::support::TestServer, name: &str, is_so: impl Fn(f64) -> bool) {
     let read = async || {
         let text = server.stranger().get("/metrics").await.text();
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap().parse().is_ok_and(&is_so).then_some(())
+        clustered::figure(&text, name).is_some_and(&is_so).then_some(())
     };
     eventually(name, read).await;
 }

@@ -4,7 +4,7 @@ mod batches;
 mod endpoints;
 mod event_log;
 mod event_queries;
-mod event_stream;
+pub mod event_stream;
 mod faults;
 mod isolation;
 mod receivers;

@@ -1,4 +1,4 @@
-//! Receivers that would cost the server more than a delivery is worth, or tell it too much.
+//! Receivers that would cost the server more than a delivery is worth, or send it too much.
 
 use serde_json::{Value, json};
 
@@ -48,12 +48,12 @@ async fn what_a_private_address_answers_is_not_shown() {
 }
 
 #[tokio::test]
-async fn only_a_server_on_loopback_posts_to_this_machine_unless_told() {
+async fn only_a_server_on_loopback_posts_to_this_machine_by_default() {
     let hook = |sink: &Sink| json!({"url": sink.url("/")});
     let sink = Sink::start();
     let server = TestServer::start_at("0.0.0.0", &[]).await;
     server.workspace("acme").await.post("/v1/webhooks", hook(&sink)).await.check_field("url");
-    let told = [("WEBHOOKS__ALLOWED_SUBNETS", "127.0.0.0/8")];
-    let server = TestServer::start_at("0.0.0.0", &told).await;
+    let allowed = [("WEBHOOKS__ALLOWED_SUBNETS", "127.0.0.0/8")];
+    let server = TestServer::start_at("0.0.0.0", &allowed).await;
     server.workspace("acme").await.post("/v1/webhooks", hook(&sink)).await.ok();
 }
