@@ -1,23 +1,18 @@
 //! A fake SMS gateway lets you try codes that go over several channels.
 //!
 //! `cargo run --example sms_gateway`. It checks what signs each request, prints the text, and
-//! answers as it is told to.
+//! answers and reports as it is configured to.
 
 #![allow(clippy::print_stdout, reason = "it talks to a person")]
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+#[path = "../tests/fake/sms_gateway/mod.rs"]
+mod sms_gateway;
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::IntoResponse;
-use axum::routing::post;
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use clap::{Parser, ValueEnum};
-use serde_json::{Value, json};
-use standardwebhooks::Webhook;
+use sms_gateway::{Answer, Receipts, SmsGateway};
 
 /// Listens on 127.0.0.1, and prints every SMS.
 #[derive(Parser)]
@@ -25,82 +20,112 @@ struct Arguments {
     /// The port to listen on.
     #[arg(long, default_value_t = 9095)]
     port: u16,
-    /// The secret that `PUT …/sms` answered; without it no signature is checked.
-    #[arg(long)]
+    /// The secret that `sms set` showed. It signs receipts; without it no signature is checked.
+    #[arg(long, required_if_eq_any([("receipt", "delivered"), ("receipt", "failed")]))]
     secret: Option<String>,
     /// How each SMS is answered.
     #[arg(long, value_enum, default_value = "delivered")]
-    answer: Answer,
+    answer: Kind,
+    /// The error code of SMS that are refused, or reported as failed.
+    #[arg(long, default_value_t = 30007)]
+    code: u32,
+    /// What a receipt says of SMS that are answered with `sent`, `lost` or `hang`.
+    #[arg(long, value_enum)]
+    receipt: Option<Receipt>,
+    /// How long after its SMS a receipt comes.
+    #[arg(long, default_value_t = 2, value_name = "SECONDS")]
+    delay: u64,
+    /// Where the server listens.
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    server: SocketAddr,
+    /// Whose gateway it is.
+    #[arg(long, default_value = "demo")]
+    workspace: String,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Answer {
+enum Kind {
     /// It was taken, and has arrived.
     Delivered,
     /// It was taken.
     Sent,
-    /// It is refused, with the error code 30007.
+    /// It is refused.
     Refused,
     /// It cannot be taken now.
     Unavailable,
+    /// It is taken, and the connection is dropped without an answer.
+    Lost,
+    /// It is taken, and no answer ever comes.
+    Hang,
 }
 
-struct Gateway {
-    verifier: Option<Webhook>,
-    answer: Answer,
-    /// How often each SMS came.
-    calls: Mutex<BTreeMap<String, u32>>,
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Receipt {
+    /// It has arrived.
+    Delivered,
+    /// It could not be delivered.
+    Failed,
 }
 
-const HELP: &str = r#"An SMS gateway listens on {url}; Ctrl-C ends it. Have the workspace `demo` use it:
+impl Arguments {
+    fn answer(&self) -> Answer {
+        match self.answer {
+            Kind::Delivered => Answer::Delivered,
+            Kind::Sent => Answer::Sent,
+            Kind::Refused => Answer::Refused(self.code),
+            Kind::Unavailable => Answer::Unavailable,
+            Kind::Lost => Answer::Lost,
+            Kind::Hang => Answer::Hang,
+        }
+    }
 
-     curl -X PUT http://127.0.0.1:8080/admin/v1/workspaces/demo/sms \
-       -H "Authorization: Bearer $(cat data/admin.token)" -H 'Content-Type: application/json' \
-       -d '{"kind": "http", "url": "{url}", "sender": "Demo"}'
+    fn receipts(&self) -> Option<Receipts> {
+        Some(Receipts {
+            server: self.server,
+            path: format!("/channels/sms/{}", self.workspace),
+            secret: self.secret.clone()?,
+            failed: (self.receipt? == Receipt::Failed).then_some(self.code),
+            delay: Duration::from_secs(self.delay),
+            times: 1,
+        })
+    }
+}
+
+const HELP: &str = r#"An SMS gateway listens on {url}; Ctrl-C ends it. Have the workspace `{workspace}` use it:
+
+     postrider sms set --workspace {workspace} --url {url} --sender Demo
 
 and send a code over it:
 
-     curl -X POST http://127.0.0.1:8080/v1/otp/send \
+     curl -X POST http://{server}/v1/otp/send \
        -H "Authorization: Bearer $(cat data/demo.key)" -H 'Content-Type: application/json' \
        -d '{"phone": "+15550123456", "channels": ["sms", "messaging"]}'
 "#;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let Arguments { port, secret, answer } = Arguments::parse();
-    let verifier = secret.as_deref().map(Webhook::new).transpose()?;
-    let gateway = Arc::new(Gateway { verifier, answer, calls: Mutex::default() });
-    let app = Router::new().route("/sms", post(take)).with_state(gateway);
-    let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port))).await?;
-    let url = format!("http://{}/sms", listener.local_addr()?);
-    println!("{}", HELP.replace("{url}", &url));
-    axum::serve(listener, app).await?;
-    Ok(())
-}
-
-async fn take(
-    State(gateway): State<Arc<Gateway>>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> impl IntoResponse {
-    let is_signed =
-        gateway.verifier.as_ref().is_none_or(|verifier| verifier.verify(&body, &headers).is_ok());
-    let sms: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let id = sms["id"].as_str().unwrap_or_default().to_owned();
-    if !is_signed {
-        println!("{id}: wrongly signed");
-        return (StatusCode::UNAUTHORIZED, json!({"code": 401}).to_string());
+async fn main() {
+    let arguments = Arguments::parse();
+    let gateway = SmsGateway::listen(SocketAddr::from(([127, 0, 0, 1], arguments.port)));
+    if let Some(secret) = &arguments.secret {
+        gateway.verify_with(secret);
     }
-    let times = gateway.calls.lock().map_or(0, |mut calls| {
-        let times = calls.entry(id.clone()).or_default();
-        *times += 1;
-        *times
-    });
-    println!("{id} to {}, time {times}: {}", sms["to"], sms["text"]);
-    match gateway.answer {
-        Answer::Delivered => (StatusCode::OK, json!({"status": "delivered"}).to_string()),
-        Answer::Sent => (StatusCode::OK, json!({"status": "sent"}).to_string()),
-        Answer::Refused => (StatusCode::BAD_REQUEST, json!({"code": 30007}).to_string()),
-        Answer::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, String::new()),
+    gateway.answer(None, arguments.answer());
+    gateway.report(arguments.receipts());
+    let help = HELP.replace("{url}", &gateway.url()).replace("{workspace}", &arguments.workspace);
+    println!("{}", help.replace("{server}", &arguments.server.to_string()));
+    let (mut sms, mut receipts) = (0, 0);
+    loop {
+        for it in gateway.received().into_iter().skip(sms) {
+            sms += 1;
+            match it.is_signed {
+                true => println!("{} to {}, time {}: {}", it.id, it.to, it.time, it.text),
+                false => println!("{}: wrongly signed", it.id),
+            }
+        }
+        for status in gateway.receipt_answers().into_iter().skip(receipts) {
+            receipts += 1;
+            println!("a receipt was answered {status}");
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

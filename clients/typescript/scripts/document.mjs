@@ -9,8 +9,8 @@ const LINES = { exportContacts: "Contact" };
 const INFERRED = new Set(["SendMessage", "Reply"]);
 // Fields below which names are the user's own, so that they are not rewritten.
 export const FREE = [
-  "changes", "channels", "components", "contacts", "custom_fields", "headers", "interactive", "metadata",
-  "phones", "settings",
+  "applied", "changes", "channels", "components", "contacts", "content", "custom_fields", "headers",
+  "interactive", "metadata", "phones", "settings", "webhook_fields_seen",
 ];
 // `data` of an event is typed by the event.
 const TYPED_ELSEWHERE = new Set(["EventRow.data"]);

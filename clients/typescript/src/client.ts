@@ -10,16 +10,16 @@ export interface PostriderOptions {
   apiKey?: string;
   /** For `client.admin`. */
   adminToken?: string;
-  /** Longest that an answer may take; 30 seconds unless told. */
+  /** Longest that an answer may take; 30 seconds by default. */
   timeoutMs?: number;
-  /** How often a request is sent again that was refused for a time or not answered; 3 unless told.
+  /** How often a request is sent again that was refused for a time or not answered; 3 by default.
    * One that could have an effect twice never is. */
   maxRetries?: number;
-  /** A refusal that asks for a longer wait is thrown at once; 60 seconds unless told. */
+  /** A refusal that asks for a longer wait is thrown at once; 60 seconds by default. */
   maxWaitMs?: number;
-  /** Sends the requests; the global one unless told. */
+  /** Sends the requests; the global one by default. */
   fetch?: typeof fetch;
-  /** Waits between tries; a timer unless told. */
+  /** Waits between tries; a timer by default. */
   sleep?: (milliseconds: number, signal?: AbortSignal) => Promise<void>;
 }
 

@@ -76,9 +76,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   value: {{ int64 $cluster.shards | quote }}
 - name: POSTRIDER__CLUSTER__STREAM_BYTES_MAX
   value: {{ int64 $cluster.streamBytesMax | quote }}
+- name: POSTRIDER__CLUSTER__FILES_BYTES_MAX
+  value: {{ int64 $cluster.filesBytesMax | quote }}
 - name: POSTRIDER__CLUSTER__LISTEN
   value: 0.0.0.0:8082
-# What does not work in a cluster yet: people, and a listener for operators.
+# The dashboard needs the address that people use (dashboard.public_url); a listener for
+# operators does not work in a cluster yet.
 - name: POSTRIDER__DASHBOARD__ENABLED
   value: "false"
 - name: POSTRIDER__ADMIN__LISTEN
