@@ -7,10 +7,11 @@ export default defineConfig({
   // These bound what hangs, on a busy machine too; what has to be fast is measured by itself.
   expect: { timeout: 60_000 },
   globalTimeout: process.env.POSTRIDER_UI_FULL === '1' ? 3_600_000 : 2_400_000,
-  retries: 0,
+  // A test that passes only when it is tried again is reported as flaky.
+  retries: 1,
   fullyParallel: true,
   workers: 2,
-  reporter: [['list']],
+  reporter: [['list'], ['junit', { outputFile: 'junit.xml', includeRetries: true }]],
   outputDir: 'failures',
   use: {
     browserName: 'chromium',

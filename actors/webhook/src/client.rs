@@ -207,6 +207,9 @@ impl Client {
             () = interim.are_too_many() => return Err(NoAnswer::ResponseTooLarge),
             response = self.http.request(request) => response.map_err(|error| reason(&error))?,
         };
+        if interim.were_too_many() {
+            return Err(NoAnswer::ResponseTooLarge);
+        }
         let status = response.status().as_u16();
         let retry_after = response.headers().get(RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| wait(value.to_str().ok()?, real_now));

@@ -34,14 +34,21 @@ impl InterimAnswers {
         self.exceeded.notified().await;
     }
 
+    /// Whether more have come. An answer that follows them at once may be read before
+    /// [`Self::are_too_many`] is polled again.
+    pub(super) fn were_too_many(&self) -> bool {
+        let count = self.count.load(Ordering::Relaxed);
+        count > COUNT_MAX || self.bytes.load(Ordering::Relaxed) > BYTES_MAX
+    }
+
     fn note(&self, headers: &HeaderMap) {
         let size = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
             name.as_str().len() + value.len()
         };
         let size: usize = headers.iter().map(size).sum();
-        let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
-        let bytes = self.bytes.fetch_add(size, Ordering::Relaxed) + size;
-        if count > COUNT_MAX || bytes > BYTES_MAX {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(size, Ordering::Relaxed);
+        if self.were_too_many() {
             self.exceeded.notify_one();
         }
     }
@@ -60,9 +67,9 @@ mod tests {
     fn their_number_and_their_size_are_bounded() {
         let many = InterimAnswers::default();
         (0..COUNT_MAX).for_each(|_| many.note(&HeaderMap::new()));
-        assert!(!exceeded(&many));
+        assert!(!many.were_too_many() && !exceeded(&many));
         many.note(&HeaderMap::new());
-        assert!(exceeded(&many));
+        assert!(many.were_too_many() && exceeded(&many));
         let large = InterimAnswers::default();
         let mut headers = HeaderMap::new();
         headers.insert("link", "x".repeat(BYTES_MAX / 2).parse().unwrap());

@@ -10,7 +10,7 @@ use crate::coordinator::BucketView;
 use crate::name::{Identity, NodeName};
 use crate::planted::Planted;
 use crate::replica::Replica;
-use crate::shard::{Moment, Shard};
+use crate::shard::{Moment, Shard, ShardState};
 use crate::tenure::{Tenure, Terms};
 
 /// How long after the last fault everybody knows a node as it is.
@@ -28,6 +28,13 @@ pub(super) struct ShardNode {
     pub(super) note: Option<(Append, u64)>,
     /// The node that waits for the answer to its request.
     pub(super) asker: Option<(NodeNumber, u64)>,
+}
+
+impl ShardNode {
+    /// Whether its own claim is being appended.
+    pub(super) fn is_claiming(&self) -> bool {
+        self.note.is_some() && self.shard.state() == ShardState::Claiming
+    }
 }
 
 /// One node.
@@ -48,6 +55,8 @@ pub(super) struct Node {
     /// Since when nothing has failed at it.
     pub(super) steady_since: u64,
     pub(super) paused_until: u64,
+    /// What the log answers comes then.
+    pub(super) late_until: u64,
     /// How much faster its clock runs, in parts of a thousand.
     pub(super) rate: i64,
     pub(super) offset: u64,
@@ -87,6 +96,7 @@ impl Node {
             is_draining: false,
             steady_since: 0,
             paused_until: 0,
+            late_until: 0,
             rate,
             offset,
             skew,

@@ -8,6 +8,10 @@ use super::node::Node;
 const LAST_FAULT_MS: u64 = 28_000;
 /// How often it is looked for one who doubts.
 const LOOK_EVERY_MS: u64 = 10;
+/// How often it is looked for one who claims: an append is soon acknowledged.
+const CLAIMS_EVERY_MS: u64 = 2;
+/// One run in so many has a claimer that hears of the log late.
+const SLOW_CLAIMER_IN: u64 = 8;
 
 /// One thing that fails.
 #[derive(Debug, Clone)]
@@ -21,6 +25,9 @@ pub(super) enum Fault {
     /// The process of the first that sees the log end too early stands still when it has asked
     /// again.
     PauseDoubter { shard: usize, for_ms: u64 },
+    /// The process of the first that claims the shard is drained, and hears of the log late: others
+    /// ask for the shard while they see the claim and it does not.
+    SlowClaimer { shard: usize, until: u64, for_ms: u64 },
     /// Neither log nor bucket nor other nodes hear it, or it does not hear them, or both.
     Cut { node: usize, is_mute: bool, is_deaf: bool },
     /// The bucket does not hear it; the log and other nodes do.
@@ -72,8 +79,25 @@ impl World {
                 calm_from = calm_from.max(at + lasts);
             }
         }
+        if let Some((at, lasts, fault)) = self.slow_claimer() {
+            self.add_fault(fault, at, lasts);
+            calm_from = calm_from.max(at + lasts);
+        }
         // What is under way when it heals may be late by some seconds.
         self.calm_from = calm_from;
+    }
+
+    /// A claimer that hears of the log late, in some runs. Nothing is drawn for it, so that the other
+    /// runs go on as they did.
+    fn slow_claimer(&self) -> Option<(u64, u64, Fault)> {
+        let (kind, number) =
+            (self.options.seed % SLOW_CLAIMER_IN, self.options.seed / SLOW_CLAIMER_IN);
+        let shard = number as usize % self.streams.len();
+        // Beside the first claims, or those that follow on other faults.
+        let at = (number % 4) * 5_000;
+        let for_ms = 1_500 + (number * 700) % 5_000;
+        let (lasts, until) = (9_000, at + 2_500);
+        (kind == 5).then_some((at, lasts, Fault::SlowClaimer { shard, until, for_ms }))
     }
 
     /// Draws who stands still after a fault, when, and for how long: a lease, about.
@@ -142,7 +166,7 @@ impl World {
             | Fault::Drain { node }
             | Fault::Jump { node, .. } => self.nodes[*node].steady_since = now,
             // It is looked for again and again; whoever stands still is not steady.
-            Fault::PauseDoubter { .. } => {}
+            Fault::PauseDoubter { .. } | Fault::SlowClaimer { .. } => {}
             _ => self.nodes.iter_mut().for_each(|node| node.steady_since = now),
         }
     }
@@ -173,6 +197,16 @@ impl World {
                     it.steady_since = it.paused_until;
                 } else if self.now < self.streams[shard].stale.0 {
                     self.later(LOOK_EVERY_MS, Event::Fault(number));
+                }
+            }
+            Fault::SlowClaimer { shard, until, for_ms } => {
+                let claims = |it: &Node| it.is_alive && it.shards[shard].is_claiming();
+                if let Some(it) = self.nodes.iter_mut().find(|it| claims(it)) {
+                    it.late_until = self.now + for_ms;
+                    it.is_draining = true;
+                    it.steady_since = it.late_until;
+                } else if self.now < until {
+                    self.later(CLAIMS_EVERY_MS, Event::Fault(number));
                 }
             }
             Fault::Cut { node, is_mute, is_deaf } => self.nodes[node].cut(is_mute, is_deaf),
@@ -224,6 +258,11 @@ impl World {
             Fault::Cut { node, .. } => self.nodes[node].cut(false, false),
             Fault::CutFromBucket { node } => self.nodes[node].has_no_bucket = false,
             Fault::Drain { node } => self.nodes[node].is_draining = false,
+            Fault::SlowClaimer { .. } => {
+                for it in self.nodes.iter_mut().filter(|it| it.late_until > 0) {
+                    (it.is_draining, it.late_until) = (false, 0);
+                }
+            }
             Fault::Jump { node, by_ms } => self.nodes[node].jumps -= by_ms,
             Fault::Lose { .. } => {
                 for node in 0..self.nodes.len() {

@@ -32,6 +32,7 @@ impl World {
                     // It was under way to the servers that have lost what they had.
                     return;
                 }
+                slow = slow.max(self.nodes[node].late_until.saturating_sub(self.now));
                 self.serve_log(shard, call)
             }
             call => self.serve_bucket(node, call),

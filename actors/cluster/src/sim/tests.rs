@@ -7,8 +7,10 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// How many seeds the test command runs.
-const SEEDS: u64 = 10_000;
+/// How many seeds are run unless [`COUNT`] says otherwise.
+const SEEDS: u64 = 1_000;
+/// Says how many seeds are run.
+const COUNT: &str = "POSTRIDER_SIM_SEEDS";
 /// Within how many seeds a planted fault must be caught.
 const CAUGHT_WITHIN: u64 = 3_000;
 /// Runs one seed alone.
@@ -57,13 +59,14 @@ fn no_seed_breaks_a_promise() {
         let outcome = run(Options { seed, planted: None, is_traced: true });
         panic!("seed {seed}: {outcome:?}");
     }
-    let (found, done) = search(SEEDS, None);
+    let seeds = std::env::var(COUNT).map_or(SEEDS, |count| count.parse().expect("a number"));
+    let (found, done) = search(seeds, None);
     if let Some((seed, violation)) = found {
         panic!("seed {seed}: {violation:?}; {SEED}={seed} runs it alone");
     }
     // The runs must have done something that could have failed.
     let sum = |field: fn(&Summary) -> usize| done.iter().map(field).sum::<usize>();
-    let per_run = |count: usize| count as u64 / SEEDS;
+    let per_run = |count: usize| count as u64 / seeds;
     println!(
         "{} writes, {} reads, {} claims, {} handoffs, {} moves, {} settled, {} stopped, {} taken, \
          {} handed over, {} trims, {} restored",
@@ -81,15 +84,15 @@ fn no_seed_breaks_a_promise() {
     );
     assert!(per_run(sum(|it| it.acknowledged)) > 20);
     assert!(per_run(sum(|it| it.reads)) > 20);
-    assert!(sum(|it| it.claims) as u64 > 2 * SEEDS);
-    assert!(sum(|it| it.handoffs) as u64 > SEEDS / 10);
-    assert!(sum(|it| it.settled) as u64 > SEEDS);
-    assert!(sum(|it| it.stopped) as u64 > SEEDS / 100);
+    assert!(sum(|it| it.claims) as u64 > 2 * seeds);
+    assert!(sum(|it| it.handoffs) as u64 > seeds / 10);
+    assert!(sum(|it| it.settled) as u64 > seeds);
+    assert!(sum(|it| it.stopped) as u64 > seeds / 100);
     assert!(per_run(sum(|it| it.taken)) > 20);
     assert!(per_run(sum(|it| it.handed_over)) > 10);
-    assert!(sum(|it| it.moves) as u64 > SEEDS / 20);
-    assert!(sum(|it| it.trims) as u64 > SEEDS / 2);
-    assert!(sum(|it| it.restored) as u64 > SEEDS / 20);
+    assert!(sum(|it| it.moves) as u64 > seeds / 20);
+    assert!(sum(|it| it.trims) as u64 > seeds / 2);
+    assert!(sum(|it| it.restored) as u64 > seeds / 20);
 }
 
 /// By which judgements each planted fault may be caught.
