@@ -87,8 +87,8 @@ impl World {
         self.calm_from = calm_from;
     }
 
-    /// A claimer that hears of the log late, in some runs. Nothing is drawn for it, so that the other
-    /// runs go on as they did.
+    /// A claimer that hears of the log late, in some runs. Nothing is drawn for it, so that the
+    /// other runs go on as they did.
     fn slow_claimer(&self) -> Option<(u64, u64, Fault)> {
         let (kind, number) =
             (self.options.seed % SLOW_CLAIMER_IN, self.options.seed / SLOW_CLAIMER_IN);
@@ -191,21 +191,12 @@ impl World {
                 }
             }
             Fault::PauseDoubter { shard, for_ms } => {
-                let doubts = |it: &Node| it.is_alive && it.shards[shard].shard.doubts();
-                if let Some(it) = self.nodes.iter_mut().find(|it| doubts(it)) {
-                    it.paused_until = it.paused_until.max(self.now + for_ms);
-                    it.steady_since = it.paused_until;
-                } else if self.now < self.streams[shard].stale.0 {
+                if !self.pause_a_doubter(shard, for_ms) && self.now < self.streams[shard].stale.0 {
                     self.later(LOOK_EVERY_MS, Event::Fault(number));
                 }
             }
             Fault::SlowClaimer { shard, until, for_ms } => {
-                let claims = |it: &Node| it.is_alive && it.shards[shard].is_claiming();
-                if let Some(it) = self.nodes.iter_mut().find(|it| claims(it)) {
-                    it.late_until = self.now + for_ms;
-                    it.is_draining = true;
-                    it.steady_since = it.late_until;
-                } else if self.now < until {
+                if !self.slow_a_claimer(shard, for_ms) && self.now < until {
                     self.later(CLAIMS_EVERY_MS, Event::Fault(number));
                 }
             }
@@ -239,6 +230,22 @@ impl World {
                 }
             }
         }
+    }
+
+    fn pause_a_doubter(&mut self, shard: usize, for_ms: u64) -> bool {
+        let doubts = |it: &Node| it.is_alive && it.shards[shard].shard.doubts();
+        let Some(it) = self.nodes.iter_mut().find(|it| doubts(it)) else { return false };
+        it.paused_until = it.paused_until.max(self.now + for_ms);
+        it.steady_since = it.paused_until;
+        true
+    }
+
+    fn slow_a_claimer(&mut self, shard: usize, for_ms: u64) -> bool {
+        let claims = |it: &Node| it.is_alive && it.shards[shard].is_claiming();
+        let Some(it) = self.nodes.iter_mut().find(|it| claims(it)) else { return false };
+        (it.late_until, it.is_draining) = (self.now + for_ms, true);
+        it.steady_since = it.late_until;
+        true
     }
 
     /// How many entries only the owner has, if that are some: another may go on without them.
