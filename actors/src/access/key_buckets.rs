@@ -37,7 +37,10 @@ impl KeyBuckets {
         // may both pass here; the bucket itself then refuses one of them.
         let wait = self.0.iter().filter_map(|bucket| bucket.wait(now)).max();
         let take = || self.0.iter().filter_map(|bucket| bucket.take(clock).err()).max();
-        Admission { refused: wait.or_else(take), bucket: self.least(now) }
+        let refused = wait.or_else(take);
+        // A bucket takes by the clock, which is later than `now`: at that moment one token more
+        // would seem to be missing.
+        Admission { refused, bucket: self.least(clock.now()) }
     }
 
     /// When the bucket of this window is full, in nanoseconds.
@@ -57,5 +60,24 @@ impl KeyBuckets {
             (u64::from(state.remaining) << 32) / u64::from(state.limit)
         };
         self.0.iter().map(|bucket| bucket.state(now)).min_by_key(share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_was_looked_at_before_it_was_admitted_takes_one() {
+        let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
+        let limits = Limits { key_requests_per_hour: 3, ..Limits::default() };
+        let buckets = KeyBuckets::new(limits, |_| None, &clock);
+        for remaining in [2, 1, 0] {
+            let now = clock.now();
+            clock.advance(Duration::from_millis(7));
+            let admission = buckets.admit(&clock, now);
+            assert_eq!(admission.refused, None);
+            assert_eq!(admission.bucket.map(|it| it.remaining), Some(remaining));
+        }
     }
 }
