@@ -7,7 +7,9 @@
 //!
 //! `cargo bench -- curve` prints and draws how sends go with the connections: [`rows::curve`].
 //!
-//! `cargo bench` runs all rows, prints a Markdown table and writes `target/bench/report.json`.
+//! `cargo bench --profile dist` runs all rows, prints a Markdown table and writes
+//! `target/bench/report.json`. Without the profile it measures what `cargo run --release` starts,
+//! which has no link-time optimization.
 //! `cargo bench -- NAME…` runs the rows whose name contains one of the words; `--quick` takes fewer
 //! and shorter rounds, and a tenth of the pending requests; `--alone` leaves the references out,
 //! for a profiler, and writes no report. Progress goes to stderr.
@@ -39,6 +41,7 @@ mod machine;
 #[path = "../../tests/support/ports.rs"]
 mod ports;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use report::Report;
@@ -110,6 +113,13 @@ fn main() -> ExitCode {
     }
 }
 
+/// The profile that cargo built this with: the program is in `target/PROFILE/deps`.
+fn profile() -> Result<String> {
+    let program = std::env::current_exe()?;
+    let folder = program.parent().and_then(Path::parent).and_then(Path::file_name);
+    Ok(folder.unwrap_or_default().to_string_lossy().into_owned())
+}
+
 fn run(arguments: &Arguments) -> Result<()> {
     let soaks = arguments.words.iter().any(|word| word == soak::NAME);
     if soaks || (arguments.smoke && arguments.words.is_empty()) {
@@ -122,7 +132,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     if soaks || curve {
         return Ok(());
     }
-    let mut report = Report::default();
+    let mut report = Report { profile: profile()?, rows: Vec::new() };
     for group in rows::GROUPS.iter().filter(|group| arguments.wants(group)) {
         eprintln!("{} …", group.rows.join(", "));
         report.rows.extend((group.run)(&arguments.scale)?);

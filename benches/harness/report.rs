@@ -188,8 +188,11 @@ impl Row {
 }
 
 /// All rows of a run.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Report {
+    /// The profile of cargo that the harness was built with, by the folder of its program: `dist`
+    /// has link-time optimization, `release` has not.
+    pub(crate) profile: String,
     /// In the order in which they ran.
     pub(crate) rows: Vec<Row>,
 }
@@ -225,6 +228,8 @@ impl Report {
         let durability = self.rows.first().map_or(FSYNC_FIRST, |row| row.durability);
         table.push_str("\nDurability: ");
         table.push_str(durability);
+        table.push_str(". Profile: ");
+        table.push_str(&self.profile);
         table.push('.');
         table
     }

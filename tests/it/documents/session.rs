@@ -29,7 +29,7 @@ const NOT_RUN: [(&str, &str); 26] = [
     ("docs/cluster.md", "postrider cluster backup"),
     ("docs/cluster.md", "postrider cluster repair"),
     ("docs/cluster.md", "postrider cluster drain"),
-    ("docs/cluster.md", "cargo bench -- cluster_"),
+    ("docs/cluster.md", "cargo bench --profile dist -- cluster_"),
     ("docs/comparisons.md", "benches/compare/run"),
     ("docs/email.md", "POSTRIDER__EMAIL__HOST="),
     ("docs/embedding.md", "cargo run -p postrider-actors"),
