@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
-use postrider_actors::{Engine, EngineOptions, ShutdownError, StartError};
+use postrider_actors::{BoxFuture, Engine, EngineOptions, ShutdownError, StartError};
 use tokio::task::JoinHandle;
 
 use crate::banner::Banner;
@@ -59,7 +59,13 @@ impl Server {
     ///
     /// # Errors
     /// [`BootError`] says why the server cannot start.
-    pub async fn start(settings: Settings) -> Result<RunningServer, BootError> {
+    pub fn start(settings: Settings) -> BoxFuture<'static, Result<RunningServer, BootError>> {
+        // Boxed, as a stop is: the compiler translates the body of an `async fn` in each program
+        // that awaits it.
+        Box::pin(Self::start_here(settings))
+    }
+
+    async fn start_here(settings: Settings) -> Result<RunningServer, BootError> {
         let (to_clients, to_operators) = serve_options(&settings, boot::raise_limit())?;
         let both = [&to_clients, &to_operators];
         let tls = both.into_iter().filter_map(|options| options.tls.clone()).collect();
@@ -77,7 +83,7 @@ impl Server {
             |is_for_operators| Starting::new(&rebuilding, &clock, &app_options, is_for_operators);
         let mut doors = vec![(&listener, door(admin_listener.is_none()), &to_clients)];
         doors.extend(admin_listener.as_ref().map(|bound| (bound, door(true), &to_operators)));
-        let starting = Box::pin(Engine::start(options));
+        let starting = Engine::start(options);
         let started = Box::pin(answering(starting, rebuilding.begun(), &doors)).await;
         let engine = started.map_err(|error| refused(error, &directory))?;
         let (demo_key, warnings) = if settings.sandbox.enabled {
@@ -181,7 +187,11 @@ impl RunningServer {
     ///
     /// # Errors
     /// [`StopError`] when not everything finished within the grace period.
-    pub async fn shutdown(self) -> Result<(), StopError> {
+    pub fn shutdown(self) -> BoxFuture<'static, Result<(), StopError>> {
+        Box::pin(self.stop())
+    }
+
+    async fn stop(self) -> Result<(), StopError> {
         let Self { engine, grace, drain, main, admin, upkeep, exporter, directory, .. } = self;
         let watch = Stopwatch::start();
         drain.begin();

@@ -21,6 +21,7 @@ use postrider_domain::{Limits, OptOutWords, Prices, Timestamp, WorkspaceId};
 use postrider_number::providers::CustomChannel;
 use postrider_people::{People, PeopleOptions};
 use postrider_runtime::clock::Clock;
+use postrider_runtime::task::BoxFuture;
 use postrider_runtime::{Tenure, Traces};
 use postrider_store::blobs::BlobStore;
 use postrider_store::{DirectorySpace, FreeSpace, Rebuilding, Store};
@@ -294,8 +295,10 @@ impl Engine {
     ///
     /// # Errors
     /// [`StartError`]: the store is in use, damaged or out of reach.
-    pub async fn start(options: EngineOptions) -> Result<Self, StartError> {
-        start::start(options).await
+    pub fn start(options: EngineOptions) -> BoxFuture<'static, Result<Self, StartError>> {
+        // Boxed, here and below: the compiler translates the body of an `async fn` in each program
+        // that awaits it, and all actors begin in this one.
+        Box::pin(start::start(options))
     }
 
     /// The workspace of that id, if there is one.
@@ -376,8 +379,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`Unavailable`] when the move could not be made durable; time then stands where it stood.
-    pub async fn advance_clock(&self, step: Duration) -> Result<(), Unavailable> {
-        self.inner.admin.advance_clock(step).await
+    pub fn advance_clock(&self, step: Duration) -> BoxFuture<'_, Result<(), Unavailable>> {
+        Box::pin(self.inner.admin.advance_clock(step))
     }
 
     /// Stops at once, as a crash does: nothing is finished, and nothing more is written. Blocks.
@@ -390,7 +393,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`ShutdownError`] when the time was too short; what was acknowledged is durable even so.
-    pub async fn shutdown(&self, grace: Duration) -> Result<(), ShutdownError> {
-        stop::stop(&self.inner, grace).await
+    pub fn shutdown(&self, grace: Duration) -> BoxFuture<'_, Result<(), ShutdownError>> {
+        Box::pin(stop::stop(&self.inner, grace))
     }
 }

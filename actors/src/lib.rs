@@ -80,6 +80,7 @@
 pub use postrider_channel as channel;
 pub use postrider_domain as domain;
 pub use postrider_domain::{MasterKeys, Prices, Unavailable, UnavailableReason};
+pub use postrider_runtime::task::BoxFuture;
 pub use postrider_runtime::{
     BucketState, Clock, LazyTimer, Secret, Tenure, Traces, clock, random, trace,
 };

@@ -78,9 +78,9 @@ enum Running {
 impl Running {
     async fn start(settings: Settings) -> Result<Self, CliError> {
         if settings.cluster.is_on() {
-            return Ok(Self::Cluster(Box::new(Box::pin(ClusterNode::start(settings)).await?)));
+            return Ok(Self::Cluster(Box::new(ClusterNode::start(settings).await?)));
         }
-        Ok(Self::Single(Box::new(Box::pin(Server::start(settings)).await?)))
+        Ok(Self::Single(Box::new(Server::start(settings).await?)))
     }
 
     fn banner(&self) -> &Banner {

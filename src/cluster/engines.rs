@@ -277,7 +277,7 @@ impl Host for Engines {
         let options = self.options(replica, begins_after, log_bytes_max, tenure, &figures)?;
         let claims = ShardNumbers { numbers: self.numbers.clone(), shard };
         let options = EngineOptions { number_claims: Some(Arc::new(claims)), ..options };
-        let starting = Box::pin(Engine::start(options));
+        let starting = Engine::start(options);
         let started = self.runtime.block_on(starting).inspect_err(|_| self.disk.doubt());
         let engine = started.map_err(|error| error.to_string())?;
         let (watched, ended, disk) = (engine.clone(), self.ended.clone(), self.disk.clone());

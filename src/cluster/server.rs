@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use postrider_actors::copies::CopyError;
 use postrider_actors::store::Writes;
-use postrider_actors::{Clock, Common};
+use postrider_actors::{BoxFuture, Clock, Common};
 use postrider_cluster::{Access, Identity, JoinError, Node, NodeName, NodeOptions, open_files};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -75,7 +75,11 @@ impl ClusterNode {
     ///
     /// # Errors
     /// [`ClusterError`] says why it cannot start.
-    pub async fn start(settings: Settings) -> Result<Self, ClusterError> {
+    pub fn start(settings: Settings) -> BoxFuture<'static, Result<Self, ClusterError>> {
+        Box::pin(Self::start_here(settings))
+    }
+
+    async fn start_here(settings: Settings) -> Result<Self, ClusterError> {
         let (to_clients, _) = serve_options(&settings, boot::raise_limit())?;
         let keys = made::master_keys(&settings).ok_or(ClusterError::NoServers)?;
         let access = made::access(&settings, &keys)?;
@@ -169,7 +173,11 @@ impl ClusterNode {
     ///
     /// # Errors
     /// [`NodeStopError`] when a part of it failed.
-    pub async fn shutdown(self) -> Result<(), NodeStopError> {
+    pub fn shutdown(self) -> BoxFuture<'static, Result<(), NodeStopError>> {
+        Box::pin(self.stop())
+    }
+
+    async fn stop(self) -> Result<(), NodeStopError> {
         let Self { main, door, shards, grace, drain, upkeep, directory, .. } = self;
         drain.begin();
         shards.engines.begin_drain();

@@ -61,7 +61,8 @@ pub(crate) use pipeline::client::{
 };
 pub(crate) use pipeline::error::help::Help;
 use pipeline::{
-    Administrator, Compressed, FixedRoutes, Guard, Key, Open, ResponseFuture, Routes, Stage, Takes,
+    Administrator, AnswerFuture, Compressed, FixedRoutes, Guard, Key, Open, ResponseFuture, Routes,
+    Stage, Takes,
 };
 pub(crate) use pipeline::{
     ApiError, Code, LIMIT_DEFAULT, LIMIT_MAX, Page, Query, Reply, STREAM, longest_of, request_id,
@@ -282,7 +283,8 @@ impl Unrouted {
     async fn refuse<G: Guard>(self, guard: G, request: Request) -> Response<Body> {
         let Self { edge, meter, error, .. } = self;
         let stage = Stage { meter, guard, takes: Takes::NoBody };
-        stage.run(edge, request, |_| async move { Err(error()) }).await
+        let refuses = Arc::new(move |_| -> AnswerFuture { Box::pin(async move { Err(error()) }) });
+        stage.run(edge, request, refuses).await
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::services::Services;
 use postrider_domain::{AuditContext, AuditEntry, EventId, WorkspaceId};
-use postrider_runtime::{ScanError, random};
+use postrider_runtime::{ScanError, random, task};
 use postrider_store::{StoreError, View};
 
 use crate::core::audit::AuditDraft;
@@ -155,10 +155,9 @@ impl Workspace {
         &self,
         read: impl FnOnce(&dyn View, &WorkspaceId) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Unavailable> {
-        let reading = tokio::task::spawn_blocking(self.reader(read)?);
-        match reading.await {
+        match task::blocking(self.reader(read)?).await {
             Ok(read) => read.map_err(unreadable),
-            Err(_) => Err(Unavailable::because(UnavailableReason::Storage)),
+            Err(task::Lost) => Err(Unavailable::because(UnavailableReason::Storage)),
         }
     }
 
@@ -251,27 +250,32 @@ impl Workspace {
         let permit = self.slot.admit(&self.shared.admission)?;
         let (sender, answer) = oneshot::channel();
         let trace = CommandTrace::of_this_task(&self.shared.traces);
-        let mut undelivered = deliver(&self.slot, message(ReplyTo::new(sender, permit, trace)));
-        for _ in 0..STARTS_MAX {
-            match undelivered {
-                Ok(()) => break,
-                Err(Undelivered::Down(why)) => return Err(why.into()),
-                Err(Undelivered::NotLive(message)) => {
-                    self.shared.workspaces.start_and_wait(self.slot.id.clone()).await;
-                    undelivered = deliver(&self.slot, *message);
-                }
-            }
-        }
-        match undelivered {
-            Err(Undelivered::Down(why)) => return Err(why.into()),
-            // Dropping the message drops its reply, which answers below.
-            Err(Undelivered::NotLive(message)) => drop(message),
+        match deliver(&self.slot, message(ReplyTo::new(sender, permit, trace))) {
             Ok(()) => {}
+            Err(Undelivered::Down(why)) => return Err(why.into()),
+            Err(Undelivered::NotLive(message)) => self.start_and_deliver(message).await?,
         }
         match answer.await {
             Ok(answer) => answer,
             Err(_) => Err(Unavailable::because(UnavailableReason::Restarting).into()),
         }
+    }
+
+    /// Starts the actor and sends it the command. If it never comes, the command is dropped and its
+    /// reply with it, which answers the caller.
+    async fn start_and_deliver(
+        &self,
+        mut message: Box<WorkspaceMessage>,
+    ) -> Result<(), Unavailable> {
+        for _ in 0..STARTS_MAX {
+            self.shared.workspaces.start_and_wait(self.slot.id.clone()).await;
+            match deliver(&self.slot, *message) {
+                Ok(()) => break,
+                Err(Undelivered::Down(why)) => return Err(why),
+                Err(Undelivered::NotLive(it)) => message = it,
+            }
+        }
+        Ok(())
     }
 }
 

@@ -54,4 +54,4 @@ pub(crate) use route::{
     DeclaredRoute, FixedRoutes, PERMISSION, ResponseFuture, Routes, page, route,
 };
 pub(crate) use spool::longest_of;
-pub(crate) use stage::{Answer, BodySize, Call, Stage, Takes};
+pub(crate) use stage::{Answer, AnswerFuture, BodySize, Call, Stage, Takes};

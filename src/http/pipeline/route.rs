@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
@@ -11,6 +10,7 @@ use axum::extract::Request;
 use axum::handler::Handler;
 use axum::http::{Method, Response};
 use axum::routing::{MethodRouter, get};
+use postrider_actors::BoxFuture;
 use utoipa::__dev::{SchemaReferences, Tags};
 use utoipa::Path;
 use utoipa::openapi::extensions::Extensions;
@@ -20,7 +20,7 @@ use utoipa_axum::PathItemExt as _;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::auth::Guard;
-use super::stage::{Answer, BodySize, Call, Stage, Takes};
+use super::stage::{Answer, AnyHandler, BodySize, Call, Stage, Takes};
 use crate::http::edge::Edge;
 use crate::metrics::RouteMeter;
 
@@ -70,7 +70,7 @@ impl Routes {
 }
 
 /// What answers a request.
-pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+pub(crate) type ResponseFuture = BoxFuture<'static, Response<Body>>;
 
 /// The routes whose path has no parameter. Finding one takes a lookup; axum's router also copies
 /// itself, matches a tree and boxes the handler's future once more.
@@ -111,6 +111,12 @@ pub(crate) struct MountedOperation {
 /// A handler with the declaration that `#[utoipa::path]` above it makes.
 pub(crate) struct DeclaredRoute<H> {
     handler: H,
+    declaration: Declaration,
+}
+
+/// The part of a [`DeclaredRoute`] that does not depend on the handler's type. There are nearly two
+/// hundred handlers, and the compiler translates what depends on their types for each of them.
+struct Declaration {
     path: String,
     methods: Vec<HttpMethod>,
     operation: Operation,
@@ -144,29 +150,39 @@ impl<H> DeclaredRoute<H> {
         let mut schemas = Vec::new();
         D::schemas(&mut schemas);
         let (path, methods) = (D::path(), D::methods());
-        Self { handler, path, methods, operation, schemas, takes: None }
+        let declaration = Declaration { path, methods, operation, schemas, takes: None };
+        Self { handler, declaration }
     }
 
     /// Sets how the body is read, instead of the default of the method.
-    pub(crate) fn takes(self, takes: Takes) -> Self {
-        Self { takes: Some(takes), ..self }
+    pub(crate) fn takes(mut self, takes: Takes) -> Self {
+        self.declaration.takes = Some(takes);
+        self
     }
 
     /// Mounts the operation at another path. Operation ids must be unique in the document, so it
     /// needs another one.
     pub(crate) fn at(mut self, path: &str, operation_id: &str) -> Self {
-        self.operation.operation_id = Some(operation_id.to_owned());
-        Self { path: path.to_owned(), ..self }
+        self.declaration.operation.operation_id = Some(operation_id.to_owned());
+        self.declaration.path = path.to_owned();
+        self
     }
 
     /// Puts the route behind a guard. The result is the argument of [`Routes::routes`].
     pub(crate) fn guarded<G, F>(self, guard: G) -> MountedOperation
     where
         G: Guard,
-        H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
+        H: Fn(Call<G::Caller>) -> F + Send + Sync + 'static,
         F: Future<Output = Answer> + Send + 'static,
     {
-        let Self { handler, path, methods, mut operation, schemas, takes } = self;
+        let Self { handler, declaration } = self;
+        declaration.mount(guard, Arc::new(move |call| Box::pin(handler(call))))
+    }
+}
+
+impl Declaration {
+    fn mount<G: Guard>(self, guard: G, handler: AnyHandler<G::Caller>) -> MountedOperation {
+        let Self { path, methods, mut operation, schemas, takes } = self;
         if let Some(needs) = guard.needs() {
             operation.extensions = Some(Extensions::builder().add(PERMISSION, needs).build());
         }
@@ -175,7 +191,7 @@ impl<H> DeclaredRoute<H> {
             let meter = RouteMeter::new(&path, method_name(method));
             let takes = takes.unwrap_or_else(|| default_takes(method));
             let stage = Stage { meter, guard: guard.clone(), takes };
-            let mounted = Mounted { stage, handler: handler.clone() };
+            let mounted = Mounted { stage, handler: Arc::clone(&handler) };
             if let (Some(method), false) = (method_of(method), path.contains('{')) {
                 let mounted: Arc<dyn FixedRoute> = Arc::new(mounted.clone());
                 fixed.push((path.clone(), method, mounted));
@@ -192,11 +208,11 @@ impl<H> DeclaredRoute<H> {
 pub(crate) fn page<G, H, F>(path: &str, guard: G, handler: H) -> MethodRouter<Arc<Edge>>
 where
     G: Guard,
-    H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
+    H: Fn(Call<G::Caller>) -> F + Send + Sync + 'static,
     F: Future<Output = Answer> + Send + 'static,
 {
     let stage = Stage { meter: RouteMeter::new(path, "GET"), guard, takes: Takes::NoBody };
-    get(Mounted { stage, handler })
+    get(Mounted { stage, handler: Arc::new(move |call| Box::pin(handler(call))) })
 }
 
 /// How the body of a method is read by default.
@@ -233,18 +249,18 @@ const fn method_of(method: &HttpMethod) -> Option<Method> {
 
 /// A route that axum calls. It implements [`Handler`] itself, because a closure that takes axum's
 /// `State` makes axum split and rebuild every request.
-#[derive(Clone)]
-struct Mounted<G, H> {
+struct Mounted<G: Guard> {
     stage: Stage<G>,
-    handler: H,
+    handler: AnyHandler<G::Caller>,
 }
 
-impl<G, H, F> Handler<(), Arc<Edge>> for Mounted<G, H>
-where
-    G: Guard,
-    H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Answer> + Send + 'static,
-{
+impl<G: Guard> Clone for Mounted<G> {
+    fn clone(&self) -> Self {
+        Self { stage: self.stage.clone(), handler: Arc::clone(&self.handler) }
+    }
+}
+
+impl<G: Guard> Handler<(), Arc<Edge>> for Mounted<G> {
     type Future = ResponseFuture;
 
     fn call(self, request: Request, edge: Arc<Edge>) -> Self::Future {
@@ -252,12 +268,7 @@ where
     }
 }
 
-impl<G, H, F> FixedRoute for Mounted<G, H>
-where
-    G: Guard,
-    H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Answer> + Send + 'static,
-{
+impl<G: Guard> FixedRoute for Mounted<G> {
     fn answer(&self, request: Request, edge: Arc<Edge>) -> ResponseFuture {
         self.clone().call(request, edge)
     }

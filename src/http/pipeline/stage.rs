@@ -1,6 +1,5 @@
 //! Runs one request through the guard, the body reader and the handler, and records it.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use hyper::body::Body as _;
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::domain::WorkspaceId;
 use postrider_actors::trace::{self, Span};
-use postrider_actors::{IdempotencyKey, Route};
+use postrider_actors::{BoxFuture, IdempotencyKey, Route};
 use serde::Deserialize;
 
 use super::account::Account;
@@ -44,6 +43,12 @@ const WAIT_SECONDS_MAX: u64 = 30;
 
 /// The result of a handler.
 pub(crate) type Answer = Result<Reply, ApiError>;
+
+/// A handler without its own type, so that a [`Stage`] is translated once for each guard, and not
+/// for each handler.
+pub(crate) type AnyHandler<C> = Arc<dyn Fn(Call<C>) -> AnswerFuture + Send + Sync>;
+/// The future of an [`AnyHandler`].
+pub(crate) type AnswerFuture = BoxFuture<'static, Answer>;
 
 /// How a route reads the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,16 +223,12 @@ pub(crate) struct Stage<G> {
 
 impl<G: Guard> Stage<G> {
     /// Answers a request.
-    pub(crate) async fn run<H, F>(
+    pub(crate) async fn run(
         self,
         edge: Arc<Edge>,
         request: Request,
-        handler: H,
-    ) -> Response<Body>
-    where
-        H: FnOnce(Call<G::Caller>) -> F,
-        F: Future<Output = Answer>,
-    {
+        handler: AnyHandler<G::Caller>,
+    ) -> Response<Body> {
         let watch = Stopwatch::start();
         let Self { meter, guard, takes } = self;
         let (mut parts, mut body) = request.into_parts();
@@ -241,8 +242,7 @@ impl<G: Guard> Stage<G> {
         {
             Ok(call) => {
                 let wait = edge.options.handler_timeout;
-                // What is around it would keep a copy of it each, and be copied with that.
-                let handling = catch_unwind(Box::pin(handler(call)));
+                let handling = catch_unwind(handler(call));
                 let handling = trace::within(span.as_ref().map(Span::context), handling);
                 let handled = timer.unwrap_or_default().within(wait, handling).await;
                 handled.unwrap_or_else(|| Err(timed_out()))
