@@ -1,12 +1,14 @@
 """Sums up the steps of a test command: a table, the tests that failed, and those that were flaky.
 
-    tests/report.py STEPS FLAKY
+    tests/report.py [--rounds] STEPS FLAKY
 
 STEPS is the folder of the run. `steps.tsv` in it has a line for each step: name, seconds, exit code. `NAME.xml`
 beside it is the JUnit report of a step, if its runner makes one. The flaky tests are written to FLAKY, each with
-the reason of its first failure. The exit code is 1 if a step failed, or if more than three tests were flaky.
+the reason of its first failure. The exit code is 1 if a step failed, or if more than three tests were flaky. With
+`--rounds` each step is one more round of the same tests, and what fails the run is a test that was flaky in two.
 """
 
+import collections
 import sys
 import xml.etree.ElementTree
 from pathlib import Path
@@ -46,7 +48,8 @@ def read(path):
 
 def main():
     """Prints the table, and exits with what the run comes to."""
-    folder, flaky_file = Path(sys.argv[1]), Path(sys.argv[2])
+    rounds = sys.argv[1] == "--rounds"
+    folder, flaky_file = map(Path, sys.argv[-2:])
     rows, all_failed, all_flaky, passed_in_all = [], [], [], 0
     failed_steps = 0
     for line in (folder / "steps.tsv").read_text().splitlines():
@@ -74,9 +77,15 @@ def main():
             for name, why in tests:
                 print(f"  {name}\n    {why}")
     flaky_file.write_text("".join(f"{name}: {why}\n" for name, why in all_flaky))
-    too_many = len(all_flaky) > FLAKY_AT_MOST
-    if too_many:
-        print(f"\nmore than {FLAKY_AT_MOST} tests were flaky, which fails the run")
+    if rounds:
+        times = collections.Counter(name for name, _ in all_flaky)
+        too_many = [name for name, count in times.items() if count > 1]
+        for name in too_many:
+            print(f"\n{name} was flaky in {times[name]} rounds, which fails the run")
+    else:
+        too_many = len(all_flaky) > FLAKY_AT_MOST
+        if too_many:
+            print(f"\nmore than {FLAKY_AT_MOST} tests were flaky, which fails the run")
     print(f"\n{passed_in_all} passed, {len(all_failed)} failed")
     if failed_steps:
         print(f"{failed_steps} of {len(rows)} steps failed")

@@ -342,20 +342,35 @@ impl Drop for TestServer {
     }
 }
 
+/// The longest that [`eventually`] waits.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The size of a test that also runs small: `small` in the first ring, `whole` where
+/// `POSTRIDER_TEST_WHOLE` is set, which `tests/run --all` does.
+pub fn at_size<T>(small: T, whole: T) -> T {
+    match std::env::var_os("POSTRIDER_TEST_WHOLE") {
+        Some(_) => whole,
+        None => small,
+    }
+}
+
 /// Asks again and again, for at most two minutes, until there is an answer. It asks less and less
 /// often: a key has not many requests.
 pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    for attempt in 0..1_400 {
+    let watch = postrider_actors::clock::Stopwatch::start();
+    let mut attempt = 0;
+    loop {
         if let Some(answer) = ask().await {
             return answer;
         }
+        assert!(watch.elapsed() < PATIENCE, "{what} never came");
         match attempt {
             0..10 => tokio::task::yield_now().await,
             10..60 => tokio::time::sleep(Duration::from_millis(10)).await,
             _ => tokio::time::sleep(Duration::from_millis(90)).await,
         }
+        attempt += 1;
     }
-    panic!("{what} never came");
 }
 
 /// The Unix milliseconds of a time such as `2026-01-31T09:30:00.000Z`; anything else is a failure.

@@ -11,7 +11,7 @@ use super::*;
 use crate::cluster::peers::Peers;
 use crate::settings::Settings;
 
-const WITHIN: Duration = Duration::from_secs(20);
+const WITHIN: Duration = Duration::from_secs(60);
 
 /// The body of a node that answers one request with these bytes. Its connection stays open as long
 /// as what comes with it.

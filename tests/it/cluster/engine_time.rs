@@ -20,7 +20,7 @@ async fn started(dir: &std::path::Path, claim: Option<Timestamp>) -> (Engine, Ti
     let engine = loop {
         match Engine::start(options.clone()).await {
             // Threads of the engine before may be about to let go of the directory.
-            Err(StartError::Locked) if watch.elapsed() < Duration::from_secs(10) => {
+            Err(StartError::Locked) if watch.elapsed() < Duration::from_secs(60) => {
                 tokio::task::yield_now().await;
             }
             engine => break engine.unwrap(),
@@ -33,7 +33,7 @@ async fn started(dir: &std::path::Path, claim: Option<Timestamp>) -> (Engine, Ti
 #[tokio::test]
 async fn it_begins_behind_the_claim_whatever_the_owner_before_moved_it_by() {
     let dir = tempfile::tempdir().unwrap();
-    let stop = async |engine: Engine| engine.shutdown(Duration::from_secs(5)).await.unwrap();
+    let stop = async |engine: Engine| engine.shutdown(Duration::from_secs(60)).await.unwrap();
     let second = Duration::from_secs(1);
     let (engine, now) = started(dir.path(), Some(START.plus(second))).await;
     assert_eq!(now, START.plus(second).plus(Duration::from_millis(1)));

@@ -2,8 +2,6 @@
 //!
 //! Everything that was acknowledged is there at the end, and no code was accepted twice.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use super::load::{Load, LoadReport, longest_gap, total};
@@ -15,16 +13,12 @@ use crate::machine::Machine;
 /// Codes that are acknowledged between two troubles, whoever owns what.
 const CODES: usize = 60;
 const HOUR_MS: i64 = 3_600_000;
-/// The longest that clients may have no answer. A node that is lost is replaced after 13 s, and
-/// this machine may have other things to do.
-const GAP_MAX: Duration = Duration::from_secs(45);
 
 /// Holds what the clients were answered against what the nodes say. Returns how it was for them.
 pub(super) async fn audit(reports: &[LoadReport], nodes: &[&Process]) -> String {
     let (codes, unanswered, refused, slowest) = total(reports);
     let gap = longest_gap(reports);
     assert!(reports.iter().all(|it| it.acknowledged() > 10), "{reports:?}");
-    assert!(gap < GAP_MAX, "{gap:?}");
     for (at, it) in reports.iter().enumerate() {
         it.check(nodes[at % nodes.len()]).await;
     }

@@ -63,7 +63,7 @@ async fn nobody_is_asked_about_a_shard_for_a_stranger_and_an_operator_is_told_of
     stranger.get(&members).await.check(401, "UNAUTHORIZED");
     // What a stranger sends is not waited for.
     let mut stream = TcpStream::connect(stopped.node.address()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let head = "POST /admin/v1/workspaces HTTP/1.1\r\nHost: localhost\r\n\
                 Content-Type: application/json\r\nContent-Length: 60000\r\n\r\n{";
     stream.write_all(head.as_bytes()).unwrap();

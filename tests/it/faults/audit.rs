@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::at_size;
+
 use super::client::{Client, Outcome};
 use super::process::Process;
 
-const KILLS: u64 = 8;
 const ROOT: &str = "/admin/v1/workspaces";
 
 /// Makes workspaces and changes them until the connection is lost. Returns how many requests were
@@ -99,8 +100,8 @@ async fn check(process: &Process) -> usize {
 async fn a_change_and_its_record_outlive_kill_9_together() {
     let dir = tempfile::tempdir().unwrap();
     let mut process = Process::start(dir.path());
-    let mut answered = 0;
-    for round in 0..KILLS {
+    let (kills, mut answered) = (at_size(3, 8), 0);
+    for round in 0..kills {
         let clients: Vec<_> =
             (0..4).map(|client| tokio::spawn(administer(process.admin(), round, client))).collect();
         let watched = process.admin();
@@ -122,5 +123,5 @@ async fn a_change_and_its_record_outlive_kill_9_together() {
     let starts = admin.fetch("/admin/v1/audit?action=server&limit=200").await;
     let starts = starts["data"].as_array().unwrap();
     assert!(starts.iter().all(|row| row["action"] == "server.start"), "no stop: it was killed");
-    assert_eq!(starts.len() as u64, KILLS + 1);
+    assert_eq!(starts.len() as u64, kills + 1);
 }

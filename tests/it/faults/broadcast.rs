@@ -9,14 +9,13 @@ use rand::RngExt;
 use serde_json::{Value, json};
 
 use crate::fake::FakeCloudApi;
+use crate::support::at_size;
 
 use super::client::{Answer, Client, Outcome};
 use super::process::{Process, signal, wait_for};
 
-/// Recipients of both broadcasts together; more are wanted by this variable.
-const RECIPIENTS: usize = 100_000;
+/// Recipients of both broadcasts together; others are wanted by this variable.
 const RECIPIENTS_VARIABLE: &str = "POSTRIDER_TEST_BROADCAST_RECIPIENTS";
-const KILLS: usize = 10;
 /// What may be with the number, or not be noted, at one moment: of each broadcast.
 const UNCERTAIN: usize = 1500;
 /// Longer than any wait of the server's for the channel, which is a second here.
@@ -157,7 +156,8 @@ fn place(message_id: &str) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn broadcasts_go_on_after_kill_9_and_a_standstill() {
     let all = std::env::var(RECIPIENTS_VARIABLE);
-    let all = all.map_or(RECIPIENTS, |wanted| wanted.parse().expect("a number of recipients"));
+    let (recipients, kills) = at_size((20_000, 3), (100_000, 10));
+    let all = all.map_or(recipients, |wanted| wanted.parse().expect("a number of recipients"));
     let half = all / 2;
     let dir = tempfile::tempdir().unwrap();
     let mut sender = Sender::start(dir.path(), 2 * half as u64).await;
@@ -166,11 +166,11 @@ async fn broadcasts_go_on_after_kill_9_and_a_standstill() {
     let again = create(&mut api, "at_least_once", half).await;
     let mut rng = rand::rng();
     let share = u64::try_from(all * 7 / 10).unwrap();
-    let mut when: Vec<_> = (0..=KILLS).map(|_| rng.random_range(0..share)).collect();
+    let mut when: Vec<_> = (0..=kills).map(|_| rng.random_range(0..share)).collect();
     when.sort_unstable();
     for (turn, count) in when.into_iter().enumerate() {
         sender.until_taken(count);
-        match turn == KILLS / 2 {
+        match turn == kills / 2 {
             true => sender.stand_still().await,
             false => sender.kill(),
         }
@@ -180,7 +180,7 @@ async fn broadcasts_go_on_after_kill_9_and_a_standstill() {
         let done = sender.ended(path).await;
         let of = |name: &str| usize::try_from(done["counts"][name].as_u64().unwrap()).unwrap();
         assert_eq!(of("sent") + of("unknown"), half, "{policy}: {done}");
-        assert!(of("unknown") <= (KILLS + 1) * UNCERTAIN, "{policy}: {done}");
+        assert!(of("unknown") <= (kills + 1) * UNCERTAIN, "{policy}: {done}");
         // Nobody is lost: whoever is said to have been sent to was.
         let unknown = sender.places(path, "unknown").await;
         assert_eq!(unknown.len(), of("unknown"), "{policy}");

@@ -5,15 +5,18 @@ use rand::RngExt;
 use super::check::Lost;
 use super::load::Story;
 use super::process::Process;
+use crate::support::at_size;
 
-const ROUNDS: usize = 10;
+fn rounds() -> usize {
+    at_size(3, 10)
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_answered_outlives_kill_9() {
     let dir = tempfile::tempdir().unwrap();
     let mut story = Story::new();
     let mut process = Process::start(dir.path());
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds() {
         story.until_killed(process, 20..300).await;
         process = Process::start(dir.path());
         story.check(&process, Lost::MayBeThere).await;
@@ -27,7 +30,7 @@ async fn what_was_answered_outlives_kill_9() {
 async fn a_first_start_that_is_killed_is_made_good_by_the_next() {
     let parent = tempfile::tempdir().unwrap();
     let mut story = Story::new();
-    for round in 0..ROUNDS {
+    for round in 0..rounds() {
         let dir = parent.path().join(round.to_string());
         let steps =
             ["server.lock", "format", "view.new", "view.new/version", "view.new/keyspaces/3"];

@@ -10,21 +10,21 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::fake::FakeCloudApi;
+use crate::support::at_size;
 
 use super::broadcast::{ACME, prepare};
 use super::client::{Answer, Client, Outcome};
 use super::process::Process;
 
-const MESSAGES: usize = 10_000;
-const KILLS: usize = 4;
 const CLIENTS: usize = 16;
 const SEND: &str = "/v1/messaging/send";
 
 /// What the clients have done, over all lives of the server.
-#[derive(Default)]
 struct Clients {
     /// The next message's number; each is tried once.
     next: watch::Sender<usize>,
+    /// How many there are.
+    messages: usize,
 }
 
 impl Clients {
@@ -44,7 +44,7 @@ async fn send_some(clients: Arc<Clients>, mut api: Client) -> Vec<String> {
     let mut acknowledged = Vec::new();
     loop {
         let number = clients.take_next();
-        if number >= MESSAGES {
+        if number >= clients.messages {
             break;
         }
         let template = json!({"name": "sale", "language": "en"});
@@ -85,6 +85,7 @@ async fn settled(api: &Client, messages: Vec<String>) -> Vec<(String, String)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_kill_9_every_message_comes_to_an_end_and_none_is_sent_twice() {
+    let (messages, kills) = at_size((3_000, 2), (10_000, 4));
     let seed: u64 = rand::random();
     eprintln!("seed {seed}");
     let mut rng = StdRng::seed_from_u64(seed);
@@ -94,16 +95,17 @@ async fn after_kill_9_every_message_comes_to_an_end_and_none_is_sent_twice() {
     let settings =
         [("CLOUD_API__BASE_URL", base_url.as_str()), ("LIMITS__KEY_REQUESTS_PER_HOUR", "0")];
     let mut process = Process::start_with(dir.path(), &settings);
-    let key = prepare(&process, MESSAGES as u64).await;
-    let clients = Arc::new(Clients::default());
+    let key = prepare(&process, messages as u64).await;
+    let clients = Arc::new(Clients { next: watch::Sender::default(), messages });
     let mut acknowledged = Vec::new();
-    for kill in 1..=KILLS {
+    for kill in 1..=kills {
         let mut sending = JoinSet::new();
         for _ in 0..CLIENTS {
             sending.spawn(send_some(Arc::clone(&clients), Client::new(process.address(), &key)));
         }
         // Somewhere in the next part.
-        let until = kill * MESSAGES / (KILLS + 1) + rng.random_range(0..MESSAGES / (KILLS + 1));
+        let part = messages / (kills + 1);
+        let until = kill * part + rng.random_range(0..part);
         clients.next.subscribe().wait_for(|next| *next >= until).await.unwrap();
         process.kill();
         acknowledged.extend(sending.join_all().await.concat());
@@ -114,7 +116,7 @@ async fn after_kill_9_every_message_comes_to_an_end_and_none_is_sent_twice() {
         sending.spawn(send_some(Arc::clone(&clients), Client::new(process.address(), &key)));
     }
     acknowledged.extend(sending.join_all().await.concat());
-    assert!(acknowledged.len() > MESSAGES / 2, "{}", acknowledged.len());
+    assert!(acknowledged.len() > messages / 2, "{}", acknowledged.len());
 
     let api = Client::new(process.address(), &key);
     let ended = settled(&api, acknowledged).await;
@@ -132,8 +134,8 @@ async fn after_kill_9_every_message_comes_to_an_end_and_none_is_sent_twice() {
     let unknown = counts.get("unknown").copied().unwrap_or_default();
     eprintln!("{counts:?}, taken {}", fake.accepted_count());
     // At most so many may be with the provider at once.
-    assert!(unknown <= KILLS * 1000, "{counts:?}");
+    assert!(unknown <= kills * 1000, "{counts:?}");
     let left: Value = process.admin().fetch(ACME).await["credits"].clone();
-    let spent = MESSAGES as u64 - left.as_u64().unwrap();
+    let spent = messages as u64 - left.as_u64().unwrap();
     assert!(spent >= ended.len() as u64, "{spent} for {}", ended.len());
 }

@@ -30,7 +30,6 @@ mod refusals;
 mod repair;
 mod stop;
 mod strangers;
-mod view;
 mod webhooks;
 
 pub use client::{Answer, Client, Outcome};

@@ -4,14 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use crate::support::{Received, Sink, eventually};
+use crate::support::{Received, Sink, at_size, eventually};
 
 use super::check::Lost;
 use super::client::{Answer, Client, Outcome};
 use super::load::Story;
 use super::process::Process;
 
-const KILLS: usize = 6;
 /// Deliveries of one endpoint that a crash may find under way, or ended and not written yet.
 const AT_RISK_MAX: usize = UNDER_WAY_MAX + 256;
 /// Deliveries of one endpoint that are under way at the most.
@@ -70,8 +69,8 @@ async fn what_is_in_the_log_is_delivered_through_kill_9() {
     let mut process = Process::start(dir.path());
     register(&mut process.demo(), &sink).await;
     let mut kills = vec![Vec::new(); ENDPOINTS.len()];
-    for _ in 0..KILLS {
-        story.until_killed(process, 100..400).await;
+    for _ in 0..at_size(2, 6) {
+        story.until_killed(process, at_size(300..400, 100..400)).await;
         for (kills, (path, _)) in kills.iter_mut().zip(ENDPOINTS) {
             kills.push(sink.received(path).len());
         }

@@ -35,7 +35,7 @@ async fn try_start(dir: &Path) -> Result<Engine, StartError> {
     let watch = Stopwatch::start();
     loop {
         match Engine::start(options(dir)).await {
-            Err(StartError::Locked) if watch.elapsed() < Duration::from_secs(10) => {
+            Err(StartError::Locked) if watch.elapsed() < Duration::from_secs(60) => {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             ended => return ended,

@@ -10,7 +10,7 @@ use super::*;
 
 const WORKSPACES: usize = 60;
 /// What a reading waits for at the most, so that a test that fails comes to its end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Counts readings of the journal, and has commits or readings wait.
 #[derive(Debug, Clone, Default)]

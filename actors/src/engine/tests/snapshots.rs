@@ -36,7 +36,7 @@ pub(super) async fn start_at(dir: &Path, now: Timestamp, snapshot_journal_bytes:
         };
         match Engine::start(options).await {
             Ok(engine) => return engine,
-            Err(StartError::Locked) if watch.elapsed() < Duration::from_secs(10) => {
+            Err(StartError::Locked) if watch.elapsed() < Duration::from_secs(60) => {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             Err(error) => panic!("{error}"),

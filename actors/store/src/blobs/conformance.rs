@@ -117,7 +117,7 @@ impl Blobs for Slow {
         // Bounded, so that a lock which is held meanwhile is a failure and no standstill.
         self.may
             .lock()
-            .recv_timeout(std::time::Duration::from_secs(20))
+            .recv_timeout(std::time::Duration::from_secs(60))
             .map_err(io::Error::other)?;
         self.contents.remove(hash)
     }

@@ -77,7 +77,7 @@ impl PassTime for Engine {
 pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     let watch = Stopwatch::start();
     while !holds().await {
-        assert!(watch.elapsed() < Duration::from_secs(20), "this never came: {what}");
+        assert!(watch.elapsed() < Duration::from_secs(60), "this never came: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
         // The store's thread may need this core.
         std::thread::yield_now();

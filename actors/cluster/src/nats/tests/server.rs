@@ -140,7 +140,7 @@ impl Server {
             servers: servers.iter().map(|server| server.address.clone()).collect(),
             credentials: None,
             name: "test".to_owned(),
-            connect_within: Duration::from_secs(10),
+            connect_within: Duration::from_secs(60),
         }
     }
 

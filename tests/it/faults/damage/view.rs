@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::check::Lost;
-use super::disk::{Disk, fill, skip};
-use super::load::Story;
-use super::process::Process;
+use crate::faults::check::Lost;
+use crate::faults::disk::{Disk, fill, skip};
+use crate::faults::load::Story;
+use crate::faults::process::Process;
 use crate::support::Api;
 
 /// The smallest that are allowed.
