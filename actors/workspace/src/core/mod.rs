@@ -197,8 +197,9 @@ impl Core {
         effects.count(self.otp_days.note(self.hot.now(), calling_code(phone), what));
     }
 
-    /// Keeps what became of a request that ends now.
-    pub(crate) fn keep_ended(&self, otp: &Otp, status: OtpStatus, effects: &mut Effects) {
+    /// Keeps what became of a request that ends now, and ends its try under way.
+    pub(crate) fn keep_ended(&mut self, otp: &Otp, status: OtpStatus, effects: &mut Effects) {
+        chain::end_newest(self, otp, effects);
         let sends = self.hot.otps.earlier.newest(otp.id);
         let notes = chain_tries::notes_at_end(self, otp);
         let ended = Ended::of(otp, sends, status, self.hot.now()).noted(notes.as_deref());

@@ -270,9 +270,27 @@ fn change_try(
     if ended {
         emit_ended(core, otp, channel, status, error, effects);
     }
+    if status.has_arrived() {
+        // Nothing follows the step under way, and no time of its own ends it any more.
+        end_newest(core, otp, effects);
+    }
     if status == TryStatus::Failed && (ended || was_last) {
         next_step(core, id, false, effects);
     }
+}
+
+/// Ends the newest try with its present status, unless it has ended: the chain does not wait for it
+/// any more. What becomes of it later still counts.
+pub(crate) fn end_newest(core: &mut Core, otp: &Otp, effects: &mut Effects) {
+    let Some(chain) = core.hot.otps.chains.get(otp.id) else { return };
+    let number = chain.newest();
+    let Some(Try { status, step, ended_at: None, .. }) = chain.at(number).cloned() else { return };
+    let (id, at) = (otp.id, core.now());
+    core.perform(
+        Event::OtpTryChanged { id, number, status, error: None, at, ended: true },
+        effects,
+    );
+    emit_ended(core, otp, step.channel, status, None, effects);
 }
 
 fn emit_ended(
@@ -317,13 +335,7 @@ pub(crate) fn drive(core: &mut Core, effects: &mut Effects) -> bool {
     }
     for id in due {
         let Some(otp) = core.hot.otps.get(id).copied() else { continue };
-        let Some(chain) = core.hot.otps.chains.get(id) else { continue };
-        let number = chain.newest();
-        let Some(Try { status, step, .. }) = chain.at(number).cloned() else { continue };
-        let changed =
-            Event::OtpTryChanged { id, number, status, error: None, at: core.now(), ended: true };
-        core.perform(changed, effects);
-        emit_ended(core, &otp, step.channel, status, None, effects);
+        end_newest(core, &otp, effects);
         next_step(core, id, false, effects);
     }
     more

@@ -127,6 +127,7 @@ impl Core {
         }
         self.perform(Event::OtpResent { id, at: self.hot.now() }, effects);
         if is_chain {
+            chain::end_newest(self, &otp, effects);
             let expires_at = self.emit_send(&otp, true, effects);
             chain::next_step(self, id, down.is_some(), effects);
             return Ok(OtpSent { request_id: id, expires_at, number: self.number_shown(id) });

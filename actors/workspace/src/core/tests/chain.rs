@@ -153,11 +153,15 @@ fn the_end_of_a_request_is_the_end_of_its_chain() {
             "expired" => bench.pass(5 * MINUTE),
             _ => (0..5).for_each(|_| drop(bench.verify(id, &wrong))),
         }
+        while bench.tick() {}
+        assert!(bench.read(id).unwrap().tries[0].ended_at.is_some(), "{end}");
         bench.pass(2 * STEP);
         while bench.tick() {}
         assert_eq!(tries(&mut bench, id), "messaging sent", "{end}");
         bench.settle_message(id, 1, FinalOutcome::Failed(Failure::permanent(None)));
         assert_eq!(tries(&mut bench, id), "messaging failed", "{end}");
+        let ends = bench.kinds().into_iter().filter(|kind| *kind == "otp.try_ended").count();
+        assert_eq!(ends, 1, "{end}");
         bench.pass(3 * HOUR);
         while bench.tick() {}
         assert!(bench.core.hot.is_empty());
@@ -226,6 +230,37 @@ fn a_resend_begins_the_chain_anew() {
     assert_eq!(tries(&mut bench, id), "sms sent, sms failed, email queued");
     assert_eq!(bench.core.hot.sends.len(), 2);
     assert_eq!(bench.core.credits, 998);
+}
+
+#[test]
+fn a_try_under_way_ends_when_an_earlier_one_arrives_or_the_code_is_sent_again() {
+    for so_far in [TryStatus::Queued, TryStatus::Sent, TryStatus::Unknown] {
+        for arrives in [true, false] {
+            let mut bench = Bench::new();
+            let id = begin(&mut bench, &[Messaging, Sms, Email]);
+            bench.settle_message(id, 1, FinalOutcome::Sent);
+            bench.pass(STEP);
+            while bench.tick() {}
+            word(&mut bench, id, 2, so_far);
+            if arrives {
+                bench.report(id, 1, &Progress::Delivered);
+            } else {
+                bench.resend_over(id, Email).unwrap();
+            }
+            let ended = bench.log.iter().rfind(|it| it.event.kind() == "otp.try_ended").unwrap();
+            let (data, next) = (ended.event.data(), (!arrives).then_some("email"));
+            assert_eq!((&data["step"], &data["status"]), (&2.into(), &so_far.as_str().into()));
+            assert_eq!(data["next"], serde_json::json!(next));
+            assert!(bench.read(id).unwrap().tries[1].ended_at.is_some(), "{so_far:?}");
+            assert!(!chain::is_step_wanted(&bench.core, id, 2), "nothing calls for it again");
+            // What becomes of it later still counts.
+            word(&mut bench, id, 2, TryStatus::Failed);
+            let (first, rest) =
+                if arrives { ("delivered", "") } else { ("sent", ", email queued") };
+            let expected = format!("messaging {first}, sms failed{rest}");
+            assert_eq!(tries(&mut bench, id), expected);
+        }
+    }
 }
 
 #[test]
