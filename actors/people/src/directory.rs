@@ -241,16 +241,25 @@ impl People {
     #[must_use]
     pub fn admit(&self, session: &Session) -> (Option<Duration>, Option<BucketState>) {
         if let Some(record) = session.note_use(self.inner.clock.real()) {
-            let (writer, id) = (self.inner.writer.clone(), record.id);
-            drop(tokio::spawn(async move {
-                if let Err(error) = writer.commit_own(vec![record.put()]).await {
-                    tracing::warn!(%error, session = %id, "the use of a session was not stored");
-                }
-            }));
+            let people = self.clone();
+            drop(tokio::spawn(async move { people.store_use(record).await }));
         }
         let Some(bucket) = &session.bucket else { return (None, None) };
         let refused = bucket.take(&self.inner.clock).err();
         (refused, Some(bucket.state(self.inner.clock.now())))
+    }
+
+    /// Stores when a session was last used, unless it has ended meanwhile: stored behind the commit
+    /// that ended it, the record would let it in again after a restart.
+    async fn store_use(&self, record: SessionRecord) {
+        let _changing = self.inner.changes.lock().await;
+        if !self.inner.sessions.contains_key(&record.hash) {
+            return;
+        }
+        let id = record.id;
+        if let Err(error) = self.inner.writer.commit_own(vec![record.put()]).await {
+            tracing::warn!(%error, session = %id, "the use of a session was not stored");
+        }
     }
 
     /// Whether the session may do what needs a recent sign-in.

@@ -196,6 +196,37 @@ async fn sessions_are_ended_by_their_holder_only() {
     assert!(world.knows(&ada) && !world.knows(&bob) && !world.knows(&other));
 }
 
+/// A request that was let in before its session ended may note its use after that.
+#[tokio::test]
+async fn what_ended_is_not_brought_back_by_a_late_record_of_its_use() {
+    for way in 0..4 {
+        let mut world = World::new().await;
+        let ada = world.enter("ada@acme.com", Role::Agent).await;
+        let signed_in = world.people.signed_in(ada.token.reveal()).unwrap();
+        let (id, person) = (signed_in.session.id(), idle_person(&ada));
+        world.clock.pass(6 * MINUTE);
+        let holder = SessionHolder::Person(person);
+        let disabled = PersonChange { disabled: Some(true), ..PersonChange::default() };
+        match way {
+            0 => world.people.end_session(&holder, id, by()).await.unwrap(),
+            1 => {
+                let other = world.enter("ada@acme.com", Role::Agent).await.signed_in.session.id();
+                world.people.end_other_sessions(&holder, other, by()).await.unwrap();
+            }
+            2 => drop(world.people.update(person, disabled, None, by()).await.unwrap()),
+            _ => {}
+        }
+        let (refused, _) = world.people.admit(&signed_in.session);
+        assert_eq!(refused, None);
+        // What is staged after it is settled after it.
+        tokio::task::yield_now().await;
+        world.enter("bob@acme.com", Role::Agent).await;
+        world.restart().await;
+        let stored = world.people.sessions_of(&holder).iter().any(|session| session.id() == id);
+        assert_eq!(stored, way == 3, "{way}");
+    }
+}
+
 #[tokio::test]
 async fn the_sixth_wrong_password_waits() {
     let world = World::new().await;
