@@ -1,12 +1,13 @@
 //! Creates the workspace `demo` of a sandbox. After a crash the next start completes it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{AuditContext, Scopes, WorkspaceId};
 use postrider_actors::{
-    AdminError, CreateWorkspaceError, Engine, Login, NewKey, NewTemplate, PeopleError, Role,
-    TemplateError,
+    AdminError, ChangeError, CreateWorkspaceError, Engine, Login, NewKey, NewTemplate, PeopleError,
+    Role, TemplateError, UnavailableReason,
 };
 use serde_json::json;
 
@@ -20,8 +21,11 @@ pub(super) const KEY_FILE: &str = "demo.key";
 const OWNER: &str = "owner@localhost";
 const CREDITS: u64 = 1_000_000;
 
-/// How long it waits for the removal of an earlier workspace before it looks again.
-const REMOVAL_WAIT: std::time::Duration = std::time::Duration::from_millis(50);
+/// How long it waits for the removal of an earlier workspace, or for a place in a busy one, before
+/// it looks again.
+const WAIT: Duration = Duration::from_millis(50);
+/// How often it looks for a place.
+const BUSY_TRIES: usize = 200;
 
 /// Creates what is missing of the demo workspace and returns its API key.
 ///
@@ -33,7 +37,14 @@ pub(crate) async fn prepare(engine: &Engine, directory: &DataDir) -> Result<Secr
     {
         return Ok(Secret::new(key));
     }
-    let key = create(engine).await?;
+    let mut tries = 1;
+    let key = loop {
+        match create(engine).await {
+            Err(error) if is_busy(&error) && tries < BUSY_TRIES => tokio::time::sleep(WAIT).await,
+            created => break created?,
+        }
+        tries += 1;
+    };
     directory.write(KEY_FILE, key.reveal())?;
     Ok(key)
 }
@@ -80,6 +91,19 @@ fn templates() -> impl Iterator<Item = NewTemplate> {
     })
 }
 
+/// Whether something else of the workspace had all places that `admission` gives it.
+fn is_busy(error: &DemoError) -> bool {
+    use AdminError::Change;
+    let why = match error {
+        DemoError::Create(CreateWorkspaceError::Unavailable(why))
+        | DemoError::Change(Change(ChangeError::Unavailable(why)) | AdminError::Unavailable(why))
+        | DemoError::Template(TemplateError::Unavailable(why))
+        | DemoError::Unavailable(why) => why,
+        _ => return false,
+    };
+    why.reason == UnavailableReason::Overloaded
+}
+
 async fn create(engine: &Engine) -> Result<Secret, DemoError> {
     // The constant is a valid id.
     let id: WorkspaceId = WORKSPACE.parse().map_err(|_| AdminError::NoSuchWorkspace)?;
@@ -88,7 +112,7 @@ async fn create(engine: &Engine) -> Result<Secret, DemoError> {
         match admin.create_workspace(id.clone(), "Demo".to_owned()).await {
             Ok(_) | Err(CreateWorkspaceError::Exists) => break,
             // One that was deleted may have been large.
-            Err(CreateWorkspaceError::BeingRemoved) => tokio::time::sleep(REMOVAL_WAIT).await,
+            Err(CreateWorkspaceError::BeingRemoved) => tokio::time::sleep(WAIT).await,
             Err(error) => return Err(error.into()),
         }
     }
