@@ -23,7 +23,7 @@ const SUMMARY_KEY: [u8; 9] = [0xff; 9];
 /// sled's default is 1 GiB. Everything here is written and read once, in order.
 const CACHE_BYTES: u64 = 16 << 20;
 /// sled's threads may hold a database's lock a moment longer than its last handle.
-const LOCK_ATTEMPTS: (u32, Duration) = (200, Duration::from_millis(10));
+const LOCK_ATTEMPTS: (u32, Duration) = (3000, Duration::from_millis(10));
 /// The most bytes that are allocated in advance for an entry. A damaged length must not exhaust the
 /// memory.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
@@ -171,13 +171,13 @@ fn finish(
     Ok(())
 }
 
-fn open(dir: &Path) -> Result<Db, SnapshotError> {
+pub(super) fn open(dir: &Path) -> Result<Db, SnapshotError> {
     let config = Config::new().path(dir).cache_capacity(CACHE_BYTES).flush_every_ms(None);
     config.open().map_err(sled_failed)
 }
 
 /// Waits until the database's lock is free. Until then sled's threads may still write to it.
-fn wait_until_closed(dir: &Path) -> Result<(), SnapshotError> {
+pub(super) fn wait_until_closed(dir: &Path) -> Result<(), SnapshotError> {
     let file = std::fs::File::open(dir.join("db"))?;
     for _ in 0..LOCK_ATTEMPTS.0 {
         if file.try_lock().is_ok() {

@@ -20,7 +20,7 @@ fn the_database_holds_what_it_always_did() {
     let path = dir.path().join(files::DATABASE);
     content::write(&path, POSITION, entries().into_iter()).unwrap();
     let mut sheet = Sheet::default();
-    let database = sled::Config::new().path(&path).open().unwrap();
+    let database = content::open(&path).unwrap();
     for row in database.iter() {
         let (key, value) = row.unwrap();
         let shown = if value.len() > 64 { &value[value.len() - 1..] } else { &value[..] };
@@ -28,6 +28,7 @@ fn the_database_holds_what_it_always_did() {
         sheet.text(&format!("{name} of {}", value.len()), shown);
     }
     drop(database);
+    content::wait_until_closed(&path).unwrap();
     sheet.is(expect![[r#"
         0000000000000000 of 12: \x00\x00\x00\x00\x00\x00\x00\x05acme
         0000000000000001 of 5: state

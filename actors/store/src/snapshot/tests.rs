@@ -166,7 +166,8 @@ fn content_that_is_whole_but_wrong_is_noticed() {
     for damage in [0, 1, 2] {
         let dir = two_generations();
         let path = generation(&dir, 20);
-        let db = sled::open(path.join("sled")).unwrap();
+        let database = path.join(files::DATABASE);
+        let db = content::open(&database).unwrap();
         match damage {
             0 => drop(db.remove([0, 0, 0, 0, 0, 0, 0, 2]).unwrap().unwrap()),
             1 => drop(db.insert([0, 0, 0, 2, 0, 0, 0, 1], b"x").unwrap().unwrap()),
@@ -174,9 +175,8 @@ fn content_that_is_whole_but_wrong_is_noticed() {
         }
         db.flush().unwrap();
         drop(db);
-        let db = sled::open(path.join("sled")).unwrap();
-        drop(db);
-        super::files::seal(&path).unwrap();
+        content::wait_until_closed(&database).unwrap();
+        files::seal(&path).unwrap();
         assert_loads(&dir, 10, 1, 1);
     }
 }
