@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
-use jsonschema::Validator;
-use serde_json::{Map, Value};
+use jsonschema::{Registry, Validator};
+use serde_json::{Map, Value, json};
 
 use super::Reply;
 
@@ -44,7 +44,7 @@ pub fn check_answer(method: &str, path: &str, reply: &Reply) {
     assert_eq!(is_json, content.is_some(), "{method} {route} {status}: {}", reply.text());
     if is_json && route != "/openapi.json" {
         let at = ["paths", route, &method, "responses", &status, "content", JSON, "schema"];
-        DOCUMENT.check(&pointer(&at), &reply.json());
+        DOCUMENT.check(&fragment(&at), &reply.json());
         if route == "/v1/events" && reply.status == 200 {
             reply.json()["data"].as_array().unwrap().iter().for_each(check_event);
         }
@@ -57,14 +57,18 @@ pub fn check_event(event: &Value) {
     let kind = event["type"].as_str().unwrap();
     assert!(DOCUMENT.whole["webhooks"][kind].is_object(), "{kind} is not in the document");
     let at = ["components", "schemas", &format!("Event-{kind}")];
-    DOCUMENT.check(&pointer(&at), event);
+    DOCUMENT.check(&fragment(&at), event);
 }
 
 const JSON: &str = "application/json";
+/// What the schemas know the document by.
+const URI: &str = "urn:openapi";
 
 struct Document {
     /// With every object of an answer closed against fields that it does not name.
     whole: Value,
+    /// It has the document.
+    registry: Registry<'static>,
     /// Made when they are needed, by what they are of.
     validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
@@ -76,7 +80,8 @@ impl Document {
         // Each is closed where something refers to it.
         let schemas = whole["components"]["schemas"].as_object_mut().unwrap();
         schemas.values_mut().for_each(|schema| close(schema, false));
-        Self { whole, validators: Mutex::default() }
+        let registry = Registry::new().add(URI, whole.clone()).unwrap().prepare().unwrap();
+        Self { whole, registry, validators: Mutex::default() }
     }
 
     /// The path of the document that a request's path is of.
@@ -108,9 +113,9 @@ impl Document {
     }
 
     fn make(&self, at: &str) -> Validator {
-        let mut schema = self.whole.pointer(at).unwrap_or_else(|| panic!("{at}")).clone();
-        schema["components"] = self.whole["components"].clone();
-        jsonschema::draft202012::new(&schema).unwrap_or_else(|error| panic!("{at}: {error}"))
+        let schema = json!({"$ref": format!("{URI}#{at}")});
+        let options = jsonschema::options().with_registry(&self.registry);
+        options.build(&schema).unwrap_or_else(|error| panic!("{at}: {error}"))
     }
 }
 
@@ -137,6 +142,11 @@ fn is_reference(object: &Map<String, Value>) -> bool {
     object.get("$ref").is_some_and(Value::is_string)
 }
 
-fn pointer(parts: &[&str]) -> String {
-    parts.iter().map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1"))).collect()
+/// Where a part of the document is, as the fragment of a URI.
+fn fragment(parts: &[&str]) -> String {
+    let escapes = [("~", "~0"), ("/", "~1"), ("{", "%7B"), ("}", "%7D")];
+    let escaped = |part: &&str| {
+        escapes.iter().fold((*part).to_owned(), |part, (from, to)| part.replace(from, to))
+    };
+    parts.iter().map(|part| format!("/{}", escaped(part))).collect()
 }
