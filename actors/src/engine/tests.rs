@@ -36,6 +36,7 @@ mod otp_list;
 mod overload;
 mod passivation;
 mod places;
+mod proven_phones;
 mod races;
 mod reads;
 mod rebase;

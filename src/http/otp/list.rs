@@ -34,8 +34,8 @@ pub(crate) struct ListedOtpRow {
     /// The request.
     #[schema(example = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     request_id: String,
-    /// Where the code went, or who sent it; null of a code that any phone may send and none has
-    /// sent.
+    /// Where the code went, or who sent it; null of a code that anybody may send until somebody
+    /// has, and of a person whose phone the channel hides.
     #[schema(example = "+15550123456")]
     phone: Option<String>,
     /// `active`, `verified`, `expired`, `invalidated` (five wrong codes) or `cancelled`.

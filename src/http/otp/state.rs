@@ -40,7 +40,8 @@ pub(crate) struct OtpAnswer {
     /// `outbound`, or `inbound`: its person sends the code.
     #[schema(example = "outbound")]
     mode: &'static str,
-    /// Where the code went, or who is to send it; null while any phone may.
+    /// Where the code went, or who is to send it or sent it; null while anybody may send it, and of
+    /// a person whose phone the channel hides.
     #[schema(example = "+15550123456")]
     phone: Option<String>,
     /// Who sent the code, once it is verified by that.

@@ -92,6 +92,37 @@ async fn any_phone_may_send_a_code_that_was_asked_without_one() {
     }
 }
 
+/// A contact's phone can be edited, so it proves nothing.
+#[tokio::test]
+async fn nobody_verifies_a_code_of_a_phone_that_was_written_into_their_contact() {
+    let server = TestServer::start().await;
+    let api = server.workspace("acme").await;
+    let write = async |body: Value| api.post("/v1/sandbox/inbound", body).await.ok();
+    write(json!({"user_id": "US.1", "text": "Hello"})).await;
+    let contact = api.get("/v1/contacts").await.ok()["data"][0]["id"].clone();
+    let path = format!("/v1/contacts/{}", contact.as_str().unwrap());
+    api.send_json("PATCH", &path, &json!({"name": "Ada", "phone": PHONE})).await.ok();
+    let made = begin(&api).await;
+    let open = api.post("/v1/otp/send", json!({"mode": "inbound"})).await.ok();
+    let texts = [&made["code"], &open["code"]].map(|code| code.as_str().unwrap().to_owned());
+    write(json!({"user_id": "US.1", "text": texts.join(" ")})).await;
+    let of = async |made: &Value| {
+        api.get(&format!("/v1/otp/{}", made["request_id"].as_str().unwrap())).await.ok()
+    };
+    let row = of(&made).await;
+    assert_eq!((&row["status"], &row["attempts_remaining"]), (&json!("active"), &json!(5)));
+    let row = of(&open).await;
+    assert_eq!((&row["status"], &row["phone"]), (&json!("verified"), &Value::Null));
+    assert_eq!(row["contact_id"], contact);
+    let events = api.get("/v1/events?type=message.received").await.ok();
+    let events = events["data"].as_array().unwrap();
+    assert!(events.iter().all(|event| event["data"]["from"].is_null()), "{events:?}");
+    // The channel names both: from then on the id stands for the phone.
+    write(json!({"user_id": "US.1", "from": PHONE, "text": "Hello"})).await;
+    write(json!({"user_id": "US.1", "text": texts[0]})).await;
+    assert_eq!(of(&made).await["status"], "verified");
+}
+
 #[tokio::test]
 async fn somebody_without_a_phone_writes_in_the_sandbox() {
     let server = TestServer::start().await;

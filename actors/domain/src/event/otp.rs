@@ -156,8 +156,8 @@ pub struct OtpData {
     /// The request.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub request_id: RequestId,
-    /// Where it went, or who sent it, in E.164; null of a code that any phone may send and none has
-    /// sent.
+    /// Where it went, or who sent it, in E.164; null of a code that anybody may send until somebody
+    /// has, and of a person whose phone the channel hides.
     #[serde(serialize_with = "fields::phone")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
     pub phone: Phone,

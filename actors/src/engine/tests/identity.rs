@@ -11,28 +11,28 @@ use super::support::messages::wrote;
 use super::*;
 use crate::{Contact, ContactChange};
 
-struct Rig {
+pub(super) struct Rig {
     engine: Engine,
-    acme: Workspace,
-    line: NumberId,
+    pub(super) acme: Workspace,
+    pub(super) line: NumberId,
     store: CrashingStore,
 }
 
-fn user(number: u32) -> UserId {
+pub(super) fn user(number: u32) -> UserId {
     format!("US.{number}").parse().unwrap()
 }
 
 /// Names by the numbers of a phone and of an id.
-fn names(phone: Option<u32>, id: Option<u32>) -> PartyNames {
+pub(super) fn names(phone: Option<u32>, id: Option<u32>) -> PartyNames {
     PartyNames { phone: phone.map(super::phone), user_id: id.map(user) }
 }
 
-fn second(second: u64) -> Timestamp {
+pub(super) fn second(second: u64) -> Timestamp {
     START.plus(Duration::from_secs(second))
 }
 
 impl Rig {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let store = CrashingStore::new();
         let engine = engine(&store, second(3600)).await;
         let acme = workspace(&engine, "acme", 100).await;
@@ -40,12 +40,12 @@ impl Rig {
         Self { engine, acme, line, store }
     }
 
-    async fn wrote(&self, by: PartyNames, id: &str, at: u64) -> ContactId {
+    pub(super) async fn wrote(&self, by: PartyNames, id: &str, at: u64) -> ContactId {
         self.says(by, id, "Hello", at).await
     }
 
     /// Has somebody write; gives whose it is taken for.
-    async fn says(&self, by: PartyNames, id: &str, text: &str, at: u64) -> ContactId {
+    pub(super) async fn says(&self, by: PartyNames, id: &str, text: &str, at: u64) -> ContactId {
         let inbound = wrote(phone(0), id, second(at)).inbound.remove(0);
         let (from, user_id) = (by.phone, by.user_id);
         let inbound = vec![Inbound { from, user_id, text: text.into(), ..inbound }];
@@ -55,14 +55,14 @@ impl Rig {
     }
 
     /// Has the channel say that somebody has other names.
-    async fn changed(&self, id: &str, old: PartyNames, new: PartyNames, at: u64) {
+    pub(super) async fn changed(&self, id: &str, old: PartyNames, new: PartyNames, at: u64) {
         let at = Some(second(at));
         let identity_changes = vec![IdentityChange { provider_id: id.into(), old, new, at }];
         let callback = Callback { identity_changes, ..Callback::default() };
         self.acme.receive(self.line, callback).await.unwrap();
     }
 
-    async fn contact(&self, id: ContactId) -> Contact {
+    pub(super) async fn contact(&self, id: ContactId) -> Contact {
         self.acme.contact(id).await.unwrap()
     }
 
@@ -70,14 +70,14 @@ impl Rig {
         whole_contacts(&self.store, &id("acme"))
     }
 
-    async fn out(&self) -> Vec<PartyId> {
+    pub(super) async fn out(&self) -> Vec<PartyId> {
         let page = self.acme.suppressions(0, 100).await.unwrap();
         page.suppressions.into_iter().map(|it| it.party).collect()
     }
 }
 
 /// The payloads of all events of a type.
-fn data(log: &[EventEntry], kind: &str) -> Vec<serde_json::Value> {
+pub(super) fn data(log: &[EventEntry], kind: &str) -> Vec<serde_json::Value> {
     let data = log.iter().filter_map(|entry| match &entry.event {
         PublicEvent::Other { kind: of, data } if of.as_str() == kind => Some(data),
         _ => None,
@@ -85,7 +85,7 @@ fn data(log: &[EventEntry], kind: &str) -> Vec<serde_json::Value> {
     data.map(|data| serde_json::from_str(data).unwrap()).collect()
 }
 
-fn own(contact: &Contact) -> (Option<Phone>, Option<UserId>) {
+pub(super) fn own(contact: &Contact) -> (Option<Phone>, Option<UserId>) {
     (contact.phone, contact.user_id.clone())
 }
 

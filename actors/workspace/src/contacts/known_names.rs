@@ -1,27 +1,50 @@
-//! What the channel has reported of names that no contact has, or has no more.
+//! What the channel itself has reported of people's names.
 //!
 //! [`Table::Aliases`] has, under `workspace ‖ 0`: `i ‖ id` the phone that was reported together
-//! with the channel's id of a person, when no contact had either; and `m ‖ name` what a phone or
-//! an id was changed to, by the last notice of it. Both begin with the version (1) and the moment
-//! (u64, big endian); then come the phone (u64, 0 for none) and the id's text.
+//! with the channel's id of a person, whatever contacts say; `n ‖ hash of a phone` the moment and
+//! the hash of the id that was reported with it last; and `m ‖ name` what a phone or an id was
+//! changed to, by the last notice of it. All begin with the version (1) and the moment (u64, big
+//! endian). In the first and the last the phone (u64, 0 for none) and the id's text come then.
 //!
 //! With them a message finds its writer whatever is reported first: an older notice does not undo a
 //! newer one, and what was written before a change and comes after it belongs to the same person.
+//! They also prove whose phone it is where the channel hides it: a contact's phone can be edited.
+//! A phone is proven for the id that was reported with it last, until its name was changed or its
+//! contact deleted.
+
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
 
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{PartyId, PartyNames, Phone, Timestamp, UserId, WorkspaceId};
 use postrider_store::{StoreError, Table};
 
 use crate::core::command::Context;
+use crate::core::read_ahead::Reader;
 use crate::core::view::unreadable;
 
 const VERSION: u8 = 1;
 /// Changes that are followed from one name: who has more of them is not found by the first.
 const CHANGES_MAX: usize = 8;
+/// Bytes of a name's hash.
+const HASH_BYTES: usize = 16;
 
 /// The key of the phone that was reported together with an id.
-pub(crate) fn reported_key(workspace: &WorkspaceId, id: &UserId) -> Vec<u8> {
+fn reported_key(workspace: &WorkspaceId, id: &UserId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), b"\0i", id.as_str().as_bytes()].concat()
+}
+
+/// The key of the id that was reported last with a phone.
+fn named_key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
+    let hash = hash(&PartyId::from(phone));
+    [workspace.as_str().as_bytes(), b"\0n", &hash].concat()
+}
+
+/// What stands for a name where nothing but a comparison needs it: it outlives the contact.
+fn hash(name: &PartyId) -> [u8; HASH_BYTES] {
+    let whole: [u8; 32] = Sha256::digest(name.key_bytes()).into();
+    std::array::from_fn(|at| whole[at])
 }
 
 /// The key of what a name was changed to.
@@ -69,6 +92,28 @@ fn read(context: &Context<'_>, key: &[u8]) -> Result<Option<ReportedNames>, Unav
     bytes.map(|bytes| ReportedNames::decode(&bytes)).transpose().map_err(unreadable)
 }
 
+/// Reads what was reported together with a name, for a command: of an id its phone.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read, or what is there.
+pub(crate) fn read_ahead(
+    reader: &mut Reader<'_>,
+    workspace: &WorkspaceId,
+    name: &PartyId,
+) -> Result<Option<Phone>, StoreError> {
+    match name {
+        PartyId::Phone(phone) => {
+            reader.get(Table::Aliases, named_key(workspace, *phone))?;
+            Ok(None)
+        }
+        PartyId::User(id) => {
+            let reported = reader.get(Table::Aliases, reported_key(workspace, id))?;
+            let reported = reported.map(|bytes| ReportedNames::decode(&bytes)).transpose()?;
+            Ok(reported.and_then(|reported| reported.names.phone))
+        }
+    }
+}
+
 /// The phone that was reported together with an id, and when.
 pub(crate) fn phone_of(
     context: &Context<'_>,
@@ -78,7 +123,36 @@ pub(crate) fn phone_of(
     Ok(reported.and_then(|reported| Some((reported.names.phone?, reported.at))))
 }
 
-/// A phone and an id are one person's, whom no contact is of. Returns whether that is news.
+/// The phone that is proven for an id: the channel named them together last.
+pub(crate) fn proven_phone(
+    context: &Context<'_>,
+    id: &UserId,
+) -> Result<Option<Phone>, Unavailable> {
+    let Some((phone, _)) = phone_of(context, id)? else { return Ok(None) };
+    let named = named_with(context, phone)?;
+    let is_theirs = named.is_some_and(|(of, _)| of == hash(&id.clone().into()));
+    Ok(is_theirs.then_some(phone))
+}
+
+/// The hash of the id that was reported with a phone last, and when.
+fn named_with(
+    context: &Context<'_>,
+    phone: Phone,
+) -> Result<Option<([u8; HASH_BYTES], Timestamp)>, Unavailable> {
+    let key = named_key(&context.core.id, phone);
+    let Some(bytes) = context.get(Table::Aliases, &key)? else { return Ok(None) };
+    let damaged = || unreadable(StoreError::Damaged("the id that was named with a phone".into()));
+    let (version, rest) = bytes.split_first().ok_or_else(damaged)?;
+    let (at, of) = rest.split_first_chunk().ok_or_else(damaged)?;
+    let of = of.try_into().map_err(|_| damaged())?;
+    if *version != VERSION {
+        return Err(damaged());
+    }
+    Ok(Some((of, Timestamp::from_millis(u64::from_be_bytes(*at)))))
+}
+
+/// The channel reported at that moment that a phone and an id are one person's. Returns whether
+/// that is news. What a later report says stays.
 pub(crate) fn remember(
     context: &mut Context<'_>,
     phone: Phone,
@@ -86,13 +160,18 @@ pub(crate) fn remember(
     at: Timestamp,
 ) -> Result<bool, Unavailable> {
     let before = phone_of(context, id)?;
-    if before.is_some_and(|(known, reported_at)| known == phone || reported_at > at) {
+    if before.is_some_and(|(_, reported_at)| reported_at > at) {
         return Ok(false);
+    }
+    if named_with(context, phone)?.is_none_or(|(_, named_at)| named_at <= at) {
+        let (key, of) = (named_key(&context.core.id, phone), hash(&id.clone().into()));
+        let value = [&[VERSION][..], &at.as_millis().to_be_bytes(), &of].concat();
+        context.put(Table::Aliases, key, value);
     }
     let key = reported_key(&context.core.id, id);
     let names = PartyNames { phone: Some(phone), user_id: None };
     context.put(Table::Aliases, key, ReportedNames { at, names }.encode());
-    Ok(true)
+    Ok(before.is_none_or(|(known, _)| known != phone))
 }
 
 /// What a name was changed to, and when.
@@ -114,10 +193,7 @@ pub(crate) fn change(
     if changed_to(context, name)?.is_none_or(|(_, last)| last <= at) {
         let key = moved_key(&context.core.id, name);
         context.put(Table::Aliases, key, ReportedNames { at, names: names.clone() }.encode());
-        if let PartyId::User(id) = name {
-            let key = reported_key(&context.core.id, id);
-            context.delete(Table::Aliases, key);
-        }
+        forget_report(context, name);
     }
     Ok(())
 }
@@ -127,15 +203,17 @@ pub(crate) fn change(
 pub(crate) fn later(
     context: &Context<'_>,
     mut names: PartyNames,
-    at: Timestamp,
+    mut at: Timestamp,
 ) -> Result<PartyNames, Unavailable> {
     for _ in 0..CHANGES_MAX {
         let mut later = None;
         for name in names.parties() {
             let changed = changed_to(context, &name)?.filter(|(_, changed_at)| *changed_at > at);
-            later = later.or(changed.map(|(new, _)| (name, new)));
+            later = later.or(changed.map(|(new, changed_at)| (name, new, changed_at)));
         }
-        let Some((name, new)) = later else { break };
+        let Some((name, new, changed_at)) = later else { break };
+        // What was changed before is not changed back by that.
+        at = changed_at.minus(Duration::from_millis(1));
         // A phone that a new id is reported without is theirs no more.
         let user_id = match name {
             PartyId::Phone(_) => new.user_id.or(names.user_id),
@@ -150,10 +228,16 @@ pub(crate) fn later(
 pub(crate) fn forget(context: &mut Context<'_>, name: &PartyId) {
     let moved = moved_key(&context.core.id, name);
     context.delete(Table::Aliases, moved);
-    if let PartyId::User(id) = name {
-        let reported = reported_key(&context.core.id, id);
-        context.delete(Table::Aliases, reported);
-    }
+    forget_report(context, name);
+}
+
+/// Nothing is proven of a name any more.
+fn forget_report(context: &mut Context<'_>, name: &PartyId) {
+    let key = match name {
+        PartyId::Phone(phone) => named_key(&context.core.id, *phone),
+        PartyId::User(id) => reported_key(&context.core.id, id),
+    };
+    context.delete(Table::Aliases, key);
 }
 
 #[cfg(test)]
@@ -171,6 +255,8 @@ mod tests {
         let both = PartyNames { phone: Some(phone), user_id: Some(id.clone()) };
         let mut sheet = Sheet::default();
         sheet.text("reported", &reported_key(&workspace, &id));
+        sheet.text("named", &named_key(&workspace, phone));
+        sheet.bytes("hash", &hash(&id.clone().into()));
         sheet.text("moved phone", &moved_key(&workspace, &phone.into()));
         sheet.text("moved id", &moved_key(&workspace, &id.into()));
         let all = [
@@ -185,6 +271,8 @@ mod tests {
         }
         sheet.is(expect![[r#"
             reported: acme\x00iUS.13491208
+            named: acme\x00n\xd8rHt\x98r\x04,t\xb3\x9a\xd6\xb9\x98\xb4\x15
+            hash: 7a9739a6677ed523cf824c81727d9ea4
             moved phone: acme\x00m\x00\x00\x00\x03\x9e\xdc\r\xc0
             moved id: acme\x00muUS.13491208
             names: 010000018bcfe5687b000000039edc0dc055532e3133343931323038

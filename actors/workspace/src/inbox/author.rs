@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use postrider_channel::callback::Inbound;
 use postrider_domain::contact::NAME_CHARS_MAX;
-use postrider_domain::{ContactName, CustomFields, PartyId, PartyNames, Phone, Tags, Timestamp};
+use postrider_domain::{
+    ContactName, CustomFields, PartyId, PartyNames, Phone, Tags, Timestamp, UserId,
+};
 
 use crate::contacts::{
     ChannelNames, Contact, NewContact, create_known, holder, holders_place, known_names,
@@ -17,12 +19,23 @@ use postrider_domain::unavailable::Unavailable;
 /// Somebody who writes.
 pub(super) struct Author {
     pub(super) contact: Contact,
-    /// The phone that the workspace knows them by, if it knows one.
+    /// The phone that the channel names, or has bound to the id, if there is one.
     pub(super) phone: Option<Phone>,
-    /// The names that they write by, an id last.
+    /// The names that the channel says are theirs, each form of a phone among them.
+    pub(super) proven: Vec<PartyId>,
+    /// The names that they write by, an id last. A phone that only the contact has is one.
     pub(super) parties: Vec<PartyId>,
-    /// Names that they have besides: what they choose holds for these too.
+    /// Names that they have besides: they opt out for these too.
     pub(super) others: Vec<PartyId>,
+}
+
+impl Author {
+    /// The phones that are proven to be theirs, the one that they are known by first.
+    pub(super) fn phones(&self) -> Vec<Phone> {
+        let mut phones: Vec<_> = self.proven.iter().filter_map(PartyId::phone).collect();
+        phones.sort_by_key(|phone| self.phone != Some(*phone));
+        phones
+    }
 }
 
 /// Who wrote a message. Makes the contact if nobody has the phone or the id; `None` if the message
@@ -36,7 +49,19 @@ pub(super) fn of(
     let other = writer.as_ref().and_then(|writer| writer.other);
     let phone = writer.map(|writer| writer.phone);
     let written = PartyNames { phone, user_id: inbound.user_id.clone() };
+    if let (Some(phone), Some(id)) = (phone, &written.user_id) {
+        identity::prove(context, phone, id, inbound.at)?;
+    }
     let names = names_now(context, written, inbound.at)?;
+    let mut proven = identity::proven_names(context, &names.parties())?;
+    if names.phone.is_some() && names.phone == phone {
+        // Under the name that the channel has for the phone, too.
+        proven.extend(inbound.from.into_iter().chain(other).map(PartyId::from));
+    }
+    let phone = match (names.phone, &names.user_id) {
+        (None, Some(id)) => proven_by(context, id)?,
+        (phone, _) => phone,
+    };
     let found = match (names.phone, &names.user_id) {
         (Some(phone), Some(id)) => identity::bind(context, phone, id)?,
         (Some(phone), None) => holder(context, phone)?,
@@ -51,12 +76,11 @@ pub(super) fn of(
             create_known(context, new, ChannelNames { user_id, username }, unique)?
         }
     };
-    let phone = names.phone.or(contact.phone);
     let own = contact.phone.filter(|own| phone != Some(*own));
     let phones = other.into_iter().chain(own).chain(phone).map(PartyId::from);
     let parties: Vec<_> = phones.chain(contact.user_id.clone().map(PartyId::from)).collect();
     let others = contact.parties().into_iter().filter(|name| !parties.contains(name)).collect();
-    Ok(Some(Author { contact, phone, parties, others }))
+    Ok(Some(Author { contact, phone, proven, parties, others }))
 }
 
 /// The phone of who wrote a message, by which it may be a reply. Changes nothing.
@@ -69,9 +93,16 @@ pub(super) fn phone_of(
     let written = PartyNames { phone, user_id: inbound.user_id.clone() };
     let names = names_now(context, written, inbound.at)?;
     match (names.phone, &names.user_id) {
-        (None, Some(id)) => Ok(user_holder(context, id)?.and_then(|contact| contact.phone)),
+        (None, Some(id)) => proven_by(context, id),
         (phone, _) => Ok(phone),
     }
+}
+
+/// The phone that is proven for an id, as the workspace knows it.
+fn proven_by(context: &Context<'_>, id: &UserId) -> Result<Option<Phone>, Unavailable> {
+    let phone = known_names::proven_phone(context, id)?;
+    let writer = phone.map(|phone| phone_aliases::writer(context, phone)).transpose()?;
+    Ok(writer.map(|writer| writer.phone))
 }
 
 /// What the names of a message's writer are now. Where no contact has a name, it is looked whether
@@ -91,10 +122,8 @@ fn names_now(
     }
     if let (None, Some(id)) = (names.phone, &names.user_id)
         && holders_place(context, &id.clone().into())?.is_none()
-        && let Some((phone, reported_at)) = known_names::phone_of(context, id)?
-        && phone_aliases::deleted_at(context, &phone.into())? < reported_at
     {
-        names.phone = Some(phone);
+        names.phone = proven_by(context, id)?;
     }
     Ok(names)
 }

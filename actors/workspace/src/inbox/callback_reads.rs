@@ -267,7 +267,7 @@ impl Reads<'_> {
     /// Reads who has these names. Returns the contacts, each once, and all their names.
     fn known(&mut self, names: Vec<PartyId>) -> Result<(Vec<Contact>, Vec<PartyId>), StoreError> {
         let (mut contacts, mut all): (Vec<Contact>, Vec<PartyId>) = (Vec::new(), Vec::new());
-        let mut rest = names;
+        let (mut rest, mut is_news) = (names, false);
         while let Some(name) = rest.pop() {
             if all.contains(&name) {
                 continue;
@@ -278,25 +278,40 @@ impl Reads<'_> {
                 rest.extend(written_to.map(PartyId::from));
             }
             let contact = contacts::read_holder_ahead(&mut self.reader, self.workspace, &name)?;
-            if contact.is_none() && self.seen.insert(name.clone()) {
+            let proven = known_names::read_ahead(&mut self.reader, self.workspace, &name)?;
+            let is_unproven = proven.is_none() && name.user_id().is_some();
+            if contact.is_none() {
                 self.unknown(&name)?;
             }
             all.push(name);
+            if let Some(phone) = proven.map(PartyId::from)
+                && !all.contains(&phone)
+                && !rest.contains(&phone)
+            {
+                // It writes without its phone: that may have been changed since.
+                self.unknown(&phone)?;
+                rest.push(phone);
+            } else if is_unproven {
+                is_news = true;
+            }
             let new = contact.filter(|contact| contacts.iter().all(|known| known.id != contact.id));
             rest.extend(new.iter().flat_map(Contact::parties));
             contacts.extend(new);
         }
+        for name in all.iter().filter(|_| is_news) {
+            self.unknown(name)?;
+        }
         Ok((contacts, all))
     }
 
-    /// Reads what was reported of a name that no contact has.
+    /// Reads what was reported of a name that contacts do not settle.
     fn unknown(&mut self, name: &PartyId) -> Result<(), StoreError> {
+        if !self.seen.insert(name.clone()) {
+            return Ok(());
+        }
         let (workspace, reader) = (self.workspace, &mut self.reader);
         reader.get(Table::Aliases, known_names::moved_key(workspace, name))?;
         reader.get(Table::Aliases, phone_aliases::deleted_key(workspace, name))?;
-        if let PartyId::User(id) = name {
-            reader.get(Table::Aliases, known_names::reported_key(workspace, id))?;
-        }
         reader.get(Table::Contacts, record::next_key(workspace)).map(drop)
     }
 

@@ -328,8 +328,13 @@ fn choose(context: &mut Context<'_>, chosen: &MarketingChoice) -> Result<(), Una
     // It follows a change of names that was delivered first.
     let names = PartyNames { phone, user_id: id.cloned() };
     let now = known_names::later(context, names, chosen.at)?.parties();
-    for party in identity::everything_of(context, &[&chosen.parties[..], &now].concat())? {
-        chose(context, &party, choice, chosen.at)?;
+    let names = [&chosen.parties[..], &now].concat();
+    let proven = identity::proven_names(context, &names)?;
+    for party in identity::everything_of(context, &names)? {
+        // Anybody may write a phone into a contact: that opts nobody in again.
+        if !chosen.wanted || identity::is_theirs(context, &proven, &party)? {
+            chose(context, &party, choice, chosen.at)?;
+        }
     }
     Ok(())
 }

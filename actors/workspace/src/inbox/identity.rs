@@ -19,7 +19,6 @@ use crate::suppressions;
 /// Takes what a report, an answer to a message of `at` or a choice says: the phone and the id are
 /// one person's. It may be old, so it changes no id that is known, takes none from a contact with
 /// another phone, and brings back nobody who was deleted since and no name that was changed since.
-/// Where no contact has either, it is remembered.
 pub(crate) fn learn(
     context: &mut Context<'_>,
     phone: Phone,
@@ -27,29 +26,16 @@ pub(crate) fn learn(
     at: Timestamp,
 ) -> Result<(), Unavailable> {
     let phone = phone_aliases::writer(context, phone)?.phone;
-    let (of_phone, of_id) = (PartyId::from(phone), PartyId::from(id.clone()));
-    let places = [holders_place(context, &of_phone)?, holders_place(context, &of_id)?];
-    let is_known = match places {
-        [None, None] => {
-            known_names::phone_of(context, id)?.is_some_and(|(known, _)| known == phone)
-        }
-        [of_phone, of_id] => of_phone == of_id,
-    };
-    if is_known {
+    let of_phone = holders_place(context, &phone.into())?;
+    let of_id = holders_place(context, &id.clone().into())?;
+    if (of_phone == of_id && is_proven(context, phone, id)?) || is_outdated(context, phone, id, at)?
+    {
         return Ok(());
     }
-    for name in [&of_phone, &of_id] {
-        if phone_aliases::deleted_at(context, name)? >= at
-            || known_names::changed_to(context, name)?.is_some_and(|(_, changed)| changed >= at)
-        {
-            return Ok(());
-        }
-    }
-    if places == [None, None] {
-        return match known_names::remember(context, phone, id, at)? {
-            true => unite(context, phone, id),
-            false => Ok(()),
-        };
+    let is_news = known_names::remember(context, phone, id, at)?;
+    if of_phone == of_id {
+        let is_nobodys = of_phone.is_none();
+        return if is_nobodys && is_news { unite(context, phone, id) } else { Ok(()) };
     }
     if holder(context, phone)?.is_some_and(|contact| contact.user_id.is_some())
         || user_holder(context, id)?.is_some_and(|contact| contact.phone.is_some())
@@ -57,6 +43,42 @@ pub(crate) fn learn(
         return Ok(());
     }
     bind(context, phone, id).map(drop)
+}
+
+/// Notes that the channel named a phone and an id at a moment as one person's.
+pub(super) fn prove(
+    context: &mut Context<'_>,
+    phone: Phone,
+    id: &UserId,
+    at: Timestamp,
+) -> Result<(), Unavailable> {
+    let at = at.min(context.now());
+    if is_proven(context, phone, id)? || is_outdated(context, phone, id, at)? {
+        return Ok(());
+    }
+    known_names::remember(context, phone, id, at).map(drop)
+}
+
+/// Whether a phone is proven for an id.
+fn is_proven(context: &Context<'_>, phone: Phone, id: &UserId) -> Result<bool, Unavailable> {
+    Ok(known_names::proven_phone(context, id)? == Some(phone))
+}
+
+/// Whether the contact of a name was deleted, or the name was changed, since it was reported.
+fn is_outdated(
+    context: &Context<'_>,
+    phone: Phone,
+    id: &UserId,
+    at: Timestamp,
+) -> Result<bool, Unavailable> {
+    for name in [phone.into(), id.clone().into()] {
+        if phone_aliases::deleted_at(context, &name)? >= at
+            || known_names::changed_to(context, &name)?.is_some_and(|(_, changed)| changed >= at)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Makes one contact of the one with the phone and the one with the id. Returns it, or nothing if
@@ -67,7 +89,7 @@ pub(super) fn bind(
     id: &UserId,
 ) -> Result<Option<Contact>, Unavailable> {
     let names = PartyNames { phone: Some(phone), user_id: Some(id.clone()) };
-    let (by_phone, by_id) = (holder(context, phone)?, user_holder(context, id)?);
+    let (by_phone, by_id) = (without_strangers(context, phone, id)?, user_holder(context, id)?);
     match (by_phone, by_id) {
         (Some(contact), Some(other)) if contact.id == other.id => Ok(Some(contact)),
         // It has another phone, which nobody says is not its own.
@@ -93,6 +115,32 @@ pub(super) fn bind(
             }
         }
     }
+}
+
+/// The contact that has a phone, for the person with an id. Where it is of somebody else, into
+/// whose contact the phone was merely written, it loses the phone.
+fn without_strangers(
+    context: &mut Context<'_>,
+    phone: Phone,
+    id: &UserId,
+) -> Result<Option<Contact>, Unavailable> {
+    let Some(contact) = holder(context, phone)? else { return Ok(None) };
+    let mut is_theirs = contact.user_id.is_none();
+    for known in contact.ids() {
+        is_theirs |= known == id || is_proven_once(context, phone, known)?;
+    }
+    if is_theirs {
+        return Ok(Some(contact));
+    }
+    let names = PartyNames { phone: None, ..contact.names() };
+    name(context, &contact, names)?;
+    Ok(None)
+}
+
+/// Whether the channel has named a phone with an id, be it that another id was named with it since:
+/// a person has one in each portfolio.
+fn is_proven_once(context: &Context<'_>, phone: Phone, id: &UserId) -> Result<bool, Unavailable> {
+    Ok(known_names::phone_of(context, id)?.is_some_and(|(known, _)| known == phone))
 }
 
 /// Merges two contacts into the first, which gets these names; one of the two has each of them that
@@ -174,6 +222,51 @@ pub(super) fn unite(
         }
     }
     Ok(())
+}
+
+/// The names that the channel itself says are one person's: these, the other forms of their phones
+/// and, where no phone is among them, the one that was reported with an id.
+pub(super) fn proven_names(
+    context: &Context<'_>,
+    names: &[PartyId],
+) -> Result<Vec<PartyId>, Unavailable> {
+    let (mut proven, is_named) = (Vec::new(), names.iter().any(|name| name.phone().is_some()));
+    for name in names {
+        let phone = match name {
+            PartyId::Phone(phone) => Some(*phone),
+            PartyId::User(id) if !is_named => known_names::proven_phone(context, id)?,
+            PartyId::User(_) => None,
+        };
+        if let Some(phone) = phone {
+            proven.extend(phone_aliases::writer(context, phone)?.phones());
+        }
+        proven.push(name.clone());
+    }
+    proven.sort_unstable();
+    proven.dedup();
+    Ok(proven)
+}
+
+/// Whether the channel itself says that a name is of the person who has these, which it has proven.
+pub(super) fn is_theirs(
+    context: &Context<'_>,
+    proven: &[PartyId],
+    name: &PartyId,
+) -> Result<bool, Unavailable> {
+    let PartyId::User(id) = name else { return Ok(proven.contains(name)) };
+    if proven.contains(name) {
+        return Ok(true);
+    }
+    // A former id is what it was changed to.
+    let former = PartyNames { phone: None, user_id: Some(id.clone()) };
+    let now = known_names::later(context, former, Timestamp::from_millis(0))?;
+    let named = match &now.user_id {
+        // It may be of another portfolio, and another id have been named since.
+        Some(id) => known_names::phone_of(context, id)?.map(|(phone, _)| phone),
+        None => None,
+    };
+    let now = now.parties().into_iter().chain(named.map(PartyId::from));
+    Ok(now.into_iter().any(|name| proven.contains(&name)))
 }
 
 /// Everything by which the person with these names is known.

@@ -36,6 +36,9 @@ pub(crate) fn take(
     if notice.old != new && !is_outdated(context, notice, at)? {
         apply(context, &changed, at)?;
     }
+    if let (Some(phone), Some(id)) = (notice.new.phone, &notice.new.user_id) {
+        identity::prove(context, phone, id, at)?;
+    }
     for old in notice.old.parties() {
         if !new.parties().contains(&old) {
             known_names::change(context, &old, &new, at)?;
@@ -77,16 +80,18 @@ fn apply(
     };
     let old_contact = old_contact(context, &notice.old)?;
     let news = notice.new.parties();
+    let proven = identity::proven_names(context, &notice.old.parties())?;
     for old in old_names(context, notice, old_contact.as_ref())? {
         for new in news.iter().filter(|new| **new != old) {
             suppressions::follow(context, new, &old)?;
         }
-        if !news.contains(&old) {
+        if !news.contains(&old) && identity::is_theirs(context, &proven, &old)? {
             service_window::close(context, &old, at)?;
         }
     }
     // The notice may leave out a phone that it takes away.
-    if let Some(phone) = old_contact.as_ref().and_then(|contact| contact.phone)
+    if let Some(id) = &notice.old.user_id
+        && let Some(phone) = known_names::proven_phone(context, id)?
         && !news.contains(&phone.into())
     {
         known_names::change(context, &phone.into(), &notice.new, at)?;

@@ -12,6 +12,7 @@ use postrider_channel::callback::{Inbound, Referral};
 use postrider_domain::event::message::{
     MessageContextData, MessageReceivedData, ReceivedMediaData, ReferralData,
 };
+use postrider_domain::opt_out::OptOut;
 use postrider_domain::{EventData, MediaId, MessageId, NumberId, PartyId, WorkspaceId};
 use postrider_store::{StoreError, Table};
 
@@ -25,8 +26,8 @@ use crate::core::otp::inbound;
 use crate::core::sticky;
 use crate::inbox::author::{self, Author};
 use crate::inbox::callback_reads::Replies;
-use crate::inbox::inbound_content;
 use crate::inbox::received::received_key;
+use crate::inbox::{identity, inbound_content};
 use crate::media;
 use crate::messages::service_window;
 use crate::suppressions::apply_opt_out;
@@ -83,10 +84,11 @@ fn received_first(
 ) -> Result<(Vec<PartyId>, Option<MediaId>), Unavailable> {
     let Received { id, number, at, inbound, .. } = received;
     let unique = u128::from_be_bytes(*id.as_bytes());
-    let Some(Author { contact, phone, parties, others }) = author::of(context, inbound, unique)?
-    else {
+    let Some(author) = author::of(context, inbound, unique)? else {
         return Ok((Vec::new(), None));
     };
+    let phones = author.phones();
+    let Author { contact, phone, proven, parties, others } = author;
     let media = inbound.media.as_ref().map(|file| WrittenMedia {
         media_id: media::expect(context, number, id, file),
         mime_type: file.mime_type.to_string(),
@@ -101,13 +103,14 @@ fn received_first(
         service_window::open(context, number, party, at)?;
         sticky::note(context, party, number, at)?;
     }
+    let resumes = context.core.opt_out.read(&inbound.text) == Some(OptOut::Back);
     for party in parties.iter().chain(&others) {
-        apply_opt_out(context, party, &inbound.text, at)?;
+        // Anybody may write a phone into a contact: that opts nobody in again.
+        if !resumes || identity::is_theirs(context, &proven, party)? {
+            apply_opt_out(context, party, &inbound.text, at)?;
+        }
     }
-    if let Some(phone) = phone {
-        let from = (phone, contact.id);
-        inbound::take(context.core, from, &inbound.text, context.effects);
-    }
+    inbound::take(context.core, (&phones, contact.id), &inbound.text, context.effects);
     if let Some(phone) = phone
         && let Some(found) = replies.and_then(|replies| replies.of(phone, inbound.at))
     {

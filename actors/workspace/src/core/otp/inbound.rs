@@ -1,10 +1,12 @@
 //! Pure: codes that people send to a number of the workspace, instead of getting them.
 //!
 //! A request is verified by a message from its phone that has the code as a word of its own. A word
-//! of as many digits that is not the code is a wrong one, as if it had been submitted.
+//! of as many digits that is not the code is a wrong one, as if it had been submitted. Only a phone
+//! counts that the channel names: anybody who changes contacts may write another into one.
 //!
-//! The code of a request without a phone is longer, and any phone may send it. It is found by a
+//! The code of a request without a phone is longer, and anybody may send it. It is found by a
 //! keyed hash, so a message costs one hash for each word of that length. A wrong one is nobody's.
+//! The request of a person whose phone the channel hides stays without one.
 
 use postrider_domain::code::{CodeLength, Expiry};
 use postrider_domain::event::OtpStatus;
@@ -55,18 +57,19 @@ pub(super) fn begin(
     Ok(OtpSent { request_id: id, expires_at, number: core.number_shown(id) })
 }
 
-/// Takes what a phone wrote: the requests whose code it has are verified, and others count a wrong
-/// one.
+/// Takes what a person wrote from these phones, which are one: the requests whose code it has are
+/// verified, and others count a wrong one. The first phone is the one that an open request shows.
 pub(crate) fn take(
     core: &mut Core,
-    (phone, contact): (Phone, ContactId),
+    (phones, contact): (&[Phone], ContactId),
     text: &str,
     effects: &mut Effects,
 ) {
     if core.hot.otps.extras.has_open() {
-        take_open(core, (phone, contact), text, effects);
+        take_open(core, (phones.first().copied(), contact), text, effects);
     }
-    let asked = core.hot.otps.extras.inbound_of(phone);
+    let extras = &core.hot.otps.extras;
+    let asked: Vec<_> = phones.iter().flat_map(|phone| extras.inbound_of(*phone)).collect();
     let active = |id: RequestId| {
         let otp = core.active(id).ok()?;
         core.code_of(&otp).map(|code| (otp, code))
@@ -80,7 +83,7 @@ pub(crate) fn take(
     let (right, wrong): (Vec<_>, Vec<_>) = words.partition(|word| is_a_code(word));
     for (otp, code) in wanted {
         if right.iter().any(|word| code.matches(word)) {
-            verified(core, &otp, (phone, contact), effects);
+            verified(core, &otp, (Some(otp.phone), contact), effects);
             continue;
         }
         for _ in wrong.iter().filter(|word| code.is_like(word)) {
@@ -97,8 +100,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|it: char| !it.is_alphanumeric()).filter(|word| !word.is_empty())
 }
 
-/// Verifies the requests whose code, which any phone may send, is a word of a text.
-fn take_open(core: &mut Core, from: (Phone, ContactId), text: &str, effects: &mut Effects) {
+/// Verifies the requests whose code, which anybody may send, is a word of a text.
+fn take_open(core: &mut Core, from: (Option<Phone>, ContactId), text: &str, effects: &mut Effects) {
     for code in words(text).filter_map(OpenCode::read) {
         let extras = &core.hot.otps.extras;
         let found = core.keys.all().find_map(|key| extras.of_code(&key.open_hash(&code)));
@@ -114,14 +117,15 @@ fn take_open(core: &mut Core, from: (Phone, ContactId), text: &str, effects: &mu
 fn verified(
     core: &mut Core,
     otp: &Otp,
-    (phone, contact): (Phone, ContactId),
+    (sender, contact): (Option<Phone>, ContactId),
     effects: &mut Effects,
 ) {
     let mut notes = core.hot.otps.extras.notes(otp.id);
     notes.contact_id = Some(contact);
-    if otp.phone.known().is_none() {
-        notes.own.get_or_insert_default().sender = Some(phone);
+    if otp.phone.known().is_none() && sender.is_some() {
+        notes.own.get_or_insert_default().sender = sender;
     }
+    let phone = sender.unwrap_or(Phone::ANYBODY);
     if let Some(notes) = notes.to_json() {
         core.perform(Event::OtpNoted { id: otp.id, notes }, effects);
     }

@@ -15,7 +15,7 @@ fn begin(bench: &mut Bench, to: Phone) -> Result<OtpSent, SendOtpError> {
 
 fn write(bench: &mut Bench, from: Phone, text: &str) {
     let take = |core: &mut Core, effects: &mut Effects| {
-        inbound::take(core, (from, CONTACT), text, effects);
+        inbound::take(core, (&[from], CONTACT), text, effects);
         Ok::<_, ()>(())
     };
     bench.run(true, take).unwrap();
