@@ -123,6 +123,7 @@ fn people_options(settings: &Settings) -> PeopleOptions {
         session_requests_per_minute: settings.session_requests_per_minute,
         password_sign_in: settings.dashboard.password_sign_in,
         name: None,
+        admin_token: None,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::banner::Banner;
 use crate::boot::{self, BootError, DataDir};
 use crate::bound::{Bound, Listening, answering};
 use crate::engine_options::engine_options;
-use crate::http::{AppOptions, Drain, Starting, app, apps};
+use crate::http::{AdminToken, AppOptions, Drain, Starting, app, apps};
 use crate::listeners::{exposure, serve_options};
 use crate::metrics::Metrics;
 use crate::serve::Lingering;
@@ -76,7 +76,7 @@ impl Server {
         let (admin_token, token_source) =
             boot::admin_token(&directory, settings.admin.token.as_ref())?;
         let metrics = Metrics::new()?;
-        let (options, exporter) = followed_options(&settings, &directory, &metrics)?;
+        let (options, exporter) = followed_options(&settings, &directory, &admin_token, &metrics)?;
         let mut app_options = AppOptions::new(&settings, admin_token, metrics.clone());
         let (rebuilding, clock) = (options.rebuilding.clone(), options.clock.clone());
         let door =
@@ -131,9 +131,11 @@ impl Server {
 fn followed_options(
     settings: &Settings,
     directory: &DataDir,
+    admin_token: &AdminToken,
     metrics: &Metrics,
 ) -> Result<(EngineOptions, Option<Exporter>), BootError> {
     let mut options = engine_options(settings, directory, metrics)?;
+    options.people.admin_token = Some(admin_token.hash());
     let exporter;
     (options.traces, exporter) = Exporter::start(&settings.traces, &options.clock, metrics)?;
     Ok((options, exporter))

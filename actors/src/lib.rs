@@ -139,8 +139,8 @@ pub use postrider_number::record::{
 pub use postrider_people::{
     Arrival, Authenticators, Invite, Joining, Login, Manager, Members, Membership, NewInvite,
     NewLink, NewSession, Password, PasswordError, People, PeopleError, PeopleOptions, Permission,
-    Permissions, Person, PersonChange, RemoteSession, Role, RoleError, Session, SessionHolder,
-    SessionRecord, SignedIn,
+    Permissions, Person, PersonChange, Recent, RemoteSession, Role, RoleError, Session,
+    SessionHolder, SessionRecord, SignedIn, TokenHash,
 };
 pub use postrider_store::blobs::Staged as StagedMedia;
 pub use postrider_store::view::audit::{

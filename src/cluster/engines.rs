@@ -229,7 +229,11 @@ impl Engines {
             begins_after,
             tenure: Some(Arc::new(EngineTenure(tenure))),
             common: Some(self.common.clone()),
-            people: PeopleOptions { name: Some(self.people), ..options.people },
+            people: PeopleOptions {
+                name: Some(self.people),
+                admin_token: Some(self.app.admin_token.hash()),
+                ..options.people
+            },
             ..options
         })
     }

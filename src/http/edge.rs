@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use postrider_actors::domain::{PersonId, WorkspaceId};
-use postrider_actors::{AdminError, Engine, Person};
-use sha2::{Digest, Sha256};
+use postrider_actors::{AdminError, Engine, Person, TokenHash};
 use subtle::ConstantTimeEq;
 use tokio::sync::{Mutex, Semaphore};
 
@@ -17,6 +16,7 @@ use super::pipeline::body_budget::BodyBudget;
 use super::pipeline::drain::Drain;
 use super::pipeline::error::ApiError;
 use super::pipeline::error::help::{ERRORS_PATH, Help};
+use super::readings::Readings;
 use super::request_log::RequestLog;
 use crate::metrics::Metrics;
 use crate::settings::{InForce, SandboxClock, Settings};
@@ -120,6 +120,8 @@ pub(crate) struct Edge {
     /// Permits for contents of files, and lists of them, that are read for copies. A backup reads
     /// them one by one, so another copy must not come between.
     pub(crate) archive_files: Arc<Semaphore>,
+    /// Who has read everything of a kind.
+    pub(crate) readings: Readings,
     /// Held while the sandbox checks and moves its clock.
     pub(crate) clock_moves: Mutex<()>,
     /// The newest requests of the workspaces.
@@ -147,6 +149,7 @@ impl Edge {
             help,
             archives,
             archive_files,
+            readings: Readings::default(),
             clock_moves,
             requests: RequestLog::default(),
         }
@@ -216,18 +219,23 @@ impl Edge {
 
 /// The SHA-256 of the admin token; the token itself is not kept.
 #[derive(Clone)]
-pub struct AdminToken([u8; 32]);
+pub struct AdminToken(TokenHash);
 
 impl AdminToken {
     /// Hashes `token`.
     #[must_use]
     pub fn new(token: &str) -> Self {
-        Self(Sha256::digest(token.as_bytes()).into())
+        Self(TokenHash::of(token))
     }
 
     /// Whether `token` has this hash. Takes constant time, so that the answer leaks no prefix.
     pub(crate) fn matches(&self, token: &str) -> bool {
-        self.0.ct_eq(&Self::new(token).0).into()
+        self.0.as_bytes().ct_eq(TokenHash::of(token).as_bytes()).into()
+    }
+
+    /// The hash.
+    pub(crate) const fn hash(&self) -> TokenHash {
+        self.0
     }
 }
 

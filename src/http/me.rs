@@ -203,7 +203,7 @@ fn principal(who: &Known) -> PrincipalAnswer {
             email: Some(person.email.to_string()),
         },
         Known::Person(SignedIn { session, .. }, _) => match &session.record().holder {
-            SessionHolder::AdminToken { id, name } => of_token(id, name),
+            SessionHolder::AdminToken { id, name, .. } => of_token(id, name),
             SessionHolder::Person(_) => of_token(&None, &None),
         },
     }

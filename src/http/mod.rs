@@ -23,6 +23,7 @@ mod messages;
 mod openapi;
 mod otp;
 pub(crate) mod pipeline;
+mod readings;
 mod request_log;
 mod requests;
 mod sandbox;

@@ -146,7 +146,7 @@ async fn begin(call: &Call<Option<SignedIn>>) -> Result<NewSession, ApiError> {
         }
         (None, (None, None, None), Some(token)) => match administrator_of(&call.edge, &token) {
             Some(Identity::Administrator { id, name }) => {
-                people.sign_in_by_admin_token(id, name, arrival).await
+                people.sign_in_by_admin_token(&token, (id, name), arrival).await
             }
             _ => Err(postrider_actors::PeopleError::Refused),
         },

@@ -43,7 +43,7 @@ pub(crate) struct TotpAnswer {
 )]
 async fn begin(call: Call<SignedIn>) -> Answer {
     let person = person(&call)?;
-    let secret = Authenticators::of(call.edge.engine.people()).begin(person.id)?;
+    let secret = Authenticators::of(call.edge.engine.people()).begin(&call.caller)?;
     let secret = secret.reveal().to_owned();
     let label: String = person.email.as_str().bytes().map(escaped).collect();
     let uri = format!("otpauth://totp/{ISSUER}:{label}?secret={secret}&issuer={ISSUER}");
@@ -90,9 +90,8 @@ pub(crate) struct RecoveryCodesAnswer {
 )]
 async fn confirm(call: Call<SignedIn>) -> Answer {
     let body: TotpBody<'_> = call.json()?;
-    let (id, by) = (person(&call)?.id, call.audit_context());
     let all = Authenticators::of(call.edge.engine.people());
-    let codes = all.confirm(id, &body.code, by).await?;
+    let codes = all.confirm(&call.caller, &body.code, call.audit_context()).await?;
     let recovery_codes = codes.iter().map(|code| code.reveal().to_owned()).collect();
     Ok(Reply::ok(&RecoveryCodesAnswer { recovery_codes }))
 }
@@ -106,8 +105,8 @@ async fn confirm(call: Call<SignedIn>) -> Answer {
     responses((status = 204, description = "Removed, with its recovery codes"))
 )]
 async fn remove(call: Call<SignedIn>) -> Answer {
-    let (id, by) = (person(&call)?.id, call.audit_context());
-    Authenticators::of(call.edge.engine.people()).remove(id, by).await?;
+    let all = Authenticators::of(call.edge.engine.people());
+    all.remove(&call.caller, call.audit_context()).await?;
     Ok(Reply::no_content())
 }
 

@@ -94,6 +94,12 @@ impl Connection {
         while self.receive().await {}
     }
 
+    /// What comes until the server closes.
+    pub async fn rest(mut self) -> String {
+        self.read_to_end().await;
+        String::from_utf8_lossy(&self.received).into_owned()
+    }
+
     /// Whether the server closes without another byte.
     pub async fn is_closed(&mut self) -> bool {
         self.received.is_empty() && !self.receive().await

@@ -13,7 +13,7 @@ use crate::{AuditId, WorkspaceId};
 const CONCEALED: &str = "changed";
 
 /// What kind of caller an actor is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActorKind {
     /// A holder of an admin token.
@@ -43,7 +43,7 @@ impl ActorKind {
 }
 
 /// Who made a change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AuditActor {
     /// What kind of caller it is.
     pub kind: ActorKind,

@@ -61,6 +61,11 @@ impl Update {
         self
     }
 
+    pub(crate) fn entries(mut self, entries: impl IntoIterator<Item = AuditEntry>) -> Self {
+        self.entries.extend(entries);
+        self
+    }
+
     pub(crate) fn ends(self, ended: Vec<Arc<Session>>) -> Self {
         Self { ended, ..self }
     }
@@ -74,7 +79,8 @@ impl Update {
 impl People {
     /// Makes a link that signs somebody in, once, within 15 minutes. The link before does not work
     /// any more. Who is not there is made. `operator` makes them one, and `member` gives them a
-    /// role in a workspace, which the caller has checked to be there.
+    /// role in a workspace, which the caller has checked to be there. Whoever gets more in this way
+    /// loses the password and the authenticator if only an invite has vouched for the address.
     ///
     /// # Errors
     /// [`PeopleError`]: they are disabled, or not now.
@@ -112,6 +118,10 @@ impl People {
                 entries.push(entry.change("role", role));
                 person = person.with_role(&workspace, Some(role));
             }
+            if person != before && person.unproven {
+                person = person.vouched_for();
+                entries.push(AuditEntry::new("password.delete").target(person.id));
+            }
             let token = token::create();
             let expires_at = real.plus(WORKS_FOR);
             let hash = TokenHash::of(token.reveal());
@@ -130,7 +140,8 @@ impl People {
     }
 
     /// Changes somebody. The sessions and the link of who is disabled end at once; who becomes an
-    /// operator or is one no more signs in again, but not in the session `kept`.
+    /// operator or is one no more signs in again, but not in the session `kept`. An operator loses
+    /// the password and the authenticator if only an invite has vouched for the address.
     ///
     /// # Errors
     /// [`PeopleError`]: there is nobody of this id, or not now.
@@ -155,6 +166,8 @@ impl People {
             if person == *before {
                 return Ok(before);
             }
+            let is_vouched_for = person.operator && person.unproven;
+            let person = if is_vouched_for { person.vouched_for() } else { person };
             let entry = AuditEntry::new("user.update").target(id);
             let entry = entry.change_if_some("name", name).change_if_some("operator", operator);
             let mut entry = entry.change_if_some("disabled", disabled);
@@ -167,7 +180,9 @@ impl People {
                 (false, true) => Vec::new(),
             };
             let link = people.inner.links.get(&id).map(|link| *link).filter(|_| person.disabled);
-            let update = Update::of(person).entry(entry).ends(ended);
+            let dropped = AuditEntry::new("password.delete").target(id);
+            let dropped = is_vouched_for.then_some(dropped);
+            let update = Update::of(person).entry(entry).entries(dropped).ends(ended);
             let changed = people.commit(update.with(link.iter().map(Link::delete)), &by).await?;
             if link.is_some() {
                 people.inner.links.remove(&id);
@@ -203,13 +218,14 @@ impl People {
             None => return Err(PeopleError::Refused),
         }
         let hash = self.inner.hashing.hash(new).await?;
-        let (people, id, kept) = (self.clone(), person.id, who.session.id());
+        let (people, who) = (self.clone(), who.clone());
         detached(async move {
             let _changing = people.inner.changes.lock().await;
-            let person = people.person(id).ok_or(PeopleError::NoSuchPerson)?;
+            let person = people.present(&who)?;
+            let id = person.id;
             let person = Person { password: Some(hash), ..(*person).clone() };
             let update = Update::of(person).entry(AuditEntry::new("password.set").target(id));
-            let ended = people.sessions_but(id, Some(kept));
+            let ended = people.sessions_but(id, Some(who.session.id()));
             people.commit(update.ends(ended), &by).await.map(|_| ())
         })
         .await

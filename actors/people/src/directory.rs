@@ -18,8 +18,10 @@ use postrider_store::writer::CommitError;
 use postrider_store::{Change, Direction, StoreError, Table, View, Writer};
 
 use crate::authenticator::Enrolments;
+use crate::error::PeopleError;
 use crate::invite::{self, Invite};
 use crate::link::{self, Link};
+use crate::options::{PeopleOptions, TokenWorks};
 use crate::password::Hashing;
 use crate::person::{self, Login, Person};
 use crate::session::{self, Session, SessionHolder, SessionRecord};
@@ -34,35 +36,6 @@ const NAME_ROW: &[u8] = b"people/name";
 const OPERATOR_IDLE: Duration = Duration::from_secs(3600);
 const OPERATOR_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// How long sessions last, and how much they may ask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PeopleOptions {
-    /// A session that is not used for so long ends; one of an operator after an hour at the latest.
-    pub session_idle: Duration,
-    /// A session ends after so long; one of an operator after a day at the latest.
-    pub session_max: Duration,
-    /// Requests of a session in a minute; 0 is no limit.
-    pub session_requests_per_minute: u32,
-    /// Whether passwords sign anybody in.
-    pub password_sign_in: bool,
-    /// The name of the data, of which cookies have a part, where engines share it; `None`: each has
-    /// its own.
-    pub name: Option<[u8; 4]>,
-}
-
-impl Default for PeopleOptions {
-    /// Twelve hours, seven days, 600 requests.
-    fn default() -> Self {
-        Self {
-            session_idle: Duration::from_secs(12 * 3600),
-            session_max: Duration::from_secs(7 * 24 * 3600),
-            session_requests_per_minute: 600,
-            password_sign_in: true,
-            name: None,
-        }
-    }
-}
-
 /// The people and sessions of an engine. Cheap to clone.
 #[derive(Clone)]
 pub struct People {
@@ -73,6 +46,7 @@ pub(crate) struct Inner {
     pub(crate) writer: Writer,
     pub(crate) clock: Clock,
     pub(crate) options: PeopleOptions,
+    token_works: TokenWorks,
     name: [u8; 4],
     /// Whether the name is stored. Nobody has a cookie before the first session is.
     is_named: AtomicBool,
@@ -142,7 +116,8 @@ fn rows<T: for<'a> serde::Deserialize<'a>>(
 }
 
 impl People {
-    /// Reads everybody from the store. What is over is deleted.
+    /// Reads everybody from the store. What is over is deleted. `token_works` is asked about the
+    /// admin token of each session that began with one.
     ///
     /// # Errors
     /// [`CommitError`]: the store cannot be read, or not be written.
@@ -151,7 +126,7 @@ impl People {
         writer: Writer,
         clock: Clock,
         keys: MasterKeys,
-        options: PeopleOptions,
+        (options, token_works): (PeopleOptions, TokenWorks),
     ) -> Result<Self, CommitError> {
         let read = tokio::task::spawn_blocking(move || Stored::read(store.as_ref())).await;
         let stored = read.map_err(|_| CommitError::Closed)?.map_err(CommitError::Store)?;
@@ -161,6 +136,7 @@ impl People {
             writer,
             clock,
             options,
+            token_works,
             name,
             is_named: AtomicBool::new(given.is_some() || stored.name.is_some()),
             people: DashMap::new(),
@@ -234,7 +210,22 @@ impl People {
     pub fn goes_on(&self, signed_in: &SignedIn) -> bool {
         let now = self.inner.clock.real();
         let is_disabled = signed_in.person.as_ref().is_some_and(|person| person.disabled);
-        !is_disabled && signed_in.session.goes_on(now, self.idle(signed_in.is_operator()))
+        !is_disabled
+            && signed_in.session.goes_on(now, self.idle(signed_in.is_operator()))
+            && self.has_its_token(&signed_in.session)
+    }
+
+    /// Whether the admin token that a session began with works, if it began with one. Of a session
+    /// of another engine that one knows.
+    fn has_its_token(&self, session: &Session) -> bool {
+        match &session.record().holder {
+            _ if session.is_remote() => true,
+            SessionHolder::Person(_) => true,
+            SessionHolder::AdminToken { id: Some(id), .. } => (self.inner.token_works)(id),
+            SessionHolder::AdminToken { id: None, hash, .. } => {
+                hash.is_some() && *hash == self.inner.options.admin_token
+            }
+        }
     }
 
     /// Takes one request from the session's bucket, and notes that it is used.
@@ -265,7 +256,16 @@ impl People {
     /// Whether the session may do what needs a recent sign-in.
     #[must_use]
     pub fn is_elevated(&self, session: &Session) -> bool {
-        session.elevated_until().is_some_and(|until| self.inner.clock.real() < until)
+        session.is_elevated(self.inner.clock.real())
+    }
+
+    /// Somebody who has signed in, as they are now. Whatever they asked for may have waited while
+    /// their session was ended. Needs [`hold`](Self::hold).
+    pub(crate) fn present(&self, who: &SignedIn) -> Result<Arc<Person>, PeopleError> {
+        let person = who.person.as_ref().and_then(|person| self.person(person.id));
+        let person = person.ok_or(PeopleError::NoSuchPerson)?;
+        let now = SignedIn { session: Arc::clone(&who.session), person: Some(person.clone()) };
+        if self.goes_on(&now) { Ok(person) } else { Err(PeopleError::SessionEnded) }
     }
 
     /// Somebody.
@@ -369,7 +369,7 @@ impl People {
         let (now, idle) = (self.inner.clock.real(), self.inner.options.session_idle);
         let mut changes = Vec::new();
         self.inner.sessions.retain(|_, session| {
-            let stays = session.goes_on(now, idle);
+            let stays = session.goes_on(now, idle) && self.has_its_token(session);
             if !stays {
                 changes.push(session.record().delete());
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postrider_domain::{AuditContext, AuditEntry, PersonId};
+use postrider_domain::{AuditContext, AuditEntry};
 use postrider_runtime::random;
 use postrider_runtime::secret::Secret;
 use postrider_runtime::task::detached;
@@ -12,6 +12,7 @@ use crate::changes::Update;
 use crate::directory::People;
 use crate::error::PeopleError;
 use crate::person::Person;
+use crate::signed_in::SignedIn;
 
 /// People's authenticators.
 #[derive(Debug)]
@@ -28,14 +29,14 @@ impl Authenticators {
     /// code of it.
     ///
     /// # Errors
-    /// [`PeopleError::HasAuthenticator`]
-    pub fn begin(&self, id: PersonId) -> Result<Secret, PeopleError> {
-        let person = self.0.person(id).ok_or(PeopleError::NoSuchPerson)?;
+    /// [`PeopleError`]: they have one, or their session has ended.
+    pub fn begin(&self, who: &SignedIn) -> Result<Secret, PeopleError> {
+        let person = self.0.present(who)?;
         if person.has_authenticator() {
             return Err(PeopleError::HasAuthenticator);
         }
         let (now, secret) = (self.0.inner.clock.real(), random::bytes());
-        self.0.inner.enrolments.lock().show(id, secret, now);
+        self.0.inner.enrolments.lock().show(person.id, secret, now);
         Ok(Secret::new(authenticator::base32(&secret)))
     }
 
@@ -46,15 +47,16 @@ impl Authenticators {
     /// [`PeopleError`]: the code is wrong, too many were, none is being set up, or not now.
     pub async fn confirm(
         &self,
-        id: PersonId,
+        who: &SignedIn,
         code: &str,
         by: Arc<AuditContext>,
     ) -> Result<Vec<Secret>, PeopleError> {
-        let (people, code) = (self.0.clone(), code.to_owned());
+        let (people, who, code) = (self.0.clone(), who.clone(), code.to_owned());
         detached(async move {
             let _changing = people.hold().await;
             let now = people.inner.clock.real();
-            let person = people.person(id).ok_or(PeopleError::NoSuchPerson)?;
+            let person = people.present(&who)?;
+            let id = person.id;
             let secret = people.inner.enrolments.lock().shown(id, now);
             let secret = secret.ok_or(PeopleError::NoAuthenticator)?;
             people.note_code(&person)?;
@@ -76,11 +78,12 @@ impl Authenticators {
     ///
     /// # Errors
     /// [`PeopleError`]: they have none, or not now.
-    pub async fn remove(&self, id: PersonId, by: Arc<AuditContext>) -> Result<(), PeopleError> {
-        let people = self.0.clone();
+    pub async fn remove(&self, who: &SignedIn, by: Arc<AuditContext>) -> Result<(), PeopleError> {
+        let (people, who) = (self.0.clone(), who.clone());
         detached(async move {
             let _changing = people.hold().await;
-            let person = people.person(id).ok_or(PeopleError::NoSuchPerson)?;
+            let person = people.present(&who)?;
+            let id = person.id;
             if !person.has_authenticator() {
                 return Err(PeopleError::NoAuthenticator);
             }

@@ -11,6 +11,9 @@ pub enum PeopleError {
     /// What was shown signs nobody in. Nothing shows which part of it is wrong.
     #[error("the link, password or token is wrong, used or too old")]
     Refused,
+    /// The session ended before its turn came.
+    #[error("the session has ended; sign in again")]
+    SessionEnded,
     /// Too many wrong tries for this account.
     #[error("too many tries for this account")]
     Wait(Duration),

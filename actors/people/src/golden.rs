@@ -59,12 +59,16 @@ fn a_session_is_stored_as_ever() {
     };
     sheet.text("key", &record.put().key);
     sheet.json("record", &record);
-    let holder = SessionHolder::AdminToken { id: None, name: Some("alice".into()) };
+    let holder = SessionHolder::AdminToken {
+        id: None,
+        name: Some("alice".into()),
+        hash: Some(TokenHash::of("golden")),
+    };
     sheet.json("of a token", &SessionRecord { holder, elevated_until: None, ..record });
     sheet.is(expect![[r#"
         key: session/\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
         record: {"id":"ses_01hf7yat3v041061050r3gg28a","holder":{"person":"usr_01hf7yat3v041061050r3gg28a"},"hash":[221,86,222,65,55,149,29,156,146,104,27,3,65,110,193,95,136,107,68,130,162,126,58,81,125,50,240,133,36,76,190,93],"created_at":1700000000123,"seen_at":1700000000123,"ends_at":1700000000123,"user_agent":"Mozilla/5.0","address":"192.0.2.7","elevated_until":1700000000123}
-        of a token: {"id":"ses_01hf7yat3v041061050r3gg28a","holder":{"admin_token":{"id":null,"name":"alice"}},"hash":[221,86,222,65,55,149,29,156,146,104,27,3,65,110,193,95,136,107,68,130,162,126,58,81,125,50,240,133,36,76,190,93],"created_at":1700000000123,"seen_at":1700000000123,"ends_at":1700000000123,"user_agent":"Mozilla/5.0","address":"192.0.2.7","elevated_until":null}
+        of a token: {"id":"ses_01hf7yat3v041061050r3gg28a","holder":{"admin_token":{"id":null,"name":"alice","hash":[221,86,222,65,55,149,29,156,146,104,27,3,65,110,193,95,136,107,68,130,162,126,58,81,125,50,240,133,36,76,190,93]}},"hash":[221,86,222,65,55,149,29,156,146,104,27,3,65,110,193,95,136,107,68,130,162,126,58,81,125,50,240,133,36,76,190,93],"created_at":1700000000123,"seen_at":1700000000123,"ends_at":1700000000123,"user_agent":"Mozilla/5.0","address":"192.0.2.7","elevated_until":null}
     "#]]);
 }
 
@@ -90,13 +94,14 @@ fn an_invite_is_stored_as_ever() {
         email: Login::new("bob@acme.com").unwrap(),
         ends_at: AT,
         hash: TokenHash::of("golden"),
+        by: Some(person().id),
     };
     sheet.text("key", &invite.put().key);
     sheet.json("record", &invite);
     sheet.text("a strict workspace", &strict(&invite.workspace, true).key);
     sheet.is(expect![[r#"
         key: invite/\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
-        record: {"id":"inv_01hf7yat3v041061050r3gg28a","workspace":"acme","role":"agent","email":"bob@acme.com","ends_at":1700000000123,"hash":[221,86,222,65,55,149,29,156,146,104,27,3,65,110,193,95,136,107,68,130,162,126,58,81,125,50,240,133,36,76,190,93]}
+        record: {"id":"inv_01hf7yat3v041061050r3gg28a","workspace":"acme","role":"agent","email":"bob@acme.com","ends_at":1700000000123,"hash":[221,86,222,65,55,149,29,156,146,104,27,3,65,110,193,95,136,107,68,130,162,126,58,81,125,50,240,133,36,76,190,93],"by":"usr_01hf7yat3v041061050r3gg28a"}
         a strict workspace: totp_required/acme
     "#]]);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use postrider_domain::{InviteId, Timestamp, WorkspaceId};
+use postrider_domain::{InviteId, PersonId, Timestamp, WorkspaceId};
 use postrider_store::view::codec;
 use postrider_store::{Change, Table};
 
@@ -31,6 +31,9 @@ pub struct Invite {
     /// When it stops working, in real time.
     pub ends_at: Timestamp,
     pub(crate) hash: TokenHash,
+    /// Whoever made it, if that was a person: it works while they may invite to such a role.
+    #[serde(default)]
+    pub(crate) by: Option<PersonId>,
 }
 
 impl Invite {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use postrider_domain::{
-    ActorKind, AuditActor, AuditContext, AuditEntry, InviteId, PersonId, SessionId, WorkspaceId,
+    AuditContext, AuditEntry, InviteId, PersonId, SessionId, Timestamp, WorkspaceId,
 };
 use postrider_runtime::random;
 use postrider_runtime::secret::Secret;
@@ -14,12 +14,11 @@ use crate::changes::Update;
 use crate::directory::People;
 use crate::error::PeopleError;
 use crate::invite::{Invite, WORKS_FOR};
-use crate::password::{Password, PasswordHash};
+use crate::joining::{Joining, by_session, enter, owns};
+use crate::permission::Permission;
 use crate::person::{Login, Person};
 use crate::role::Role;
-use crate::session::SessionHolder;
-use crate::sign_in::{Arrival, NewSession, Proof};
-use crate::signed_in::SignedIn;
+use crate::sign_in::NewSession;
 use crate::strict::strict;
 use crate::token::{self, TokenHash};
 
@@ -33,6 +32,10 @@ pub struct Manager {
     pub context: Arc<AuditContext>,
     /// Whether they may make and unmake owners.
     pub owners: bool,
+    /// Whether they manage as the server's operator, or with an admin token.
+    pub operates: bool,
+    /// Who they are, if they are a person.
+    pub person: Option<PersonId>,
     /// Their own session, which goes on whatever they change.
     pub session: Option<SessionId>,
 }
@@ -44,21 +47,6 @@ pub struct NewInvite {
     pub invite: Invite,
     /// What it carries.
     pub token: Secret,
-}
-
-/// Somebody who has an invite.
-#[derive(Debug, Clone)]
-pub struct Joining {
-    /// Its token.
-    pub token: String,
-    /// What others shall call them.
-    pub name: Box<str>,
-    /// Their password: a new one, or that of the account that is there.
-    pub password: Password,
-    /// Who has signed in already in the browser that they join with.
-    pub signed_in: Option<SignedIn>,
-    /// Where they join from.
-    pub arrival: Arrival,
 }
 
 /// The members of workspaces.
@@ -83,7 +71,7 @@ impl Members {
     #[must_use]
     pub fn invites(&self, workspace: &WorkspaceId) -> Vec<Invite> {
         let now = self.0.inner.clock.real();
-        let open = |it: &Invite| it.workspace == *workspace && now < it.ends_at;
+        let open = |it: &Invite| it.workspace == *workspace && self.is_open(it, now);
         let all = self.0.inner.invites.iter().filter(|it| open(it));
         let mut all: Vec<_> = all.map(|it| it.clone()).collect();
         all.sort_unstable_by_key(|it| it.id);
@@ -91,7 +79,8 @@ impl Members {
     }
 
     /// Gives a member another role; `None`: they are no member any more. Who has another role signs
-    /// in again.
+    /// in again. If an operator gives more, and nothing but an invite has vouched for the address,
+    /// the password and the authenticator go.
     ///
     /// # Errors
     /// [`PeopleError`]: they are no member, the last owner, or one may not, or not now.
@@ -127,7 +116,12 @@ impl Members {
                 None => Vec::new(),
             };
             let changed = (*person).clone().with_role(&workspace, role);
-            people.commit(Update::of(changed).entry(entry).ends(ended), &by.context).await
+            let rises = role.is_some_and(|role| role.may_more_than(before));
+            let is_vouched_for = by.operates && rises && person.unproven;
+            let changed = if is_vouched_for { changed.vouched_for() } else { changed };
+            let dropped = AuditEntry::new("password.delete").target(id);
+            let entries = [Some(entry), is_vouched_for.then_some(dropped)].into_iter().flatten();
+            people.commit(Update::of(changed).entries(entries).ends(ended), &by.context).await
         })
         .await
     }
@@ -166,6 +160,9 @@ impl Members {
             let open = Self(people.clone()).invites(&workspace);
             let (before, others): (Vec<_>, Vec<_>) =
                 open.into_iter().partition(|it| it.email == email);
+            if !by.owners && before.iter().any(|it| it.role == Role::Owner) {
+                return Err(PeopleError::OwnersOnly);
+            }
             if others.len() >= INVITES_MAX {
                 return Err(PeopleError::TooManyInvites(INVITES_MAX));
             }
@@ -178,6 +175,7 @@ impl Members {
                 email,
                 ends_at: real.plus(WORKS_FOR),
                 hash: TokenHash::of(token.reveal()),
+                by: by.person,
             };
             let entry = AuditEntry::new("invite.create").target(invite.id);
             let entry = entry.workspace(&invite.workspace).change("role", role);
@@ -233,12 +231,28 @@ impl Members {
     fn found(&self, hash: TokenHash) -> Option<Invite> {
         let now = self.0.inner.clock.real();
         let mut all = self.0.inner.invites.iter();
-        all.find(|it| it.hash == hash && now < it.ends_at).map(|it| it.clone())
+        all.find(|it| it.hash == hash && self.is_open(it, now)).map(|it| it.clone())
+    }
+
+    /// Whether an invite works: it is not too old, and who made it may still do that.
+    fn is_open(&self, invite: &Invite, now: Timestamp) -> bool {
+        let may = |person: &Person| {
+            let role = person.role_in(&invite.workspace);
+            let may = role.map(|role| role.permissions(false)).unwrap_or_default();
+            let needed = match invite.role {
+                Role::Owner => Permission::OwnersManage,
+                _ => Permission::PeopleManage,
+            };
+            !person.disabled && (person.operator || may.contains(needed))
+        };
+        let by = invite.by.map(|id| self.0.person(id));
+        now < invite.ends_at && by.is_none_or(|by| by.is_some_and(|by| may(&by)))
     }
 
     /// Makes whoever has an invite a member, and signs them in. Who is not there is made. Whose
     /// account is there shows that it is theirs: an invite alone proves nothing of an address, as
-    /// whoever invites sees it too.
+    /// whoever invites sees it too. If nothing but invites has vouched for it, its other sessions
+    /// end.
     ///
     /// # Errors
     /// [`PeopleError`]: the invite is unknown, used or too old, the account is another's, or not
@@ -263,6 +277,9 @@ impl Members {
             let before = people.of_email(&invite.email);
             if before.is_some() != known.is_some() || before != known {
                 return Err(PeopleError::Refused);
+            }
+            if let Some(who) = by_session(&joining, before.as_deref()) {
+                people.present(who)?;
             }
             enter(&people, &invite, before, password, joining).await
         })
@@ -300,61 +317,4 @@ impl Members {
         })
         .await
     }
-}
-
-/// Checks that an account is of whoever joins: they have signed in with it, or know its password.
-async fn owns(people: &People, known: &Person, joining: &Joining) -> Result<(), PeopleError> {
-    if known.disabled {
-        return Err(PeopleError::Refused);
-    }
-    let signed_in = joining.signed_in.as_ref().and_then(|it| it.person.as_ref());
-    if signed_in.is_some_and(|person| person.id == known.id) {
-        return Ok(());
-    }
-    if !known.has_password() || known.has_authenticator() {
-        return Err(PeopleError::SignInFirst);
-    }
-    people.check(known.email.as_str(), Some(known), joining.password.clone()).await
-}
-
-/// Makes them a member and begins their session, in one commit. Needs [`People::hold`].
-async fn enter(
-    people: &People,
-    invite: &Invite,
-    before: Option<Arc<Person>>,
-    password: Option<PasswordHash>,
-    joining: Joining,
-) -> Result<NewSession, PeopleError> {
-    let (real, now) = (people.inner.clock.real(), people.inner.clock.now());
-    let is_new = before.is_none();
-    let person = match before {
-        Some(known) if known.role_in(&invite.workspace).is_some() => {
-            return Err(PeopleError::AlreadyMember);
-        }
-        Some(known) => (*known).clone(),
-        None => {
-            let new = Person::new(random::person_id(real), invite.email.clone(), now);
-            Person { name: joining.name, password, ..new }
-        }
-    };
-    let person = person.with_role(&invite.workspace, Some(invite.role));
-    let actor = AuditActor {
-        kind: ActorKind::User,
-        id: Some(person.id.to_string().into()),
-        name: Some(person.email.as_str().into()),
-    };
-    let by = AuditContext { actor, ..(*joining.arrival.context).clone() };
-    let joined = AuditEntry::new("member.set").target(person.id).workspace(&invite.workspace);
-    let joined = joined.change("role", invite.role).change("invite", invite.id);
-    let entries = is_new.then(|| person.created_entry()).into_iter().chain([joined]);
-    let records = entries.map(|it| record_change(now, &it.record(random::audit_id(now), &by)));
-    let mut spent = vec![invite.delete(), person.put()];
-    spent.extend(records);
-    let shared = Arc::new(person.clone());
-    let holder = SessionHolder::Person(person.id);
-    let proof = Proof { holder, person: Some(shared), method: "invite", spent };
-    let session = people.begin(proof, joining.arrival).await?;
-    people.insert(person);
-    people.inner.invites.remove(&invite.id);
-    Ok(session)
 }

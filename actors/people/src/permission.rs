@@ -4,8 +4,32 @@ use std::fmt;
 
 use postrider_domain::Scope;
 
+/// For what a person must have signed in, or confirmed it, within the last ten minutes: what sends
+/// data elsewhere, weakens a sign-in, or reads everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recent {
+    /// For nothing.
+    Never,
+    /// For whatever is not a mere reading.
+    Changes,
+    /// For all of it.
+    Always,
+}
+
+impl Recent {
+    /// Whether it is needed.
+    #[must_use]
+    pub const fn is_needed(self, reads: bool) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Changes => !reads,
+            Self::Always => true,
+        }
+    }
+}
+
 macro_rules! permissions {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $scope:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $scope:expr, $recent:ident;)*) => {
         /// What one operation needs. Every operation names one.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Permission {
@@ -31,57 +55,67 @@ macro_rules! permissions {
                     $(Self::$name => $scope,)*
                 }
             }
+
+            /// For what a person who has it must have signed in recently.
+            #[must_use]
+            pub const fn recent(self) -> Recent {
+                match self {
+                    $(Self::$name => Recent::$recent,)*
+                }
+            }
         }
     };
 }
 
 permissions! {
     /// Reading contacts, segments and opt-outs.
-    ContactsRead = "contacts:read", Some(Scope::ContactsRead);
+    ContactsRead = "contacts:read", Some(Scope::ContactsRead), Never;
+    /// Reading all contacts at once.
+    ContactsExport = "contacts:export", Some(Scope::ContactsRead), Always;
     /// Changing them, and importing.
-    ContactsWrite = "contacts:write", Some(Scope::ContactsWrite);
+    ContactsWrite = "contacts:write", Some(Scope::ContactsWrite), Never;
     /// Reading conversations.
-    InboxRead = "inbox:read", Some(Scope::ContactsRead);
+    InboxRead = "inbox:read", Some(Scope::ContactsRead), Never;
     /// Replying, assigning, resolving.
-    InboxWrite = "inbox:write", Some(Scope::ContactsWrite);
+    InboxWrite = "inbox:write", Some(Scope::ContactsWrite), Never;
     /// Reading broadcasts and their recipients.
-    BroadcastsRead = "broadcasts:read", Some(Scope::MessagingSend);
+    BroadcastsRead = "broadcasts:read", Some(Scope::MessagingSend), Never;
     /// Making and controlling broadcasts.
-    BroadcastsWrite = "broadcasts:write", Some(Scope::MessagingSend);
+    BroadcastsWrite = "broadcasts:write", Some(Scope::MessagingSend), Never;
     /// Reading templates.
-    TemplatesRead = "templates:read", Some(Scope::MessagingSend);
+    TemplatesRead = "templates:read", Some(Scope::MessagingSend), Never;
     /// Adding and changing templates.
-    TemplatesWrite = "templates:write", None;
+    TemplatesWrite = "templates:write", None, Never;
     /// Reading what became of one-time passwords.
-    OtpRead = "otp:read", Some(Scope::MessagingSend);
+    OtpRead = "otp:read", Some(Scope::MessagingSend), Never;
     /// Sending and verifying one-time passwords.
-    OtpSend = "otp:send", Some(Scope::MessagingSend);
+    OtpSend = "otp:send", Some(Scope::MessagingSend), Never;
     /// Reading what became of single messages.
-    MessagesRead = "messages:read", Some(Scope::MessagingSend);
+    MessagesRead = "messages:read", Some(Scope::MessagingSend), Never;
     /// Sending single messages.
-    MessagesSend = "messages:send", Some(Scope::MessagingSend);
+    MessagesSend = "messages:send", Some(Scope::MessagingSend), Never;
     /// Reading the event log.
-    EventsRead = "events:read", Some(Scope::WebhooksManage);
+    EventsRead = "events:read", Some(Scope::WebhooksManage), Never;
     /// Managing webhook endpoints.
-    WebhooksManage = "webhooks:manage", Some(Scope::WebhooksManage);
+    WebhooksManage = "webhooks:manage", Some(Scope::WebhooksManage), Changes;
     /// Reading analytics.
-    AnalyticsRead = "analytics:read", Some(Scope::AnalyticsRead);
+    AnalyticsRead = "analytics:read", Some(Scope::AnalyticsRead), Never;
     /// Making and revoking API keys.
-    KeysManage = "keys:manage", None;
+    KeysManage = "keys:manage", None, Changes;
     /// Reading the newest requests.
-    RequestsRead = "requests:read", None;
+    RequestsRead = "requests:read", None, Never;
     /// Inviting people and changing their roles.
-    PeopleManage = "people:manage", None;
+    PeopleManage = "people:manage", None, Changes;
     /// Connecting and disconnecting numbers.
-    NumbersManage = "numbers:manage", None;
+    NumbersManage = "numbers:manage", None, Changes;
     /// Changing the workspace's settings.
-    SettingsWrite = "settings:write", None;
+    SettingsWrite = "settings:write", None, Changes;
     /// Deleting the workspace.
-    WorkspaceDelete = "workspace:delete", None;
+    WorkspaceDelete = "workspace:delete", None, Changes;
     /// Making and unmaking owners.
-    OwnersManage = "owners:manage", None;
+    OwnersManage = "owners:manage", None, Changes;
     /// Everything below `/v1/sandbox`.
-    SandboxUse = "sandbox:use", Some(Scope::MessagingSend);
+    SandboxUse = "sandbox:use", Some(Scope::MessagingSend), Never;
 }
 
 impl fmt::Display for Permission {

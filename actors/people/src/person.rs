@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use postrider_domain::{AuditEntry, ContactError, Email, PersonId, Timestamp, WorkspaceId};
+use postrider_domain::{
+    ActorKind, AuditActor, AuditContext, AuditEntry, ContactError, Email, PersonId, Timestamp,
+    WorkspaceId,
+};
 use postrider_store::view::codec;
 use postrider_store::{Change, Table};
 
@@ -83,6 +86,10 @@ pub struct Person {
     /// What shows the codes that they sign in with besides a password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) authenticator: Option<Authenticator>,
+    /// Whether nothing but an invite vouches for the address. Whoever made the invite sees its
+    /// token, and may have accepted it in place of the address's owner.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) unproven: bool,
 }
 
 impl Person {
@@ -98,6 +105,16 @@ impl Person {
             memberships: Vec::new(),
             password: None,
             authenticator: None,
+            unproven: false,
+        }
+    }
+
+    /// The same once an operator vouches for the address: nobody who took it in place of its owner
+    /// gets in. Their sessions are the caller's to end.
+    pub(crate) fn vouched_for(self) -> Self {
+        match self.unproven {
+            true => Self { password: None, authenticator: None, unproven: false, ..self },
+            false => self,
         }
     }
 
@@ -131,6 +148,16 @@ impl Person {
     pub(crate) fn created_entry(&self) -> AuditEntry {
         let entry = AuditEntry::new("user.create").target(self.id);
         entry.change("email", self.email.as_str()).change("operator", self.operator)
+    }
+
+    /// How the audit log names them as the one who acts.
+    pub(crate) fn context(&self, arrived: &AuditContext) -> AuditContext {
+        let actor = AuditActor {
+            kind: ActorKind::User,
+            id: Some(self.id.to_string().into()),
+            name: Some(self.email.as_str().into()),
+        };
+        AuditContext { actor, ..arrived.clone() }
     }
 
     pub(crate) fn put(&self) -> Change {

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use postrider_domain::Scope;
+
 use crate::permission::{Permission, Permissions};
 
 /// What somebody is in a workspace.
@@ -43,7 +45,9 @@ enum Grant {
 const fn grants(permission: Permission) -> [Grant; 6] {
     use Grant::{No, Sandbox, Yes};
     match permission {
-        Permission::ContactsRead | Permission::InboxRead => [Yes, Yes, Yes, Yes, No, Yes],
+        Permission::ContactsRead | Permission::ContactsExport | Permission::InboxRead => {
+            [Yes, Yes, Yes, Yes, No, Yes]
+        }
         Permission::InboxWrite => [Yes, Yes, No, Yes, No, Sandbox],
         Permission::ContactsWrite | Permission::BroadcastsWrite => [Yes, Yes, Yes, No, No, Sandbox],
         Permission::BroadcastsRead => [Yes, Yes, Yes, No, Yes, Yes],
@@ -83,6 +87,13 @@ impl Role {
         }
     }
 
+    /// Whether the role allows anything that the other one does not.
+    #[must_use]
+    pub fn may_more_than(self, other: Self) -> bool {
+        let others = other.permissions(true);
+        self.permissions(true).iter().any(|permission| !others.contains(permission))
+    }
+
     /// What whoever has the role may do.
     #[must_use]
     pub fn permissions(self, sandbox: bool) -> Permissions {
@@ -92,6 +103,16 @@ impl Role {
             Grant::No => false,
         };
         Permission::ALL.iter().copied().filter(has).collect()
+    }
+}
+
+impl Permissions {
+    /// What whoever has these permissions lacks to give a key a scope: the first permission that it
+    /// gives in such a workspace and they do not have.
+    #[must_use]
+    pub fn lacks_for(self, scope: Scope, sandbox: bool) -> Option<Permission> {
+        let all = Role::Owner.permissions(sandbox);
+        all.iter().find(|it| it.scope() == Some(scope) && !self.contains(*it))
     }
 }
 
@@ -116,6 +137,7 @@ mod tests {
     /// The table as people read it: a row for each permission, a column for each role.
     const TABLE: &str = "\
         contacts:read     y y y y - y
+        contacts:export   y y y y - y
         contacts:write    y y y - - s
         inbox:read        y y y y - y
         inbox:write       y y - y - s

@@ -31,6 +31,9 @@ pub enum SessionHolder {
         id: Option<Box<str>>,
         /// The token's name, if it has one.
         name: Option<Box<str>>,
+        /// What the token without an id was, which is another once it is rotated.
+        #[serde(default)]
+        hash: Option<TokenHash>,
     },
 }
 
@@ -149,6 +152,12 @@ impl Session {
     pub fn elevated_until(&self) -> Option<Timestamp> {
         let until = self.elevated_until_ms.load(Ordering::Acquire);
         (until > 0).then(|| Timestamp::from_millis(until))
+    }
+
+    /// Whether it goes on, and was elevated within the last ten minutes.
+    pub(crate) fn is_elevated(&self, now: Timestamp) -> bool {
+        let ended = self.ended.load(Ordering::Acquire);
+        !ended && self.elevated_until().is_some_and(|until| now < until)
     }
 
     pub(crate) fn elevate(&self, until: Timestamp) {

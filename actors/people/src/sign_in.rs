@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_domain::{AuditContext, SessionId};
+use postrider_domain::{AuditContext, AuditEntry, SessionId, Timestamp};
 use postrider_runtime::random;
 use postrider_runtime::secret::Secret;
 use postrider_runtime::task::detached;
@@ -50,12 +50,16 @@ pub(crate) struct Proof {
     pub(crate) holder: SessionHolder,
     pub(crate) person: Option<Arc<Person>>,
     pub(crate) method: &'static str,
+    /// Until when it counts as recent; `None`: for ten minutes.
+    pub(crate) recent_until: Option<Timestamp>,
     /// What goes with it, such as the link that was used.
     pub(crate) spent: Vec<Change>,
 }
 
 impl People {
-    /// Signs in by the token of a link, which does not work again.
+    /// Signs in by the token of a link, which does not work again. Where only an invite has vouched
+    /// for the address, the link does from now on: the password, the authenticator and the sessions
+    /// of before end.
     ///
     /// # Errors
     /// [`PeopleError`]: it is unknown, used or too old, or not now.
@@ -73,9 +77,24 @@ impl People {
             let person = people.person(link.person).filter(|person| !person.disabled);
             let person = person.ok_or(PeopleError::Refused)?;
             let holder = SessionHolder::Person(person.id);
-            let spent = vec![link.delete()];
-            let proof = Proof { holder, person: Some(person), method: "link", spent };
+            let mut spent = vec![link.delete()];
+            let vouched_for = person.unproven.then(|| (*person).clone().vouched_for());
+            let mut ended = Vec::new();
+            if let Some(person) = &vouched_for {
+                ended = people.sessions_but(person.id, None);
+                let entry = AuditEntry::new("password.delete").target(person.id);
+                let by = person.context(&arrival.context);
+                let now = people.inner.clock.now();
+                spent.push(person.put());
+                spent.push(record_change(now, &entry.record(random::audit_id(now), &by)));
+                spent.extend(ended.iter().map(|session| session.record().delete()));
+            }
+            let shown = vouched_for.clone().map_or(person, Arc::new);
+            let (person, recent_until) = (Some(shown), None);
+            let proof = Proof { holder, person, method: "link", recent_until, spent };
             let session = people.begin(proof, arrival).await?;
+            vouched_for.into_iter().for_each(|person| people.insert(person));
+            ended.iter().for_each(|session| people.forget_session(session.id()));
             people.inner.links.remove(&link.person);
             Ok(session)
         })
@@ -119,7 +138,8 @@ impl People {
                 Some(used) => ("password_totp", vec![used.put()]),
             };
             let shown = used.clone().map_or(person, Arc::new);
-            let proof = Proof { holder, person: Some(shown), method, spent };
+            let (person, recent_until) = (Some(shown), None);
+            let proof = Proof { holder, person, method, recent_until, spent };
             let session = people.begin(proof, arrival).await?;
             used.into_iter().for_each(|person| people.insert(person));
             Ok(session)
@@ -164,22 +184,26 @@ impl People {
         Ok(())
     }
 
-    /// Begins a session for whoever showed an admin token, which the caller has checked.
+    /// Begins a session for whoever showed an admin token, which the caller has checked. The
+    /// session ends when the token stops working, however that comes.
     ///
     /// # Errors
     /// [`PeopleError::Unavailable`]
     pub async fn sign_in_by_admin_token(
         &self,
-        id: Option<Box<str>>,
-        name: Option<Box<str>>,
+        token: &str,
+        (id, name): (Option<Box<str>>, Option<Box<str>>),
         arrival: Arrival,
     ) -> Result<NewSession, PeopleError> {
         let people = self.clone();
+        // One with an id is known by that.
+        let hash = id.is_none().then(|| TokenHash::of(token));
         detached(async move {
             let _changing = people.inner.changes.lock().await;
-            let holder = SessionHolder::AdminToken { id, name };
-            let (person, spent) = (None, Vec::new());
-            people.begin(Proof { holder, person, method: "admin_token", spent }, arrival).await
+            let holder = SessionHolder::AdminToken { id, name, hash };
+            let (person, recent_until, method) = (None, None, "admin_token");
+            let proof = Proof { holder, person, method, recent_until, spent: Vec::new() };
+            people.begin(proof, arrival).await
         })
         .await
     }
@@ -207,16 +231,15 @@ impl People {
             }
             None => {}
         }
-        let (people, session) = (self.clone(), Arc::clone(&who.session));
-        let (id, totp) = (person.id, totp.map(str::to_owned));
+        let (people, who, totp) = (self.clone(), who.clone(), totp.map(str::to_owned));
         detached(async move {
             let _changing = people.inner.changes.lock().await;
-            let person = people.person(id).ok_or(PeopleError::Refused)?;
+            let person = people.present(&who)?;
             if let Some(used) = people.use_code(&person, totp.as_deref())? {
                 people.inner.writer.commit(vec![used.put()]).await?;
                 people.insert(used);
             }
-            people.elevate_now(&session);
+            people.elevate_now(&who.session);
             Ok(())
         })
         .await
@@ -322,7 +345,7 @@ impl People {
         proof: Proof,
         arrival: Arrival,
     ) -> Result<NewSession, PeopleError> {
-        let Proof { holder, person, method, spent } = proof;
+        let Proof { holder, person, method, recent_until, spent } = proof;
         let real = self.inner.clock.real();
         let longest = match &person {
             Some(person) => self.longest(person.operator),
@@ -339,7 +362,7 @@ impl People {
             ends_at: real.plus(longest),
             user_agent: arrival.user_agent.chars().take(USER_AGENT_CHARS_MAX).collect(),
             address: context.address.clone().unwrap_or_default(),
-            elevated_until: Some(real.plus(ELEVATED_FOR)),
+            elevated_until: recent_until.or(Some(real.plus(ELEVATED_FOR))),
         };
         let mut changes = self.take_ended();
         let own = self.sessions_of(&holder);

@@ -43,7 +43,7 @@ impl SignedIn {
                 id: Some(person.id.to_string().into()),
                 name: Some(person.email.as_str().into()),
             },
-            (SessionHolder::AdminToken { id, name }, None) => {
+            (SessionHolder::AdminToken { id, name, .. }, None) => {
                 AuditActor { kind: ActorKind::AdminToken, id: id.clone(), name: name.clone() }
             }
             // A person's session is known only with the person.

@@ -10,11 +10,12 @@ use postrider_store::{MemoryStore, View, Writer};
 
 use crate::{
     Arrival, Login, NewLink, NewSession, Password, People, PeopleError, PeopleOptions, Permission,
-    PersonChange, Role, SessionHolder,
+    PersonChange, Role, SessionHolder, TokenHash, TokenWorks,
 };
 
 mod authenticators;
 mod members;
+mod unproven;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -64,7 +65,12 @@ async fn load(store: &MemoryStore, clock: &Clock) -> People {
 async fn load_with(store: &MemoryStore, clock: &Clock, keys: MasterKeys) -> People {
     let writer = Writer::start(Arc::new(store.clone()), WriterOptions::default()).unwrap();
     let view: Arc<dyn View> = Arc::new(store.clone());
-    People::load(view, writer, clock.clone(), keys, PeopleOptions::default()).await.unwrap()
+    let options = PeopleOptions {
+        admin_token: Some(TokenHash::of("of the settings")),
+        ..PeopleOptions::default()
+    };
+    let works: TokenWorks = Arc::new(|id| id == "tok_good");
+    People::load(view, writer, clock.clone(), keys, (options, works)).await.unwrap()
 }
 
 fn by() -> Arc<AuditContext> {
@@ -150,7 +156,11 @@ async fn an_operator_has_all_permissions_and_an_hour() {
     assert!(permissions.contains(Permission::InboxWrite));
     assert!(!permissions.contains(Permission::KeysManage));
     assert_eq!(agent.permissions_in(&"other".parse().unwrap(), true), None);
-    let token = world.people.sign_in_by_admin_token(None, None, arrival()).await.unwrap();
+    let token = world
+        .people
+        .sign_in_by_admin_token("of the settings", (None, None), arrival())
+        .await
+        .unwrap();
     assert!(token.signed_in.is_operator() && world.knows(&token));
     world.clock.pass(30 * MINUTE);
     assert!(!world.knows(&token));

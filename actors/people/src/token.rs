@@ -11,11 +11,19 @@ use postrider_runtime::secret::Secret;
 /// The SHA-256 of a token. Since the hash of a guess reveals nothing about the token next to it, a
 /// look-up by hash leaks nothing by its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct TokenHash([u8; 32]);
+pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    pub(crate) fn of(token: &str) -> Self {
+    /// The hash of a token.
+    #[must_use]
+    pub fn of(token: &str) -> Self {
         Self(Sha256::digest(token.as_bytes()).into())
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
     }
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{AdminTokenId, AuditContext, AuditEntry, Timestamp};
+use postrider_people::{People, PeopleOptions, TokenWorks};
 use postrider_runtime::random;
 use postrider_runtime::secret::Secret;
 use postrider_runtime::task::detached;
@@ -87,6 +88,10 @@ impl TokenRecord {
         (record, Secret::new(token))
     }
 
+    fn works_at(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|at| now < at)
+    }
+
     fn info(&self) -> AdminTokenInfo {
         AdminTokenInfo {
             id: self.id,
@@ -124,6 +129,19 @@ impl Access {
     #[must_use]
     pub fn authenticate_admin(&self, token: &str) -> Option<AdminTokenInfo> {
         self.inner.admin_tokens.authenticate(token, self.clock().now())
+    }
+
+    /// Everybody who may sign in. A session that began with an admin token goes on while that one
+    /// works.
+    pub(crate) async fn load_people(&self, options: PeopleOptions) -> Result<People, CommitError> {
+        let (shared, access) = (&self.inner.shared, self.clone());
+        let works: TokenWorks = Arc::new(move |id| {
+            let found = id.parse().ok().and_then(|id| access.inner.admin_tokens.find(id));
+            found.is_some_and(|record| record.works_at(access.clock().now()))
+        });
+        let (store, writer) = (Arc::clone(&shared.store), shared.writer.clone());
+        let (clock, keys) = (shared.clock.clone(), shared.master_keys.clone());
+        People::load(store, writer, clock, keys, (options, works)).await
     }
 
     /// Makes an admin token on the record, which works when this returns. Its text is in the answer
@@ -215,7 +233,7 @@ impl AdminTokens {
     pub(super) fn authenticate(&self, token: &str, now: Timestamp) -> Option<AdminTokenInfo> {
         let hash = KeyHash::of(token);
         let record = self.by_hash.get(&hash)?;
-        let works = record.hash.matches(&hash) && record.expires_at.is_none_or(|at| now < at);
+        let works = record.hash.matches(&hash) && record.works_at(now);
         works.then(|| record.info())
     }
 

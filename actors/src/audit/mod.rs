@@ -1,7 +1,8 @@
 //! The audit log: who changed what. It is read, verified and kept for a time here.
 //!
 //! The record of a change is written by whoever carries the change out, in the same commit. Here
-//! are only the records that belong to no change: starts, stops and refused authentications.
+//! are only the records that belong to no change: starts, stops, refused authentications, and
+//! readings of everything.
 
 mod failures;
 mod upkeep;
@@ -182,6 +183,20 @@ impl AuditLog {
                 failures.put_back(counted, shared.clock.now());
             }
         }));
+    }
+
+    /// Records that somebody reads everything of a kind, such as `contacts.export`. Durable when
+    /// this returns.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: not now, so nothing is to be read either.
+    pub async fn record_reading(
+        &self,
+        by: &AuditContext,
+        entry: AuditEntry,
+    ) -> Result<(), Unavailable> {
+        let change = self.change(by, entry);
+        Ok(self.shared.writer.commit(vec![change]).await?)
     }
 
     /// Records something that the server does by itself. Durable when this returns.

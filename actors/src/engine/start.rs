@@ -15,7 +15,7 @@ use postrider_channel::sandbox::Sandbox;
 use postrider_domain::{AuditEntry, WorkspaceId};
 use postrider_number::Numbers;
 use postrider_number::providers::Providers;
-use postrider_people::{People, PeopleOptions};
+use postrider_people::PeopleOptions;
 use postrider_runtime::{Hold, ScanPool};
 use postrider_store::directory::DirectoryError;
 use postrider_store::{Change, StoreError, View, Writer};
@@ -169,7 +169,9 @@ impl Prepared {
         Space::measure_first(space.as_ref(), &shared).await;
         let access = Access::load(Arc::clone(&shared), self.keys_carry_home).await?;
         let audit = recorded_start(&shared, audit).await?;
-        let people = load_people(&shared, people).await?;
+        let people = access.load_people(people).await;
+        let people = people
+            .map_err(|error| StartError::Directory(format!("people were not read: {error}")))?;
         let admin = Admin::new(Arc::clone(&shared), access.clone(), people.clone(), claims);
         let (access_of, audit_of, of_root) = (access.clone(), audit.clone(), Arc::clone(&shared));
         let root = Root { shared: of_root, snapshots, access: access_of, audit: audit_of, space };
@@ -212,14 +214,6 @@ async fn go_on(broadcasts: recover::Found, shared: &Arc<Services>, sandbox: &Arc
     template_sync::resume(shared);
     bulk::resume(shared);
     sandbox_reports::begin(sandbox, shared);
-}
-
-/// Everybody who may sign in.
-async fn load_people(shared: &Services, options: PeopleOptions) -> Result<People, StartError> {
-    let (store, writer) = (Arc::clone(&shared.store), shared.writer.clone());
-    let (clock, keys) = (shared.clock.clone(), shared.master_keys.clone());
-    let loaded = People::load(store, writer, clock, keys, options).await;
-    loaded.map_err(|error| StartError::Directory(format!("people were not read: {error}")))
 }
 
 /// Starts the supervisors, and what must go on by itself.

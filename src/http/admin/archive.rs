@@ -14,8 +14,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::http::pipeline::{
-    Administrator, Answer, ApiError, Call, Code, Drain, Reply, Routes, route,
+    Answer, ApiError, Call, Code, Drain, EverythingReader, Reply, Routes, route,
 };
+use crate::http::readings::Reading;
 
 /// Bytes that are sent at once.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -25,10 +26,10 @@ const NO_SUCH_FILE: &str = "there is no such file";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(archive).guarded(Administrator))
-        .routes(route!(log).guarded(Administrator))
-        .routes(route!(files).guarded(Administrator))
-        .routes(route!(file).guarded(Administrator))
+        .routes(route!(archive).guarded(EverythingReader))
+        .routes(route!(log).guarded(EverythingReader))
+        .routes(route!(files).guarded(EverythingReader))
+        .routes(route!(file).guarded(EverythingReader))
 }
 
 #[utoipa::path(
@@ -56,6 +57,7 @@ async fn archive(call: Call<()>) -> Answer {
     let source = source(&call)?;
     let now = Some(call.edge.engine.clock().now());
     let turn = turn(&call.edge.archives)?;
+    recorded(&call, Reading::Archive).await?;
     stream(call, turn, move |out| match takes_checkpoint {
         true => source.write_base(now, out),
         false => source.write_archive(now, out).map(drop),
@@ -95,6 +97,7 @@ async fn log(call: Call<()>) -> Answer {
         return Err(ApiError::new(Code::Conflict, message).because("other_log"));
     }
     let (after, turn) = (Position(after as u64), turn(&call.edge.archives)?);
+    recorded(&call, if after == Position(0) { Reading::WholeLog } else { Reading::Log }).await?;
     stream(call, turn, move |out| source.write_log(after, out).map(drop)).await
 }
 
@@ -111,6 +114,7 @@ async fn log(call: Call<()>) -> Answer {
 )]
 async fn files(call: Call<()>) -> Answer {
     let (contents, turn) = (contents(&call)?, turn(&call.edge.archive_files)?);
+    recorded(&call, Reading::Files).await?;
     stream(call, turn, move |out| {
         for first in 0..=u8::MAX {
             for hash in contents.list(first)? {
@@ -140,6 +144,7 @@ async fn file(mut call: Call<()>) -> Answer {
     let none = || ApiError::not_found(NO_SUCH_FILE).because("no_such_file");
     let hash = BlobHash::parse(&hash).ok_or_else(none)?;
     let (contents, turn) = (contents(&call)?, turn(&call.edge.archive_files)?);
+    recorded(&call, Reading::Files).await?;
     // With its beginning: a disk that cannot be read says so then, and not when it is opened.
     let opened = tokio::task::spawn_blocking(move || {
         let Some(mut reader) = contents.open(&hash)? else { return Ok(None) };
@@ -161,6 +166,11 @@ async fn file(mut call: Call<()>) -> Answer {
         Ok(())
     })
     .await
+}
+
+async fn recorded(call: &Call<()>, reading: Reading) -> Result<(), ApiError> {
+    let (engine, by) = (&call.edge.engine, call.audit_context());
+    Ok(call.edge.readings.record(engine, &by, reading, None).await?)
 }
 
 fn unreadable(hash: &BlobHash, error: &io::Error) -> ApiError {

@@ -156,9 +156,11 @@ pub(crate) struct AuditAnswer {
     summary = "Read the audit log",
     description = "A record for each change by this administration, each change of webhooks and \
                    move of the sandbox's clock by an API key, each start and stop of the server, \
-                   and the failed authentications of an address and uses of a key from an address \
-                   that it does not allow: the first one of a minute, and a count of the others \
-                   when the minute is over. Of each of these at most 60 addresses have records of \
+                   and each export (`contacts.export`, `archive.read`; of what programs read again \
+                   and again, such as the log for a backup, the first one of an hour). Failed \
+                   authentications of an address, and uses of a key from an address that it does \
+                   not allow, have a record for the first one of a minute, and a count of the \
+                   others when the minute is over. Of each of these at most 60 addresses have records of \
                    their own at a time; those of the others are counted together.",
     params(
         ("workspace" = Option<String>, Query, description = "Only records of this workspace"),

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::workspace_id;
-use crate::http::pipeline::{Answer, Call, Integer, RecentAdministrator, Reply, Routes, route};
+use crate::http::pipeline::{Administrator, Answer, Call, Integer, Reply, Routes, route};
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(set).guarded(RecentAdministrator))
-        .routes(route!(add).guarded(RecentAdministrator))
+        .routes(route!(set).guarded(Administrator))
+        .routes(route!(add).guarded(Administrator))
 }
 
 /// A balance to be set.

@@ -10,7 +10,7 @@ use crate::http::pipeline::{Answer, ApiError, Call, Manages, Reply, Routes, rout
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(open).guarded(Manages::recently(Permission::SettingsWrite)))
+        .routes(route!(open).guarded(Manages::of(Permission::SettingsWrite)))
         .routes(route!(read).guarded(Manages::of(Permission::SettingsWrite)))
         .routes(route!(close).guarded(Manages::of(Permission::SettingsWrite)))
 }

@@ -4,20 +4,20 @@ use std::borrow::Cow;
 
 use axum::http::StatusCode;
 use postrider_actors::domain::InviteId;
-use postrider_actors::{Invite, Login, Members, Permissions, Role};
+use postrider_actors::{Invite, Login, Members, Permission, Permissions, Role};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::{workspace_anywhere, workspace_id};
-use crate::http::pipeline::{Answer, ApiError, Call, ManagesPeople, Page, Reply, Routes, route};
+use crate::http::pipeline::{Answer, ApiError, Call, Delegates, Page, Reply, Routes, route};
 
 const MISSING: &str = "no such invite";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(create).guarded(ManagesPeople::RECENTLY))
-        .routes(route!(list).guarded(ManagesPeople::READ))
-        .routes(route!(remove).guarded(ManagesPeople::RECENTLY))
+        .routes(route!(create).guarded(Delegates::of(Permission::PeopleManage)))
+        .routes(route!(list).guarded(Delegates::of(Permission::PeopleManage)))
+        .routes(route!(remove).guarded(Delegates::of(Permission::PeopleManage)))
 }
 
 /// Whom to invite.

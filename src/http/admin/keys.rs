@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use axum::http::StatusCode;
 use ipnet::IpNet;
 use postrider_actors::domain::{KeyId, LimitsOverride, Scope, Scopes, Timestamp};
-use postrider_actors::{CreatedKey, KeyChange, KeyInfo, NewKey, Permission};
+use postrider_actors::{CreatedKey, KeyChange, KeyInfo, NewKey, Permission, Permissions};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -14,17 +14,19 @@ use super::audit::ActorAnswer;
 use super::limits::{KEY_LIMITS, LimitsBody};
 use super::params::{check_name, expiry, workspace_id};
 use crate::http::pipeline::object::nullable;
-use crate::http::pipeline::{Answer, ApiError, Call, Manages, Page, Reply, Routes, route};
+use crate::http::pipeline::{
+    Answer, ApiError, Call, Code, Delegates, Manages, Page, Reply, Routes, route,
+};
 
 /// Most subnets of a key.
 const SUBNETS_MAX: usize = 100;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(create).guarded(Manages::recently(Permission::KeysManage)))
+        .routes(route!(create).guarded(Delegates::of(Permission::KeysManage)))
         .routes(route!(list).guarded(Manages::of(Permission::KeysManage)))
-        .routes(route!(update).guarded(Manages::recently(Permission::KeysManage)))
-        .routes(route!(revoke).guarded(Manages::recently(Permission::KeysManage)))
+        .routes(route!(update).guarded(Delegates::of(Permission::KeysManage)))
+        .routes(route!(revoke).guarded(Manages::of(Permission::KeysManage)))
 }
 
 /// A key to be made.
@@ -132,17 +134,30 @@ pub(crate) struct KeysAnswer {
     description = "A workspace may have many. To rotate one, make another beside it, have all clients \
                    use that, and revoke the first once its `last_used_at` stands still. After \
                    `expires_at` a key is answered 401, as a revoked one is; from an address outside \
-                   of `allowed_subnets` it is answered 403.",
+                   of `allowed_subnets` it is answered 403. Nobody gives a key what they may not do \
+                   in the workspace themselves: 403 with the reason `scope_beyond_role`.",
     params(("workspace" = String, Path, description = "The workspace's id")),
     request_body = NewKeyBody,
     responses((status = 201, description = "Made; the key is shown here only", body = NewKeyAnswer))
 )]
-async fn create(mut call: Call<()>) -> Answer {
+async fn create(mut call: Call<Permissions>) -> Answer {
     let new = new_key(call.json()?, call.edge.engine.clock().now())?;
+    may_give(&call, new.scopes)?;
     let id = workspace_id(&mut call).await?;
     let CreatedKey { info, key } = call.admin().create_key(&id, new).await?;
     let answer = NewKeyAnswer { key: key.reveal().to_owned(), row: info.into() };
     Ok(Reply::json(StatusCode::CREATED, &answer))
+}
+
+/// Refuses to give a key what the caller may not do themselves.
+fn may_give(call: &Call<Permissions>, scopes: Scopes) -> Result<(), ApiError> {
+    for scope in scopes.iter() {
+        if let Some(lacks) = call.caller.lacks_for(scope, call.edge.options.sandbox) {
+            let message = format!("a key with {scope} may do what you may not: {lacks}");
+            return Err(ApiError::new(Code::Forbidden, message).because("scope_beyond_role"));
+        }
+    }
+    Ok(())
 }
 
 fn new_key(body: NewKeyBody<'_>, now: Timestamp) -> Result<NewKey, ApiError> {
@@ -266,10 +281,17 @@ async fn list(mut call: Call<()>) -> Answer {
     request_body = KeyUpdate,
     responses((status = 200, description = "Changed", body = KeyRow))
 )]
-async fn update(mut call: Call<()>) -> Answer {
+async fn update(mut call: Call<Permissions>) -> Answer {
     let change = call.json::<KeyUpdate<'_>>()?.check(call.edge.engine.clock().now())?;
     let id = workspace_id(&mut call).await?;
     let key: KeyId = call.path("key_id", "no such key").await?;
+    // One that has expired would be given anew.
+    if change.expires_at.is_some() || change.limits.is_some() {
+        let keys = call.admin().keys(&id).await?;
+        if let Some(known) = keys.into_iter().find(|known| known.id == key) {
+            may_give(&call, known.scopes)?;
+        }
+    }
     Ok(Reply::ok(&KeyRow::from(call.admin().update_key(&id, key, change).await?)))
 }
 

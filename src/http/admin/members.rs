@@ -4,20 +4,20 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use postrider_actors::domain::{PersonId, Timestamp};
-use postrider_actors::{Members, Permissions, Person, Role};
+use postrider_actors::{Members, Permission, Permissions, Person, Role};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::{workspace_anywhere, workspace_id};
-use crate::http::pipeline::{Answer, ApiError, Call, ManagesPeople, Page, Reply, Routes, route};
+use crate::http::pipeline::{Answer, ApiError, Call, Delegates, Page, Reply, Routes, route};
 
 const MISSING: &str = "no such member";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(list).guarded(ManagesPeople::READ))
-        .routes(route!(update).guarded(ManagesPeople::RECENTLY))
-        .routes(route!(remove).guarded(ManagesPeople::RECENTLY))
+        .routes(route!(list).guarded(Delegates::of(Permission::PeopleManage)))
+        .routes(route!(update).guarded(Delegates::of(Permission::PeopleManage)))
+        .routes(route!(remove).guarded(Delegates::of(Permission::PeopleManage)))
 }
 
 /// A member of a workspace.

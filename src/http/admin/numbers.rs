@@ -30,7 +30,7 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(list).guarded(Manages::of(Permission::NumbersManage)))
         .routes(route!(read).guarded(Manages::of(Permission::NumbersManage)))
         .routes(route!(update).guarded(Manages::of(Permission::NumbersManage)))
-        .routes(route!(disconnect).guarded(Manages::recently(Permission::NumbersManage)))
+        .routes(route!(disconnect).guarded(Manages::of(Permission::NumbersManage)))
 }
 
 /// A number to be connected; without `Debug`, as it has secrets.

@@ -15,7 +15,7 @@ const SENDER_CHARS_MAX: usize = 64;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(set).guarded(Manages::recently(Permission::SettingsWrite)))
+        .routes(route!(set).guarded(Manages::of(Permission::SettingsWrite)))
         .routes(route!(read).guarded(Manages::of(Permission::SettingsWrite)))
         .routes(route!(delete).guarded(Manages::of(Permission::SettingsWrite)))
 }

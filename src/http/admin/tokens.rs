@@ -9,15 +9,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::{check_name, expiry};
-use crate::http::pipeline::{
-    Administrator, Answer, ApiError, Call, Page, RecentAdministrator, Reply, Routes, route,
-};
+use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes, route};
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(create).guarded(RecentAdministrator))
+        .routes(route!(create).guarded(Administrator))
         .routes(route!(list).guarded(Administrator))
-        .routes(route!(revoke).guarded(RecentAdministrator))
+        .routes(route!(revoke).guarded(Administrator))
 }
 
 /// An admin token to be made.

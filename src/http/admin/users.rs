@@ -10,17 +10,15 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::check_name;
-use crate::http::pipeline::{
-    Administrator, Answer, ApiError, Call, Page, RecentAdministrator, Reply, Routes, route,
-};
+use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes, route};
 
 const MISSING: &str = "no such user";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(link).guarded(RecentAdministrator))
+        .routes(route!(link).guarded(Administrator))
         .routes(route!(list).guarded(Administrator))
-        .routes(route!(update).guarded(RecentAdministrator))
+        .routes(route!(update).guarded(Administrator))
 }
 
 /// Whom a link signs in.

@@ -13,11 +13,11 @@ use crate::http::webhooks::{
 pub(crate) fn routes() -> Routes {
     Routes::default()
         .routes(route!(list).guarded(Manages::of(Permission::WebhooksManage)))
-        .routes(route!(create).guarded(Manages::recently(Permission::WebhooksManage)))
+        .routes(route!(create).guarded(Manages::of(Permission::WebhooksManage)))
         .routes(route!(read).guarded(Manages::of(Permission::WebhooksManage)))
         .routes(route!(update).guarded(Manages::of(Permission::WebhooksManage)))
         .routes(route!(delete).guarded(Manages::of(Permission::WebhooksManage)))
-        .routes(route!(rotate).guarded(Manages::recently(Permission::WebhooksManage)))
+        .routes(route!(rotate).guarded(Manages::of(Permission::WebhooksManage)))
 }
 
 #[utoipa::path(

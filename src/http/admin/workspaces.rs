@@ -27,7 +27,7 @@ pub(crate) fn routes() -> Routes {
         .routes(
             route!(remove)
                 .takes(Takes::Json(BodySize::Usual))
-                .guarded(Manages::recently(Permission::WorkspaceDelete)),
+                .guarded(Manages::of(Permission::WorkspaceDelete)),
         )
 }
 

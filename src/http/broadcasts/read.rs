@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use super::broadcast_id;
 use super::recipients_csv::RecipientLines;
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Page, Principal, Reply, Routes, route};
+use crate::http::readings::Reading;
 use crate::http::streamed::{CSV, CSV_UTF8, stream};
 
 pub(crate) fn routes() -> Routes {
@@ -304,6 +305,7 @@ async fn recipients(mut call: Call<Principal>) -> Answer {
     let workspace = call.caller.workspace();
     if call.wants(CSV) {
         workspace.broadcast(id).await?;
+        call.reads_all(Reading::Recipients).await?;
         let lines = RecipientLines { broadcast: id, status, read: None };
         return Ok(stream(&call, CSV_UTF8, lines));
     }

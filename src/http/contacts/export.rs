@@ -5,13 +5,14 @@ use postrider_actors::{Contact, ContactsWalk, Permission, Unavailable, Workspace
 
 use super::ContactRow;
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Routes, route};
+use crate::http::readings::Reading;
 use crate::http::streamed::{self, JSON_LINES, Parts};
 
 /// Contacts that are read at a time.
 const PAGE_CONTACTS: usize = 200;
 
 pub(crate) fn routes() -> Routes {
-    Routes::default().routes(route!(stream).guarded(Key::recently(Permission::ContactsRead)))
+    Routes::default().routes(route!(stream).guarded(Key::of(Permission::ContactsExport)))
 }
 
 #[utoipa::path(
@@ -23,7 +24,8 @@ pub(crate) fn routes() -> Routes {
     description = "One contact a line, each as `GET /v1/contacts/{contact_id}` shows it, oldest \
                    first. It has every contact that was there at the beginning, and is not \
                    deleted until its turn, exactly once; of none that is made meanwhile. An answer \
-                   that breaks off is continued by `after` with the last id.",
+                   that breaks off is continued by `after` with the last id. Each reading is in the \
+                   audit log.",
     params(("after" = Option<String>, Query, description = "Only the contacts after this one")),
     responses((status = 200, description = "Contacts, one a line", body = String,
         content_type = "application/x-ndjson"))
@@ -32,6 +34,7 @@ async fn stream(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let after = query.text("after")?.map(str::parse::<ContactId>).transpose();
     let after = after.map_err(|_| ApiError::field("after", "must be a contact's id"))?;
+    call.reads_all(Reading::Contacts).await?;
     let walk = call.caller.workspace().walk_contacts(after).await?;
     Ok(streamed::stream(&call, JSON_LINES, ContactLines(walk)))
 }

@@ -17,6 +17,7 @@ use lines::EventLines;
 use super::pipeline::{
     Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Query, Reply, Routes, route,
 };
+use super::readings::Reading;
 use super::streamed::{JSON_LINES, stream};
 
 /// First byte of a cursor, which defines the format of the rest.
@@ -120,6 +121,9 @@ async fn list(call: Call<Principal>) -> Answer {
     let limit = query.integer("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
     let filter = EventFilter { types: types(&query)?, about: about(&query)?.into_iter().collect() };
     let cursor = after_cursor(&query)?;
+    if call.wants(JSON_LINES) {
+        call.reads_all(Reading::Events).await?;
+    }
     match query.text("order")? {
         None | Some("asc") => {}
         Some("desc") if call.wants(JSON_LINES) => {

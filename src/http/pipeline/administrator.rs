@@ -2,7 +2,7 @@
 
 use axum::http::request::Parts;
 use postrider_actors::domain::WorkspaceId;
-use postrider_actors::{Permission, Permissions, SignedIn};
+use postrider_actors::{Permission, Permissions, Recent, SignedIn};
 
 use super::auth::{Admitted, Guard, Key, bearer, reject};
 use super::body_budget::Holder;
@@ -36,32 +36,24 @@ pub(crate) fn administrator_of(edge: &Edge, token: &str) -> Option<Identity> {
     Some(Identity::Administrator { id: Some(id.into()), name: Some(name.into()) })
 }
 
-/// Admits holders of an admin token, and operators.
+/// Admits holders of an admin token, and operators. Of an operator who changes something it asks
+/// for a recent sign-in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Administrator;
 
-/// Admits holders of an admin token, and operators who have signed in recently.
+/// Admits holders of an admin token, and operators who have signed in recently, to read everything.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct RecentAdministrator;
+pub(crate) struct EverythingReader;
 
 /// Admits holders of an admin token, operators, and members of the workspace that the path names
-/// who have the permission.
+/// who have the permission. Of people it asks for a recent sign-in where the permission does.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manages {
-    permission: Permission,
-    /// Whether a person must have signed in recently.
-    recently: bool,
-}
+pub(crate) struct Manages(Permission);
 
 impl Manages {
     /// Who has this permission in the workspace.
     pub(crate) const fn of(permission: Permission) -> Self {
-        Self { permission, recently: false }
-    }
-
-    /// Who has it and, if it is a person, has signed in recently.
-    pub(crate) const fn recently(permission: Permission) -> Self {
-        Self { permission, recently: true }
+        Self(permission)
     }
 
     /// What somebody may do in the workspace that the path names, if they may do this.
@@ -72,9 +64,7 @@ impl Manages {
         if !who.is_operator() {
             permissions = self.check_member(edge, parts, who, &id)?;
         }
-        if self.recently {
-            check_recent(edge, who)?;
-        }
+        check_recent(edge, &parts.method, who, self.0.recent())?;
         Ok(permissions)
     }
 }
@@ -92,32 +82,30 @@ impl Manages {
             let remote = remote.as_ref().filter(|remote| remote.id == *id);
             let remote = remote.ok_or_else(|| ApiError::not_found("no such workspace"))?;
             let permissions = permissions_elsewhere(edge, who, remote)?;
-            let may = permissions.contains(self.permission);
-            return may
-                .then_some(permissions)
-                .ok_or_else(|| ApiError::permission_missing(self.permission));
+            let may = permissions.contains(self.0);
+            return may.then_some(permissions).ok_or_else(|| ApiError::permission_missing(self.0));
         }
         let member = member_of(edge, who, id)?;
         member.check_authenticator(edge)?;
         let permissions = member.permissions;
-        Principal::Person(Box::new(member)).check(self.permission)?;
+        Principal::Person(Box::new(member)).check(self.0)?;
         Ok(permissions)
     }
 }
 
-/// Admits whoever may manage the members of the workspace that the path names. Handlers get to know
-/// what else they may do there.
+/// Admits whom [`Manages`] does, to give rights to others. Handlers get to know what they may do
+/// there themselves: nobody gives more.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ManagesPeople(Manages);
+pub(crate) struct Delegates(Manages);
 
-impl ManagesPeople {
-    /// Who may see them.
-    pub(crate) const READ: Self = Self(Manages::of(Permission::PeopleManage));
-    /// Who has signed in recently besides, if it is a person.
-    pub(crate) const RECENTLY: Self = Self(Manages::recently(Permission::PeopleManage));
+impl Delegates {
+    /// Who has this permission in the workspace.
+    pub(crate) const fn of(permission: Permission) -> Self {
+        Self(Manages::of(permission))
+    }
 }
 
-impl Guard for ManagesPeople {
+impl Guard for Delegates {
     type Caller = Permissions;
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Permissions> {
@@ -153,18 +141,21 @@ fn admit_administrator<C>(
     }
 }
 
-fn check_operator(signed_in: &SignedIn) -> Result<(), ApiError> {
-    if signed_in.is_operator() {
-        return Ok(());
-    }
-    Err(ApiError::new(Code::Forbidden, "only an operator of this server may do this"))
+fn admit_operator(edge: &Edge, parts: &Parts, recent: Recent) -> Admitted<()> {
+    admit_administrator(edge, parts, (), |signed_in| {
+        if !signed_in.is_operator() {
+            let message = "only an operator of this server may do this";
+            return Err(ApiError::new(Code::Forbidden, message));
+        }
+        check_recent(edge, &parts.method, signed_in, recent)
+    })
 }
 
 impl Guard for Administrator {
     type Caller = ();
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<()> {
-        admit_administrator(edge, parts, (), check_operator)
+        admit_operator(edge, parts, Recent::Changes)
     }
 
     fn holder(&self, _: &Edge, (): &(), _: &Parts) -> Holder {
@@ -176,14 +167,11 @@ impl Guard for Administrator {
     }
 }
 
-impl Guard for RecentAdministrator {
+impl Guard for EverythingReader {
     type Caller = ();
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<()> {
-        admit_administrator(edge, parts, (), |signed_in| {
-            check_operator(signed_in)?;
-            check_recent(edge, signed_in)
-        })
+        admit_operator(edge, parts, Recent::Always)
     }
 
     fn holder(&self, _: &Edge, (): &(), _: &Parts) -> Holder {
@@ -209,7 +197,7 @@ impl Guard for Manages {
     }
 
     fn needs(&self) -> Option<&'static str> {
-        Some(self.permission.as_str())
+        Some(self.0.as_str())
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use postrider_actors::domain::WorkspaceId;
-use postrider_actors::{Caller, Permissions, SignedIn};
+use postrider_actors::{Caller, Permissions, Recent, SignedIn};
 
 use super::administrator::administrator;
 use super::auth::{Admitted, Guard, Key, count_failure};
@@ -173,7 +173,8 @@ impl Guard for RecentlySignedIn {
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<SignedIn> {
         let Admitted { identity, bucket, caller } = SignedInPage.admit(edge, parts);
-        let caller = caller.and_then(|who| check_recent(edge, &who).map(|()| who));
+        let caller = caller
+            .and_then(|who| check_recent(edge, &parts.method, &who, Recent::Always).map(|()| who));
         Admitted { identity, bucket, caller }
     }
 

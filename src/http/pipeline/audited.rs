@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use axum::http::Method;
 use postrider_actors::domain::{AuditContext, SessionId};
-use postrider_actors::{Admin, Manager, Permission, Permissions, Session, Workspace};
+use postrider_actors::{Admin, Manager, Permission, Permissions, Recent, Session, Workspace};
 
+use super::error::ApiError;
+use super::principal::{Principal, check_recent};
 use super::stage::Call;
+use crate::http::readings::Reading;
 
 impl<C> Call<C> {
     /// Who calls, for a change that is recorded.
@@ -18,6 +22,8 @@ impl<C> Call<C> {
         Manager {
             context: self.audit_context(),
             owners: permissions.contains(Permission::OwnersManage),
+            operates: self.origin.identity.operates(),
+            person: self.origin.identity.person(),
             session: self.session(),
         }
     }
@@ -35,5 +41,19 @@ impl<C> Call<C> {
     /// The workspace, for changes that are recorded as this caller's.
     pub(crate) fn audited(&self, workspace: &Workspace) -> Workspace {
         workspace.by(self.origin.audit_context())
+    }
+}
+
+impl Call<Principal> {
+    /// Whoever reads all rows of a kind in one answer has signed in recently, if they are a person,
+    /// and stands in the audit log.
+    pub(crate) async fn reads_all(&self, reading: Reading) -> Result<(), ApiError> {
+        let caller = &self.caller;
+        if let Principal::Person(member) = caller {
+            check_recent(&self.edge, &Method::GET, &member.signed_in, Recent::Always)?;
+        }
+        let (engine, by) = (&self.edge.engine, self.audit_context());
+        let workspace = Some(caller.workspace().id());
+        Ok(self.edge.readings.record(engine, &by, reading, workspace).await?)
     }
 }

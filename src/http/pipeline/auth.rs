@@ -75,19 +75,17 @@ impl Guard for Open {
 }
 
 /// Admits holders of an API key with this scope, if one is required, and members of the workspace
-/// with this permission, if one is. Checks 401, then the address (403), then 429, then the scope or
-/// permission (403).
+/// with this permission, if one is, who signed in recently where the permission asks for it. Checks
+/// 401, then the address (403), then 429, then the scope or permission (403).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key {
     scope: Option<Scope>,
     permission: Option<Permission>,
-    /// Whether a person must have signed in recently.
-    recently: bool,
 }
 
 impl Key {
     /// Any key, whatever its scopes, and anybody.
-    pub(crate) const ANY: Self = Self { scope: None, permission: None, recently: false };
+    pub(crate) const ANY: Self = Self { scope: None, permission: None };
     /// Replying to a customer, which sends a message.
     pub(crate) const REPLY: Self =
         Self { scope: Some(Scope::MessagingSend), ..Self::of(Permission::InboxWrite) };
@@ -96,12 +94,7 @@ impl Key {
 
     /// Who has this permission.
     pub(crate) const fn of(permission: Permission) -> Self {
-        Self { scope: permission.scope(), permission: Some(permission), recently: false }
-    }
-
-    /// Who has it, and, if it is a person, has signed in recently.
-    pub(crate) const fn recently(permission: Permission) -> Self {
-        Self { recently: true, ..Self::of(permission) }
+        Self { scope: permission.scope(), permission: Some(permission) }
     }
 
     fn admit_person(self, edge: &Edge, parts: &Parts, visit: Visit) -> Admitted<Principal> {
@@ -110,9 +103,9 @@ impl Key {
         let caller = found.and_then(|found| found.ok_or_else(which_workspace)).and_then(|member| {
             member.check_authenticator(edge)?;
             let principal = Principal::Person(Box::new(member));
-            self.permission.map_or(Ok(()), |permission| principal.check(permission))?;
-            if self.recently {
-                check_recent(edge, &signed_in)?;
+            if let Some(permission) = self.permission {
+                principal.check(permission)?;
+                check_recent(edge, &parts.method, &signed_in, permission.recent())?;
             }
             Ok(principal)
         });

@@ -185,6 +185,12 @@ impl ApiError {
         Self::new(Code::Forbidden, format!("the API key lacks the scope {scope}"))
     }
 
+    /// What admitted the request has ended while its body was on its way.
+    pub(crate) fn ended() -> Self {
+        let message = "the key, session or token has ended while the request was on its way";
+        Self::unauthorized(message)
+    }
+
     pub(crate) fn permission_missing(permission: Permission) -> Self {
         Self::new(Code::Forbidden, format!("you lack the permission {permission}"))
     }

@@ -35,7 +35,7 @@ mod unicode;
 mod unwind;
 
 pub(crate) use administrator::{
-    Administrator, ClockMover, Manages, ManagesPeople, RecentAdministrator, administrator_of,
+    Administrator, ClockMover, Delegates, EverythingReader, Manages, administrator_of,
 };
 pub(crate) use anybody::{Anybody, Known, OwnHost, OwnPage, RecentlySignedIn, SignedInPage};
 pub(crate) use auth::{Admitted, Guard, Key, Open, count_failure};

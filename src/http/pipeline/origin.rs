@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use postrider_actors::domain::{ActorKind, AuditActor, AuditContext};
+use postrider_actors::domain::{ActorKind, AuditActor, AuditContext, PersonId};
 use postrider_actors::{Caller, Session, SignedIn};
 
 use super::request_id::RequestId;
@@ -31,6 +31,23 @@ pub(crate) enum Identity {
 }
 
 impl Identity {
+    /// Whether they operate the server.
+    pub(super) fn operates(&self) -> bool {
+        match self {
+            Self::Person(who) => who.is_operator(),
+            Self::Administrator { .. } => true,
+            Self::Anonymous | Self::Key(_) => false,
+        }
+    }
+
+    /// Who they are, if they are a person.
+    pub(super) fn person(&self) -> Option<PersonId> {
+        match self {
+            Self::Person(who) => who.person.as_ref().map(|person| person.id),
+            _ => None,
+        }
+    }
+
     /// The API key that was shown.
     pub(super) fn key(&self) -> Option<&Caller> {
         match self {

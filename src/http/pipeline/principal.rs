@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::HeaderName;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use axum::http::{HeaderName, Method};
 use postrider_actors::domain::{Timestamp, WorkspaceId};
-use postrider_actors::{BucketState, Caller, Permission, Permissions, Person, SignedIn, Workspace};
+use postrider_actors::{
+    BucketState, Caller, Permission, Permissions, Person, Recent, SignedIn, Workspace,
+};
 
 use super::auth::{Admitted, reject};
 use super::body_budget::Holder;
@@ -58,7 +60,7 @@ impl Principal {
         }
     }
 
-    /// Whether the key or session that was good is so still, and its holder a member still.
+    /// Whether the key or session that was good is so still, and its holder may do what they might.
     pub(crate) fn still_works(&self, edge: &Edge) -> bool {
         match self {
             Self::Key(caller) => edge.engine.access().still_works(caller),
@@ -72,12 +74,18 @@ impl Principal {
                     false => people.person(it.id),
                 };
                 let known = member.signed_in.person.as_ref().map(now);
-                let is_member = match known {
-                    Some(Some(person)) => person.operator || person.role_in(id).is_some(),
+                let may_as_much = match known {
+                    Some(Some(person)) => {
+                        let now = SignedIn { person: Some(person), ..member.signed_in.clone() };
+                        let may = now.permissions_in(id, edge.options.sandbox);
+                        may == Some(member.permissions)
+                    }
                     Some(None) => false,
                     None => true,
                 };
-                is_member && !member.lacks_authenticator(edge) && people.goes_on(&member.signed_in)
+                may_as_much
+                    && !member.lacks_authenticator(edge)
+                    && people.goes_on(&member.signed_in)
             }
         }
     }
@@ -239,8 +247,14 @@ pub(super) fn which_workspace() -> ApiError {
 }
 
 /// Refuses what needs a recent sign-in.
-pub(super) fn check_recent(edge: &Edge, signed_in: &SignedIn) -> Result<(), ApiError> {
-    if edge.engine.people().is_elevated(&signed_in.session) {
+pub(super) fn check_recent(
+    edge: &Edge,
+    method: &Method,
+    signed_in: &SignedIn,
+    needed: Recent,
+) -> Result<(), ApiError> {
+    let is_needed = needed.is_needed(method.is_safe());
+    if !is_needed || edge.engine.people().is_elevated(&signed_in.session) {
         return Ok(());
     }
     let message = "this needs a sign-in or confirmation within the last ten minutes";

@@ -17,6 +17,7 @@ use postrider_actors::{BoxFuture, IdempotencyKey, Route};
 use serde::Deserialize;
 
 use super::account::Account;
+use super::administrator::administrator;
 use super::arrival::Arrival;
 use super::auth::{Guard, count_failure};
 use super::body::{self, ReadDeadline};
@@ -24,7 +25,7 @@ use super::body_budget::BodyLease;
 use super::client::{ConnectionTimer, Overloaded};
 use super::compressed::{accepts_gzip, compress};
 use super::error::{ApiError, Code, Ending};
-use super::origin::Origin;
+use super::origin::{Identity, Origin};
 use super::page_headers;
 use super::query::Query;
 use super::rate_limit_headers;
@@ -316,6 +317,11 @@ async fn receive<C>(
                     body::read_raw(body, max_bytes, &mut lease, deadline).await
                 }
             };
+            // The body may have been long on its way, and what let the caller in have ended.
+            let bytes = match bytes {
+                Ok(_) if !still_works(edge, &parts, &origin.identity) => Err(ApiError::ended()),
+                bytes => bytes,
+            };
             bytes.map(|bytes| (caller, origin, lease, bytes, media))
         }
         Err(error) => Err(error),
@@ -325,6 +331,17 @@ async fn receive<C>(
             Ok(Call { edge: Arc::clone(edge), caller, origin, parts, body, media, _lease: lease })
         }
         Err(error) => Err(refuse(error, &parts, body, deadline).await),
+    }
+}
+
+/// Whether the key, session or token of a request that was admitted is good still.
+fn still_works(edge: &Edge, parts: &Parts, identity: &Identity) -> bool {
+    match identity {
+        Identity::Anonymous => true,
+        Identity::Key(caller) => edge.engine.access().still_works(caller),
+        // The engine of people has just said so of a session of another.
+        Identity::Person(who) => edge.engine.people().goes_on(who),
+        Identity::Administrator { .. } => administrator(edge, parts).is_some(),
     }
 }
 

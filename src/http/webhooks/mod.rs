@@ -27,12 +27,12 @@ const RATE_MAX: u32 = 10_000;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(create).guarded(Key::recently(Permission::WebhooksManage)))
+        .routes(route!(create).guarded(Key::of(Permission::WebhooksManage)))
         .routes(route!(list).guarded(Key::of(Permission::WebhooksManage)))
         .routes(route!(read).guarded(Key::of(Permission::WebhooksManage)))
         .routes(route!(update).guarded(Key::of(Permission::WebhooksManage)))
         .routes(route!(delete).guarded(Key::of(Permission::WebhooksManage)))
-        .routes(route!(rotate).guarded(Key::recently(Permission::WebhooksManage)))
+        .routes(route!(rotate).guarded(Key::of(Permission::WebhooksManage)))
         .merge(deliveries::routes())
 }
 

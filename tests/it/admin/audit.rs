@@ -66,7 +66,7 @@ const OF_CLUSTERS: [&str; 3] = ["drainNode", "moveShard", "undrainNode"];
 /// Those that are made with an API key.
 const BY_KEY: [&str; 2] = ["advanceSandboxClock", "createWebhook"];
 
-async fn records(admin: &Api, query: &str) -> Vec<Value> {
+pub(super) async fn records(admin: &Api, query: &str) -> Vec<Value> {
     let answer = admin.get(&format!("{AUDIT}?limit=200&{query}")).await.ok();
     answer["data"].as_array().unwrap().clone()
 }

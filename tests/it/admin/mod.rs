@@ -2,6 +2,7 @@
 
 mod audit;
 mod audit_cli;
+mod audit_readings;
 mod codes_cli;
 mod numbers;
 mod quotas;

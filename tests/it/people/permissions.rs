@@ -28,6 +28,7 @@ const ABOUT: &[(&str, &str, &str)] = &[
     ("/v1/media", "inbox:read", "inbox:write"),
     ("/v1/me", "any", "any"),
     ("/v1/templates", "templates:read", "templates:write"),
+    ("/v1/contacts/export", "contacts:export", "-"),
     ("/v1/contacts", "contacts:read", "contacts:write"),
     ("/v1/segments/count", "contacts:read", "contacts:read"),
     ("/v1/segments", "contacts:read", "contacts:write"),
@@ -56,7 +57,7 @@ const ABOUT: &[(&str, &str, &str)] = &[
 pub(super) struct Operation {
     pub(super) method: String,
     pub(super) path: String,
-    permission: String,
+    pub(super) permission: String,
 }
 
 /// The operations that ask for a permission.

@@ -115,6 +115,53 @@ async fn a_role_follows_the_person_and_goes_with_the_workspace() {
 }
 
 #[tokio::test]
+async fn nobody_gives_a_key_what_they_may_not_do() {
+    const ALL: [&str; 5] =
+        ["messaging:send", "contacts:write", "contacts:read", "webhooks:manage", "analytics:read"];
+    let server = TestServer::with(&[("SANDBOX__ENABLED", "false")]).await;
+    server.workspace("acme").await;
+    let path = "/admin/v1/workspaces/acme/keys";
+    for (role, may) in [
+        ("owner", &ALL[..]),
+        ("admin", &ALL),
+        ("developer", &["contacts:read", "webhooks:manage", "analytics:read"]),
+    ] {
+        let person = member(&server, "acme", role).await;
+        for scope in ALL {
+            for scopes in [vec![scope], vec!["analytics:read", scope]] {
+                let made = person.post(path, json!({"name": "mine", "scopes": scopes})).await;
+                if may.contains(&scope) {
+                    made.ok();
+                    continue;
+                }
+                let refused = made.check(403, "FORBIDDEN");
+                assert_eq!(refused["reason"], "scope_beyond_role", "{role} {scope}");
+                assert!(refused["message"].as_str().unwrap().contains(scope), "{refused}");
+            }
+        }
+    }
+    // One that has expired is not given anew, nor with higher limits.
+    let admin = server.admin();
+    let made = admin.post(path, json!({"name": "theirs", "scopes": ["messaging:send"]})).await.ok();
+    let developer = member(&server, "acme", "developer").await;
+    let key = format!("{path}/{}", made["id"].as_str().unwrap());
+    for change in [
+        json!({"expires_at": null}),
+        json!({"expires_at": "2099-01-01T00:00:00Z"}),
+        json!({"limits": {"key_requests_per_hour": 100}}),
+    ] {
+        let refused = developer.patch(&key, change).await.check(403, "FORBIDDEN");
+        assert_eq!(refused["reason"], "scope_beyond_role");
+    }
+    developer.patch(&key, json!({"name": "renamed"})).await.ok();
+    // In a sandbox a developer tries everything.
+    let sandbox = TestServer::start().await;
+    let developer = member(&sandbox, "demo", "developer").await;
+    let body = json!({"name": "mine", "scopes": ALL});
+    developer.post("/admin/v1/workspaces/demo/keys", body).await.ok();
+}
+
+#[tokio::test]
 async fn what_does_harm_needs_a_recent_sign_in() {
     let server = TestServer::start().await;
     let mut owner = owner(&server).await;

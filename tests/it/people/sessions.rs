@@ -1,9 +1,10 @@
 //! Links, passwords and sessions: how they begin, and how they end.
 
+use postrider_actors::domain::Timestamp;
 use serde_json::json;
 
-use super::{link, member, owner};
-use crate::support::TestServer;
+use super::{OWN, link, member, owner};
+use crate::support::{TestServer, millis};
 
 #[tokio::test]
 async fn the_link_of_the_banner_signs_the_owner_in_once() {
@@ -168,4 +169,109 @@ async fn an_admin_token_signs_an_operator_in() {
     let path = format!("/admin/v1/tokens/{}", made["id"].as_str().unwrap());
     server.admin().delete(&path).await.ok();
     browser.get("/admin/v1/workspaces").await.check(401, "UNAUTHORIZED");
+}
+
+#[tokio::test]
+async fn a_session_ends_with_the_admin_token_that_it_began_with() {
+    let mut server = TestServer::start().await;
+    let (admin, demo) = (server.admin(), server.demo());
+    let now = millis(demo.get("/v1/sandbox/clock").await.ok()["now"].as_str().unwrap());
+    let ends = Timestamp::from_millis(now + 600_000).to_string();
+    let made = admin.post("/admin/v1/tokens", json!({"name": "alice", "expires_at": ends})).await;
+    let [mut of_made, mut of_settings, mut stays] = [(); 3].map(|()| server.browser());
+    let made = made.ok();
+    of_made.sign_in(json!({"admin_token": made["token"]})).await.ok();
+    of_settings.sign_in(json!({"admin_token": admin.token()})).await.ok();
+    let lasting = admin.post("/admin/v1/tokens", json!({"name": "bob"})).await.ok();
+    stays.sign_in(json!({"admin_token": lasting["token"]})).await.ok();
+    let mut connection = crate::support::Connection::open(server.address()).await;
+    let stream = "/v1/events/stream?workspace=demo";
+    connection.send(of_made.request("GET", stream, &[], None)).await;
+    connection.read_until("\"offset_seconds\":0").await;
+    // The token expires.
+    server.advance(599).await;
+    of_made.get("/admin/v1/workspaces").await.ok();
+    server.advance(2).await;
+    of_made.get("/admin/v1/workspaces").await.check(401, "UNAUTHORIZED");
+    of_made.post("/admin/v1/tokens", json!({"name": "eve"})).await.check(401, "UNAUTHORIZED");
+    demo.post("/v1/otp/send", json!({"phone": "+15550123456"})).await.ok();
+    connection.read_to_end().await;
+    // The token of the settings becomes another, and the same again.
+    server.restart().await;
+    of_settings.get("/admin/v1/workspaces").await.ok();
+    server.stop();
+    let file = server.data_dir().join("admin.token");
+    let before = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, "another-token-of-the-settings\n").unwrap();
+    server.restart().await;
+    of_settings.get("/admin/v1/workspaces").await.check(401, "UNAUTHORIZED");
+    stays.get("/admin/v1/workspaces").await.ok();
+    server.stop();
+    std::fs::write(&file, before).unwrap();
+    server.restart().await;
+    stays.get("/admin/v1/workspaces").await.ok();
+    of_settings.get("/admin/v1/workspaces").await.check(401, "UNAUTHORIZED");
+}
+
+/// A body that is withheld does not keep a session alive.
+#[tokio::test]
+async fn what_was_admitted_before_its_session_ended_is_not_done() {
+    let server = TestServer::start().await;
+    let (one, other) = (owner(&server).await, owner_again(&server).await);
+    let body = json!({"new": "of the intruder, who is out"});
+    let (key, named) =
+        (server.key("demo", &["contacts:write"], json!({})).await, json!({"name": "Ada"}));
+    let requests = [
+        one.request("PUT", "/ui/api/password", &[OWN], Some(&body)),
+        one.request("POST", "/admin/v1/tokens", &[OWN], Some(&named)),
+        key.1.request(
+            "POST",
+            "/v1/contacts",
+            &[("Content-Type", "application/json")],
+            named.to_string().as_bytes(),
+        ),
+    ];
+    let mut open = Vec::new();
+    for request in requests {
+        let mut connection = crate::support::Connection::open(server.address()).await;
+        let (sent, withheld) = request.split_at(request.len() - 1);
+        connection.send(sent.to_vec()).await;
+        open.push((connection, withheld.to_vec()));
+    }
+    other.delete("/ui/api/sessions").await.ok();
+    let path = format!("/admin/v1/workspaces/demo/keys/{}", key.0);
+    server.admin().delete(&path).await.ok();
+    for (mut connection, withheld) in open {
+        connection.send(withheld).await;
+        connection.read_until("401").await;
+    }
+    assert_eq!(server.admin().get("/admin/v1/tokens").await.ok()["total"], 0);
+    let body = json!({"email": "owner@localhost", "password": "of the intruder, who is out"});
+    server.browser().sign_in(body).await.check(401, "UNAUTHORIZED");
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_reader_lowers_their_own_role() {
+    let server = TestServer::start().await;
+    let (owner, _second) =
+        (member(&server, "demo", "owner").await, member(&server, "demo", "admin").await);
+    let mut connection = crate::support::Connection::open(server.address()).await;
+    connection.send(owner.request("GET", "/v1/events/stream?workspace=demo", &[], None)).await;
+    connection.read_until("\"offset_seconds\":0").await;
+    let members = owner.get("/admin/v1/workspaces/demo/members").await.ok();
+    let rows = members["data"].as_array().unwrap();
+    let own = rows.iter().find(|row| row["email"] == "owner@demo.example.com").unwrap();
+    let path = format!("/admin/v1/workspaces/demo/members/{}", own["user_id"].as_str().unwrap());
+    owner.patch(&path, json!({"role": "analyst"})).await.ok();
+    server.demo().post("/v1/otp/send", json!({"phone": "+15550123456"})).await.ok();
+    assert!(!connection.rest().await.contains("+15550123456"));
+}
+
+/// The owner in another browser.
+async fn owner_again(server: &TestServer) -> crate::support::Browser {
+    let made =
+        server.admin().post("/admin/v1/users/link", json!({"email": "owner@localhost"})).await;
+    let mut browser = server.browser();
+    browser.follow(made.ok()["url"].as_str().unwrap()).await.ok();
+    browser
 }

@@ -11,16 +11,21 @@ async fn enrolled(world: &World) -> (NewSession, Vec<u8>, Vec<String>) {
     let session = world.enter("ada@acme.com", Role::Agent).await;
     let new = Password::new(PASSWORD).unwrap();
     world.people.set_password(&session.signed_in, None, new, by()).await.unwrap();
-    let id = session.signed_in.person.as_ref().unwrap().id;
     let all = Authenticators::of(&world.people);
-    assert_eq!(all.confirm(id, "000000", by()).await.err(), Some(PeopleError::NoAuthenticator));
-    let secret = all.begin(id).unwrap();
+    assert_eq!(
+        all.confirm(&session.signed_in, "000000", by()).await.err(),
+        Some(PeopleError::NoAuthenticator)
+    );
+    let secret = all.begin(&session.signed_in).unwrap();
     let secret = data_encoding::BASE32_NOPAD.decode(secret.reveal().as_bytes()).unwrap();
     let code = code_of(&secret, step(world));
     let wrong = if code == "000000" { "000001" } else { "000000" };
-    assert_eq!(all.confirm(id, wrong, by()).await.err(), Some(PeopleError::WrongCode));
-    let codes = all.confirm(id, &code, by()).await.unwrap();
-    assert_eq!(all.begin(id).err(), Some(PeopleError::HasAuthenticator));
+    assert_eq!(
+        all.confirm(&session.signed_in, wrong, by()).await.err(),
+        Some(PeopleError::WrongCode)
+    );
+    let codes = all.confirm(&session.signed_in, &code, by()).await.unwrap();
+    assert_eq!(all.begin(&session.signed_in).err(), Some(PeopleError::HasAuthenticator));
     (session, secret, codes.iter().map(|code| code.reveal().to_owned()).collect())
 }
 
@@ -63,8 +68,7 @@ async fn who_has_an_authenticator_needs_its_code_once() {
     assert_eq!(elevate(Some(PASSWORD), Some(&code)).await, Ok(()));
     assert!(world.people.is_elevated(&who.session));
     assert_eq!(sign_in(&world, Some(&code)).await, required, "it was used");
-    let id = who.person.as_ref().unwrap().id;
-    Authenticators::of(&world.people).remove(id, by()).await.unwrap();
+    Authenticators::of(&world.people).remove(&who, by()).await.unwrap();
     assert_eq!(sign_in(&world, None).await, Ok(()));
 }
 

@@ -3,11 +3,11 @@
 use super::*;
 use crate::{Joining, Manager, Members};
 
-fn manager(owners: bool) -> Manager {
-    Manager { context: by(), owners, session: None }
+pub(super) fn manager(owners: bool) -> Manager {
+    Manager { context: by(), owners, operates: false, person: None, session: None }
 }
 
-fn joining(token: &str, password: &str) -> Joining {
+pub(super) fn joining(token: &str, password: &str) -> Joining {
     Joining {
         token: token.to_owned(),
         name: "Bob".into(),
@@ -18,11 +18,11 @@ fn joining(token: &str, password: &str) -> Joining {
 }
 
 impl World {
-    fn members(&self) -> Members {
+    pub(super) fn members(&self) -> Members {
         Members::of(&self.people)
     }
 
-    async fn invite(
+    pub(super) async fn invite(
         &self,
         email: &str,
         role: Role,

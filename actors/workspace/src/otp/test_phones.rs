@@ -34,8 +34,8 @@ impl Workspace {
     /// [`Unavailable`] when it cannot be taken now.
     pub async fn set_test_phones(&self, phones: TestPhones) -> Result<(), Unavailable> {
         let entry = AuditEntry::new("test_phones.set")
-            .change("count", phones.phones().len())
-            .change_concealed("phones", true);
+            .change("phones", texts(&phones))
+            .change_concealed("codes", true);
         let record = (!phones.phones().is_empty()).then(|| {
             let texts = codec::encode(&phones.reveal());
             Record { sealed: Sealed::seal(&self.shared.master_keys, &place(self.id()), &texts) }
@@ -54,6 +54,10 @@ impl Workspace {
         let read = self.read(move |store, workspace| load(store, workspace, &keys));
         Ok(read.await?.phones())
     }
+}
+
+fn texts(phones: &TestPhones) -> Vec<String> {
+    phones.phones().iter().map(Phone::to_string).collect()
 }
 
 /// Reads the test phones of a workspace.
@@ -99,8 +103,7 @@ impl Command for SetTestPhones {
     type Error = Unavailable;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
-        let before = context.core.test_phones.phones().len();
-        context.effects.replaces("count", before);
+        context.effects.replaces("phones", texts(&context.core.test_phones));
         let key = test_phones_key(&context.core.id);
         match self.record {
             Some(record) => context.put(Table::Workspaces, key, record),

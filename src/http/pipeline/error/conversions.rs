@@ -53,7 +53,9 @@ impl From<PeopleError> for ApiError {
     fn from(error: PeopleError) -> Self {
         let message = error.to_string();
         match error {
-            PeopleError::Refused => Self::new(Code::Unauthorized, message),
+            PeopleError::Refused | PeopleError::SessionEnded => {
+                Self::new(Code::Unauthorized, message)
+            }
             PeopleError::Wait(wait) => Self::rate_limited(wait, "too many tries for this account"),
             PeopleError::Busy => Self::new(Code::ServiceUnavailable, message).because("overloaded"),
             PeopleError::TotpRequired => {

@@ -12,13 +12,18 @@ import { attempt } from './dialog.js';
  */
 export function downloadLink({ path, query = () => ({}), name, type = 'text/csv' }) {
   const text = type === 'text/csv' ? t('Download CSV') : t('Download JSON');
+  /** @type {() => Promise<unknown>} */
   const run = () =>
     attempt(async () => {
       const answer = await fetch(withQuery(path, query()), {
         headers: { Accept: type, 'Postrider-Workspace': context.workspace },
       });
       const body = await answer.text();
-      if (!answer.ok) throw new Error(JSON.parse(body).message);
+      if (!answer.ok) {
+        const refused = JSON.parse(body);
+        if (refused.reason === 'step_up_required' && (await context.confirm())) return run();
+        throw new Error(refused.message);
+      }
       return download(name, [body], type);
     });
   return html`<a class="button" role="link" href="#file" download=${name} onclick=${on((e) => {

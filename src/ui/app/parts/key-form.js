@@ -3,7 +3,7 @@ import { part, patch, post } from '../lib/api.js';
 import { submit, ticked } from '../lib/dom.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
-import { adminPath } from '../lib/session.js';
+import { adminPath, can } from '../lib/session.js';
 import { bound, parseLocal, sending, typedTime } from './bound.js';
 import { dialog, overlay } from './dialog.js';
 import { onceShown } from './endpoint.js';
@@ -11,21 +11,23 @@ import { formError } from './form.js';
 
 /** @typedef {import('../lib/types.js').Key} Key */
 
-/** What a scope lets a program do. @returns {[string, string][]} */
-const scopes = () => [
-  ['messaging:send', t('send codes, messages and broadcasts, and read what became of them')],
-  ['contacts:read', t('read contacts, segments and conversations')],
-  ['contacts:write', t('make and change contacts and segments')],
-  ['webhooks:manage', t('read events, manage webhooks')],
-  ['analytics:read', t('read statistics')],
+/** What a scope lets a program do, and the permission without which nobody gives it. @returns {[string, string, string][]} */
+const allScopes = () => [
+  ['messaging:send', 'messages:send', t('send codes, messages and broadcasts, and read what became of them')],
+  ['contacts:read', 'contacts:read', t('read contacts, segments and conversations')],
+  ['contacts:write', 'contacts:write', t('make and change contacts and segments')],
+  ['webhooks:manage', 'webhooks:manage', t('read events, manage webhooks')],
+  ['analytics:read', 'analytics:read', t('read statistics')],
 ];
+
+const scopes = () => allScopes().filter(([, needs]) => can(needs));
 
 /** @param {Key | null} key none: a new one @param {(key: Key) => unknown} after */
 export function keyDialog(key, after) {
   const own = /** @type {any} */ (key?.limits ?? {}).key_requests_per_hour;
   const state = {
     name: key?.name ?? '',
-    chosen: new Set(['messaging:send']),
+    chosen: new Set(scopes().slice(0, 1).map(([scope]) => scope)),
     ends: typedTime(key?.expires_at),
     hourly: own === undefined || own === null ? '' : String(own),
     subnets: '',
@@ -64,7 +66,7 @@ export function keyDialog(key, after) {
       key
         ? ''
         : html`<fieldset class="field"><legend class="label">${t('Scopes')}</legend>${scopes().map(
-            ([scope, text]) => html`<label key=${scope} class="check">
+            ([scope, , text]) => html`<label key=${scope} class="check">
       <input type="checkbox" .checked=${state.chosen.has(scope)} onchange=${ticked((on) => (on ? state.chosen.add(scope) : state.chosen.delete(scope)))}>
       <span><code>${scope}</code> <span class="hint">${text}</span></span></label>`,
           )}</fieldset>`
