@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::http::me::{Me, MeAnswer};
-use crate::http::pipeline::browser::set_cookie;
+use crate::http::pipeline::browser::{device_of, set_cookie, set_device};
 use crate::http::pipeline::{
     Answer, ApiError, Call, Code, Identity, Known, OwnPage, Reply, Routes, SignedInPage,
     administrator_of, route,
@@ -96,8 +96,9 @@ async fn read(call: Call<Option<SignedIn>>) -> Answer {
                    and password; or by an admin token, for half an hour. All causes of a refusal are \
                    answered alike, but after a right password of who has an authenticator: 401 with the \
                    reason `totp_required`, for whom `totp` is missing or wrong. After five wrong \
-                   passwords, or codes, of an account within 15 minutes each \
-                   try waits longer: 429. A server without `dashboard.public_url` refuses whoever \
+                   passwords for an account from one address, or codes, within 15 minutes each \
+                   try waits longer: 429. Browsers that have signed in to the account before, which \
+                   a second cookie shows, have a count of their own. A server without `dashboard.public_url` refuses whoever \
                    is not on its machine: 403 with the reason `public_url_missing`.",
     request_body = SignInBody,
     responses((status = 200, description = "Signed in; the cookie is set", body = MeAnswer))
@@ -120,11 +121,14 @@ pub(super) fn check_place(call: &Call<Option<SignedIn>>) -> Result<(), ApiError>
 
 /// Answers who has signed in, and sets the cookie.
 pub(super) async fn enter(call: &Call<Option<SignedIn>>, session: NewSession) -> Answer {
-    let NewSession { token, signed_in } = session;
+    let NewSession { token, signed_in, device } = session;
     let me = Me::of(&call.edge, Known::of_person(&call.edge, signed_in)).await?;
     let mut reply = Reply::ok(&me);
     if let Some(cookie) = set_cookie(&call.edge, Some(token.reveal())) {
         reply.header(header::SET_COOKIE, cookie);
+    }
+    if let Some(cookie) = device.and_then(|device| set_device(&call.edge, device.reveal())) {
+        reply.another(header::SET_COOKIE, cookie);
     }
     Ok(reply)
 }
@@ -132,7 +136,21 @@ pub(super) async fn enter(call: &Call<Option<SignedIn>>, session: NewSession) ->
 /// Where somebody signs in from.
 pub(super) fn arrival(call: &Call<Option<SignedIn>>) -> Arrival {
     let user_agent = call.header(&header::USER_AGENT).unwrap_or_default().to_owned();
-    Arrival { user_agent, context: call.audit_context() }
+    let device = device_of(&call.edge, call.headers()).map(str::to_owned);
+    Arrival { user_agent, context: call.audit_context(), device }
+}
+
+/// Refuses an address with too many failures before a password is looked at: each costs much work.
+/// A browser in which this person has signed in before is not meant.
+fn check_address(call: &Call<Option<SignedIn>>, email: &str) -> Result<(), ApiError> {
+    let device = device_of(&call.edge, call.headers());
+    let is_known = device.is_some_and(|it| call.edge.engine.people().knows_device(email, it));
+    match call.edge.engine.access().address_wait(call.address()) {
+        Some(wait) if !is_known => {
+            Err(ApiError::rate_limited(wait, "too many failures from this address"))
+        }
+        _ => Ok(()),
+    }
 }
 
 async fn begin(call: &Call<Option<SignedIn>>) -> Result<NewSession, ApiError> {
@@ -142,6 +160,7 @@ async fn begin(call: &Call<Option<SignedIn>>) -> Result<NewSession, ApiError> {
     let begun = match (body.link, by_password, body.admin_token) {
         (Some(link), (None, None, None), None) => people.sign_in_by_link(&link, arrival).await,
         (None, (Some(email), Some(password), totp), None) => {
+            check_address(call, &email)?;
             people.sign_in_by_password(&email, &password, totp.as_deref(), arrival).await
         }
         (None, (None, None, None), Some(token)) => match administrator_of(&call.edge, &token) {

@@ -109,6 +109,12 @@ impl Reply {
         value
     }
 
+    /// The cookies that it sets: the session's before that of the browser.
+    pub fn cookies(&self) -> Vec<&str> {
+        let set = self.headers.iter().filter(|(given, _)| given == "set-cookie");
+        set.map(|(_, value)| value.as_str()).collect()
+    }
+
     /// A header that is a number.
     pub fn number(&self, name: &str) -> u64 {
         let value = self.header(name).unwrap_or_else(|| panic!("{name} is missing: {self:?}"));

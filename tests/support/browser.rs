@@ -15,13 +15,15 @@ const OWN: (&str, &str) = ("Sec-Fetch-Site", "same-origin");
 pub struct Browser {
     address: Arc<Mutex<SocketAddr>>,
     cookie: Option<String>,
+    /// The cookie by which it is known at its next sign-in.
+    device: Option<String>,
     /// What it sends besides.
     pub headers: Vec<(String, String)>,
 }
 
 impl Browser {
     pub fn new(address: &Arc<Mutex<SocketAddr>>) -> Self {
-        Self { address: Arc::clone(address), cookie: None, headers: Vec::new() }
+        Self { address: Arc::clone(address), cookie: None, device: None, headers: Vec::new() }
     }
 
     /// The same with another header.
@@ -48,8 +50,13 @@ impl Browser {
 
     async fn enter(&mut self, path: &str, body: Value) -> Reply {
         let reply = self.send("POST", path, &[OWN], Some(&body)).await;
-        if let Some(cookie) = reply.header("set-cookie") {
-            self.cookie = Some(cookie.split(';').next().unwrap().to_owned());
+        let mut cookies = reply.cookies().into_iter();
+        let mut next = || cookies.next().map(|it| it.split(';').next().unwrap().to_owned());
+        if let Some(cookie) = next() {
+            self.cookie = Some(cookie);
+        }
+        if let Some(device) = next() {
+            self.device = Some(device);
         }
         reply
     }
@@ -109,7 +116,8 @@ impl Browser {
     ) -> Vec<u8> {
         let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let mut all: Vec<_> = headers.iter().copied().chain(own).collect();
-        all.extend(self.cookie.as_deref().map(|cookie| ("Cookie", cookie)));
+        let cookies = self.cookie.iter().chain(&self.device);
+        all.extend(cookies.map(|cookie| ("Cookie", cookie.as_str())));
         let host = self.at().to_string();
         let given = all.iter().find(|(name, _)| *name == "Host").map(|(_, host)| *host);
         all.retain(|(name, _)| *name != "Host");

@@ -10,6 +10,8 @@ use postrider_store::Change;
 use postrider_store::view::audit::record_change;
 use tokio::sync::MutexGuard;
 
+use crate::attempt::Attempt;
+use crate::checking;
 use crate::directory::People;
 use crate::error::PeopleError;
 use crate::link::{Link, WORKS_FOR};
@@ -206,10 +208,11 @@ impl People {
     ) -> Result<(), PeopleError> {
         let person = who.person.as_ref().and_then(|person| self.person(person.id));
         let person = person.ok_or(PeopleError::NoSuchPerson)?;
+        let attempt = Attempt::in_session(who.session.id());
         match current {
             Some(current) => {
                 let current = Password::typed(current);
-                self.check(person.email.as_str(), Some(&person), current).await?;
+                checking::check(self, &attempt, Some(&person), current).await?;
                 if !person.has_authenticator() {
                     self.elevate_now(&who.session);
                 }
@@ -217,7 +220,7 @@ impl People {
             None if self.is_elevated(&who.session) => {}
             None => return Err(PeopleError::Refused),
         }
-        let hash = self.inner.hashing.hash(new).await?;
+        let hash = self.inner.hashing.place(&attempt.asker)?.hash(new).await?;
         let (people, who) = (self.clone(), who.clone());
         detached(async move {
             let _changing = people.inner.changes.lock().await;

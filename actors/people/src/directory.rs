@@ -27,7 +27,7 @@ use crate::person::{self, Login, Person};
 use crate::session::{self, Session, SessionHolder, SessionRecord};
 use crate::signed_in::SignedIn;
 use crate::strict;
-use crate::token::TokenHash;
+use crate::token::{self, TokenHash};
 use crate::tries::Tries;
 
 /// Where the name of this data is stored, of which cookies have a part.
@@ -222,9 +222,9 @@ impl People {
             _ if session.is_remote() => true,
             SessionHolder::Person(_) => true,
             SessionHolder::AdminToken { id: Some(id), .. } => (self.inner.token_works)(id),
-            SessionHolder::AdminToken { id: None, hash, .. } => {
-                hash.is_some() && *hash == self.inner.options.admin_token
-            }
+            SessionHolder::AdminToken { id: None, hash, .. } => hash
+                .zip(self.inner.options.admin_token)
+                .is_some_and(|(hash, token)| token::is_stored(&self.inner.keys, &token, &hash)),
         }
     }
 

@@ -9,6 +9,7 @@ use postrider_runtime::task::detached;
 
 use crate::authenticator::{self, Authenticator};
 use crate::changes::Update;
+use crate::checking;
 use crate::directory::People;
 use crate::error::PeopleError;
 use crate::person::Person;
@@ -59,10 +60,10 @@ impl Authenticators {
             let id = person.id;
             let secret = people.inner.enrolments.lock().shown(id, now);
             let secret = secret.ok_or(PeopleError::NoAuthenticator)?;
-            people.note_code(&person)?;
+            checking::note_code(&people, &person)?;
             let step = authenticator::step_of(&secret, &code, now);
             let step = step.ok_or(PeopleError::WrongCode)?;
-            people.right_code(&person);
+            checking::right_code(&people, &person);
             let keys = &people.inner.keys;
             let (authenticator, codes) = Authenticator::new(keys, id, &secret, step);
             let person = Person { authenticator: Some(authenticator), ..(*person).clone() };

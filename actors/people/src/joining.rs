@@ -6,6 +6,7 @@ use postrider_domain::AuditEntry;
 use postrider_runtime::random;
 use postrider_store::view::audit::record_change;
 
+use crate::checking;
 use crate::directory::People;
 use crate::error::PeopleError;
 use crate::invite::Invite;
@@ -50,7 +51,8 @@ pub(crate) async fn owns(
     if !known.has_password() || known.has_authenticator() {
         return Err(PeopleError::SignInFirst);
     }
-    people.check(known.email.as_str(), Some(known), joining.password.clone()).await
+    let attempt = checking::attempt(people, Some(known), known.email.as_str(), &joining.arrival);
+    checking::check(people, &attempt, Some(known), joining.password.clone()).await
 }
 
 /// The session that shows that the account is theirs, if one does.

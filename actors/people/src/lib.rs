@@ -5,8 +5,11 @@
 //! without an actor and without a read. Moments are real time; see
 //! [`Clock`](postrider_runtime::Clock).
 
+mod attempt;
 mod authenticator;
 mod changes;
+mod checking;
+mod device;
 mod directory;
 mod enrolments;
 mod error;

@@ -11,6 +11,7 @@ use postrider_runtime::task::detached;
 use postrider_store::view::audit::record_change;
 
 use crate::changes::Update;
+use crate::checking;
 use crate::directory::People;
 use crate::error::PeopleError;
 use crate::invite::{Invite, WORKS_FOR};
@@ -269,7 +270,12 @@ impl Members {
                     owns(&people, known, &joining).await?;
                     None
                 }
-                None => Some(people.inner.hashing.hash(joining.password.clone()).await?),
+                None => {
+                    let account = invite.email.as_str();
+                    let attempt = checking::attempt(&people, None, account, &joining.arrival);
+                    let place = people.inner.hashing.place(&attempt.asker)?;
+                    Some(place.hash(joining.password.clone()).await?)
+                }
             };
             let _changing = people.hold().await;
             // It may have been used, and the account changed, while the password was looked at.

@@ -6,6 +6,8 @@ use std::sync::{Arc, OnceLock};
 use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
@@ -16,10 +18,13 @@ use postrider_runtime::random;
 /// Memory in KiB, passes and lanes of a new hash: what OWASP recommends at least.
 const COST: (u32, u32, u32) = (19 * 1024, 2, 1);
 const HASH_BYTES: usize = 32;
-/// Hashes that are computed at a time.
-const HASHING_MAX: usize = 2;
-/// Callers that may wait for their turn besides; more are refused at once.
-const WAITING_MAX: usize = 16;
+/// Hashes that are computed at a time, for strangers and for people in a session.
+const STRANGERS_MAX: usize = 2;
+const SESSIONS_MAX: usize = 1;
+/// Callers of each kind that may wait for their turn besides; more are refused at once.
+const WAITING_MAX: usize = 64;
+/// How many of these one caller may be.
+const OF_CALLER_MAX: usize = 2;
 const CHARS_MIN: usize = 12;
 const CHARS_MAX: usize = 256;
 
@@ -104,31 +109,88 @@ impl PasswordHash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Busy;
 
-/// Computes hashes on blocking threads, a few at a time.
+/// Whose password is computed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// Somebody without a session, by what they are known by.
+    Stranger(Box<str>),
+    /// Somebody in a session, by its id.
+    Session(Box<str>),
+}
+
+/// Computes hashes on blocking threads, a few at a time. People in a session have a turn of their
+/// own, and one caller has few places, so that a flood of sign-ins keeps nobody out.
 #[derive(Debug)]
 pub(crate) struct Hashing {
-    places: Semaphore,
+    strangers: Arc<Lane>,
+    sessions: Arc<Lane>,
+}
+
+#[derive(Debug)]
+struct Lane {
+    places: usize,
     turns: Arc<Semaphore>,
+    /// The places that each caller has.
+    held: Mutex<HashMap<Box<str>, usize>>,
 }
 
 impl Default for Hashing {
     fn default() -> Self {
-        Self {
-            places: Semaphore::new(HASHING_MAX + WAITING_MAX),
-            turns: Arc::new(Semaphore::new(HASHING_MAX)),
-        }
+        let lane = |turns| {
+            let (places, turns) = (turns + WAITING_MAX, Arc::new(Semaphore::new(turns)));
+            Arc::new(Lane { places, turns, held: Mutex::default() })
+        };
+        Self { strangers: lane(STRANGERS_MAX), sessions: lane(SESSIONS_MAX) }
     }
 }
 
 impl Hashing {
+    /// A place for one hash, until it is dropped.
+    ///
+    /// # Errors
+    /// [`Busy`]: the caller has as many as it may, or all are taken.
+    pub(crate) fn place(&self, asker: &Asker) -> Result<HashingPlace, Busy> {
+        let (lane, name) = match asker {
+            Asker::Stranger(name) => (&self.strangers, name),
+            Asker::Session(name) => (&self.sessions, name),
+        };
+        let mut held = lane.held.lock();
+        let all: usize = held.values().sum();
+        let own = held.get(name).copied().unwrap_or_default();
+        if all >= lane.places || own >= OF_CALLER_MAX {
+            return Err(Busy);
+        }
+        held.insert(name.clone(), own + 1);
+        Ok(HashingPlace { lane: Arc::clone(lane), name: name.clone() })
+    }
+}
+
+/// The place of one hash.
+#[derive(Debug)]
+pub(crate) struct HashingPlace {
+    lane: Arc<Lane>,
+    name: Box<str>,
+}
+
+impl Drop for HashingPlace {
+    fn drop(&mut self) {
+        let mut held = self.lane.held.lock();
+        let left = held.remove(&self.name).unwrap_or_default().saturating_sub(1);
+        if left > 0 {
+            held.insert(self.name.clone(), left);
+        }
+    }
+}
+
+impl HashingPlace {
     /// The hash of a new password.
-    pub(crate) async fn hash(&self, password: Password) -> Result<PasswordHash, Busy> {
+    pub(crate) async fn hash(self, password: Password) -> Result<PasswordHash, Busy> {
         self.run(move || PasswordHash::of(&password)).await?.ok_or(Busy)
     }
 
     /// Whether it is the password. Without a stored one the same work is done, and it is not.
     pub(crate) async fn verify(
-        &self,
+        self,
         stored: Option<PasswordHash>,
         password: Password,
     ) -> Result<bool, Busy> {
@@ -141,15 +203,14 @@ impl Hashing {
     }
 
     async fn run<T: Send + 'static>(
-        &self,
+        self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
-        let _place = self.places.try_acquire().map_err(|_| Busy)?;
-        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| Busy)?;
+        let turn = Arc::clone(&self.lane.turns).acquire_owned().await.map_err(|_| Busy)?;
         // The turn ends with the work, also when its caller has stopped waiting meanwhile.
         let working = tokio::task::spawn_blocking(move || {
             let done = work();
-            drop(turn);
+            drop((turn, self));
             done
         });
         working.await.map_err(|_| Busy)
@@ -176,23 +237,37 @@ mod tests {
         assert!(Password::new(&"x".repeat(256)).is_ok());
     }
 
+    fn stranger(number: usize) -> Asker {
+        Asker::Stranger(number.to_string().into())
+    }
+
     #[tokio::test]
-    async fn a_flood_is_refused_at_once() {
-        let hashing = Arc::new(Hashing::default());
-        let turns = hashing.turns.try_acquire_many(2).unwrap();
+    async fn a_flood_is_refused_at_once_and_keeps_no_session_out() {
+        let hashing = Hashing::default();
+        let turns = hashing.strangers.turns.try_acquire_many(2).unwrap();
         let mut waiting = Vec::new();
-        for _ in 0..HASHING_MAX + WAITING_MAX {
-            let hashing = Arc::clone(&hashing);
-            waiting.push(tokio::spawn(async move { hashing.run(|| ()).await }));
+        for number in 0..STRANGERS_MAX + WAITING_MAX {
+            let place = hashing.place(&stranger(number / OF_CALLER_MAX)).unwrap();
+            waiting.push(tokio::spawn(async move { place.run(|| ()).await }));
         }
-        while hashing.places.available_permits() > 0 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(hashing.run(|| ()).await, Err(Busy));
+        assert_eq!(hashing.place(&stranger(1000)).map(|_| ()), Err(Busy));
+        let own = Asker::Session("own".into());
+        assert_eq!(hashing.place(&own).unwrap().run(|| ()).await, Ok(()));
         drop(turns);
         for one in waiting {
             assert_eq!(one.await.unwrap(), Ok(()));
         }
-        assert_eq!(hashing.run(|| ()).await, Ok(()));
+        assert_eq!(hashing.place(&stranger(0)).unwrap().run(|| ()).await, Ok(()));
+        assert!(hashing.strangers.held.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_caller_has_few_places() {
+        let hashing = Hashing::default();
+        let held: Vec<_> =
+            (0..OF_CALLER_MAX).map(|_| hashing.place(&stranger(1)).unwrap()).collect();
+        assert!(hashing.place(&stranger(1)).is_err() && hashing.place(&stranger(2)).is_ok());
+        drop(held);
+        assert!(hashing.place(&stranger(1)).is_ok());
     }
 }

@@ -31,7 +31,7 @@ pub enum SessionHolder {
         id: Option<Box<str>>,
         /// The token's name, if it has one.
         name: Option<Box<str>>,
-        /// What the token without an id was, which is another once it is rotated.
+        /// The hash of the token without an id, under a key: it is another once it is rotated.
         #[serde(default)]
         hash: Option<TokenHash>,
     },

@@ -10,6 +10,9 @@ use postrider_runtime::task::detached;
 use postrider_store::Change;
 use postrider_store::view::audit::record_change;
 
+use crate::attempt::Attempt;
+use crate::checking;
+use crate::device;
 use crate::directory::People;
 use crate::error::PeopleError;
 use crate::password::Password;
@@ -34,6 +37,8 @@ pub struct Arrival {
     pub user_agent: String,
     /// The network address and the request. The actor in it is not looked at.
     pub context: Arc<AuditContext>,
+    /// What the browser was given when somebody signed in with it before.
+    pub device: Option<String>,
 }
 
 /// A session that has just begun. Its token is shown here and never again.
@@ -43,6 +48,9 @@ pub struct NewSession {
     pub token: Secret,
     /// Whose it is.
     pub signed_in: SignedIn,
+    /// What the browser shows at its next sign-in, so that tries of strangers do not count for it;
+    /// `None`: nobody in particular has signed in.
+    pub device: Option<Secret>,
 }
 
 /// How somebody was found out to be who they are.
@@ -123,7 +131,8 @@ impl People {
             let found = email.as_ref().and_then(|email| people.of_email(email));
             let found = found.filter(|person| !person.disabled);
             let account = email.as_ref().map_or("", Login::as_str);
-            people.check(account, found.as_deref(), password).await?;
+            let attempt = checking::attempt(&people, found.as_deref(), account, &arrival);
+            checking::check(&people, &attempt, found.as_deref(), password).await?;
             let _changing = people.inner.changes.lock().await;
             // It may have been changed while the password was checked.
             let person = found.and_then(|found| {
@@ -156,32 +165,18 @@ impl People {
     ) -> Result<Option<Person>, PeopleError> {
         let Some(authenticator) = &person.authenticator else { return Ok(None) };
         let code = code.ok_or(PeopleError::TotpRequired)?;
-        self.note_code(person)?;
+        checking::note_code(self, person)?;
         let used = authenticator.used(&self.inner.keys, person.id, code, self.inner.clock.real());
         let authenticator = Some(used.ok_or(PeopleError::TotpRequired)?);
-        self.right_code(person);
+        checking::right_code(self, person);
         Ok(Some(Person { authenticator, ..(**person).clone() }))
     }
 
-    /// Notes a try of an authenticator's code, once its turn has come. They are counted apart from
-    /// passwords: a right password must not make room for more codes.
-    pub(crate) fn note_code(&self, person: &Person) -> Result<(), PeopleError> {
-        self.note_try(&code_account(person))
-    }
-
-    /// The code was right.
-    pub(crate) fn right_code(&self, person: &Person) {
-        self.inner.tries.lock().succeeded(&code_account(person));
-    }
-
-    fn note_try(&self, account: &str) -> Result<(), PeopleError> {
-        let now = self.inner.clock.real();
-        let mut tries = self.inner.tries.lock();
-        if let Some(wait) = tries.wait(account, now) {
-            return Err(PeopleError::Wait(wait));
-        }
-        tries.note(account, now);
-        Ok(())
+    /// Whether somebody has signed in to this account before in the browser that shows this.
+    #[must_use]
+    pub fn knows_device(&self, email: &str, device: &str) -> bool {
+        let found = Login::new(email).ok().and_then(|email| self.of_email(&email));
+        found.is_some_and(|person| checking::device_name(self, &person, device).is_some())
     }
 
     /// Begins a session for whoever showed an admin token, which the caller has checked. The
@@ -197,7 +192,8 @@ impl People {
     ) -> Result<NewSession, PeopleError> {
         let people = self.clone();
         // One with an id is known by that.
-        let hash = id.is_none().then(|| TokenHash::of(token));
+        let stored = || token::stored(&people.inner.keys, &TokenHash::of(token));
+        let hash = id.is_none().then(stored);
         detached(async move {
             let _changing = people.inner.changes.lock().await;
             let holder = SessionHolder::AdminToken { id, name, hash };
@@ -224,7 +220,8 @@ impl People {
         match password {
             Some(password) => {
                 let password = Password::typed(password);
-                self.check(person.email.as_str(), Some(&person), password).await?;
+                let attempt = Attempt::in_session(who.session.id());
+                checking::check(self, &attempt, Some(&person), password).await?;
             }
             None if person.has_password() || !person.has_authenticator() => {
                 return Err(PeopleError::Refused);
@@ -323,22 +320,6 @@ impl People {
         .await
     }
 
-    /// Checks a password, once its account's turn has come.
-    pub(crate) async fn check(
-        &self,
-        account: &str,
-        person: Option<&Person>,
-        password: Password,
-    ) -> Result<(), PeopleError> {
-        self.note_try(account)?;
-        let stored = person.and_then(|person| person.password.clone());
-        if !self.inner.hashing.verify(stored, password).await? {
-            return Err(PeopleError::Refused);
-        }
-        self.inner.tries.lock().succeeded(account);
-        Ok(())
-    }
-
     /// Begins a session. What is over of others goes with the same commit.
     pub(crate) async fn begin(
         &self,
@@ -381,15 +362,12 @@ impl People {
         self.note_named();
         surplus.iter().for_each(|session| self.forget_session(session.id()));
         let session = self.insert_session(record);
-        Ok(NewSession { token, signed_in: SignedIn { session, ..signed_in } })
+        let device = signed_in.person.as_ref();
+        let device = device.map(|person| device::create(&self.inner.keys, person.id, real));
+        Ok(NewSession { token, signed_in: SignedIn { session, ..signed_in }, device })
     }
 
     fn unlisted(&self, record: SessionRecord) -> Arc<Session> {
         Arc::new(Session::new(record, 0, &self.inner.clock))
     }
-}
-
-/// What tries of somebody's codes are counted under; no e-mail address has a space in it.
-fn code_account(person: &Person) -> String {
-    format!("code {}", person.email)
 }

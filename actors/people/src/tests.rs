@@ -78,7 +78,7 @@ fn by() -> Arc<AuditContext> {
 }
 
 fn arrival() -> Arrival {
-    Arrival { user_agent: "test".to_owned(), context: by() }
+    Arrival { user_agent: "test".to_owned(), context: by(), device: None }
 }
 
 fn acme() -> WorkspaceId {
@@ -257,6 +257,50 @@ async fn the_sixth_wrong_password_waits() {
     let session = world.tries("Ada@Acme.com", right).await.unwrap();
     assert!(world.knows(&session));
     assert_eq!(world.tries("ada@acme.com", "wrong").await.map(|_| ()), Err(PeopleError::Refused));
+}
+
+#[tokio::test]
+async fn tries_of_strangers_make_nobody_else_wait() {
+    let world = World::new().await;
+    let right = "correct horse battery";
+    let session = world.enter("ada@acme.com", Role::Agent).await;
+    let new = Password::new(right).unwrap();
+    world.people.set_password(&session.signed_in, None, new, by()).await.unwrap();
+    let sign_in = async |password: &str, address: &str, device: Option<&str>| {
+        let context = AuditContext { address: Some(address.into()), ..AuditContext::system() };
+        let context = Arc::new(context);
+        let device = device.map(str::to_owned);
+        let arrival = Arrival { user_agent: String::new(), context, device };
+        world.people.sign_in_by_password("ada@acme.com", password, None, arrival).await
+    };
+    let waits = |tried: Result<NewSession, PeopleError>| matches!(tried, Err(PeopleError::Wait(_)));
+    for _ in 0..20 {
+        assert!(sign_in("wrong", "192.0.2.1", None).await.is_err());
+    }
+    assert!(waits(sign_in(right, "192.0.2.1", None).await), "nobody knows who it is");
+    let elsewhere = sign_in(right, "192.0.2.2", None).await.unwrap();
+    // A browser in which she has signed in before is known, also beside the stranger.
+    let device = elsewhere.device.as_ref().unwrap().reveal();
+    assert!(world.people.knows_device("Ada@acme.com", device));
+    assert!(!world.people.knows_device("bob@acme.com", device));
+    sign_in(right, "192.0.2.1", Some(device)).await.unwrap();
+    assert!(waits(sign_in(right, "192.0.2.1", Some("another")).await));
+    // So are confirmations in a session.
+    world.people.elevate(&session.signed_in, Some(right), None).await.unwrap();
+    for _ in 0..5 {
+        assert!(sign_in("wrong", "192.0.2.3", Some(device)).await.is_err());
+    }
+    assert!(waits(sign_in(right, "192.0.2.3", Some(device)).await), "a browser may be stolen");
+    // Very many networks wait together; her browsers and sessions do not.
+    for network in 0..100 {
+        for _ in 0..3 {
+            assert!(sign_in("wrong", &format!("198.51.100.{network}"), None).await.is_err());
+        }
+    }
+    assert!(waits(sign_in(right, "203.0.113.1", None).await));
+    let device = session.device.as_ref().unwrap().reveal();
+    sign_in(right, "203.0.113.1", Some(device)).await.unwrap();
+    world.people.elevate(&session.signed_in, Some(right), None).await.unwrap();
 }
 
 #[tokio::test]

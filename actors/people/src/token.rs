@@ -2,9 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use postrider_domain::MasterKeys;
 use postrider_runtime::random;
 use postrider_runtime::secret::Secret;
 
@@ -20,6 +22,16 @@ impl TokenHash {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
+    /// The hash under a key. People choose the token of the settings, and what they choose might be
+    /// guessed from a plain hash.
+    pub(crate) fn under(&self, key: &[u8; 32]) -> Self {
+        // HMAC takes a key of any length (RFC 2104, section 2), so this cannot fail.
+        #[allow(clippy::expect_used)]
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
+        mac.update(&self.0);
+        Self(mac.finalize().into_bytes().into())
+    }
+
     /// Its bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
@@ -30,4 +42,17 @@ impl TokenHash {
 /// A new token.
 pub(crate) fn create() -> Secret {
     Secret::new(URL_SAFE_NO_PAD.encode(random::bytes::<32>()))
+}
+
+/// What the key of the settings' token is for.
+const SETTINGS_TOKEN: &[u8] = b"settings token";
+
+/// What is stored of the settings' token.
+pub(crate) fn stored(keys: &MasterKeys, token: &TokenHash) -> TokenHash {
+    token.under(&keys.current_for(SETTINGS_TOKEN).1)
+}
+
+/// Whether this was stored of the settings' token, under whichever master key.
+pub(crate) fn is_stored(keys: &MasterKeys, token: &TokenHash, stored: &TokenHash) -> bool {
+    keys.all_for(SETTINGS_TOKEN).any(|(_, key)| token.under(&key) == *stored)
 }

@@ -1,4 +1,8 @@
-//! Pure: wrong passwords of an account make the next try wait. No account is locked.
+//! Pure: wrong passwords make the next try wait. No account is locked.
+//!
+//! Tries are counted by who makes them: somebody in a session, a browser in which the person has
+//! signed in before, or else a network. So a stranger's tries make nobody else wait. Those of many
+//! networks for one account are counted together too, with a much larger bound.
 
 use std::time::Duration;
 
@@ -8,15 +12,35 @@ use postrider_domain::Timestamp;
 
 /// Failures within the window that cost nothing.
 const FREE: u32 = 5;
+/// The same of an account, from networks in which its owner has no browser that is known.
+const FREE_OF_ACCOUNT: u32 = 200;
 const WINDOW: Duration = Duration::from_secs(15 * 60);
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// Accounts that are remembered; they need not be there. Beyond it the oldest are forgotten.
-const ACCOUNTS_MAX: usize = 10_000;
+/// What is remembered at most. Beyond it the oldest are forgotten.
+const REMEMBERED_MAX: usize = 50_000;
 
-/// The failures of accounts.
+/// What failures are counted for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Counted {
+    /// A caller: who it is, and for which account where they have none.
+    Caller(Box<str>),
+    /// An account, whoever the strangers are.
+    Account(Box<str>),
+}
+
+impl Counted {
+    const fn free(&self) -> u32 {
+        match self {
+            Self::Caller(_) => FREE,
+            Self::Account(_) => FREE_OF_ACCOUNT,
+        }
+    }
+}
+
+/// The failures.
 #[derive(Debug, Default)]
 pub(crate) struct Tries {
-    failed: HashMap<Box<str>, Failed>,
+    failed: HashMap<Counted, Failed>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -27,9 +51,9 @@ struct Failed {
 
 impl Tries {
     /// How long the next try has to wait, if it has to.
-    pub(crate) fn wait(&self, account: &str, now: Timestamp) -> Option<Duration> {
-        let Failed { count, last } = *self.failed.get(account)?;
-        let beyond = count.checked_sub(FREE)?;
+    pub(crate) fn wait(&self, of: &Counted, now: Timestamp) -> Option<Duration> {
+        let Failed { count, last } = *self.failed.get(of)?;
+        let beyond = count.checked_sub(of.free())?;
         if now >= last.plus(WINDOW) {
             return None;
         }
@@ -39,24 +63,31 @@ impl Tries {
     }
 
     /// Notes a try before it is judged, so that tries at the same moment count one by one.
-    pub(crate) fn note(&mut self, account: &str, now: Timestamp) {
-        if self.failed.len() >= ACCOUNTS_MAX && !self.failed.contains_key(account) {
+    pub(crate) fn note(&mut self, of: &Counted, now: Timestamp) {
+        if self.failed.len() >= REMEMBERED_MAX && !self.failed.contains_key(of) {
             self.forget_old(now);
         }
-        let failed = self.failed.entry(account.into()).or_insert(Failed { count: 0, last: now });
+        let failed = self.failed.entry(of.clone()).or_insert(Failed { count: 0, last: now });
         let count = if now < failed.last.plus(WINDOW) { failed.count } else { 0 };
         *failed = Failed { count: count.saturating_add(1), last: now };
     }
 
-    /// The try was right.
-    pub(crate) fn succeeded(&mut self, account: &str) {
-        self.failed.remove(account);
+    /// The try was right. What strangers have tried for the account still counts.
+    pub(crate) fn succeeded(&mut self, of: &Counted) {
+        match of {
+            Counted::Caller(_) => drop(self.failed.remove(of)),
+            Counted::Account(_) => {
+                if let Some(failed) = self.failed.get_mut(of) {
+                    failed.count = failed.count.saturating_sub(1);
+                }
+            }
+        }
     }
 
     /// Forgets what is over, or else the older half.
     fn forget_old(&mut self, now: Timestamp) {
         self.failed.retain(|_, failed| now < failed.last.plus(WINDOW));
-        if self.failed.len() >= ACCOUNTS_MAX {
+        if self.failed.len() >= REMEMBERED_MAX {
             let mut moments: Vec<_> = self.failed.values().map(|failed| failed.last).collect();
             moments.sort_unstable();
             let middle = moments[moments.len() / 2];
@@ -75,35 +106,55 @@ mod tests {
         Timestamp::from_millis(1_700_000_000_000 + seconds * 1000)
     }
 
+    fn caller(name: &str) -> Counted {
+        Counted::Caller(name.into())
+    }
+
     #[test]
     fn the_sixth_try_waits_and_each_one_longer() {
         let mut tries = Tries::default();
-        let mut now = 0;
+        let (ada, bob, mut now) = (caller("ada"), caller("bob"), 0);
         for _ in 0..5 {
-            assert_eq!(tries.wait("ada", at(now)), None);
-            tries.note("ada", at(now));
+            assert_eq!(tries.wait(&ada, at(now)), None);
+            tries.note(&ada, at(now));
         }
         for wait in [2, 4, 8, 16, 32, 60, 60] {
-            assert_eq!(tries.wait("ada", at(now)), Some(Duration::from_secs(wait)));
-            assert_eq!(tries.wait("bob", at(now)), None);
+            assert_eq!(tries.wait(&ada, at(now)), Some(Duration::from_secs(wait)));
+            assert_eq!(tries.wait(&bob, at(now)), None);
             now += wait;
-            assert_eq!(tries.wait("ada", at(now)), None);
-            tries.note("ada", at(now));
+            assert_eq!(tries.wait(&ada, at(now)), None);
+            tries.note(&ada, at(now));
         }
-        assert_eq!(tries.wait("ada", at(now + 15 * 60)), None);
-        tries.note("ada", at(now + 15 * 60));
-        assert_eq!(tries.wait("ada", at(now + 15 * 60)), None, "the window is over");
+        assert_eq!(tries.wait(&ada, at(now + 15 * 60)), None);
+        tries.note(&ada, at(now + 15 * 60));
+        assert_eq!(tries.wait(&ada, at(now + 15 * 60)), None, "the window is over");
+    }
+
+    #[test]
+    fn an_account_has_a_larger_bound_which_a_right_try_does_not_lift() {
+        let mut tries = Tries::default();
+        let ada = Counted::Account("ada".into());
+        for _ in 0..FREE_OF_ACCOUNT {
+            assert_eq!(tries.wait(&ada, at(0)), None);
+            tries.note(&ada, at(0));
+        }
+        assert_eq!(tries.wait(&ada, at(0)), Some(Duration::from_secs(2)));
+        assert_eq!(tries.wait(&caller("ada"), at(0)), None);
+        tries.note(&ada, at(2));
+        tries.succeeded(&ada);
+        assert_eq!(tries.wait(&ada, at(2)), Some(Duration::from_secs(2)), "as before it");
     }
 
     #[test]
     fn a_success_forgets_and_a_flood_of_names_is_bounded() {
         let mut tries = Tries::default();
-        (0..6).for_each(|_| tries.note("ada", at(0)));
-        tries.succeeded("ada");
-        assert_eq!(tries.wait("ada", at(0)), None);
-        for name in 0..3 * ACCOUNTS_MAX as u64 {
-            tries.note(&name.to_string(), at(name % 7));
-            assert!(tries.failed.len() <= ACCOUNTS_MAX);
+        let ada = caller("ada");
+        (0..6).for_each(|_| tries.note(&ada, at(0)));
+        tries.succeeded(&ada);
+        assert_eq!(tries.wait(&ada, at(0)), None);
+        for name in 0..3 * REMEMBERED_MAX as u64 {
+            tries.note(&caller(&name.to_string()), at(name % 7));
+            assert!(tries.failed.len() <= REMEMBERED_MAX);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What a browser's request shows: its session's cookie, and that a page of ours makes it.
 
+use std::time::Duration;
+
 use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -8,6 +10,8 @@ use super::error::{ApiError, Code};
 use crate::http::dashboard::DashboardOptions;
 use crate::http::edge::Edge;
 
+/// How long a browser keeps what it is known by.
+const DEVICE_KEPT: Duration = Duration::from_secs(180 * 24 * 3600);
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The name of the cookie. It has a part of the data's own, as cookies do not know ports: servers
@@ -35,7 +39,10 @@ pub(crate) fn cookie_of<'a>(
     data_name: &str,
     headers: &'a HeaderMap,
 ) -> Option<&'a str> {
-    let name = named(is_secure, data_name);
+    value_of(&named(is_secure, data_name), headers)
+}
+
+fn value_of<'a>(name: &str, headers: &'a HeaderMap) -> Option<&'a str> {
     let texts = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     texts.flat_map(|text| text.split(';')).find_map(|pair| {
         let (given, value) = pair.trim_matches(' ').split_once('=')?;
@@ -53,6 +60,28 @@ pub(crate) fn set_cookie(edge: &Edge, token: Option<&str>) -> Option<HeaderValue
     };
     // Letters, digits and punctuation are always a valid header value.
     let text = format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/{secure}{age}");
+    HeaderValue::from_str(&text).ok()
+}
+
+/// The name of the cookie by which the browser is known at its next sign-in.
+fn device_name(edge: &Edge) -> String {
+    named(
+        edge.options.dashboard.is_secure(),
+        &format!("{}_device", edge.engine.people().data_name()),
+    )
+}
+
+/// What the browser was given when somebody signed in with it before.
+pub(crate) fn device_of<'a>(edge: &Edge, headers: &'a HeaderMap) -> Option<&'a str> {
+    value_of(&device_name(edge), headers)
+}
+
+/// The header that has the browser keep it.
+pub(crate) fn set_device(edge: &Edge, device: &str) -> Option<HeaderValue> {
+    let name = device_name(edge);
+    let secure = if edge.options.dashboard.is_secure() { "; Secure" } else { "" };
+    let age = DEVICE_KEPT.as_secs();
+    let text = format!("{name}={device}; HttpOnly; SameSite=Strict; Path=/{secure}; Max-Age={age}");
     HeaderValue::from_str(&text).ok()
 }
 

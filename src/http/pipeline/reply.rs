@@ -89,6 +89,11 @@ impl Reply {
         self.response.headers_mut().insert(name, value);
     }
 
+    /// Adds a header that may be there more than once.
+    pub(crate) fn another(&mut self, name: HeaderName, value: HeaderValue) {
+        self.response.headers_mut().append(name, value);
+    }
+
     /// Marks the answer as a replay: that of an earlier request with the same idempotency key.
     pub(crate) fn replayed(mut self, replayed: bool) -> Self {
         if replayed {

@@ -45,7 +45,7 @@ async fn a_cookie_is_for_the_server_alone() {
     let server = TestServer::start().await;
     let mut browser = server.browser();
     let reply = browser.follow(&server.banner()).await;
-    let cookie = reply.header("set-cookie").unwrap();
+    let cookie = reply.cookies().first().copied().unwrap();
     assert!(
         cookie.starts_with("postrider_") && cookie.ends_with("; HttpOnly; SameSite=Strict; Path=/")
     );
@@ -54,11 +54,11 @@ async fn a_cookie_is_for_the_server_alone() {
     let mut neighbour = other.browser();
     let theirs = neighbour.follow(&other.banner()).await;
     let name = |cookie: &str| cookie.split('=').next().unwrap().to_owned();
-    assert_ne!(name(cookie), name(theirs.header("set-cookie").unwrap()));
+    assert_ne!(name(cookie), name(theirs.cookies().first().copied().unwrap()));
     let secure = TestServer::with(&[("DASHBOARD__PUBLIC_URL", "https://post.example.com")]).await;
     let mut browser = secure.browser();
     let reply = browser.follow(&secure.banner()).await;
-    let cookie = reply.header("set-cookie").unwrap();
+    let cookie = reply.cookies().first().copied().unwrap();
     assert!(cookie.starts_with("__Host-postrider_") && cookie.contains("; Secure"), "{cookie}");
     assert!(reply.header("strict-transport-security").is_some());
     browser.get("/v1/contacts").await.ok();
@@ -85,7 +85,7 @@ async fn a_session_ends_at_once() {
     other.get("/ui/api/sessions").await.check(401, "UNAUTHORIZED");
     let out = one.delete("/ui/api/session").await;
     assert_eq!(out.status, 204);
-    assert!(out.header("set-cookie").unwrap().contains("Max-Age=0"));
+    assert!(out.cookies().first().copied().unwrap().contains("Max-Age=0"));
     one.get("/v1/contacts").await.check(401, "UNAUTHORIZED");
     one.delete("/ui/api/session").await.ok();
     let actions = ["session.create", "session.delete", "link.create", "user.create"];
@@ -173,7 +173,8 @@ async fn an_admin_token_signs_an_operator_in() {
 
 #[tokio::test]
 async fn a_session_ends_with_the_admin_token_that_it_began_with() {
-    let mut server = TestServer::start().await;
+    const TOKEN: &str = "the-token-of-administrators";
+    let mut server = TestServer::with(&[("ADMIN__TOKEN", TOKEN)]).await;
     let (admin, demo) = (server.admin(), server.demo());
     let now = millis(demo.get("/v1/sandbox/clock").await.ok()["now"].as_str().unwrap());
     let ends = Timestamp::from_millis(now + 600_000).to_string();
@@ -199,15 +200,11 @@ async fn a_session_ends_with_the_admin_token_that_it_began_with() {
     // The token of the settings becomes another, and the same again.
     server.restart().await;
     of_settings.get("/admin/v1/workspaces").await.ok();
-    server.stop();
-    let file = server.data_dir().join("admin.token");
-    let before = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, "another-token-of-the-settings\n").unwrap();
+    server.set("ADMIN__TOKEN", "another-token-of-the-settings");
     server.restart().await;
     of_settings.get("/admin/v1/workspaces").await.check(401, "UNAUTHORIZED");
     stays.get("/admin/v1/workspaces").await.ok();
-    server.stop();
-    std::fs::write(&file, before).unwrap();
+    server.set("ADMIN__TOKEN", TOKEN);
     server.restart().await;
     stays.get("/admin/v1/workspaces").await.ok();
     of_settings.get("/admin/v1/workspaces").await.check(401, "UNAUTHORIZED");

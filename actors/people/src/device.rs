@@ -1,0 +1,91 @@
+//! Knows browsers in which somebody has signed in, so that strangers' tries do not count for them.
+//!
+//! The browser keeps a text that only this engine can make, about the person whom it is for.
+//! Nothing of it is stored.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use postrider_domain::{MasterKeys, PersonId, Timestamp};
+use postrider_runtime::random;
+use postrider_runtime::secret::Secret;
+
+/// How long a browser is known after a sign-in.
+pub(crate) const KNOWN_FOR: Duration = Duration::from_secs(180 * 24 * 3600);
+const PURPOSE: &[u8] = b"device";
+/// The version of the master key, when it was made, and a name.
+const BODY: usize = 1 + 8 + 16;
+const MAC: usize = 32;
+
+/// The text of a browser in which somebody signs in now.
+pub(crate) fn create(keys: &MasterKeys, person: PersonId, now: Timestamp) -> Secret {
+    let (version, key) = keys.current_for(PURPOSE);
+    let made = now.as_millis().to_be_bytes();
+    let name: [u8; 16] = random::bytes();
+    let body = [&[version][..], &made, &name].concat();
+    let mac = mac(&key, person, &body).finalize().into_bytes();
+    Secret::new(URL_SAFE_NO_PAD.encode([&body[..], &mac].concat()))
+}
+
+/// What a browser is called that shows this text; `None`: nobody has signed in there as this
+/// person, or too long ago.
+pub(crate) fn name(
+    keys: &MasterKeys,
+    person: PersonId,
+    text: &str,
+    now: Timestamp,
+) -> Option<String> {
+    let mut bytes = [0; BODY + MAC];
+    // A text of another length is none of ours.
+    let length = URL_SAFE_NO_PAD.decode_slice(text, &mut bytes).ok()?;
+    let (body, shown) = bytes.split_at(BODY);
+    let (version, rest) = body.split_first()?;
+    let (made, name) = rest.split_first_chunk::<8>()?;
+    let made = Timestamp::from_millis(u64::from_be_bytes(*made));
+    let key = keys.of_version_for(*version, PURPOSE)?;
+    mac(&key, person, body).verify_slice(shown).ok()?;
+    let is_known = length == bytes.len() && now < made.plus(KNOWN_FOR);
+    is_known.then(|| URL_SAFE_NO_PAD.encode(name))
+}
+
+fn mac(key: &[u8; 32], person: PersonId, body: &[u8]) -> Hmac<Sha256> {
+    // HMAC takes a key of any length (RFC 2104, section 2), so this cannot fail.
+    #[allow(clippy::expect_used)]
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
+    mac.update(person.as_bytes());
+    mac.update(body);
+    mac
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_is_known_for_its_person_and_a_time() {
+        let keys = MasterKeys::single([7; 32]);
+        let (ada, bob) = (PersonId::from_bytes([1; 16]), PersonId::from_bytes([2; 16]));
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        let (one, other) = (create(&keys, ada, now), create(&keys, ada, now));
+        let of = |text: &str, at| name(&keys, ada, text, at);
+        let known = of(one.reveal(), now).unwrap();
+        assert_ne!(Some(&known), of(other.reveal(), now).as_ref());
+        assert_eq!(of(one.reveal(), now.plus(KNOWN_FOR - Duration::from_secs(1))), Some(known));
+        assert_eq!(of(one.reveal(), now.plus(KNOWN_FOR)), None);
+        assert_eq!(name(&keys, bob, one.reveal(), now), None);
+        assert_eq!(name(&MasterKeys::single([8; 32]), ada, one.reveal(), now), None);
+        for place in 0..one.reveal().len() {
+            let mut text = one.reveal().to_owned().into_bytes();
+            text[place] = if text[place] == b'A' { b'B' } else { b'A' };
+            let text = String::from_utf8(text).unwrap();
+            assert_eq!(of(&text, now), None, "{place}");
+        }
+        for text in ["", "x", &one.reveal()[1..], &format!("{}A", one.reveal())] {
+            assert_eq!(of(text, now), None, "{text}");
+        }
+    }
+}
