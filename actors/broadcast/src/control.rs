@@ -26,12 +26,15 @@ pub struct TemplateRefusal {
 
 impl TemplateRefusal {
     /// What the failure of a message that left through a number says; `None` if it is not about
-    /// the template.
+    /// the template. `personal`: each recipient has parameters of their own.
     #[must_use]
-    pub const fn of(failure: &Failure, number: NumberId) -> Option<Self> {
-        use FailureClass::{Template, TemplateDisabled, TemplateLimited, TemplatePaused};
+    pub const fn of(failure: &Failure, number: NumberId, personal: bool) -> Option<Self> {
+        use FailureClass::{
+            Parameters, Template, TemplateDisabled, TemplateLimited, TemplatePaused,
+        };
         match failure.class {
-            Template | TemplateDisabled | TemplateLimited | TemplatePaused => {
+            Parameters if personal => None,
+            Parameters | Template | TemplateDisabled | TemplateLimited | TemplatePaused => {
                 Some(Self { number, status: failure.template_status() })
             }
             _ => None,

@@ -11,9 +11,10 @@ pub enum Verdict {
     Fail(Box<str>),
 }
 
-/// What must happen to the broadcast; `None` if the failure concerns only one message.
+/// What must happen to the broadcast; `None` if the failure concerns only one message. `personal`:
+/// each recipient has parameters of their own, so a refusal of one's says nothing about another's.
 #[must_use]
-pub fn verdict(failure: &Failure) -> Option<Verdict> {
+pub fn verdict(failure: &Failure, personal: bool) -> Option<Verdict> {
     let with = |what: &str| match &*failure.details {
         "" => Box::from(what),
         details => format!("{what}: {details}").into(),
@@ -26,7 +27,10 @@ pub fn verdict(failure: &Failure) -> Option<Verdict> {
         FailureClass::TemplatePaused => Some(Verdict::Pause(with("the template is paused"))),
         FailureClass::TemplateLimited => Some(Verdict::Pause(with("the template is limited"))),
         FailureClass::TemplateDisabled => Some(Verdict::Fail(with("the template is disabled"))),
-        FailureClass::Template => Some(Verdict::Fail(with("the channel refuses the template"))),
+        FailureClass::Parameters if personal => None,
+        FailureClass::Template | FailureClass::Parameters => {
+            Some(Verdict::Fail(with("the channel refuses the template")))
+        }
         FailureClass::Permanent
         | FailureClass::Country
         | FailureClass::WindowClosed

@@ -233,7 +233,7 @@ pub enum FailureClass {
     MarketingHeldBack,
     /// The recipient has opted out of marketing.
     OptedOut,
-    /// The template does not exist or does not fit: no message with it will be accepted.
+    /// The template does not exist or is blocked: no message with it will be accepted.
     Template,
     /// The template is paused.
     TemplatePaused,
@@ -245,6 +245,8 @@ pub enum FailureClass {
     TemplateLimited,
     /// Permanent as far as is known: nobody knows the provider's code.
     Unrecognized,
+    /// The parameters do not fit the template: no message with these will be accepted.
+    Parameters,
 }
 
 impl Failure {

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use postrider_actors::domain::{SegmentId, Timestamp};
+use postrider_actors::domain::template::Misfit;
+use postrider_actors::domain::{Phone, SegmentId, Timestamp};
 use postrider_actors::{
-    Audience, BroadcastMade, BroadcastPolicy, NewBroadcast, Permission, Route, SegmentAudience,
-    VariableSource,
+    Audience, BroadcastMade, BroadcastPolicy, CreateBroadcastError, IdempotentError, NewBroadcast,
+    Permission, Route, SegmentAudience, VariableSource,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -131,7 +132,7 @@ impl From<BroadcastMade> for BroadcastMadeAnswer {
 )]
 async fn create(call: Call<Principal>) -> Answer {
     // Parsing may need a multiple of the body's memory, so few bodies are parsed at a time.
-    let permit = Arc::clone(&call.edge.broadcast_parsers).acquire_owned().await;
+    let permit = Arc::clone(&call.edge.parsers).acquire_owned().await;
     let permit = permit.map_err(|_| ApiError::internal())?;
     // Parsing a million recipients would block the async worker for too long.
     let read = tokio::task::spawn_blocking(move || {
@@ -147,10 +148,18 @@ async fn create(call: Call<Principal>) -> Answer {
     if let Some(made) = before.flatten() {
         return Ok(Reply::ok(&BroadcastMadeAnswer::from(made)).replayed(true));
     }
+    let is_segment = segment.is_some();
     if let Some(segment) = segment {
         new.audience = complete(members(&caller, segment).await?)?;
     }
-    let made = workspace.create_broadcast(new, key).await?;
+    let made = workspace.create_broadcast(new, key).await.map_err(|error| match error {
+        IdempotentError::Refused(CreateBroadcastError::Variables { misfits, more })
+            if is_segment =>
+        {
+            misfits_of_contacts(&misfits, more)
+        }
+        error => error.into(),
+    })?;
     drop(permit);
     Ok(Reply::ok(&BroadcastMadeAnswer::from(made.answer)).replayed(made.replayed))
 }
@@ -177,6 +186,21 @@ fn complete(found: SegmentAudience) -> Result<Audience, ApiError> {
     let lacking = found.without_value;
     let rule = format_args!("has no value for {lacking} of the contacts, such as that of {first}");
     Err(ApiError::field("variables_from", rule))
+}
+
+/// Refuses the values of a segment's contacts: the caller knows these by their phones.
+fn misfits_of_contacts(misfits: &[(usize, Phone, Misfit)], more: usize) -> ApiError {
+    let said = misfits.iter().map(|(_, phone, misfit)| {
+        // Of the place's value, the path ends with the place.
+        let place = misfit.path.strip_suffix(']').and_then(|path| path.rsplit_once('['));
+        let place = place.map(|(_, place)| format!("[{place}]")).unwrap_or_default();
+        format!("`variables_from{place}` of the contact with {phone} {}", misfit.rule)
+    });
+    let mut message = said.collect::<Vec<_>>().join("; ");
+    if more > 0 {
+        message.push_str(&format!("; and {more} more"));
+    }
+    ApiError::invalid(message)
 }
 
 /// Parses the parameters that all messages share. Checks their size first.

@@ -44,7 +44,8 @@ impl From<CreateBroadcastError> for ApiError {
             }
             CreateBroadcastError::Past => Self::field("schedule_at", "must not be in the past"),
             CreateBroadcastError::Variables { misfits, more } => {
-                let said = |(index, misfit)| format!("`recipients[{index}].variables`: {misfit}");
+                let said =
+                    |(index, _, misfit)| format!("`recipients[{index}].variables`: {misfit}");
                 let mut message = misfits.into_iter().map(said).collect::<Vec<_>>().join("; ");
                 if more > 0 {
                     message.push_str(&format!("; and {more} more"));

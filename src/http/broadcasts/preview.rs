@@ -82,7 +82,7 @@ impl From<BroadcastSample> for SampleAnswer {
     responses((status = 200, description = "What it would be", body = PreviewAnswer))
 )]
 async fn preview(call: Call<Principal>) -> Answer {
-    let permit = Arc::clone(&call.edge.broadcast_parsers).acquire_owned().await;
+    let permit = Arc::clone(&call.edge.parsers).acquire_owned().await;
     let permit = permit.map_err(|_| ApiError::internal())?;
     // As in `create`: long bodies are parsed beside the async workers, a few at a time.
     let read = tokio::task::spawn_blocking(move || {

@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 
 use super::create::{Members, NewBroadcastBody, new_broadcast};
 use super::recipients::Recipients;
+use super::sent_from::SentFrom;
 use crate::http::messages::{SentAnswer, sent_reply};
 use crate::http::pipeline::{
     Answer, ApiError, BodySize, Call, Key, Principal, Routes, Takes, route,
@@ -73,6 +74,10 @@ pub(crate) struct BroadcastTestBody<'a> {
     /// As of a broadcast.
     #[schema(example = json!({"shop": "north"}))]
     metadata: Option<BTreeMap<String, String>>,
+    /// The number that it is sent from, by its id or its phone, or a list of them, of which the
+    /// first counts; left out: one of the pool.
+    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    from: Option<SentFrom>,
 }
 
 /// The part of the body that a broadcast does not have.
@@ -94,7 +99,7 @@ struct Recipient<'a> {
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
 )]
 async fn test(call: Call<Principal>) -> Answer {
-    let permit = Arc::clone(&call.edge.broadcast_parsers).acquire_owned().await;
+    let permit = Arc::clone(&call.edge.parsers).acquire_owned().await;
     let permit = permit.map_err(|_| ApiError::internal())?;
     let read = tokio::task::spawn_blocking(move || {
         let (new, segment) = new_broadcast(call.json::<NewBroadcastBody<'_>>()?)?;

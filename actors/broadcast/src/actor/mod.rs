@@ -147,7 +147,7 @@ impl LoadedActor for Fanout {
             FanoutMessage::NumberStopped(number, failure) => {
                 let is_last = state.record.numbers().any(|own| own == number)
                     && !self.is_another_up(number, state);
-                if let (true, Some(Verdict::Pause(reason))) = (is_last, verdict(&failure)) {
+                if let (true, Some(Verdict::Pause(reason))) = (is_last, verdict(&failure, false)) {
                     self.pause(reason, state).await;
                 }
             }

@@ -20,12 +20,16 @@ struct Stops {
 
 impl Stops {
     /// What these outcomes say, of messages that left `through` these numbers.
-    fn of(outcomes: &[(u32, FinalOutcome)], through: impl Fn(u32) -> NumberId) -> Self {
+    fn of(
+        outcomes: &[(u32, FinalOutcome)],
+        personal: bool,
+        through: impl Fn(u32) -> NumberId,
+    ) -> Self {
         let mut stops = Self::default();
         for (index, outcome) in outcomes {
             let FinalOutcome::Failed(failure) = outcome else { continue };
-            let Some(verdict) = verdict(failure) else { continue };
-            match TemplateRefusal::of(failure, through(*index)) {
+            let Some(verdict) = verdict(failure, personal) else { continue };
+            match TemplateRefusal::of(failure, through(*index), personal) {
                 None => stops.other = stops.other.or(Some(verdict)),
                 Some(new) if stops.refusals.iter().any(|(known, _)| *known == new) => {}
                 Some(new) => stops.refusals.push((new, verdict)),
@@ -44,7 +48,8 @@ pub(super) async fn apply_outcomes(
     state: &mut Running,
 ) {
     fanout.give_back_unsent(&outcomes, state);
-    let Stops { refusals, other } = Stops::of(&outcomes, |index| state.through(index));
+    let personal = state.record.personal;
+    let Stops { refusals, other } = Stops::of(&outcomes, personal, |index| state.through(index));
     let mut passed_on = Vec::new();
     for (refusal, verdict) in refusals {
         if stop(fanout, verdict, Some(refusal), state).await {
@@ -68,9 +73,10 @@ pub(super) async fn apply_outcomes(
                 (Mark::Failed, Some(late))
             }
             FinalOutcome::Failed(failure) => {
-                let refusal = TemplateRefusal::of(&failure, state.through(index));
+                let refusal = TemplateRefusal::of(&failure, state.through(index), personal);
                 let is_passed_on = refusal.is_some_and(|it| passed_on.contains(&it));
-                match is_passed_on || matches!(verdict(&failure), Some(Verdict::Pause(_))) {
+                let pauses = matches!(verdict(&failure, personal), Some(Verdict::Pause(_)));
+                match is_passed_on || pauses {
                     true => (Mark::Retry, None),
                     false => (Mark::Failed, Some(Failed::of(&failure))),
                 }
@@ -156,12 +162,24 @@ mod tests {
         let classes = [TemplatePaused, SpamLimit, TemplateDisabled, Permanent, Template, Template];
         let outcomes: Vec<_> = (0..).zip(classes.map(failed)).collect();
         let number = |index: u32| NumberId::from_bytes([index as u8 / 2; 16]);
-        let stops = Stops::of(&outcomes, number);
+        let stops = Stops::of(&outcomes, false, number);
         let refusals: Vec<_> = stops.refusals.iter().map(|(refusal, _)| *refusal).collect();
         let refusal = |index, status| TemplateRefusal { number: number(index), status };
         let statuses = [TemplateStatus::Paused, TemplateStatus::Disabled].map(Some);
         let expected = [refusal(0, statuses[0]), refusal(2, statuses[1]), refusal(4, None)];
         assert_eq!(refusals, expected);
         assert!(matches!(stops.other, Some(Verdict::Pause(_))), "spam pauses it all the same");
+    }
+
+    #[test]
+    fn refused_parameters_are_those_of_one_recipient_where_each_has_their_own() {
+        let refused = Failure { class: FailureClass::Parameters, ..Failure::permanent(None) };
+        let outcomes = [(0, FinalOutcome::Failed(refused))];
+        let number = |_| NumberId::from_bytes([1; 16]);
+        for (personal, expected) in [(true, 0), (false, 1)] {
+            let stops = Stops::of(&outcomes, personal, number);
+            assert_eq!(stops.refusals.len(), expected, "{personal}");
+            assert!(stops.other.is_none());
+        }
     }
 }

@@ -72,9 +72,10 @@ pub(super) const fn meaning(code: u32) -> Option<Meaning> {
         131_047 => Meaning::Refused(Class::WindowClosed),
         131_049 => Meaning::Refused(Class::MarketingHeldBack),
         131_050 => Meaning::Refused(Class::OptedOut),
-        132_000 | 132_001 | 132_005 | 132_007 | 132_008 | 132_012 | 132_018 | 132_068 => {
-            Meaning::Refused(Class::Template)
+        132_000 | 132_005 | 132_007 | 132_008 | 132_012 | 132_018 => {
+            Meaning::Refused(Class::Parameters)
         }
+        132_001 | 132_068 => Meaning::Refused(Class::Template),
         132_069 => Meaning::Refused(Class::TemplateLimited),
         132_015 => Meaning::Refused(Class::TemplatePaused),
         132_016 => Meaning::Refused(Class::TemplateDisabled),
@@ -237,8 +238,8 @@ mod tests {
             (Class::WindowClosed, &[131_047]),
             (Class::MarketingHeldBack, &[131_049]),
             (Class::OptedOut, &[131_050]),
-            (Class::Template, &[132_000, 132_001, 132_005, 132_007, 132_012]),
-            (Class::Template, &[132_008, 132_018, 132_068]),
+            (Class::Parameters, &[132_000, 132_005, 132_007, 132_008, 132_012, 132_018]),
+            (Class::Template, &[132_001, 132_068]),
             (Class::TemplateLimited, &[132_069]),
             (Class::TemplatePaused, &[132_015]),
             (Class::TemplateDisabled, &[132_016]),

@@ -85,8 +85,8 @@ pub enum CreateBroadcastError {
     /// The variables of recipients do not fit the template.
     #[error("the variables of {} recipients do not fit the template", misfits.len() + more)]
     Variables {
-        /// The first ones: which recipient that was added, from 0, and why.
-        misfits: Vec<(usize, Misfit)>,
+        /// The first ones: which recipient that was added, from 0, who that is, and why.
+        misfits: Vec<(usize, Phone, Misfit)>,
         /// How many more there are.
         more: usize,
     },

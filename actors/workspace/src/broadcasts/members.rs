@@ -24,19 +24,27 @@ pub enum VariableSource {
 }
 
 impl VariableSource {
-    /// What a contact puts into the place; empty where it has nothing.
+    /// What a contact puts into the place, on one line: each run of white space and control
+    /// characters is one space. Empty where it has nothing.
     #[must_use]
     pub fn value_of(&self, contact: &Contact) -> Box<str> {
         match self {
-            Self::Name => contact.name.as_str().into(),
+            Self::Name => in_one_line(contact.name.as_str()),
             Self::Text(text) => text.clone(),
             Self::CustomField(name) => match contact.custom_fields.value(name) {
-                Some(Value::String(text)) => text.into(),
+                Some(Value::String(text)) => in_one_line(&text),
                 Some(value @ (Value::Number(_) | Value::Bool(_))) => value.to_string().into(),
                 _ => Box::default(),
             },
         }
     }
+}
+
+/// A text as a template's place takes it: each run of white space and control characters is one
+/// space, and none is at an end. The channel refuses line breaks, tabs and more than four spaces.
+fn in_one_line(text: &str) -> Box<str> {
+    let words = text.split(|char: char| char.is_whitespace() || char.is_control());
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").into()
 }
 
 /// The audience of a segment.

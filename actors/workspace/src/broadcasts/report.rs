@@ -69,7 +69,7 @@ pub(crate) fn report(
     }
     let mark = mark(context, &key, place)?;
     let counts = counts::after_report(context, &record, mark, (before, report))?;
-    let refusal = failure.and_then(|failure| TemplateRefusal::of(failure, number));
+    let refusal = failure.and_then(|it| TemplateRefusal::of(it, number, record.personal));
     let refused = refused_template(context, &record, refusal, *at)?;
     if let Some(failure) = failure
         && failure.class == FailureClass::OptedOut
@@ -145,7 +145,7 @@ fn after_failure(
 /// Pauses or ends a broadcast where one failure is a reason to. Returns what it is then.
 fn stop(context: &mut Context<'_>, record: Record, failure: &Failure) -> Option<Record> {
     use BroadcastStatus::{Queued, Sending};
-    match (verdict(failure)?, record.status) {
+    match (verdict(failure, record.personal)?, record.status) {
         (Verdict::Pause(reason), Queued | Sending) => {
             let (status, reason) = (BroadcastStatus::Paused, Some(reason));
             let record = Record { status, reason, ..record };

@@ -1,6 +1,7 @@
 //! Which template the variables of a new broadcast's recipients are for.
 
 use postrider_broadcast::parameters::with_variables;
+use postrider_domain::Phone;
 use postrider_domain::template::parameters;
 use postrider_domain::unavailable::Unavailable;
 use serde_json::Value;
@@ -79,7 +80,11 @@ pub(super) fn check_variables(
                     more += 1;
                     break;
                 }
-                Err(misfit) if misfits.len() < MISFITS_MAX => misfits.push((place, misfit)),
+                Err(misfit) if misfits.len() < MISFITS_MAX => {
+                    // An audience is made of phones only.
+                    let phone = Phone::from_digits(new.audience.phones[place]).ok();
+                    misfits.extend(phone.map(|phone| (place, phone, misfit)));
+                }
                 Err(_) => more += 1,
             }
         }
