@@ -1,4 +1,6 @@
-//! Pure: the sends of one-time passwords by who asked for them: an address, a session.
+//! Pure: the sends of one-time passwords by who asked for them, and by the mailbox that they go to.
+//!
+//! Who asked is an address or a session.
 //!
 //! A caller is known by a keyed hash only. Sends are counted where a limit of that kind is set, and
 //! forgotten after an hour, as those by phone are.
@@ -10,6 +12,7 @@ use std::time::Duration;
 use hashbrown::HashMap;
 
 use postrider_domain::code::CallerHash;
+use postrider_domain::event::chain::{ChainPlan, OtpChannel};
 use postrider_domain::event::{EventDecodeError, encode};
 use postrider_domain::{CodeKeys, Limits, Timestamp};
 
@@ -30,15 +33,29 @@ pub(crate) struct Counting {
 pub(crate) fn counting(keys: &CodeKeys, limits: &Limits, context: &CallerContext) -> Vec<Counting> {
     let ip = context.ip.map(|ip| (CallerKind::Ip, network(ip)));
     let session = context.session.as_ref().map(|it| (CallerKind::Session, it.as_bytes().to_vec()));
-    let of = |(kind, name): (CallerKind, Vec<u8>)| {
-        let (in_10m, in_hour) = match kind {
-            CallerKind::Ip => (limits.otp_per_ip_10m, limits.otp_per_ip_hour),
-            CallerKind::Session => (limits.otp_per_session_10m, limits.otp_per_session_hour),
-        };
-        let hash = (in_10m > 0 || in_hour > 0).then(|| keys.caller(kind.as_str(), &name));
-        Some(Counting { kind, hash: hash??, in_10m, in_hour })
+    ip.into_iter().chain(session).filter_map(|it| of(keys, limits, it)).collect()
+}
+
+/// What a code counts for that may go to an address of mail: the limits of a phone hold for it too,
+/// or else one mailbox would get a code for each phone that a stranger thinks of.
+pub(crate) fn of_mailbox(
+    keys: &CodeKeys,
+    limits: &Limits,
+    plan: Option<&ChainPlan>,
+) -> Option<Counting> {
+    let plan = plan.filter(|it| it.steps.iter().any(|step| step.channel == OtpChannel::Email))?;
+    let address = plan.email.as_ref()?.to_lowercase();
+    of(keys, limits, (CallerKind::Email, address.into_bytes()))
+}
+
+fn of(keys: &CodeKeys, limits: &Limits, (kind, name): (CallerKind, Vec<u8>)) -> Option<Counting> {
+    let (in_10m, in_hour) = match kind {
+        CallerKind::Ip => (limits.otp_per_ip_10m, limits.otp_per_ip_hour),
+        CallerKind::Session => (limits.otp_per_session_10m, limits.otp_per_session_hour),
+        CallerKind::Email => (limits.otp_per_phone_10m, limits.otp_per_phone_hour),
     };
-    ip.into_iter().chain(session).filter_map(of).collect()
+    let hash = (in_10m > 0 || in_hour > 0).then(|| keys.caller(kind.as_str(), &name));
+    Some(Counting { kind, hash: hash??, in_10m, in_hour })
 }
 
 /// What an address counts as: itself, or for IPv6 its /64, which is usually one person's.

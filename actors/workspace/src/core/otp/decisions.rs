@@ -12,7 +12,7 @@ use postrider_domain::{
     Event, MessageId, NumberId, OtpCode, Phone, PublicEvent, RequestId, Timestamp,
 };
 
-use super::caller_log::{Counting, counting};
+use super::caller_log::{Counting, counting, of_mailbox};
 use super::chain_plan::{plan_again, plan_of};
 use super::chain_tries::{channel_of, tries_of};
 use super::day_counts::Counted;
@@ -51,10 +51,11 @@ impl Core {
             return cancel::send_test(self, phone, expiry, more.as_deref(), id, effects);
         }
         let plan = plan_of(self, more.as_deref())?;
-        let counting = match &more {
+        let mut counting = match &more {
             Some(more) => counting(&self.keys, &self.rules.limits, &more.context),
             None => Vec::new(),
         };
+        counting.extend(of_mailbox(&self.keys, &self.rules.limits, plan.as_ref()));
         let found = languages::has_found_template(self, more.as_deref());
         let asked = (phone, &*counting, plan.as_ref());
         let decision = self.may_send((id, false), asked, (found, down), effects);
@@ -66,9 +67,7 @@ impl Core {
         let decision = decision?;
         let key_version = self.keys.current_version();
         self.perform(Event::OtpSent { id, phone, expiry, length, key_version }, effects);
-        for Counting { hash: caller, .. } in counting {
-            self.perform(Event::OtpCaller { caller, at: self.hot.now() }, effects);
-        }
+        self.count_callers(counting, effects);
         cancel::note(self, id, more.as_deref(), false, effects);
         conversion_guard::note(self, id, decision, effects);
         let otp = Otp::new(id, phone, expiry, length, key_version);
@@ -111,7 +110,8 @@ impl Core {
             return Err(ResendOtpError::Refused(full.into()));
         }
         let found = languages::template_of(self, id).language != self.otp_template.language;
-        let asked = (otp.phone, &[][..], plan.as_ref());
+        let mailbox = of_mailbox(&self.keys, &self.rules.limits, plan.as_ref());
+        let asked = (otp.phone, mailbox.as_slice(), plan.as_ref());
         let decision = self.may_send((id, true), asked, (found, down), effects);
         conversion_guard::note(self, id, decision.map_err(ResendOtpError::Refused)?, effects);
         match through {
@@ -126,6 +126,7 @@ impl Core {
             self.perform(Event::OtpChain { id, plan: Box::new(plan) }, effects);
         }
         self.perform(Event::OtpResent { id, at: self.hot.now() }, effects);
+        self.count_callers(mailbox, effects);
         if is_chain {
             chain::end_newest(self, &otp, effects);
             let expires_at = self.emit_send(&otp, true, effects);
@@ -205,6 +206,16 @@ impl Core {
             is_inbound: self.hot.otps.extras.is_inbound(id),
             inbound_code: inbound::code_of(self, &otp),
         })
+    }
+
+    pub(super) fn count_callers(
+        &mut self,
+        counting: impl IntoIterator<Item = Counting>,
+        effects: &mut Effects,
+    ) {
+        for Counting { hash: caller, .. } in counting {
+            self.perform(Event::OtpCaller { caller, at: self.hot.now() }, effects);
+        }
     }
 
     /// Whether a send to `phone` is allowed and paid for, and can be taken now; changes nothing,

@@ -14,7 +14,7 @@ use postrider_domain::open_code::{InboundCode, OpenCode};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{ContactId, Event, OtpCode, Phone, PublicEvent, RequestId};
 
-use super::caller_log::{Counting, counting};
+use super::caller_log::counting;
 use super::cancel;
 use super::requests::Otp;
 use super::types::{OtpSent, SendMore, SendOtpError};
@@ -47,9 +47,7 @@ pub(super) fn begin(
         }
     };
     core.perform(event, effects);
-    for Counting { hash: caller, .. } in counting {
-        core.perform(Event::OtpCaller { caller, at: core.now() }, effects);
-    }
+    core.count_callers(counting, effects);
     cancel::note(core, id, Some(more), false, effects);
     let expires_at = id.timestamp().plus(expiry.duration());
     let event = PublicEvent::OtpSent { request_id: id, phone, expires_at, resend: false };

@@ -79,15 +79,18 @@ pub enum CallerKind {
     Ip,
     /// A session.
     Session,
+    /// The address of mail that the code may go to.
+    Email,
 }
 
 impl CallerKind {
-    /// Its name in a refusal: `ip` or `session`.
+    /// Its name in a refusal: `ip`, `session` or `email`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ip => "ip",
             Self::Session => "session",
+            Self::Email => "email",
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Requests that are cancelled, those to test phones, and limits by caller.
 
 use postrider_domain::OtpCode;
+use postrider_domain::event::chain::{ChainStep, OtpChannel};
 use postrider_domain::event::otp::OtpNotes;
 
 use super::*;
 use crate::core::otp::cancel;
+use crate::core::otp::chain_plan::ChannelSetup;
 use crate::core::otp::extras::TestPhones;
 use crate::core::otp::types::{CallerContext, CallerKind, SendMore};
 
@@ -151,4 +153,31 @@ fn what_a_caller_notes_is_in_every_event() {
     let notes = bench.read(id).unwrap().notes;
     assert_eq!(OtpNotes { test: false, ..notes.clone() }, notes);
     assert_eq!(notes.reference.as_deref(), Some("order 7"));
+}
+
+#[test]
+fn a_mailbox_has_the_limits_of_a_phone_whatever_the_phone_is() {
+    let limits = Limits { otp_per_phone_10m: 2, ..Limits::default() };
+    let mut bench = Bench::with(limits);
+    bench.core.channels = ChannelSetup { mail: true, ..ChannelSetup::default() };
+    let mailed = |number, address: &str| {
+        let step = ChainStep { channel: OtpChannel::Email, timeout_seconds: 30 };
+        let email = Some(address.to_owned());
+        let more = SendMore { channels: Some(vec![step]), email, ..SendMore::default() };
+        SendOtp { more: Some(Box::new(more)), ..SendOtp::to(phone(number)) }
+    };
+    let first = bench.send_command(mailed(1, "ada@example.com"), None).unwrap().request_id;
+    bench.pass(MINUTE);
+    bench.resend(first).unwrap();
+    let refused = |wait| SendOtpError::CallerLimit { by: CallerKind::Email, retry_after: wait };
+    for address in ["ada@example.com", "Ada@Example.com"] {
+        let third = bench.send_command(mailed(2, address), None);
+        assert_eq!(third, Err(refused(9 * MINUTE)), "{address}");
+    }
+    assert_eq!(bench.replayed().callers, bench.core.hot.callers);
+    bench.send_command(mailed(2, "bob@example.com"), None).unwrap();
+    bench.send(phone(3)).unwrap();
+    bench.pass(9 * MINUTE);
+    let next = bench.send_command(mailed(4, "ada@example.com"), None).unwrap().request_id;
+    assert_eq!(bench.resend(next), Err(ResendOtpError::Refused(refused(MINUTE))));
 }
