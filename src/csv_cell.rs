@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 
+use postrider_actors::domain::Phone;
+
 /// Characters with which a spreadsheet begins a formula, or skips to one.
 const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
-/// Writes a text as a cell that is no formula: a `'` comes before one. [`parse`] takes it away.
+/// Writes a text as a cell that is no formula: a `'` comes before one. [`parse`] takes it away. A
+/// phone is none: `+` and digits are a number to a spreadsheet.
 #[must_use]
 pub fn text(text: &str) -> Cow<'_, str> {
     if looks_like_formula(text) { format!("'{text}").into() } else { text.into() }
@@ -23,7 +26,8 @@ pub fn parse(cell: &str) -> &str {
 /// Whether a text is a formula, also behind any number of `'`: each of those may have been written
 /// by [`text`], so one more must be.
 fn looks_like_formula(text: &str) -> bool {
-    text.trim_start_matches('\'').starts_with(FORMULA)
+    let begins = text.trim_start_matches('\'').starts_with(FORMULA);
+    begins && text.parse::<Phone>().is_err()
 }
 
 #[cfg(test)]
@@ -39,7 +43,10 @@ mod tests {
             ("'", "'"),
             ("'quoted'", "'quoted'"),
             ("=1+1", "'=1+1"),
-            ("+15550123456", "'+15550123456"),
+            ("+15550123456", "+15550123456"),
+            ("'+15550123456", "''+15550123456"),
+            ("+1+1", "'+1+1"),
+            ("+15550123456-1", "'+15550123456-1"),
             ("-1", "'-1"),
             ("@SUM(A1)", "'@SUM(A1)"),
             ("\t=1", "'\t=1"),

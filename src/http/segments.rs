@@ -94,7 +94,8 @@ pub(crate) struct FilterBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 200)]
     search: Option<String>,
-    /// They have these custom fields with exactly these values.
+    /// They have these custom fields with these values. A text and what the text is as JSON are the
+    /// same: `"3"` and `3` find both.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, example = json!({"plan": "gold"}))]
     custom_fields: Option<Value>,
@@ -164,7 +165,6 @@ impl FilterBody {
             tags_none: tags(self.tags_none, "filter.tags_none")?,
             fields: fields.map(|(name, value)| (name.clone(), value.to_string())).collect(),
             fields_exist,
-            field_texts: Vec::new(),
         })
     }
 }

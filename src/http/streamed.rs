@@ -123,6 +123,6 @@ mod tests {
             vec!["a,b".to_owned(), "a \"b\"\nc".to_owned()],
         ];
         let text = String::from_utf8(csv_lines(rows)).unwrap();
-        assert_eq!(text, "to,name\r\n'+15550123456,'=1+1\r\n\"a,b\",\"a \"\"b\"\"\nc\"\r\n");
+        assert_eq!(text, "to,name\r\n+15550123456,'=1+1\r\n\"a,b\",\"a \"\"b\"\"\nc\"\r\n");
     }
 }

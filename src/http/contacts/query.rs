@@ -2,6 +2,7 @@
 
 use postrider_actors::domain::Tags;
 use postrider_actors::{ContactFilter, ContactOrder, ContactSort};
+use serde_json::Value;
 
 use crate::http::pipeline::{ApiError, Query};
 
@@ -26,12 +27,12 @@ pub(super) fn filter(query: &Query, search: Option<&str>) -> Result<ContactFilte
         let rule = "must be at most 50 fields, whose names and values have at most 200 characters";
         return Err(ApiError::field("custom_fields", rule));
     }
-    let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let own = |(name, text): (&str, &str)| (name.to_owned(), Value::from(text).to_string());
     Ok(ContactFilter {
         tags_any: tags(query, "tags_any")?,
         tags_all: tags(query, "tags_all")?,
         tags_none: tags(query, "tags_none")?,
-        field_texts: fields.into_iter().map(own).collect(),
+        fields: fields.into_iter().map(own).collect(),
         ..ContactFilter::search(search)
     })
 }

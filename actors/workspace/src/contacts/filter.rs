@@ -27,14 +27,11 @@ pub struct ContactFilter {
     pub tags_all: Vec<String>,
     /// It has none of these tags.
     pub tags_none: Vec<String>,
-    /// It has these custom fields with these values, each as JSON.
+    /// It has these custom fields with these values, each as JSON. A text and what the text is as
+    /// JSON are the same: `"3"` and `3` find both, for a form and a query can only write texts.
     pub fields: Vec<(String, String)>,
     /// It has these custom fields, whatever their values.
     pub fields_exist: Vec<String>,
-    /// It has these custom fields with these values, as somebody writes them: a text, or what the
-    /// text is as JSON. No saved segment has them.
-    #[serde(skip)]
-    pub field_texts: Vec<(String, String)>,
 }
 
 /// A filter made ready for use.
@@ -43,10 +40,9 @@ pub(crate) struct Matcher {
     tags_any: Vec<Hash>,
     tags_all: Vec<Hash>,
     tags_none: Vec<Hash>,
-    fields: Vec<Hash>,
-    names: Vec<Hash>,
     /// Of each, one of both.
-    texts: Vec<[Hash; 2]>,
+    fields: Vec<[Hash; 2]>,
+    names: Vec<Hash>,
 }
 
 /// Given a chunk's number and which of its contacts match; never given none.
@@ -62,9 +58,8 @@ impl Matcher {
             tags_any: hashes(&filter.tags_any),
             tags_all: hashes(&filter.tags_all),
             tags_none: hashes(&filter.tags_none),
-            fields: filter.values().map(|(name, value)| field_hash(name, &value)).collect(),
+            fields: filter.fields.iter().map(|(name, json)| value_hashes(name, json)).collect(),
             names: filter.fields_exist.iter().map(|name| name_hash(name)).collect(),
-            texts: filter.field_texts.iter().map(|(name, text)| text_hashes(name, text)).collect(),
         }
     }
 
@@ -127,16 +122,15 @@ impl Matcher {
     }
 
     fn asks_facets(&self) -> bool {
-        let asked = [&self.tags_any, &self.tags_all, &self.tags_none, &self.fields, &self.names];
-        asked.iter().any(|hashes| !hashes.is_empty()) || !self.texts.is_empty()
+        let asked = [&self.tags_any, &self.tags_all, &self.tags_none, &self.names];
+        asked.iter().any(|hashes| !hashes.is_empty()) || !self.fields.is_empty()
     }
 
     fn facets_mask(&self, facets: &[u8]) -> Mask {
         let matches = |facet: &Facet<'_>| {
             self.tags_match(facet)
-                && self.fields.iter().all(|field| facet.has_field(field))
+                && self.fields.iter().all(|either| either.iter().any(|it| facet.has_field(it)))
                 && self.names.iter().all(|name| facet.has_name(name))
-                && self.texts.iter().all(|either| either.iter().any(|it| facet.has_field(it)))
         };
         Facet::all(facets).filter(matches).fold(0, |mask, facet| mask | 1 << facet.slot)
     }
@@ -149,11 +143,15 @@ impl Matcher {
     }
 }
 
-/// The hashes of a field whose value is a text, or what the text is as JSON.
-fn text_hashes(name: &str, text: &str) -> [Hash; 2] {
-    let text_value = Value::from(text);
-    let json = serde_json::from_str(text).unwrap_or_else(|_| text_value.clone());
-    [field_hash(name, &text_value), field_hash(name, &json)]
+/// The hashes of a field with this value, once as a text, and once as what the text is as JSON.
+fn value_hashes(name: &str, json: &str) -> [Hash; 2] {
+    // What is no JSON was not taken from a filter.
+    let text = match serde_json::from_str(json).unwrap_or_default() {
+        Value::String(text) => text,
+        value => value.to_string(),
+    };
+    let value = serde_json::from_str(&text).unwrap_or_else(|_| Value::from(text.as_str()));
+    [field_hash(name, &Value::String(text)), field_hash(name, &value)]
 }
 
 impl ContactFilter {
@@ -161,12 +159,5 @@ impl ContactFilter {
     #[must_use]
     pub fn search(text: Option<&str>) -> Self {
         Self { search: text.map(str::to_owned), ..Self::default() }
-    }
-
-    fn values(&self) -> impl Iterator<Item = (&str, Value)> {
-        // What is no JSON was not taken from a filter.
-        self.fields
-            .iter()
-            .map(|(name, json)| (name.as_str(), serde_json::from_str(json).unwrap_or_default()))
     }
 }

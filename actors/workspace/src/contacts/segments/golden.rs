@@ -16,7 +16,6 @@ fn a_segment_is_stored_as_ever() {
         tags_none: list(&["d"]),
         fields: vec![("plan".into(), r#""gold""#.into())],
         fields_exist: list(&["age"]),
-        field_texts: Vec::new(),
     };
     let mut sheet = Sheet::default();
     sheet.text("key", &key(&"acme".parse().unwrap(), id));
