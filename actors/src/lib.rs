@@ -185,7 +185,9 @@ pub use postrider_workspace::numbers::portfolio::SetPortfolioError;
 pub use postrider_workspace::{
     AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,
 };
-pub use postrider_workspace::{AddMediaError, MediaBytes, MediaFetch, MediaOptions, MediaState};
+pub use postrider_workspace::{
+    AddMediaError, MediaBytes, MediaFetch, MediaOptions, MediaState, MediaUnderWay,
+};
 pub use postrider_workspace::{ChangeContactsError, ChosenContacts, ContactsChange, TagCount};
 pub use postrider_workspace::{CheckNumberError, NumberCheck, NumberProblem};
 pub use postrider_workspace::{

@@ -104,7 +104,7 @@ async fn upload(mut call: Call<Principal>) -> Answer {
     if let Some(filename) = &filename {
         check_filename("filename", filename)?;
     }
-    let (staged, mime_type) = call.take_media()?;
+    let (staged, mime_type, _under_way) = call.take_media()?;
     let state = call.caller.workspace().add_media(staged, mime_type, filename).await?;
     Ok(Reply::json(StatusCode::CREATED, &MediaAnswer::from(state)))
 }

@@ -71,7 +71,7 @@ pub use inbox::{
     ChangeContactsError, ContactsChange, ConversationMessage, DeleteContactError, MessageFilter,
     MessagesListed, MessagesPage, ReadReceiptError, ReplyWindow, UpdateContactError,
 };
-pub use media::{AddMediaError, MediaBytes, MediaState};
+pub use media::{AddMediaError, MediaBytes, MediaState, MediaUnderWay};
 pub use media_files::{MediaFetch, MediaFiles, MediaOptions};
 pub use messages::ReplyError;
 pub use numbers::check::{CheckNumberError, NumberCheck, NumberProblem};

@@ -12,6 +12,7 @@ mod fetch;
 #[cfg(test)]
 mod golden;
 mod inbound;
+mod under_way;
 pub mod upkeep;
 
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,7 @@ pub use api::{MediaBytes, may_stage, stage};
 pub use commands::AddMediaError;
 pub(crate) use commands::{NoteUpload, doubt_upload};
 pub(crate) use inbound::expect;
+pub use under_way::MediaUnderWay;
 
 use std::ops::ControlFlow;
 use std::time::Duration;

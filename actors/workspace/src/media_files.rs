@@ -64,6 +64,8 @@ pub struct MediaFiles {
     pub(crate) fetch_turns: Places<WorkspaceId>,
     /// Leave to get a content.
     pub(crate) fetch_places: Semaphore,
+    /// Bytes of the files that are on their way to a workspace.
+    pub(crate) under_way: DashMap<WorkspaceId, u64>,
     /// Bytes of the files of all workspaces, as they were counted last.
     pub bytes: AtomicU64,
 }
@@ -80,6 +82,7 @@ impl MediaFiles {
             fetches: DashMap::new(),
             fetch_turns: Places::new(FETCHES_OF_ONE_MAX),
             fetch_places: Semaphore::new(FETCHES_MAX),
+            under_way: DashMap::new(),
             bytes: AtomicU64::new(0),
         }
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use postrider_actors::domain::WorkspaceId;
-use postrider_actors::{Engine, StagedMedia, Unavailable, UnavailableReason};
+use postrider_actors::{Engine, MediaUnderWay, StagedMedia, Unavailable, UnavailableReason};
 use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 
@@ -34,8 +34,8 @@ pub(crate) fn longest_of(length: Option<u64>) -> Duration {
     Duration::from_secs(length / BYTES_PER_SECOND_MIN)
 }
 
-/// A file that has arrived, and its type.
-pub(crate) type Spooled = (StagedMedia, &'static str);
+/// A file that has arrived, its type, and its bytes as they count until it is added.
+pub(crate) type Spooled = (StagedMedia, &'static str, Option<MediaUnderWay>);
 
 /// The parts of a body, each of which must come within the deadline, and all of them in a time that
 /// their length sets.
@@ -96,11 +96,9 @@ pub(super) async fn read(
     if announced > max {
         return Err(too_large(mime_type, max));
     }
-    if let Some(workspace) = workspace.and_then(|id| engine.workspace(id)) {
-        let room = workspace.may_add_media(announced).await;
-        // A large body is not read for nothing.
-        room.map_err(|full| ApiError::from(full).closing_with_body())?;
-    }
+    let workspace = workspace.and_then(|id| engine.workspace(id));
+    let mut under_way = workspace.map(|workspace| workspace.receive_media());
+    count(&mut under_way, announced).await?;
     if !lease.grow(2 * PART_BYTES) {
         return Err(ApiError::overloaded("too much is being received; nothing was done"));
     }
@@ -116,6 +114,7 @@ pub(super) async fn read(
         if !part.is_empty() && part.len() + data.len() > PART_BYTES {
             // Others write, too: the disk may have become full since it began.
             engine.may_stage_media()?;
+            count(&mut under_way, length).await?;
             (writing, part) = writing.then(part).await?;
         }
         if part.capacity() == 0 {
@@ -126,9 +125,18 @@ pub(super) async fn read(
     if length == 0 {
         return Err(ApiError::invalid("the body is empty; it must be a file"));
     }
+    count(&mut under_way, length).await?;
     let (writing, _) = writing.then(part).await?;
     let (staged, _) = writing.done().await?;
-    Ok((staged, mime_type))
+    Ok((staged, mime_type, under_way))
+}
+
+/// Counts what has come of a file, and refuses what the workspace has no room for: the rest of a
+/// large body is not read for nothing.
+async fn count(under_way: &mut Option<MediaUnderWay>, bytes: u64) -> Result<(), ApiError> {
+    let Some(under_way) = under_way else { return Ok(()) };
+    let room = under_way.grow_to(bytes).await;
+    room.map_err(|full| ApiError::from(full).closing_with_body())
 }
 
 /// A file that is written part by part, on a thread that may block, with the empty buffer of the

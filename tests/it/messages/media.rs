@@ -91,7 +91,7 @@ async fn the_same_content_is_kept_once_and_goes_with_its_last_file() {
 
 #[tokio::test]
 async fn only_files_that_the_channel_takes_are_taken() {
-    let server = TestServer::with(&[("MEDIA__KEPT_BYTES_MAX", "10000000")]).await;
+    let server = TestServer::with(&[("MEDIA__KEPT_BYTES_MAX", "10600000")]).await;
     let api = server.workspace("acme").await;
     for bad in ["image/svg+xml", "text/html", "application/json", ""] {
         upload(&api, bad, "", b"abc").await.check(415, "UNSUPPORTED_MEDIA_TYPE");
@@ -116,12 +116,61 @@ async fn only_files_that_the_channel_takes_are_taken() {
     let streamed = api.call("POST", "/v1/media", &headers, &chunks).await;
     streamed.check(413, "PAYLOAD_TOO_LARGE");
     // Beyond what a workspace may have, nothing is taken until something goes.
-    let full = upload(&api, "application/pdf", "", &most).await.check(422, "UNPROCESSABLE");
+    let larger = vec![7; 6 << 20];
+    let full = upload(&api, "application/pdf", "", &larger).await.check(422, "UNPROCESSABLE");
     assert_eq!(full["reason"], "media_full");
     let unfinished = server.data_dir().join("media").join("tmp");
     assert_eq!(std::fs::read_dir(unfinished).unwrap().count(), 0, "refused ones leave nothing");
     let (_, reader) = server.key("acme", &["contacts:read"], json!({})).await;
     upload(&reader, "image/png", "", b"abc").await.check(403, "FORBIDDEN");
+}
+
+#[tokio::test]
+async fn what_is_on_its_way_counts_while_it_comes() {
+    const QUOTA: u64 = 2_100_000;
+    let server = TestServer::with(&[("MEDIA__KEPT_BYTES_MAX", "2100000")]).await;
+    let api = server.workspace("acme").await;
+    let headers = [("Content-Type", "application/pdf"), ("Transfer-Encoding", "chunked")];
+    let head = api.request("POST", "/v1/media", &headers, b"");
+    let part = vec![7; 500_000];
+    // None of them ends.
+    let mut open = Vec::new();
+    for _ in 0..6 {
+        let mut connection = server.connect().await;
+        connection.send(&head).await;
+        connection.send(format!("{:x}\r\n", 2 * part.len())).await;
+        connection.send(&part).await;
+        open.push(connection);
+    }
+    let unfinished = server.data_dir().join("media").join("tmp");
+    let staged = || -> u64 {
+        let files = std::fs::read_dir(&unfinished).unwrap().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|it| it.len()).sum()
+    };
+    let mut refused = 0;
+    for mut connection in open {
+        connection.send(&part).await;
+        assert!(staged() <= QUOTA, "{} bytes", staged());
+        connection.send(b"\r\n0\r\n\r\n").await;
+        let reply = connection.reply().await.unwrap();
+        if reply.status != 201 {
+            assert_eq!(reply.check(422, "UNPROCESSABLE")["reason"], "media_full");
+            refused += 1;
+        }
+    }
+    assert!((4..=6).contains(&refused), "{refused} of 6 refused");
+    assert_eq!(staged(), 0, "refused ones leave nothing");
+    // What was given up counts no more.
+    let mut left = server.connect().await;
+    left.send(&head).await;
+    left.send(format!("{:x}\r\n", 2 * part.len())).await;
+    left.send(&part).await;
+    drop(left);
+    let small = async || {
+        let taken = upload(&api, "image/png", "", b"abc").await;
+        (taken.status == 201).then_some(())
+    };
+    eventually("a small file is taken again", small).await;
 }
 
 #[tokio::test]

@@ -60,11 +60,11 @@ impl Workspace {
         tokio::spawn(adding).await.unwrap_or_else(|_| Err(failed().into()))
     }
 
-    /// Whether a file of this length could be added now, as far as that is known before it comes.
+    /// Whether so many bytes could be added now.
     ///
     /// # Errors
     /// [`AddMediaError`]: there are too many bytes already, or not now.
-    pub async fn may_add_media(&self, length: u64) -> Result<(), AddMediaError> {
+    pub(super) async fn may_add_media(&self, length: u64) -> Result<(), AddMediaError> {
         let used =
             self.read(|store, workspace| Ok(noted(store.get(Table::Media, &used_key(workspace))?)));
         check_room(used.await?, length, self.shared.media.options.bytes_max)
