@@ -73,20 +73,28 @@ pub(crate) enum Attempt<T> {
     Retry(Wait),
 }
 
-/// Exponential backoff with a bound on the total wait.
+/// Exponential backoff with a bound on the total wait. It says what it waits for.
 #[derive(Debug)]
 pub(crate) struct RetryBudget {
     waited: Duration,
     pause: Duration,
+    /// The reason that was said last.
+    said: String,
 }
 
 impl RetryBudget {
     pub(crate) fn new() -> Self {
-        Self { waited: Duration::ZERO, pause: BACKOFF_MIN }
+        Self { waited: Duration::ZERO, pause: BACKOFF_MIN, said: String::new() }
     }
 
-    /// Waits before the next attempt, or gives up. Rate limits do not use up the budget.
-    pub(crate) async fn wait(&mut self, wait: Wait, server: &str) -> Result<(), CliError> {
+    /// Waits before the next attempt, or gives up. Rate limits do not use up the budget. `say` is
+    /// given a line about each reason.
+    pub(crate) async fn wait(
+        &mut self,
+        wait: Wait,
+        server: &str,
+        say: impl FnOnce(&str),
+    ) -> Result<(), CliError> {
         let pause = wait.pause.max(self.pause);
         if !wait.is_limit {
             if self.waited >= RETRY_WAIT_MAX {
@@ -95,6 +103,10 @@ impl RetryBudget {
             }
             self.waited += pause;
             self.pause = (self.pause * 2).min(BACKOFF_MAX);
+        }
+        if self.said != wait.reason {
+            say(&format!("waiting for {server}: {}", wait.reason));
+            self.said = wait.reason;
         }
         tokio::time::sleep(pause).await;
         Ok(())
@@ -131,6 +143,11 @@ impl Api {
     ) -> Result<Attempt<Response>, CliError> {
         let response = match request.send().await {
             Ok(response) => response,
+            // What cannot be sent now cannot be sent later.
+            Err(error) if error.is_builder() => {
+                let (server, cause) = (self.server.clone(), innermost(&error));
+                return Err(CliError::Unreachable { server, cause });
+            }
             Err(error) => return Ok(Attempt::Retry(connection_fault(&error))),
         };
         let status = response.status();

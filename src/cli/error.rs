@@ -9,6 +9,7 @@ use postrider_actors::copies::CopyError;
 use super::contacts::error::ImportError;
 use super::json_file::JsonFileError;
 use super::secret::SecretError;
+use super::server_args::AddressError;
 
 /// Why a command failed. Each ends the process with status 1, but for a loss that was not accepted.
 /// That and a mistake in the arguments, which the parser finds, end it with status 2.
@@ -28,6 +29,8 @@ pub(crate) enum CliError {
     NodeStop(#[from] NodeStopError),
     #[error(transparent)]
     Secret(#[from] SecretError),
+    #[error(transparent)]
+    Address(#[from] AddressError),
     #[error(
         "no admin token: give --token-file or POSTRIDER_ADMIN_TOKEN, or --data-dir of the server; {path}: \
          {source}",

@@ -232,12 +232,13 @@ mod tests {
             "postrider export --to f --server http://h:1 --token-file t --json",
             "postrider import --from f --data-dir d --config c --json",
             "postrider backup --to b --server http://h:1",
+            "postrider export --to f",
             "postrider restore --from b --data-dir d --position 7 --held",
         ] {
             assert!(parse(good).is_ok(), "{good}");
         }
         for bad in [
-            "postrider export --to f",
+            "postrider export --to f --server ftp://h",
             "postrider export --to f --data-dir d --server http://h:1",
             "postrider import --from f",
             "postrider backup --data-dir d",

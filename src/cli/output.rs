@@ -40,3 +40,9 @@ pub(super) fn print(as_json: bool, answer: &Value, shown: &str) -> Result<(), Cl
     let written = out.write_all(text.as_bytes());
     written.map_err(|source| CliError::Io { what: "standard output", source })
 }
+
+/// Writes a line to standard error.
+pub(crate) fn report(line: &str) {
+    // If standard error is closed, the line cannot be shown anywhere.
+    drop(writeln!(std::io::stderr().lock(), "{}", escaped(line)));
+}

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::api::{Api, Attempt, CallerArgs, RetryBudget, connection_fault};
 use super::error::CliError;
-use super::output::print;
+use super::output::{print, report};
 use super::query::query;
 use super::table::{self, Column};
 
@@ -85,6 +85,6 @@ pub(crate) async fn read(api: &Api, path: &str) -> Result<Value, CliError> {
             },
             Attempt::Retry(wait) => wait,
         };
-        retries.wait(wait, api.server()).await?;
+        retries.wait(wait, api.server(), report).await?;
     }
 }

@@ -29,6 +29,17 @@ pub(crate) enum SecretError {
     Empty { flag: &'static str },
     #[error("--{flag} -: standard input: {source}")]
     Input { flag: &'static str, source: std::io::Error },
+    #[error("{0} has a character that no key or token has, such as a space or a line break")]
+    Malformed(String),
+}
+
+/// A secret as it was given, without white space around it. `from` names where it was given.
+fn checked(text: &str, from: impl FnOnce() -> String) -> Result<Secret, SecretError> {
+    let text = text.trim();
+    match text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(Secret::new(text)),
+        false => Err(SecretError::Malformed(from())),
+    }
 }
 
 impl Source<'_> {
@@ -38,16 +49,19 @@ impl Source<'_> {
             (Some("-"), _) => self.standard_input().map(Some),
             (Some(bare), _) => {
                 self.warn();
-                Ok(Some(Secret::new(bare)))
+                checked(bare, || format!("--{}", self.flag)).map(Some)
             }
             (None, Some(path)) => {
                 let text = std::fs::read_to_string(path)
                     .map_err(|source| SecretError::File { path: path.to_owned(), source })?;
-                Ok(Some(Secret::new(text.lines().next().unwrap_or_default().trim())))
+                let line = text.lines().next().unwrap_or_default();
+                checked(line, || path.display().to_string()).map(Some)
             }
             (None, None) => {
                 let value = std::env::var(self.variable).ok();
-                Ok(value.filter(|value| !value.is_empty()).map(Secret::new))
+                let value = value.filter(|value| !value.trim().is_empty());
+                let checked = |text: String| checked(&text, || self.variable.to_owned());
+                value.map(checked).transpose()
             }
         }
     }
@@ -68,7 +82,7 @@ impl Source<'_> {
         read.map_err(|source| SecretError::Input { flag, source })?;
         match text.lines().next().map(str::trim) {
             None | Some("") => Err(SecretError::Empty { flag }),
-            Some(line) => Ok(Secret::new(line)),
+            Some(line) => checked(line, || format!("--{flag} -")),
         }
     }
 

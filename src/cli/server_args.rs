@@ -1,6 +1,14 @@
 //! Declares the argument that names a server, for every command that talks to one.
 
 use clap::Args;
+use reqwest::Url;
+
+/// Where a server is, unless something else is given.
+const SERVER: &str = "http://127.0.0.1:8080";
+/// The environment variable that names a server.
+const VARIABLE: &str = "POSTRIDER_SERVER";
+/// What an address may end in: the parts of the API, which are below it.
+const PARTS: [&str; 2] = ["/v1", "/admin"];
 
 /// Which server.
 #[derive(Debug, Args)]
@@ -10,20 +18,91 @@ pub(crate) struct ServerArgs {
         long,
         global = true,
         value_name = "URL",
-        env = "POSTRIDER_SERVER",
-        default_value = "http://127.0.0.1:8080"
+        env = VARIABLE,
+        default_value = SERVER,
+        value_parser = address
     )]
     server: String,
 }
 
+/// It is no address of a server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no address of a server, such as {SERVER} (--server or {VARIABLE})")]
+pub(crate) struct AddressError(String);
+
 impl ServerArgs {
-    /// The server at an address.
+    /// The server of the environment, or the one that is looked for where nothing is given.
+    ///
+    /// # Errors
+    /// [`AddressError`]: the environment names none.
+    pub(crate) fn of_environment() -> Result<Self, AddressError> {
+        let given = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
+        Ok(Self { server: address(given.as_deref().unwrap_or(SERVER))? })
+    }
+
+    /// The server at an address that [`address`] has read.
     pub(crate) const fn of(server: String) -> Self {
         Self { server }
     }
 
     /// The address without a slash at its end.
     pub(crate) fn address(&self) -> String {
-        self.server.trim_end_matches('/').to_owned()
+        self.server.clone()
+    }
+}
+
+/// The address of a server as people write it: with or without `http://`, a slash at its end, and
+/// the part of the API that is called.
+///
+/// # Errors
+/// [`AddressError`]: it is none.
+pub(crate) fn address(text: &str) -> Result<String, AddressError> {
+    let given = text.trim();
+    let url = if given.contains("://") { given.to_owned() } else { format!("http://{given}") };
+    let none = || AddressError(text.to_owned());
+    let parsed = Url::parse(&url).map_err(|_| none())?;
+    let is_web = matches!(parsed.scheme(), "http" | "https") && parsed.has_host();
+    if !is_web || given.starts_with('/') || parsed.query().is_some() || parsed.fragment().is_some()
+    {
+        return Err(none());
+    }
+    let mut address = url.as_str();
+    loop {
+        let before = address;
+        address = address.trim_end_matches('/');
+        for part in PARTS {
+            address = address.strip_suffix(part).unwrap_or(address);
+        }
+        if address == before {
+            return Ok(address.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_taken_as_people_write_it() {
+        for (text, expected) in [
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+            ("127.0.0.1:8080", "http://127.0.0.1:8080"),
+            ("localhost:8080", "http://localhost:8080"),
+            ("postrider.example.com", "http://postrider.example.com"),
+            ("https://pr.example.com/", "https://pr.example.com"),
+            ("https://pr.example.com/v1", "https://pr.example.com"),
+            ("https://pr.example.com/v1/", "https://pr.example.com"),
+            ("https://pr.example.com/admin/v1", "https://pr.example.com"),
+            ("https://example.com/postrider/v1", "https://example.com/postrider"),
+            (" http://[::1]:8080\n", "http://[::1]:8080"),
+        ] {
+            assert_eq!(address(text).as_deref(), Ok(expected), "{text}");
+        }
+        for bad in
+            ["", "http://", "ftp://example.com", "http://a b", "http://x:99999", "x?y", "/v1"]
+        {
+            assert!(address(bad).is_err(), "{bad}");
+        }
     }
 }

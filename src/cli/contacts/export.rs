@@ -15,6 +15,7 @@ use super::error::ImportError;
 use crate::cli::api::{Api, Attempt, RetryBudget, connection_fault};
 use crate::cli::error::CliError;
 use crate::cli::files;
+use crate::cli::output::report;
 use crate::cli::progress::Progress;
 use crate::cli::terminal::Escaping;
 use postrider::csv_cell as cell;
@@ -94,7 +95,7 @@ async fn total(api: &Api) -> Result<u64, CliError> {
             },
             Attempt::Retry(wait) => wait,
         };
-        retries.wait(wait, api.server()).await?;
+        retries.wait(wait, api.server(), report).await?;
     }
 }
 
@@ -111,8 +112,7 @@ impl Export<'_> {
             if self.count > before {
                 retries = RetryBudget::new();
             }
-            self.progress.print(&format!("waiting: {}", wait.reason));
-            retries.wait(wait, self.api.server()).await?;
+            retries.wait(wait, self.api.server(), |line| self.progress.print(line)).await?;
         }
         self.out.flush().map_err(|source| ImportError::io(&self.path, source).into())
     }

@@ -144,8 +144,8 @@ impl Import<'_> {
             match self.try_send(&key, body).await? {
                 Attempt::Done(rows) => return Ok(rows),
                 Attempt::Retry(wait) => {
-                    self.progress.print(&format!("waiting: {}", wait.reason));
-                    retries.wait(wait, self.api.server()).await?;
+                    let say = |line: &str| self.progress.print(line);
+                    retries.wait(wait, self.api.server(), say).await?;
                 }
             }
         }

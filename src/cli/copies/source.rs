@@ -15,16 +15,16 @@ use tokio::runtime::Handle;
 use crate::cli::client::{Client, innermost};
 use crate::cli::error::CliError;
 use crate::cli::remote::Remote;
-use crate::cli::server_args::ServerArgs;
+use crate::cli::server_args::{ServerArgs, address};
 
 /// Names the source.
 #[derive(Args)]
 pub(crate) struct SourceArgs {
     /// The data directory of a server that does not run
-    #[arg(long, value_name = "DIR", required_unless_present = "server", conflicts_with = "server")]
+    #[arg(long, value_name = "DIR", conflicts_with = "server")]
     data_dir: Option<PathBuf>,
-    /// The address of a server that runs
-    #[arg(long, value_name = "URL")]
+    /// The address of a server that runs; left out: POSTRIDER_SERVER or http://127.0.0.1:8080
+    #[arg(long, value_name = "URL", value_parser = address)]
     server: Option<String>,
     /// `-` reads the admin token from standard input; left out: that of POSTRIDER_ADMIN_TOKEN, of
     /// the environment's settings (POSTRIDER__ADMIN__TOKEN) or the one in the data directory
@@ -63,9 +63,12 @@ impl SourceArgs {
         match (&self.data_dir, &self.server) {
             (Some(dir), _) => Ok(Source::Stopped(Box::new(StoppedData::open(dir)?))),
             (None, server) => {
+                let server = match server {
+                    Some(server) => ServerArgs::of(server.clone()),
+                    None => ServerArgs::of_environment()?,
+                };
                 let remote = Remote {
-                    // Without either one, the arguments are refused.
-                    server: ServerArgs::of(server.clone().unwrap_or_default()),
+                    server,
                     token: self.token.clone(),
                     token_file: self.token_file.clone(),
                     data_dir: None,

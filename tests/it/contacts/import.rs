@@ -235,7 +235,7 @@ async fn a_lost_answer_and_a_crash_neither_double_nor_lose() {
     assert!(proxy.was_cut());
     server.crash().await;
     let ran = ended(import).await.ok();
-    ran.says("waiting: ");
+    ran.says("waiting for ");
     ran.says("4200 contacts made, 0 lines refused");
     check_all_once(&api, 4200).await;
 }
@@ -259,8 +259,8 @@ async fn an_import_waits_as_long_as_it_is_answered() {
     let watch = Stopwatch::start();
     let ran = desk.run(&["import", "few.csv"]).await.ok();
     assert!(watch.elapsed() >= Duration::from_secs(2));
-    ran.says("waiting: too many for now");
-    ran.says("waiting: not now");
+    ran.says(": too many for now");
+    ran.says(": not now");
     ran.says("10 contacts made, 0 lines refused");
     assert_eq!(total(&api).await, 10);
     let desk = Desk { key: "pr_no".to_owned(), ..desk };

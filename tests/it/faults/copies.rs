@@ -352,7 +352,7 @@ async fn what_must_not_be_used_is_refused() {
     std::fs::copy(data.join("master.key"), target.join("master.key")).unwrap();
     done(&import);
     drop(Process::start(&target));
-    for wrong in [&["export", "--to", "x"][..], &["restore", "--from", "x"]] {
+    for wrong in [&["export", "--data-dir", "d"][..], &["restore", "--from", "x"]] {
         assert_eq!(run(wrong).status.code(), Some(2), "{wrong:?}");
     }
 }
