@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -51,7 +50,7 @@ impl Connections {
     /// Runs a connection until it ends by itself, is [`cut`](Self::cut), or `displaced` resolves.
     pub(crate) async fn run<T>(
         &self,
-        displaced: Option<impl Future>,
+        displaced: impl Future,
         connection: impl AsyncFnOnce(&Member) -> T,
     ) -> Option<T> {
         let member = Member { shared: Arc::clone(&self.0), registered: Mutex::default() };
@@ -59,17 +58,13 @@ impl Connections {
         let mut displaced = std::pin::pin!(displaced);
         std::future::poll_fn(|context| {
             member.register(context);
-            if member.phase() == CUT || is_ready(displaced.as_mut(), context) {
+            if member.phase() == CUT || displaced.as_mut().poll(context).is_ready() {
                 return Poll::Ready(None);
             }
             connection.as_mut().poll(context).map(Some)
         })
         .await
     }
-}
-
-fn is_ready(future: Pin<&mut Option<impl Future>>, context: &mut Context<'_>) -> bool {
-    future.as_pin_mut().is_some_and(|future| future.poll(context).is_ready())
 }
 
 impl Shared {
@@ -143,8 +138,7 @@ mod tests {
         let spawn = |finishes: bool| {
             let connections = connections.clone();
             tokio::spawn(async move {
-                let displaced = None::<std::future::Pending<()>>;
-                let run = connections.run(displaced, async |member| {
+                let run = connections.run(pending::<()>(), async |member| {
                     if finishes { until_drained(member).await } else { pending().await }
                 });
                 run.await
@@ -167,9 +161,10 @@ mod tests {
         let (displace, displaced) = oneshot::channel::<()>();
         let connections = Connections::default();
         let other = connections.clone();
-        let run = tokio::spawn(async move {
-            other.run(Some(displaced), async |_| pending::<()>().await).await
-        });
+        let run =
+            tokio::spawn(
+                async move { other.run(displaced, async |_| pending::<()>().await).await },
+            );
         registered(&connections, 1).await;
         drop(displace);
         assert_eq!(run.await.unwrap(), None);

@@ -1,12 +1,13 @@
 //! Gives connections their places: bounded in all and for each address, with a reserve.
 //!
-//! A connection that gets no ordinary place gets one of the reserve, where only operators are
-//! served. When the reserve is full, its oldest connection that has not sent a request gives its
-//! place up, so that connections which send nothing keep nobody out.
+//! Connections that send nothing keep nobody out: where no place is left, the oldest that has not
+//! sent the whole head of a request yet gives its own up. Without such a one a connection gets a
+//! place of the reserve, where only operators are served.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ipnet::IpNet;
 use tokio::sync::oneshot;
@@ -46,10 +47,19 @@ pub(crate) struct Places {
 struct Taken {
     ordinary: usize,
     by_address: HashMap<IpAddr, usize>,
+    /// Those of ordinary places that have not sent a request yet, by number: the oldest first.
+    silent: BTreeMap<u64, Silent>,
     /// The oldest is in front.
     reserve: VecDeque<Reserved>,
-    /// How many places of the reserve were ever given.
+    /// How many places were ever given.
     given: u64,
+}
+
+#[derive(Debug)]
+struct Silent {
+    address: IpAddr,
+    /// Dropping it asks the connection to end.
+    held: oneshot::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -65,12 +75,17 @@ struct Reserved {
 pub(crate) struct Place {
     places: Arc<Places>,
     kind: Kind,
+    number: u64,
+    /// Whether the connection has sent a request.
+    has_request: AtomicBool,
+    /// What an ordinary place is kept by, once it has.
+    kept: OnceLock<oneshot::Sender<()>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Ordinary(IpAddr),
-    Reserved(u64),
+    Reserved,
 }
 
 /// Resolves when a connection has to give its place up.
@@ -86,26 +101,29 @@ impl Places {
         limits.max + 2 * limits.reserved
     }
 
-    /// Gives a connection of this address a place. One of the reserve may be displaced.
-    pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> (Place, Option<Displaced>) {
+    /// Gives a connection of this address a place. Another connection may be displaced.
+    pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> (Place, Displaced) {
         let bound = self.limits.of_address(address);
         let address = counted(address);
         let mut taken = self.taken();
-        let held = taken.by_address.get(&address).copied().unwrap_or_default();
-        if taken.ordinary < self.limits.max && bound.is_none_or(|bound| held < bound) {
-            taken.ordinary += 1;
-            taken.by_address.insert(address, held + 1);
-            return (Place { places: Arc::clone(self), kind: Kind::Ordinary(address) }, None);
-        }
-        if taken.reserve.len() >= self.limits.reserved {
-            let silent = taken.reserve.iter().position(|it| !it.has_request);
-            taken.reserve.remove(silent.unwrap_or_default());
-        }
         taken.given += 1;
         let number = taken.given;
         let (held, displaced) = oneshot::channel();
-        taken.reserve.push_back(Reserved { number, has_request: false, _held: held });
-        (Place { places: Arc::clone(self), kind: Kind::Reserved(number) }, Some(displaced))
+        let kind = if taken.make_room(address, self.limits.max, bound) {
+            taken.ordinary += 1;
+            *taken.by_address.entry(address).or_default() += 1;
+            taken.silent.insert(number, Silent { address, held });
+            Kind::Ordinary(address)
+        } else {
+            if taken.reserve.len() >= self.limits.reserved {
+                let silent = taken.reserve.iter().position(|it| !it.has_request);
+                taken.reserve.remove(silent.unwrap_or_default());
+            }
+            taken.reserve.push_back(Reserved { number, has_request: false, _held: held });
+            Kind::Reserved
+        };
+        let (has_request, kept) = (AtomicBool::new(false), OnceLock::new());
+        (Place { places: Arc::clone(self), kind, number, has_request, kept }, displaced)
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -114,19 +132,62 @@ impl Places {
     }
 }
 
+impl Taken {
+    /// Whether there is an ordinary place for an address, which another connection may give up.
+    fn make_room(&mut self, address: IpAddr, max: usize, bound: Option<usize>) -> bool {
+        let held = self.by_address.get(&address).copied().unwrap_or_default();
+        let is_own = bound.is_some_and(|bound| held >= bound);
+        if !is_own && self.ordinary < max {
+            return true;
+        }
+        // Beyond its own bound an address displaces none of others.
+        let mut silent = self.silent.iter();
+        let oldest = silent.find(|(_, silent)| !is_own || silent.address == address);
+        let Some(number) = oldest.map(|(number, _)| *number) else { return false };
+        // Its place counts no more, though it is a moment until it ends.
+        self.silent.remove(&number).is_some_and(|silent| {
+            self.give_back(silent.address);
+            true
+        })
+    }
+
+    fn give_back(&mut self, address: IpAddr) {
+        self.ordinary = self.ordinary.saturating_sub(1);
+        if let Some(held) = self.by_address.get_mut(&address) {
+            *held = held.saturating_sub(1);
+            if *held == 0 {
+                self.by_address.remove(&address);
+            }
+        }
+    }
+}
+
 impl Place {
     /// Whether it is one of the reserve.
     pub(crate) const fn is_reserved(&self) -> bool {
-        matches!(self.kind, Kind::Reserved(_))
+        matches!(self.kind, Kind::Reserved)
     }
 
-    /// Notes that the connection has sent a request, and is the last to be displaced.
+    /// Notes that the connection has sent a request: an ordinary one is not displaced any more, one
+    /// of the reserve as the last.
     pub(crate) fn has_request(&self) {
-        if let Kind::Reserved(number) = self.kind {
-            let mut taken = self.places.taken();
-            let mine = taken.reserve.iter_mut().find(|it| it.number == number);
-            if let Some(mine) = mine {
-                mine.has_request = true;
+        if self.has_request.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let mut taken = self.places.taken();
+        match self.kind {
+            Kind::Ordinary(_) => {
+                let silent = taken.silent.remove(&self.number);
+                // Dropped instead, it would end the connection. It is set once.
+                if let Some(silent) = silent {
+                    self.kept.set(silent.held).ok();
+                }
+            }
+            Kind::Reserved => {
+                let mine = taken.reserve.iter_mut().find(|it| it.number == self.number);
+                if let Some(mine) = mine {
+                    mine.has_request = true;
+                }
             }
         }
     }
@@ -137,15 +198,13 @@ impl Drop for Place {
         let mut taken = self.places.taken();
         match self.kind {
             Kind::Ordinary(address) => {
-                taken.ordinary = taken.ordinary.saturating_sub(1);
-                if let Some(held) = taken.by_address.get_mut(&address) {
-                    *held = held.saturating_sub(1);
-                    if *held == 0 {
-                        taken.by_address.remove(&address);
-                    }
+                // One that was displaced has given its place back.
+                let is_silent = taken.silent.remove(&self.number).is_some();
+                if is_silent || self.kept.get().is_some() {
+                    taken.give_back(address);
                 }
             }
-            Kind::Reserved(number) => taken.reserve.retain(|it| it.number != number),
+            Kind::Reserved => taken.reserve.retain(|it| it.number != self.number),
         }
     }
 }
@@ -163,10 +222,21 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// A place whose connection has sent a request.
+    fn take(places: &Arc<Places>, from: &str) -> (Place, Displaced) {
+        let (place, displaced) = places.take(address(from));
+        place.has_request();
+        (place, displaced)
+    }
+
+    fn is_displaced(displaced: &mut Displaced) -> bool {
+        !matches!(displaced.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+    }
+
     #[test]
     fn an_address_gets_its_share_and_others_theirs() {
         let places = places(4, 3, 2);
-        let take = |text| places.take(address(text)).0;
+        let take = |text| take(&places, text).0;
         let held = [take("192.0.2.1"), take("192.0.2.1")];
         assert!(!held[0].is_reserved() && !held[1].is_reserved());
         assert!(take("192.0.2.1").is_reserved(), "half of all at the most");
@@ -182,23 +252,50 @@ mod tests {
     fn a_trusted_proxy_and_no_bound_may_take_all() {
         for (per_address_max, from) in [(1, "10.0.0.1"), (0, "192.0.2.1")] {
             let places = places(3, per_address_max, 2);
-            let held: Vec<_> = (0..3).map(|_| places.take(address(from)).0).collect();
+            let held: Vec<_> = (0..3).map(|_| take(&places, from).0).collect();
             assert!(held.iter().all(|place| !place.is_reserved()));
-            assert!(places.take(address(from)).0.is_reserved());
+            assert!(take(&places, from).0.is_reserved());
         }
     }
 
     #[test]
-    fn the_oldest_without_a_request_is_displaced() {
+    fn who_sends_nothing_keeps_nobody_out() {
+        let places = places(4, 0, 2);
+        let (first, mut first_ends) = places.take(address("192.0.2.1"));
+        let (second, mut second_ends) = places.take(address("192.0.2.2"));
+        let (_third, mut third_ends) = places.take(address("192.0.2.1"));
+        let (_fourth, mut fourth_ends) = take(&places, "192.0.2.2");
+        second.has_request();
+        // All places are taken: the oldest that has sent nothing goes.
+        let (fifth, _fifth_ends) = take(&places, "192.0.2.3");
+        assert!(!fifth.is_reserved() && is_displaced(&mut first_ends));
+        let (sixth, _sixth_ends) = take(&places, "192.0.2.3");
+        assert!(!sixth.is_reserved() && is_displaced(&mut third_ends));
+        assert!(take(&places, "192.0.2.3").0.is_reserved(), "the others are at work");
+        assert!(!is_displaced(&mut second_ends) && !is_displaced(&mut fourth_ends));
+        // A place that was given up is given back once.
+        drop(first);
+        assert!(take(&places, "192.0.2.3").0.is_reserved());
+        drop(fifth);
+        assert!(!take(&places, "192.0.2.3").0.is_reserved());
+    }
+
+    #[test]
+    fn an_address_beyond_its_bound_displaces_its_own() {
+        let places = places(8, 2, 2);
+        let (_other, mut other_ends) = places.take(address("192.0.2.2"));
+        let (_held, mut held_ends) = take(&places, "192.0.2.1");
+        let (_silent, mut silent_ends) = places.take(address("192.0.2.1"));
+        assert!(!take(&places, "192.0.2.1").0.is_reserved());
+        assert!(is_displaced(&mut silent_ends) && !is_displaced(&mut held_ends));
+        assert!(!is_displaced(&mut other_ends));
+    }
+
+    #[test]
+    fn the_oldest_without_a_request_is_displaced_of_the_reserve() {
         let places = places(1, 0, 2);
-        let _ordinary = places.take(address("192.0.2.1"));
-        let take = || {
-            let (place, displaced) = places.take(address("192.0.2.1"));
-            (place, displaced.unwrap())
-        };
-        let is_displaced = |displaced: &mut Displaced| {
-            !matches!(displaced.try_recv(), Err(oneshot::error::TryRecvError::Empty))
-        };
+        let _ordinary = take(&places, "192.0.2.1");
+        let take = || places.take(address("192.0.2.1"));
         let (mut first, mut second) = (take(), take());
         first.0.has_request();
         let mut third = take();
@@ -207,7 +304,7 @@ mod tests {
         // With a request each, the oldest goes.
         let mut fourth = take();
         assert!(is_displaced(&mut first.1) && !is_displaced(&mut third.1));
-        // Whoever was displaced before takes nobody's place with it.
+        // What was displaced before takes nobody's place with it.
         drop((first, second));
         assert!(!is_displaced(&mut third.1) && !is_displaced(&mut fourth.1));
         assert_eq!(places.taken().reserve.len(), 2);

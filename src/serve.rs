@@ -252,9 +252,9 @@ impl<A: Answers> Client<A> {
         let extensions = request.extensions_mut();
         extensions.insert(Peer(self.peer));
         extensions.insert(ConnectionTimer(timer.clone()));
+        self.place.has_request();
         let is_reserved = self.place.is_reserved();
         if is_reserved {
-            self.place.has_request();
             extensions.insert(InReserve);
         }
         let mut response = self.app.answer(request).await;

@@ -1,6 +1,7 @@
 //! Creates many contacts with one request.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 use postrider_actors::{
@@ -13,9 +14,14 @@ use utoipa::ToSchema;
 use super::ContactRow;
 use super::body::{ContactInput, ContactUpdate};
 use crate::http::pipeline::{
-    Answer, ApiError, BodySize, Call, Key, Principal, Reply, Routes, Takes, body, route,
+    Answer, ApiError, BodySize, Call, Key, Principal, Reply, Routes, Takes, json,
+    known_fields::BodyFields, route,
 };
 
+/// The path at which one contact is made, whose fields the contacts here have.
+const CONTACTS_PATH: &str = "/v1/contacts";
+/// Bytes of a body from which on it is a large one.
+const LARGE_BYTES: usize = 256 << 10;
 /// Most contacts of a request.
 const CONTACTS_MAX: usize = 1000;
 
@@ -116,29 +122,63 @@ impl BatchRow {
     responses((status = 200, description = "What became of each", body = BatchAnswer))
 )]
 async fn create(call: Call<Principal>) -> Answer {
-    let (checked, on_conflict) = {
-        let body: BatchBody<'_> = call.json()?;
-        let on_conflict = on_conflict(body.on_conflict.as_deref())?;
-        if !(1..=CONTACTS_MAX).contains(&body.contacts.len()) {
-            return Err(ApiError::field("contacts", "must be 1 to 1000 contacts"));
-        }
-        (body.contacts.into_iter().map(check).collect::<Vec<_>>(), on_conflict)
+    // As in a broadcast: long bodies are parsed beside the async workers, a few at a time, and
+    // stay a multiple of their size until they are answered.
+    let is_large = call.raw().len() > LARGE_BYTES;
+    let permit = match is_large {
+        true => Some(Arc::clone(&call.edge.parsers).acquire_owned().await),
+        false => None,
     };
-    let new = checked.iter().filter_map(|checked| checked.as_ref().ok().cloned()).collect();
+    let permit = permit.transpose().map_err(|_| ApiError::internal())?;
+    let Parsed { call, checked, new, on_conflict } = match is_large {
+        true => tokio::task::spawn_blocking(move || parse(call))
+            .await
+            .map_err(|_| ApiError::internal())??,
+        false => parse(call)?,
+    };
     let key = call.idempotency_key(Route::CreateContacts)?;
     let made = call.caller.workspace().upsert_contacts(new, on_conflict, key).await?;
     let Replayable { answer, replayed } = made;
     let mut results = answer.into_iter();
     let rows = checked.iter().map(|checked| match checked {
         Err(error) => BatchRow::refused(error),
-        Ok(_) => match results.next() {
+        Ok(()) => match results.next() {
             Some(Ok((written, contact))) => BatchRow::written(written, contact),
             Some(Err(error)) => BatchRow::refused(&error.into()),
             // The engine returns one result for each contact, so this does not happen.
             None => BatchRow::refused(&ApiError::internal()),
         },
     });
-    Ok(Reply::ok(&BatchAnswer { data: rows.collect() }).replayed(replayed))
+    let reply = Reply::ok(&BatchAnswer { data: rows.collect() }).replayed(replayed);
+    drop(permit);
+    Ok(reply)
+}
+
+/// What a call asks for.
+struct Parsed {
+    call: Call<Principal>,
+    /// Whether each of the contacts is well formed.
+    checked: Vec<Result<(), ApiError>>,
+    /// Those that are.
+    new: Vec<NewContactRow>,
+    on_conflict: OnConflict,
+}
+
+fn parse(call: Call<Principal>) -> Result<Parsed, ApiError> {
+    let (mut checked, mut new) = (Vec::new(), Vec::new());
+    let on_conflict = {
+        let body: BatchBody<'_> = call.json()?;
+        let on_conflict = on_conflict(body.on_conflict.as_deref())?;
+        if !(1..=CONTACTS_MAX).contains(&body.contacts.len()) {
+            return Err(ApiError::field("contacts", "must be 1 to 1000 contacts"));
+        }
+        let fields = call.edge.fields.of_body(CONTACTS_PATH, "POST");
+        for contact in body.contacts {
+            checked.push(check(contact, fields).map(|row| new.push(row)));
+        }
+        on_conflict
+    };
+    Ok(Parsed { call, checked, new, on_conflict })
 }
 
 fn on_conflict(text: Option<&str>) -> Result<OnConflict, ApiError> {
@@ -150,12 +190,12 @@ fn on_conflict(text: Option<&str>) -> Result<OnConflict, ApiError> {
     }
 }
 
-fn check(contact: &RawValue) -> Result<NewContactRow, ApiError> {
+fn check(contact: &RawValue, fields: BodyFields<'_>) -> Result<NewContactRow, ApiError> {
     if !contact.get().starts_with('{') {
         return Err(ApiError::invalid("a contact must be a JSON object"));
     }
-    let new = body::parse::<ContactInput>(contact.get().as_bytes())?.check()?;
+    let new = json::parse_known::<ContactInput>(contact.get().as_bytes(), || fields)?.check()?;
     // What is left out stays as it is in a contact that is there.
-    let change = body::parse::<ContactUpdate>(contact.get().as_bytes())?.check()?;
+    let change = json::parse::<ContactUpdate>(contact.get().as_bytes())?.check()?;
     Ok(NewContactRow { new, change })
 }

@@ -17,10 +17,12 @@ use super::signs::{self, SignFeed};
 use super::{EventRow, after_cursor, ahead_of_the_log, kinds};
 use crate::http::edge::Edge;
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Query, Reply, Routes, route};
+use crate::http::stream_shares::{Holder, StreamPlace};
 
 /// The same in the query.
 const LAST_EVENT: &str = "last_event_id";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Longest silence of a stream; then it sends a ping to keep the connection alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -36,6 +38,9 @@ const BEHIND_MAX: u64 = 10_000;
 const REST: Duration = Duration::from_secs(1);
 /// What shows that it has.
 const SKIPPED: &str = "event: skipped\ndata: {}\n\n";
+/// When somebody with too many streams may try again: one that is closed is noticed with its next
+/// ping at the latest.
+const BUSY: Duration = HEARTBEAT;
 /// Pages that are buffered while the client does not read.
 const BUFFERED_PAGES_MAX: usize = 4;
 
@@ -66,7 +71,7 @@ pub(crate) fn routes() -> Routes {
                    most 2,000 events a second; once 10,000 wait it goes on with the newest ones, \
                    and an event `skipped` says so. It ends when the server stops, \
                    and when the key is revoked or expires or the session ends; connect again with \
-                   the last id.",
+                   the last id. A key may have 64 streams at a time and a person 16: 429.",
     params(
         ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen"),
         ("last_event_id" = Option<String>, Query, description = "The same, for a page, which \
@@ -93,6 +98,9 @@ async fn stream(call: Call<Principal>) -> Answer {
         None => after_cursor(&query)?.map(|after| ("cursor", after)),
     };
     let (types, passing) = wanted(&query)?;
+    let held = call.edge.streams.take(holder_of(&call.caller)).ok_or_else(|| {
+        ApiError::rate_limited(BUSY, "too many event streams of this key or person are open")
+    })?;
     let growth = workspace.follow_events()?;
     let newest = workspace.last_event().await?;
     let after = match from {
@@ -119,11 +127,25 @@ async fn stream(call: Call<Principal>) -> Answer {
         full_pages: FULL_PAGES_MAX,
         has_skipped: false,
         sender,
+        _place: held,
     };
     drop(tokio::spawn(stream.run()));
     let mut reply = Reply::stream(StatusCode::OK, "text/event-stream", Body::new(body));
     reply.header(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // nginx would hold events back until its buffer is full.
+    reply.header(ACCEL_BUFFERING, HeaderValue::from_static("no"));
     Ok(reply)
+}
+
+/// Whose streams are counted together.
+fn holder_of(caller: &Principal) -> Holder {
+    match caller {
+        Principal::Key(caller) => Holder::Key(caller.key_id),
+        Principal::Person(member) => match &member.signed_in.person {
+            Some(person) => Holder::Person(person.id),
+            None => Holder::Session(member.signed_in.session.id()),
+        },
+    }
 }
 
 async fn sequence(workspace: &Workspace, field: &str, id: &str) -> Result<u64, ApiError> {
@@ -220,6 +242,7 @@ struct EventStream {
     /// Whether events were skipped and the page has not been notified.
     has_skipped: bool,
     sender: Sender<Bytes, Infallible>,
+    _place: StreamPlace,
 }
 
 impl EventStream {

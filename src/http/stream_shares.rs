@@ -1,0 +1,87 @@
+//! Bounds the event streams of one key and of one person, so that nobody's keep others out.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use postrider_actors::domain::{KeyId, PersonId, SessionId};
+
+/// Most streams of one key, which several programs may share.
+const OF_KEY: usize = 64;
+/// Most streams of one person. A browser has one, however many tabs it shows.
+const OF_PERSON: usize = 16;
+
+/// Whose streams are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Holder {
+    Key(KeyId),
+    Person(PersonId),
+    /// Somebody who signed in with an admin token.
+    Session(SessionId),
+}
+
+impl Holder {
+    const fn most(self) -> usize {
+        match self {
+            Self::Key(_) => OF_KEY,
+            Self::Person(_) | Self::Session(_) => OF_PERSON,
+        }
+    }
+}
+
+/// The streams that are open.
+#[derive(Debug, Default)]
+pub(crate) struct StreamShares(Mutex<HashMap<Holder, usize>>);
+
+impl StreamShares {
+    /// A place for one more stream of a caller, until it is dropped; `None`: they have as many as
+    /// they may.
+    pub(crate) fn take(self: &Arc<Self>, holder: Holder) -> Option<StreamPlace> {
+        let mut open = self.open();
+        let held = open.get(&holder).copied().unwrap_or_default();
+        if held >= holder.most() {
+            return None;
+        }
+        open.insert(holder, held + 1);
+        Some(StreamPlace { shares: Arc::clone(self), holder })
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<Holder, usize>> {
+        // Nothing panics while it is held, so it is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of a stream.
+#[derive(Debug)]
+pub(crate) struct StreamPlace {
+    shares: Arc<StreamShares>,
+    holder: Holder,
+}
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        let mut open = self.shares.open();
+        let left = open.remove(&self.holder).unwrap_or_default().saturating_sub(1);
+        if left > 0 {
+            open.insert(self.holder, left);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_a_share_and_gets_it_back() {
+        let shares = Arc::new(StreamShares::default());
+        let holder = |byte| Holder::Session(SessionId::from_bytes([byte; 16]));
+        let mut held: Vec<_> = (0..OF_PERSON).map(|_| shares.take(holder(1)).unwrap()).collect();
+        assert!(shares.take(holder(1)).is_none() && shares.take(holder(2)).is_some());
+        held.pop();
+        held.push(shares.take(holder(1)).unwrap());
+        assert!(shares.take(holder(1)).is_none());
+        drop(held);
+        assert!(shares.open().is_empty());
+    }
+}
