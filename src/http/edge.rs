@@ -13,16 +13,19 @@ use super::dashboard::DashboardOptions;
 use super::elsewhere::{Elsewhere, Found, KnownWorkspace, ServerFigures, people_of, workspaces_of};
 use super::pipeline::Compressed;
 use super::pipeline::body_budget::BodyBudget;
+use super::pipeline::date::DateHeader;
 use super::pipeline::drain::Drain;
 use super::pipeline::error::ApiError;
 use super::pipeline::error::help::{ERRORS_PATH, Help};
+use super::pipeline::known_fields::KnownFields;
 use super::readings::Readings;
 use super::request_log::RequestLog;
+use super::stream_shares::StreamShares;
 use crate::metrics::Metrics;
 use crate::settings::{InForce, SandboxClock, Settings};
 
-/// Broadcast bodies that are parsed at a time. Each may need a multiple of its size in memory.
-const BROADCAST_PARSERS_MAX: usize = 4;
+/// Large bodies that are parsed at a time. Each may need a multiple of its size in memory.
+const PARSERS_MAX: usize = 4;
 /// Contents of files that are read for copies at once: each holds a thread.
 const ARCHIVE_FILES_MAX: usize = 8;
 
@@ -109,10 +112,13 @@ pub(crate) struct Edge {
     pub(crate) options: AppOptions,
     /// The bytes of bodies in memory.
     pub(crate) body_budget: Arc<BodyBudget>,
-    /// One permit for each broadcast body that may be parsed now.
-    pub(crate) broadcast_parsers: Arc<Semaphore>,
+    /// One permit for each large body that may be parsed now, of a broadcast or a batch of
+    /// contacts.
+    pub(crate) parsers: Arc<Semaphore>,
     /// The OpenAPI document as JSON.
     pub(crate) document: &'static LazyLock<Arc<Compressed>>,
+    /// The fields of the bodies of all operations.
+    pub(crate) fields: &'static LazyLock<KnownFields>,
     /// What refusals link to.
     pub(crate) help: Help,
     /// The permit for the one copy of all data that may be read now.
@@ -120,6 +126,10 @@ pub(crate) struct Edge {
     /// Permits for contents of files, and lists of them, that are read for copies. A backup reads
     /// them one by one, so another copy must not come between.
     pub(crate) archive_files: Arc<Semaphore>,
+    /// The `Date` of answers.
+    pub(crate) date: DateHeader,
+    /// The event streams that are open.
+    pub(crate) streams: Arc<StreamShares>,
     /// Who has read everything of a kind.
     pub(crate) readings: Readings,
     /// Held while the sandbox checks and moves its clock.
@@ -133,8 +143,9 @@ impl Edge {
         engine: Engine,
         options: AppOptions,
         document: &'static LazyLock<Arc<Compressed>>,
+        fields: &'static LazyLock<KnownFields>,
     ) -> Self {
-        let broadcast_parsers = Arc::new(Semaphore::new(BROADCAST_PARSERS_MAX));
+        let parsers = Arc::new(Semaphore::new(PARSERS_MAX));
         let body_budget = BodyBudget::new(options.bodies_bytes_max);
         let archives = Arc::new(Semaphore::new(1));
         let archive_files = Arc::new(Semaphore::new(ARCHIVE_FILES_MAX));
@@ -144,11 +155,14 @@ impl Edge {
             engine,
             options,
             body_budget,
-            broadcast_parsers,
+            parsers,
             document,
+            fields,
             help,
             archives,
             archive_files,
+            date: DateHeader::default(),
+            streams: Arc::default(),
             readings: Readings::default(),
             clock_moves,
             requests: RequestLog::default(),

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::edge::Edge;
 use super::pipeline::{
-    Admitted, Answer, ApiError, Call, Guard, Identity, Reply, Routes, Takes, body, count_failure,
+    Admitted, Answer, ApiError, Call, Guard, Identity, Reply, Routes, Takes, count_failure, json,
     route,
 };
 
@@ -169,7 +169,7 @@ async fn take(call: Call<Workspace>) -> Answer {
     let checked = workspace.check_mail_signature(id, timestamp, signatures, call.raw()).await;
     checked.map_err(|error| call.failed(error.into()))?;
     let now = call.edge.engine.clock().now();
-    let mail = body::parse::<MailBody>(call.raw())?.check(now)?;
+    let mail = json::parse::<MailBody>(call.raw())?.check(now)?;
     workspace.receive_mail(mail).await?;
     Ok(Reply::json_text(b"{}".to_vec()))
 }
@@ -203,12 +203,12 @@ mod tests {
         ];
         let now = Timestamp::from_millis(1_700_000_000_000);
         for example in examples {
-            assert!(body::parse::<MailBody>(example).and_then(|it| it.check(now)).is_ok());
+            assert!(json::parse::<MailBody>(example).and_then(|it| it.check(now)).is_ok());
         }
         let fuzzer = bolero::check!().with_iterations(5_000);
         fuzzer.for_each(|script: &[u8]| {
             let input = edited(&examples, &script[..script.len().min(SCRIPT_BYTES_MAX)]);
-            let Ok(mail) = body::parse::<MailBody>(&input).and_then(|it| it.check(now)) else {
+            let Ok(mail) = json::parse::<MailBody>(&input).and_then(|it| it.check(now)) else {
                 return;
             };
             assert!(mail.text.chars().count() <= TEXT_CHARS_MAX);

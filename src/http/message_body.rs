@@ -262,7 +262,7 @@ impl Fields<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::{openapi_document, pipeline::body};
+    use crate::http::{openapi_document, pipeline::json};
 
     /// The descriptions of fields named `type` or `kind`, by path, that mention templates.
     fn lists(value: &serde_json::Value, path: &str, found: &mut Vec<(String, String)>) {
@@ -298,12 +298,12 @@ mod tests {
     fn both_bodies_name_the_field_that_is_wrong() {
         let send = |fields: &str| {
             let body = format!(r#"{{"to": "+15550123456"{fields}}}"#);
-            let message = body::parse::<SendMessageBody<'_>>(body.as_bytes())?.message();
+            let message = json::parse::<SendMessageBody<'_>>(body.as_bytes())?.message();
             message.map(|message| message.content)
         };
         let reply = |fields: &str| {
             let body = format!(r#"{{"x": 1{fields}}}"#);
-            body::parse::<ReplyBody<'_>>(body.as_bytes())?.message().map(|(content, ..)| content)
+            json::parse::<ReplyBody<'_>>(body.as_bytes())?.message().map(|(content, ..)| content)
         };
         for (fields, expected) in [
             ("", "missing field `type`"),

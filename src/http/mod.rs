@@ -31,6 +31,7 @@ mod segments;
 mod sender_notes;
 mod sms;
 mod starting;
+mod stream_shares;
 mod streamed;
 mod suppressions;
 mod templates;
@@ -61,6 +62,7 @@ pub(crate) use pipeline::client::{
     ConnectionTimer, InReserve, Overloaded, client_address, counted, exact_address, is_within,
 };
 pub(crate) use pipeline::error::help::Help;
+use pipeline::known_fields::KnownFields;
 use pipeline::{
     Administrator, AnswerFuture, Compressed, FixedRoutes, Guard, Key, Open, ResponseFuture, Routes,
     Stage, Takes,
@@ -127,7 +129,7 @@ fn edge(engine: Engine, options: AppOptions) -> Arc<Edge> {
         (false, true) => &DOCUMENTS[2],
         (false, false) => &DOCUMENTS[3],
     };
-    Arc::new(Edge::new(engine, options, document))
+    Arc::new(Edge::new(engine, options, document, &FIELDS))
 }
 
 /// Which routes a router has.
@@ -196,6 +198,9 @@ static DOCUMENTS: [LazyLock<Arc<Compressed>>; 4] = [
     LazyLock::new(|| json_of(&document(Mounted { sandbox: false, ..Mounted::ALL }))),
     LazyLock::new(|| json_of(&document(Mounted { sandbox: false, dashboard: false, docs: true }))),
 ];
+
+/// The fields of the bodies of all operations.
+static FIELDS: LazyLock<KnownFields> = LazyLock::new(|| KnownFields::of(&openapi_document()));
 
 fn document(mounted: Mounted) -> OpenApi {
     openapi::complete(routes(mounted).into_openapi())

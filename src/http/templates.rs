@@ -11,6 +11,8 @@ use utoipa::ToSchema;
 
 use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Principal, Reply, Routes, route};
 
+/// What of a template stays as the channel has it.
+pub(crate) const TEMPLATE_FIXED: [&str; 4] = ["name", "language", "category", "components"];
 pub(crate) const NO_SUCH_TEMPLATE: &str = "no such template";
 
 pub(crate) fn routes() -> Routes {
@@ -313,6 +315,10 @@ async fn change(mut call: Call<Principal>) -> Answer {
     let status = call.json::<TemplateChange<'_>>()?.check()?;
     let (name, language) = named(&mut call).await?;
     let workspace = call.audited(call.caller.workspace());
+    call.keeps(&TEMPLATE_FIXED, async || {
+        Ok(TemplateRow::from(workspace.template(name.clone(), language.clone()).await?))
+    })
+    .await?;
     let changed = workspace.set_template_status(&name, &language, status).await?;
     Ok(Reply::ok(&TemplateRow::from(changed)))
 }

@@ -200,6 +200,11 @@ async fn update(call: Call<Principal>) -> Answer {
     let body: OwnWorkspaceUpdate<'_> = call.json()?;
     let name = body.name.map(Cow::into_owned);
     name.as_deref().map_or(Ok(()), check_name)?;
+    call.keeps(&["id", "limits", "prices", "otp_template"], async || {
+        let settings = call.caller.workspace().settings().await.map_err(AdminError::from)?;
+        Ok(OwnWorkspaceAnswer::of(&call, settings).await)
+    })
+    .await?;
     if let Some(required) = body.require_totp {
         require_totp(&call, required).await?;
     }

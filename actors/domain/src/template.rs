@@ -23,7 +23,7 @@ const LANGUAGE_CHARS_MAX: usize = 20;
 pub struct Misfit {
     /// The path of the value, such as `components[0].parameters`.
     pub path: String,
-    /// What the value must be. Begins with "must".
+    /// What is wrong with it, such as "must be a list".
     pub rule: String,
 }
 

@@ -285,6 +285,12 @@ async fn update(mut call: Call<Permissions>) -> Answer {
     let change = call.json::<KeyUpdate<'_>>()?.check(call.edge.engine.clock().now())?;
     let id = workspace_id(&mut call).await?;
     let key: KeyId = call.path("key_id", "no such key").await?;
+    call.keeps(&["scopes", "allowed_subnets", "created_by"], async || {
+        let keys = call.admin().keys(&id).await?;
+        let known = keys.into_iter().find(|known| known.id == key);
+        known.map(KeyRow::from).ok_or_else(|| ApiError::not_found("no such key"))
+    })
+    .await?;
     // One that has expired would be given anew.
     if change.expires_at.is_some() || change.limits.is_some() {
         let keys = call.admin().keys(&id).await?;
@@ -318,10 +324,10 @@ async fn revoke(mut call: Call<()>) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::pipeline::body;
+    use crate::http::pipeline::json;
 
     fn read(text: &'static str) -> Result<NewKey, String> {
-        let body = body::parse::<NewKeyBody<'_>>(text.as_bytes());
+        let body = json::parse::<NewKeyBody<'_>>(text.as_bytes());
         let now = Timestamp::from_millis(1_700_000_000_000);
         body.and_then(|body| new_key(body, now)).map_err(|error| error.message().to_owned())
     }

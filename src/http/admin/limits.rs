@@ -15,8 +15,7 @@ pub(crate) fn routes() -> Routes {
     Routes::default().routes(route!(set).guarded(Administrator))
 }
 
-/// Limits of a body. Unknown names are ignored, as unknown fields are in every body; `null` leaves
-/// a limit as it is.
+/// Limits of a body; `null` leaves a limit as it is.
 #[derive(Debug, Default)]
 pub(crate) struct LimitsBody(Vec<(&'static str, Integer)>);
 
@@ -157,10 +156,10 @@ async fn set(mut call: Call<()>) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::pipeline::body;
+    use crate::http::pipeline::json;
 
     fn check(text: &'static str) -> Result<LimitsOverride, String> {
-        body::parse::<LimitsBody>(text.as_bytes())
+        json::parse::<LimitsBody>(text.as_bytes())
             .and_then(|body| body.check(""))
             .map_err(|error| error.message().to_owned())
     }

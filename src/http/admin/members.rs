@@ -120,6 +120,12 @@ async fn update(mut call: Call<Permissions>) -> Answer {
     let role: Role = role.map_err(|error| ApiError::field("role", error))?;
     let workspace = workspace_id(&mut call).await?;
     let id: PersonId = call.path("user_id", MISSING).await?;
+    call.keeps(&["email", "name"], async || {
+        let person = call.edge.engine.people().person(id);
+        let person = person.ok_or_else(|| ApiError::not_found(MISSING))?;
+        Ok(MemberRow::of(&person, role, None))
+    })
+    .await?;
     let (people, by) = (call.edge.engine.people(), call.manager(call.caller));
     let person = Members::of(people).set_role(workspace, id, Some(role), by).await?;
     Ok(Reply::ok(&MemberRow::of(&person, role, people.seen().get(&id).copied())))

@@ -298,6 +298,12 @@ async fn update(mut call: Call<()>) -> Answer {
     let change = call.json::<NumberUpdate<'_>>()?.check()?;
     let id = workspace_id(&mut call).await?;
     let number: NumberId = call.path("number_id", "no such number").await?;
+    call.keeps(&["kind", "phone", "phone_number_id", "account_id"], async || {
+        let all = call.edge.engine.admin().numbers(&id).await?;
+        let info = all.into_iter().find(|info| info.id == number);
+        info.map(NumberRow::from).ok_or_else(|| ApiError::not_found(NO_SUCH_NUMBER))
+    })
+    .await?;
     let changed = call.admin().update_number(&id, number, change).await?;
     Ok(Reply::ok(&NumberRow::from(changed)))
 }

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::params::{workspace, workspace_id};
 use crate::http::pipeline::{Answer, ApiError, Call, Manages, Page, Reply, Routes, route};
 use crate::http::templates::{
-    NO_SUCH_TEMPLATE, NewTemplateBody, TemplateChange, TemplateRow, TemplatesAnswer,
+    NO_SUCH_TEMPLATE, NewTemplateBody, TEMPLATE_FIXED, TemplateChange, TemplateRow, TemplatesAnswer,
 };
 
 pub(crate) fn routes() -> Routes {
@@ -93,6 +93,10 @@ async fn change(mut call: Call<()>) -> Answer {
     let name: String = call.path("name", NO_SUCH_TEMPLATE).await?;
     let language: String = call.path("language", NO_SUCH_TEMPLATE).await?;
     let workspace = workspace(&mut call).await?;
+    call.keeps(&TEMPLATE_FIXED, async || {
+        Ok(TemplateRow::from(workspace.template(name.clone(), language.clone()).await?))
+    })
+    .await?;
     let changed = workspace.set_template_status(&name, &language, status).await?;
     Ok(Reply::ok(&TemplateRow::from(changed)))
 }

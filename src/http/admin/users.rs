@@ -230,10 +230,18 @@ pub(crate) struct UserBody<'a> {
     responses((status = 200, description = "Changed", body = UserRow))
 )]
 async fn update(mut call: Call<()>) -> Answer {
+    let change = {
+        let UserBody { name, operator, disabled } = call.json()?;
+        name.as_deref().map_or(Ok(()), check_name)?;
+        PersonChange { name: name.map(Box::from), operator, disabled }
+    };
     let id: PersonId = call.path("user_id", MISSING).await?;
-    let UserBody { name, operator, disabled } = call.json()?;
-    name.as_deref().map_or(Ok(()), check_name)?;
-    let change = PersonChange { name: name.map(Box::from), operator, disabled };
+    call.keeps(&["email"], async || {
+        let person = call.edge.engine.people().person(id);
+        let person = person.ok_or_else(|| ApiError::not_found(MISSING))?;
+        Ok(UserRow::of(&person, None))
+    })
+    .await?;
     let people = call.edge.engine.people();
     let person = people.update(id, change, call.session(), call.audit_context()).await?;
     Ok(Reply::ok(&UserRow::of(&person, people.seen().get(&id).copied())))

@@ -249,7 +249,7 @@ impl<'de> Visitor<'de> for BoundedTexts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::pipeline::body;
+    use crate::http::pipeline::json;
 
     #[derive(serde::Deserialize)]
     struct Body {
@@ -258,7 +258,7 @@ mod tests {
 
     fn read(recipients: &str) -> Result<usize, String> {
         let text = format!(r#"{{"recipients": {recipients}}}"#);
-        let body = body::parse::<Body>(text.as_bytes());
+        let body = json::parse::<Body>(text.as_bytes());
         let audience = body.and_then(|body| body.recipients.audience());
         audience.map(|audience| audience.len()).map_err(|error| error.message().to_owned())
     }

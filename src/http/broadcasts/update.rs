@@ -11,6 +11,9 @@ use super::create::check_name;
 use super::read::{BroadcastRow, current};
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Routes, route};
 
+/// What stays as it was when the broadcast was made, or has routes of its own.
+const FIXED: [&str; 6] = ["template_name", "language", "policy", "reference", "metadata", "status"];
+
 pub(super) fn routes() -> Routes {
     Routes::default().routes(route!(update).guarded(Key::of(Permission::BroadcastsWrite)))
 }
@@ -51,6 +54,10 @@ async fn update(mut call: Call<Principal>) -> Answer {
         }
     };
     let id = broadcast_id(&mut call).await?;
+    call.keeps(&FIXED, async || {
+        Ok(BroadcastRow::from(call.caller.workspace().broadcast(id).await?))
+    })
+    .await?;
     call.caller.workspace().update_broadcast(id, change).await?;
     current(&call, id).await
 }

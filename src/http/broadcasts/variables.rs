@@ -64,7 +64,7 @@ fn source(value: &Value) -> Option<VariableSource> {
             fits.then(|| VariableSource::CustomField(field.into()))
         }
         Value::Object(fields) => {
-            let text = fields.get("text")?.as_str()?;
+            let text = fields.get("text").filter(|_| fields.len() == 1)?.as_str()?;
             let fits = (1..=TEXT_CHARS_MAX).contains(&text.chars().count());
             fits.then(|| VariableSource::Text(text.into()))
         }

@@ -197,6 +197,10 @@ async fn read(mut call: Call<Principal>) -> Answer {
 async fn update(mut call: Call<Principal>) -> Answer {
     let change = call.json::<ContactUpdate>()?.check()?;
     let id: ContactId = call.path("contact_id", NO_SUCH_CONTACT).await?;
+    call.keeps(&["user_id", "username"], async || {
+        Ok(ContactRow::from(call.caller.workspace().contact(id).await?))
+    })
+    .await?;
     let contact = call.caller.workspace().update_contact(id, change).await?;
     Ok(Reply::ok(&ContactRow::from(contact)))
 }

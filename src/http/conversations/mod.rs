@@ -187,6 +187,12 @@ async fn update(mut call: Call<Principal>) -> Answer {
         },
     };
     let id = conversation(&mut call).await?;
+    call.keeps(&["channel", "contact", "number_id"], async || {
+        let found = call.caller.workspace().conversation(id).await?;
+        let row = rows(&call, vec![found]).await?.pop();
+        row.ok_or_else(|| ApiError::not_found(NO_SUCH_CONVERSATION))
+    })
+    .await?;
     let updated = call.caller.workspace().update_conversation(id, change).await?;
     one(&call, updated).await
 }

@@ -5,6 +5,7 @@
 
 mod alternatives;
 mod bodies;
+mod closed;
 mod events;
 mod files;
 mod idempotency;
@@ -26,6 +27,7 @@ use utoipa::{Modify, OpenApi};
 use super::pipeline::{ErrorBody, PERMISSION};
 use alternatives::OneOfThem;
 use bodies::OptionalBodies;
+use closed::Closed;
 use events::Events;
 use files::Files;
 use idempotency::Idempotency;
@@ -44,8 +46,10 @@ use webhooks::Deliveries;
             400 (body), then the rules of the operation (404, 409, 422, 429), then 503. Requests \
             without a good key are counted for each client address. A request that is not one \
             HTTP request for this server is refused before all that: 400, 421 or 501.\n\n\
-            Unknown fields of a body are ignored; `null` is the same as leaving an optional field \
-            out. Every answer has `X-Request-Id`: the client's, when it is 1 to 128 characters of \
+            A field that an operation does not know is 400, which names it and the nearest one that \
+            it knows. In a change, and where something is made that sends nothing, a field that the \
+            same thing has when it is read, such as `id` or `created_at`, may be sent back and is \
+            ignored. `null` is the same as leaving an optional field out. Every answer has `X-Request-Id`: the client's, when it is 1 to 128 characters of \
              `A-Za-z0-9._:-`, or else a new one. Every refusal has a `Link` with `rel=\"help\"` to the \
              page about its code, unless the settings say that there is none.\n\n\
             Without `Authorization` a session's cookie counts, below `/v1` with the header \
@@ -103,8 +107,17 @@ pub(crate) fn outline() -> Document {
 
 /// Adds to a document with every operation what all of them share, and the events.
 pub(crate) fn complete(mut document: Document) -> Document {
-    let modifiers: [&dyn Modify; 8] =
-        [&Idempotency, &Shared, &Events, &Deliveries, &Strict, &OneOfThem, &Files, &OptionalBodies];
+    let modifiers: [&dyn Modify; 9] = [
+        &Idempotency,
+        &Shared,
+        &Events,
+        &Deliveries,
+        &Strict,
+        &OneOfThem,
+        &Files,
+        &OptionalBodies,
+        &Closed,
+    ];
     modifiers.iter().for_each(|modifier| modifier.modify(&mut document));
     document
 }

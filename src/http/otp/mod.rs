@@ -68,7 +68,8 @@ pub(crate) struct SendOtpBody<'a> {
     /// Seconds that the code is valid.
     #[schema(value_type = Option<i64>, minimum = 60, maximum = 900, default = 300)]
     expiry: Option<Integer>,
-    /// Digits of the code.
+    /// Digits of the code. Of four digits, a stranger who asks for codes all day guesses one in
+    /// three days; see SECURITY.md.
     #[schema(value_type = Option<i64>, minimum = 4, maximum = 8, default = 6)]
     length: Option<Integer>,
     /// Who asked for it, for the limits by address and session. Kept as keyed hashes only.

@@ -4,7 +4,7 @@ use axum::http::request::Parts;
 use postrider_actors::domain::WorkspaceId;
 use postrider_actors::{Permission, Permissions, Recent, SignedIn};
 
-use super::auth::{Admitted, Guard, Key, bearer, reject};
+use super::auth::{Admitted, Credential, Guard, Key, bearer, reject};
 use super::body_budget::Holder;
 use super::error::{ApiError, Code};
 use super::origin::{Identity, named_workspace};
@@ -137,7 +137,7 @@ fn admit_administrator<C>(
     }
     match administrator(edge, parts) {
         Some(identity) => Admitted { identity, bucket: None, caller: Ok(of_token) },
-        None => reject(edge, parts, "the admin token is missing, wrong, expired or revoked"),
+        None => reject(edge, parts, Credential::AdminToken.fault(&parts.headers)),
     }
 }
 

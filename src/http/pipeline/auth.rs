@@ -125,7 +125,7 @@ impl Guard for Key {
         let access = edge.engine.access();
         let Some(caller) = bearer(&parts.headers).and_then(|token| access.authenticate(token))
         else {
-            return reject(edge, parts, "the API key is missing, unknown, expired or revoked");
+            return reject(edge, parts, Credential::Key.fault(&parts.headers));
         };
         let address = exact_address(parts, &edge.options.trusted_proxies);
         if !caller.allows(address) {
@@ -164,6 +164,36 @@ impl Guard for Key {
 
     fn needs(&self) -> Option<&'static str> {
         Some(self.permission.map_or("any", Permission::as_str))
+    }
+}
+
+/// What a request must show.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Credential {
+    Key,
+    AdminToken,
+}
+
+impl Credential {
+    /// What is wrong with what a request shows, which is none that is good.
+    pub(super) fn fault(self, headers: &HeaderMap) -> &'static str {
+        let [missing, malformed, bad] = match self {
+            Self::Key => [
+                "there is no `Authorization` header; it must be `Bearer` and an API key",
+                "the `Authorization` header must be `Bearer` and an API key",
+                "the API key is unknown, expired or revoked",
+            ],
+            Self::AdminToken => [
+                "there is no `Authorization` header; it must be `Bearer` and an admin token",
+                "the `Authorization` header must be `Bearer` and an admin token",
+                "the admin token is wrong, expired or revoked",
+            ],
+        };
+        match (headers.contains_key(AUTHORIZATION), bearer(headers)) {
+            (false, _) => missing,
+            (true, None) => malformed,
+            (true, Some(_)) => bad,
+        }
     }
 }
 
@@ -220,5 +250,21 @@ mod tests {
             assert_eq!(token(bad), None, "{bad}");
         }
         assert_eq!(bearer(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn a_header_that_is_missing_and_a_bad_key_are_told_apart() {
+        let mut headers = HeaderMap::new();
+        for needs in [Credential::Key, Credential::AdminToken] {
+            headers.clear();
+            assert!(needs.fault(&headers).starts_with("there is no `Authorization` header"));
+            for (value, expected) in
+                [("Basic YTpi", "the `Authorization` header must be"), ("Bearer x", "the ")]
+            {
+                headers.insert(AUTHORIZATION, value.parse().unwrap());
+                assert!(needs.fault(&headers).starts_with(expected), "{value}");
+            }
+            assert!(needs.fault(&headers).ends_with(", expired or revoked"));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads request bodies within limits of size and time, and parses JSON.
+//! Reads request bodies within limits of size and time.
 
 use std::future::Future;
 use std::task::Poll;
@@ -9,12 +9,10 @@ use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use serde::de::Deserialize;
 
 use super::body_budget::BodyLease;
 use super::drain::Drain;
 use super::error::{ApiError, Code};
-use super::{names, unicode};
 
 /// Most bytes of a refused body that are read and discarded, so that the refusal reaches a client
 /// that is still sending. Beyond it the connection is closed.
@@ -22,9 +20,6 @@ const DISCARD_BYTES_MAX: usize = 8 << 20;
 
 /// How long a refused body that nobody waits for is read on.
 const LINGER: Duration = Duration::from_secs(2);
-
-/// Longest message about an invalid body, in characters.
-const MESSAGE_CHARS_MAX: usize = 200;
 
 /// When reading a body is given up.
 #[derive(Debug, Clone, Copy)]
@@ -180,138 +175,10 @@ fn unsupported(message: &'static str) -> ApiError {
     ApiError::new(Code::UnsupportedMediaType, message)
 }
 
-/// Reads a JSON object.
-pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiError> {
-    match body.trim_ascii_start().first() {
-        None => return Err(ApiError::invalid("the body is empty; it must be a JSON object")),
-        // serde would accept an array for a struct, with its elements as the fields in order.
-        Some(first) if *first != b'{' => {
-            return Err(ApiError::invalid("the body must be a JSON object"));
-        }
-        Some(_) => {}
-    }
-    let text = unicode::check(body)?;
-    names::check(text).map_err(|message| ApiError::invalid(shortened(message)))?;
-    serde_json::from_slice(body).map_err(|_| explain::<T>(body))
-}
-
-/// Parses an invalid body again to find the path of the error. Only refusals pay for this.
-#[cold]
-fn explain<'a, T: Deserialize<'a>>(body: &'a [u8]) -> ApiError {
-    let mut deserializer = serde_json::Deserializer::from_slice(body);
-    match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
-        // The object is valid, so the error is in what follows it.
-        Ok(_) => ApiError::invalid("the body has something after its JSON object"),
-        Err(error) => {
-            let path = error.path().to_string();
-            let cause = error.into_inner();
-            let mut text = cause.to_string();
-            // Line and column help with a syntax error. A wrong value is named by its path instead.
-            if cause.is_data()
-                && let Some(at) = text.rfind(" at line ")
-            {
-                text.truncate(at);
-            }
-            let message = if cause.is_eof() {
-                format!("the body is not complete JSON: {text}")
-            } else if cause.is_syntax() && path.ends_with('?') {
-                // The error is in a key, so the path has no name for it yet.
-                format!("the body is not JSON: {text}")
-            } else if path == "." {
-                // Errors about a missing or duplicate field contain its name.
-                text
-            } else {
-                format!("`{path}`: {text}")
-            };
-            ApiError::invalid(shortened(message))
-        }
-    }
-}
-
-/// Shortens a message. It may quote a value, which may be as long as the body.
-fn shortened(mut message: String) -> String {
-    if let Some((at, _)) = message.char_indices().nth(MESSAGE_CHARS_MAX) {
-        message.truncate(at);
-        message.push('…');
-    }
-    message
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::body_budget::{BodyBudget, Holder};
-    use super::super::integer::Integer;
     use super::*;
-    use std::borrow::Cow;
-
-    #[derive(Debug, serde::Deserialize)]
-    struct Body {
-        #[serde(borrow)]
-        phone: Cow<'static, str>,
-        expiry: Option<Integer>,
-        nested: Option<Nested>,
-    }
-
-    #[derive(Debug, serde::Deserialize)]
-    struct Nested {
-        #[allow(dead_code, reason = "read for its type")]
-        list: Vec<Integer>,
-    }
-
-    fn message(body: &'static str) -> String {
-        let error = parse::<Body>(body.as_bytes()).unwrap_err();
-        assert_eq!(error.code(), Code::ValidationError);
-        error.message().to_owned()
-    }
-
-    #[test]
-    fn what_is_right_is_read() {
-        let body = br#" {"phone": "+1", "expiry": null, "other": [1, {"a": 2}], "more": 1e99} "#;
-        let read: Body = parse(body).unwrap();
-        assert_eq!((&*read.phone, read.expiry), ("+1", None));
-        assert!(read.nested.is_none());
-        for whole in ["7", "7.0", "70e-1", "0.7e1"] {
-            let body = format!(r#"{{"phone":"","expiry":{whole}}}"#).leak();
-            assert_eq!(parse::<Body>(body.as_bytes()).unwrap().expiry, Some(Integer(7)), "{whole}");
-        }
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        for (body, expected) in [
-            (r#"{}"#, "missing field `phone`"),
-            (r#"{"phone": null}"#, "`phone`: invalid type: null, expected a string"),
-            (r#"{"phone": 5}"#, "`phone`: invalid type: integer `5`, expected a string"),
-            (r#"{"phone": "+1", "phone": "+1"}"#, "duplicate field `phone`"),
-            (
-                r#"{"phone": "", "expiry": 300.5}"#,
-                "`expiry`: invalid type: floating point `300.5`, expected a whole number",
-            ),
-            (
-                r#"{"phone": "", "expiry": "300"}"#,
-                "`expiry`: invalid type: string \"300\", expected a whole number",
-            ),
-            (r#"{"phone": "", "expiry": 1e400}"#, "`expiry`: number out of range"),
-            (r#"{"phone": "", "expiry": 9223372036854775808}"#, "`expiry`: is too large"),
-            (r#"{"phone": "", "expiry": true}"#, "`expiry`: invalid type: boolean"),
-            (
-                r#"{"phone": "", "nested": {"list": [1, "2"]}}"#,
-                "`nested.list[1]`: invalid type: string",
-            ),
-            (r#"{"phone": ""} x"#, "the body has something after its JSON object"),
-            (r#"{"phone": "#, "the body is not complete JSON: EOF while parsing a value at line 1"),
-            ("{", "the body is not complete JSON: EOF while parsing an object at line 1"),
-            ("{x}", "the body is not JSON: key must be a string at line 1"),
-            (r#"["+1", 300]"#, "the body must be a JSON object"),
-            (r#""x""#, "the body must be a JSON object"),
-            ("  ", "the body is empty"),
-        ] {
-            let message = message(body);
-            assert!(message.starts_with(expected), "{body}: {message}");
-        }
-        let long = format!(r#"{{"phone": "", "expiry": "{}"}}"#, "é".repeat(5000));
-        assert_eq!(message(long.leak()).chars().count(), MESSAGE_CHARS_MAX + 1);
-    }
 
     fn headers(content_type: Option<&str>) -> HeaderMap {
         let mut headers = HeaderMap::new();

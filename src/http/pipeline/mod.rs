@@ -11,11 +11,14 @@ pub(crate) mod body_budget;
 pub(crate) mod browser;
 pub(crate) mod client;
 mod compressed;
+pub(crate) mod date;
 pub(crate) mod drain;
 pub(crate) mod error;
 mod framing;
 pub(crate) mod id_cursor;
 mod integer;
+pub(crate) mod json;
+pub(crate) mod known_fields;
 mod list;
 mod media_types;
 mod names;
@@ -31,6 +34,7 @@ mod route;
 mod span;
 mod spool;
 mod stage;
+mod unchanged;
 mod unicode;
 mod unwind;
 
@@ -45,13 +49,12 @@ pub(crate) use compressed::Compressed;
 pub use drain::Drain;
 pub(crate) use error::{ApiError, Cause, Code, ErrorBody};
 pub(crate) use integer::Integer;
+pub(crate) use known_fields::PERMISSION;
 pub(crate) use list::{LIMIT_DEFAULT, LIMIT_MAX, Page, PageOf};
 pub(crate) use origin::Identity;
 pub(crate) use principal::{Principal, STREAM, permissions_elsewhere};
 pub(crate) use query::Query;
 pub(crate) use reply::Reply;
-pub(crate) use route::{
-    DeclaredRoute, FixedRoutes, PERMISSION, ResponseFuture, Routes, page, route,
-};
+pub(crate) use route::{DeclaredRoute, FixedRoutes, ResponseFuture, Routes, page, route};
 pub(crate) use spool::longest_of;
 pub(crate) use stage::{Answer, AnswerFuture, BodySize, Call, Stage, Takes};

@@ -73,7 +73,7 @@ mod tests {
 
     use serde::Deserialize;
 
-    use crate::http::pipeline::body;
+    use crate::http::pipeline::json;
 
     #[derive(Debug, Deserialize)]
     struct Body<'a> {
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn only_an_object_is_one() {
         let read = |text: &'static str| {
-            let body = body::parse::<Body<'static>>(text.as_bytes());
+            let body = json::parse::<Body<'static>>(text.as_bytes());
             let body = body.map_err(|error| error.message().to_owned())?;
             assert!(matches!(body.one.name, Cow::Borrowed("a")));
             Ok::<_, String>(body.two.map(|two| two.name.into_owned()))

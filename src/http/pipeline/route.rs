@@ -20,12 +20,10 @@ use utoipa_axum::PathItemExt as _;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::auth::Guard;
+use super::known_fields::PERMISSION;
 use super::stage::{Answer, AnyHandler, BodySize, Call, Stage, Takes};
 use crate::http::edge::Edge;
 use crate::metrics::RouteMeter;
-
-/// Where the document says what a caller needs.
-pub(crate) const PERMISSION: &str = "x-permission";
 
 /// Routes together with their part of the OpenAPI document.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
-use axum::http::header::ACCEPT;
+use axum::http::header::{ACCEPT, DATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Response};
 use bytes::Bytes;
@@ -25,6 +25,7 @@ use super::body_budget::BodyLease;
 use super::client::{ConnectionTimer, Overloaded};
 use super::compressed::{accepts_gzip, compress};
 use super::error::{ApiError, Code, Ending};
+use super::json;
 use super::origin::{Identity, Origin};
 use super::page_headers;
 use super::query::Query;
@@ -97,6 +98,7 @@ pub(crate) struct Call<C> {
     pub(crate) caller: C,
     /// Where the request comes from.
     pub(super) origin: Origin,
+    meter: RouteMeter,
     parts: Parts,
     body: Bytes,
     /// The file that it is.
@@ -106,9 +108,10 @@ pub(crate) struct Call<C> {
 }
 
 impl<C> Call<C> {
-    /// Parses the body as a JSON object.
+    /// Parses the body as a JSON object of the operation's fields.
     pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
-        body::parse(&self.body)
+        let operation = || self.edge.fields.of_body(self.meter.route(), self.meter.method());
+        json::parse_known(&self.body, operation)
     }
 
     /// The body as bytes.
@@ -239,8 +242,8 @@ impl<G: Guard> Stage<G> {
         let span = span::begin(&edge, &meter, &parts, &origin.identity);
         let compresses = origin.identity.session().is_some() && accepts_gzip(&parts.headers);
         let caller = caller.map(|(caller, lease)| (caller, origin.clone(), lease));
-        let answer = match receive(&edge, workspace.as_ref(), caller, parts, &mut body, takes).await
-        {
+        let received = receive(&edge, &meter, workspace.as_ref(), caller, parts, &mut body, takes);
+        let answer = match received.await {
             Ok(call) => {
                 let wait = edge.options.handler_timeout;
                 let handling = catch_unwind(handler(call));
@@ -268,6 +271,7 @@ impl<G: Guard> Stage<G> {
         let now = edge.engine.clock().now();
         account.record((reply.status(), cause), watch.elapsed(), now);
         reply.header(request_id::HEADER, origin.request_id.into_header());
+        reply.header(DATE, edge.date.at(edge.engine.clock().real()));
         let mut response = reply.into_response();
         if is_overload {
             response.extensions_mut().insert(Overloaded);
@@ -284,6 +288,7 @@ impl<G: Guard> Stage<G> {
 /// Reads the body. Refuses the request with what is left of it.
 async fn receive<C>(
     edge: &Arc<Edge>,
+    meter: &RouteMeter,
     workspace: Option<&WorkspaceId>,
     caller: Result<(C, Origin, BodyLease), ApiError>,
     parts: Parts,
@@ -328,7 +333,8 @@ async fn receive<C>(
     };
     match received {
         Ok((caller, origin, lease, body, media)) => {
-            Ok(Call { edge: Arc::clone(edge), caller, origin, parts, body, media, _lease: lease })
+            let (edge, meter) = (Arc::clone(edge), meter.clone());
+            Ok(Call { edge, caller, origin, meter, parts, body, media, _lease: lease })
         }
         Err(error) => Err(refuse(error, &parts, body, deadline).await),
     }

@@ -9,7 +9,7 @@ use super::server::Answer;
 pub fn template(name: &str, language: &str, category: &str, status: &str, text: &str) -> Value {
     json!({
         "name": name, "language": language, "category": category, "status": status,
-        "components": [{"type": "BODY", "text": text}], "id": format!("{name}/{language}"),
+        "components": [{"type": "BODY", "text": text}],
     })
 }
 
@@ -29,5 +29,13 @@ pub(super) fn page(shared: &Shared, account: &str, query: &str) -> Answer {
     if to < all.len() {
         paging["next"] = json!("https://graph.facebook.com/next");
     }
-    Answer(200, json!({"data": all[from..to], "paging": paging}).to_string())
+    let with_id = |template: &Value| {
+        let mut template = template.clone();
+        if template["id"].is_null() && template.is_object() {
+            template["id"] = json!(format!("{}/{}", template["name"], template["language"]));
+        }
+        template
+    };
+    let data: Vec<_> = all[from..to].iter().map(with_id).collect();
+    Answer(200, json!({"data": data, "paging": paging}).to_string())
 }

@@ -121,7 +121,7 @@ fn check_documented(document: &Value, operation: &Value, reply: &Reply) {
 fn filled(path: &str) -> String {
     let place = |name: &str| match name {
         "workspace" => "acme".to_owned(),
-        "name" => "welcome".to_owned(),
+        "name" => "order_update".to_owned(),
         "language" => "en".to_owned(),
         "phone" | "party" => "+15550123456".to_owned(),
         "request_id" => format!("otp_{ID}"),

@@ -18,6 +18,7 @@ mod kept;
 mod keys;
 mod limits;
 mod listeners;
+mod mistakes;
 mod monitoring;
 mod old_directory;
 mod overload;

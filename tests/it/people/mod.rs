@@ -1,8 +1,10 @@
 //! People: signing in, what a role may do, and what pages of other origins may not.
 
 mod authenticators;
+mod body_fields;
 mod boundaries;
 mod confirmations;
+mod floods;
 mod guards;
 mod members;
 mod pages;

@@ -76,7 +76,7 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 /// A path of it, in the workspace `demo`.
-fn filled(path: &str) -> String {
+pub(super) fn filled(path: &str) -> String {
     let part = |part: &str| match part {
         "{workspace}" => "demo".to_owned(),
         part if part.starts_with('{') => "none".to_owned(),

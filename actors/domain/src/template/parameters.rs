@@ -209,6 +209,7 @@ impl Slot<'_> {
 
     /// The component's parameters in the order of their placeholders, if they fit.
     fn accept_parameters(&self, component: &Value, path: &str) -> Result<Vec<Value>, Misfit> {
+        kept::only(component, &["type", "sub_type", "index", "parameters"], path)?;
         let path = &format!("{path}.parameters");
         let given = match component.get("parameters") {
             None | Some(Value::Null) => &[][..],
@@ -245,10 +246,12 @@ impl Slot<'_> {
     }
 
     fn accept_one(&self, given: &Value, path: &str) -> Result<Value, Misfit> {
-        let object = given.as_object().ok_or_else(|| Misfit::new(path, "must be an object"))?;
+        if !given.is_object() {
+            return Err(Misfit::new(path, "must be an object"));
+        }
         let kind = word(given, "type").to_ascii_lowercase();
         self.takes.check(self.kind == SlotKind::Body, (given, &kind), path)?;
-        kept::parameter(object, &kind, path)
+        kept::parameter(given, &kind, path)
     }
 
     /// The slot's component in the channel's form.

@@ -93,9 +93,8 @@ async fn a_failed_commit_costs_few_readings_however_many_it_stopped() {
             tokio::spawn(async move { workspace.send_otp(SendOtp::to(phone(2))).await })
         })
         .collect();
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
+    // The clock moves once nobody can go on: all wait for the first commit.
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let read = hook.count.load(Ordering::SeqCst);
     // The first reading waits, so that all others ask while it is under way.
     hook.readings.set(true);
@@ -104,7 +103,7 @@ async fn a_failed_commit_costs_few_readings_however_many_it_stopped() {
     for send in sends {
         failed += usize::from(send.await.unwrap().is_err());
     }
-    // The clock moves once nobody can go on.
+    // And here all for the first reading.
     tokio::time::sleep(Duration::from_secs(1)).await;
     hook.readings.set(false);
     all_know_their_codes(&all).await;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::takes::Takes;
-use super::{Filling, Misfit, append_line, of_type, slots, word};
+use super::{Filling, Misfit, append_line, kept, of_type, slots, word};
 
 /// Most cards of a carousel.
 const CARDS_MAX: usize = 10;
@@ -34,6 +34,7 @@ fn card_at(cards: &[Value], index: usize) -> Option<&Value> {
 
 /// The carousel in the channel's form, its cards in their order, and the texts on them.
 pub(super) fn fit(cards: &[Value], given: &Value, path: &str) -> Result<Filling, Misfit> {
+    kept::only(given, &["type", "cards"], path)?;
     let path = format!("{path}.cards");
     let list = given.get("cards").and_then(Value::as_array);
     let list = list.filter(|list| (1..=CARDS_MAX).contains(&list.len())).ok_or_else(|| {
@@ -42,6 +43,7 @@ pub(super) fn fit(cards: &[Value], given: &Value, path: &str) -> Result<Filling,
     let mut filled: Vec<(usize, Vec<Value>, String)> = Vec::new();
     for (at, card) in list.iter().enumerate() {
         let path = format!("{path}[{at}]");
+        kept::only(card, &["card_index", "components"], &path)?;
         let misplaced = |rule: &str| Misfit::new(format!("{path}.card_index"), rule);
         let index = index_of(card).ok_or_else(|| misplaced("must be the card's number, from 0"))?;
         let of_template = card_at(cards, index)

@@ -1,4 +1,4 @@
-//! Pure: keeps of a parameter only the fields that the channel knows, with bounded lengths.
+//! Pure: takes of a parameter only the fields that the channel knows, with bounded lengths.
 //!
 //! The channel refuses unknown fields, and it does so only after the message was charged.
 
@@ -36,13 +36,22 @@ const FIELDS: [(&str, &[&str]); 9] = [
     ("location", &["latitude", "longitude", "name", "address"]),
 ];
 
-/// The parameter with its known fields; `kind` is its type. Unknown fields are dropped, as in every
-/// request body.
-pub(super) fn parameter(
-    given: &Map<String, Value>,
-    kind: &str,
-    path: &str,
-) -> Result<Value, Misfit> {
+/// Checks that an object has no other fields than these.
+pub(super) fn only(given: &Value, known: &[&str], path: &str) -> Result<(), Misfit> {
+    let fields = given.as_object();
+    match fields.into_iter().flat_map(Map::keys).find(|name| !known.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => {
+            let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+            let rule = format!("is not known; there may be {}", known.join(", "));
+            Err(Misfit::new(format!("{path}.{name}"), rule))
+        }
+    }
+}
+
+/// The parameter with its fields; `kind` is its type.
+pub(super) fn parameter(given: &Value, kind: &str, path: &str) -> Result<Value, Misfit> {
+    only(given, &["type", "parameter_name", kind], path)?;
     let mut kept = Map::new();
     kept.insert("type".to_owned(), kind.into());
     keep(given, "parameter_name", path, &mut kept)?;
@@ -59,8 +68,9 @@ pub(super) fn parameter(
         }
         Some((_, fields)) => {
             let mut inner = Map::new();
-            if let Some(object) = given.get(kind).and_then(Value::as_object) {
+            if let Some(object) = given.get(kind).filter(|object| object.is_object()) {
                 let path = format!("{path}.{kind}");
+                only(object, fields, &path)?;
                 fields.iter().try_for_each(|name| keep(object, name, &path, &mut inner))?;
             }
             kept.insert(kind.to_owned(), Value::Object(inner));
@@ -78,12 +88,7 @@ pub(super) fn whole(given: &Value, path: &str) -> Result<Value, Misfit> {
 }
 
 /// Copies a field, if it is there.
-fn keep(
-    from: &Map<String, Value>,
-    name: &str,
-    path: &str,
-    to: &mut Map<String, Value>,
-) -> Result<(), Misfit> {
+fn keep(from: &Value, name: &str, path: &str, to: &mut Map<String, Value>) -> Result<(), Misfit> {
     let fits = match from.get(name) {
         None | Some(Value::Null) => return Ok(()),
         Some(Value::String(text)) => text.chars().count() <= TEXT_CHARS_MAX,
@@ -104,36 +109,55 @@ mod tests {
 
     use super::*;
 
+    fn read(given: &Value, kind: &str) -> Result<Value, Misfit> {
+        parameter(given, kind, "p")
+    }
+
     #[test]
-    fn what_is_not_known_is_left_out() {
-        let junk = json!({"deep": [1, [2]]});
+    fn the_form_of_the_channel_is_made() {
         let table = [
+            (json!({"type": "TEXT", "text": "a"}), json!({"type": "text", "text": "a"})),
             (
-                json!({"type": "TEXT", "text": "a", "junk": junk}),
-                json!({"type": "text", "text": "a"}),
-            ),
-            (
-                json!({"text": "a", "parameter_name": "who", "currency": {}}),
+                json!({"text": "a", "parameter_name": "who"}),
                 json!({"type": "text", "text": "a", "parameter_name": "who"}),
             ),
             (
-                json!({"currency": {"fallback_value": "$5", "code": "USD", "amount_1000": 5000, "x": junk}}),
+                json!({"currency": {"fallback_value": "$5", "code": "USD", "amount_1000": 5000}}),
                 json!({"type": "currency", "currency": {"fallback_value": "$5", "code": "USD", "amount_1000": 5000}}),
             ),
             (
-                json!({"document": {"link": "https://x", "id": null, "filename": "a.pdf", "x": 1}}),
+                json!({"document": {"link": "https://x", "id": null, "filename": "a.pdf"}}),
                 json!({"type": "document", "document": {"link": "https://x", "filename": "a.pdf"}}),
             ),
-            (
-                json!({"coupon_code": "5OFF", "text": "a"}),
-                json!({"type": "coupon_code", "coupon_code": "5OFF"}),
-            ),
+            (json!({"coupon_code": "5OFF"}), json!({"type": "coupon_code", "coupon_code": "5OFF"})),
         ];
         for (given, kept) in table {
             let kind = kept["type"].as_str().unwrap();
-            let read = parameter(given.as_object().unwrap(), kind, "p").unwrap();
-            assert_eq!(read, kept);
-            assert_eq!(parameter(read.as_object().unwrap(), kind, "p").unwrap(), kept);
+            assert_eq!(read(&given, kind).unwrap(), kept);
+            assert_eq!(read(&kept, kind).unwrap(), kept);
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_not_known_is_named() {
+        for (given, kind, expected) in [
+            (
+                json!({"type": "text", "text": "a", "parameter_nam": "who"}),
+                "text",
+                "`p.parameter_nam` is not known; there may be `type`, `parameter_name`, `text`",
+            ),
+            (
+                json!({"type": "text", "text": "a", "currency": {}}),
+                "text",
+                "`p.currency` is not known; there may be `type`, `parameter_name`, `text`",
+            ),
+            (
+                json!({"type": "document", "document": {"link": "x", "file_name": "a.pdf"}}),
+                "document",
+                "`p.document.file_name` is not known; there may be `link`, `id`, `filename`",
+            ),
+        ] {
+            assert_eq!(read(&given, kind).unwrap_err().to_string(), expected);
         }
     }
 
@@ -150,7 +174,7 @@ mod tests {
             ),
             (json!({"text": "a", "parameter_name": long}), "text", "p.parameter_name"),
         ] {
-            let misfit = parameter(given.as_object().unwrap(), kind, "p").unwrap_err();
+            let misfit = parameter(&given, kind, "p").unwrap_err();
             assert!(misfit.to_string().contains(&format!("`{field}`")), "{misfit}");
         }
     }

@@ -187,10 +187,13 @@ fn buttons_take_their_own_kind() {
 #[test]
 fn the_canonical_form_is_the_channels() {
     let template = json!([{"type": "BODY", "text": "Hello {{1}}"}]);
-    let given = json!([{"type": "BODY", "parameters": [text("Ada")], "more": 7}]);
+    let given = json!([{"type": "BODY", "parameters": [text("Ada")]}]);
     let filled = fit(&template, &given).unwrap();
     let components: Value = serde_json::from_str(&filled.components).unwrap();
     assert_eq!(components, json!([body(&["Ada"])]));
+    let more = json!([{"type": "BODY", "parameters": [text("Ada")], "more": 7}]);
+    let refused = fit(&template, &more).unwrap_err();
+    assert!(refused.starts_with("`components[0].more` is not known"), "{refused}");
 }
 
 #[test]
