@@ -2,6 +2,7 @@
 
 mod claims;
 mod markdown;
+mod paths;
 mod session;
 mod shape;
 mod shell;
