@@ -119,6 +119,9 @@ pub(crate) struct OwnWorkspaceAnswer {
     otp_template: OtpTemplateAnswer,
     /// Whether all members need an authenticator.
     require_totp: bool,
+    /// How many numbers it has; without one nothing is sent.
+    #[schema(example = 1)]
+    numbers: usize,
     /// Its numbers that do not send now, as the event `number.stopped` reports them.
     problems: Vec<StoppedNumber>,
 }
@@ -153,6 +156,7 @@ impl OwnWorkspaceAnswer {
             prices: settings.prices.into(),
             otp_template: OtpTemplateAnswer { name: template.name, language: template.language },
             require_totp: call.edge.engine.people().requires_totp(call.caller.workspace().id()),
+            numbers: settings.numbers.len(),
             problems,
         }
     }

@@ -23,6 +23,7 @@ export default function page() {
   /** Who may not read events sees what they may: the codes of today and the broadcasts that go on. */
   const codes = new Resource((s) => get('/v1/analytics/otp', { from: day(0), to: day(0) }, s));
   const sends = new Resource((s) => get('/v1/messaging/broadcasts', { limit: 50 }, s));
+  const templates = new Resource((s) => get('/v1/messaging/templates', { limit: 100 }, s));
   const without = () => !can('events:read');
   const inboxLater = paced(() => signal?.aborted || inbox.load(signal));
   const hour = lastHour();
@@ -43,6 +44,7 @@ export default function page() {
   const load = () =>
     Promise.all([
       workspace.load(signal),
+      can('templates:read') ? templates.load(signal) : null,
       can('events:read') ? hour.events.load(signal) : null,
       can('inbox:read') ? inbox.load(signal) : null,
       without() && can('analytics:read') ? codes.load(signal) : null,
@@ -62,7 +64,7 @@ export default function page() {
       {
         key: 'number',
         title: t('Connect a number'),
-        text: session.sandbox ? t('The sandbox has one already.') : t('Messages leave from it.'),
+        text: session.sandbox && has['number'] ? t('The sandbox has one already.') : t('Messages leave from it.'),
         href: '/ui/settings/numbers',
         done: has['number'] ?? null,
       },
@@ -85,10 +87,10 @@ export default function page() {
         title: t('Have a template'),
         text: t('What may be sent to anybody.'),
         href: '/ui/templates',
-        done: has['template'] ?? null,
+        done: templates.data ? templates.data.total > 0 : null,
       },
     ];
-    return all.filter((s) => s.key in has);
+    return all.filter((s) => s.key in has || (s.key === 'template' && can('templates:read') && !templates.error));
   };
   const setup = () => {
     const all = steps();
@@ -116,13 +118,36 @@ export default function page() {
     ${can('inbox:read') ? figure(t('Open conversations'), html`<a href="/ui/inbox?status=open">${number(inbox.data?.open)}</a>`,
       t('{n} unread', { n: inbox.data?.unread ?? 0 })) : ''}
     ${figure(t('Credits'), number(workspace.data?.credits))}</dl></section>`;
-  const wrong = () =>
-    html`<section class="card"><h2>${t('What is wrong now')}</h2>${
-      problems.size
-        ? html`<ul class="stack tight">${[...problems].map(([key, p]) => html`<li key=${key} class="row">
-          ${label('bad', 'warning', t('Problem'))} ${p.href ? html`<a href=${p.href}>${p.text}</a>` : p.text}</li>`)}</ul>`
+  /** What has never been there is told by no event. @returns {{key: string, text: string, href: string | null}[]} */
+  const missing = () => {
+    const [w, known] = [workspace.data, templates.data];
+    if (!w) return [];
+    const all = [];
+    if (w.numbers === 0)
+      all.push({ key: 'number', text: t('No number is connected: nothing can be sent.'), href: can('numbers:manage') ? '/ui/settings/numbers' : null });
+    if (!w.credits && Object.values(w.prices).some(Boolean))
+      all.push({ key: 'credits', text: t('No credits are left. An operator adds some.'), href: can('operator') ? '/ui/operator' : null });
+    const approved = (known?.data ?? []).filter((/** @type {any} */ x) => x.status === 'approved');
+    // What stands on a later page is not known.
+    if (!known || known.total > known.data.length) return all;
+    const { name, language } = w.otp_template;
+    if (!approved.some((/** @type {any} */ x) => x.name === name && x.language === language))
+      all.push({ key: 'code', text: t('The template of codes, {name}, is not approved: no code can be sent.', { name }), href: '/ui/templates' });
+    if (!approved.some((/** @type {any} */ x) => x.category !== 'authentication'))
+      all.push({ key: 'template', text: t('No template is approved: nobody can be written to first.'), href: '/ui/templates' });
+    return all;
+  };
+  /** @param {string} key @param {unknown} sign @param {{text: string, href: string | null}} p */
+  const line = (key, sign, p) => html`<li key=${key}>${sign} ${p.href ? html`<a href=${p.href}>${p.text}</a>` : html`<span>${p.text}</span>`}</li>`;
+  const wrong = () => {
+    const lacks = missing();
+    return html`<section class="card" aria-label=${t('What is wrong now')}><h2>${t('What is wrong now')}</h2>${
+      problems.size || lacks.length
+        ? html`<ul class="stack tight wrong">${[...problems].map(([key, p]) => line(key, label('bad', 'warning', t('Problem')), p))}
+          ${lacks.map((p) => line(p.key, label('warning', 'warning', t('Missing')), p))}</ul>`
         : html`<p class="row">${label('good', 'check', t('Nothing'))}<span class="muted">${t('Numbers send, storage takes work.')}</span></p>`
     }</section>`;
+  };
   return {
     title: 'Home',
     async open(_, s) {
@@ -133,7 +158,6 @@ export default function page() {
         look('number', adminPath('/numbers?limit=1'), can('numbers:manage')),
         look('code', '/v1/events?types=otp.sent&limit=1', can('events:read')),
         look('webhook', '/v1/webhooks?limit=1', can('webhooks:manage')),
-        look('template', '/v1/messaging/templates?limit=1', can('templates:read')),
       ]);
     },
     onEvent(event) {
@@ -141,6 +165,7 @@ export default function page() {
       hour.take(event);
       if (/^conversation\./.test(event.type)) inboxLater();
       if (event.type === 'otp.sent') has['code'] = true;
+      if (event.type === 'template.status_changed' && can('templates:read')) templates.load(signal);
     },
     resync: load,
     view: () => html`
