@@ -31,7 +31,7 @@ pub(crate) fn routes() -> Routes {
 pub(crate) struct NewTemplateBody<'a> {
     /// Its name.
     #[serde(borrow)]
-    #[schema(example = "order_update", pattern = "^[a-z0-9_]{1,512}$")]
+    #[schema(example = "order_shipped", pattern = "^[a-z0-9_]{1,512}$")]
     name: Cow<'a, str>,
     /// Its language as the channel writes it; `en` by default.
     #[serde(borrow)]
@@ -242,10 +242,11 @@ async fn read(mut call: Call<Principal>) -> Answer {
 
 /// What a template is filled in with.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({"components": [{"type": "body", "parameters": [
+    {"type": "text", "text": "Ada"}, {"type": "text", "text": "17"}]}]}))]
 pub(crate) struct RenderBody {
     /// The parameters in the channel's form, as a message has them; left out: none.
-    #[schema(value_type = Option<Vec<Object>>,
-        example = json!([]))]
+    #[schema(value_type = Option<Vec<Object>>)]
     components: Option<Vec<serde_json::Value>>,
 }
 

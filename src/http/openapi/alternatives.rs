@@ -8,7 +8,8 @@ use utoipa::openapi::{ObjectBuilder, OpenApi, RefOr, Type};
 /// A body that is one of several.
 struct Alternatives {
     schema: &'static str,
-    /// The fields of each: those that must be given and not be null, and those that must not.
+    /// The fields of each: those that must be given and not be null, and those that must not. The
+    /// explorer of the dashboard begins with the first.
     of: &'static [Fields],
 }
 
@@ -72,12 +73,12 @@ const ALL: &[Alternatives] = &[
     Alternatives {
         schema: "BulkBody",
         of: &[
-            one(&["ids", "delete"], &["filter", "add_tags", "remove_tags"]),
             one(&["ids", "add_tags"], &["filter", "delete"]),
             one(&["ids", "remove_tags"], &["filter", "add_tags", "delete"]),
-            one(&["filter", "delete"], &["ids", "add_tags", "remove_tags"]),
             one(&["filter", "add_tags"], &["ids", "delete"]),
             one(&["filter", "remove_tags"], &["ids", "add_tags", "delete"]),
+            one(&["ids", "delete"], &["filter", "add_tags", "remove_tags"]),
+            one(&["filter", "delete"], &["ids", "add_tags", "remove_tags"]),
         ],
     },
     Alternatives {
@@ -139,7 +140,7 @@ const ALL: &[Alternatives] = &[
     },
     Alternatives {
         schema: "LinkBody",
-        of: &[one(&["workspace", "role"], &[]), one(&[], &["workspace", "role"])],
+        of: &[one(&[], &["workspace", "role"]), one(&["workspace", "role"], &[])],
     },
     Alternatives {
         schema: "ReportBody",

@@ -13,7 +13,8 @@ import { search } from '../parts/filter.js';
 import { field, radios } from '../parts/form.js';
 import { json } from '../parts/json.js';
 import { badge } from '../parts/status.js';
-import { operations, sample, snippet } from '../parts/operations.js';
+import { operations, snippet } from '../parts/operations.js';
+import { newest, sampleOf } from '../parts/samples.js';
 
 /** @typedef {import('../parts/operations.js').Operation} Operation */
 
@@ -48,23 +49,45 @@ export default function page() {
   const choose = (/** @type {string} */ next) => {
     id = next;
     const op = one();
+    const needed = op?.params.filter((p) => p.needs && p.in !== 'path' && p.example !== undefined) ?? [];
+    const body = op?.body && op.needs ? sampleOf(op, doc.data) : null;
     Object.assign(state, {
-      values: {},
+      values: Object.fromEntries(needed.map((p) => [p.name, String(p.example)])),
       answer: null,
       error: null,
-      body: op?.body ? JSON.stringify(sample(op.body, doc.data), null, 2) : '',
+      body: body === null ? '' : JSON.stringify(body, null, 2),
     });
     requestAnimationFrame(() => id && document.querySelector('.operation')?.scrollIntoView({ block: 'nearest' }));
+    return op ? fillIn(op, body) : undefined;
   };
-  /** @param {Operation} op */
-  const request = (op) => {
+  /** Things that are there already. What changes them waits for somebody to name one, but in a sandbox; what deletes them
+   * always does. @param {Operation} op @param {any} body its sample */
+  const fillIn = async (op, body) => {
+    if (!session.me || op.method === 'DELETE' || (op.method !== 'GET' && !session.sandbox)) return;
+    const before = state.body;
+    // A refusal is no matter, so none asks to confirm who this is.
+    const known = await newest(op, body, all, async (list, values) => {
+      const path = withQuery(request(list, values).path, list.params.some((p) => p.name === 'limit') ? { limit: 1 } : {});
+      const answer = await fetch(path, { headers: { 'Postrider-Workspace': context.workspace } });
+      return answer.ok ? answer.json() : null;
+    });
+    if (one() !== op) return;
+    for (const [name, value] of Object.entries(known)) {
+      if (op.params.some((p) => p.name === name)) state.values[name] ||= value;
+      else body[name] = value;
+    }
+    if (body && state.body === before) state.body = JSON.stringify(body, null, 2);
+    refresh();
+  };
+  /** @param {Operation} op @param {Record<string, string>} [values] */
+  const request = (op, values = state.values) => {
     let path = op.path;
     /** @type {Record<string, string>} */
     const inQuery = {};
     /** @type {Record<string, string>} */
     const headers = {};
     for (const p of op.params) {
-      const value = state.values[p.name] ?? '';
+      const value = values[p.name] ?? '';
       if (p.in === 'path')
         path = path.replace(
           `{${p.name}}`,

@@ -10,7 +10,7 @@ const DEEP = 3;
 const PLAIN = ['string', 'integer', 'number', 'boolean'];
 
 /** The schema itself, wherever it stands. @param {any} schema @param {any} api @param {number} [depth] @returns {any} */
-function whole(schema, api, depth = 0) {
+export function whole(schema, api, depth = 0) {
   if (!schema || depth > 6) return {};
   if (schema.$ref) return whole(api.components.schemas[schema.$ref.split('/').pop()], api, depth + 1);
   const parts = schema.allOf ?? (schema.oneOf ?? schema.anyOf)?.filter((/** @type {any} */ s) => s.type !== 'null');
@@ -99,5 +99,6 @@ export const bodyFields = (all, body, change, taken) =>
     }
     const lines = typeOf(schema) === 'array';
     return html`<div key=${name}>${field({ label, hint, input, dir: 'auto', ...(lines ? { rows: 2 } : {}),
+      placeholder: schema.format === 'date-time' ? '2030-01-31T09:30:00Z' : '',
       value: textOf(name, schema, value) })}</div>`;
   });

@@ -1,7 +1,9 @@
 /**
  * Operations out of the OpenAPI description.
- * @typedef {{name: string, in: string, description: string}} Param
- * @typedef {{id: string, tag: string, method: string, path: string, summary: string, description: string, params: Param[], body: any}} Operation
+ * `needs` is whether a call without it is refused.
+ * @typedef {{name: string, in: string, description: string, needs: boolean, example: unknown}} Param
+ * @typedef {{id: string, tag: string, method: string, path: string, summary: string, description: string, params: Param[], body: any,
+ *   example: unknown, needs: boolean}} Operation
  */
 
 /** @param {any} api @returns {Operation[]} */
@@ -11,6 +13,7 @@ export function operations(api) {
     for (const method of ['get', 'post', 'put', 'patch', 'delete']) {
       const o = /** @type {any} */ (item)[method];
       if (!o) continue;
+      const json = o.requestBody?.content?.['application/json'];
       all.push({
         id: o.operationId ?? `${method} ${path}`,
         tag: o.tags?.[0] ?? '',
@@ -22,8 +25,12 @@ export function operations(api) {
           name: p.name,
           in: p.in,
           description: p.description ?? '',
+          needs: Boolean(p.required),
+          example: p.example ?? p.schema?.example,
         })),
-        body: o.requestBody?.content?.['application/json']?.schema ?? null,
+        body: json?.schema ?? null,
+        example: json?.example,
+        needs: Boolean(o.requestBody?.required),
       });
     }
   }
@@ -32,42 +39,6 @@ export function operations(api) {
   const rank = (/** @type {string} */ tag) => order.indexOf(order.includes(tag) ? tag : '');
   return all.sort((a, b) => rank(a.tag) - rank(b.tag));
 }
-
-/** A value that fits a schema: its example, or what it requires. @param {any} schema @param {any} api @param {number} [depth] @returns {any} */
-export function sample(schema, api, depth = 0) {
-  if (!schema || depth > 6) return null;
-  if (schema.$ref) return sample(api.components.schemas[schema.$ref.split('/').pop()], api, depth + 1);
-  if (schema.example !== undefined) return schema.example;
-  if (schema.examples?.[0] !== undefined) return schema.examples[0];
-  if (schema.const !== undefined) return schema.const;
-  if (schema.enum) return schema.enum.find((/** @type {any} */ v) => v !== null);
-  if (schema.allOf)
-    return schema.allOf
-      .map((/** @type {any} */ s) => sample(s, api, depth + 1))
-      .reduce((/** @type {any} */ a, /** @type {any} */ b) => merge(a, b), {});
-  const either = schema.oneOf ?? schema.anyOf;
-  if (either && !schema.properties)
-    return sample(either.find((/** @type {any} */ s) => s.type !== 'null') ?? either[0], api, depth + 1);
-  const type = Array.isArray(schema.type) ? schema.type.find((/** @type {string} */ x) => x !== 'null') : schema.type;
-  if (type === 'object' || schema.properties) {
-    const required = new Set(schema.required ?? []);
-    const names = Object.keys(schema.properties ?? {}).filter((name) => required.has(name) || required.size === 0);
-    return Object.fromEntries(
-      names.slice(0, 8).map((name) => [name, sample(schema.properties[name], api, depth + 1) ?? guess(name)]),
-    );
-  }
-  if (type === 'array') return [sample(schema.items, api, depth + 1)].filter((v) => v !== null);
-  if (type === 'integer' || type === 'number') return schema.minimum ?? 0;
-  return type === 'boolean' ? true : type === 'string' ? '' : null;
-}
-
-/** @param {any} a @param {any} b */
-const merge = (a, b) =>
-  a && b && typeof a === 'object' && typeof b === 'object'
-    ? { ...b, ...Object.fromEntries(Object.entries(a).filter(([, v]) => v !== null && v !== '')) }
-    : (b ?? a);
-/** @param {string} name */
-const guess = (name) => (/phone|^to$|from/.test(name) ? '+15550123456' : '');
 
 /** @param {string} language @param {{method: string, path: string, body?: unknown, headers?: Record<string, string>}} r @returns {string} */
 export function snippet(language, r) {
