@@ -165,9 +165,10 @@ test('in a closed window the language of a template is chosen, and each of its p
   await page.getByRole('combobox', { name: '{{first_name}}' }).selectOption('name');
   await page.getByRole('textbox', { name: 'Text of {{day}}' }).fill('Tuesday');
   await expect(page.getByRole('region', { name: 'Preview' })).toContainText('Dear Ada, it comes on Tuesday.');
-  await page.getByRole('textbox', { name: 'Start' }).fill('2099-06-21 09:00');
+  await page.getByRole('radio', { name: 'Later' }).check();
+  await page.getByLabel('Day and time').fill('2099-06-21T09:00');
   await page.getByRole('button', { name: 'Send broadcast' }).click();
-  await page.getByRole('dialog', { name: 'Send broadcast?' }).getByRole('button', { name: 'Send now' }).click();
+  await page.getByRole('dialog', { name: 'Send broadcast?' }).getByRole('button', { name: 'Schedule' }).click();
   await expect(page.getByRole('status', { name: 'Broadcast status' })).toHaveText('Scheduled');
   // What the server would refuse cannot be pressed.
   await expect(page.getByRole('button', { name: 'Pause' })).toBeDisabled();

@@ -163,10 +163,11 @@ test('3: a broadcast that is to start later waits and starts by itself', async (
   await page.getByRole('textbox', { name: 'Phone numbers' }).fill('+15550300001\n+15550300002');
   const at = new Date(Date.now() + 3_600_000);
   const two = (n) => String(n).padStart(2, '0');
-  const start = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}`;
-  await page.getByRole('textbox', { name: 'Start' }).fill(start);
+  const start = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}T${two(at.getHours())}:${two(at.getMinutes())}`;
+  await page.getByRole('radio', { name: 'Later' }).check();
+  await page.getByLabel('Day and time').fill(start);
   await page.getByRole('button', { name: 'Send broadcast' }).click();
-  await page.getByRole('dialog', { name: 'Send broadcast?' }).getByRole('button', { name: 'Send now' }).click();
+  await page.getByRole('dialog', { name: 'Send broadcast?' }).getByRole('button', { name: 'Schedule' }).click();
   await expect(heading(page, 'Tomorrow')).toBeVisible();
   const status = page.getByRole('status', { name: 'Broadcast status' });
   await expect(status).toHaveText('Scheduled');

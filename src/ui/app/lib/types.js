@@ -45,7 +45,8 @@
  *   signal?: AbortSignal | undefined, quiet?: boolean, file?: Blob}} Options
  * @typedef {{label: string, value?: string, input?: (value: string) => unknown, type?: string, hint?: unknown, error?: string | null,
  *   placeholder?: string, autocomplete?: string, rows?: number, required?: boolean, readonly?: boolean, mono?: boolean, focus?: boolean,
- *   inputmode?: string, dir?: string, max?: number, keydown?: (e: any) => unknown, list?: string[], hidden?: boolean}} Field
+ *   inputmode?: string, dir?: string, max?: number, keydown?: (e: any) => unknown, list?: string[], hidden?: boolean,
+ *   invalid?: (e: any) => unknown, ref?: (node: any, closed?: any) => unknown}} Field
  * @typedef {{key: string, direction: string, text: string, status?: string, at: string, error?: {code?: string | number | null, message?: string} | null,
  *   note?: unknown, waiting?: boolean}} Bubble
  * @typedef {{media_id: string, mime_type: string, filename: string | null, size: number}} PhoneFile

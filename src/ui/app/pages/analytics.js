@@ -80,18 +80,28 @@ export default function page() {
     data.data = null;
     return data.load(signal);
   };
-  /** @type {Record<string, string>} what is typed, until it is a date */
+  /** @type {{from?: string, to?: string}} what is chosen, until it is a range of days */
   let typing = {};
-  const range = (/** @type {Record<string, string>} */ values) => {
-    typing = { ...typing, ...values };
-    const whole = Object.entries(values).every(
-      ([, v]) => !v || (/^\d{4}-\d\d-\d\d$/.test(v) && !Number.isNaN(Date.parse(v))),
-    );
-    if (!whole) return undefined;
+  /** A year that is being typed begins with zeros. */
+  const isWhole = () => Object.values(typing).every((v) => v >= '1');
+  /** What is wrong with what is chosen, in words. */
+  const fault = () => {
+    if (Object.values(typing).includes('')) return t('Choose a day');
+    return isWhole() && (typing.from ?? from()) > (typing.to ?? to()) ? t('Must not be before the first day') : null;
+  };
+  /** @param {'from' | 'to'} name */
+  const range = (name) => (/** @type {string} */ v) => {
+    typing[name] = v;
+    if (fault() || !isWhole()) return undefined;
+    const chosen = typing;
     typing = {};
-    setQuery(values);
+    setQuery(chosen);
     return data.load(signal);
   };
+  /** @param {'from' | 'to'} name @param {string} label @param {string} value */
+  const dayField = (name, label, value) =>
+    field({ label, type: 'date', value: typing[name] ?? value, dir: 'ltr', input: range(name),
+      error: typing[name] === undefined ? null : fault() });
   /** Rows of one day are one bar. */
   const days = () => {
     const { series } = /** @type {any} */ (tabs()[tab]);
@@ -174,9 +184,7 @@ export default function page() {
       aria-selected=${key === tab} aria-controls="tab-panel" tabindex=${key === tab ? 0 : -1}
       href=${`/ui/analytics/${key}${location.search}`}>${title}</a>`)}</div>
       <div class="row range">
-        ${field({ label: t('From'), value: typing['from'] ?? from(), placeholder: '2026-01-31', dir: 'ltr',
-          input: (v) => range({ from: v }) })}${field({ label: t('To'), value: typing['to'] ?? to(), placeholder: '2026-01-31',
-          dir: 'ltr', input: (v) => range({ to: v }) })}</div></div>
+        ${dayField('from', t('From'), from())}${dayField('to', t('To'), to())}<p class="hint">${t('Days are UTC')}</p></div></div>
       <div id="tab-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>${shown(data, () => (tab === 'inbox' ? inbox() : chart()))}</div>`,
   };
 }

@@ -6,15 +6,17 @@ import { html, refresh } from '../lib/render.js';
 import { go, query } from '../lib/router.js';
 import { can } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
-import { parseLocal } from '../parts/bound.js';
-import { placeField } from '../parts/broadcast-place.js';
-import { previewAside } from '../parts/broadcast-preview.js';
+import { placeField, valueFault } from '../parts/broadcast-place.js';
+import { notApproved, previewAside } from '../parts/broadcast-preview.js';
 import { contactFinder } from '../parts/contact-finder.js';
 import { testDialog } from '../parts/broadcast-test.js';
-import { attempt, dialog, overlay } from '../parts/dialog.js';
-import { button, errorFor, field, formError, radios, select } from '../parts/form.js';
+import { dialog, overlay } from '../parts/dialog.js';
+import { button, errorIn, field, focusWrong, formError, radios, select } from '../parts/form.js';
+import { Moment } from '../parts/moment.js';
 import { describe, segmentDialog } from '../parts/segment-form.js';
-import { componentsOf, places } from '../parts/template.js';
+import { componentsOf, pathsOf, places } from '../parts/template.js';
+
+const PHONE = /^\+[1-9]\d{6,14}$/;
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
@@ -25,11 +27,14 @@ export default function page() {
     segment: query('segment'),
     contacts: '',
     phones: '',
-    start: '',
+    when: 'now',
+    /** What was tried to be sent, which says what is missing for it: `test`, `send`, or nothing yet. */
+    asked: '',
     values: /** @type {{from: string, text: string}[]} */ ([]),
     preview: /** @type {any} */ (null),
     error: /** @type {any} */ (null),
-    previewing: false,
+    /** Whether the preview is of something else by now. */
+    stale: false,
     busy: false,
     key: '',
   };
@@ -43,15 +48,16 @@ export default function page() {
     (templates.data?.data ?? []).find((/** @type {any} */ x) => `${x.name} ${x.language}` === state.template);
   const phones = () => (state.audience === 'phones' ? state.phones : state.contacts).split(/[\s,;]+/).filter(Boolean);
 
-  const startAt = () => parseLocal(state.start);
-  const startWrong = () => state.start.trim().length > 15 && !startAt();
+  const start = new Moment();
+  const startAt = () => (state.when === 'later' ? start.date : null);
+  const valueOf = (/** @type {number} */ i) => (state.values[i] ??= { from: 'text', text: '' });
 
   const body = () => {
     const x = template();
     const all = places(x);
-    const texts = all.map((_, i) => state.values[i]?.text ?? '');
+    const texts = all.map((_, i) => valueOf(i).text);
     const from = all.flatMap(({ part }, i) => {
-      const source = state.values[i]?.from ?? 'text';
+      const source = valueOf(i).from;
       return part !== 'body' ? [] : [source === 'text' ? { text: texts[i] ?? '' } : source];
     });
     const n = from.length;
@@ -72,71 +78,117 @@ export default function page() {
       ...(startAt() ? { schedule_at: startAt()?.toISOString() } : {}),
     };
   };
-  const ready = () => Boolean(template() && (state.audience === 'segment' ? state.segment : phones().length));
-  const preview = debounce(async () => {
+  /** A broadcast of now, also before it has a name. @param {string} name */
+  const unscheduled = (name) => {
+    const { schedule_at: _, ...rest } = /** @type {any} */ (body());
+    return { ...rest, name: rest.name || name };
+  };
+  /** What is wrong with each field, in words, as far as the page can know. @param {number} [missing] recipients without a value */
+  const faults = (missing = state.preview?.missing_variables ?? 0) => {
+    const x = template();
+    const [list, bySegment] = [phones(), state.audience === 'segment'];
+    const wrong = list.find((it) => !PHONE.test(it));
+    const nobody = bySegment ? !state.segment && t('Choose a segment') : !list.length && t('Write at least one');
+    return {
+      name: state.name.trim() ? null : t('Must be filled in'),
+      template: !x ? t('Choose a template') : x.status === 'approved' ? null : notApproved(x),
+      places: places(x).map((one, i) => valueFault(one, valueOf(i), missing)),
+      audience: nobody || (wrong && !bySegment ? t('{text} is no phone number such as +15550123456', { text: wrong }) : null),
+      start: state.when === 'later' ? start.fault : null,
+    };
+  };
+  /** Whether all is there that a test or a preview takes; a name and a start are for sending. @param {number} [missing] */
+  const ready = (missing) => {
+    const { template: x, places: all, audience: whom } = faults(missing);
+    return ![x, whom, ...all].some(Boolean);
+  };
+  /** Where the interface has what each field writes; a place has its number. @returns {Record<string, string[]>} */
+  const paths = () => ({
+    name: ['name'],
+    template: ['template_name', 'language'],
+    audience: ['segment_id', 'recipients'],
+    start: ['schedule_at'],
+    ...Object.fromEntries(pathsOf(template(), true).entries()),
+  });
+  /** @param {'name' | 'template' | 'audience'} field */
+  const errorOf = (field) =>
+    (state.asked === 'send' || (state.asked && field !== 'name') ? faults()[field] : null) ?? errorIn(state.error, paths(), field);
+  const look = async () => {
     const mine = ++turn;
-    if (!ready()) {
-      state.preview = null;
-      refresh();
-      return;
+    let [answer, refused] = /** @type {any[]} */ ([null, null]);
+    // What is not whole would be refused.
+    if (ready(0)) {
+      try {
+        answer = await post('/v1/messaging/broadcasts/preview', unscheduled(t('Preview')));
+      } catch (error) {
+        refused = error;
+      }
     }
-    state.previewing = true;
-    try {
-      const asked = { ...body(), name: state.name.trim() || t('Preview') };
-      const answer = await post('/v1/messaging/broadcasts/preview', asked);
-      if (mine === turn) [state.preview, state.error] = [answer, null];
-    } catch (error) {
-      if (mine === turn) [state.preview, state.error] = [null, error];
-    }
-    state.previewing = false;
+    if (mine === turn) Object.assign(state, { preview: answer, error: refused, stale: false });
     refresh();
-  }, 250);
+  };
+  const preview = debounce(look, 250);
   /** Another text is another intent, and another preview. @param {() => unknown} change */
   const changed = (change) => {
     change();
     state.key = '';
+    state.stale = true;
     preview();
+  };
+  /** What the preview does not show. @param {() => unknown} change */
+  const noted = (change) => {
+    change();
+    [state.key, state.error] = ['', null];
   };
   /** @param {any} into @param {string} key */
   const set = (into, key) => (/** @type {string} */ v) => changed(() => (into[key] = v));
+  const focusFirst = () => focusWrong(document.querySelector('.compose form'));
   const send = async () => {
     state.busy = true;
     state.key ||= intent();
-    await attempt(async () => {
+    try {
       const made = await persist(() => post('/v1/messaging/broadcasts', body(), state.key));
       close();
       go(`/broadcasts/${made.broadcast_id}`);
-    });
+    } catch (error) {
+      state.error = error;
+      close();
+      focusFirst();
+    }
     state.busy = false;
   };
   let close = () => {};
   const cost = () => (state.preview ? t('{n} credits', { n: state.preview.cost }) : '–');
-  const confirm = () => {
-    if (state.start.trim() && !startAt()) return;
-    if (!state.name.trim()) {
-      state.error = { message: t('`name` is missing') };
-      return;
+  const confirm = async () => {
+    if (state.busy) return;
+    state.asked = 'send';
+    start.asked = true;
+    if (state.stale || !state.preview) {
+      state.busy = true;
+      await look();
+      state.busy = false;
     }
+    const { name, start: begins } = faults();
+    if (name || begins || !ready() || !state.preview) return focusFirst();
     close = overlay(() =>
       dialog(
         t('Send broadcast?'),
         close,
         html`<div class="prose"><p><b>${state.name}</b></p>
       <p>${t('{n} recipients', { n: state.preview?.recipients ?? 0 })} · ${cost()}${startAt()
-        ? ` · ${t('starts {time}', { time: dateTime(startAt()?.toISOString()) })}` : ''}</p>
-      ${state.preview?.missing_variables ? html`<p class="error" role="alert">${t('{n} recipients lack a value for a place.',
-        { n: state.preview.missing_variables })}</p>` : ''}</div>`,
+        ? ` · ${t('starts {time}', { time: dateTime(startAt()?.toISOString()) })}` : ''}</p></div>`,
         {
           kind: 'small',
           actions: html`<button type="button" onclick=${close}>${t('Back')}</button><button type="button" class="primary" autofocus
-            ?disabled=${state.busy} onclick=${send}>${t('Send now')}</button>`,
+            ?disabled=${state.busy} onclick=${send}>${startAt() ? t('Schedule') : t('Send now')}</button>`,
         },
       ),
     );
   };
   const test = () => {
-    const { schedule_at: _, ...rest } = /** @type {any} */ (body());
-    testDialog({ ...rest, name: rest.name || t('Test') });
+    state.asked ||= 'test';
+    if (!ready()) return focusFirst();
+    return testDialog(unscheduled(t('Test')));
   };
 
   /** @param {any} x */
@@ -149,7 +201,7 @@ export default function page() {
   const sources = () =>
     state.audience === 'segment' ? [['name', t('Name')], ...[...fields].map((f) => /** @type {[string, string]} */ ([`custom_fields.${f}`, f]))] : [];
   const place = (/** @type {import('../parts/template.js').Place} */ one, /** @type {number} */ i) =>
-    placeField(one, (state.values[i] ??= { from: 'text', text: '' }), sources(), set);
+    placeField(one, valueOf(i), sources(), set, (state.asked ? faults().places[i] : null) ?? errorIn(state.error, paths(), String(i)));
   const audience = () => {
     if (state.audience === 'segment') {
       const chosen = (segments.data?.data ?? []).find((/** @type {any} */ s) => s.id === state.segment);
@@ -158,6 +210,7 @@ export default function page() {
         value: state.segment,
         options: [['', t('Choose')], ...(segments.data?.data ?? []).map((/** @type {any} */ s) => [s.id, s.name])],
         change: set(state, 'segment'),
+        error: errorOf('audience'),
       })}</div>
         ${
           can('contacts:write')
@@ -186,8 +239,9 @@ export default function page() {
           state[contacts ? 'contacts' : 'phones'] = v;
         }),
       placeholder: '+15550123456\n+15550123457',
+      error: errorOf('audience'),
       hint: contacts
-        ? t('Their phones or user ids, one in a line. “Find” adds a contact.')
+        ? t('Their phones, one in a line. “Find” adds a contact.')
         : t('One in a line. Twice counts once.'),
     });
   };
@@ -211,16 +265,15 @@ export default function page() {
       changed(() => {});
     },
     onEvent: (event) => (event.type === 'template.status_changed' ? templates.load(signal).then(preview) : undefined),
-    view: () => html`<div class="compose"><form class="stack" onsubmit=${submit(confirm)}>
+    view: () => html`<div class="compose"><form class="stack" novalidate onsubmit=${submit(confirm)}>
       ${field({
         label: t('Name'),
         value: state.name,
-        input: (v) => {
-          state.name = v;
-          state.key = '';
-          state.error = null;
-        },
-        error: errorFor(state.error, 'name'),
+        input: (v) =>
+          noted(() => {
+            state.name = v;
+          }),
+        error: errorOf('name'),
         hint: t('For you; nobody else sees it'),
       })}
       ${select({
@@ -237,6 +290,7 @@ export default function page() {
             state.template = v;
             state.values = [];
           }),
+        error: errorOf('template'),
       })}
       ${places(template()).map(place)}
       ${radios(
@@ -247,35 +301,43 @@ export default function page() {
           ['contacts', t('Contacts')],
           ['phones', t('Phone numbers')],
         ],
-        set(state, 'audience'),
+        (v) =>
+          changed(() => {
+            state.audience = v;
+            // What is known of contacts is that of a segment's.
+            if (v !== 'segment') for (const it of state.values) it.from = 'text';
+          }),
         { shown: true },
       )}
       ${audience()}${
         state.audience === 'contacts'
           ? html`<div class="row">${button(t('Find'), () =>
-              contactFinder((party) =>
+              contactFinder((phone) =>
                 changed(() => {
-                  state.contacts = `${state.contacts.trim()}\n${party}`.trim();
+                  state.contacts = `${state.contacts.trim()}\n${phone}`.trim();
                 }),
               ),
             )}</div>`
           : ''
       }
-      ${field({
-        label: t('Start'),
-        value: state.start,
-        input: (v) => {
-          state.start = v;
-          state.key = '';
-        },
-        placeholder: '2026-06-21 09:00',
-        dir: 'ltr',
-        hint: t('Empty: now. Else the day and time here, such as 2026-06-21 09:00'),
-        error: startWrong() ? t('is no day and time') : null,
-      })}
+      ${radios(
+        t('Start'),
+        state.when,
+        [
+          ['now', t('Now')],
+          ['later', t('Later')],
+        ],
+        (v) =>
+          noted(() => {
+            state.when = v;
+            start.asked = false;
+          }),
+        { shown: true },
+      )}
+      ${state.when === 'later' ? start.view({ label: t('Day and time'), error: errorIn(state.error, paths(), 'start'), change: () => noted(() => {}) }) : ''}
+      ${formError(state.error, Object.values(paths()).flat())}
       ${formError(templates.error)}
-      <div class="row">${button(t('Send test'), test, { disabled: !template() })}<button class="primary" ?disabled=${!ready() ||
-        state.busy || !state.preview || template()?.status !== 'approved'}>${t('Send broadcast')}</button></div>
-    </form>${previewAside({ template: template(), preview: state.preview, error: ready() ? state.error : null, cost: cost() })}</div>`,
+      <div class="row">${button(t('Send test'), test)}<button class="primary" ?disabled=${state.busy}>${t('Send broadcast')}</button></div>
+    </form>${previewAside({ template: template(), preview: state.preview, cost: cost() })}</div>`,
   };
 }

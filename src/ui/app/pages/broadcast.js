@@ -9,11 +9,12 @@ import { can } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
 import { idText } from '../parts/code.js';
 import { downloadLink } from '../parts/csv.js';
-import { bound, parseLocal, sending, typedTime } from '../parts/bound.js';
+import { bound, sending } from '../parts/bound.js';
 import { ask, attempt, dialog, notify, overlay } from '../parts/dialog.js';
 import { empty, shown } from '../parts/empty.js';
 import { choice } from '../parts/filter.js';
-import { button, formError, submitButton } from '../parts/form.js';
+import { button, errorFor, formError, submitButton } from '../parts/form.js';
+import { Moment } from '../parts/moment.js';
 import { badge, facts, tone } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
 import { settled } from './broadcasts.js';
@@ -62,21 +63,24 @@ export default function page() {
     });
   /** Its name and when it begins, until it does. */
   const edit = () => {
-    const { name, schedule_at: at } = one.data;
-    const state = { name, schedule_at: typedTime(at), busy: false, error: /** @type {any} */ (null) };
-    const save = () =>
-      sending(state, async () => {
-        const typed = state.schedule_at === typedTime(at) ? null : state.schedule_at;
-        const begins = typed === null ? {} : { schedule_at: parseLocal(typed)?.toISOString() ?? typed };
-        one.data = await patch(`/v1/messaging/broadcasts/${part(id)}`, { name: state.name.trim(), ...begins });
-        close();
-      });
+    const { name } = one.data;
+    const state = { name, busy: false, error: /** @type {any} */ (null) };
+    const start = new Moment(one.data.schedule_at);
+    const save = () => (start.check() ? sending(state, change) : undefined);
+    const change = async () => {
+      const body = {
+        ...(state.name === name ? {} : { name: state.name.trim() }),
+        ...(start.isTouched ? { schedule_at: start.date?.toISOString() } : {}),
+      };
+      if (Object.keys(body).length) one.data = await patch(`/v1/messaging/broadcasts/${part(id)}`, body);
+      close();
+    };
     const close = overlay(() =>
       dialog(
         t('Edit broadcast'),
         () => close(),
         html`<form class="stack" onsubmit=${submit(save)}>${bound(state, 'name', { label: t('Name'), required: true, focus: true })}
-        ${bound(state, 'schedule_at', { label: t('Start'), required: true, dir: 'ltr', placeholder: '2026-06-21 09:00' })}
+        ${start.view({ label: t('Start'), required: true, error: errorFor(state.error, 'schedule_at') })}
         ${formError(state.error, ['name', 'schedule_at'])}<div class="row end">${submitButton(t('Save'), state.busy)}</div></form>`,
         { kind: 'small' },
       ),

@@ -8,7 +8,7 @@ import { session } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
 import { attempt, dialog, notify, overlay } from '../parts/dialog.js';
 import { shown } from '../parts/empty.js';
-import { button, checkbox, field, formError, radios, select } from '../parts/form.js';
+import { button, checkbox, errorFor, field, formError, radios, select } from '../parts/form.js';
 import { beside } from '../parts/beside.js';
 import { copyButton, idText } from '../parts/code.js';
 import { label } from '../parts/status.js';
@@ -75,8 +75,9 @@ export default function page() {
           autocomplete: 'one-time-code',
           inputmode: 'numeric',
           focus: true,
+          error: errorFor(step.error, 'code'),
         })}
-        ${formError(step.error)}<div class="row end">${copyButton(made.uri, t('Copy address'))}<button class="primary">${t('Switch on')}</button></div></form>`,
+        ${formError(step.error, ['code'])}<div class="row end">${copyButton(made.uri, t('Copy address'))}<button class="primary">${t('Switch on')}</button></div></form>`,
           { kind: 'small' },
         ),
       );
@@ -137,6 +138,7 @@ export default function page() {
         },
         autocomplete: 'current-password',
         hint: t('Empty, if you have none yet'),
+        error: errorFor(state.error, 'current'),
       })}
       ${field({
         label: t('New password'),
@@ -148,8 +150,9 @@ export default function page() {
         autocomplete: 'new-password',
         required: true,
         hint: t('12 characters or more; a few words are good'),
+        error: errorFor(state.error, 'new'),
       })}
-      ${formError(state.error)}<div class="row"><button ?disabled=${state.busy || !state.next}>${t('Change password')}</button></div></form></section>
+      ${formError(state.error, ['current', 'new'])}<div class="row"><button ?disabled=${state.busy || !state.next}>${t('Change password')}</button></div></form></section>
     <section class="card stack"><h2>${t('Authenticator')}</h2><p class="muted">${t('A second proof at sign-in: six digits of an app on your phone.')}</p><div
       class="row">${button(t('Set up'), authenticator)}${button(t('Switch off'), without, { kind: 'quiet' })}</div></section>`;
   /** @param {any} s @returns {[string, unknown][]} */

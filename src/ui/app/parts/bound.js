@@ -5,14 +5,15 @@ import { errorFor, field, select } from './form.js';
 /** @import { Field } from '../lib/types.js' */
 
 /** A field whose text is `state[name]`; a refusal that names it stands below it.
- * @param {any} state @param {string} name @param {Field} how */
-export const bound = (state, name, how) =>
+ * @param {any} state @param {string} name @param {Field} how @param {string[]} paths where the interface has it */
+export const bound = (state, name, how, ...paths) =>
   field({
-    error: errorFor(state.error, name),
+    error: errorFor(state.error, ...(paths.length ? paths : [name])),
     ...how,
     value: state[name],
     input: (v) => {
       state[name] = v;
+      how.input?.(v);
     },
   });
 
@@ -59,18 +60,4 @@ export async function sending(state, run) {
     state.error = error;
   }
   state.busy = false;
-}
-
-/** A day and time that was typed, in this place's time. @param {string} text @returns {Date | null} */
-export const parseLocal = (text) => {
-  const found = /^(\d{4})-(\d\d?)-(\d\d?)[ T](\d\d?):(\d\d)$/.exec(text.trim())?.slice(1).map(Number);
-  return found ? new Date(found[0] ?? 0, (found[1] ?? 1) - 1, found[2], found[3], found[4]) : null;
-};
-
-/** A time as it is typed, in this place's time. @param {string | null | undefined} at */
-export function typedTime(at) {
-  if (!at) return '';
-  const d = new Date(at);
-  const two = (/** @type {number} */ n) => String(n).padStart(2, '0');
-  return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}`;
 }

@@ -2,7 +2,6 @@ import { duration, number, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { strange } from './bubble.js';
-import { problem } from './empty.js';
 import { filled } from './template.js';
 
 /** What should be known before sending. @param {any} p */
@@ -16,18 +15,21 @@ const notes = (p) => {
   ].filter(Boolean);
 };
 
+/** @param {any} template @returns {string} */
+export const notApproved = (template) =>
+  t('This template is not approved: {status}. It cannot be sent.', { status: words(template.status) });
+
 /**
  * What a broadcast sends and costs, before it is sent.
- * @param {{template: any, preview: any, error: any, cost: string}} b
+ * @param {{template: any, preview: any, cost: string}} b
  */
 export const previewAside = ({
   template,
   preview,
-  error,
   cost,
 }) => html`<section class="card stack preview" aria-label=${t('Preview')}><h2>${t('Preview')}</h2>
     ${template && template.status !== 'approved' ? html`<p class="error block" role="alert">
-      ${t('This template is not approved: {status}. It cannot be sent.', { status: words(template.status) })}</p>` : ''}
+      ${notApproved(template)}</p>` : ''}
     ${
       preview?.samples?.length
         ? html`<div class="samples">${preview.samples.map((/** @type {any} */ s) => html`<div key=${s.to}><p class="hint">${s.name
@@ -36,7 +38,6 @@ export const previewAside = ({
         : html`<p class="template-text" dir="auto">${template ? filled(template)
           : t('Choose a template and an audience, and five recipients are shown as their phones show it.')}</p>`
     }
-    ${error ? problem(error) : ''}
     <dl class="facts"><div><dt>${t('Recipients')}</dt><dd>${preview ? number(preview.recipients) : '–'}</dd></div>
       <div><dt>${t('Cost')}</dt><dd><span role="status" aria-label=${t('Cost')}>${cost}</span></dd></div><div><dt>${t('Duration')}
         </dt><dd><span role="status" aria-label=${t('Duration')}>${preview?.seconds_at_pace === null ||

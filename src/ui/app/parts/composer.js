@@ -9,9 +9,9 @@ import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
 import { attachment } from './attach.js';
 import { secondsTo } from './countdown.js';
-import { field, formError, select } from './form.js';
+import { errorFor, field, focusWrong, formError, select } from './form.js';
 import { quickReplies } from './quick-replies.js';
-import { componentsOf, filled, places } from './template.js';
+import { componentsOf, filled, pathsOf, placeFault, places } from './template.js';
 
 /** A template has a name for all its languages. @param {any} x */
 const keyOf = (x) => (x ? `${x.name} ${x.language}` : '');
@@ -29,6 +29,8 @@ export function composer(host) {
     template: '',
     values: /** @type {string[]} */ ([]),
     templates: /** @type {any[] | null} */ (null),
+    /** Whether to say what is wrong with the places of the template. */
+    asked: false,
     typingSentAt: 0,
   };
   const attached = attachment(() => {
@@ -47,6 +49,7 @@ export function composer(host) {
       key: '',
       error: null,
       busy: false,
+      asked: false,
     });
   };
   const windowOpen = () => {
@@ -131,6 +134,8 @@ export function composer(host) {
   const sendTemplate = () => {
     const template = chosen();
     if (!template) return undefined;
+    state.asked = places(template).some((place, i) => placeFault(place, state.values[i]));
+    if (state.asked) return focusWrong(document.querySelector('form.composer'));
     const components = componentsOf(template, state.values);
     return send(
       {
@@ -177,8 +182,9 @@ export function composer(host) {
   const closed = () => {
     if (state.templates === null) loadTemplates();
     const template = chosen();
+    const paths = pathsOf(template).map((all) => all.map((path) => `template.${path}`));
     return html`<form class="composer" onsubmit=${submit(sendTemplate)}>
-      ${formError(state.error)}
+      ${formError(state.error, paths.flat())}
       <p class="hint">${t('24 hours have passed since the customer wrote: only a template may be sent. What you typed is kept.')}</p>
       <div class="columns tight">${select({
         label: t('Template'),
@@ -188,6 +194,7 @@ export function composer(host) {
           state.template = v;
           state.values = [];
           state.key = '';
+          state.asked = false;
         },
       })}
         ${places(template).map((place, i) =>
@@ -195,6 +202,7 @@ export function composer(host) {
             label: place.label,
             value: state.values[i] ?? '',
             dir: 'auto',
+            error: (state.asked ? placeFault(place, state.values[i]) : null) ?? errorFor(state.error, ...(paths[i] ?? [])),
             input: (v) => {
               state.values[i] = v;
               state.key = '';

@@ -9,6 +9,8 @@ import { ask, attempt, dialog, notify, overlay } from './dialog.js';
 import { button, formError } from './form.js';
 
 /** @typedef {import('../lib/types.js').Contact} Contact */
+/** Where the interface has the tag that is typed. */
+const TAGS = ['add_tags', 'remove_tags'];
 
 /**
  * @param {{selected: Map<string, Contact>, total: () => number, tags: () => string[], done: () => unknown}} list
@@ -52,8 +54,8 @@ export function bulk({ selected, total, tags, done }) {
       dialog(
         title,
         () => close(),
-        html`<form class="stack" onsubmit=${submit(save)}>${bound(state, 'tag', { label: t('Tag'), list: tags(), focus: true, required: true })}
-        ${formError(state.error)}<div class="row end"><button class="primary" ?disabled=${state.busy || !state.tag.trim()}>${title}</button></div></form>`,
+        html`<form class="stack" onsubmit=${submit(save)}>${bound(state, 'tag', { label: t('Tag'), list: tags(), focus: true, required: true }, ...TAGS)}
+        ${formError(state.error, TAGS)}<div class="row end"><button class="primary" ?disabled=${state.busy || !state.tag.trim()}>${title}</button></div></form>`,
         { kind: 'small' },
       ),
     );

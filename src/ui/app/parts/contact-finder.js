@@ -5,7 +5,7 @@ import { html, refresh } from '../lib/render.js';
 import { dialog, overlay } from './dialog.js';
 import { button, field } from './form.js';
 
-/** A dialog that finds contacts and gives their phone or user id. @param {(party: string) => unknown} add */
+/** A dialog that finds contacts and gives their phones. @param {(phone: string) => unknown} add */
 export function contactFinder(add) {
   let text = '';
   /** @type {any[]} */
@@ -28,12 +28,12 @@ export function contactFinder(add) {
         focus: true,
       })}
     <ul class="hits">${found
-      .filter((c) => c.phone ?? c.user_id)
+      .filter((c) => c.phone)
       .map(
         (c) =>
-          html`<li key=${c.id}><span dir="auto">${c.name}</span><span class="muted">${c.phone ?? c.user_id}</span>${button(
+          html`<li key=${c.id}><span dir="auto">${c.name}</span><span class="muted">${c.phone}</span>${button(
             t('Add'),
-            () => add(c.phone ?? c.user_id),
+            () => add(c.phone),
           )}</li>`,
       )}</ul>`,
     ),

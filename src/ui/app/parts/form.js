@@ -29,7 +29,7 @@ export function field(f) {
     : html`<input id=${id} type=${f.type ?? 'text'} .value=${f.value ?? ''} oninput=${change} placeholder=${f.placeholder ?? null}
         ?readonly=${f.readonly} ?required=${f.required} autocomplete=${f.autocomplete ?? 'off'} inputmode=${f.inputmode ?? null}
         aria-describedby=${described} aria-invalid=${f.error ? 'true' : null} class=${f.mono ? 'mono' : null} maxlength=${f.max ?? null}
-        onkeydown=${f.keydown ?? null} ?autofocus=${f.focus} list=${f.list ? `${id}l` : null} dir=${f.dir ?? null} spellcheck="false">`;
+        onkeydown=${f.keydown ?? null} oninvalid=${f.invalid ?? null} ref=${f.ref ?? null} ?autofocus=${f.focus} list=${f.list ? `${id}l` : null} dir=${f.dir ?? null} spellcheck="false">`;
   return html`<div class="field">
     <label for=${id} class=${f.hidden ? 'sr' : null}>${f.label}</label>${control}
     ${f.list ? html`<datalist id=${`${id}l`}>${f.list.map((v) => html`<option value=${v}></option>`)}</datalist>` : ''}
@@ -40,16 +40,18 @@ export function field(f) {
 
 /**
  * @param {{label: string, value: string, options: [string, string][], change: (value: string) => unknown,
- *   hint?: unknown, hidden?: boolean, disabled?: boolean}} s
+ *   hint?: unknown, hidden?: boolean, disabled?: boolean, error?: string | null}} s
  */
 export function select(s) {
   const id = idOf(`${location.pathname} ${s.label}`);
   return html`<div class="field">
     <label for=${id} class=${s.hidden ? 'sr' : null}>${s.label}</label>
-    <select id=${id} .value=${s.value} onchange=${typed(s.change)} ?disabled=${s.disabled}>
+    <select id=${id} .value=${s.value} onchange=${typed(s.change)} ?disabled=${s.disabled} aria-invalid=${s.error ? 'true' : null}
+      aria-describedby=${s.error ? `${id}e` : null}>
       ${s.options.map(([value, text]) => html`<option key=${value} value=${value}>${text}</option>`)}
     </select>
     ${s.hint ? html`<p class="hint">${s.hint}</p>` : ''}
+    ${s.error ? html`<p class="error" id=${`${id}e`} role="alert">${s.error}</p>` : ''}
   </div>`;
 }
 
@@ -74,9 +76,63 @@ export function radios(label, value, options, change, how = {}) {
     </div></div>`;
 }
 
-/** The message of a refusal that names a field, for that field. @param {any} error @param {string} name */
-export const errorFor = (error, name) =>
-  error && String(error.message).includes(`\`${name}\``) ? String(error.message) : null;
+/** @typedef {{path: string, rule: string}} Refused */
+
+/** The shapes of a refusal that names what was sent, each made into the one of `field`: of a place in what a recipient has, its
+ * number is last; a type that is wrong is one that must be another. @type {[RegExp, string][]} */
+const SHAPES = [
+  [/; and \d+ more$/, ''],
+  [/`([^`]+)`: `[^`]*?(\[\d+\])?`/g, '`$1$2`'],
+  [/^(`[^`]+`): invalid (?:type|value): .*, expected /, '$1 must be '],
+];
+
+/** What a refusal says of each value that it names, by its path in what was sent: "`name` must be …", or
+ * "`recipients[0]`, `recipients[2]` must be …; `components` must be …". None: it names no value.
+ * @param {any} error @returns {Refused[]} */
+export function refusals(error) {
+  const message = SHAPES.reduce((text, [from, to]) => text.replace(from, to), String(error?.message ?? ''));
+  const all = message.split(/; (?=`)/).map((text) => /^((?:`[^`]+`(?:, )?)+) ([^]+)$/.exec(text));
+  if (all.some((it) => it === null)) return [];
+  return all.flatMap((it) => [...(it?.[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, path = '']) => ({ path, rule: it?.[2] ?? '' })));
+}
+
+/** Whether a path is that of a field, or of what is in it; `[]` of a field is any place of a list.
+ * @param {string} path @param {string} field */
+function isOf(path, field) {
+  const known = field.replace(/[.*+?^${}()|\\]/g, '\\$&').replace(/\[(\d*)\]/g, (_, at) => `\\[${at || '\\d+'}\\]`);
+  return new RegExp(`^${known}(?=$|[.[])`).exec(path)?.[0].length ?? 0;
+}
+
+/** In words, without the names that the interface has: the field's label stands above.
+ * @param {Refused[]} all @param {string[]} fields @returns {string | null} */
+function said(all, fields) {
+  const texts = all.flatMap(({ path, rule }) => {
+    const own = Math.max(...fields.map((field) => isOf(path, field)));
+    if (!own) return [];
+    const within = path.slice(own).replace(/^\./, '');
+    const text = t(rule.replace(/^of the contact with (\S+) /, '$1: '));
+    // Of a list it is the entry that a person counts.
+    const [, at, rest = ''] = /^(?:\[(\d+)\]\.?)?([^]*)$/.exec(within) ?? [];
+    const whole = rest ? `${rest}: ${text}` : text;
+    if (at !== undefined) return t('Entry {n}: {text}', { n: Number(at) + 1, text: whole });
+    return rest ? whole : text.charAt(0).toUpperCase() + text.slice(1);
+  });
+  return texts.length ? [...new Set(texts)].join('; ') : null;
+}
+
+/** What a refusal says of a field. @param {any} error @param {string[]} fields the paths that the field writes */
+export const errorFor = (error, ...fields) => said(refusals(error), fields);
+
+/** The same of a form where one field writes what is within another's: it stands under the nearest.
+ * @param {any} error @param {Record<string, string[]>} form paths by field @param {string} name of the field */
+export function errorIn(error, form, name) {
+  const near = (/** @type {string[]} */ fields, /** @type {string} */ path) => Math.max(0, ...fields.map((it) => isOf(path, it)));
+  const own = refusals(error).filter(({ path }) => {
+    const most = Math.max(...Object.values(form).map((fields) => near(fields, path)));
+    return near(form[name] ?? [], path) === most;
+  });
+  return said(own, form[name] ?? []);
+}
 
 /** Seconds until a refused call may be made again; they count down. @param {any} error */
 export function secondsLeft(error) {
@@ -91,11 +147,21 @@ export function secondsLeft(error) {
 export const waits = (seconds) =>
   seconds ? html`<span class="muted" aria-live="off">${t('Try again in {seconds} s', { seconds })}</span>` : '';
 
-/** A form's refusal where no field is named. @param {any} error @param {string[]} [named] */
-export function formError(error, named = []) {
-  if (!error || named.some((name) => errorFor(error, name))) return '';
-  return html`<p class="error block" role="alert">${error.message} ${waits(secondsLeft(error))}${error.requestId ? html` <code>${error.requestId}</code>` : ''}</p>`;
+/** What a refusal says that stands under none of the form's fields. @param {any} error @param {string[]} [fields] paths of those
+ * that show it */
+export function formError(error, fields = []) {
+  const named = refusals(error);
+  const left = named.filter(({ path }) => !fields.some((field) => isOf(path, field)));
+  if (!error || (named.length && !left.length)) return '';
+  const text = left.length ? left.map(({ path, rule }) => `${path} ${t(rule)}`).join('; ') : error.message;
+  return html`<p class="error block" role="alert">${text} ${waits(secondsLeft(error))}${error.requestId ? html` <code>${error.requestId}</code>` : ''}</p>`;
 }
+
+/** Where the first field is that something is wrong with. @param {ParentNode | null} form */
+export const focusWrong = (form) =>
+  requestAnimationFrame(() =>
+    requestAnimationFrame(() => /** @type {HTMLElement | null} */ (form?.querySelector('[aria-invalid="true"]'))?.focus()),
+  );
 
 /** A button that does something once at a time. @param {string} text @param {() => unknown} run
  * @param {{busy?: boolean, kind?: string, disabled?: boolean, icon?: unknown}} [how] */

@@ -4,10 +4,11 @@ import { submit, ticked } from '../lib/dom.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { adminPath, can } from '../lib/session.js';
-import { bound, parseLocal, sending, typedTime } from './bound.js';
+import { bound, sending } from './bound.js';
 import { dialog, overlay } from './dialog.js';
 import { onceShown } from './endpoint.js';
-import { formError } from './form.js';
+import { errorFor, formError } from './form.js';
+import { Moment } from './moment.js';
 
 /** @typedef {import('../lib/types.js').Key} Key */
 
@@ -25,20 +26,21 @@ const scopes = () => allScopes().filter(([, needs]) => can(needs));
 /** @param {Key | null} key none: a new one @param {(key: Key) => unknown} after */
 export function keyDialog(key, after) {
   const own = /** @type {any} */ (key?.limits ?? {}).key_requests_per_hour;
+  const before = { name: key?.name ?? '', hourly: String(own ?? '') };
   const state = {
-    name: key?.name ?? '',
+    ...before,
     chosen: new Set(scopes().slice(0, 1).map(([scope]) => scope)),
-    ends: typedTime(key?.expires_at),
-    hourly: own === undefined || own === null ? '' : String(own),
     subnets: '',
     key: '',
     busy: false,
     error: /** @type {any} */ (null),
   };
-  const ends = () => (state.ends.trim() ? (parseLocal(state.ends)?.toISOString() ?? state.ends.trim()) : null);
+  const ends = new Moment(key?.expires_at);
   const limits = () => {
     const { key_requests_per_hour: _, ...others } = /** @type {any} */ (key?.limits ?? {});
-    return state.hourly.trim() ? { ...others, key_requests_per_hour: Number(state.hourly) } : others;
+    const typed = state.hourly.trim();
+    // What is no number is left to the server to refuse.
+    return typed ? { ...others, key_requests_per_hour: /^\d+$/.test(typed) ? Number(typed) : typed } : others;
   };
   const create = async () => {
     const subnets = state.subnets.split(/[\s,]+/).filter(Boolean);
@@ -46,21 +48,25 @@ export function keyDialog(key, after) {
       name: state.name.trim(),
       scopes: [...state.chosen],
       limits: limits(),
-      ...(ends() ? { expires_at: ends() } : {}),
+      ...(ends.date ? { expires_at: ends.date.toISOString() } : {}),
       ...(subnets.length ? { allowed_subnets: subnets } : {}),
     });
     state.key = made.key;
     after(made);
   };
   const change = async () => {
-    // An end that is past is not one that can be set.
-    const end = state.ends === typedTime(key?.expires_at) ? {} : { expires_at: ends() };
-    const body = { name: state.name.trim(), limits: limits(), ...end };
-    after(await patch(adminPath(`/keys/${part(key?.id ?? '')}`), body));
+    const body = {
+      ...(state.name === before.name ? {} : { name: state.name.trim() }),
+      ...(state.hourly === before.hourly ? {} : { limits: limits() }),
+      // An end that is past is not one that can be set.
+      ...(ends.isTouched ? { expires_at: ends.date?.toISOString() ?? null } : {}),
+    };
+    if (Object.keys(body).length) after(await patch(adminPath(`/keys/${part(key?.id ?? '')}`), body));
     close();
   };
+  const save = () => (ends.check(true) ? sending(state, key ? change : create) : undefined);
   const title = key ? t('Edit key') : t('New key');
-  const form = () => html`<form class="stack" onsubmit=${submit(() => sending(state, key ? change : create))}>
+  const form = () => html`<form class="stack" onsubmit=${submit(save)}>
     ${bound(state, 'name', { label: t('Name'), required: true, focus: true, hint: t('Such as the program that uses it') })}
     ${
       key
@@ -71,10 +77,10 @@ export function keyDialog(key, after) {
       <span><code>${scope}</code> <span class="hint">${text}</span></span></label>`,
           )}</fieldset>`
     }
-    <div class="columns tight">${bound(state, 'ends', { label: t('Expires'), placeholder: '2030-01-31 09:30', dir: 'ltr', hint: t('Empty: never') })}
-      ${bound(state, 'hourly', { label: t('Requests in an hour'), inputmode: 'numeric', hint: t('Empty: as the workspace') })}</div>
-    ${key ? '' : bound(state, 'subnets', { label: t('Addresses'), placeholder: '192.0.2.7, 10.1.0.0/16', dir: 'ltr', hint: t('From which it may be used. Empty: any') })}
-    ${formError(state.error, ['name'])}
+    ${ends.view({ label: t('Expires'), hint: t('Empty: never'), error: errorFor(state.error, 'expires_at') })}
+    <div class="columns tight">${bound(state, 'hourly', { label: t('Requests in an hour'), inputmode: 'numeric', hint: t('Empty: as the workspace') }, 'limits.key_requests_per_hour')}
+      ${key ? '' : bound(state, 'subnets', { label: t('Addresses'), placeholder: '192.0.2.7, 10.1.0.0/16', dir: 'ltr', hint: t('From which it may be used. Empty: any') }, 'allowed_subnets')}</div>
+    ${formError(state.error, ['name', 'expires_at', 'limits.key_requests_per_hour', 'allowed_subnets'])}
     <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button>
       <button class="primary" ?disabled=${state.busy || (!key && !state.chosen.size)}>${key ? t('Save') : t('Create key')}</button></div></form>`;
   const close = overlay(() =>

@@ -44,8 +44,8 @@ export function notes() {
         )}</ul>${moreButton(rows)}
         ${
           can('inbox:write')
-            ? html`<form class="stack tight" onsubmit=${submit(write)}>${bound(state, 'note', { label: t('Note'), rows: 2, dir: 'auto', hint: t('Customers do not see it') })}
-          ${formError(state.error)}<div class="row end"><button ?disabled=${state.busy || !state.note.trim()}>${t('Add note')}</button></div></form>`
+            ? html`<form class="stack tight" onsubmit=${submit(write)}>${bound(state, 'note', { label: t('Note'), rows: 2, dir: 'auto', hint: t('Customers do not see it') }, 'text')}
+          ${formError(state.error, ['text'])}<div class="row end"><button ?disabled=${state.busy || !state.note.trim()}>${t('Add note')}</button></div></form>`
             : ''
         }</section>`,
   };

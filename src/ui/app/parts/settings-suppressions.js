@@ -58,7 +58,8 @@ export function suppressions() {
         input: (v) => {
           state.reason = v;
         },
-      })}${formError(state.error, ['phone'])}<div class="row end"><button class="primary">${t('Opt out')}</button></div></form>`,
+        error: errorFor(state.error, 'reason'),
+      })}${formError(state.error, ['phone', 'reason'])}<div class="row end"><button class="primary">${t('Opt out')}</button></div></form>`,
         { kind: 'small' },
       ),
     );

@@ -5,9 +5,10 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { can, reload } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
+import { bound, sending } from './bound.js';
 import { attempt, notify } from './dialog.js';
 import { shown } from './empty.js';
-import { button, checkbox, field } from './form.js';
+import { button, checkbox, formError } from './form.js';
 import { facts, figure } from './status.js';
 import { table } from './table.js';
 import { idText } from './code.js';
@@ -40,10 +41,10 @@ const limits = (w) =>
 
 export function workspaceTab() {
   const one = new Resource((s) => get('/v1/workspace', {}, s));
-  let name = '';
+  const state = { name: '', busy: false, error: /** @type {any} */ (null) };
   const save = () =>
-    attempt(async () => {
-      one.data = await patch('/v1/workspace', { name: name.trim() });
+    sending(state, async () => {
+      one.data = await patch('/v1/workspace', { name: state.name.trim() });
       await reload();
       notify(t('Saved'));
     });
@@ -56,7 +57,7 @@ export function workspaceTab() {
     /** @param {AbortSignal} signal */
     async open(signal) {
       await one.load(signal);
-      name = one.data?.name ?? '';
+      state.name = one.data?.name ?? '';
     },
     view: () =>
       shown(
@@ -70,15 +71,9 @@ export function workspaceTab() {
       <div class="columns"><section class="card stack"><h2>${t('Workspace')}</h2>
         ${
           can('settings:write')
-            ? html`<form class="stack" onsubmit=${submit(save)}>${field({
-                label: t('Name'),
-                value: name,
-                input: (v) => {
-                  name = v;
-                },
-              })}
+            ? html`<form class="stack" onsubmit=${submit(save)}>${bound(state, 'name', { label: t('Name') })}${formError(state.error, ['name'])}
           ${checkbox(t('Ask everybody for an authenticator'), Boolean(one.data.require_totp), totp)}<div class="row"><button
-            ?disabled=${!name.trim() || name === one.data.name}>${t('Save')}</button></div></form>`
+            ?disabled=${state.busy || !state.name.trim() || state.name === one.data.name}>${t('Save')}</button></div></form>`
             : ''
         }
         ${facts([

@@ -7,8 +7,8 @@ import { html, refresh } from '../lib/render.js';
 import { session } from '../lib/session.js';
 import { bound, boundSelect, sending } from './bound.js';
 import { dialog, overlay } from './dialog.js';
-import { field, formError } from './form.js';
-import { componentsOf, filled, places } from './template.js';
+import { errorFor, field, formError } from './form.js';
+import { componentsOf, filled, pathsOf, placeFault, places } from './template.js';
 
 /** @typedef {import('../lib/types.js').Template} Template */
 
@@ -45,6 +45,11 @@ export function newTemplate(after) {
       ...(buttons.length ? [{ type: 'BUTTONS', buttons: buttons.map((text) => ({ type: 'QUICK_REPLY', text })) }] : []),
     ];
   };
+  /** Where the interface has what a field writes. @param {string} type */
+  const at = (type) => {
+    const i = components().findIndex((it) => it.type === type);
+    return i < 0 ? [] : [`components[${i}].text`, `components[${i}]`];
+  };
   const save = () =>
     sending(state, async () => {
       const { name, language, category } = state;
@@ -62,12 +67,12 @@ export function newTemplate(after) {
       ${bound(state, 'name', { label: t('Name'), required: true, focus: true, mono: true, placeholder: 'order_shipped', hint: t('Small letters, digits and _') })}
       <div class="columns tight">${bound(state, 'language', { label: t('Language'), required: true })}
         ${boundSelect(state, 'category', t('Category'), ['utility', 'marketing', 'authentication'].map((c) => [c, words(c)]))}</div>
-      ${bound(state, 'header', { label: t('Heading'), dir: 'auto', hint: t('optional') })}
-      ${bound(state, 'text', { label: t('Text'), rows: 4, dir: 'auto', hint: t('{{1}}, {{2}} … are places that each message fills in') })}
-      <div class="columns tight">${bound(state, 'footer', { label: t('Footer'), dir: 'auto', hint: t('optional') })}
-        ${bound(state, 'buttons', { label: t('Buttons'), dir: 'auto', hint: t('Separated by commas') })}</div>
+      ${bound(state, 'header', { label: t('Heading'), dir: 'auto', hint: t('optional') }, ...at('HEADER'))}
+      ${bound(state, 'text', { label: t('Text'), rows: 4, dir: 'auto', hint: t('{{1}}, {{2}} … are places that each message fills in') }, ...at('BODY'))}
+      <div class="columns tight">${bound(state, 'footer', { label: t('Footer'), dir: 'auto', hint: t('optional') }, ...at('FOOTER'))}
+        ${bound(state, 'buttons', { label: t('Buttons'), dir: 'auto', hint: t('Separated by commas') }, ...at('BUTTONS'))}</div>
       ${state.text.trim() ? onPhone(components()) : ''}
-      ${formError(state.error, ['name', 'language'])}
+      ${formError(state.error, ['name', 'language', ...components().map((_, i) => `components[${i}]`)])}
       <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary"
         ?disabled=${state.busy || !state.text.trim()}>${t('Add template')}</button></div></form>`,
     ),
@@ -78,8 +83,12 @@ export function newTemplate(after) {
 export function tryTemplate(x) {
   const state = { values: /** @type {string[]} */ ([]), text: filled(x), error: /** @type {any} */ (null) };
   let turn = 0;
+  const paths = pathsOf(x);
   const render = debounce(async () => {
     const mine = ++turn;
+    state.error = null;
+    // What is not filled in yet would be refused.
+    if (places(x).some((place, i) => placeFault(place, state.values[i]))) return refresh();
     try {
       const path = `/v1/messaging/templates/${part(x.name)}/${part(x.language)}/render`;
       const { text } = await post(path, { components: componentsOf(x, state.values) });
@@ -99,13 +108,14 @@ export function tryTemplate(x) {
           value: state.values[i] ?? '',
           dir: 'auto',
           focus: i === 0,
+          error: errorFor(state.error, ...(paths[i] ?? [])),
           input: (v) => {
             state.values[i] = v;
             state.text = filled(x, state.values);
             render();
           },
         }),
-      )}<p class="template-text" dir="auto" role="status">${state.text}</p>${formError(state.error)}</div>`,
+      )}<p class="template-text" dir="auto" role="status">${state.text}</p>${formError(state.error, paths.flat())}</div>`,
       { kind: 'small' },
     ),
   );

@@ -84,6 +84,31 @@ export function componentsOf(template, values) {
   return [...texts.filter((it) => it.parameters.length), ...buttons];
 }
 
+/** Where the interface has the value of each place. A broadcast has those of the text apart, one list for each recipient.
+ * @param {any} template @param {boolean} [isBroadcast] @returns {string[][]} */
+export function pathsOf(template, isBroadcast = false) {
+  const all = places(template);
+  const has = (/** @type {string} */ part) => (all.some((it) => it.part === part) ? 1 : 0);
+  const body = has('header');
+  const buttons = body + (isBroadcast ? 0 : has('body'));
+  return all.map((place, i) => {
+    const at = all.slice(0, i).filter((it) => it.part === place.part).length;
+    if (place.part === 'body' && isBroadcast) return [`variables_from[${at}]`, `recipients[].variables[${at}]`];
+    if (place.part === 'button') return [`components[${buttons + at}]`];
+    return [`components[${place.part === 'header' ? 0 : body}].parameters[${at}]`];
+  });
+}
+
+/** Most characters of a text in a place, as the interface takes it. */
+const VALUE_MOST = 1024;
+
+/** What is wrong with what was written into a place, in words. @param {Place} place @param {string | undefined} value
+ * @returns {string | null} */
+export function placeFault({ kind }, value) {
+  if (!value?.trim()) return t('Must be filled in');
+  return kind === 'text' && [...value].length > VALUE_MOST ? t('Must have at most {n} characters', { n: VALUE_MOST }) : null;
+}
+
 /** A template's text as a phone shows it, its places filled in as far as there are values.
  * @param {any} template @param {string[]} [values] */
 export function filled(template, values = []) {
