@@ -43,10 +43,12 @@ export default function page() {
     (/** @type {Written} */ m) => m.id,
   );
   const one = new Resource((s) => get(`/v1/conversations/${part(id)}`, {}, s));
-  /** On a narrow screen the contact lies over the thread. */
+  /** Where there is no room for three columns the contact is a drawer over the thread. */
   let aside = false;
   const toggle = (/** @type {boolean} */ on) => {
     aside = on;
+    const next = on ? '.contact-aside > .aside-button' : '.thread-head > .aside-button';
+    requestAnimationFrame(() => requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector(next))?.focus()));
   };
   const written = notes();
   const compose = composer({
@@ -186,7 +188,7 @@ export default function page() {
       ${c.status === 'resolved' ? button(t('Reopen'), reopen) : html`<button type="button" data-key="resolve" onclick=${resolve}>
         ${t('Resolve')}</button>`}</div>`
         : ''
-    }<button type="button" class="quiet icon-only aside-button" aria-label=${t('Contact')} aria-pressed=${aside}
+    }<button type="button" class="quiet icon-only aside-button" aria-label=${t('Contact')} aria-expanded=${String(aside)}
       onclick=${() => toggle(!aside)}>${icon('person')}</button></header>`;
 
   const others = () =>

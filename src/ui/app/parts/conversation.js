@@ -1,3 +1,4 @@
+import { on } from '../lib/dom.js';
 import { ago, initials, time } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { icon } from '../lib/icons.js';
@@ -43,7 +44,8 @@ export function threadLog(thread, waiting) {
 }
 
 /** Who a conversation is with, and what follows. @param {Conversation} c @param {unknown} more @param {() => unknown} close */
-export const contactAside = (c, more, close) => html`<aside class="contact-aside" aria-label=${t('Contact')}>
+export const contactAside = (c, more, close) => html`<aside class="contact-aside" aria-label=${t('Contact')}
+    onkeydown=${on((e) => e.key === 'Escape' && close())}>
   <button type="button" class="quiet icon-only aside-button" aria-label=${t('Close')} onclick=${close}>${icon('close')}</button>
   <span class="avatar big" aria-hidden="true">${initials(c.contact.name || '?')}</span>
   <p class="aside-name"><bdi>${can('contacts:read') ? html`<a href=${`/ui/contacts/${c.contact.id}`}>${c.contact.name ||
