@@ -129,14 +129,12 @@ export default function page() {
                   { name: t('Phone'), cell: (c) => html`<span dir="ltr">${c.phone ?? '–'}</span>` },
                   {
                     name: t('E-mail'),
-                    kind: 'wide-only',
                     cell: (c) => html`<span class="one-line">${c.email ?? '–'}</span>`,
                   },
                   {
                     name: t('Tags'),
-                    kind: 'wide-only',
                     cell: (c) =>
-                      html`<span class="tags nowrap">${c.tags.slice(0, 3).map((x) => html`<span key=${x} class="tag" dir="auto">${x}
+                      html`<span class="tags" title=${c.tags.length > 3 ? c.tags.join(', ') : null}>${c.tags.slice(0, 3).map((x) => html`<span key=${x} class="tag" dir="auto">${x}
                         </span>`)}${c.tags.length > 3 ? html`<span class="muted" dir="ltr">+${c.tags.length - 3}</span>` : ''}</span>`,
                   },
                 ],

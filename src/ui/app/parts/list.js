@@ -37,7 +37,7 @@ export class VirtualList {
   get rowHeight() {
     return (
       this.options.rowHeight ??
-      (matchMedia('(max-width: 44rem)').matches ? 64 : document.documentElement.dataset['rows'] ? 40 : 33)
+      (matchMedia('(max-width: 44rem)').matches ? 80 : document.documentElement.dataset['rows'] ? 40 : 33)
     );
   }
 

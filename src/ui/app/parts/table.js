@@ -30,6 +30,20 @@ const rest = (key, pixels) =>
  * @typedef {{name: string, cell: (row: T) => unknown, kind?: 'num' | 'main' | 'tight' | 'wide'}} Column
  */
 
+/** A table that is wider than its place is scrolled, by the keyboard too. */
+const sizes = new ResizeObserver((seen) => {
+  for (const { target } of seen) {
+    const box = target.closest('.table-box');
+    if (box && box.scrollWidth > box.clientWidth) box.setAttribute('tabindex', '0');
+    else box?.removeAttribute('tabindex');
+  }
+});
+/** @param {Element | null} box @param {Element} [gone] */
+const watched = (box, gone) => {
+  for (const it of [box, box?.firstElementChild]) if (it) sizes.observe(it);
+  for (const it of [gone, gone?.firstElementChild]) if (it) sizes.unobserve(it);
+};
+
 /**
  * A table whose rows are links. On a narrow screen a row is a card, so the roles are said.
  * @template T
@@ -46,8 +60,8 @@ export function table({ label, columns, rows, key, href, selected, onpick, actio
       : content;
   };
   const { from, to, height } = sight(label, rows.length);
-  return html`<div class="table-box"><table role="table" aria-label=${label} aria-rowcount=${height ? rows.length + 1 : null}
-      class=${small ? 'table' : height ? 'table cards even' : 'table cards'}>
+  return html`<div class="table-box" ref=${watched}><table role="table" aria-label=${label} aria-rowcount=${height ? rows.length + 1 : null}
+      class=${small ? 'table' : height ? 'table cards even' : 'table cards'} style=${{ '--columns': columns.length }}>
     <thead role="rowgroup"><tr role="row">${columns.map((c) => html`<th key=${c.name} role="columnheader" scope="col" class=${c.kind ?? null}>${c.name}</th>`)}
       ${actions ? html`<td role="cell"></td>` : ''}</tr></thead>
     <tbody role="rowgroup">${rest('above', from * height)}${rows.slice(from, to).map(
