@@ -4,6 +4,7 @@ use csv::StringRecord;
 use postrider_actors::domain::CustomFields;
 use serde_json::{Map, Value, json};
 
+use super::phones::{self, Country};
 use postrider::csv_cell as cell;
 
 /// Prefix of the columns of custom fields.
@@ -80,8 +81,19 @@ impl Columns {
         if columns.contains(&Column::Name) { Ok(Self(columns)) } else { Err(ColumnsError::NoName) }
     }
 
-    /// Converts a line into the JSON of a contact. The server validates the fields.
-    pub(super) fn contact(&self, line: &StringRecord) -> Result<Value, LineRefusal> {
+    /// The phone of a line as it is written, or empty.
+    pub(super) fn phone<'a>(&self, line: &'a StringRecord) -> &'a str {
+        let at = self.0.iter().position(|column| *column == Column::Phone);
+        at.and_then(|at| line.get(at)).unwrap_or_default().trim()
+    }
+
+    /// Converts a line into the JSON of a contact. The server validates the other fields than the
+    /// phone. `country` is that of national numbers.
+    pub(super) fn contact(
+        &self,
+        line: &StringRecord,
+        country: Option<Country>,
+    ) -> Result<Value, LineRefusal> {
         if line.len() != self.0.len() {
             let (has, wants) = (line.len(), self.0.len());
             let reason = format!("it has {has} cells, and the first line has {wants}");
@@ -90,11 +102,15 @@ impl Columns {
         let mut contact = Map::new();
         let (mut fields, mut single) = (Map::new(), Map::new());
         for (column, cell) in self.0.iter().zip(line).filter(|(_, cell)| !cell.trim().is_empty()) {
-            // A phone is checked, so it is written as it is, and it begins with `+`.
+            // A phone is read below, with its quotes.
             let cell = if *column == Column::Phone { cell } else { cell::parse(cell) };
             match column {
                 Column::Name => drop(contact.insert("name".into(), json!(cell))),
-                Column::Phone => drop(contact.insert("phone".into(), json!(cell.trim()))),
+                Column::Phone => {
+                    let phone = phones::read(cell, country)
+                        .map_err(|why| LineRefusal::new("phone", why.to_string()))?;
+                    drop(contact.insert("phone".into(), json!(phone.to_string())));
+                }
                 Column::Email => drop(contact.insert("email".into(), json!(cell.trim()))),
                 Column::Tags => drop(contact.insert("tags".into(), tags(cell)?)),
                 Column::CustomFields => {
@@ -172,11 +188,19 @@ mod tests {
     fn a_line_becomes_a_contact() {
         let header = ["name", "phone", "email", "tags", "custom_fields", "custom.plan", "id"];
         let columns = columns(&header).unwrap();
-        let read = |line: [&str; 7]| columns.contact(&StringRecord::from(line.to_vec()));
-        let full = read([" Ana", "+1 ", "a@b.co", "x; y;;", r#"{"n":1,"plan":2}"#, "gold", "con_"]);
+        let read = |line: [&str; 7]| columns.contact(&StringRecord::from(line.to_vec()), None);
+        let full = read([
+            " Ana",
+            "+1 (555) 012-3456 ",
+            "a@b.co",
+            "x; y;;",
+            r#"{"n":1,"plan":2}"#,
+            "gold",
+            "con_",
+        ]);
         assert_eq!(
             full.unwrap(),
-            json!({"name": " Ana", "phone": "+1", "email": "a@b.co", "tags": ["x", "y"],
+            json!({"name": " Ana", "phone": "+15550123456", "email": "a@b.co", "tags": ["x", "y"],
                    "custom_fields": {"n": 1, "plan": "gold"}})
         );
         assert_eq!(read(["Bo", "", " ", "", "", "", ""]).unwrap(), json!({"name": "Bo"}));
@@ -184,10 +208,11 @@ mod tests {
         let refused = |line| read(line).unwrap_err().field;
         assert_eq!(refused([" ", "", "", "", "", "", ""]), "name");
         assert_eq!(refused(["Bo", "", "", "[1]", "", "", ""]), "tags");
+        assert_eq!(refused(["Bo", "030 123456", "", "", "", "", ""]), "phone");
         for bad in ["x", "[]", "{\"a\":}", r#"{"n":99999999999999999999}"#] {
             assert_eq!(refused(["Bo", "", "", "", bad, "", ""]), "custom_fields");
         }
-        let short = columns.contact(&StringRecord::from(vec!["Bo", ""])).unwrap_err();
+        let short = columns.contact(&StringRecord::from(vec!["Bo", ""]), None).unwrap_err();
         assert_eq!(short.reason, "it has 2 cells, and the first line has 7");
     }
 

@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::columns::LineRefusal;
 use super::error::ImportError;
 use super::lines::{Lines, hash};
-use super::refused::{RefusedFile, describe};
+use super::phones::Country;
+use super::refused::{RefusedFile, describe, describe_phone};
 use super::state::{State, StateFile};
 use crate::cli::api::{Api, Attempt, RetryBudget, Wait, connection_fault};
 use crate::cli::error::CliError;
@@ -21,6 +22,8 @@ const BATCH_LINES_MAX: usize = 1000;
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Refused lines that are printed one by one.
 const REFUSED_SHOWN_MAX: u64 = 20;
+/// Phones that are printed one by one where the file has them in another form.
+const REWRITTEN_SHOWN_MAX: usize = 5;
 
 /// The lines of one request.
 #[derive(Default)]
@@ -31,6 +34,8 @@ struct Batch {
     body: String,
     /// Lines that are refused without being sent.
     refused: Vec<(u64, LineRefusal)>,
+    /// What is said of the first phones that are sent in another form.
+    rewritten: Vec<String>,
 }
 
 impl Batch {
@@ -44,6 +49,10 @@ impl Batch {
             let Some(line) = lines.next()? else { break };
             match line.contact {
                 Ok(contact) => {
+                    if let Some(written) = &line.rewritten {
+                        batch.rewritten.push(describe_phone(line.number, written, &contact));
+                        batch.rewritten.truncate(REWRITTEN_SHOWN_MAX);
+                    }
                     batch.body.push(if batch.lines.is_empty() { '[' } else { ',' });
                     batch.body.push_str(&contact.to_string());
                     batch.lines.push(line.number);
@@ -69,15 +78,20 @@ struct Import<'a> {
 }
 
 /// Imports a file, or resumes its import.
-pub(super) async fn run(api: &Api, file: &Path, refused: Option<&Path>) -> Result<(), CliError> {
+pub(super) async fn run(
+    api: &Api,
+    file: &Path,
+    refused: Option<&Path>,
+    country: Option<Country>,
+) -> Result<(), CliError> {
     let (content, size) = hash(file)?;
     let kept = StateFile::beside(file);
     if let Some(path) = refused.filter(|path| kept.is_in_use(file, path)) {
         return Err(ImportError::RefusedIsInput { path: path.to_owned() }.into());
     }
     // A file that cannot be read starts no import.
-    drop(Lines::open(file, None)?);
-    let state = kept.open(&content, &api.key_fingerprint())?;
+    drop(Lines::open(file, None, country)?);
+    let state = kept.open(&content, &api.key_fingerprint(), country)?;
     let mut progress = Progress::bytes(size);
     progress.start_at(state.byte);
     if state.finished {
@@ -95,19 +109,20 @@ pub(super) async fn run(api: &Api, file: &Path, refused: Option<&Path>) -> Resul
     };
     let mut import = Import { api, state, kept, refused_file, progress };
     if !import.state.finished {
-        import.resume(file).await?;
+        import.resume(file, country).await?;
     }
     import.end()
 }
 
 impl Import<'_> {
-    async fn resume(&mut self, file: &Path) -> Result<(), CliError> {
+    async fn resume(&mut self, file: &Path, country: Option<Country>) -> Result<(), CliError> {
         let from = (self.state.byte > 0).then(|| {
             let mut from = Position::new();
             from.set_byte(self.state.byte).set_line(self.state.line).set_record(self.state.record);
             from
         });
-        let mut lines = Lines::open(file, from)?;
+        let mut lines = Lines::open(file, from, country)?;
+        let mut shown = 0;
         loop {
             let begins = self.state.line;
             let batch = Batch::read(&mut lines)?;
@@ -115,6 +130,14 @@ impl Import<'_> {
                 break;
             }
             let next = lines.position();
+            for line in batch.rewritten.iter().take(REWRITTEN_SHOWN_MAX - shown) {
+                self.progress.print(line);
+                shown += 1;
+                if shown == REWRITTEN_SHOWN_MAX {
+                    self.progress
+                        .print("more phones may be sent in another form: --check shows all");
+                }
+            }
             let mut refused = batch.refused;
             if !batch.lines.is_empty() {
                 let body = format!("{{\"contacts\":{}]}}", batch.body);

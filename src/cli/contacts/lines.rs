@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::columns::{Columns, LineRefusal};
 use super::error::ImportError;
+use super::phones::Country;
 
 /// Longest line, in bytes. A longer one probably has an unclosed quote.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
@@ -21,6 +22,8 @@ const LINE_BYTES_MAX: u64 = 1024 * 1024;
 pub(super) struct Lines {
     reader: csv::Reader<BoundedReader>,
     columns: Columns,
+    /// That of national phone numbers.
+    country: Option<Country>,
     seen: Rc<RefCell<ReadProgress>>,
     /// Line ends before the current position.
     passed: u64,
@@ -32,11 +35,17 @@ pub(super) struct Lines {
 pub(super) struct Line {
     pub(super) number: u64,
     pub(super) contact: Result<Value, LineRefusal>,
+    /// Its phone as the file has it, where the contact's is another text.
+    pub(super) rewritten: Option<String>,
 }
 
 impl Lines {
     /// Opens the file at `from`, or at the first line after the header.
-    pub(super) fn open(path: &Path, from: Option<Position>) -> Result<Self, ImportError> {
+    pub(super) fn open(
+        path: &Path,
+        from: Option<Position>,
+        country: Option<Country>,
+    ) -> Result<Self, ImportError> {
         let csv = |error: csv::Error| ImportError::csv(path, &error);
         let file = File::open(path).map_err(|source| ImportError::io(path, source))?;
         let seen = Rc::new(RefCell::new(ReadProgress::default()));
@@ -51,7 +60,7 @@ impl Lines {
             reader.seek(from).map_err(csv)?;
         }
         let line = ByteRecord::new();
-        Ok(Self { reader, columns, seen, passed, path: path.to_owned(), line })
+        Ok(Self { reader, columns, country, seen, passed, path: path.to_owned(), line })
     }
 
     /// The position of the next line.
@@ -74,11 +83,15 @@ impl Lines {
         let within = self.line.as_slice().iter().filter(|byte| **byte == b'\n').count() as u64;
         let number = 1 + self.passed - u64::from(is_ended) - within;
         let text = StringRecord::from_byte_record(self.line.clone());
-        let contact = match text {
-            Ok(text) => self.columns.contact(&text),
-            Err(_) => Err(LineRefusal::new("", "it is not UTF-8")),
+        let Ok(text) = text else {
+            let contact = Err(LineRefusal::new("", "it is not UTF-8"));
+            return Ok(Some(Line { number, contact, rewritten: None }));
         };
-        Ok(Some(Line { number, contact }))
+        let contact = self.columns.contact(&text, self.country);
+        let sent = contact.as_ref().ok().and_then(|contact| contact["phone"].as_str());
+        let written = self.columns.phone(&text);
+        let rewritten = sent.filter(|sent| *sent != written).map(|_| written.to_owned());
+        Ok(Some(Line { number, contact, rewritten }))
     }
 }
 
@@ -170,7 +183,7 @@ mod tests {
     fn lines_have_their_numbers_and_can_be_taken_up_again() {
         let content = b"\xef\xbb\xbfname,tags\r\na,x\r\n\r\n\"b\nb\",\r\nc\n\xff,y\ne,\n";
         let (_dir, path) = lines(content);
-        let mut all = Lines::open(&path, None).unwrap();
+        let mut all = Lines::open(&path, None, None).unwrap();
         let mut read = Vec::new();
         let mut places = Vec::new();
         loop {
@@ -183,7 +196,7 @@ mod tests {
         assert_eq!(read[1].1.as_deref().unwrap(), r#""b\nb""#);
         assert!(read[2].1.is_err() && read[3].1.is_err());
         for (at, place) in places.into_iter().enumerate().take(5) {
-            let mut rest = Lines::open(&path, Some(place)).unwrap();
+            let mut rest = Lines::open(&path, Some(place), None).unwrap();
             let next = rest.next().unwrap().unwrap();
             let contact = next.contact.map(|contact| contact["name"].to_string());
             assert_eq!((next.number, contact), read[at]);
@@ -195,7 +208,7 @@ mod tests {
         let mut content = b"name\na\n\"b\n".to_vec();
         content.resize(8 << 20, b'x');
         let (_dir, path) = lines(&content);
-        let mut lines = Lines::open(&path, None).unwrap();
+        let mut lines = Lines::open(&path, None, None).unwrap();
         assert!(lines.next().unwrap().is_some());
         let error = lines.next().err().unwrap().to_string();
         assert!(error.contains("double quote"), "{error}");
@@ -213,7 +226,7 @@ mod tests {
         fuzzer.for_each(|script: &[u8]| {
             let content = edited(&examples, &script[..script.len().min(SCRIPT_BYTES_MAX)]);
             std::fs::write(&path, &content).unwrap();
-            let Ok(mut lines) = Lines::open(&path, None) else { return };
+            let Ok(mut lines) = Lines::open(&path, None, None) else { return };
             let mut last = 0;
             while let Ok(Some(line)) = lines.next() {
                 assert!(line.number >= last.max(1), "line {} after {last}", line.number);

@@ -1,10 +1,12 @@
 //! `postrider contacts`: imports contacts from CSV files and exports them.
 
+mod check;
 mod columns;
 pub(super) mod error;
 mod export;
 mod import;
 mod lines;
+mod phones;
 mod refused;
 mod state;
 
@@ -14,6 +16,7 @@ use clap::{Args, Subcommand};
 
 use super::api::{Api, CallerArgs};
 use super::error::CliError;
+use phones::Country;
 
 /// Commands that call a workspace's own interface.
 #[derive(Debug, Args)]
@@ -31,7 +34,7 @@ pub(crate) enum ContactsCommand {
     /// The first line names the columns, in any order:
     ///
     ///   name            required; 1 to 200 characters
-    ///   phone           E.164, such as +15550123456; one contact each
+    ///   phone           as it is written, such as +1 (555) 012-3456; one contact each
     ///   email           an e-mail address
     ///   tags            separated by `;`, or a JSON array of texts
     ///   custom_fields   a JSON object
@@ -43,6 +46,9 @@ pub(crate) enum ContactsCommand {
     ///
     /// Cells may be in double quotes and then hold commas, lines and doubled quotes. An empty cell
     /// is nothing. The file is UTF-8.
+    ///
+    /// A phone is sent in E.164, such as +15550123456: spaces and signs go, 00 becomes +, and a
+    /// national number gets the calling code of --country. --check shows what becomes of them.
     ///
     #[doc = " Each line makes one contact or is refused by itself; refused lines are reported with their number,"]
     /// the field and the reason, and the command ends with status 1 if there are any.
@@ -58,6 +64,13 @@ pub(crate) enum ContactsCommand {
         /// Write refused lines to this file too, as CSV with line, field and reason
         #[arg(long, value_name = "FILE")]
         refused: Option<PathBuf>,
+        /// The country of phones without + and calling code, in two letters such as DE
+        #[arg(long)]
+        country: Option<Country>,
+        /// Send nothing: show each phone that would be sent in another form than it is written,
+        /// and the lines that are refused without asking the server
+        #[arg(long, conflicts_with = "refused")]
+        check: bool,
     },
     /// Write every contact to a CSV file that `import` reads, oldest first
     ///
@@ -77,11 +90,14 @@ pub(crate) enum ContactsCommand {
 
 /// Runs `postrider contacts`.
 pub(crate) async fn run(args: ContactsArgs) -> Result<(), CliError> {
+    if let ContactsCommand::Import { file, country, check: true, .. } = &args.command {
+        return Ok(check::run(file, *country)?);
+    }
     let api = Api::new(&args.caller)?;
     let working = async {
         match args.command {
-            ContactsCommand::Import { file, refused } => {
-                import::run(&api, &file, refused.as_deref()).await
+            ContactsCommand::Import { file, refused, country, check: _ } => {
+                import::run(&api, &file, refused.as_deref(), country).await
             }
             ContactsCommand::Export { file, raw } => export::run(&api, file.as_deref(), raw).await,
         }

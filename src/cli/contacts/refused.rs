@@ -1,7 +1,9 @@
-//! Writes the report of refused lines.
+//! Writes the report of refused lines, and what is printed of a line.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 
 use super::columns::LineRefusal;
 use super::error::ImportError;
@@ -55,6 +57,12 @@ impl RefusedFile {
         let metadata = self.file.metadata();
         metadata.map(|data| data.len()).map_err(|source| ImportError::io(&self.path, source))
     }
+}
+
+/// Describes a phone that is sent otherwise than it is written.
+pub(super) fn describe_phone(line: u64, written: &str, contact: &Value) -> String {
+    let sent = contact["phone"].as_str().unwrap_or_default();
+    format!("line {line}: phone: {written} is sent as {sent}")
 }
 
 /// Describes a refused line.

@@ -7,6 +7,7 @@ use postrider_actors::random;
 use serde::{Deserialize, Serialize};
 
 use super::error::ImportError;
+use super::phones::Country;
 use crate::cli::files;
 
 /// The progress of an import.
@@ -18,6 +19,8 @@ pub(super) struct State {
     pub(super) file: String,
     /// Fingerprint of the API key.
     pub(super) key: String,
+    /// The country of national phone numbers, if one was named.
+    pub(super) country: Option<String>,
     /// The next line to send: its offset, its number, and the number of records before it.
     pub(super) byte: u64,
     pub(super) line: u64,
@@ -34,11 +37,12 @@ pub(super) struct State {
 
 impl State {
     /// The state of a new import.
-    fn new(file: &str, key: &str) -> Self {
+    fn new(file: &str, key: &str, country: Option<Country>) -> Self {
         Self {
             run: format!("{:020x}", random::unique()),
             file: file.to_owned(),
             key: key.to_owned(),
+            country: country.map(|it| it.as_str().to_owned()),
             byte: 0,
             line: 1,
             record: 0,
@@ -80,13 +84,18 @@ impl StateFile {
         new.into()
     }
 
-    /// Opens the state of an import of this content under this key. Starts a new import if there is
+    /// Opens the state of an import of this content under this key and with this country. Starts a new import if there is
     /// none, or if the previous one, of other content, is finished.
-    pub(super) fn open(&self, file: &str, key: &str) -> Result<State, ImportError> {
+    pub(super) fn open(
+        &self,
+        file: &str,
+        key: &str,
+        country: Option<Country>,
+    ) -> Result<State, ImportError> {
         let text = match std::fs::read(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let state = State::new(file, key);
+                let state = State::new(file, key, country);
                 self.save(&state)?;
                 return Ok(state);
             }
@@ -99,12 +108,18 @@ impl StateFile {
             return other("it was begun with another API key");
         }
         if state.file == file {
-            return Ok(state);
+            let is_same = state.country.as_deref() == country.map(Country::as_str);
+            // A request that is sent again must have the same body.
+            return if is_same || state.finished {
+                Ok(state)
+            } else {
+                other("it was begun with another --country")
+            };
         }
         if !state.finished {
             return other("the file has changed since it was begun");
         }
-        let state = State::new(file, key);
+        let state = State::new(file, key, country);
         self.save(&state)?;
         Ok(state)
     }
@@ -141,18 +156,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let kept = StateFile::beside(&dir.path().join("a.csv"));
         assert!(kept.path().ends_with("a.csv.import"));
-        let mut state = kept.open("hash", "key").unwrap();
+        let mut state = kept.open("hash", "key", None).unwrap();
         state.line = 7;
         kept.save(&state).unwrap();
-        assert_eq!(kept.open("hash", "key").unwrap(), state);
-        assert!(kept.open("hash", "other key").is_err());
-        assert!(kept.open("other", "key").is_err(), "not while it is under way");
+        assert_eq!(kept.open("hash", "key", None).unwrap(), state);
+        assert!(kept.open("hash", "other key", None).is_err());
+        assert!(kept.open("hash", "key", "DE".parse().ok()).is_err());
+        assert!(kept.open("other", "key", None).is_err(), "not while it is under way");
         state.finished = true;
         kept.save(&state).unwrap();
-        assert_eq!(kept.open("hash", "key").unwrap(), state);
-        let new = kept.open("other", "key").unwrap();
+        assert_eq!(kept.open("hash", "key", None).unwrap(), state);
+        let new = kept.open("other", "key", None).unwrap();
         assert!(!new.finished && new.line == 1 && new.run != state.run);
         std::fs::write(kept.path(), "{").unwrap();
-        assert!(kept.open("other", "key").is_err());
+        assert!(kept.open("other", "key", None).is_err());
     }
 }

@@ -15,22 +15,22 @@ use crate::contacts::{UNLIMITED, make, path};
 use crate::support::{Api, TestServer, eventually};
 
 /// A directory for files, and the command.
-struct Desk {
+pub(super) struct Desk {
     dir: TempDir,
     server: String,
     key: String,
 }
 
 impl Desk {
-    fn new(server: String, api: &Api) -> Self {
+    pub(super) fn new(server: String, api: &Api) -> Self {
         Self { dir: tempfile::tempdir().unwrap(), server, key: api.token().to_owned() }
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(super) fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    pub(super) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         std::fs::write(self.file(name), content).unwrap();
         self.file(name)
     }
@@ -44,14 +44,14 @@ impl Desk {
     }
 
     /// Runs the command to its end.
-    async fn run(&self, args: &[&str]) -> Ran {
+    pub(super) async fn run(&self, args: &[&str]) -> Ran {
         ended(self.start(args)).await
     }
 }
 
 /// What a command said.
-struct Ran {
-    good: bool,
+pub(super) struct Ran {
+    pub(super) good: bool,
     stdout: String,
     stderr: String,
 }
@@ -64,7 +64,7 @@ impl Ran {
     }
 
     #[track_caller]
-    fn says(&self, what: &str) {
+    pub(super) fn says(&self, what: &str) {
         assert!(self.stderr.contains(what), "{what} is not in: {}", self.stderr);
     }
 }
@@ -86,12 +86,12 @@ fn lines(count: usize) -> String {
     text
 }
 
-async fn total(api: &Api) -> u64 {
+pub(super) async fn total(api: &Api) -> u64 {
     api.get("/v1/contacts?limit=1").await.ok()["total"].as_u64().unwrap()
 }
 
 /// Every contact, oldest first.
-async fn all(api: &Api) -> Vec<Value> {
+pub(super) async fn all(api: &Api) -> Vec<Value> {
     let mut all = Vec::new();
     for page in 1.. {
         let listed = api.get(&format!("/v1/contacts?limit=200&page={page}")).await.ok();

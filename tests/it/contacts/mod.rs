@@ -3,6 +3,7 @@
 mod batch;
 mod bulk;
 mod import;
+mod import_phones;
 mod lifecycle;
 mod limits;
 mod list;

@@ -1,6 +1,5 @@
 /** What is surely wrong with a row, by the server's own rules, before anything is sent. Runs in the worker and the page. */
 
-const PHONE = /^\+[1-9]\d{6,14}$/;
 const LOCAL = /^[^\s\p{Cc}()<>[\]\\,;:"@]{1,64}$/u;
 const LABEL = /^(?!-)[\p{Alphabetic}\p{N}-]+(?<!-)$/u;
 const CONTROL = /\p{Cc}/u;
@@ -23,10 +22,9 @@ function isEmail(text) {
 
 /** @param {any} contact @returns {{column: string, reason: string} | null} the reason in a word; `inWords` says it */
 export function fault(contact) {
-  const { name, phone, email, tags = [], custom_fields: fields } = contact;
+  const { name, email, tags = [], custom_fields: fields } = contact;
   if (!name) return { column: 'name', reason: 'missing' };
   if ([...name].length > NAME_MOST || CONTROL.test(name)) return { column: 'name', reason: 'name' };
-  if (phone && !PHONE.test(phone)) return { column: 'phone', reason: 'phone' };
   if (email && !isEmail(email)) return { column: 'email', reason: 'email' };
   const long = tags.length > TAGS_MOST || tags.some((/** @type {string} */ it) => [...it].length > TAG_MOST || CONTROL.test(it));
   if (long) return { column: 'tags', reason: 'tags' };

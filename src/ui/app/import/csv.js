@@ -8,7 +8,7 @@
 import { checker } from './check.js';
 import { bodyOf, outcomeOf, toContact } from './rows.js';
 
-/** @import { How, Refused, Row } from './rows.js' */
+/** @import { How, Refused, Rewritten, Row } from './rows.js' */
 
 /** @param {Uint8Array} head @returns {string} */
 function encodingOf(head) {
@@ -157,9 +157,18 @@ async function count(file) {
   post({ hash: hash.text(), rows: Math.max(0, rows) });
 }
 
-/** Finds the rows that would be refused, and sends nothing. @param {File} file @param {How} how */
-async function check(file, { meanings, head: names, conflict }) {
-  const look = checker(conflict);
+/** Phones that are shown as they are sent: enough to see what becomes of a file's. */
+const REWRITTEN_SHOWN = 100;
+
+/** Finds the rows that would be refused and the phones that are sent in another form, and sends nothing.
+ * @param {File} file @param {How} how */
+async function check(file, how) {
+  const { meanings, head: names } = how;
+  const look = checker(how.conflict);
+  const phone = meanings.indexOf('phone');
+  /** @type {Rewritten[]} */
+  const rewritten = [];
+  let rewrites = 0;
   /** @type {Refused[]} */
   const refused = [];
   let rows = -1;
@@ -167,8 +176,10 @@ async function check(file, { meanings, head: names, conflict }) {
     for (const { line, cells } of some) {
       rows++;
       if (rows === 0) continue;
-      const made = toContact(cells, meanings);
+      const made = toContact(cells, how);
       const wrong = made.contact ? look(made.contact) : { column: made.column ?? '', reason: made.reason ?? '' };
+      const [written = '', sent = ''] = [cells[phone], made.contact?.phone];
+      if (!wrong && sent && sent !== written && ++rewrites <= REWRITTEN_SHOWN) rewritten.push({ row: line, written, sent });
       if (!wrong) continue;
       const at = meanings.findIndex((it) => it === wrong.column);
       const value = made.contact ? (cells[at] ?? '') : (made.value ?? '');
@@ -176,7 +187,7 @@ async function check(file, { meanings, head: names, conflict }) {
     }
     return true;
   });
-  post({ checked: refused });
+  post({ checked: refused, rewritten, rewrites });
 }
 
 /** Batches that wait for their answer, by the number of rows before them.

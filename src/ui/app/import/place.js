@@ -1,6 +1,7 @@
 /** How far imports have come, in the browser's own database. */
 
-/** @typedef {{done: number, imported: number, skipped: number, refused: any[], meanings: any[], conflict: string}} Place */
+/** @typedef {{done: number, imported: number, skipped: number, refused: any[], meanings: any[], conflict: string,
+ *   country: string}} Place */
 
 /** @returns {Promise<IDBDatabase>} */
 function open() {

@@ -4,15 +4,19 @@
  *
  * @typedef {'' | 'name' | 'phone' | 'email' | 'tags' | 'custom_fields' | `custom.${string}`} Meaning
  * @typedef {{line: number, cells: string[]}} Row
+ * @typedef {{row: number, written: string, sent: string}} Rewritten a phone
  * @typedef {{row: number, column: string, value: string, reason: string, cells: string[]}} Refused
- * @typedef {{meanings: Meaning[], head: string[], conflict: string}} How
+ * @typedef {{meanings: Meaning[], country: string, countries: import('./phones.js').Countries}} Sense what cells mean, and the
+ *   country of phones without a calling code
+ * @typedef {Sense & {head: string[], conflict: string}} How
  */
+import { readPhone } from './phones.js';
 
 /** An export has a quote before what a spreadsheet would take for a formula. @param {string} cell */
 const unquote = (cell) => (/^'+[=+\-@\t\r]/.test(cell) ? cell.slice(1) : cell);
 
-/** @param {string[]} cells @param {Meaning[]} meanings @returns {{contact?: any, column?: string, value?: string, reason?: string}} */
-export function toContact(cells, meanings) {
+/** @param {string[]} cells @param {Sense} sense @returns {{contact?: any, column?: string, value?: string, reason?: string}} */
+export function toContact(cells, { meanings, country, countries }) {
   /** @type {any} */
   const contact = { name: '' };
   /** @type {Record<string, unknown>} */
@@ -32,7 +36,11 @@ export function toContact(cells, meanings) {
         return { column: meaning, value: cell, reason: 'json' };
       }
     } else if (meaning.startsWith('custom.')) fields[meaning.slice(7)] = cell;
-    else contact[meaning] = cell;
+    else if (meaning === 'phone') {
+      const { phone, reason } = readPhone(cell, country, countries);
+      if (!phone) return { column: meaning, value: cell, reason: reason ?? '' };
+      contact.phone = phone;
+    } else contact[meaning] = cell;
   }
   if (Object.keys(fields).length) contact.custom_fields = fields;
   if (cells.length > meanings.length)
@@ -42,18 +50,18 @@ export function toContact(cells, meanings) {
 
 /** A batch as the body of a call, and the rows that cannot be sent.
  * @param {Row[]} rows @param {How} how */
-export function bodyOf(rows, { meanings, conflict }) {
+export function bodyOf(rows, how) {
   /** @type {Row[]} */
   const sent = [];
   /** @type {Refused[]} */
   const refused = [];
   const contacts = [];
   for (const row of rows) {
-    const { contact, column = '', value = '', reason = '' } = toContact(row.cells, meanings);
+    const { contact, column = '', value = '', reason = '' } = toContact(row.cells, how);
     if (!contact) refused.push({ row: row.line, column, value, reason, cells: row.cells });
     else (sent.push(row), contacts.push(contact));
   }
-  const body = { contacts, ...(conflict === 'refuse' ? {} : { on_conflict: conflict }) };
+  const body = { contacts, ...(how.conflict === 'refuse' ? {} : { on_conflict: how.conflict }) };
   return { sent, refused, body: contacts.length ? JSON.stringify(body) : '' };
 }
 

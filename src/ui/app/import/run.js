@@ -6,9 +6,10 @@ import { ApiError, call } from '../lib/api.js';
 import { refresh } from '../lib/render.js';
 import { t } from '../lib/i18n.js';
 import { inWords } from './map.js';
+import { countries, loadCountries } from './countries.js';
 import { loadPlace, savePlace } from './place.js';
 
-/** @import { Meaning, Refused, Row } from './rows.js' */
+/** @import { How, Meaning, Refused, Rewritten, Row } from './rows.js' */
 
 const SIZE = 1000;
 const FLIGHT = 2;
@@ -41,6 +42,8 @@ export class Import {
     /** @type {Meaning[]} */
     this.meanings = [];
     this.conflict = 'refuse';
+    /** Of phones without a calling code. */
+    this.country = '';
     this.hash = '';
     this.rows = 0;
     this.done = 0;
@@ -50,6 +53,9 @@ export class Import {
     this.refused = [];
     /** What a check of all rows found, until another meaning is chosen. @type {Refused[] | null} */
     this.checked = null;
+    /** Phones that are sent in another form, the first of them, and how many they are. @type {Rewritten[]} */
+    this.rewritten = [];
+    this.rewrites = 0;
     this.checking = false;
     /** @type {'read' | 'ready' | 'running' | 'paused' | 'done' | 'failed'} */
     this.state = 'read';
@@ -75,7 +81,7 @@ export class Import {
   }
 
   async readHead() {
-    const { head, sample } = await this.ask({ file: this.file }, (d) => 'head' in d);
+    const [{ head, sample }] = await Promise.all([this.ask({ file: this.file }, (d) => 'head' in d), loadCountries()]);
     Object.assign(this, { head, sample });
   }
 
@@ -85,7 +91,7 @@ export class Import {
     Object.assign(this, { hash, rows, state: 'ready' });
     const place = await loadPlace(hash);
     if (place) {
-      const { done, imported, skipped, refused, meanings, conflict } = place;
+      const { done, imported, skipped, refused, meanings, conflict, country = '' } = place;
       Object.assign(this, {
         done,
         imported,
@@ -93,22 +99,29 @@ export class Import {
         refused,
         meanings,
         conflict,
+        country,
         state: done >= rows ? 'done' : 'paused',
       });
     }
     refresh();
   }
 
+  /** What cells mean, and what becomes of rows. @returns {How} */
+  get how() {
+    const { meanings, head, conflict, country } = this;
+    return { meanings, head, conflict, country, countries };
+  }
+
   /** Looks at all rows of the file, and sends nothing. */
   async check() {
     if (this.checking) return;
     [this.checking, this.checked] = [true, null];
-    const { meanings, head, conflict } = this;
-    const mark = JSON.stringify([meanings, conflict]);
+    const marked = () => JSON.stringify([this.meanings, this.conflict, this.country]);
+    const mark = marked();
     try {
-      const { checked } = await this.ask({ check: this.file, how: { meanings, head, conflict } }, (d) => 'checked' in d);
+      const { checked, rewritten, rewrites } = await this.ask({ check: this.file, how: this.how }, (d) => 'checked' in d);
       const found = checked.map((/** @type {Refused} */ r) => ({ ...r, reason: inWords(r.reason) }));
-      if (mark === JSON.stringify([this.meanings, this.conflict])) this.checked = found;
+      if (mark === marked()) Object.assign(this, { checked: found, rewritten, rewrites });
     } catch (error) {
       this.error = error;
     }
@@ -172,8 +185,7 @@ export class Import {
         refresh();
         more();
       };
-      const { meanings, head, conflict } = this;
-      worker.postMessage({ rows: this.file, from, size: SIZE, how: { meanings, head, conflict } });
+      worker.postMessage({ rows: this.file, from, size: SIZE, how: this.how });
     });
     if (this.state === 'running') this.state = 'done';
     refresh();
@@ -182,7 +194,7 @@ export class Import {
   /** @param {string} body @param {number} line the first of the batch @returns {Promise<string>} the answer's text */
   async send(body, line) {
     if (!body) return '';
-    const map = this.meanings
+    const map = [...this.meanings, this.country]
       .join('|')
       .split('')
       .reduce((sum, c) => (Math.imul(sum, 31) + c.charCodeAt(0)) >>> 0, 7)
@@ -227,8 +239,8 @@ export class Import {
   }
 
   save() {
-    const { hash, done, imported, skipped, refused, meanings, conflict } = this;
-    return savePlace(hash, { done, imported, skipped, refused, meanings, conflict });
+    const { hash, done, imported, skipped, refused, meanings, conflict, country } = this;
+    return savePlace(hash, { done, imported, skipped, refused, meanings, conflict, country });
   }
 
   close() {

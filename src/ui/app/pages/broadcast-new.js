@@ -11,7 +11,7 @@ import { notApproved, previewAside } from '../parts/broadcast-preview.js';
 import { contactFinder } from '../parts/contact-finder.js';
 import { testDialog } from '../parts/broadcast-test.js';
 import { dialog, overlay } from '../parts/dialog.js';
-import { button, errorIn, field, focusWrong, formError, radios, select } from '../parts/form.js';
+import { button, e164, errorIn, field, focusWrong, formError, phoneNote, phonesOf, radios, select } from '../parts/form.js';
 import { Moment } from '../parts/moment.js';
 import { describe, segmentDialog } from '../parts/segment-form.js';
 import { componentsOf, pathsOf, places } from '../parts/template.js';
@@ -46,7 +46,7 @@ export default function page() {
   const fields = new Set(/** @type {string[]} */ ([]));
   const template = () =>
     (templates.data?.data ?? []).find((/** @type {any} */ x) => `${x.name} ${x.language}` === state.template);
-  const phones = () => (state.audience === 'phones' ? state.phones : state.contacts).split(/[\s,;]+/).filter(Boolean);
+  const phones = () => (state.audience === 'phones' ? phonesOf(state.phones) : state.contacts.split(/[\s,;]+/).filter(Boolean));
 
   const start = new Moment();
   const startAt = () => (state.when === 'later' ? start.date : null);
@@ -115,6 +115,8 @@ export default function page() {
     (state.asked === 'send' || (state.asked && field !== 'name') ? faults()[field] : null) ?? errorIn(state.error, paths(), field);
   const look = async () => {
     const mine = ++turn;
+    // Phones that are no E.164 are read first.
+    if (state.audience === 'phones') await e164(state.phones);
     let [answer, refused] = /** @type {any[]} */ ([null, null]);
     // What is not whole would be refused.
     if (ready(0)) {
@@ -309,7 +311,7 @@ export default function page() {
           }),
         { shown: true },
       )}
-      ${audience()}${
+      ${audience()}${state.audience === 'phones' ? phoneNote(state.phones, () => changed(() => {})) : ''}${
         state.audience === 'contacts'
           ? html`<div class="row">${button(t('Find'), () =>
               contactFinder((phone) =>

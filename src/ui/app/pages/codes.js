@@ -6,6 +6,7 @@ import { can, session } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
 import { empty, shown } from '../parts/empty.js';
 import { choice, filters, search } from '../parts/filter.js';
+import { e164, e164Now } from '../parts/form.js';
 import { freshRows, scrolled } from '../parts/fresh.js';
 import { badge, label } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
@@ -29,7 +30,7 @@ export default function page() {
   /** @type {Rows<Otp>} */
   const rows = new Rows(
     '/v1/otp',
-    /** @returns {Record<string, unknown>} */ () => filter.values,
+    /** @returns {Record<string, unknown>} */ () => ({ ...filter.values, phone: e164Now(filter.values.phone) }),
     (/** @type {Otp} */ r) => r.request_id,
   );
   const filter = filters(['phone', 'status', 'channel', 'reference'], () => rows.load(signal));
@@ -111,7 +112,7 @@ export default function page() {
           : ''
       }
       <div class="toolbar">
-        ${search(t('Phone'), filter.values.phone, (v) => filter.set('phone', v))}
+        ${search(t('Phone'), filter.values.phone, (v) => e164(v).then(() => filter.set('phone', v)))}
         ${choice(t('Status'), filter.values.status,
           [['', t('All')], ...STATUSES.map((s) => /** @type {[string, string]} */ ([s, words(s)]))], (v) => filter.set('status', v))}
         ${choice(t('Channel'), filter.values.channel,

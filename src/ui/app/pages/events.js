@@ -14,7 +14,7 @@ import { empty, problem, skeleton } from '../parts/empty.js';
 import { about } from '../parts/feed.js';
 import { choice, search } from '../parts/filter.js';
 import { freshRows, scrolled } from '../parts/fresh.js';
-import { select } from '../parts/form.js';
+import { e164, e164Now, select } from '../parts/form.js';
 import { json } from '../parts/json.js';
 import { idText } from '../parts/code.js';
 import { moreButton, table } from '../parts/table.js';
@@ -37,14 +37,14 @@ export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;
   const fits = (/** @type {LiveEvent} */ e) => {
-    const [type, what] = [query('type'), query('about')];
+    const [type, what] = [query('type'), e164Now(query('about'))];
     return (!type || e.type === type) && (!what || JSON.stringify(e.data).includes(what));
   };
   const load = async () => {
     try {
       const answer = await get(
         '/v1/events',
-        { order: 'desc', limit: 50, types: query('type'), about: query('about') },
+        { order: 'desc', limit: 50, types: query('type'), about: e164Now(query('about')) },
         signal,
       );
       // A server that knows no order gives the oldest first.
@@ -60,7 +60,7 @@ export default function page() {
     await attempt(async () => {
       const answer = await get(
         '/v1/events',
-        { order: 'desc', limit: 50, types: query('type'), about: query('about'), cursor: state.cursor },
+        { order: 'desc', limit: 50, types: query('type'), about: e164Now(query('about')), cursor: state.cursor },
         signal,
       );
       const known = new Set(state.rows.map((e) => e.id));
@@ -128,8 +128,8 @@ export default function page() {
     view: () => html`
       <div class="toolbar">${choice(t('Type'), query('type'),
         [['', t('All')], ...EVENT_TYPES.map((x) => /** @type {[string, string]} */ ([x, x]))], (v) => set({ type: v }))}
-        ${search(t('About'), query('about'), (v) => set({ about: v }), t('A phone or an id'))}<span class="grow"></span>
-        ${downloadLink({ path: '/v1/events', query: () => ({ types: query('type'), about: query('about') }), name: 'events.jsonl', type: 'application/x-ndjson' })}</div>
+        ${search(t('About'), query('about'), (v) => e164(v).then(() => set({ about: v })), t('A phone or an id'))}<span class="grow"></span>
+        ${downloadLink({ path: '/v1/events', query: () => ({ types: query('type'), about: e164Now(query('about')) }), name: 'events.jsonl', type: 'application/x-ndjson' })}</div>
       <div class=${state.open ? 'with-side' : ''}>
       <section aria-label=${t('Live')} onkeydown=${on((e) => e.key === 'Escape' && pick(null))}>
         ${freshRows(state.paused ? 0 : state.held.length, resume)}

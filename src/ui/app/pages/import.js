@@ -6,6 +6,8 @@ import { fault } from '../import/check.js';
 import { choices, guess, inWords } from '../import/map.js';
 import { dropPlace } from '../import/place.js';
 import { refusedView } from '../import/refused.js';
+import { chooseCountry, chosenCountry, countryOptions } from '../import/countries.js';
+import { rewrittenView } from '../import/rewritten.js';
 import { toContact } from '../import/rows.js';
 import { Import } from '../import/run.js';
 import { problem } from '../parts/empty.js';
@@ -37,6 +39,7 @@ export default function page() {
     try {
       await run.readHead();
       run.meanings = guess(run.head);
+      run.country = chosenCountry();
       await run.count();
     } catch (e) {
       if (run === mine) error = e;
@@ -78,6 +81,18 @@ export default function page() {
           },
         })}</div>`,
     )}</div>
+    ${r.meanings.includes('phone') ? select({
+      label: t('Country of phones without +'),
+      value: r.country,
+      disabled: r.done > 0,
+      options: countryOptions(t('None: refuse them')),
+      hint: t('Spaces and signs are taken out of phones, and 00 becomes +.'),
+      change: (v) => {
+        r.country = v;
+        r.checked = null;
+        chooseCountry(v);
+      },
+    }) : ''}
     ${select({
       label: t('A contact with the same phone'),
       value: r.conflict,
@@ -118,25 +133,29 @@ export default function page() {
         { name: t('Row'), kind: 'num', cell: (row) => number(row.line) },
         {
           name: t('Name'),
-          cell: (row) => html`<span dir="auto">${toContact(row.cells, r.meanings).contact?.name || '–'}</span>`,
+          cell: (row) => html`<span dir="auto">${toContact(row.cells, r.how).contact?.name || '–'}</span>`,
         },
         {
           name: t('Phone'),
-          cell: (row) => html`<span dir="ltr">${toContact(row.cells, r.meanings).contact?.phone || '–'}</span>`,
+          cell: (row) => {
+            const sent = toContact(row.cells, r.how).contact?.phone;
+            const written = row.cells[r.meanings.indexOf('phone')] ?? '';
+            return html`<bdi dir="ltr">${sent || '–'}</bdi>${sent && sent !== written ? html` <bdi class="muted" dir="ltr">${written}</bdi>` : ''}`;
+          },
         },
-        { name: t('E-mail'), cell: (row) => toContact(row.cells, r.meanings).contact?.email || '–' },
-        { name: t('Tags'), cell: (row) => list(toContact(row.cells, r.meanings).contact?.tags ?? []) || '–' },
+        { name: t('E-mail'), cell: (row) => toContact(row.cells, r.how).contact?.email || '–' },
+        { name: t('Tags'), cell: (row) => list(toContact(row.cells, r.how).contact?.tags ?? []) || '–' },
         {
           name: t('Custom fields'),
           cell: (row) =>
-            Object.entries(toContact(row.cells, r.meanings).contact?.custom_fields ?? {})
+            Object.entries(toContact(row.cells, r.how).contact?.custom_fields ?? {})
               .map(([k, v]) => `${k}: ${v}`)
               .join(', ') || '–',
         },
         {
           name: t('Check'),
           cell: (row) => {
-            const { contact, reason, column } = toContact(row.cells, r.meanings);
+            const { contact, reason, column } = toContact(row.cells, r.how);
             const wrong = contact ? fault(contact) : { column, reason };
             return wrong ? html`<span class="error">${wrong.column} ${inWords(wrong.reason)}</span>` : t('Good');
           },
@@ -172,6 +191,7 @@ export default function page() {
         run
           ? html`<p class="muted">${run.file.name} · ${bytes(run.file.size)}</p>${run.head.length ? mapping(run) : ''}
         ${run.state === 'running' || run.done > 0 || run.state === 'failed' || run.state === 'done' ? progress(run) : ''}
+        ${run.checked && run.rewrites ? rewrittenView(run.rewritten, run.rewrites) : ''}
         ${refusedRows(run).length ? refusedView(run.file.name, run.head, refusedRows(run)) : ''}`
           : ''
       }</div>`,

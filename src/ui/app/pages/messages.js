@@ -6,6 +6,7 @@ import { can } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
 import { empty, shown } from '../parts/empty.js';
 import { choice, filters, search } from '../parts/filter.js';
+import { e164, e164Now } from '../parts/form.js';
 import { freshRows, scrolled } from '../parts/fresh.js';
 import { badge } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
@@ -21,7 +22,7 @@ export default function page() {
   /** @type {Rows<Message>} */
   const rows = new Rows(
     '/v1/messaging/messages',
-    /** @returns {Record<string, unknown>} */ () => filter.values,
+    /** @returns {Record<string, unknown>} */ () => ({ ...filter.values, to: e164Now(filter.values.to) }),
     (/** @type {Message} */ m) => m.message_id,
   );
   const filter = filters(['to', 'status', 'type', 'template', 'reference'], () => rows.load(signal));
@@ -41,7 +42,7 @@ export default function page() {
     },
     resync: () => rows.load(signal),
     view: () => html`
-      <div class="toolbar">${search(t('Phone'), filter.values.to, (v) => filter.set('to', v))}
+      <div class="toolbar">${search(t('Phone'), filter.values.to, (v) => e164(v).then(() => filter.set('to', v)))}
         ${choice(t('Status'), filter.values.status, [['', t('All')], ...STATUSES.map(option)], (v) => filter.set('status', v))}
         ${choice(t('Kind'), filter.values.type, [['', t('All')], ...KINDS.map(option)], (v) => filter.set('type', v))}
         ${choice(t('Template'), filter.values.template, [['', t('All')], ...names(templates.data?.data ?? [])], (v) => filter.set('template', v))}

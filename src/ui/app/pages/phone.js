@@ -12,7 +12,7 @@ import { curl } from '../parts/code.js';
 import { REFUSALS, device, inPlace, phoneList, pretend } from '../parts/device.js';
 import { attempt, notify } from '../parts/dialog.js';
 import { problem } from '../parts/empty.js';
-import { field } from '../parts/form.js';
+import { e164, field, phoneNote } from '../parts/form.js';
 import { liveFeed } from '../parts/feed.js';
 
 /** @typedef {{message_id: string, direction: 'in' | 'out', kind: string, text: string, code?: string | null, status: string, at: string}} Row */
@@ -90,7 +90,8 @@ export default function page() {
     if (state.sending) return;
     Object.assign(state, { sending: true, error: null, verification: '' });
     state.key ||= intent();
-    show(state.number.trim());
+    state.number = await e164(state.number);
+    show(state.number);
     const before = thread.rows.length;
     const shown = {
       method: 'POST',
@@ -214,7 +215,7 @@ export default function page() {
         autocomplete: 'off',
         dir: 'ltr',
       })}
-      <button class="primary" ?disabled=${state.sending}>${t('Send code')}</button></form>
+      <button class="primary" ?disabled=${state.sending}>${t('Send code')}</button></form>${phoneNote(state.number)}
     ${problem(state.error)}
     <div class="code-shown ${state.code ? '' : 'none'}"><span class="muted" aria-hidden="true">${t('The phone shows')}</span>
       <output role="status" aria-label=${t('Code')} class="big-code">${state.code}</output></div>

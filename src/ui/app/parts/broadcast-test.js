@@ -4,7 +4,7 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { bound, sending } from './bound.js';
 import { dialog, notify, overlay } from './dialog.js';
-import { formError, submitButton } from './form.js';
+import { e164, formError, phoneNote, submitButton } from './form.js';
 
 /** The phone that a test went to last. */
 let last = '';
@@ -15,7 +15,7 @@ export function testDialog(body) {
   const state = { to: last, busy: false, error: /** @type {any} */ (null) };
   const send = () =>
     sending(state, async () => {
-      last = state.to.trim();
+      last = await e164(state.to);
       await post('/v1/messaging/broadcasts/test', { ...body, to: last }, key);
       notify(t('The test is on its way to {phone}', { phone: last }));
       close();
@@ -25,7 +25,7 @@ export function testDialog(body) {
     dialog(
       t('Send test'),
       () => close(),
-      html`<form class="stack" onsubmit=${submit(send)}>${bound(state, 'to', phone)}${formError(state.error, ['to'])}
+      html`<form class="stack" onsubmit=${submit(send)}>${bound(state, 'to', phone)}${phoneNote(state.to)}${formError(state.error, ['to'])}
         <div class="row end">${submitButton(t('Send test'), state.busy)}</div></form>`,
       { kind: 'small' },
     ),

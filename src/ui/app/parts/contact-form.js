@@ -2,7 +2,7 @@ import { submit } from '../lib/dom.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { dialog, overlay } from './dialog.js';
-import { errorFor, field, formError, submitButton } from './form.js';
+import { e164, errorFor, field, formError, phoneNote, submitButton } from './form.js';
 
 /**
  * The dialog of a contact's fields.
@@ -39,7 +39,7 @@ export function contactForm({ title, contact, save }) {
     state.busy = true;
     state.error = null;
     try {
-      await save(body());
+      await save({ ...body(), phone: (await e164(state.phone)) || null });
       close();
     } catch (error) {
       state.error = error;
@@ -72,7 +72,7 @@ export function contactForm({ title, contact, save }) {
       placeholder: '+15550123456',
       dir: 'ltr',
       error: errorFor(state.error, 'phone'),
-    })}
+    })}${phoneNote(state.phone)}
     ${field({
       label: t('E-mail'),
       type: 'email',

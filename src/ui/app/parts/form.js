@@ -1,4 +1,4 @@
-import { t } from '../lib/i18n.js';
+import { t, tv } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
 import { ticked, typed } from '../lib/dom.js';
 
@@ -177,3 +177,80 @@ export const submitButton = (text, busy, disabled) =>
   html`<button class="primary" ?disabled=${busy || disabled} aria-busy=${busy ? 'true' : null}>${text}</button>`;
 
 export const optional = () => html`<span class="hint">${t('optional')}</span>`;
+
+// What becomes of phones that are typed as people write them: the interface takes E.164 alone.
+
+const E164 = /^\+[1-9]\d{6,14}$/;
+/** Phones of a text that are shown with what they are sent as. */
+const SHOWN = 3;
+
+/** Loaded when something else than E.164 is typed.
+ * @type {(typeof import('../import/phones.js') & typeof import('../import/countries.js') & {inWords: (reason?: string) => string}) | null} */
+let rules = null;
+/** @type {Promise<unknown> | null} */
+let asked = null;
+
+const load = () =>
+  (asked ??= Promise.all([import('../import/phones.js'), import('../import/countries.js'), import('../import/map.js')])
+    .then(async ([phones, countries, { inWords }]) => {
+      await countries.loadCountries();
+      rules = { ...phones, ...countries, inWords };
+      refresh();
+    })
+    .catch(() => {
+      asked = null;
+    }));
+
+/** @param {string} text @param {string} [country] @returns {Partial<import('../import/phones.js').Reading>} */
+const read = (text, country = rules?.chosenCountry() ?? '') => rules?.readPhone(text, country, rules.countries) ?? {};
+
+/** A phone in E.164, or the text where it is none or the rules are not loaded. @param {string} text */
+export const e164Now = (text) => read(text).phone ?? text.trim();
+
+/** A phone in E.164, or the text where it is none: then the server says so. @param {string} text */
+export async function e164(text) {
+  if (text.trim() && !E164.test(text.trim())) await load();
+  return e164Now(text);
+}
+
+/** @typedef {{written: string, phone?: string | undefined, reason?: string | undefined}} Typed */
+/** What was read last: a long list is drawn often. @type {{of: string, all: Typed[]}} */
+let last = { of: '', all: [] };
+
+/** The phones of a text: one in a line, or separated by commas, semicolons or the next `+`. @param {string} text @returns {Typed[]} */
+function typedPhones(text) {
+  const of = `${rules?.chosenCountry()} ${text}`;
+  if (last.of === of) return last.all;
+  const all = text.split(/[\n,;]+|\s+(?=\+)/).map((it) => it.trim()).filter(Boolean);
+  last = { of, all: all.map((written) => ({ written, ...(E164.test(written) ? { phone: written } : read(written)) })) };
+  return last.all;
+}
+
+/** The phones of a text in E.164. @param {string} text */
+export const phonesOf = (text) => typedPhones(text).map((it) => it.phone ?? it.written);
+
+/** What phones that are no E.164 yet are sent as, and of which country they are.
+ * @param {string} text @param {() => unknown} [after] is called when another country is chosen */
+export function phoneNote(text, after) {
+  const all = typedPhones(text);
+  const odd = all.filter((it) => it.phone !== it.written);
+  if (odd.length && !rules) load();
+  if (!odd.length || !rules) return '';
+  // What is still being typed is no mistake yet.
+  const wrong = odd.find((it) => it.reason && !['phone', 'country'].includes(it.reason) && it.written.length > 6);
+  const national = odd.some((it) => /(\D*\d){5}/.test(it.written) && read(it.written, '').reason === 'country');
+  const sent = odd.filter((it) => it.phone).slice(0, SHOWN);
+  const { inWords, chooseCountry, chosenCountry, countryOptions } = rules;
+  return html`${sent.map(({ written, phone }) => html`<p class="hint" role="status">${all.length > 1
+    ? html`<bdi dir="ltr">${written} → ${phone}</bdi>` : tv('Sent as {phone}', { phone: html`<bdi dir="ltr">${phone}</bdi>` })}</p>`)}
+    ${wrong ? html`<p class="error" role="status">${all.length > 1 ? html`<bdi dir="ltr">${wrong.written}</bdi> ` : ''}${inWords(wrong.reason)}</p>` : ''}
+    ${national ? select({
+      label: t('Country of phones without +'),
+      value: chosenCountry(),
+      options: countryOptions(t('Choose')),
+      change: (v) => {
+        chooseCountry(v);
+        (after ?? refresh)();
+      },
+    }) : ''}`;
+}

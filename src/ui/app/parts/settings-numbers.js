@@ -10,7 +10,7 @@ import { Resource } from '../lib/store.js';
 import { bound, sending } from './bound.js';
 import { dialog, notify, overlay } from './dialog.js';
 import { empty, shown } from './empty.js';
-import { formError, submitButton } from './form.js';
+import { e164, formError, phoneNote, submitButton } from './form.js';
 import { numberColumns } from './operator-numbers.js';
 import { table } from './table.js';
 
@@ -31,7 +31,7 @@ function connect(after) {
   const save = () =>
     sending(state, async () => {
       const body = Object.fromEntries(fields().map(([name]) => [name, String(state[name] ?? '').trim()]));
-      const made = await post(adminPath('/numbers'), { kind: 'cloud_api', ...body });
+      const made = await post(adminPath('/numbers'), { kind: 'cloud_api', ...body, phone: await e164(body['phone'] ?? '') });
       close();
       notify(t('The number is connected'));
       await after();
@@ -42,7 +42,7 @@ function connect(after) {
       t('Connect number'),
       () => close(),
       html`<form class="stack" onsubmit=${submit(save)}>${fields().map(([name, label, how]) =>
-        bound(state, name, { label, required: true, dir: 'ltr', ...how }),
+        html`${bound(state, name, { label, required: true, dir: 'ltr', ...how })}${name === 'phone' ? phoneNote(state.phone ?? '') : ''}`,
       )}${formError(
         state.error,
         fields().map(([name]) => name),

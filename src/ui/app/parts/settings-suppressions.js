@@ -8,7 +8,7 @@ import { can } from '../lib/session.js';
 import { Rows } from '../lib/store.js';
 import { attempt, dialog, notify, overlay } from './dialog.js';
 import { empty, shown } from './empty.js';
-import { button, errorFor, field, formError } from './form.js';
+import { button, e164, errorFor, field, formError, phoneNote } from './form.js';
 import { moreButton, table } from './table.js';
 
 /** @typedef {import('../lib/types.js').Suppression} Suppression */
@@ -26,7 +26,7 @@ export function suppressions() {
     const save = async () => {
       try {
         await post('/v1/suppressions', {
-          phone: state.phone.trim(),
+          phone: await e164(state.phone),
           ...(state.reason.trim() ? { reason: state.reason.trim() } : {}),
         });
         close();
@@ -51,7 +51,7 @@ export function suppressions() {
         focus: true,
         dir: 'ltr',
         error: errorFor(state.error, 'phone'),
-      })}
+      })}${phoneNote(state.phone)}
       ${field({
         label: t('Reason'),
         value: state.reason,
