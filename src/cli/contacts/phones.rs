@@ -51,7 +51,8 @@ impl Rule {
 
     /// Whether this is a national number that may have lost its trunk prefix.
     fn fits_bare(&self, digits: &str) -> bool {
-        let begins_well = self.first.is_empty() || digits.starts_with(|it| self.first.contains(it));
+        let begins_well =
+            self.first.is_empty() || digits.starts_with(|it: char| self.first.contains(it));
         self.fits(digits) && begins_well
     }
 

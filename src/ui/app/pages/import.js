@@ -140,7 +140,8 @@ export default function page() {
           cell: (row) => {
             const sent = toContact(row.cells, r.how).contact?.phone;
             const written = row.cells[r.meanings.indexOf('phone')] ?? '';
-            return html`<bdi dir="ltr">${sent || '–'}</bdi>${sent && sent !== written ? html` <bdi class="muted" dir="ltr">${written}</bdi>` : ''}`;
+            return html`<span><bdi class="nowrap-text" dir="ltr">${sent || '–'}</bdi>${sent && sent !== written
+              ? html` <bdi class="muted" dir="ltr">${written}</bdi>` : ''}</span>`;
           },
         },
         { name: t('E-mail'), cell: (row) => toContact(row.cells, r.how).contact?.email || '–' },

@@ -241,7 +241,7 @@ export function phoneNote(text, after) {
   const national = odd.some((it) => /(\D*\d){5}/.test(it.written) && read(it.written, '').reason === 'country');
   const sent = odd.filter((it) => it.phone).slice(0, SHOWN);
   const { inWords, chooseCountry, chosenCountry, countryOptions } = rules;
-  return html`${sent.map(({ written, phone }) => html`<p class="hint" role="status">${all.length > 1
+  return html`<div class="stack tight">${sent.map(({ written, phone }) => html`<p class="hint" role="status">${all.length > 1
     ? html`<bdi dir="ltr">${written} → ${phone}</bdi>` : tv('Sent as {phone}', { phone: html`<bdi dir="ltr">${phone}</bdi>` })}</p>`)}
     ${wrong ? html`<p class="error" role="status">${all.length > 1 ? html`<bdi dir="ltr">${wrong.written}</bdi> ` : ''}${inWords(wrong.reason)}</p>` : ''}
     ${national ? select({
@@ -252,5 +252,5 @@ export function phoneNote(text, after) {
         chooseCountry(v);
         (after ?? refresh)();
       },
-    }) : ''}`;
+    }) : ''}</div>`;
 }
