@@ -122,6 +122,8 @@ const DIALOGS = [
 
 test('dialogs, signing in and what a role may not see have no violation, in the dark with all rules', async ({ signed: page, world, browser }) => {
   await world.api('POST', '/v1/otp/send', { phone: '+15550100001' });
+  const fields = { city: HOSTILE, note: 'one\ntwo', plan: 3, vip: true, deep: { a: [null] } };
+  const { id } = await world.api('POST', '/v1/contacts', { name: 'Ada', tags: ['a,b', HOSTILE], custom_fields: fields });
   const faults = [];
   const look = async (tab, name) => {
     await expect(tab.locator('.skeleton')).toHaveCount(0);
@@ -131,7 +133,7 @@ test('dialogs, signing in and what a role may not see have no violation, in the 
     if (over > 0) faults.push(`${name} is ${over} px wider than ${NARROW.width}`);
     await tab.setViewportSize(WIDE);
   };
-  for (const [path, button, name] of DIALOGS) {
+  for (const [path, button, name] of [...DIALOGS, [`/contacts/${id}`, 'Edit', 'Edit contact'], ['/contacts?tags_any=a,b', 'Filter', 'Filter']]) {
     await visit(page, path);
     await page.getByRole('button', { name: button, exact: true }).first().click();
     await expect(page.getByRole('dialog', { name })).toBeVisible();

@@ -10,6 +10,7 @@
  *   country of phones without a calling code
  * @typedef {Sense & {head: string[], conflict: string}} How
  */
+import { parse } from '../lib/api.js';
 import { readPhone } from './phones.js';
 
 /** An export has a quote before what a spreadsheet would take for a formula. @param {string} cell */
@@ -31,7 +32,7 @@ export function toContact(cells, { meanings, country, countries }) {
         .filter(Boolean);
     else if (meaning === 'custom_fields') {
       try {
-        Object.assign(fields, JSON.parse(cell));
+        Object.assign(fields, parse(cell));
       } catch {
         return { column: meaning, value: cell, reason: 'json' };
       }

@@ -200,7 +200,7 @@ export class Import {
       .reduce((sum, c) => (Math.imul(sum, 31) + c.charCodeAt(0)) >>> 0, 7)
       .toString(16);
     const key = `import-${this.hash}-${map}-${this.conflict}-${line}`;
-    return this.insist(() => call('POST', '/v1/contacts/batch', { text: body, key, quiet: true }));
+    return this.insist(() => call('POST', '/v1/contacts/batch', { text: body, raw: true, key, quiet: true }));
   }
 
   /** @param {{imported: number, skipped: number, refused: Refused[]}} outcome */

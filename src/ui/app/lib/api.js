@@ -48,11 +48,11 @@ export async function call(method, path, options = {}) {
   if ((options.text ?? options.body) !== undefined) headers['Content-Type'] = 'application/json';
   if (options.file) headers['Content-Type'] = options.file.type || 'application/octet-stream';
   if (options.key) headers['Idempotency-Key'] = options.key;
-  const sent = { ...headers };
-  if (context.workspace && !path.startsWith('/ui/')) sent['Postrider-Workspace'] = context.workspace;
+  const all = { ...headers };
+  if (context.workspace && !path.startsWith('/ui/')) all['Postrider-Workspace'] = context.workspace;
   const init = {
     method,
-    headers: sent,
+    headers: all,
     signal: options.signal ?? null,
     body: options.file ?? options.text ?? (options.body === undefined ? null : JSON.stringify(options.body)),
   };
@@ -64,22 +64,54 @@ export async function call(method, path, options = {}) {
     throw new ApiError(0, { message: 'The server cannot be reached.', code: 'OFFLINE' }, 0);
   }
   const text = await answer.text();
-  const body = options.text && answer.ok ? text : parse(text);
+  const raw = options.raw && answer.ok;
+  const body = raw && options.quiet ? null : answered(text);
+  const sent = options.text ? answered(options.text) : options.body;
   if (!options.quiet)
-    keep({ method, path: address, body: options.body, headers, status: answer.status, answer: body, at: Date.now() });
+    keep({ method, path: address, body: sent, headers, status: answer.status, answer: body, at: Date.now() });
   context.onStatus(answer.status);
-  if (answer.ok) return body;
+  if (answer.ok) return raw ? text : body;
   const error = new ApiError(answer.status, body, Number(answer.headers.get('Retry-After') ?? 0));
   if (error.status === 401 && !path.startsWith('/ui/api/session')) context.onSignedOut();
   if (error.reason === 'step_up_required' && (await context.confirm())) return call(method, path, options);
   throw error;
 }
 
+/** A whole number that JavaScript cannot hold: it is shown and sent as it was written. */
+class Long extends Number {
+  #written;
+  /** @param {string} written */
+  constructor(written) {
+    super(written);
+    this.#written = written;
+  }
+
+  toString() {
+    return this.#written;
+  }
+
+  toJSON() {
+    // A browser that says how a number was written can also write one so.
+    return /** @type {any} */ (JSON).rawJSON(this.#written);
+  }
+}
+
+/** @param {string} _ @param {unknown} value @param {{source?: string}} [context] */
+const exact = (_, value, context) =>
+  typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? '')
+    ? new Long(context?.source ?? '')
+    : value;
+
 /** @param {string} text @returns {any} */
-function parse(text) {
+export const parse = (text) =>
+  // A number is asked for how it was written only where there may be a long one: that takes time.
+  /[:[,\s]-?\d{16}/.test(text) ? JSON.parse(text, /** @type {any} */ (exact)) : JSON.parse(text);
+
+/** @param {string} text @returns {any} */
+function answered(text) {
   if (!text) return null;
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch {
     return text;
   }

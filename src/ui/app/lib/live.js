@@ -5,6 +5,7 @@
  *
  * @import { LiveEvent, LiveState } from './types.js'
  */
+import { parse } from './api.js';
 import { setClock } from './format.js';
 import { refresh } from './render.js';
 
@@ -100,7 +101,7 @@ export function startLive(name, sees) {
     }
     if (data.state) setState(data.state);
     if (data.last && data.sequence > live.sequence) [live.last, live.sequence] = [data.last, data.sequence];
-    if (data.event) take(data.event);
+    if (data.event) take(parse(data.event));
     if (data.ping) tick(data.ping);
     if (data.resync) resync();
   };
@@ -155,11 +156,11 @@ function open(signal) {
   heard = Date.now();
   const took = (/** @type {MessageEvent} */ message) => {
     heard = Date.now();
-    const data = JSON.parse(message.data);
+    const data = parse(message.data);
     const event = PASSING.includes(message.type)
       ? { id: '', type: message.type, timestamp: '', sequence: 0, data }
       : data;
-    channel?.postMessage({ event });
+    channel?.postMessage({ event: JSON.stringify(event) });
     take(event);
   };
   made.onopen = () => {

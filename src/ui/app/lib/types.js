@@ -22,7 +22,7 @@
  * @typedef {Schemas['WebhookRow'] extends {health: infer H} ? NonNullable<H> : {success_24h: number | null, p95_ms: number | null,
  *   waiting: number, oldest_seconds: number | null, breaker_open: boolean}} Health
  * @typedef {{tags_any?: string[], tags_all?: string[], tags_none?: string[], search?: string,
- *   custom_fields?: Record<string, string>, custom_fields_exist?: string[]}} Filter
+ *   custom_fields?: Record<string, unknown>, custom_fields_exist?: string[]}} Filter
  *
  * The page's own:
  *
@@ -40,12 +40,12 @@
  *   role: string | null, operator: boolean, permissions: string[], workspaces: Workspace[], sandbox: boolean, now: string,
  *   offset_seconds: number, elevated_until: string | null, features: {oidc: boolean, email: boolean}, version: string}} Me
  * @typedef {{method: string, path: string, body?: unknown, headers: Record<string, string>, status: number, answer: unknown, at: number}} Call
- * `text` is a body that is JSON already; its answer is given as text.
- * @typedef {{query?: Record<string, unknown>, body?: unknown, text?: string, key?: string, headers?: Record<string, string>,
+ * `text` is a body that is JSON already; of a `raw` call the answer is given as text.
+ * @typedef {{query?: Record<string, unknown>, body?: unknown, text?: string, raw?: boolean, key?: string, headers?: Record<string, string>,
  *   signal?: AbortSignal | undefined, quiet?: boolean, file?: Blob}} Options
  * @typedef {{label: string, value?: string, input?: (value: string) => unknown, type?: string, hint?: unknown, error?: string | null,
  *   placeholder?: string, autocomplete?: string, rows?: number, required?: boolean, readonly?: boolean, mono?: boolean, focus?: boolean,
- *   inputmode?: string, dir?: string, max?: number, keydown?: (e: any) => unknown, list?: string[], hidden?: boolean,
+ *   inputmode?: string, dir?: string, max?: number, keydown?: (e: any) => unknown, list?: string[], hidden?: boolean, inside?: unknown,
  *   invalid?: (e: any) => unknown, ref?: (node: any, closed?: any) => unknown}} Field
  * @typedef {{key: string, direction: string, text: string, status?: string, at: string, error?: {code?: string | number | null, message?: string} | null,
  *   note?: unknown, waiting?: boolean}} Bubble

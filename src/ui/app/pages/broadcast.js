@@ -15,9 +15,9 @@ import { empty, shown } from '../parts/empty.js';
 import { choice } from '../parts/filter.js';
 import { button, errorFor, formError, submitButton } from '../parts/form.js';
 import { Moment } from '../parts/moment.js';
-import { badge, facts, tone } from '../parts/status.js';
+import { ofAll, outcomeBar } from '../parts/outcomes.js';
+import { badge, facts } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
-import { settled } from './broadcasts.js';
 
 /** @typedef {import('../lib/types.js').Recipient} Recipient */
 const STATUSES = ['pending', 'held', 'sent', 'delivered', 'read', 'failed', 'unknown', 'suppressed', 'cancelled'];
@@ -108,18 +108,14 @@ export default function page() {
       : '';
   /** @param {any} b */
   const progress = (b) => {
-    const done = settled(b);
     const goes = !OVER.includes(b.status);
     const rate = goes && b.status !== 'paused' && b.rate_per_second ? t('{n} a second', { n: Math.round(b.rate_per_second) }) : '';
     return html`<section class="card progress-card"><div class="row between">
         <span role="status" aria-label=${t('Broadcast status')} class="status-line">${badge(b.status)}</span>
         <span class="row muted"><span role="status" aria-label=${t('Rate')} aria-live="off">${rate}</span>
           <span role="timer" aria-label=${t('Time left')}>${goes && eta !== null ? duration(eta) : ''}</span>
-          <span>${t('{done} of {total}', { done, total: b.total_recipients })}</span></span></div>
-      <div class="progress" role="progressbar" aria-label=${t('Progress')} aria-valuemin="0" aria-valuenow=${done}
-        aria-valuemax=${b.total_recipients} aria-valuetext=${t('{done} of {total}', { done, total: b.total_recipients })}>
-        ${STATUSES.filter((s) => s !== 'pending' && b.counts[s]).map((s) => html`<i key=${s} class=${`${tone(s)} part-${s}`}
-          style=${{ 'inline-size': `${(100 * b.counts[s]) / Math.max(1, b.total_recipients)}%` }}></i>`)}</div>
+          <span>${ofAll(b)}</span></span></div>
+      ${outcomeBar(b)}
       ${waits(b) || (b.reason ? html`<p class="error" role="alert">${b.reason}</p>` : '')}</section>`;
   };
   /** @param {any} b */

@@ -5,13 +5,11 @@ import { html } from '../lib/render.js';
 import { can } from '../lib/session.js';
 import { Rows } from '../lib/store.js';
 import { empty, shown } from '../parts/empty.js';
+import { outcomeCell } from '../parts/outcomes.js';
 import { badge } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
 
 /** @typedef {import('../lib/types.js').Broadcast} Broadcast */
-
-/** Recipients with an outcome. @param {any} b */
-export const settled = (b) => b.total_recipients - (b.counts?.pending ?? 0);
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
@@ -52,13 +50,7 @@ export default function page() {
               { name: t('Name'), cell: (b) => html`<span dir="auto">${b.name}</span>` },
               { name: t('Status'), cell: (b) => badge(b.status) },
               { name: t('Recipients'), kind: 'num', cell: (b) => number(b.total_recipients) },
-              {
-                name: t('Progress'),
-                cell: (b) =>
-                  html`<span class="progress-cell"><span class="bar" aria-hidden="true"><i
-                    style=${{ 'inline-size': `${b.total_recipients ? (100 * settled(b)) / b.total_recipients : 0}%` }}></i></span>
-                    <span class="muted">${number(settled(b))}</span></span>`,
-              },
+              { name: t('Progress'), cell: outcomeCell },
               {
                 name: t('Started'),
                 cell: (b) =>

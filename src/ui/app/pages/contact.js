@@ -1,4 +1,5 @@
-import { get, part, patch, post, remove } from '../lib/api.js';
+import { call, get, part, post, remove } from '../lib/api.js';
+import { member, members, textOf, whole } from '../lib/exact.js';
 import { dateTime, time } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
@@ -19,7 +20,11 @@ export default function page() {
   let id = '';
   /** @type {AbortSignal | undefined} */
   let signal;
-  const contact = new Resource((s) => get(`/v1/contacts/${part(id)}`, {}, s));
+  const path = () => `/v1/contacts/${part(id)}`;
+  /** @param {AbortSignal} [s] @returns {Promise<string>} as it is written */
+  const read = (s) => call('GET', path(), { raw: true, signal: s });
+  /** @type {Resource<any>} */
+  const contact = new Resource(async (s) => whole(await read(s)));
   const events = new Rows(
     '',
     () => ({}),
@@ -38,8 +43,9 @@ export default function page() {
     contactForm({
       title: t('Edit contact'),
       contact: contact.data,
-      save: async (body) => {
-        contact.data = await patch(`/v1/contacts/${part(id)}`, body);
+      read,
+      save: async (text) => {
+        contact.data = whole(await call('PATCH', path(), { text, raw: true }));
       },
     });
   const name = () => contact.data?.name || contact.data?.phone || t('No name');
@@ -50,7 +56,7 @@ export default function page() {
       action: t('Delete contact'),
       run: () =>
         attempt(async () => {
-          await remove(`/v1/contacts/${part(id)}`);
+          await remove(path());
           go('/contacts');
         }),
     });
@@ -80,7 +86,7 @@ export default function page() {
     title: () => (contact.data ? name() : t('Contact')),
     open(params, s) {
       [id, signal] = [params['id'] ?? '', s];
-      events.path = `/v1/contacts/${part(id)}/timeline`;
+      events.path = `${path()}/timeline`;
       return load();
     },
     onEvent: (event) =>
@@ -107,8 +113,8 @@ export default function page() {
             ? html`<span class="tags">${c.tags.map((/** @type {string} */ x) => html`<span key=${x} class="tag">${x}</span>`)}</span>`
             : null,
         ],
-        ...Object.entries(c.custom_fields ?? {}).map(
-          ([k, v]) => /** @type {[string, unknown]} */ ([k, html`<span dir="auto">${String(v)}</span>`]),
+        ...members(member(c.written, 'custom_fields', '{}')).map(
+          ([k, json]) => /** @type {[string, unknown]} */ ([k, html`<span class="lines" dir="auto">${textOf(json)}</span>`]),
         ),
         [t('Made'), time(c.created_at, dateTime)],
         [t('Changed'), time(c.updated_at, dateTime)],

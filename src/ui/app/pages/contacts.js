@@ -1,4 +1,4 @@
-import { get, post } from '../lib/api.js';
+import { call, get } from '../lib/api.js';
 import { on, paced } from '../lib/dom.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
@@ -56,8 +56,8 @@ export default function page() {
   const add = () =>
     contactForm({
       title: t('New contact'),
-      save: async (body) => {
-        const made = await post('/v1/contacts', body);
+      save: async (text) => {
+        const made = await call('POST', '/v1/contacts', { text });
         notify(t('{name} is a contact now', { name: made.name }));
         go(`/contacts/${made.id}`);
       },

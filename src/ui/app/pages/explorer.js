@@ -1,5 +1,5 @@
 /** Every operation of the interface, from its own description: what it takes, how to call it, a try. */
-import { call, context, withQuery } from '../lib/api.js';
+import { call, context, parse as read, withQuery } from '../lib/api.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
@@ -291,7 +291,7 @@ const intro = (
 /** @param {string} text @returns {unknown} */
 function parse(text) {
   try {
-    return JSON.parse(text);
+    return read(text);
   } catch (error) {
     return new Error(t('The body is not JSON: {why}', { why: /** @type {Error} */ (error).message }));
   }

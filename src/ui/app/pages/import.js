@@ -1,4 +1,5 @@
 import { on } from '../lib/dom.js';
+import { readable } from '../lib/exact.js';
 import { bytes, number } from '../lib/format.js';
 import { list, t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
@@ -150,7 +151,7 @@ export default function page() {
           name: t('Custom fields'),
           cell: (row) =>
             Object.entries(toContact(row.cells, r.how).contact?.custom_fields ?? {})
-              .map(([k, v]) => `${k}: ${v}`)
+              .map(([k, v]) => `${k}: ${readable(v)}`)
               .join(', ') || '–',
         },
         {
@@ -167,7 +168,7 @@ export default function page() {
   /** @param {Import} r */
   const progress = (r) => html`<section class="card stack">
     <div class="progress" role="progressbar" aria-label=${t('Import')} aria-valuemin="0" aria-valuenow=${r.done}
-      aria-valuemax=${r.rows}><i class="info" style=${{ 'inline-size': `${(100 * r.done) / Math.max(1, r.rows)}%` }}></i></div>
+      aria-valuemax=${r.rows}><i style=${{ 'inline-size': `${(100 * r.done) / Math.max(1, r.rows)}%` }}></i></div>
     <dl class="figures">${figure(t('Imported'), html`<span role="status" aria-label=${t('Imported')}>${number(r.imported)}</span>`)}
       ${figure(t('Refused'), html`<span role="status" aria-label=${t('Refused')}>${number(r.refused.length)}</span>`)}
       ${r.conflict === 'skip' ? figure(t('Skipped'), number(r.skipped)) : ''}${figure(t('Rows'), html`${number(r.done)} / ${number(r.rows)}`)}</dl>

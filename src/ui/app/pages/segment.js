@@ -1,4 +1,5 @@
-import { get, part, remove } from '../lib/api.js';
+import { call, part, remove } from '../lib/api.js';
+import { whole } from '../lib/exact.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { go } from '../lib/router.js';
@@ -17,14 +18,18 @@ export default function page() {
   let id = '';
   /** @type {AbortSignal | undefined} */
   let signal;
-  const segment = new Resource((s) => get(`/v1/segments/${part(id)}`, {}, s));
+  const path = () => `/v1/segments/${part(id)}`;
+  /** @param {AbortSignal} [s] @returns {Promise<string>} as it is written */
+  const read = (s) => call('GET', path(), { raw: true, signal: s });
+  /** @type {Resource<any>} */
+  const segment = new Resource(async (s) => whole(await read(s)));
   const rows = new Rows(
     '',
     () => ({}),
     (/** @type {Contact} */ c) => c.id,
   );
   const load = () => Promise.all([segment.load(signal), rows.load(signal)]);
-  const edit = () => segmentDialog({ segment: segment.data, after: load });
+  const edit = () => segmentDialog({ segment: segment.data, read, after: load });
   const drop = () =>
     ask({
       title: t('Delete {name}?', { name: segment.data.name }),
@@ -32,7 +37,7 @@ export default function page() {
       action: t('Delete segment'),
       run: () =>
         attempt(async () => {
-          await remove(`/v1/segments/${part(id)}`);
+          await remove(path());
           go('/segments');
         }),
     });
@@ -40,7 +45,7 @@ export default function page() {
     title: () => segment.data?.name ?? t('Segment'),
     open(params, s) {
       [id, signal] = [params['id'] ?? '', s];
-      rows.path = `/v1/segments/${part(id)}/contacts`;
+      rows.path = `${path()}/contacts`;
       return load();
     },
     onEvent: (event) => (event.type.startsWith('contact.') ? (rows.refetch(), segment.load(signal)) : undefined),

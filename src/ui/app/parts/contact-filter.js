@@ -1,58 +1,72 @@
 /** Filters of the list of contacts, beside the search: tags, and one own field. */
 import { submit } from '../lib/dom.js';
 import { icon } from '../lib/icons.js';
-import { t } from '../lib/i18n.js';
+import { list as named, t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { query, setQuery } from '../lib/router.js';
 import { bound } from './bound.js';
+import { chips } from './chips.js';
 import { dialog, overlay } from './dialog.js';
 
-const NAMES = ['tags_any', 'tags_all', 'tags_none', 'field', 'value'];
+const TAGS = ['tags_any', 'tags_all', 'tags_none'];
+const NAMES = [...TAGS, 'field', 'value'];
 
 /** An address without them. */
 export const CLEAR = Object.fromEntries(['search', ...NAMES].map((name) => [name, '']));
 
+/** The own field that is asked for: one without a value asks for nothing. */
+const own = () => (query('field') && query('value') ? { [query('field')]: query('value') } : {});
+
+/** Tags as the list is asked for them, with commas between them. @param {string} name */
+const tagsOf = (name) => query(name).split(',').filter((tag) => tag.trim());
+
 /** What the list is asked with, out of the address. @returns {Record<string, string>} */
 export const asked = () => ({
   search: query('search'),
-  tags_any: query('tags_any'),
-  tags_all: query('tags_all'),
-  tags_none: query('tags_none'),
-  ...(query('field') ? { [`custom_fields.${query('field')}`]: query('value') } : {}),
+  ...Object.fromEntries(TAGS.map((name) => [name, query(name)])),
+  ...Object.fromEntries(Object.entries(own()).map(([name, value]) => [`custom_fields.${name}`, value])),
 });
 
 /** The same as a segment's filter, for what is done to all that were found. */
 export function asFilter() {
-  const list = (/** @type {string} */ name) => query(name).split(',').filter(Boolean);
-  const field = query('field');
+  const tags = TAGS.map((name) => /** @type {[string, string[]]} */ ([name, tagsOf(name)]));
   return {
     ...(query('search') ? { search: query('search') } : {}),
-    ...Object.fromEntries(['tags_any', 'tags_all', 'tags_none'].map((n) => [n, list(n)]).filter(([, l]) => l?.length)),
-    ...(field ? { custom_fields: { [field]: query('value') } } : {}),
+    ...Object.fromEntries(tags.filter(([, list]) => list.length)),
+    ...(Object.keys(own()).length ? { custom_fields: own() } : {}),
   };
 }
 
-/** The dialog "Filter". @param {string[]} tags that are known @param {() => unknown} changed */
-function filterDialog(tags, changed) {
-  const state = /** @type {any} */ ({ error: null, ...Object.fromEntries(NAMES.map((name) => [name, query(name)])) });
+/** The dialog "Filter". @param {string[]} known tags @param {() => unknown} changed */
+function filterDialog(known, changed) {
+  const state = { field: query('field'), value: query('value'), asked: false };
+  const lists = new Map(TAGS.map((name) => [name, chips(tagsOf(name))]));
+  /** A list of contacts cannot be asked for such a tag: it would be two. */
+  const cut = (/** @type {string} */ name) => lists.get(name)?.now().some((tag) => tag.includes(','));
   const apply = () => {
-    const commas = (/** @type {string} */ v) => v.split(',').map((x) => x.trim()).filter(Boolean).join(',');
-    setQuery(
-      Object.fromEntries(NAMES.map((n) => [n, n.startsWith('tags') ? commas(state[n]) : String(state[n]).trim()])),
-    );
+    state.asked = true;
+    const [field, value] = [state.field.trim(), state.value.trim()];
+    if (TAGS.some(cut) || Boolean(field) !== Boolean(value)) return;
+    setQuery({ ...Object.fromEntries([...lists].map(([name, list]) => [name, list.now().join(',')])), field, value });
     close();
     return changed();
   };
+  /** @param {string} name @param {import('../lib/types.js').Field} how */
+  const tags = (name, how) =>
+    lists.get(name)?.view({ ...how, list: known.filter((tag) => !tag.includes(',')),
+      error: state.asked && cut(name) ? t('A list has no filter for a tag with a comma; a segment has.') : null });
+  /** @param {'field' | 'value'} name */
+  const missing = (name) => (state.asked && !state[name].trim() && (state.field + state.value).trim() ? t('Missing') : null);
   const close = overlay(() =>
     dialog(
       t('Filter'),
       () => close(),
       html`<form class="stack" onsubmit=${submit(apply)}>
-      ${bound(state, 'tags_any', { label: t('Any of the tags'), list: tags, focus: true, hint: t('Separated by commas') })}
-      ${bound(state, 'tags_all', { label: t('All of the tags'), list: tags })}
-      ${bound(state, 'tags_none', { label: t('None of the tags'), list: tags })}
-      <div class="columns tight">${bound(state, 'field', { label: t('Own field'), placeholder: 'city' })}
-        ${bound(state, 'value', { label: t('Its value'), dir: 'auto', placeholder: 'Paris' })}</div>
+      ${tags('tags_any', { label: t('Any of the tags'), focus: true, hint: t('Enter adds one') })}
+      ${tags('tags_all', { label: t('All of the tags') })}
+      ${tags('tags_none', { label: t('None of the tags') })}
+      <div class="columns tight">${bound(state, 'field', { label: t('Own field'), placeholder: 'city', error: missing('field') })}
+        ${bound(state, 'value', { label: t('Its value'), dir: 'auto', placeholder: 'Paris', error: missing('value') })}</div>
       <div class="row end"><button class="primary">${t('Show')}</button></div></form>`,
       { kind: 'small' },
     ),
@@ -68,14 +82,14 @@ export function filterBar(tags, changed) {
     tags_none: t('None of the tags'),
     field: query('field'),
   };
-  const used = Object.keys(names).filter((name) => query(name));
+  const used = Object.keys(names).filter((name) => query(name) && (name !== 'field' || query('value')));
   const drop = (/** @type {string} */ name) => {
     setQuery({ [name]: '', ...(name === 'field' ? { value: '' } : {}) });
     return changed();
   };
   return html`<button type="button" onclick=${() => filterDialog(tags, changed)}>${icon('filter')}${t('Filter')}</button>
     ${used.map((name) => {
-      const text = `${names[name]}: ${name === 'field' ? query('value') : query(name).replaceAll(',', ', ')}`;
+      const text = `${names[name]}: ${name === 'field' ? query('value') : named(tagsOf(name))}`;
       return html`<span key=${name} class="tag filter-tag" dir="auto">${text} <button type="button" class="quiet icon-only"
         aria-label=${t('Remove {name}', { name: text })} onclick=${() => drop(name)}>${icon('close')}</button></span>`;
     })}`;

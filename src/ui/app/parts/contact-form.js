@@ -1,106 +1,59 @@
 import { submit } from '../lib/dom.js';
+import { member, members, object } from '../lib/exact.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
+import { bound, sending } from './bound.js';
+import { chips } from './chips.js';
 import { dialog, overlay } from './dialog.js';
-import { e164, errorFor, field, formError, phoneNote, submitButton } from './form.js';
+import { e164, errorFor, formError, phoneNote, submitButton } from './form.js';
+import { ownFields } from './own-fields.js';
 
 /**
- * The dialog of a contact's fields.
- * @param {{title: string, contact?: any, save: (body: any) => Promise<unknown>}} options
+ * The dialog of a contact's fields. What was touched is sent, and nothing else: tags and custom fields as they are
+ * by then, with what was touched of them, because the server takes them as a whole.
+ * @param {{title: string, contact?: any, read?: () => Promise<string>, save: (json: string) => Promise<unknown>}} options
+ * `contact` as `whole` made it; `read` reads it once more
  */
-export function contactForm({ title, contact, save }) {
-  const state = {
-    name: contact?.name ?? '',
-    phone: contact?.phone ?? '',
-    email: contact?.email ?? '',
-    tags: (contact?.tags ?? []).join(', '),
-    fields: Object.entries(contact?.custom_fields ?? {})
-      .map(([k, v]) => `${k}: ${v}`)
-      .join('\n'),
-    busy: false,
-    error: /** @type {any} */ (null),
+export function contactForm({ title, contact, read = async () => '{}', save }) {
+  const before = { name: contact?.name ?? '', phone: contact?.phone ?? '', email: contact?.email ?? '' };
+  const state = { ...before, busy: false, error: /** @type {any} */ (null) };
+  const tags = chips(contact?.tags ?? []);
+  const own = ownFields(members(member(contact?.written ?? '{}', 'custom_fields', '{}')));
+  /** @param {'name' | 'phone' | 'email'} name */
+  const touched = (name) => state[name] !== before[name];
+  /** @param {string} now the contact */
+  const body = (now) => {
+    /** @type {[string, string][]} */
+    const all = [['name', touched('name') ? JSON.stringify(state.name.trim()) : member(now, 'name', '""')]];
+    if (touched('phone')) all.push(['phone', JSON.stringify(state.phone.trim() || null)]);
+    if (touched('email')) all.push(['email', JSON.stringify(state.email.trim() || null)]);
+    if (tags.touched()) all.push(['tags', JSON.stringify(tags.of(JSON.parse(member(now, 'tags', '[]'))))]);
+    if (own.touched()) all.push(['custom_fields', object(own.of(members(member(now, 'custom_fields', '{}'))))]);
+    return object(all);
   };
-  const body = () => ({
-    name: state.name.trim(),
-    phone: state.phone.trim() || null,
-    email: state.email.trim() || null,
-    tags: state.tags
-      .split(',')
-      .map((/** @type {string} */ x) => x.trim())
-      .filter(Boolean),
-    custom_fields: Object.fromEntries(
-      state.fields
-        .split('\n')
-        .filter((x) => x.includes(':'))
-        .map((x) => [x.slice(0, x.indexOf(':')).trim(), x.slice(x.indexOf(':') + 1).trim()]),
-    ),
-  });
-  const send = async () => {
-    state.busy = true;
-    state.error = null;
-    try {
-      await save({ ...body(), phone: (await e164(state.phone)) || null });
+  const isTouched = () => touched('name') || touched('phone') || touched('email') || tags.touched() || own.touched();
+  const send = () =>
+    sending(state, async () => {
+      if (!own.ready()) return;
+      if (touched('phone')) state.phone = await e164(state.phone);
+      if (isTouched()) await save(body(await read()));
       close();
-    } catch (error) {
-      state.error = error;
-    }
-    state.busy = false;
-  };
+    });
+  /** Another contact has the phone. */
+  const taken = () => (state.error?.status === 409 ? state.error.message : null);
   const close = overlay(() =>
     dialog(
       title,
       () => close(),
       html`<form class="stack" onsubmit=${submit(send)}>
-    ${field({
-      label: t('Name'),
-      value: state.name,
-      input: (v) => {
-        state.name = v;
-      },
-      required: true,
-      focus: true,
-      dir: 'auto',
-      error: errorFor(state.error, 'name'),
-    })}
-    ${field({
-      label: t('Phone'),
-      type: 'tel',
-      value: state.phone,
-      input: (v) => {
-        state.phone = v;
-      },
-      placeholder: '+15550123456',
-      dir: 'ltr',
-      error: errorFor(state.error, 'phone'),
-    })}${phoneNote(state.phone)}
-    ${field({
-      label: t('E-mail'),
-      type: 'email',
-      value: state.email,
-      input: (v) => {
-        state.email = v;
-      },
-      dir: 'ltr',
-      error: errorFor(state.error, 'email'),
-    })}
-    ${field({
-      label: t('Tags'),
-      value: state.tags,
-      input: (v) => {
-        state.tags = v;
-      },
-      hint: t('Separated by commas'),
-    })}
-    ${field({
-      label: t('Custom fields'),
-      rows: 3,
-      value: state.fields,
-      input: (v) => {
-        state.fields = v;
-      },
-      hint: t('One in a line, such as city: Paris'),
-    })}
-    ${formError(state.error, ['name', 'phone', 'email'])}
+    ${bound(state, 'name', { label: t('Name'), required: true, focus: true, dir: 'auto' })}
+    <div class="columns tight">
+      ${bound(state, 'phone', { label: t('Phone'), type: 'tel', placeholder: '+15550123456', dir: 'ltr', error: errorFor(state.error, 'phone') ?? taken() })}
+      ${bound(state, 'email', { label: t('E-mail'), inputmode: 'email', dir: 'ltr' })}</div>
+    ${phoneNote(state.phone)}
+    ${tags.view({ label: t('Tags'), hint: t('Enter adds one; a comma is part of it'), error: errorFor(state.error, 'tags') })}
+    ${own.view({ label: t('Custom fields'), hint: t('Shift-Enter breaks the line of a text'), error: errorFor(state.error, 'custom_fields') })}
+    ${taken() ? '' : formError(state.error, ['name', 'phone', 'email', 'tags', 'custom_fields'])}
     <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button>${submitButton(t('Save'), state.busy)}</div></form>`,
     ),
   );

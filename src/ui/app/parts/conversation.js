@@ -1,4 +1,5 @@
 import { on } from '../lib/dom.js';
+import { readable } from '../lib/exact.js';
 import { ago, initials, time } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { icon } from '../lib/icons.js';
@@ -55,5 +56,5 @@ export const contactAside = (c, more, close) => html`<aside class="contact-aside
     ${c.contact.email ? html`<div><dt>${t('E-mail')}</dt><dd>${c.contact.email}</dd></div>` : ''}
     ${c.contact.tags.length ? html`<div><dt>${t('Tags')}</dt><dd class="tags">${c.contact.tags.map((tag) => html`<span key=${tag}
       class="tag">${tag}</span>`)}</dd></div>` : ''}
-    ${Object.entries(c.contact.custom_fields ?? {}).map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd dir="auto">${String(value)}</dd></div>`)}
+    ${Object.entries(c.contact.custom_fields ?? {}).map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd class="lines" dir="auto">${readable(value)}</dd></div>`)}
     <div><dt>${t('Conversation')}</dt><dd>${idText(c.id)}</dd></div></dl>${more}</aside>`;

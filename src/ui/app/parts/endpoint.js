@@ -8,7 +8,7 @@ import { go } from '../lib/router.js';
 import { copyButton } from './code.js';
 import { dialog, overlay } from './dialog.js';
 import { bound, sending } from './bound.js';
-import { field, formError } from './form.js';
+import { errorFor, field, formError } from './form.js';
 
 /** Types by what they are about. @returns {[string, string[]][]} */
 export function typeGroups() {
@@ -47,11 +47,14 @@ export function endpointDialog(after, old) {
     made: /** @type {any} */ (null),
   };
   const save = async () => {
-    const body = { url: state.url.trim(), events: [...state.chosen] };
-    if (old) {
-      await patch(`/v1/webhooks/${part(old.id)}`, body);
+    const [url, events] = [state.url.trim(), [...state.chosen]];
+    if (!old) state.made = await post('/v1/webhooks', { url, events });
+    else {
+      const isSame = events.length === old.events.length && events.every((type) => old.events.includes(type));
+      const body = { ...(state.url === old.url ? {} : { url }), ...(isSame ? {} : { events }) };
+      if (Object.keys(body).length) await patch(`/v1/webhooks/${part(old.id)}`, body);
       close();
-    } else state.made = await post('/v1/webhooks', body);
+    }
     await after();
   };
   const close = overlay(() =>
@@ -66,8 +69,9 @@ export function endpointDialog(after, old) {
         : html`<form class="stack" onsubmit=${submit(() => sending(state, save))}>
       ${bound(state, 'url', { label: t('Address'), type: 'url', placeholder: `${location.protocol}//example.com/hooks`,
         required: true, focus: true, dir: 'ltr' })}
-      <div class="field"><span class="label">${t('Types')}</span><p class="hint">${t('None chosen: all of them.')}</p>${typeBoxes(state.chosen)}</div>
-      ${formError(state.error, ['url'])}
+      <div class="field"><span class="label">${t('Types')}</span><p class="hint">${t('None chosen: all of them.')}</p>${typeBoxes(state.chosen)}
+        ${errorFor(state.error, 'events') ? html`<p class="error" role="alert">${errorFor(state.error, 'events')}</p>` : ''}</div>
+      ${formError(state.error, ['url', 'events'])}
       <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary"
         ?disabled=${state.busy}>${old ? t('Save') : t('Create endpoint')}</button></div>
     </form>`,

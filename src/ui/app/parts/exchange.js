@@ -1,4 +1,5 @@
 /** One side of a call: its headers, and its body, which is shown as JSON where it is some. */
+import { parse } from '../lib/api.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { json } from './json.js';
@@ -6,7 +7,7 @@ import { json } from './json.js';
 /** @param {string} text @returns {{value: unknown} | null} */
 function parsed(text) {
   try {
-    return { value: JSON.parse(text) };
+    return { value: parse(text) };
   } catch {
     return null;
   }

@@ -31,7 +31,7 @@ export function field(f) {
         aria-describedby=${described} aria-invalid=${f.error ? 'true' : null} class=${f.mono ? 'mono' : null} maxlength=${f.max ?? null}
         onkeydown=${f.keydown ?? null} oninvalid=${f.invalid ?? null} ref=${f.ref ?? null} ?autofocus=${f.focus} list=${f.list ? `${id}l` : null} dir=${f.dir ?? null} spellcheck="false">`;
   return html`<div class="field">
-    <label for=${id} class=${f.hidden ? 'sr' : null}>${f.label}</label>${control}
+    <label for=${id} class=${f.hidden ? 'sr' : null}>${f.label}</label>${f.inside ? html`<div class="chips">${f.inside}${control}</div>` : control}
     ${f.list ? html`<datalist id=${`${id}l`}>${f.list.map((v) => html`<option value=${v}></option>`)}</datalist>` : ''}
     ${f.hint ? html`<p class="hint" id=${`${id}h`}>${f.hint}</p>` : ''}
     ${f.error ? html`<p class="error" id=${`${id}e`} role="alert">${f.error}</p>` : ''}

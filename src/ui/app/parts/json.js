@@ -7,8 +7,9 @@ export const json = (value, label) =>
 /** @param {unknown} value @param {number} depth @returns {unknown} */
 function tokens(value, depth) {
   const pad = '  '.repeat(depth);
-  if (value === null || typeof value !== 'object') {
-    const kind = value === null ? 'null' : typeof value;
+  const number = value instanceof Number;
+  if (value === null || typeof value !== 'object' || number) {
+    const kind = value === null ? 'null' : number ? 'number' : typeof value;
     return html`<span class=${`json-${kind}`}>${JSON.stringify(value) ?? 'null'}</span>`;
   }
   const list = Array.isArray(value);

@@ -5,10 +5,11 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { adminPath } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
+import { bound, sending } from './bound.js';
 import { ask, attempt, dialog, notify, overlay } from './dialog.js';
 import { problem, shown } from './empty.js';
 import { onceShown } from './endpoint.js';
-import { button, field, formError, select } from './form.js';
+import { button, formError, select } from './form.js';
 import { facts, label } from './status.js';
 
 /** @param {string} text */
@@ -25,31 +26,30 @@ export function channels() {
   /** @type {AbortSignal} */
   let signal;
   const email = new Resource((s) => get(adminPath('/email'), {}, s));
-  const state = { allow: '', deny: '', safe: '', adaptive: '', error: /** @type {any} */ (null) };
+  const before = { allow: '', deny: '', safe: '', adaptive: '' };
+  const state = { ...before, busy: false, error: /** @type {any} */ (null) };
   /** What the fields show is what was read, before there are fields. @param {any} data */
   const filled = (data) => {
     const { allow, deny, safe, adaptive } = data;
-    Object.assign(state, { allow: joined(allow), deny: joined(deny), safe: joined(safe), adaptive: adaptive ?? '' });
+    Object.assign(before, { allow: joined(allow), deny: joined(deny), safe: joined(safe), adaptive: adaptive ?? '' });
+    Object.assign(state, before);
     return data;
   };
   const where = new Resource(async (s) => filled(await get(adminPath('/destinations'), {}, s)));
-  const save = async () => {
-    state.error = null;
-    const [safe, adaptive] = [list(state.safe), state.adaptive || null];
-    try {
-      // What is left out stays as it is: somebody else may have changed it meanwhile.
+  const save = () =>
+    sending(state, async () => {
+      const touched = (/** @type {keyof typeof before} */ name) => state[name] !== before[name];
+      // The server empties these two where they are left out; the others then stay as they are.
+      const now = await get(adminPath('/destinations'));
       const body = {
-        allow: list(state.allow),
-        deny: list(state.deny),
-        ...(joined(safe) === joined(where.data.safe) ? {} : { safe }),
-        ...(adaptive === (where.data.adaptive ?? null) ? {} : { adaptive }),
+        allow: touched('allow') ? list(state.allow) : now.allow,
+        deny: touched('deny') ? list(state.deny) : now.deny,
+        ...(touched('safe') ? { safe: list(state.safe) } : {}),
+        ...(touched('adaptive') ? { adaptive: state.adaptive || null } : {}),
       };
       where.data = filled(await put(adminPath('/destinations'), body));
       notify(t('Saved'));
-    } catch (error) {
-      state.error = error;
-    }
-  };
+    });
   const open = () =>
     attempt(async () => {
       const made = await post(adminPath('/email'));
@@ -83,25 +83,8 @@ export function channels() {
     view: () => html`<div class="columns"><section class="card stack"><h2>${t('Where codes may go')}</h2>${shown(
       where,
       () => html`<form class="stack" onsubmit=${submit(save)}>
-        ${field({
-          label: t('Allowed'),
-          value: state.allow,
-          input: (v) => {
-            state.allow = v;
-          },
-          dir: 'ltr',
-          placeholder: '+1, +49',
-          hint: t('Beginnings of numbers; empty: everywhere'),
-        })}
-        ${field({
-          label: t('Refused'),
-          value: state.deny,
-          input: (v) => {
-            state.deny = v;
-          },
-          dir: 'ltr',
-          placeholder: '+1900',
-        })}
+        ${bound(state, 'allow', { label: t('Allowed'), dir: 'ltr', placeholder: '+1, +49', hint: t('Beginnings of numbers; empty: everywhere') })}
+        ${bound(state, 'deny', { label: t('Refused'), dir: 'ltr', placeholder: '+1900' })}
         ${select({
           label: t('Where few codes are verified'),
           value: state.adaptive,
@@ -115,15 +98,8 @@ export function channels() {
             state.adaptive = v;
           },
         })}
-        ${field({
-          label: t('Never limited'),
-          value: state.safe,
-          input: (v) => {
-            state.safe = v;
-          },
-          dir: 'ltr',
-          placeholder: '+4915',
-        })}${formError(state.error)}<div class="row"><button>${t('Save')}</button></div></form>`,
+        ${bound(state, 'safe', { label: t('Never limited'), dir: 'ltr', placeholder: '+4915' })}
+        ${formError(state.error, ['allow', 'deny', 'safe'])}<div class="row"><button ?disabled=${state.busy}>${t('Save')}</button></div></form>`,
     )}</section>
       <section class="card stack"><h2>${t('E-mail channel')}</h2>${
         none()

@@ -6,6 +6,7 @@ import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
 import { session } from '../lib/session.js';
 import { bound, boundSelect, sending } from './bound.js';
+import { chips } from './chips.js';
 import { dialog, overlay } from './dialog.js';
 import { errorFor, field, formError } from './form.js';
 import { componentsOf, filled, pathsOf, placeFault, places } from './template.js';
@@ -32,17 +33,17 @@ export function newTemplate(after) {
     header: '',
     text: '',
     footer: '',
-    buttons: '',
     busy: false,
     error: /** @type {any} */ (null),
   };
+  const buttons = chips([]);
   const components = () => {
-    const buttons = state.buttons.split(',').map((x) => x.trim()).filter(Boolean);
+    const texts = buttons.now();
     return [
       ...(state.header.trim() ? [{ type: 'HEADER', format: 'TEXT', text: state.header.trim() }] : []),
       { type: 'BODY', text: state.text },
       ...(state.footer.trim() ? [{ type: 'FOOTER', text: state.footer.trim() }] : []),
-      ...(buttons.length ? [{ type: 'BUTTONS', buttons: buttons.map((text) => ({ type: 'QUICK_REPLY', text })) }] : []),
+      ...(texts.length ? [{ type: 'BUTTONS', buttons: texts.map((text) => ({ type: 'QUICK_REPLY', text })) }] : []),
     ];
   };
   /** Where the interface has what a field writes. @param {string} type */
@@ -70,7 +71,7 @@ export function newTemplate(after) {
       ${bound(state, 'header', { label: t('Heading'), dir: 'auto', hint: t('optional') }, ...at('HEADER'))}
       ${bound(state, 'text', { label: t('Text'), rows: 4, dir: 'auto', hint: t('{{1}}, {{2}} … are places that each message fills in') }, ...at('BODY'))}
       <div class="columns tight">${bound(state, 'footer', { label: t('Footer'), dir: 'auto', hint: t('optional') }, ...at('FOOTER'))}
-        ${bound(state, 'buttons', { label: t('Buttons'), dir: 'auto', hint: t('Separated by commas') }, ...at('BUTTONS'))}</div>
+        ${buttons.view({ label: t('Buttons'), hint: t('Enter adds one; a comma is part of it'), error: errorFor(state.error, ...at('BUTTONS')) })}</div>
       ${state.text.trim() ? onPhone(components()) : ''}
       ${formError(state.error, ['name', 'language', ...components().map((_, i) => `components[${i}]`)])}
       <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary"
