@@ -84,8 +84,8 @@ impl StateFile {
         new.into()
     }
 
-    /// Opens the state of an import of this content under this key and with this country. Starts a new import if there is
-    /// none, or if the previous one, of other content, is finished.
+    /// Opens the state of an import of this content under this key and with this country. Starts a
+    /// new import if there is none, or if the previous one, of other content, is finished.
     pub(super) fn open(
         &self,
         file: &str,
