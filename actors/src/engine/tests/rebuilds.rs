@@ -21,22 +21,34 @@ struct Readings {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Gate(Arc<(Mutex<bool>, Condvar)>);
+struct Gate(Arc<(Mutex<AtGate>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct AtGate {
+    is_shut: bool,
+    waiting: usize,
+}
 
 impl Gate {
     fn set(&self, is_shut: bool) {
-        *self.0.0.lock() = is_shut;
+        self.0.0.lock().is_shut = is_shut;
         self.0.1.notify_all();
     }
 
     fn is_shut(&self) -> bool {
-        *self.0.0.lock()
+        self.0.0.lock().is_shut
+    }
+
+    fn is_waited_at(&self) -> bool {
+        self.0.0.lock().waiting > 0
     }
 
     fn pass(&self) {
-        let mut is_shut = self.0.0.lock();
-        while *is_shut && !self.0.1.wait_for(&mut is_shut, PATIENCE).timed_out() {}
-        *is_shut = false;
+        let mut gate = self.0.0.lock();
+        gate.waiting += 1;
+        while gate.is_shut && !self.0.1.wait_for(&mut gate, PATIENCE).timed_out() {}
+        gate.waiting -= 1;
+        gate.is_shut = false;
     }
 }
 
@@ -85,7 +97,6 @@ async fn a_failed_commit_costs_few_readings_however_many_it_stopped() {
     let before: Vec<_> = all.iter().map(|(it, _)| engine.actor(it.id().as_str())).collect();
     // The first commit waits, so that all others stand behind it.
     hook.commits.set(true);
-    store.fail_next_commits(1, CrashOutcome::Lost);
     let sends: Vec<_> = all
         .iter()
         .map(|(workspace, _)| {
@@ -95,6 +106,9 @@ async fn a_failed_commit_costs_few_readings_however_many_it_stopped() {
         .collect();
     // The clock moves once nobody can go on: all wait for the first commit.
     tokio::time::sleep(Duration::from_secs(1)).await;
+    until("the first commit waits", async || hook.commits.is_waited_at()).await;
+    // A commit of before may have gone on until now. It must not be the one that fails.
+    store.fail_next_commits(1, CrashOutcome::Lost);
     let read = hook.count.load(Ordering::SeqCst);
     // The first reading waits, so that all others ask while it is under way.
     hook.readings.set(true);
@@ -103,6 +117,7 @@ async fn a_failed_commit_costs_few_readings_however_many_it_stopped() {
     for send in sends {
         failed += usize::from(send.await.unwrap().is_err());
     }
+    until("the first reading waits", async || hook.readings.is_waited_at()).await;
     // And here all for the first reading.
     tokio::time::sleep(Duration::from_secs(1)).await;
     hook.readings.set(false);
