@@ -176,13 +176,13 @@ async function check(file, how) {
     for (const { line, cells } of some) {
       rows++;
       if (rows === 0) continue;
-      const made = toContact(cells, how);
-      const wrong = made.contact ? look(made.contact) : { column: made.column ?? '', reason: made.reason ?? '' };
-      const [written = '', sent = ''] = [cells[phone], made.contact?.phone];
+      const { contact, wrong: unread } = toContact(cells, how);
+      const wrong = unread ?? look(contact);
+      const [written = '', sent = ''] = [cells[phone], contact.phone];
       if (!wrong && sent && sent !== written && ++rewrites <= REWRITTEN_SHOWN) rewritten.push({ row: line, written, sent });
       if (!wrong) continue;
       const at = meanings.findIndex((it) => it === wrong.column);
-      const value = made.contact ? (cells[at] ?? '') : (made.value ?? '');
+      const value = unread?.value ?? cells[at] ?? '';
       refused.push({ row: line, column: names[at] ?? wrong.column, value, reason: wrong.reason, cells });
     }
     return true;

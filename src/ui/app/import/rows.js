@@ -16,12 +16,16 @@ import { readPhone } from './phones.js';
 /** An export has a quote before what a spreadsheet would take for a formula. @param {string} cell */
 const unquote = (cell) => (/^'+[=+\-@\t\r]/.test(cell) ? cell.slice(1) : cell);
 
-/** @param {string[]} cells @param {Sense} sense @returns {{contact?: any, column?: string, value?: string, reason?: string}} */
+/** The contact that cells make as far as they can be read, and the first cell that cannot.
+ * @param {string[]} cells @param {Sense} sense
+ * @returns {{contact: any, wrong: {column: string, value: string, reason: string} | null}} */
 export function toContact(cells, { meanings, country, countries }) {
   /** @type {any} */
   const contact = { name: '' };
   /** @type {Record<string, unknown>} */
   const fields = {};
+  /** @type {{column: string, value: string, reason: string}[]} */
+  const wrong = [];
   for (const [i, meaning] of meanings.entries()) {
     const cell = unquote(cells[i] ?? '').trim();
     if (!meaning || !cell) continue;
@@ -34,19 +38,18 @@ export function toContact(cells, { meanings, country, countries }) {
       try {
         Object.assign(fields, parse(cell));
       } catch {
-        return { column: meaning, value: cell, reason: 'json' };
+        wrong.push({ column: meaning, value: cell, reason: 'json' });
       }
     } else if (meaning.startsWith('custom.')) fields[meaning.slice(7)] = cell;
     else if (meaning === 'phone') {
       const { phone, reason } = readPhone(cell, country, countries);
-      if (!phone) return { column: meaning, value: cell, reason: reason ?? '' };
-      contact.phone = phone;
+      if (phone) contact.phone = phone;
+      else wrong.push({ column: meaning, value: cell, reason: reason ?? '' });
     } else contact[meaning] = cell;
   }
   if (Object.keys(fields).length) contact.custom_fields = fields;
-  if (cells.length > meanings.length)
-    return { column: '', value: cells[meanings.length] ?? '', reason: 'cells' };
-  return { contact };
+  if (cells.length > meanings.length) wrong.push({ column: '', value: cells[meanings.length] ?? '', reason: 'cells' });
+  return { contact, wrong: wrong[0] ?? null };
 }
 
 /** A batch as the body of a call, and the rows that cannot be sent.
@@ -58,8 +61,8 @@ export function bodyOf(rows, how) {
   const refused = [];
   const contacts = [];
   for (const row of rows) {
-    const { contact, column = '', value = '', reason = '' } = toContact(row.cells, how);
-    if (!contact) refused.push({ row: row.line, column, value, reason, cells: row.cells });
+    const { contact, wrong } = toContact(row.cells, how);
+    if (wrong) refused.push({ row: row.line, ...wrong, cells: row.cells });
     else (sent.push(row), contacts.push(contact));
   }
   const body = { contacts, ...(how.conflict === 'refuse' ? {} : { on_conflict: how.conflict }) };

@@ -1,21 +1,20 @@
+import { fault } from '../import/check.js';
+import { chooseCountry, chosenCountry, countryOptions } from '../import/countries.js';
+import { choices, guess, inWords } from '../import/map.js';
+import { dropPlace } from '../import/place.js';
+import { refusedView } from '../import/refused.js';
+import { toContact } from '../import/rows.js';
+import { Import } from '../import/run.js';
 import { on } from '../lib/dom.js';
 import { readable } from '../lib/exact.js';
 import { bytes, number } from '../lib/format.js';
 import { list, t } from '../lib/i18n.js';
+import { icon } from '../lib/icons.js';
 import { html, refresh } from '../lib/render.js';
-import { fault } from '../import/check.js';
-import { choices, guess, inWords } from '../import/map.js';
-import { dropPlace } from '../import/place.js';
-import { refusedView } from '../import/refused.js';
-import { chooseCountry, chosenCountry, countryOptions } from '../import/countries.js';
-import { rewrittenView } from '../import/rewritten.js';
-import { toContact } from '../import/rows.js';
-import { Import } from '../import/run.js';
 import { problem } from '../parts/empty.js';
 import { button, select } from '../parts/form.js';
 import { figure, label } from '../parts/status.js';
 import { table } from '../parts/table.js';
-import { icon } from '../lib/icons.js';
 
 /** @typedef {import('../import/rows.js').Meaning} Meaning */
 
@@ -134,31 +133,31 @@ export default function page() {
         { name: t('Row'), kind: 'num', cell: (row) => number(row.line) },
         {
           name: t('Name'),
-          cell: (row) => html`<span dir="auto">${toContact(row.cells, r.how).contact?.name || '–'}</span>`,
+          cell: (row) => html`<span dir="auto">${toContact(row.cells, r.how).contact.name || '–'}</span>`,
         },
         {
           name: t('Phone'),
           cell: (row) => {
-            const sent = toContact(row.cells, r.how).contact?.phone;
+            const sent = toContact(row.cells, r.how).contact.phone;
             const written = row.cells[r.meanings.indexOf('phone')] ?? '';
-            return html`<span><bdi class="nowrap-text" dir="ltr">${sent || '–'}</bdi>${sent && sent !== written
+            return html`<span><bdi class="nowrap-text" dir="ltr">${sent || written || '–'}</bdi>${sent && sent !== written
               ? html` <bdi class="muted" dir="ltr">${written}</bdi>` : ''}</span>`;
           },
         },
-        { name: t('E-mail'), cell: (row) => toContact(row.cells, r.how).contact?.email || '–' },
-        { name: t('Tags'), cell: (row) => list(toContact(row.cells, r.how).contact?.tags ?? []) || '–' },
+        { name: t('E-mail'), cell: (row) => toContact(row.cells, r.how).contact.email || '–' },
+        { name: t('Tags'), cell: (row) => list(toContact(row.cells, r.how).contact.tags ?? []) || '–' },
         {
           name: t('Custom fields'),
           cell: (row) =>
-            Object.entries(toContact(row.cells, r.how).contact?.custom_fields ?? {})
+            Object.entries(toContact(row.cells, r.how).contact.custom_fields ?? {})
               .map(([k, v]) => `${k}: ${readable(v)}`)
               .join(', ') || '–',
         },
         {
           name: t('Check'),
           cell: (row) => {
-            const { contact, reason, column } = toContact(row.cells, r.how);
-            const wrong = contact ? fault(contact) : { column, reason };
+            const { contact, wrong: unread } = toContact(row.cells, r.how);
+            const wrong = unread ?? fault(contact);
             return wrong ? html`<span class="error">${wrong.column} ${inWords(wrong.reason)}</span>` : t('Good');
           },
         },
@@ -199,3 +198,17 @@ export default function page() {
       }</div>`,
   };
 }
+
+/** Phones that are sent in another form than the file has. @param {import('../import/rows.js').Rewritten[]} rows @param {number} count of them all */
+const rewrittenView = (rows, count) => html`<section class="section"><h2>${t('Phones in another form')}</h2>
+  ${table({
+    label: t('Phones in another form'),
+    rows,
+    key: (r) => String(r.row),
+    columns: [
+      { name: t('Row'), kind: 'num', cell: (r) => number(r.row) },
+      { name: t('In the file'), cell: (r) => html`<bdi dir="ltr">${r.written}</bdi>` },
+      { name: t('Sent as'), cell: (r) => html`<bdi dir="ltr">${r.sent}</bdi>` },
+    ],
+  })}
+  ${count > rows.length ? html`<p class="hint foot">${t('{shown} of {n}', { shown: rows.length, n: count })}</p>` : ''}</section>`;
