@@ -83,6 +83,8 @@ test(`${MANY} contacts are scrolled, opened and come back to`, async ({ signed: 
 
 test('of thousands of events only those in sight are in the document, and new ones make nothing jump', async ({ signed: page, world }) => {
   await visit(page, '/events');
+  // What comes before the stream is open is fetched, fifty events at a time.
+  await expect(page.getByRole('status', { name: 'Connection' })).toHaveText('Live');
   const table = page.getByRole('table', { name: 'Events' });
   for (let from = 0; from < 1500; from += 500) {
     const contacts = [...Array(500).keys()].map((i) => ({ name: `Many ${from + i}.`, phone: `+1555${4_000_000 + from + i}` }));

@@ -40,18 +40,23 @@ export default function page() {
     const [type, what] = [query('type'), e164Now(query('about'))];
     return (!type || e.type === type) && (!what || JSON.stringify(e.data).includes(what));
   };
+  let turn = 0;
   const load = async () => {
+    const mine = ++turn;
     try {
       const answer = await get(
         '/v1/events',
         { order: 'desc', limit: 50, types: query('type'), about: e164Now(query('about')) },
         signal,
       );
-      // A server that knows no order gives the oldest first.
-      state.rows = [...answer.data].sort((a, b) => b.sequence - a.sequence);
+      if (mine !== turn) return;
+      const newest = answer.data[0]?.sequence ?? 0;
+      // The stream may have been ahead of this answer.
+      const since = [...state.held, ...state.rows].filter((e) => e.sequence > newest && fits(e));
+      state.rows = [...since, ...answer.data];
       Object.assign(state, { loaded: true, error: null, held: [], cursor: answer.next_cursor });
     } catch (error) {
-      if (!signal?.aborted) state.error = error;
+      if (mine === turn && !signal?.aborted) state.error = error;
     }
     refresh();
   };
