@@ -4,16 +4,11 @@ import { dateTime, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
 import { go, query } from '../lib/router.js';
-import { can } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
-import { placeField, valueFault } from '../parts/broadcast-place.js';
-import { notApproved, previewAside } from '../parts/broadcast-preview.js';
-import { contactFinder } from '../parts/contact-finder.js';
-import { testDialog } from '../parts/broadcast-test.js';
+import { audienceField, notApproved, placeField, previewAside, testDialog, valueFault } from '../parts/broadcast-parts.js';
 import { dialog, overlay } from '../parts/dialog.js';
-import { button, e164, errorIn, field, focusWrong, formError, phoneNote, phonesOf, radios, select } from '../parts/form.js';
+import { button, e164, errorIn, field, focusWrong, formError, phonesOf, radios, select } from '../parts/form.js';
 import { Moment } from '../parts/moment.js';
-import { describe, segmentDialog } from '../parts/segment-form.js';
 import { componentsOf, pathsOf, places } from '../parts/template.js';
 
 const PHONE = /^\+[1-9]\d{6,14}$/;
@@ -204,49 +199,13 @@ export default function page() {
     state.audience === 'segment' ? [['name', t('Name')], ...[...fields].map((f) => /** @type {[string, string]} */ ([`custom_fields.${f}`, f]))] : [];
   const place = (/** @type {import('../parts/template.js').Place} */ one, /** @type {number} */ i) =>
     placeField(one, valueOf(i), sources(), set, (state.asked ? faults().places[i] : null) ?? errorIn(state.error, paths(), String(i)));
-  const audience = () => {
-    if (state.audience === 'segment') {
-      const chosen = (segments.data?.data ?? []).find((/** @type {any} */ s) => s.id === state.segment);
-      return html`<div class="row bottom nowrap"><div class="grow">${select({
-        label: t('Segment'),
-        value: state.segment,
-        options: [['', t('Choose')], ...(segments.data?.data ?? []).map((/** @type {any} */ s) => [s.id, s.name])],
-        change: set(state, 'segment'),
-        error: errorOf('audience'),
-      })}</div>
-        ${
-          can('contacts:write')
-            ? button(t('New segment'), () =>
-                segmentDialog({
-                  after: async (s) => {
-                    await segments.load(signal);
-                    changed(() => {
-                      state.segment = s.id;
-                    });
-                  },
-                }),
-              )
-            : ''
-        }</div>${chosen ? html`<p class="hint">${describe(chosen.filter)}</p>` : ''}`;
-    }
-    const contacts = state.audience === 'contacts';
-    return field({
-      label: contacts ? t('Contacts') : t('Phone numbers'),
-      rows: 4,
-      mono: true,
-      dir: 'ltr',
-      value: contacts ? state.contacts : state.phones,
-      input: (v) =>
-        changed(() => {
-          state[contacts ? 'contacts' : 'phones'] = v;
-        }),
-      placeholder: '+15550123456\n+15550123457',
-      error: errorOf('audience'),
-      hint: contacts
-        ? t('Their phones, one in a line. “Find” adds a contact.')
-        : t('One in a line. Twice counts once.'),
-    });
+  /** @param {any} made */
+  const chosen = async (made) => {
+    await segments.load(signal);
+    set(state, 'segment')(made.id);
   };
+  const audience = () =>
+    audienceField(state, segments.data?.data ?? [], (key) => set(state, key), { error: errorOf('audience'), made: chosen });
   return {
     title: 'New broadcast',
     async open(_, s) {
@@ -311,17 +270,7 @@ export default function page() {
           }),
         { shown: true },
       )}
-      ${audience()}${state.audience === 'phones' ? phoneNote(state.phones, () => changed(() => {})) : ''}${
-        state.audience === 'contacts'
-          ? html`<div class="row">${button(t('Find'), () =>
-              contactFinder((phone) =>
-                changed(() => {
-                  state.contacts = `${state.contacts.trim()}\n${phone}`.trim();
-                }),
-              ),
-            )}</div>`
-          : ''
-      }
+      ${audience()}
       ${radios(
         t('Start'),
         state.when,

@@ -1,9 +1,9 @@
 /** One endpoint: what was delivered, what failed and why, and what to do about it. */
-import { get, part, patch, post, remove } from '../lib/api.js';
-import { dateTime, now, number, percent, time, words } from '../lib/format.js';
-import { icon } from '../lib/icons.js';
-import { t, tv } from '../lib/i18n.js';
+import { get, parse, part, patch, post, remove } from '../lib/api.js';
 import { paced } from '../lib/dom.js';
+import { dateTime, now, number, percent, time, words } from '../lib/format.js';
+import { t, tv } from '../lib/i18n.js';
+import { icon } from '../lib/icons.js';
 import { html } from '../lib/render.js';
 import { go, query, setQuery } from '../lib/router.js';
 import { Resource, Rows } from '../lib/store.js';
@@ -13,10 +13,11 @@ import { empty, shown } from '../parts/empty.js';
 import { endpointDialog, onceShown } from '../parts/endpoint.js';
 import { choice } from '../parts/filter.js';
 import { button } from '../parts/form.js';
-import { exchange } from '../parts/exchange.js';
+import { json } from '../parts/json.js';
+import { createHmac, timingSafeEqual } from '../parts/node:crypto';
+import { createServer } from '../parts/node:http';
 import { badge, facts, figure, label } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
-import { verifySnippet } from '../parts/verify.js';
 
 /** @typedef {import('../lib/types.js').Delivery} Delivery */
 
@@ -234,3 +235,50 @@ export default function page() {
       ),
   };
 }
+
+/** @param {string} text @returns {{value: unknown} | null} */
+function parsed(text) {
+  try {
+    return { value: parse(text) };
+  } catch {
+    return null;
+  }
+}
+
+/** @param {{headers?: Record<string, unknown>, body?: string | null}} side @param {string} label */
+function exchange({ headers = {}, body }, label) {
+  const known = parsed(body ?? '');
+  return html`${
+    Object.keys(headers).length
+      ? html`<details><summary>${t('Headers')}</summary><dl class="facts one">${Object.entries(headers).map(
+          ([name, value]) => html`<div key=${name}><dt>${name}</dt><dd><code class="wrap">${String(value)}</code></dd></div>`,
+        )}</dl></details>`
+      : ''
+  }${
+    !body
+      ? html`<p class="muted">${t('No body')}</p>`
+      : known
+        ? json(known.value, label)
+        : html`<pre class="code" tabindex="0" role="group" aria-label=${label}>${body}</pre>`
+  }`;
+}
+
+/** A program that verifies a delivery as pasted: Node.js, nothing to install. */
+const verifySnippet = `// node verify.mjs, with WEBHOOK_SECRET=whsec_… in the environment
+
+const secret = Buffer.from(process.env.WEBHOOK_SECRET.replace('whsec_', ''), 'base64');
+
+createServer(async (request, response) => {
+  let body = '';
+  for await (const piece of request) body += piece;
+  const { 'webhook-id': id, 'webhook-timestamp': time, 'webhook-signature': signatures } = request.headers;
+  const wanted = createHmac('sha256', secret).update(\`\${id}.\${time}.\${body}\`).digest();
+  const fresh = Math.abs(Date.now() / 1000 - Number(time)) < 300;
+  const signed = String(signatures).split(' ').some((signature) => {
+    const given = Buffer.from(signature.replace('v1,', ''), 'base64');
+    return given.length === wanted.length && timingSafeEqual(given, wanted);
+  });
+  response.writeHead(fresh && signed ? 204 : 401).end();
+  console.log(fresh && signed ? 'verified' : 'refused', body);
+}).listen(9000);
+`;
