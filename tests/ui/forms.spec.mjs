@@ -163,7 +163,7 @@ test('a refusal stands under its field', async ({ signed: page, world }) => {
   await refused('Phone', '12', 'Must be in E.164');
   await refused('Phone', two, 'another contact');
   await refused('E-mail', 'nobody', 'Must be an e-mail address');
-  await refused('Tags', 'x'.repeat(65), '`tags`');
+  await refused('Tags', 'x'.repeat(65), 'Must be at most 50 texts of 1 to 64 characters');
 });
 
 test('a segment that is renamed keeps its filter, and of a filter what was touched changes', async ({ signed: page, world }) => {

@@ -68,7 +68,7 @@ test('recipients, statistics and events are taken along as the server writes the
   const [name, recipients] = await taken('Download CSV');
   expect(name).toBe(`${id}.csv`);
   expect(recipients.split('\r\n')[0]).toBe('to,message_id,status,error_reason,error_code,error_details');
-  expect(recipients).toMatch(/\r\n'\+15550100603,msg_\w+,sent,,,\r\n$/);
+  expect(recipients).toMatch(/\r\n\+15550100603,msg_\w+,sent,,,\r\n$/);
   await visit(page, '/events');
   const [file, text] = await taken('Download JSON');
   expect(file).toBe('events.jsonl');

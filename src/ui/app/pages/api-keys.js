@@ -113,7 +113,6 @@ export default function page() {
   };
 }
 
-/** @typedef {import('../lib/types.js').Key} Key */
 
 /** What a scope lets a program do, and the permission without which nobody gives it. @returns {[string, string, string][]} */
 const allScopes = () => [

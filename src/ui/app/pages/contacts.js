@@ -166,7 +166,6 @@ const none = (clear, add) =>
         },
       });
 
-/** @typedef {import('../lib/types.js').Contact} Contact */
 /** Where the interface has the tag that is typed. */
 const TAGS = ['add_tags', 'remove_tags'];
 

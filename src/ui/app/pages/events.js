@@ -40,21 +40,30 @@ export default function page() {
     const [type, what] = [query('type'), e164Now(query('about'))];
     return (!type || e.type === type) && (!what || JSON.stringify(e.data).includes(what));
   };
+  const read = (/** @type {number} */ limit, /** @type {string | null} */ cursor) =>
+    get('/v1/events', { order: 'desc', limit, types: query('type'), about: e164Now(query('about')), cursor }, signal);
   let turn = 0;
-  const load = async () => {
+  /** Reads the newest events down to those that are known; `anew`: the first fifty of another filter. */
+  const load = async (anew = false) => {
     const mine = ++turn;
+    const newest = anew ? 0 : (state.rows[0]?.sequence ?? 0);
+    /** @type {LiveEvent[]} */
+    const found = [];
     try {
-      const answer = await get(
-        '/v1/events',
-        { order: 'desc', limit: 50, types: query('type'), about: e164Now(query('about')) },
-        signal,
-      );
-      if (mine !== turn) return;
-      const newest = answer.data[0]?.sequence ?? 0;
-      // The stream may have been ahead of this answer.
-      const since = [...state.held, ...state.rows].filter((e) => e.sequence > newest && fits(e));
-      state.rows = [...since, ...answer.data];
-      Object.assign(state, { loaded: true, error: null, held: [], cursor: answer.next_cursor });
+      let cursor = /** @type {string | null} */ (null);
+      do {
+        const answer = await read(found.length ? 200 : 50, cursor);
+        if (mine !== turn) return;
+        found.push(...answer.data);
+        cursor = answer.next_cursor;
+      } while (newest && cursor && found.length < KEPT && (found.at(-1)?.sequence ?? 0) > newest);
+      // The stream may have been ahead of the answer; and what is known goes on below it.
+      const first = found[0]?.sequence ?? 0;
+      const known = [...state.held, ...state.rows].filter((e) => fits(e) && (!anew || e.sequence > first));
+      const all = new Map([...found, ...known].map((e) => [e.sequence, e]));
+      const rows = [...all.values()].sort((a, b) => b.sequence - a.sequence).slice(0, KEPT);
+      const goesOn = newest && (found.at(-1)?.sequence ?? 0) <= newest;
+      Object.assign(state, { rows, loaded: true, error: null, held: [], cursor: goesOn ? state.cursor : cursor });
     } catch (error) {
       if (mine === turn && !signal?.aborted) state.error = error;
     }
@@ -63,11 +72,7 @@ export default function page() {
   const older = async () => {
     state.loading = true;
     await attempt(async () => {
-      const answer = await get(
-        '/v1/events',
-        { order: 'desc', limit: 50, types: query('type'), about: e164Now(query('about')), cursor: state.cursor },
-        signal,
-      );
+      const answer = await read(50, state.cursor);
       const known = new Set(state.rows.map((e) => e.id));
       state.rows = [...state.rows, ...answer.data.filter((/** @type {LiveEvent} */ e) => !known.has(e.id))].slice(
         0,
@@ -90,7 +95,7 @@ export default function page() {
   };
   const set = (/** @type {Record<string, string>} */ values) => {
     setQuery(values);
-    return load();
+    return load(true);
   };
 
   const aside = (/** @type {LiveEvent} */ e) => html`<aside class="side card" aria-label=${t('Event')}>
@@ -122,7 +127,7 @@ export default function page() {
       into.unshift(event);
       if (into.length > KEPT) into.pop();
     },
-    resync: load,
+    resync: () => load(),
     actions: () =>
       state.paused
         ? html`<button type="button" class="primary" onclick=${resume}>${icon('play')}${t('Resume')}</button>${state.held.length
@@ -138,7 +143,7 @@ export default function page() {
       <div class=${state.open ? 'with-side' : ''}>
       <section aria-label=${t('Live')} onkeydown=${on((e) => e.key === 'Escape' && pick(null))}>
         ${freshRows(state.paused ? 0 : state.held.length, resume)}
-        ${state.error ? problem(state.error, load) : ''}${!state.loaded && !state.error ? skeleton() : ''}
+        ${state.error ? problem(state.error, () => load()) : ''}${!state.loaded && !state.error ? skeleton() : ''}
         ${state.loaded && state.rows.length === 0 ? empty({ icon: 'events', title: t('No events'),
           text: t('Everything that happens in a workspace is an entry here, in order and without gaps.'), call: { method: 'GET',
           path: '/v1/events?limit=50' } }) : ''}

@@ -111,7 +111,6 @@ export default function page() {
   };
 }
 
-/** @typedef {import('../lib/types.js').Template} Template */
 
 /** @param {Template} x @param {string} status */
 const setStatus = (x, status) =>

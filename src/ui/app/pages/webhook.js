@@ -14,8 +14,6 @@ import { endpointDialog, onceShown } from '../parts/endpoint.js';
 import { choice } from '../parts/filter.js';
 import { button } from '../parts/form.js';
 import { json } from '../parts/json.js';
-import { createHmac, timingSafeEqual } from '../parts/node:crypto';
-import { createServer } from '../parts/node:http';
 import { badge, facts, figure, label } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
 
@@ -265,6 +263,8 @@ function exchange({ headers = {}, body }, label) {
 
 /** A program that verifies a delivery as pasted: Node.js, nothing to install. */
 const verifySnippet = `// node verify.mjs, with WEBHOOK_SECRET=whsec_… in the environment
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createServer } from 'node:http';
 
 const secret = Buffer.from(process.env.WEBHOOK_SECRET.replace('whsec_', ''), 'base64');
 
