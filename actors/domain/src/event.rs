@@ -5,6 +5,7 @@
 //! event log, which users read and receive by webhook. Both are appended by the commit that makes
 //! them true.
 
+pub mod about;
 pub mod broadcast;
 pub mod chain;
 pub mod contact;

@@ -36,6 +36,11 @@ fn ulid_from_text(text: &str) -> Option<[u8; 16]> {
     (lower_case(ulid, &mut buffer) == text).then(|| ulid.to_bytes())
 }
 
+/// The 16 bytes of an identifier, of whatever kind.
+pub(crate) fn bytes_of(text: &str) -> Option<[u8; 16]> {
+    ulid_from_text(text.split_once('_')?.1)
+}
+
 fn lower_case(ulid: ulid::Ulid, buffer: &mut [u8; ULID_CHARS]) -> &str {
     let text = ulid.array_to_str(buffer);
     text.make_ascii_lowercase();

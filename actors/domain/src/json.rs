@@ -5,7 +5,9 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::{Map, Value};
 
 /// What names begin with that `serde_json` takes for instructions.
@@ -96,6 +98,69 @@ impl<'de> Visitor<'de> for Nodes {
             fields.insert(name, value);
         }
         Ok(fields.into())
+    }
+}
+
+/// Gives every text that is a value in a JSON text, without a tree of values. Where that is no
+/// JSON, it gives those before the error.
+pub(crate) fn each_text(text: &str, take: &mut dyn FnMut(&str)) {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    // What is damaged has no further texts.
+    drop(Texts(take).deserialize(&mut reader));
+}
+
+struct Texts<'a>(&'a mut dyn FnMut(&str));
+
+impl<'de> DeserializeSeed<'de> for Texts<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Texts<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<(), E> {
+        (self.0)(value);
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(Texts(&mut *self.0))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
+        while object.next_key::<IgnoredAny>()?.is_some() {
+            object.next_value_seed(Texts(&mut *self.0))?;
+        }
+        Ok(())
     }
 }
 

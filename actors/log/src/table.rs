@@ -35,6 +35,7 @@ pub const NUMBERS: &[(u8, &str)] = &[
     (30, "otp_index"),
     (31, "portfolios"),
     (32, "broadcast_names"),
+    (33, "event_index"),
     // 255 stands for hot states in an archive.
 ];
 

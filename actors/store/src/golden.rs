@@ -88,6 +88,7 @@ fn tables_keep_their_names() {
         message_index
         media
         otp_index
-        portfolios"#]]
+        portfolios
+        event_index"#]]
     .assert_eq(&names.join("\n"));
 }

@@ -338,6 +338,10 @@ impl View for LogStore {
     ) -> Result<(), StoreError> {
         self.inner.shown()?.scan(table, prefix, from, direction, visit)
     }
+
+    fn moment(&self) -> Result<Option<Box<dyn View>>, StoreError> {
+        self.inner.shown()?.moment()
+    }
 }
 
 impl Log for LogStore {

@@ -4,7 +4,9 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use ::fjall::config::BlockSizePolicy;
-use ::fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable};
+use ::fjall::{
+    Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable, Snapshot,
+};
 
 use crate::view::{bounding, prefix_end};
 use crate::{Change, Direction, StoreError, Table, Visit};
@@ -123,6 +125,18 @@ impl Base {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), StoreError> {
+        self.scan_at(&self.database.snapshot(), (table, prefix), from, direction, visit)
+    }
+
+    /// Scans what a snapshot shows.
+    pub(super) fn scan_at(
+        &self,
+        snapshot: &Snapshot,
+        (table, prefix): (Table, &[u8]),
+        from: Option<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
         let from = bounding(prefix, from, direction);
         let end = prefix_end(prefix);
         let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -138,7 +152,7 @@ impl Base {
         {
             return Ok(());
         }
-        let mut records = self.database.snapshot().range::<&[u8], _>(self.table(table), (from, to));
+        let mut records = snapshot.range::<&[u8], _>(self.table(table), (from, to));
         loop {
             let record = match direction {
                 Direction::Forward => records.next(),

@@ -275,6 +275,10 @@ impl View for FjallView {
     ) -> Result<(), StoreError> {
         self.handle()?.base.scan(table, prefix, from, direction, visit)
     }
+
+    fn moment(&self) -> Result<Option<Box<dyn View>>, StoreError> {
+        Ok(Some(snapshot::moment(&self.handle()?)))
+    }
 }
 
 impl MarkedView for FjallView {

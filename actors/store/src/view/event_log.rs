@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::log_chunk::{Head, event_log_prefix, scan_event_log, scan_event_log_back};
+use super::log_chunk::{Head, LogChunk, event_log_prefix, scan_event_log, scan_event_log_back};
 use super::{Direction, Table, View};
 use crate::error::StoreError;
 use postrider_domain::{EventId, LogEntry, PublicEvent, Timestamp, WorkspaceId};
@@ -91,6 +91,61 @@ pub fn read_back(
         ControlFlow::Continue(())
     })?;
     damage.map_or(Ok(()), Err)
+}
+
+/// Visits the entries of these sequences, until `visit` returns false. They are given in order,
+/// forwards or backwards, and each once; those that are not there are passed over.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_some(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    mut sequences: &[u64],
+    visit: &mut dyn FnMut(u64, LogEntry) -> bool,
+) -> Result<(), StoreError> {
+    let is_backward = sequences.first() > sequences.last();
+    while let Some(&next) = sequences.first() {
+        let mut found = None;
+        scan_event_log(store, workspace, next, &mut |chunk| {
+            found = Some(chunk);
+            ControlFlow::Break(())
+        })?;
+        // Of a sequence that is not there, the chunk is the next one, or there is none.
+        let has = |chunk: &LogChunk, it: u64| {
+            (chunk.first..chunk.first + u64::from(chunk.count)).contains(&it)
+        };
+        let Some(chunk) = found.filter(|chunk| has(chunk, next)) else {
+            sequences = &sequences[1..];
+            continue;
+        };
+        let here = sequences.iter().take_while(|it| has(&chunk, **it)).count();
+        let (own, others) = sequences.split_at(here);
+        sequences = others;
+        let mut wanted = own.to_vec();
+        wanted.sort_unstable();
+        // A chunk is read from its beginning, and is small.
+        let (mut entries, mut wanted) = (Vec::new(), wanted.into_iter().peekable());
+        for (sequence, entry) in (chunk.first..).zip(LogEntry::decode_all(&chunk.entries)) {
+            let damaged = |error| StoreError::Damaged(format!("log entry {sequence}: {error}"));
+            let entry = entry.map_err(damaged)?;
+            if wanted.next_if_eq(&sequence).is_some() {
+                entries.push((sequence, entry));
+            }
+            if wanted.peek().is_none() {
+                break;
+            }
+        }
+        if is_backward {
+            entries.reverse();
+        }
+        for (sequence, entry) in entries {
+            if !visit(sequence, entry) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The sequence of the last entry before the moment `since`, or 0 if the log has none. It is a
@@ -219,6 +274,20 @@ mod tests {
             .unwrap();
             let expected: Vec<_> = (9..49).filter(|sequence| *sequence < from).rev().collect();
             assert_eq!(seen, expected, "{from}");
+        }
+        // Some of them are read, and those that are not there are not.
+        for sequences in [vec![], vec![3, 9, 10, 12, 40, 41, 48, 49, 77], vec![49, 48, 13, 11, 8]] {
+            for most in 1..10 {
+                let mut seen = Vec::new();
+                read_some(&store, &workspace, &sequences, &mut |sequence, entry| {
+                    assert_eq!(entry.at, moment(sequence));
+                    seen.push(sequence);
+                    seen.len() < most
+                })
+                .unwrap();
+                let there = sequences.iter().copied().filter(|it| (9..49).contains(it));
+                assert_eq!(seen, there.take(most).collect::<Vec<_>>());
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ pub mod audit;
 pub mod codec;
 #[cfg(test)]
 pub(crate) mod conformance;
+pub mod event_index;
 pub mod event_log;
 pub mod log_chunk;
 pub(crate) mod marked;
@@ -83,6 +84,16 @@ pub trait View: Send + Sync + 'static {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), StoreError>;
+
+    /// The records as they are now, whatever is committed while they are read, for an answer whose
+    /// parts must fit together. It is for one answer: a view that has failed is opened again
+    /// meanwhile, and then its moments fail. `None`: each read shows what is committed by then.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`]: the view has failed.
+    fn moment(&self) -> Result<Option<Box<dyn View>>, StoreError> {
+        Ok(None)
+    }
 }
 
 /// The least key that is greater than every one with the prefix; `None` when there is no such key.

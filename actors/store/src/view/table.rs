@@ -67,6 +67,8 @@ pub enum Table {
     OtpIndex,
     /// Budgets of portfolios, and the recipients that count towards them.
     Portfolios,
+    /// The index of the event logs by what events are about.
+    EventIndex,
 }
 
 impl Table {
@@ -104,6 +106,7 @@ impl Table {
         Self::Media,
         Self::OtpIndex,
         Self::Portfolios,
+        Self::EventIndex,
     ];
 
     /// Whether the records belong to workspaces, with keys that begin with `workspace ‖ 0`.
@@ -148,6 +151,7 @@ impl Table {
             Self::Media => "media",
             Self::OtpIndex => "otp_index",
             Self::Portfolios => "portfolios",
+            Self::EventIndex => "event_index",
         }
     }
 
@@ -187,6 +191,7 @@ impl Table {
             Self::OtpIndex => 30,
             Self::Portfolios => 31,
             Self::BroadcastNames => 32,
+            Self::EventIndex => 33,
         }
     }
 

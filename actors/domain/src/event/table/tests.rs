@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use expect_test::expect;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::event::LogEntry;
+use crate::event::about::about_hash;
 use crate::event::message_step::tests::steps;
 use crate::golden::{AT, Sheet};
 use samples::{events, noted, other_payloads, payloads, variants};
@@ -49,6 +50,32 @@ fn every_event_begins_with_the_number_of_its_row() {
         assert_eq!(LogEntry::decode_all(&bytes).collect::<Vec<_>>(), [Ok(entry)]);
         assert!(numbers.insert(number));
     }
+}
+
+/// Adds the hashes of the texts among the values.
+fn hashes_in(data: &Value, found: &mut BTreeSet<u32>) {
+    match data {
+        Value::String(text) => found.extend(about_hash(text)),
+        Value::Array(values) => values.iter().for_each(|value| hashes_in(value, found)),
+        Value::Object(fields) => fields.values().for_each(|value| hashes_in(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_event_is_about_the_names_in_its_data() {
+    let messages = steps().map(|(_, step)| PublicEvent::Message(step));
+    let mut all = BTreeSet::new();
+    for event in events().into_iter().chain(noted()).chain(messages) {
+        let (mut expected, mut found) = (BTreeSet::new(), BTreeSet::new());
+        hashes_in(&event.data(), &mut expected);
+        event.about(&mut |hash| {
+            found.insert(hash);
+        });
+        assert_eq!(found, expected, "{event:?}");
+        all.extend(found);
+    }
+    assert!(all.len() > 5, "{all:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use postrider_log::Mark;
 
 use super::*;
+use crate::Direction;
 use crate::view::MarkedView;
 use crate::view::marked::conformance::{LOG, ViewSubject, mark, put, view_contract};
 
@@ -39,6 +40,31 @@ fn closed() -> (Dir, PathBuf, Vec<u64>) {
     drop(view);
     let log = end().0;
     (dir, log, ends)
+}
+
+#[test]
+fn a_moment_shows_what_was_there_when_it_was_taken() {
+    let dir = Dir(tempfile::tempdir().unwrap());
+    let view = dir.open();
+    view.begin(LOG, &Mark::default()).unwrap();
+    view.apply(&mark(1), &[put(1, 1)]).unwrap();
+    let moment = view.moment().unwrap().unwrap();
+    view.apply(&mark(2), &[put(1, 2), put(2, 2)]).unwrap();
+    let read = |it: &dyn View| {
+        let (mut values, forward) =
+            (vec![it.get(Table::Keys, &[1]).unwrap().unwrap()], Direction::Forward);
+        it.scan(Table::Keys, &[], None, forward, &mut |_, value| {
+            values.push(value.to_vec());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        values.iter().map(|value| value[7]).collect::<Vec<_>>()
+    };
+    assert_eq!((read(&*moment), read(&view)), (vec![1, 1], vec![2, 2, 2]));
+    // It keeps nothing open.
+    drop(view);
+    assert!(moment.get(Table::Keys, &[1]).is_err());
+    dir.open();
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A snapshot of the view, which is read page by page.
+//! A snapshot of the view, which is read page by page, or as a view of one moment.
 //!
 //! The database is used only for the length of a page: one that has failed can be closed and opened
 //! again while somebody reads a snapshot slowly. That reader then gets an error.
@@ -13,7 +13,7 @@ use super::{APPLIED_KEY, Open, decoded, mark};
 use crate::fjall::failure::damaged_or_failed;
 use crate::view::ViewSnapshot;
 use crate::view::marked::{PAGE_BYTES, Records};
-use crate::{StoreError, Table};
+use crate::{Direction, StoreError, Table, View, Visit};
 
 struct FjallSnapshot {
     open: Weak<Open>,
@@ -50,5 +50,42 @@ impl ViewSnapshot for FjallSnapshot {
             }
         }
         Ok(page)
+    }
+}
+
+struct Moment {
+    open: Weak<Open>,
+    snapshot: Snapshot,
+}
+
+/// The view as it is now.
+pub(super) fn moment(open: &Arc<Open>) -> Box<dyn View> {
+    let snapshot = open.base.database.snapshot();
+    Box::new(Moment { open: Arc::downgrade(open), snapshot })
+}
+
+impl Moment {
+    fn open(&self) -> Result<Arc<Open>, StoreError> {
+        let closed = || StoreError::Failed("the view was closed while it was read".into());
+        self.open.upgrade().ok_or_else(closed)
+    }
+}
+
+impl View for Moment {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let open = self.open()?;
+        let value = self.snapshot.get(open.base.table(table), key).map_err(damaged_or_failed)?;
+        Ok(value.map(|value| value.to_vec()))
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        from: Option<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        self.open()?.base.scan_at(&self.snapshot, (table, prefix), from, direction, visit)
     }
 }
