@@ -19,8 +19,9 @@ pub(crate) fn routes() -> Routes {
     summary = "What happened to a contact",
     description = "Events about the contact, its phone and its ids on the channel, of the types \
                    that the caller may read: `otp.*` with `otp:read` or the scope \
-                   `messaging:send`, and so on. A part is short of rows, or empty, after a bounded \
-                   search; `next_cursor` goes on then. The log keeps events for a time.",
+                   `messaging:send`, and so on. They are found by an index. A part is short of \
+                   rows, or empty, while a long log is not indexed yet; `next_cursor` goes on \
+                   then. The log keeps events for a time.",
     params(
         ("contact_id" = String, Path, description = "The contact's id"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before"),

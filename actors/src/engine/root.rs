@@ -12,6 +12,7 @@ use postrider_runtime::supervise::{ChildSpec, Supervisor, SupervisorMessage};
 use postrider_webhook::WebhookSpec;
 use postrider_workspace::DisableInWorkspace;
 use postrider_workspace::broadcasts::Host;
+use postrider_workspace::log_index::LogIndex;
 use postrider_workspace::mailbox::message::WorkspaceMessage;
 use postrider_workspace::mailer_state::Mailer;
 use postrider_workspace::numbers::portfolio;
@@ -51,6 +52,8 @@ pub(super) struct Children {
     snapshots: Option<ActorRef<SnapshotMessage>>,
     /// Forgets old events.
     retention: Retention,
+    /// Indexes new ones.
+    log_index: LogIndex,
     /// Forgets old audit records.
     audit: AuditUpkeep,
 }
@@ -90,7 +93,8 @@ impl Actor for Root {
             }
         };
         let audit = AuditUpkeep::new(self.audit.clone());
-        Ok(Children { snapshots, retention: Retention::default(), audit })
+        let (retention, log_index) = (Retention::default(), LogIndex::default());
+        Ok(Children { snapshots, retention, log_index, audit })
     }
 
     async fn post_start(
@@ -113,6 +117,7 @@ impl Actor for Root {
         self.shared.numbers.rest_idle();
         portfolio::beat(&self.shared);
         children.retention.beat(&self.shared);
+        children.log_index.beat(&self.shared);
         children.audit.beat();
         Mailer::beat(&self.shared);
         self.access.checkpoint_in_background();

@@ -19,6 +19,7 @@ mod crashes;
 mod deleted_contacts;
 mod drain;
 mod emitted_messages;
+mod event_index;
 mod held_messages;
 mod identity;
 mod identity_model;

@@ -1,15 +1,23 @@
 //! Reading parts of a workspace's event log, forwards and backwards.
+//!
+//! What a filter asks for by name is found by the index of the log, and behind the end of the index
+//! by reading the log. All else is found by reading the log, a bounded part for each page.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 
+use postrider_domain::event::about::about_hash;
 use postrider_domain::{EventId, LogEntry, PublicEvent, WorkspaceId};
+use postrider_store::view::event_index;
 use postrider_store::view::event_log::{self, EventEntry};
-use postrider_store::{StoreError, View};
+use postrider_store::{Direction, StoreError, View};
 use serde_json::Value;
 
 /// Most entries that one page looks at: with a filter that matches nothing a page would otherwise
 /// read the whole log.
 pub(crate) const EVENTS_LOOKED_AT_MAX: u64 = 50_000;
+/// So many sequences of one thing are taken from the index at a time.
+const FOUND_AT_ONCE: usize = 1_000;
 
 /// Entries of a workspace's event log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +86,106 @@ fn has_value(data: &Value, text: &str) -> bool {
     }
 }
 
+/// A page while it fills.
+struct Filling<'a> {
+    workspace: &'a WorkspaceId,
+    filter: Ready<'a>,
+    limit: usize,
+    entries: Vec<EventEntry>,
+    looked_at: u64,
+    /// The last sequence that was looked at.
+    last: u64,
+    /// Whether there is an entry behind the page.
+    more: bool,
+}
+
+impl<'a> Filling<'a> {
+    fn new(workspace: &'a WorkspaceId, filter: &'a EventFilter, limit: usize, last: u64) -> Self {
+        let (filter, entries) = (filter.ready(), Vec::new());
+        Self { workspace, filter, limit, entries, looked_at: 0, last, more: false }
+    }
+
+    fn is_full(&self) -> bool {
+        self.entries.len() >= self.limit || self.looked_at >= EVENTS_LOOKED_AT_MAX
+    }
+
+    /// Looks at an entry. Returns whether there is room for another.
+    fn add(&mut self, sequence: u64, entry: LogEntry) -> bool {
+        (self.last, self.looked_at) = (sequence, self.looked_at + 1);
+        if self.filter.takes(&entry.event) {
+            self.entries.push(EventEntry::of(self.workspace, sequence, entry));
+        }
+        !self.is_full()
+    }
+
+    /// Looks at an entry if there is room, or else notes that it is there.
+    fn add_or_note(&mut self, sequence: u64, entry: LogEntry) -> bool {
+        self.more = self.is_full();
+        if !self.more {
+            self.add(sequence, entry);
+        }
+        !self.more
+    }
+}
+
+/// The part of a log that is indexed, and what is looked for in it.
+struct Indexed<'a> {
+    store: &'a dyn View,
+    workspace: &'a WorkspaceId,
+    hashes: Vec<u32>,
+    through: u64,
+}
+
+/// Sequences whose entries may be about what is looked for.
+struct Found {
+    sequences: Vec<u64>,
+    /// There are no others from the beginning of the search up to here.
+    complete_to: u64,
+}
+
+impl<'a> Indexed<'a> {
+    /// `None` when the index does not have all of these texts.
+    fn of(
+        store: &'a dyn View,
+        workspace: &'a WorkspaceId,
+        about: &[String],
+    ) -> Result<Option<Self>, StoreError> {
+        let hashes: Option<Vec<_>> = about.iter().map(|text| about_hash(text)).collect();
+        let Some(hashes) = hashes.filter(|hashes| !hashes.is_empty()) else { return Ok(None) };
+        let through = event_index::indexed_through(store, workspace)?;
+        Ok(Some(Self { store, workspace, hashes, through }))
+    }
+
+    /// Some of the sequences from this one on, in order and each once.
+    fn search(&self, from: u64, direction: Direction) -> Result<Found, StoreError> {
+        let is_forward = direction == Direction::Forward;
+        let mut complete_to = if is_forward { self.through } else { 1 };
+        let mut sequences = Vec::new();
+        for hash in &self.hashes {
+            let (own, thing) = (sequences.len(), (self.workspace, *hash));
+            event_index::find(self.store, thing, (from, direction), &mut |sequence| {
+                sequences.push(sequence);
+                match sequences.len() - own < FOUND_AT_ONCE {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            })?;
+            // One that was not read to its end says nothing of what is behind.
+            if let Some(last) = sequences.get(own + FOUND_AT_ONCE - 1) {
+                let (one, other) = (complete_to.min(*last), complete_to.max(*last));
+                complete_to = if is_forward { one } else { other };
+            }
+        }
+        sequences.retain(|it| if is_forward { *it <= complete_to } else { *it >= complete_to });
+        sequences.sort_unstable();
+        sequences.dedup();
+        if !is_forward {
+            sequences.reverse();
+        }
+        Ok(Found { sequences, complete_to })
+    }
+}
+
 /// A page of the entries after a sequence.
 pub(crate) fn after(
     store: &dyn View,
@@ -86,16 +194,23 @@ pub(crate) fn after(
     limit: usize,
     filter: &EventFilter,
 ) -> Result<EventsPage, StoreError> {
-    let (mut page, filter) =
-        (EventsPage { entries: Vec::new(), next_after: after }, filter.ready());
-    event_log::read(store, id, after, &mut |sequence, entry| {
-        page.next_after = sequence;
-        if filter.takes(&entry.event) {
-            page.entries.push(EventEntry::of(id, sequence, entry));
+    let mut page = Filling::new(id, filter, limit, after);
+    if let Some(index) = Indexed::of(store, id, &filter.about)? {
+        while page.last < index.through && !page.is_full() {
+            let found = index.search(page.last + 1, Direction::Forward)?;
+            event_log::read_some(store, id, &found.sequences, &mut |sequence, entry| {
+                page.add(sequence, entry)
+            })?;
+            if !page.is_full() {
+                page.last = found.complete_to;
+            }
         }
-        page.entries.len() < limit && sequence - after < EVENTS_LOOKED_AT_MAX
-    })?;
-    Ok(page)
+    }
+    if !page.is_full() {
+        let after = page.last;
+        event_log::read(store, id, after, &mut |sequence, entry| page.add(sequence, entry))?;
+    }
+    Ok(EventsPage { entries: page.entries, next_after: page.last })
 }
 
 /// A page of the entries before a sequence.
@@ -106,21 +221,43 @@ pub(crate) fn before(
     limit: usize,
     filter: &EventFilter,
 ) -> Result<EventsBack, StoreError> {
-    let (mut entries, mut next_before, mut looked_at) = (Vec::new(), None, 0);
-    let (filter, mut last) = (filter.ready(), before);
+    let mut page = Filling::new(id, filter, limit, before);
+    visit_back(store, id, before, &filter.about, &mut |sequence, entry| {
+        page.add_or_note(sequence, entry)
+    })?;
+    Ok(EventsBack { entries: page.entries, next_before: page.more.then_some(page.last) })
+}
+
+/// Visits the entries before a sequence that may be about one of these texts, newest first, until
+/// `visit` returns false; without texts all of them. Who visits must compare, and have a bound.
+pub(crate) fn visit_back(
+    store: &dyn View,
+    id: &WorkspaceId,
+    before: u64,
+    about: &[String],
+    visit: &mut dyn FnMut(u64, LogEntry) -> bool,
+) -> Result<(), StoreError> {
+    let index = Indexed::of(store, id, about)?;
+    let through = index.as_ref().map_or(0, |index| index.through);
+    let mut goes_on = true;
     event_log::read_back(store, id, before, &mut |sequence, entry| {
-        // Only an entry that is there begins another page.
-        if entries.len() == limit || looked_at == EVENTS_LOOKED_AT_MAX {
-            next_before = Some(last);
+        if sequence <= through {
             return false;
         }
-        (last, looked_at) = (sequence, looked_at + 1);
-        if filter.takes(&entry.event) {
-            entries.push(EventEntry::of(id, sequence, entry));
-        }
-        true
+        goes_on = visit(sequence, entry);
+        goes_on
     })?;
-    Ok(EventsBack { entries, next_before })
+    let Some(index) = index else { return Ok(()) };
+    let mut to = through.min(before.saturating_sub(1));
+    while to > 0 && goes_on {
+        let found = index.search(to, Direction::Backward)?;
+        event_log::read_some(store, id, &found.sequences, &mut |sequence, entry| {
+            goes_on = visit(sequence, entry);
+            goes_on
+        })?;
+        to = found.complete_to - 1;
+    }
+    Ok(())
 }
 
 /// The entry of an id, if it is still there.
@@ -139,3 +276,6 @@ pub(crate) fn one(
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,7 @@ mod events;
 mod handle;
 pub mod idempotency;
 pub mod inbox;
+pub mod log_index;
 pub mod mailbox;
 pub mod mailer_state;
 pub mod media;

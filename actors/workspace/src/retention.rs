@@ -1,7 +1,7 @@
 //! Forgetting what is kept for a time only, of workspaces that rest too.
 //!
-//! The event logs are seen to without waking any, each from where it was trimmed up to. For all
-//! else, which a workspace's actor forgets, each is woken now and then.
+//! The event logs and their indexes are seen to without waking any, each from where it was trimmed
+//! up to. For all else, which a workspace's actor forgets, each is woken now and then.
 
 use crate::EventOptions;
 use std::ops::ControlFlow;
@@ -12,12 +12,12 @@ use tokio::task::JoinHandle;
 
 use crate::services::Services;
 use postrider_domain::{LogEntry, Timestamp, WorkspaceId};
-use postrider_store::view::event_log;
 use postrider_store::view::log_chunk::{Head, event_log_prefix};
+use postrider_store::view::{event_index, event_log};
 use postrider_store::{Change, Direction, StoreError, Table, View};
 
 use crate::mailbox::slot::Slot;
-use crate::sweep::{SLICE_MAX, SweepCursor};
+use crate::sweep::{LogSweep, SLICE_MAX, SweepCursor};
 
 /// How often the logs are looked at.
 const EVERY: Duration = Duration::from_secs(60);
@@ -28,6 +28,9 @@ const WAKE_EVERY: Duration = Duration::from_secs(12 * 3600);
 const WOKEN_MAX: usize = 20;
 /// Most logs that are looked at in one turn.
 const LOOKS_MAX: usize = 1_000;
+
+/// Most blocks of a log's index that go in one slice. Each is many small records.
+const BLOCKS_MAX: usize = 3;
 
 /// Deletes the oldest parts of all logs, and wakes those that rest, now and then.
 #[derive(Debug, Default)]
@@ -96,14 +99,14 @@ async fn sweep(shared: Arc<Services>, now: Timestamp) {
             return;
         }
         // What is not durable may be there still, so the cursors move now.
-        for (slot, cursor) in trimmed {
-            *slot.log_sweep.lock() = cursor;
+        for (slot, sweep) in trimmed {
+            *slot.log_sweep.lock() = sweep;
         }
     }
 }
 
 /// Logs, and how far each is trimmed.
-type Trimmed = Vec<(Arc<Slot>, SweepCursor)>;
+type Trimmed = Vec<(Arc<Slot>, LogSweep)>;
 
 /// Some of the changes that delete what is too old or too much of these workspaces' logs. Takes out
 /// those that are done with.
@@ -117,15 +120,22 @@ fn slice(
     for _ in 0..LOOKS_MAX {
         let Some(slot) = left.last().filter(|_| changes.len() < SLICE_MAX) else { break };
         let max = SLICE_MAX - changes.len();
-        let mut cursor = slot.log_sweep.lock().clone();
+        let mut sweep = slot.log_sweep.lock().clone();
         // One that is damaged is for whoever reads it to find.
-        let ended = ended(store, &slot.id, &cursor, options, now, max).unwrap_or_default();
-        if let Some(key) = ended.last() {
-            cursor.pass(key);
-            trimmed.push((Arc::clone(slot), cursor));
+        let ended = ended(store, &slot.id, &sweep.chunks, options, now, max).unwrap_or_default();
+        let blocks = blocks(store, &slot.id, &sweep, ended.oldest_left).unwrap_or_default();
+        let is_done = ended.keys.len() < max && blocks.len() < BLOCKS_MAX;
+        if let Some(key) = ended.keys.last() {
+            sweep.chunks.pass(key);
         }
-        let is_done = ended.len() < max;
-        changes.extend(ended.into_iter().map(|key| Change::delete(Table::Events, key)));
+        if let Some(last) = blocks.last() {
+            sweep.blocks = last + 1;
+        }
+        if !ended.keys.is_empty() || !blocks.is_empty() {
+            trimmed.push((Arc::clone(slot), sweep));
+        }
+        changes.extend(ended.keys.into_iter().map(|key| Change::delete(Table::Events, key)));
+        changes.extend(blocks.into_iter().flat_map(|it| event_index::without_block(&slot.id, it)));
         if is_done {
             left.pop();
         }
@@ -133,8 +143,17 @@ fn slice(
     (changes, trimmed)
 }
 
-/// The keys of the oldest records of a log, `max` at the most, that are too old, too many or too
-/// large. The newest stays: the next sequence is known by it.
+/// What goes of a log.
+#[derive(Default)]
+struct Ended {
+    /// The keys of the oldest records.
+    keys: Vec<Vec<u8>>,
+    /// The first sequence that stays; 0 if that is not known yet.
+    oldest_left: u64,
+}
+
+/// The oldest records of a log, `max` at the most, that are too old, too many or too large. The
+/// newest stays: the next sequence is known by it.
 fn ended(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -142,11 +161,11 @@ fn ended(
     options: EventOptions,
     now: Timestamp,
     max: usize,
-) -> Result<Vec<Vec<u8>>, StoreError> {
+) -> Result<Ended, StoreError> {
     let event_log::End { last, bytes } = event_log::end(store, workspace)?;
     let prefix = event_log_prefix(workspace);
     let from = (!cursor.from.is_empty()).then_some(cursor.from.as_slice());
-    let mut ended = Vec::new();
+    let mut ended = Ended::default();
     store.scan(Table::Events, &prefix, from, Direction::Forward, &mut |key, value| {
         let Some((first, head, at)) = measure(&key[prefix.len()..], value) else {
             return ControlFlow::Break(());
@@ -155,13 +174,24 @@ fn ended(
         let too_old = at.plus(options.kept_for) < now;
         let too_many = last + 1 - first > options.kept_max;
         let too_large = bytes.saturating_sub(head.before) > options.kept_bytes_max;
-        if is_newest || !(too_old || too_many || too_large) || ended.len() == max {
+        if is_newest || !(too_old || too_many || too_large) || ended.keys.len() == max {
+            ended.oldest_left = first;
             return ControlFlow::Break(());
         }
-        ended.push(key.to_vec());
+        ended.keys.push(key.to_vec());
         ControlFlow::Continue(())
     })?;
     Ok(ended)
+}
+
+/// The next blocks of the log's index, [`BLOCKS_MAX`] at the most, whose events have all gone.
+fn blocks(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    sweep: &LogSweep,
+    oldest_left: u64,
+) -> Result<Vec<u64>, StoreError> {
+    event_index::blocks_before(store, workspace, (sweep.blocks, oldest_left), BLOCKS_MAX)
 }
 
 /// The first sequence of a record of the log, its head, and when its first entry was made.

@@ -121,6 +121,15 @@ impl SweepCursor {
     }
 }
 
+/// How far an event log is deleted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LogSweep {
+    /// Its chunks.
+    pub(crate) chunks: SweepCursor,
+    /// The blocks of its index: those before this one.
+    pub(crate) blocks: u64,
+}
+
 /// The least key after this one.
 pub(crate) fn after(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()

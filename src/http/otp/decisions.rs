@@ -89,8 +89,9 @@ pub(crate) struct OtpDecisionsAnswer {
     description = "Why codes to destinations whose codes are rarely verified were sent or refused. \
                    These are the events `otp.decided`, as long as events are kept: all of what was \
                    sent, and of refusals the first 300 for a destination in five minutes, and 3,000 \
-                   of a workspace. The message of each refusal has the figures too. Filters combine. A part looks at 50,000 events at most, so it may be empty \
-                   while `next_cursor` goes on; with `since` that ends sooner.",
+                   of a workspace. The message of each refusal has the figures too. Filters combine. \
+                   `phone` and `request_id` are found by an index. Of what else is asked for, a \
+                   part looks at 50,000 events at most, so it may be empty while `next_cursor` goes on; with `since` that ends sooner.",
     params(
         ("prefix" = Option<String>, Query, description = "Only those about phones that begin with \
          these digits"),

@@ -43,7 +43,7 @@ const LAYERS: [&[&str]; 16] = [
 ];
 
 /// Stands above all layers.
-const TOP: [&str; 5] = ["delivery_sink", "rebase", "removal", "retention", "lib"];
+const TOP: [&str; 6] = ["delivery_sink", "log_index", "rebase", "removal", "retention", "lib"];
 
 fn layer(package: &Package, source: &Source) -> Option<usize> {
     let path = package.inner_path(source);

@@ -2,6 +2,7 @@
 
 mod batches;
 mod endpoints;
+mod event_index;
 mod event_log;
 mod event_queries;
 pub mod event_stream;

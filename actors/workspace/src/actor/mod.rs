@@ -229,7 +229,7 @@ impl WorkspaceActor {
         let pending = &mut state.pending;
         state.recent.committed(&self.slot.reading_ahead, |visit| pending.committed(group, visit));
         if state.unannounced.committed(group) {
-            self.slot.subscribers.log_has_grown(&self.shared.webhooks);
+            self.slot.log_has_grown(state.log_end.last, &self.shared.webhooks);
         }
         state.gate.committed(group);
     }

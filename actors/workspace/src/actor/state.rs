@@ -64,7 +64,7 @@ pub struct WorkspaceState {
     /// The entries of the same numbers: they know which are down.
     slots: Vec<(NumberId, Arc<NumberSlot>)>,
     /// Where the event log ends, with what is not durable yet.
-    log_end: event_log::End,
+    pub(crate) log_end: event_log::End,
     /// Entries of the log that subscribers were not notified of.
     pub(crate) unannounced: Unannounced,
     pub(crate) subscriber: Subscriber,

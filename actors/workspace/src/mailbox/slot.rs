@@ -1,7 +1,7 @@
 //! A workspace's entry in the directory, and the way to its actor.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,7 +11,7 @@ use postrider_domain::WorkspaceId;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_runtime::directory;
 use postrider_runtime::supervise::Placement;
-use postrider_webhook::LogSubscribers;
+use postrider_webhook::{LogSubscribers, Webhooks};
 
 use crate::core::read_ahead::ReadingAhead;
 use crate::mailbox::admission::{Admission, Permit};
@@ -20,7 +20,7 @@ use crate::mailbox::ignored_items::IgnoredLog;
 use crate::mailbox::message::WorkspaceMessage;
 use crate::mailbox::trace::CommandTrace;
 use crate::mailbox::watching::Watching;
-use crate::sweep::{SweepCursor, SweepCursors};
+use crate::sweep::{LogSweep, SweepCursors};
 
 /// One workspace's entry in the directory: it lasts, while its actor comes and goes.
 pub type Slot = directory::Slot<WorkspaceMessage, WorkspaceEntry>;
@@ -43,7 +43,11 @@ pub struct WorkspaceEntry {
     /// Cloned by tasks that write beside the actor.
     tasks: Arc<()>,
     /// How far the event log is trimmed.
-    pub(crate) log_sweep: Mutex<SweepCursor>,
+    pub(crate) log_sweep: Mutex<LogSweep>,
+    /// The last sequence of the event log that an actor has written; 0 before the first one.
+    pub(crate) log_last: AtomicU64,
+    /// The next block of the log is indexed once that is as large; 0: it is to be looked for.
+    pub(crate) index_due: AtomicU64,
     /// Who reads for a command beside the actor.
     pub(crate) reading_ahead: Arc<ReadingAhead>,
     /// Whether all its one-time passwords that have ended are known to be in their index.
@@ -67,6 +71,8 @@ impl WorkspaceEntry {
             sweeps: Mutex::default(),
             tasks: Arc::default(),
             log_sweep: Mutex::default(),
+            log_last: AtomicU64::new(0),
+            index_due: AtomicU64::new(0),
             reading_ahead: Arc::default(),
             otps_indexed: AtomicBool::new(false),
             ignored: Mutex::default(),
@@ -78,6 +84,12 @@ impl WorkspaceEntry {
     /// only. Returns whether an earlier one has.
     pub fn enter(&self) -> bool {
         self.in_journal.swap(true, Ordering::AcqRel)
+    }
+
+    /// Notes that the log has grown to the sequence `last`, and notifies its subscribers.
+    pub(crate) fn log_has_grown(&self, last: u64, webhooks: &Webhooks) {
+        self.log_last.store(last, Ordering::Relaxed);
+        self.subscribers.log_has_grown(webhooks);
     }
 
     /// Notes a task that writes beside the actor, until what is returned is dropped.

@@ -9,7 +9,7 @@ use postrider_store::{StoreError, View};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::Workspace;
-use crate::events::EVENTS_LOOKED_AT_MAX;
+use crate::events::{self, EVENTS_LOOKED_AT_MAX};
 
 /// The type of the events that have decisions.
 const KIND: &str = "otp.decided";
@@ -125,7 +125,10 @@ fn page(
         last = last.min(event_log::before(store, id, until)?.saturating_add(1));
     }
     let (mut rows, mut next_before, mut looked_at) = (Vec::new(), None, 0);
-    event_log::read_back(store, id, last, &mut |sequence, entry| {
+    let request = filter.request_id.map(|id| id.to_string());
+    let about = request.or_else(|| filter.phone.map(|phone| phone.to_string()));
+    let about: Vec<_> = about.into_iter().collect();
+    events::visit_back(store, id, last, &about, &mut |sequence, entry| {
         if filter.since.is_some_and(|since| entry.at < since) {
             return false;
         }
