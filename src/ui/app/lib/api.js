@@ -128,6 +128,19 @@ function keep(entry) {
 
 /** @param {string} path @param {Record<string, unknown>} [query] @param {AbortSignal} [signal] @returns {Promise<any>} */
 export const get = (path, query, signal) => call('GET', path, { ...(query ? { query } : {}), signal });
+
+/** Most parts of a list that one search goes through by itself. */
+const PARTS = 20;
+
+/** The next part of a list that has rows. Of what no index finds, one part looks at a bounded number of rows, so it
+ * may be empty while `next_cursor` goes on; so may the answer. @param {string} path
+ * @param {Record<string, unknown>} query @param {AbortSignal} [signal] @returns {Promise<any>} */
+export async function found(path, query, signal) {
+  let answer = await get(path, query, signal);
+  for (let at = 1; at < PARTS && answer.data?.length === 0 && answer.next_cursor; at += 1)
+    answer = await get(path, { ...query, cursor: answer.next_cursor }, signal);
+  return answer;
+}
 /** @param {string} path @param {unknown} [body] @param {string} [key] the intent's Idempotency-Key @returns {Promise<any>} */
 export const post = (path, body, key) => call('POST', path, { body, ...(key ? { key } : {}) });
 /** @param {string} path @param {unknown} body @returns {Promise<any>} */

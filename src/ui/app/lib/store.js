@@ -1,5 +1,5 @@
 /** What a page has fetched: one thing, or rows that grow by a cursor or a page. */
-import { get } from './api.js';
+import { found } from './api.js';
 import { paced } from './dom.js';
 import { refresh } from './render.js';
 
@@ -101,7 +101,7 @@ export class Rows {
     const turn = ++this.turn;
     this.loading = true;
     try {
-      const answer = await get(this.path, { limit: this.size, ...this.query(), ...next }, signal);
+      const answer = await found(this.path, { limit: this.size, ...this.query(), ...next }, signal);
       if (turn !== this.turn) return;
       apply(answer);
       this.total = answer.total ?? 0;

@@ -10,7 +10,7 @@ import { button } from '../parts/form.js';
 import { idText } from '../parts/code.js';
 import { badge, facts } from '../parts/status.js';
 import { table } from '../parts/table.js';
-import { timeline } from '../parts/timeline.js';
+import { eventsAbout, timelineOf } from '../parts/timeline.js';
 import { countdown } from '../parts/countdown.js';
 
 /** What became of each try to bring the code. @param {import('../lib/types.js').Schemas['OtpTry'][]} rows */
@@ -36,9 +36,9 @@ export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;
   const otp = new Resource((s) => get(`/v1/otp/${part(id)}`, {}, s));
-  const events = new Resource((s) => get('/v1/events', { about: id, order: 'asc', limit: 100 }, s));
+  const events = eventsAbout(() => id);
   const load = () => Promise.all([otp.load(signal), can('events:read') ? events.load(signal) : null]);
-  const phone = () => events.data?.data.find((/** @type {any} */ e) => e.data.phone)?.data.phone ?? null;
+  const phone = () => events.rows.find((/** @type {any} */ e) => e.data.phone)?.data.phone ?? null;
   const resend = () =>
     attempt(async () => {
       await post('/v1/otp/resend', { request_id: id });
@@ -78,8 +78,6 @@ export default function page() {
         ])}</section>
         ${otp.data.tries.length ? html`<section class="section"><h2>${t('Deliveries')}</h2>${tries(otp.data.tries)}</section>` : ''}`,
     )}
-    <section class="section"><h2>${t('Timeline')}</h2>${can('events:read') ? shown(events,
-      () => timeline(events.data.data.filter((/** @type {any} */ e) => e.data.request_id === id ||
-      e.data.message_id === id.replace('otp_', 'msg_')))) : ''}</section>`,
+    <section class="section"><h2>${t('Timeline')}</h2>${can('events:read') ? timelineOf(events) : ''}</section>`,
   };
 }

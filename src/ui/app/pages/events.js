@@ -1,5 +1,5 @@
 /** The event log, as it happens. */
-import { get, part, post } from '../lib/api.js';
+import { found, get, part, post } from '../lib/api.js';
 import { on } from '../lib/dom.js';
 import { dateTime, number, time } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
@@ -10,7 +10,7 @@ import { query, setQuery } from '../lib/router.js';
 import { can } from '../lib/session.js';
 import { attempt, dialog, notify, overlay } from '../parts/dialog.js';
 import { downloadLink } from '../parts/csv.js';
-import { empty, problem, skeleton } from '../parts/empty.js';
+import { empty, problem, searchOn, skeleton } from '../parts/empty.js';
 import { about } from '../parts/feed.js';
 import { choice, search } from '../parts/filter.js';
 import { freshRows, scrolled } from '../parts/fresh.js';
@@ -41,28 +41,28 @@ export default function page() {
     return (!type || e.type === type) && (!what || JSON.stringify(e.data).includes(what));
   };
   const read = (/** @type {number} */ limit, /** @type {string | null} */ cursor) =>
-    get('/v1/events', { order: 'desc', limit, types: query('type'), about: e164Now(query('about')), cursor }, signal);
+    found('/v1/events', { order: 'desc', limit, types: query('type'), about: e164Now(query('about')), cursor }, signal);
   let turn = 0;
   /** Reads the newest events down to those that are known; `anew`: the first fifty of another filter. */
   const load = async (anew = false) => {
     const mine = ++turn;
     const newest = anew ? 0 : (state.rows[0]?.sequence ?? 0);
     /** @type {LiveEvent[]} */
-    const found = [];
+    const seen = [];
     try {
       let cursor = /** @type {string | null} */ (null);
       do {
-        const answer = await read(found.length ? 200 : 50, cursor);
+        const answer = await read(seen.length ? 200 : 50, cursor);
         if (mine !== turn) return;
-        found.push(...answer.data);
+        seen.push(...answer.data);
         cursor = answer.next_cursor;
-      } while (newest && cursor && found.length < KEPT && (found.at(-1)?.sequence ?? 0) > newest);
+      } while (newest && cursor && seen.length < KEPT && (seen.at(-1)?.sequence ?? 0) > newest);
       // The stream may have been ahead of the answer; and what is known goes on below it.
-      const first = found[0]?.sequence ?? 0;
+      const first = seen[0]?.sequence ?? 0;
       const known = [...state.held, ...state.rows].filter((e) => fits(e) && (!anew || e.sequence > first));
-      const all = new Map([...found, ...known].map((e) => [e.sequence, e]));
+      const all = new Map([...seen, ...known].map((e) => [e.sequence, e]));
       const rows = [...all.values()].sort((a, b) => b.sequence - a.sequence).slice(0, KEPT);
-      const goesOn = newest && (found.at(-1)?.sequence ?? 0) <= newest;
+      const goesOn = newest && (seen.at(-1)?.sequence ?? 0) <= newest;
       Object.assign(state, { rows, loaded: true, error: null, held: [], cursor: goesOn ? state.cursor : cursor });
     } catch (error) {
       if (mine === turn && !signal?.aborted) state.error = error;
@@ -78,7 +78,7 @@ export default function page() {
         0,
         KEPT,
       );
-      state.cursor = answer.data.length ? answer.next_cursor : null;
+      state.cursor = answer.next_cursor;
     });
     state.loading = false;
   };
@@ -144,7 +144,7 @@ export default function page() {
       <section aria-label=${t('Live')} onkeydown=${on((e) => e.key === 'Escape' && pick(null))}>
         ${freshRows(state.paused ? 0 : state.held.length, resume)}
         ${state.error ? problem(state.error, () => load()) : ''}${!state.loaded && !state.error ? skeleton() : ''}
-        ${state.loaded && state.rows.length === 0 ? empty({ icon: 'events', title: t('No events'),
+        ${state.loaded && state.rows.length === 0 ? state.cursor ? searchOn({ loading: state.loading, loadMore: older }) : empty({ icon: 'events', title: t('No events'),
           text: t('Everything that happens in a workspace is an entry here, in order and without gaps.'), call: { method: 'GET',
           path: '/v1/events?limit=50' } }) : ''}
         ${

@@ -5,9 +5,9 @@ import { html } from '../lib/render.js';
 import { can } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
 import { idText } from '../parts/code.js';
-import { problem, shown } from '../parts/empty.js';
+import { shown } from '../parts/empty.js';
 import { badge, facts } from '../parts/status.js';
-import { timeline } from '../parts/timeline.js';
+import { eventsAbout, timelineOf } from '../parts/timeline.js';
 
 /** What the channel's errors mean, in words. @type {Record<string, string>} */
 const MEANINGS = {
@@ -26,7 +26,7 @@ export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;
   const message = new Resource((s) => get(`/v1/messaging/messages/${part(id)}`, {}, s));
-  const events = new Resource((s) => get('/v1/events', { about: id, order: 'asc', limit: 100 }, s));
+  const events = eventsAbout(() => id);
   const load = () => Promise.all([message.load(signal), can('events:read') ? events.load(signal) : null]);
   /** @param {any} m */
   const body = (m) => html`
@@ -63,8 +63,7 @@ export default function page() {
     resync: load,
     view: () => html`${shown(message, () => body(message.data))}
       ${can('events:read') ? html`<section class="section"><h2>${t('Timeline')}</h2>
-        ${events.error ? problem(events.error) : shown(events,
-        () => timeline(events.data.data.filter((/** @type {any} */ e) => e.data.message_id === id)))}</section>` : ''}`,
+        ${timelineOf(events)}</section>` : ''}`,
   };
 }
 

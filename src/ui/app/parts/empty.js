@@ -31,15 +31,23 @@ export function problem(error, again) {
 export const skeleton = (rows = 6) =>
   html`<div class="skeleton" aria-hidden="true">${Array.from({ length: rows }, () => html`<i></i>`)}</div>`;
 
+/** In place of "none" while there is more to search. @param {{loading: boolean, loadMore: () => unknown}} list */
+export const searchOn = (list) => html`<div class="empty"><p class="muted" role="status">${t('Nothing so far. There is more to search.')}</p>
+  <div class="row center"><button type="button" ?disabled=${list.loading} onclick=${() => list.loadMore()}>${t('Search further')}</button></div></div>`;
+
 /**
  * What a list or a thing shows while it loads, fails or is empty; else the view.
- * @param {{error: any, loading: boolean, data?: any, rows?: any[], loaded?: boolean, load: () => unknown}} source
+ * @param {{error: any, loading: boolean, data?: any, rows?: any[], loaded?: boolean, load: () => unknown,
+ *   cursor?: string | null, loadMore?: () => unknown}} source
  * @param {() => unknown} view @param {() => unknown} [none]
  */
 export function shown(source, view, none) {
   const has = source.rows ? source.loaded : source.data !== null;
   if (source.error && !has) return problem(source.error, () => source.load());
   if (!has) return skeleton();
-  if (none && source.rows?.length === 0) return none();
-  return html`${source.error ? problem(source.error, () => source.load()) : ''}${view()}`;
+  const { loading, loadMore } = source;
+  const goesOn = source.rows?.length === 0 && source.cursor && loadMore;
+  if (none && source.rows?.length === 0 && !goesOn) return none();
+  return html`${source.error ? problem(source.error, () => source.load()) : ''}${goesOn
+    ? searchOn({ loading, loadMore: () => loadMore.call(source) }) : view()}`;
 }

@@ -2,7 +2,10 @@ import { dateTime, time, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { icon } from '../lib/icons.js';
+import { Rows } from '../lib/store.js';
+import { shown } from './empty.js';
 import { tone } from './status.js';
+import { moreButton } from './table.js';
 
 /** @param {any} e */
 function note(e) {
@@ -32,3 +35,15 @@ export const timeline = (events) => html`<ol class="timeline" aria-label=${t('Ti
   <span class="muted">${time(e.timestamp, dateTime)}</span></li>`,
 )}</ol>
   ${events.length ? '' : html`<p class="muted">${t('The event log has nothing about it.')}</p>`}`;
+
+/** The events about one thing, newest first. @param {() => string} id @returns {Rows<any>} */
+export const eventsAbout = (id) =>
+  new Rows(
+    '/v1/events',
+    () => ({ about: id(), order: 'desc', limit: 100 }),
+    (e) => e.id,
+  );
+
+/** Those as a list, oldest first. @param {Rows<any>} events */
+export const timelineOf = (events) =>
+  shown(events, () => html`${events.more ? moreButton(events) : ''}${timeline([...events.rows].reverse())}`);
