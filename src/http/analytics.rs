@@ -148,7 +148,8 @@ impl From<AdDay> for AdRow {
     summary = "See what became of broadcasts, by day",
     description = "A row for each day and broadcast that something happened to, the newest first. A \
                    message counts on the day on which it was sent, delivered, read, failed or \
-                   replied to.",
+                   replied to. One that has arrived counts as sent, so of a broadcast that was \
+                   made on these days `delivered` and `replied` are never more than `sent`.",
     params(
         ("from" = Option<String>, Query, format = Date, description = "The first day, in UTC, at \
          most 365 days before `to`; 30 days before it by default"),

@@ -174,7 +174,8 @@ impl Workspace {
         scanned.map_err(not_scanned)?.map_err(unreadable)
     }
 
-    /// Takes a permit for a read, which the read returns when it has ended.
+    /// Takes a permit for a read, which the read returns when it has ended. All is read as it is at
+    /// one moment, so the figures of an answer fit together.
     fn reader<T>(
         &self,
         read: impl FnOnce(&dyn View, &WorkspaceId) -> Result<T, StoreError> + Send + 'static,
@@ -182,7 +183,10 @@ impl Workspace {
         let permit = self.slot.admit(&self.shared.admission)?;
         let (store, id) = (Arc::clone(&self.shared.store), self.slot.id.clone());
         Ok(move || {
-            let read = read(store.as_ref(), &id);
+            let read = store.moment().and_then(|moment| match moment {
+                Some(moment) => read(&*moment, &id),
+                None => read(store.as_ref(), &id),
+            });
             drop(permit);
             read
         })

@@ -105,6 +105,47 @@ async fn what_the_provider_reports_is_counted_once() {
     assert_eq!(counts(&found["totals"]), [4, 4, 4, 0, 0], "{found}");
 }
 
+/// The counts of a broadcast's recipients, as a list adds them up.
+fn all_of(counts: &Value) -> u64 {
+    let counts = counts.as_object().unwrap();
+    counts.values().map(|count| count.as_u64().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn no_figure_is_ahead_of_another_while_a_broadcast_runs() {
+    let mut number = number();
+    number["messages_per_second"] = 0.into();
+    let rig = Rig::with(&[], number).await;
+    let template = json!({
+        "name": "sale", "language": "en", "category": "marketing", "status": "approved",
+        "components": [{"type": "BODY", "text": "Sale"}],
+    });
+    rig.server.admin().post("/admin/v1/workspaces/acme/templates", template).await.ok();
+    report_always(&rig, &["delivered", "read"], 1);
+    let recipients = 400_u64;
+    let phones: Vec<_> = (0..recipients).map(|number| format!("+1555{number:07}")).collect();
+    let body = json!({"name": "Sale", "template_name": "sale", "recipients": phones});
+    let made = rig.api.post(BROADCASTS, body).await.ok();
+    let path = format!("{BROADCASTS}/{}", made["broadcast_id"].as_str().unwrap());
+    let (_, api) = rig.server.key("acme", &["analytics:read"], json!({})).await;
+    eventually("all is reported", || async {
+        for row in [CAMPAIGNS.to_owned(), format!("{CAMPAIGNS}?group_by=day")] {
+            let found = api.get(&row).await.ok();
+            let rows = found["data"].as_array().unwrap();
+            for row in rows.iter().chain([&found["totals"]]) {
+                let [sent, delivered, read, _, replied] = counts(row);
+                assert!(delivered <= sent && read <= delivered && replied <= sent, "{found}");
+            }
+        }
+        let broadcast = rig.api.get(&path).await.ok();
+        assert_eq!(all_of(&broadcast["counts"]), recipients, "{broadcast}");
+        (broadcast["counts"]["read"] == recipients).then_some(())
+    })
+    .await;
+    let found = api.get(CAMPAIGNS).await.ok();
+    assert_eq!(counts(&found["totals"]), [recipients, recipients, recipients, 0, 0], "{found}");
+}
+
 #[tokio::test]
 async fn advertisements_are_counted_by_contact_and_day() {
     let server = TestServer::start().await;
