@@ -96,7 +96,7 @@ async fn take(call: Call<Workspace>) -> Answer {
     let (id, timestamp, signatures) = (header(&ID), header(&TIMESTAMP), header(&SIGNATURE));
     let checked = workspace.check_sms_signature(id, timestamp, signatures, call.raw()).await;
     checked.map_err(|error| call.failed(error.into()))?;
-    let body = json::parse::<ReceiptBody>(call.raw())?;
+    let body = json::parse_given::<ReceiptBody>(call.raw())?;
     let delivered = match body.status.as_str() {
         "delivered" => true,
         "failed" => false,

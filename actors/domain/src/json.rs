@@ -1,4 +1,4 @@
-//! Pure: reads JSON whose names may be any.
+//! Pure: reads JSON whose names may be any, and that of providers.
 //!
 //! `serde_json` takes some names for instructions, such as `$serde_json::private::RawValue`: an
 //! object that begins with one is another value to it, or none. Here a name is a name.
@@ -9,6 +9,10 @@ use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 use serde_json::{Map, Value};
+
+mod given;
+
+pub use given::{given, half_pair, mended, readable};
 
 /// What names begin with that `serde_json` takes for instructions.
 pub const PRIVATE: &str = "$serde_json::private::";

@@ -1,6 +1,7 @@
 //! Parses JSON bodies, and says what is wrong with those that do not fit.
 
-use serde::de::Deserialize;
+use postrider_actors::domain::json::mended;
+use serde::de::{Deserialize, DeserializeOwned};
 
 use super::error::ApiError;
 use super::known_fields::BodyFields;
@@ -9,7 +10,12 @@ use super::{known_fields, names, unicode};
 /// Longest message about an invalid body, in characters.
 const MESSAGE_CHARS_MAX: usize = 200;
 
-/// Reads a JSON object that others have made, which may have fields that nobody here knows.
+/// Reads a JSON object of a provider. U+FFFD stands for what is no character in it.
+pub(crate) fn parse_given<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    parse(&mended(body))
+}
+
+/// Reads a JSON object, which may have fields that nobody here knows.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiError> {
     check(body)?;
     serde_json::from_slice(body).map_err(|_| explain::<T>(body))
@@ -121,6 +127,22 @@ mod tests {
             let body = format!(r#"{{"phone":"","expiry":{whole}}}"#).leak();
             assert_eq!(parse::<Body>(body.as_bytes()).unwrap().expiry, Some(Integer(7)), "{whole}");
         }
+    }
+
+    #[test]
+    fn of_a_provider_any_sign_is_read() {
+        #[derive(serde::Deserialize)]
+        struct Given {
+            text: String,
+        }
+        for (body, text) in [
+            (&br#"{"text": "STOP \ud83d", "\udc00": "\udc00"}"#[..], "STOP \u{fffd}"),
+            (b"{\"text\": \"a\xffb\", \"x\": \"\xff\"}", "a\u{fffd}b"),
+            (br#"{"text": "\ud83d\ude00"}"#, "\u{1f600}"),
+        ] {
+            assert_eq!(parse_given::<Given>(body).unwrap().text, text);
+        }
+        assert!(parse_given::<Given>(b"{\"text\": \xff}").is_err());
     }
 
     #[test]

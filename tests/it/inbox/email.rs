@@ -380,3 +380,14 @@ async fn replies_wait_for_a_mail_server_that_is_away_and_survive_a_crash() {
     let statuses: Vec<_> = rig.written(&of_ana).await;
     assert!(statuses[1..].iter().all(|row| row["status"] == "sent"), "{statuses:?}");
 }
+
+#[tokio::test]
+async fn half_a_sign_costs_no_mail() {
+    let rig = Rig::new(None).await;
+    let half = mail("Ana HALF <ana@example.com>", "<a@b.c>", "It is late HALF").to_string();
+    let half = half.replace("HALF", r"\ud83d");
+    rig.post_at(&half, Clock::system().real().as_secs(), &rig.secret).await.ok();
+    let [conversation] = &rig.conversations().await[..] else { panic!("one") };
+    assert_eq!(rig.written(conversation).await[0]["text"], "It is late \u{fffd}");
+    assert_eq!(conversation["contact"]["name"], "Ana \u{fffd}");
+}

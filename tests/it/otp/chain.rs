@@ -102,9 +102,10 @@ async fn a_workspace_has_a_chain_of_its_own() {
     }
 }
 
-/// Posts a receipt, signed with this secret.
+/// Posts a receipt, signed with this secret, with half a sign in a field that nobody reads.
 async fn receipt(server: &TestServer, id: &str, status: &str, secret: &str) -> Reply {
-    let body = json!({"id": id, "status": status, "error_code": 30007}).to_string();
+    let body = json!({"id": id, "status": status, "error_code": 30007, "note": "HALF"});
+    let body = body.to_string().replace("HALF", r"\ud83d");
     let verifier = standardwebhooks::Webhook::new(secret).unwrap();
     let at = Clock::system().real().as_secs();
     let signature = verifier.sign("r1", i64::try_from(at).unwrap(), body.as_bytes()).unwrap();

@@ -1,10 +1,9 @@
 //! Pure: what the answer to an accepted message reports of it.
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
-use postrider_domain::{PartyId, PartyNames};
+use postrider_domain::{PartyId, PartyNames, json};
 
 use super::body;
 use crate::Acceptance;
@@ -33,7 +32,7 @@ impl Accepted<'_> {
     /// What it reports of a message to `to`.
     pub(super) fn of_message(&self, to: &PartyId) -> Acceptance {
         let first = self.messages.first();
-        let message = first.and_then(|it| serde_json::from_str::<Value>(it.get()).ok());
+        let message = first.map(|it| json::readable(it));
         let id = message.as_ref().and_then(|message| message["id"].as_str());
         let provider_id = id.filter(|id| id.len() <= PROVIDER_ID_BYTES_MAX).map(Box::from);
         let status = message.as_ref().and_then(|message| message["message_status"].as_str());
@@ -43,8 +42,9 @@ impl Accepted<'_> {
 
     /// By what the provider knows the recipient, as far as it says more than was sent to.
     fn known_as(&self, to: &PartyId) -> PartyNames {
-        let contacts = self.contacts.and_then(|it| serde_json::from_str::<Value>(it.get()).ok());
-        let Some(contacts) = contacts else { return PartyNames::default() };
+        let Some(contacts) = self.contacts.map(json::readable) else {
+            return PartyNames::default();
+        };
         let phone = contacts[0]["wa_id"].as_str().and_then(body::phone);
         let user_id = contacts[0]["user_id"].as_str().and_then(|id| id.parse().ok());
         PartyNames {

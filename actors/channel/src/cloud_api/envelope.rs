@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use postrider_domain::Phone;
+use postrider_domain::{Phone, json};
 
 use crate::callback::{Callback, IgnoredReason};
 
@@ -99,23 +99,24 @@ struct Report<'a> {
 /// The parts of a callback's body; `None` if the body is not JSON. Items that cannot be parsed are
 /// skipped and counted. Those that can be are counted once it is known whom they are for.
 pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
-    let body: &RawValue = serde_json::from_slice(raw).ok()?;
+    let raw = json::mended(raw);
+    let body: &RawValue = serde_json::from_slice(&raw).ok()?;
     let mut parts = Vec::new();
     for entry in items(parsed::<Body<'_>>(Some(body)).entry) {
         let entry: Entry<'_> = parsed(Some(entry));
         for change in items(entry.changes) {
             let Change { field, value } = parsed(Some(change));
-            let field = parsed::<Value>(field);
+            let field = read_value(field);
             match field.as_str().unwrap_or_default() {
                 field @ ("messages" | "user_preferences") => {
                     parts.push(messages(field, parsed(value), counts));
                 }
                 field if callback::TEMPLATE_FIELDS.contains(&field) => {
-                    let template = callback::template(field, &parsed(value));
+                    let template = callback::template(field, &read_value(value));
                     let template = template.ok_or(Some(IgnoredReason::Unreadable));
                     let mut tally = counts.tally(field);
                     let templates = tally.take(template).into_iter().collect();
-                    let about = About::Account(parsed::<Value>(entry.id).as_str().map(Into::into));
+                    let about = About::Account(read_value(entry.id).as_str().map(Into::into));
                     let ignored = tally.ignored();
                     let callback = Callback { templates, ignored, ..Callback::default() };
                     parts.push(Part { about, callback, parsed: tally.parsed() });
@@ -127,7 +128,7 @@ pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
                     parts.push(account(field, entry.id, value, counts));
                 }
                 field @ "user_id_update" => {
-                    parts.push(forwarded(field, &parsed(value), counts));
+                    parts.push(forwarded(field, &read_value(value), counts));
                 }
                 field => {
                     let tally = counts.tally(field).parsed();
@@ -148,14 +149,15 @@ pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
 /// too. A part that names none is about the number that the callback was sent to.
 #[must_use]
 pub fn numbers_of(raw: &[u8]) -> Option<BTreeSet<Box<str>>> {
-    let body: &RawValue = serde_json::from_slice(raw).ok()?;
+    let raw = json::mended(raw);
+    let body: &RawValue = serde_json::from_slice(&raw).ok()?;
     let mut numbers = BTreeSet::new();
     for entry in items(parsed::<Body<'_>>(Some(body)).entry) {
         for change in items(parsed::<Entry<'_>>(Some(entry)).changes) {
             let Change { field, value } = parsed(Some(change));
-            let metadata = match parsed::<Value>(field).as_str()? {
-                "messages" | "user_preferences" => parsed(parsed::<Report<'_>>(value).metadata),
-                "user_id_update" => parsed::<Value>(value)["metadata"].clone(),
+            let metadata = match read_value(field).as_str()? {
+                "messages" | "user_preferences" => read_value(parsed::<Report<'_>>(value).metadata),
+                "user_id_update" => read_value(value)["metadata"].clone(),
                 _ => return None,
             };
             numbers.extend(metadata["phone_number_id"].as_str().map(Box::from));
@@ -171,8 +173,8 @@ fn number(
     value: Option<&RawValue>,
     counts: &ItemCounts,
 ) -> Part {
-    let change = parsed::<Value>(value);
-    let of = parsed::<Value>(account).as_str().map(Into::into);
+    let change = read_value(value);
+    let of = read_value(account).as_str().map(Into::into);
     let about = match field {
         "business_capability_update" => About::Account(of),
         "smb_message_echoes" => about(account, parsed(value)),
@@ -195,8 +197,8 @@ fn account(
     value: Option<&RawValue>,
     counts: &ItemCounts,
 ) -> Part {
-    let change = parsed::<Value>(value);
-    let of = parsed::<Value>(account).as_str().map(Into::into);
+    let change = read_value(value);
+    let of = read_value(account).as_str().map(Into::into);
     let about = match account_news::alerted_number(&change) {
         Some(number) => About::Number(Some(number)),
         None if field == "security" => {
@@ -213,16 +215,16 @@ fn account(
 
 /// The number that a change of an unknown field is about if it says so, else the account.
 fn about(account: Option<&RawValue>, report: Report<'_>) -> About {
-    let number = parsed::<Value>(report.metadata)["phone_number_id"].as_str().map(Box::from);
+    let number = read_value(report.metadata)["phone_number_id"].as_str().map(Box::from);
     match number {
         Some(number) => About::Number(Some(number)),
-        None => About::Account(parsed::<Value>(account).as_str().map(Into::into)),
+        None => About::Account(read_value(account).as_str().map(Into::into)),
     }
 }
 
 fn messages(field: &str, report: Report<'_>, counts: &ItemCounts) -> Part {
-    let values = |list| items(list).map(|it| parsed::<Value>(Some(it)));
-    let of = parsed::<Value>(report.metadata)["phone_number_id"].as_str().map(Into::into);
+    let values = |list| items(list).map(json::readable);
+    let of = read_value(report.metadata)["phone_number_id"].as_str().map(Into::into);
     let contacts: Vec<_> = values(report.contacts).collect();
     let (mut callback, mut tally) = (Callback::default(), counts.tally(field));
     for status in values(report.statuses) {
@@ -275,110 +277,15 @@ fn items(list: Option<&RawValue>) -> impl Iterator<Item = &RawValue> {
     parsed::<Vec<&RawValue>>(list).into_iter()
 }
 
+/// The value, as far as it can be read; null if it is missing.
+fn read_value(value: Option<&RawValue>) -> Value {
+    value.map(json::readable).unwrap_or_default()
+}
+
 /// The parsed value; the default if it is missing or of another type.
 fn parsed<'a, T: Default + Deserialize<'a>>(value: Option<&'a RawValue>) -> T {
     value.and_then(|value| serde_json::from_str(value.get()).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn inbound(id: &str) -> Value {
-        json!({"from": "16505551234", "id": id, "timestamp": "1", "type": "text", "text": {"body": "Hi"}})
-    }
-
-    fn change(about: &Value, messages: &Value) -> Value {
-        json!({"field": "messages", "value": {
-            "metadata": {"phone_number_id": about}, "messages": messages,
-        }})
-    }
-
-    #[test]
-    fn each_part_names_its_number_or_account() {
-        let template = json!({"field": "message_template_status_update", "value": {
-            "event": "PAUSED", "message_template_name": "sale", "message_template_language": "en",
-        }});
-        let first = change(&json!("106"), &json!([inbound("a"), inbound("b")]));
-        let second = change(&json!("777"), &json!([inbound("c")]));
-        let unsaid = change(&json!(null), &json!([]));
-        let body = json!({"entry": [
-            {"id": "107", "changes": [first, template]},
-            {"id": null, "changes": [second, template, unsaid]},
-        ]});
-        let parts = read(body.to_string().as_bytes(), &ItemCounts::default()).unwrap();
-        let about: Vec<_> = parts.iter().map(|part| part.about.clone()).collect();
-        let number = |id: Option<&str>| About::Number(id.map(Into::into));
-        let account = |id: Option<&str>| About::Account(id.map(Into::into));
-        let expected = [
-            number(Some("106")),
-            account(Some("107")),
-            number(Some("777")),
-            account(None),
-            number(None),
-        ];
-        assert_eq!(about, expected);
-        let counts: Vec<_> = parts
-            .iter()
-            .map(|Part { callback, .. }| (callback.inbound.len(), callback.templates.len()))
-            .collect();
-        assert_eq!(counts, [(2, 0), (0, 1), (1, 0), (0, 1), (0, 0)]);
-    }
-
-    #[test]
-    fn the_numbers_of_a_callback_are_known_unless_a_part_is_about_something_else() {
-        let of = |changes: Value| {
-            let body = json!({"entry": [{"id": "107", "changes": changes}]}).to_string();
-            numbers_of(body.as_bytes()).map(|all| all.iter().map(ToString::to_string).collect())
-        };
-        let number = |id: Value| change(&id, &json!([]));
-        let forwarded = json!({"field": "user_id_update", "value": {
-            "metadata": {"phone_number_id": "9"}}});
-        let parts = json!([number(json!("106")), number(json!(null)), forwarded]);
-        assert_eq!(of(parts), Some(vec!["106".to_owned(), "9".to_owned()]));
-        assert_eq!(of(json!([number(json!(null))])), Some(Vec::new()));
-        for field in ["message_template_status_update", "phone_number_quality_update", "new"] {
-            let other = json!({"field": field, "value": {}});
-            assert_eq!(of(json!([number(json!("106")), other])), None, "{field}");
-        }
-        assert_eq!((of(json!([{}])), numbers_of(b"{")), (None, None));
-        for field in ["messages", "user_preferences", "user_id_update"] {
-            for odd in [json!([]), json!("x"), json!(1), json!(true), json!(null), json!([[]])] {
-                let part = json!({"field": field, "value": odd});
-                assert_eq!(of(json!([part])), Some(Vec::new()), "{part}");
-                let part = json!({"field": field, "value": {"metadata": odd}});
-                assert_eq!(of(json!([part])), Some(Vec::new()), "{part}");
-            }
-        }
-    }
-
-    #[test]
-    fn an_item_that_cannot_be_parsed_costs_no_other() {
-        for bad in [r#""\ud83d""#, "1e999", &format!("{}{}", "[".repeat(130), "]".repeat(130))] {
-            let (good, other) = (inbound("a").to_string(), inbound("b").to_string());
-            let broken = good.replace(r#""Hi""#, bad);
-            let body = format!(
-                r#"{{"x": {bad}, "entry": [{bad}, {{"x": {bad}, "changes": [{{"field": {bad}}},
-                   {{"field": "messages", "value": {{"x": {bad}, "metadata": {bad}, "contacts": [{bad}],
-                   "messages": [{good}, {broken}, {bad}, {other}]}}}}]}}]}}"#
-            );
-            let parts = read(body.as_bytes(), &ItemCounts::default()).unwrap();
-            let ids: Vec<_> = parts[1].callback.inbound.iter().map(|it| &*it.provider_id).collect();
-            assert_eq!(ids, ["a", "b"], "{bad}");
-        }
-    }
-
-    #[test]
-    fn any_json_is_accepted_and_nothing_else() {
-        for odd in
-            ["{}", "[]", "null", "7", r#"{"entry": {}}"#, r#"{"entry": [null, {"changes": 7}]}"#]
-        {
-            assert!(read(odd.as_bytes(), &ItemCounts::default()).unwrap().is_empty(), "{odd}");
-        }
-        for broken in [&b"{"[..], b"", b"{} x", b"\"\xff\""] {
-            assert!(read(broken, &ItemCounts::default()).is_none());
-        }
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! The HTTP client of the provider, whose connections all numbers share.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 use tokio::sync::mpsc;
+
+use postrider_domain::json;
 
 use super::CloudApiOptions;
 use super::payload::{Form, Payload};
@@ -191,6 +194,7 @@ impl Http {
             let response = self.client.request(request).await.map_err(|error| cause(&error))?;
             let (parts, body) = response.into_parts();
             let body = read(body, answer_bytes_max).await.ok_or("the answer is not whole")?;
+            let body = as_text(body);
             let retry_after = retry_after(&parts.headers);
             Ok::<_, Box<str>>(Answer { status: parts.status.as_u16(), retry_after, body })
         };
@@ -225,6 +229,14 @@ async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B, max: usize) -> Option<
         }
     }
     Some(whole.freeze())
+}
+
+/// The text of an answer, whatever signs the provider has put into it.
+fn as_text(body: Bytes) -> Bytes {
+    match json::mended(&body) {
+        Cow::Borrowed(_) => body,
+        Cow::Owned(mended) => mended.into(),
+    }
 }
 
 /// Hands on a body of up to `bytes_max` bytes.

@@ -13,7 +13,7 @@ use postrider_channel::sandbox::{Sandbox, SandboxCode, ScriptedOutcome, deliver_
 use postrider_domain::event::chain::{OtpChannel, TryStatus};
 use postrider_domain::otp_text::filled;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{Email, RequestId, Timestamp, WorkspaceId};
+use postrider_domain::{Email, RequestId, Timestamp, WorkspaceId, json};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::flow::Backoff;
 use postrider_runtime::hold::TENURE_AGAIN_AFTER;
@@ -252,7 +252,7 @@ fn judged(answer: Answer) -> Called {
         Answer::None(_) => return Ended(TryStatus::Unknown, None),
     };
     let text = text.map(|text| text.body).unwrap_or_default();
-    let body = serde_json::from_str::<serde_json::Value>(&text);
+    let body = serde_json::from_slice::<serde_json::Value>(&json::mended(text.as_bytes()));
     // What is no JSON may be the page of a proxy in between.
     let is_broken = body.is_err() && !text.trim().is_empty();
     let body = body.unwrap_or_default();

@@ -1,0 +1,203 @@
+//! Pure: reads the JSON of providers, who write what no strict parser takes.
+//!
+//! A message must not be lost for a broken sign in it: what cannot be read is replaced, or left
+//! out, where it stands.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::tree;
+
+/// The escape of U+FFFD, which stands for what is no character. It is as long as any other.
+const REPLACEMENT: &[u8; 6] = br"\ufffd";
+/// How deep lists and objects are looked through for what can be read.
+const DEPTH_MAX: usize = 32;
+
+/// The text of a provider, with U+FFFD where it has no character: for each escape of half a
+/// surrogate pair, and for bytes that are not UTF-8.
+#[must_use]
+pub fn mended(body: &[u8]) -> Cow<'_, [u8]> {
+    let mut text = match String::from_utf8_lossy(body) {
+        Cow::Borrowed(_) => Cow::Borrowed(body),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    };
+    let mut from = 0;
+    while let Some(at) = half_pair(&text, from) {
+        from = at + REPLACEMENT.len();
+        if let Some(escape) = text.to_mut().get_mut(at..from) {
+            escape.copy_from_slice(REPLACEMENT);
+        }
+    }
+    text
+}
+
+/// Where an escape such as `\ud83d` stands without its other half, at or after `from`. Escapes
+/// occur in texts only, so the rest of the JSON needs no parsing.
+#[must_use]
+pub fn half_pair(json: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    while let Some(found) = json.get(at..).and_then(|rest| rest.iter().position(is_backslash)) {
+        at += found;
+        match escaped(json, at) {
+            Some(0xd800..=0xdbff) if matches!(escaped(json, at + 6), Some(0xdc00..=0xdfff)) => {
+                at += 12;
+            }
+            Some(0xd800..=0xdfff) => return Some(at),
+            Some(_) => at += 6,
+            // Another escape, such as `\\` or `\n`.
+            None => at += 2,
+        }
+    }
+    None
+}
+
+const fn is_backslash(byte: &u8) -> bool {
+    *byte == b'\\'
+}
+
+/// The code unit of the escape `\uXXXX` that begins at `at`, if there is one.
+fn escaped(json: &[u8], at: usize) -> Option<u32> {
+    let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    digits.iter().try_fold(0, |unit, byte| Some(unit * 16 + digit(byte)?))
+}
+
+/// The value of a part of a provider's JSON. Of a part that cannot be read whole there is what can:
+/// numbers without a value and what stands too deep are null.
+#[must_use]
+pub fn readable(part: &RawValue) -> Value {
+    serde_json::from_str(part.get()).unwrap_or_else(|_| salvaged(part, DEPTH_MAX))
+}
+
+/// The value of a text that is JSON of a provider itself; `None` if it is none.
+#[must_use]
+pub fn given(text: &str) -> Option<Value> {
+    let text = mended(text.as_bytes());
+    let part: &RawValue = serde_json::from_slice(&text).ok()?;
+    Some(tree(part.get()).unwrap_or_else(|| salvaged(part, DEPTH_MAX)))
+}
+
+#[cold]
+fn salvaged(part: &RawValue, depth: usize) -> Value {
+    if let Some(value) = tree(part.get()) {
+        return value;
+    }
+    let Some(depth) = depth.checked_sub(1) else { return Value::Null };
+    if let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(part.get()) {
+        return list.into_iter().map(|value| salvaged(value, depth)).collect();
+    }
+    let fields = serde_json::from_str::<BTreeMap<String, &RawValue>>(part.get());
+    let fields = fields.unwrap_or_default().into_iter();
+    match part.get().starts_with('{') {
+        true => fields.map(|(name, value)| (name, salvaged(value, depth))).collect(),
+        false => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn halves_of_pairs_are_found() {
+        for good in [r"", r"\", r"\u", r"\ud83d\ude00", r"\\ud83d", r"\u00e9\n\\\\udc00", r"\ud83"]
+        {
+            assert_eq!(half_pair(good.as_bytes(), 0), None, "{good}");
+            assert_eq!(mended(good.as_bytes()), good.as_bytes());
+        }
+        for (bad, at) in [
+            (r"\ud83d", 0),
+            (r"\ude00", 0),
+            (r"\uD83D\u0041", 0),
+            (r"\\\ud83d", 2),
+            (r"\ud83d\ude00\ude00", 12),
+            (r"\ud83d\", 0),
+        ] {
+            assert_eq!(half_pair(bad.as_bytes(), 0), Some(at), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_sign_that_is_none_is_replaced_where_it_stands() {
+        for (given, read) in [
+            (&br#""a\ud83db""#[..], "a\u{fffd}b"),
+            (br#""\ud83d\ud83d\ude00\uDE00""#, "\u{fffd}\u{1f600}\u{fffd}"),
+            (b"\"a\xff\xed\xa0\xbdb\"", "a\u{fffd}\u{fffd}\u{fffd}\u{fffd}b"),
+            ("\"é\\\\ud83d\"".as_bytes(), "é\\ud83d"),
+        ] {
+            assert_eq!(serde_json::from_slice::<String>(&mended(given)).unwrap(), read);
+        }
+        let named = br#"{"\udc00": 1}"#;
+        let named: Value = serde_json::from_slice(&mended(named)).unwrap();
+        assert_eq!(named, json!({"\u{fffd}": 1}));
+    }
+
+    /// Any text whatever, with each of its UTF-16 units as an escape, is read as Unicode says.
+    #[test]
+    fn fuzz_any_units_are_read_as_text() {
+        let fuzzer = bolero::check!().with_iterations(20_000).with_type::<Vec<u16>>();
+        fuzzer.for_each(|units: &Vec<u16>| {
+            // Most units are of no pair; that of every second one is one of a pair's halves.
+            let half = |unit: u16| if unit & 1 == 0 { unit } else { 0xd800 | (unit >> 5) };
+            let units: Vec<u16> = units.iter().map(|unit| half(*unit)).collect();
+            let escapes: String = units.iter().map(|unit| format!("\\u{unit:04x}")).collect();
+            let body = format!(r#"{{"a": ["{escapes}"], "b": "STOP"}}"#);
+            let read: Value = serde_json::from_slice(&mended(body.as_bytes())).unwrap();
+            let text = String::from_utf16_lossy(&units);
+            assert_eq!(read, json!({"a": [text], "b": "STOP"}));
+            assert_eq!(half_pair(&mended(body.as_bytes()), 0), None);
+        });
+    }
+
+    /// What is mended is text, and another mending changes nothing; what is text already stays.
+    #[test]
+    fn fuzz_what_is_mended_is_text() {
+        let examples: [&[u8]; 3] = [
+            br#"{"text": {"body": "STOP \ud83d"}, "name": "\ud83d\ude00"}"#,
+            b"[\"\xed\xa0\xbd\", 1, {\"a\\\\\": \"\\n\"}]",
+            "{\"é\": \"\u{1f600}\"}".as_bytes(),
+        ];
+        let fuzzer = bolero::check!().with_iterations(20_000);
+        fuzzer.for_each(|script: &[u8]| {
+            let given = crate::fuzz::edited(&examples, script);
+            let read = mended(&given);
+            assert!(std::str::from_utf8(&read).is_ok());
+            assert_eq!(mended(&read), read);
+            if serde_json::from_slice::<Value>(&given).is_ok() {
+                assert_eq!(read, given);
+            }
+            if let Ok(part) = serde_json::from_slice::<&RawValue>(&read) {
+                drop(readable(part));
+            }
+        });
+    }
+
+    #[test]
+    fn of_what_cannot_be_read_the_rest_is() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let private = r#"{"$serde_json::private::RawValue": "{"}"#;
+        for bad in ["1e999", &deep, "-1e999"] {
+            let text = format!(r#"{{"a": [1, {bad}, {private}], "b": {bad}, "c": "STOP"}}"#);
+            let part: &RawValue = serde_json::from_str(&text).unwrap();
+            let read = readable(part);
+            assert_eq!(read["c"], "STOP");
+            assert_eq!((&read["a"][0], read["a"].as_array().unwrap().len()), (&json!(1), 3));
+            assert_eq!(read["a"][2], json!({"$serde_json::private::RawValue": "{"}));
+            assert!(!bad.contains('e') || read["b"].is_null());
+        }
+        assert_eq!(
+            given(r#"{"a": "\ud83d", "b": 1e999}"#),
+            Some(json!({"a": "\u{fffd}", "b": null}))
+        );
+        assert_eq!(given("{"), None);
+        for whole in ["{}", "[]", "null", "\"x\"", r#"{"a": {"b": [1.5]}}"#] {
+            let part: &RawValue = serde_json::from_str(whole).unwrap();
+            assert_eq!(readable(part), serde_json::from_str::<Value>(whole).unwrap());
+        }
+    }
+}
