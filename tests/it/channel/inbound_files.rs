@@ -189,6 +189,10 @@ async fn what_the_channel_says_of_a_file_must_be_so() {
         ("803", json!({"sha256": hex(&other)}), Some("altered")),
         ("804", json!({"mime_type": "image/png"}), Some("altered")),
         ("805", json!({"file_size": 3, "sha256": hex(&hash), "mime_type": "image/jpeg"}), None),
+        ("806", json!({"file_size": -3}), Some("altered")),
+        ("807", json!({"file_size": "three"}), Some("altered")),
+        ("808", json!({"sha256": "abc"}), Some("altered")),
+        ("809", json!({"sha256": STANDARD.encode(hash), "file_size": "3"}), None),
     ] {
         rig.fake.offer(id, None, b"abc");
         let mut said = said;

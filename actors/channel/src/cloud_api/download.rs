@@ -1,5 +1,7 @@
 //! Downloads a file that somebody has sent, and hands it on in parts as they come.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::Uri;
 use serde::Deserialize;
@@ -48,21 +50,30 @@ impl Said {
     /// Whether it says nothing else than a content shows, and than was said when the file came in.
     #[must_use]
     pub fn is_of(&self, mime_type: &str, length: u64, sha256: &[u8; 32]) -> bool {
-        let text = |said: &Option<Value>| said.as_ref().and_then(Value::as_str).map(str::to_owned);
+        let text = |said: &Option<Value>| {
+            said.as_ref().and_then(Value::as_str).filter(|said| !said.is_empty()).map(str::to_owned)
+        };
         let kind = |said: &str| said.split(';').next().unwrap_or_default().trim().to_owned();
-        let hash: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
         // Nothing is known of a file whose type could not be kept.
         let is_kind = |said: String| {
             mime_type == UNKNOWN_TYPE || kind(&said).eq_ignore_ascii_case(&kind(mime_type))
         };
+        let hex: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
+        // As callbacks have it.
+        let base64 = STANDARD.encode(sha256);
         text(&self.mime_type).is_none_or(is_kind)
-            && text(&self.sha256).is_none_or(|said| said.eq_ignore_ascii_case(&hash))
-            && self.bytes().is_none_or(|said| said == length)
+            && text(&self.sha256)
+                .is_none_or(|said| said.eq_ignore_ascii_case(&hex) || said == base64)
+            && self.bytes().is_none_or(|said| said == Some(length))
     }
 
-    fn bytes(&self) -> Option<u64> {
-        let said = self.file_size.as_ref()?;
-        said.as_u64().or_else(|| said.as_str().and_then(|said| said.parse().ok()))
+    /// How many bytes it has; `Some(None)` where that is no count.
+    fn bytes(&self) -> Option<Option<u64>> {
+        match self.file_size.as_ref()? {
+            Value::Number(said) => Some(said.as_u64()),
+            Value::String(said) if !said.is_empty() => Some(said.parse().ok()),
+            _ => None,
+        }
     }
 }
 
@@ -73,7 +84,7 @@ pub(super) async fn download(
     parts: mpsc::Sender<Bytes>,
 ) -> Result<Said, DownloadError> {
     let (place, said) = place_of(number, id).await?;
-    if said.bytes().is_some_and(|bytes| bytes > bytes_max) {
+    if said.bytes().flatten().is_some_and(|bytes| bytes > bytes_max) {
         return Err(DownloadError::TooLarge);
     }
     let authorization = number.authorization.clone();
@@ -137,10 +148,17 @@ mod tests {
             (json!({"mime_type": null, "sha256": 7, "file_size": [1]}), true),
             (json!({"mime_type": "AUDIO/ogg; codecs=opus", "sha256": hex, "file_size": 3}), true),
             (json!({"file_size": "3"}), true),
+            (json!({"mime_type": "", "sha256": "", "file_size": ""}), true),
+            (json!({"sha256": "q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6s="}), true),
             (json!({"mime_type": "image/png"}), false),
             (json!({"sha256": "cd".repeat(32)}), false),
             (json!({"file_size": 4}), false),
             (json!({"file_size": "4"}), false),
+            (json!({"file_size": -3}), false),
+            (json!({"file_size": 2.5}), false),
+            (json!({"file_size": "three"}), false),
+            (json!({"sha256": "abc"}), false),
+            (json!({"mime_type": "none"}), false),
         ] {
             let read: Said = serde_json::from_value(said.clone()).unwrap();
             assert_eq!(read.is_of("audio/ogg", 3, &hash), is_so, "{said}");
