@@ -124,15 +124,17 @@ pub struct Inbound {
     pub name: Option<Box<str>>,
     /// The provider's word for its type: `text`, `image`, `button` and so on.
     pub kind: Box<str>,
-    /// Its text or caption; empty if it has none.
+    /// What its sender wrote, or the title of what they chose; empty if it has no words.
     pub text: Box<str>,
+    /// What shows a person what it is where it has no words, such as the name of a place.
+    pub line: Box<str>,
     /// When it was written, by the provider's clock.
     pub at: Timestamp,
     /// The advertisement that led to it, if one did.
     pub referral: Option<Referral>,
     /// The file that it has, if it has one.
     pub media: Option<InboundMedia>,
-    /// Its object in the channel's own form, without the provider's ids; none of a text.
+    /// Its object in the channel's own form, without the provider's ids. A text that fits has none.
     pub content: Option<InboundContent>,
     /// What the provider calls the message that it answers, or that it is a reaction to.
     pub about: Option<Box<str>>,
@@ -162,17 +164,24 @@ impl Inbound {
         derived_id(number, &self.provider_id, self.at)
     }
 
+    /// What a person reads of it: its words, else the line that stands for it.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        if self.text.is_empty() { &self.line } else { &self.text }
+    }
+
     /// The message with each text cut to its bound. Strangers write these texts through any
     /// channel, and they must fit into their records. The provider's id stays whole, since it is
     /// only hashed.
     #[must_use]
     pub fn clipped(self) -> Self {
-        let Self { name, username, kind, text, referral, .. } = self;
+        let Self { name, username, kind, text, line, referral, .. } = self;
         Self {
             username: username.map(|name| clip(name, NAME_CHARS_MAX)),
             name: name.map(|name| clip(name, NAME_CHARS_MAX)),
             kind: clip(kind, WORD_CHARS_MAX),
             text: clip(text, TEXT_CHARS_MAX),
+            line: clip(line, TEXT_CHARS_MAX),
             referral: referral.map(Referral::clipped),
             ..self
         }
@@ -195,11 +204,11 @@ fn clip(text: Box<str>, chars_max: usize) -> Box<str> {
 }
 
 /// The advertisement that led a recipient to write.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Referral {
-    /// The type of the source: `ad` or `post`.
+    /// The type of the source: `ad` or `post`; empty if the provider does not report it.
     pub source_type: Box<str>,
-    /// The provider's id of the source.
+    /// The provider's id of the source, likewise.
     pub source_id: Box<str>,
     /// Its headline, if the provider reports it.
     pub headline: Option<Box<str>>,

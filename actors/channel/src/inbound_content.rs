@@ -17,16 +17,14 @@ pub struct InboundContent {
 }
 
 impl InboundContent {
-    /// The content of an object. What does not fit is left out: its largest fields, and of a field
-    /// that is a list the last elements. So is what could not be read again.
+    /// The content of an object. What does not fit is left out: the last elements of lists, the
+    /// ends of texts and the largest fields. So is what could not be read again.
     #[must_use]
     pub fn new(mut fields: Map<String, Value>) -> Self {
         let is_incomplete = drop_private(&mut fields);
-        let names: usize = fields.keys().map(|name| text_bytes(name) + 1).sum();
-        let empty = Size { bytes: names + 3, depth: 1 };
-        match fields.values().map(Size::of).fold(empty, Size::with).fits() {
+        match Size::of_fields(&fields).fits(BYTES_MAX, DEPTH_MAX) {
             true => Self { fields, truncated: is_incomplete },
-            false => Self { fields: smallest(fields), truncated: true },
+            false => Self { fields: smallest(fields, BYTES_MAX, DEPTH_MAX), truncated: true },
         }
     }
 
@@ -48,9 +46,11 @@ impl InboundContent {
         self.truncated
     }
 
-    /// Sets a field to one of our ids.
+    /// Sets a field to one of our ids, for which others make room.
     pub fn insert(&mut self, field: &str, value: Value) {
         self.fields.insert(field.to_owned(), value);
+        let Self { fields, truncated } = Self::new(std::mem::take(&mut self.fields));
+        *self = Self { fields, truncated: truncated || self.truncated };
     }
 }
 
@@ -81,34 +81,59 @@ fn drop_private_in(value: &mut Value) -> bool {
 }
 
 /// The fields of an object that fit, the small ones first.
-fn smallest(fields: Map<String, Value>) -> Map<String, Value> {
-    let sized =
-        |(name, value): (String, Value)| (text_bytes(&name) + 2, Size::of(&value), name, value);
+fn smallest(fields: Map<String, Value>, room: usize, depth: usize) -> Map<String, Value> {
+    let sized = |(name, value): (String, Value)| (text_bytes(&name) + 1, name, value);
     let mut sized: Vec<_> = fields.into_iter().map(sized).collect();
-    sized.sort_by_key(|(name_bytes, size, ..)| name_bytes + size.bytes);
-    let mut left = BYTES_MAX - 3;
-    let fits = sized.into_iter().filter_map(|(name_bytes, size, name, value)| {
+    sized.sort_by_cached_key(|(name_bytes, _, value)| name_bytes + Size::of(value).bytes);
+    let mut left = room.saturating_sub(3);
+    let fits = sized.into_iter().filter_map(|(name_bytes, name, value)| {
         let room = left.checked_sub(name_bytes)?;
-        let value = match value {
-            value if size.bytes <= room && size.depth < DEPTH_MAX => value,
-            Value::Array(elements) => Value::Array(first(elements, room)),
-            _ => return None,
-        };
+        let value = part(value, room, depth.checked_sub(1)?)?;
         left = room.checked_sub(Size::of(&value).bytes)?;
         Some((name, value))
     });
     fits.collect()
 }
 
-/// The elements of a list that fit into so many bytes.
-fn first(elements: Vec<Value>, room: usize) -> Vec<Value> {
-    let mut left = room.saturating_sub(3);
-    let fits = elements.into_iter().map_while(|value| {
-        let size = Size::of(&value);
-        left = left.checked_sub(size.bytes + 1).filter(|_| size.depth + 1 < DEPTH_MAX)?;
-        Some(value)
-    });
-    fits.collect()
+/// The elements of a list that fit, of the first one a part at least.
+fn first(elements: Vec<Value>, room: usize, depth: usize) -> Vec<Value> {
+    let (mut left, inner) = (room.saturating_sub(3), depth.saturating_sub(1));
+    let mut elements = elements.into_iter().peekable();
+    let mut fits = Vec::new();
+    while let Some(value) = elements.next_if(|value| Size::of(value).fits(left, inner)) {
+        left -= Size::of(&value).bytes;
+        fits.push(value);
+    }
+    if fits.is_empty() && depth > 0 {
+        fits.extend(elements.next().and_then(|value| part(value, left, inner)));
+    }
+    fits
+}
+
+/// What fits of a value; `None` if that is nothing.
+fn part(value: Value, room: usize, depth: usize) -> Option<Value> {
+    if Size::of(&value).fits(room, depth) {
+        return Some(value);
+    }
+    let has_room = depth > 0 && room >= Size::EMPTY.bytes;
+    match value {
+        Value::String(text) => Some(beginning(&text, room)?.into()),
+        Value::Array(elements) if has_room => Some(first(elements, room, depth).into()),
+        Value::Object(fields) if has_room => Some(smallest(fields, room, depth).into()),
+        _ => None,
+    }
+}
+
+/// The beginning of a text that fits; `None` if that is nothing.
+fn beginning(text: &str, room: usize) -> Option<&str> {
+    // Its quotes, and a comma.
+    let mut left = room.checked_sub(3)?;
+    let fits = |char: &char| {
+        let bytes = text_bytes(char.encode_utf8(&mut [0; 4])) - 2;
+        left.checked_sub(bytes).map(|rest| left = rest).is_some()
+    };
+    let end: usize = text.chars().take_while(fits).map(char::len_utf8).sum();
+    (end > 0).then(|| &text[..end])
 }
 
 /// How large a value is as JSON.
@@ -126,12 +151,14 @@ impl Size {
             Value::Number(number) => Self { bytes: number.to_string().len() + 1, depth: 0 },
             Value::String(text) => Self { bytes: text_bytes(text) + 1, depth: 0 },
             Value::Array(elements) => elements.iter().map(Self::of).fold(Self::EMPTY, Self::with),
-            Value::Object(fields) => {
-                let names: usize = fields.keys().map(|name| text_bytes(name) + 1).sum();
-                let empty = Self { bytes: names + 3, depth: 1 };
-                fields.values().map(Self::of).fold(empty, Self::with)
-            }
+            Value::Object(fields) => Self::of_fields(fields),
         }
+    }
+
+    fn of_fields(fields: &Map<String, Value>) -> Self {
+        let names: usize = fields.keys().map(|name| text_bytes(name) + 1).sum();
+        let empty = Self { bytes: names + 3, depth: 1 };
+        fields.values().map(Self::of).fold(empty, Self::with)
     }
 
     /// A list without elements.
@@ -141,8 +168,8 @@ impl Size {
         Self { bytes: self.bytes + inner.bytes, depth: self.depth.max(inner.depth + 1) }
     }
 
-    const fn fits(self) -> bool {
-        self.bytes <= BYTES_MAX && self.depth <= DEPTH_MAX
+    const fn fits(self, room: usize, depth: usize) -> bool {
+        self.bytes <= room && self.depth <= depth
     }
 }
 
@@ -180,11 +207,19 @@ mod tests {
     }
 
     #[test]
-    fn an_object_loses_its_largest_fields() {
-        let long = "\u{1}".repeat(BYTES_MAX / 6);
-        let value = json!({"name": "shop", "latitude": 1.5, "address": long, "url": "https://x"});
-        let expected = json!({"name": "shop", "latitude": 1.5, "url": "https://x"});
-        assert_eq!(kept(value), (expected, true));
+    fn an_object_loses_the_ends_of_its_largest_texts() {
+        let long = "\u{1}é".repeat(BYTES_MAX);
+        let value = json!({"name": "shop", "latitude": 1.5, "address": long, "a": {"b": long}});
+        let (read, is_truncated) = kept(value);
+        assert!(is_truncated);
+        assert_eq!((&read["name"], &read["latitude"]), (&json!("shop"), &json!(1.5)));
+        let address = read["address"].as_str().unwrap();
+        assert!(!address.is_empty() && long.starts_with(address));
+        // As much as there is room for.
+        assert!(read.to_string().len() > BYTES_MAX - 40, "{}", read.to_string().len());
+        let (read, _) = kept(json!({"response": {"why": long, "day": "Monday"}, "name": "form"}));
+        assert_eq!((&read["name"], &read["response"]["day"]), (&json!("form"), &json!("Monday")));
+        assert!(long.starts_with(read["response"]["why"].as_str().unwrap()));
     }
 
     #[test]
@@ -193,6 +228,24 @@ mod tests {
         let cards = |count| json!({"contacts": vec![card.clone(); count]});
         assert_eq!(kept(cards(15)), (cards(15), false));
         assert_eq!(kept(cards(40)), (cards(15), true));
+        let huge = json!({"contacts": [{"name": "Ann", "photo": "x".repeat(BYTES_MAX)}, 1]});
+        let (read, is_truncated) = kept(huge);
+        assert_eq!((&read["contacts"][0]["name"], is_truncated), (&json!("Ann"), true));
+        assert_eq!(read["contacts"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn our_ids_have_their_room() {
+        let Value::Object(fields) = json!({"caption": "x".repeat(BYTES_MAX - 20)}) else {
+            panic!()
+        };
+        let mut content = InboundContent::new(fields);
+        assert!(!content.is_truncated());
+        content.insert("media_id", json!("med_01jd3v0x5n8m7k2q4r6s8t0w2y"));
+        assert!(content.is_truncated());
+        let fields = content.into_fields();
+        assert_eq!(fields["media_id"], "med_01jd3v0x5n8m7k2q4r6s8t0w2y");
+        assert!(Value::from(fields).to_string().len() <= BYTES_MAX);
     }
 
     #[test]
@@ -211,9 +264,13 @@ mod tests {
     #[test]
     fn what_is_too_deep_is_left_out() {
         let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!({"a": inner}));
-        assert_eq!(kept(json!({"a": 1, "b": nested(100)})), (json!({"a": 1}), true));
+        let shells = |depth: usize| (1..depth).fold(json!({}), |inner, _| json!({"a": inner}));
+        let (beside, within) = (shells(DEPTH_MAX - 1), shells(DEPTH_MAX - 2));
+        let deep = json!({"a": 1, "b": nested(100)});
+        assert_eq!(kept(deep), (json!({"a": 1, "b": beside}), true));
         assert_eq!(kept(json!({"a": [1, nested(100), 2]})), (json!({"a": [1]}), true));
-        assert_eq!(kept(nested(100)), (json!({}), true));
+        assert_eq!(kept(json!({"a": [nested(100), 2]})), (json!({"a": [within]}), true));
+        assert_eq!(kept(nested(100)), (shells(DEPTH_MAX), true));
         assert!(!kept(nested(DEPTH_MAX)).1);
     }
 }

@@ -40,6 +40,7 @@ async fn the_last_word_counts_whichever_comes_last() {
             name: None,
             kind: "text".into(),
             text: text.into(),
+            line: "".into(),
             at: START.plus(Duration::from_secs(second)),
             referral: None,
             media: None,
@@ -98,9 +99,8 @@ async fn opting_out_and_in_is_reported_once() {
     let (number, at) = (number(&engine).await, START);
     for (provider_id, text) in [("a", "STOP"), ("b", "stop"), ("b", "stop"), ("c", "START")] {
         let (provider_id, text) = (provider_id.into(), text.into());
-        let (from, kind) = (phone(2), "text".into());
-        let (user_id, username, referral) = (None, None, None);
-        let (from, name) = (Some(from), None);
+        let (from, kind) = (Some(phone(2)), "text".into());
+        let (user_id, username, name, referral) = (None, None, None, None);
         let inbound = Inbound {
             provider_id,
             from,
@@ -109,6 +109,7 @@ async fn opting_out_and_in_is_reported_once() {
             name,
             kind,
             text,
+            line: "".into(),
             at,
             referral,
             media: None,
@@ -160,6 +161,7 @@ async fn what_the_channel_reports_late_is_decided_by_its_moment() {
             name: None,
             kind: "text".into(),
             text: text.into(),
+            line: "".into(),
             at,
             referral: None,
             media: None,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use postrider_actors::domain::Timestamp;
+use postrider_actors::domain::event::message::ReferralData;
 use postrider_actors::{
     ConversationCounts, ConversationMessage, ConversationView, Direction, MessageError,
     ReplyWindow, WrittenContent, WrittenContext, WrittenMedia,
@@ -168,7 +169,8 @@ pub(crate) struct ConversationMessageRow {
     #[serde(rename = "type")]
     #[schema(example = "text")]
     kind: String,
-    /// What it says.
+    /// What it says; of what has no words, what can be shown of it, such as the name of a place.
+    /// Empty where its type says all.
     #[schema(example = "Where is my order?")]
     text: String,
     /// `received` for one of the contact's; what became of it for one of the workspace's, which is
@@ -190,7 +192,7 @@ pub(crate) struct ConversationMessageRow {
     media: Option<WrittenFile>,
     /// What one of the contact's has beside its text, in the channel's own form, of at most 16 KiB:
     /// a place, cards, what was chosen, a file with its `media_id`, a reaction with its
-    /// `message_id`. Null of a text, and of the workspace's own.
+    /// `message_id`. Null of a text that `text` has whole, and of the workspace's own.
     #[schema(value_type = Option<Object>, example = json!(null))]
     content: Option<Value>,
     /// Whether something of `content` is left out because it was larger.
@@ -198,6 +200,8 @@ pub(crate) struct ConversationMessageRow {
     content_truncated: bool,
     /// What one of the contact's answers; null where it answers nothing.
     context: Option<WrittenContextRow>,
+    /// The advertisement that one of the contact's was written from; null of any other.
+    referral: Option<ReferralData>,
 }
 
 /// What a message answers.
@@ -264,7 +268,7 @@ impl From<ConversationMessage> for ConversationMessageRow {
             Direction::In => "in",
             Direction::Out => "out",
         };
-        let WrittenContent { object, truncated, context } =
+        let WrittenContent { object, truncated, context, referral } =
             message.content.map(|it| *it).unwrap_or_default();
         Self {
             id: message.id.to_string(),
@@ -280,6 +284,7 @@ impl From<ConversationMessage> for ConversationMessageRow {
             content: object,
             content_truncated: truncated,
             context: context.map(WrittenContextRow::from),
+            referral,
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
-use postrider_actors::channel::callback::{Callback, Inbound, InboundMedia, Referral};
-use postrider_actors::channel::cloud_api::{MessageObject, read_object};
+use postrider_actors::channel::callback::{
+    Callback, IdentityChange, Inbound, InboundMedia, Referral,
+};
+use postrider_actors::channel::cloud_api::{MessageObject, identity_change, read_object};
 use postrider_actors::domain::text::MessageText;
-use postrider_actors::domain::{MediaId, Phone, UserId, printable};
+use postrider_actors::domain::{MediaId, Phone, Timestamp, UserId, printable};
 use postrider_actors::store::blobs::BlobHash;
 use postrider_actors::{MediaState, MessageKind, Permission, Workspace, WrittenByCustomer, random};
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,8 @@ const NAME_CHARS_MAX: usize = 100;
 const REFERRAL_CHARS_MAX: usize = 200;
 /// Longest type of a message.
 const TYPE_CHARS_MAX: usize = 40;
+/// The type of what the channel itself says.
+const NOTICE: &str = "system";
 
 pub(super) fn routes() -> Routes {
     Routes::default().routes(route!(receive).guarded(Key::of(Permission::SandboxUse)))
@@ -54,11 +58,13 @@ pub(crate) struct InboundBody<'a> {
     /// a file of the workspace as `media_id`, whose content theirs gets, and perhaps a `filename`.
     /// Of any other type but `text`, the object of that name in the channel's own form; of
     /// `contacts`, one with the list as `contacts`. A reaction names one of the conversation's
-    /// messages by its `msg_…`.
+    /// messages by its `msg_…`. A `system` notice, which nobody writes, says that they have another
+    /// number (`wa_id`) or another `user_id` now: its own `type` is `user_changed_number` or
+    /// `user_changed_user_id`.
     #[serde(borrow)]
     #[schema(value_type = Option<Object>, example = json!({"latitude": 48.85, "longitude": 2.35}))]
     content: Option<&'a RawValue>,
-    /// The message of the conversation that they answer.
+    /// The message of the conversation that they answer, and whether theirs is forwarded.
     #[serde(borrow)]
     context: Option<ContextBody<'a>>,
     /// The name in their profile.
@@ -177,21 +183,26 @@ async fn sent(
     }
 }
 
-/// A message that a customer answers.
+/// A message that a customer answers, and where theirs comes from.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = SandboxContext)]
 pub(crate) struct ContextBody<'a> {
     /// A message of the conversation with them.
     #[serde(borrow)]
     #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y", min_length = 1, max_length = 128)]
-    message_id: Cow<'a, str>,
+    message_id: Option<Cow<'a, str>>,
+    /// Whether it was written to somebody else before.
+    #[schema(example = false, default = false)]
+    forwarded: Option<bool>,
 }
 
 impl ContextBody<'_> {
-    fn read(self) -> Result<Box<str>, ApiError> {
-        match (1..=128).contains(&self.message_id.chars().count()) {
-            true => Ok(self.message_id.into()),
-            false => Err(ApiError::field("context.message_id", "must have 1 to 128 characters")),
+    fn read(self) -> Result<(Option<Box<str>>, bool), ApiError> {
+        match self.message_id {
+            Some(id) if !(1..=128).contains(&id.chars().count()) => {
+                Err(ApiError::field("context.message_id", "must have 1 to 128 characters"))
+            }
+            id => Ok((id.map(Into::into), self.forwarded.unwrap_or_default())),
         }
     }
 }
@@ -212,6 +223,18 @@ pub(crate) struct ReferralBody<'a> {
     #[serde(borrow)]
     #[schema(example = "Spring sale", min_length = 1, max_length = 200)]
     headline: Option<Cow<'a, str>>,
+    /// What it says.
+    #[serde(borrow)]
+    #[schema(example = "A third off", min_length = 1, max_length = 200)]
+    body: Option<Cow<'a, str>>,
+    /// Its address.
+    #[serde(borrow)]
+    #[schema(example = "https://ad.example.com/1", min_length = 1, max_length = 200)]
+    source_url: Option<Cow<'a, str>>,
+    /// The channel's id of the click on it.
+    #[serde(borrow)]
+    #[schema(example = "ARAkLkA8rmlFeiCktEJQ", min_length = 1, max_length = 200)]
+    ctwa_clid: Option<Cow<'a, str>>,
 }
 
 impl ReferralBody<'_> {
@@ -221,11 +244,15 @@ impl ReferralBody<'_> {
             return Err(ApiError::field("referral.source_type", "must be ad or post"));
         }
         let texts = [
-            Some(("source_id", &self.source_id)),
-            self.headline.as_ref().map(|it| ("headline", it)),
+            ("source_id", Some(&self.source_id)),
+            ("headline", self.headline.as_ref()),
+            ("body", self.body.as_ref()),
+            ("source_url", self.source_url.as_ref()),
+            ("ctwa_clid", self.ctwa_clid.as_ref()),
         ];
-        for (name, text) in texts.into_iter().flatten() {
-            if !(1..=REFERRAL_CHARS_MAX).contains(&text.chars().count()) {
+        for (name, text) in texts {
+            let chars = text.map(|text| text.chars().count());
+            if chars.is_some_and(|chars| !(1..=REFERRAL_CHARS_MAX).contains(&chars)) {
                 let rule = format_args!("must have 1 to {REFERRAL_CHARS_MAX} characters");
                 return Err(ApiError::field(&format!("referral.{name}"), rule));
             }
@@ -234,9 +261,9 @@ impl ReferralBody<'_> {
             source_type: source_type.into(),
             source_id: self.source_id.into(),
             headline: self.headline.map(Into::into),
-            body: None,
-            source_url: None,
-            ctwa_clid: None,
+            body: self.body.map(Into::into),
+            source_url: self.source_url.map(Into::into),
+            ctwa_clid: self.ctwa_clid.map(Into::into),
         })
     }
 }
@@ -266,15 +293,24 @@ pub(crate) struct InboundAnswer {
 )]
 async fn receive(call: Call<Principal>) -> Answer {
     let workspace = call.caller.workspace();
-    let (inbound, file) = inbound(&call).await?;
+    let (written, file) = written(&call).await?;
     let numbers = call.edge.engine.admin().numbers(workspace.id()).await?;
     let number = numbers.first().ok_or_else(|| {
         let message = "the workspace has no active messaging number";
         ApiError::new(Code::MessagingNotConnected, message)
     })?;
+    let inbound = match written {
+        Written::Message(inbound) => *inbound,
+        Written::Notice(notice, at) => {
+            let message_id = notice.message_id(number.id).to_string();
+            let callback = Callback { identity_changes: vec![notice], ..Callback::default() };
+            workspace.receive(number.id, callback).await?;
+            return Ok(Reply::ok(&InboundAnswer { message_id, at: at.to_string() }));
+        }
+    };
     let (id, from) = (inbound.message_id(number.id), inbound.from);
     let kind = inbound.kind.parse().map_or("text", MessageKind::as_str);
-    let written = WrittenByCustomer { kind, text: inbound.text.clone(), media: file };
+    let written = WrittenByCustomer { kind, text: inbound.shown().into(), media: file };
     let answer = InboundAnswer { message_id: id.to_string(), at: inbound.at.to_string() };
     let callback = Callback { inbound: vec![inbound], ..Callback::default() };
     workspace.receive(number.id, callback).await?;
@@ -284,11 +320,24 @@ async fn receive(call: Call<Principal>) -> Answer {
     Ok(Reply::ok(&answer))
 }
 
-/// The message that the body describes, and the file of the workspace that it has.
-async fn inbound(call: &Call<Principal>) -> Result<(Inbound, Option<MediaId>), ApiError> {
+/// What the body describes.
+enum Written {
+    Message(Box<Inbound>),
+    /// What the channel says itself, and when.
+    Notice(IdentityChange, Timestamp),
+}
+
+/// What the body describes, and the file of the workspace that it has.
+async fn written(call: &Call<Principal>) -> Result<(Written, Option<MediaId>), ApiError> {
     let body: InboundBody<'_> = call.json()?;
     let (from, user_id) = body.author()?;
     let (kind, text) = body.text()?;
+    let (at, unique) = (call.edge.engine.clock().now(), random::unique());
+    let provider_id: Box<str> = format!("sandbox.{unique:020x}").into();
+    if &*kind == NOTICE {
+        let notice = notice(body.content, (from, user_id), (&provider_id, at))?;
+        return Ok((Written::Notice(notice, at), None));
+    }
     let name = body.name.as_deref();
     let fits = |name: &str| {
         (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && !printable::has_control(name)
@@ -303,22 +352,45 @@ async fn inbound(call: &Call<Principal>) -> Result<(Inbound, Option<MediaId>), A
         Some(content) => sent(content, &kind, call.caller.workspace()).await?,
         None => (None, MessageObject::default()),
     };
-    let answers = body.context.map(ContextBody::read).transpose()?;
+    let (answers, forwarded) = body.context.map(ContextBody::read).transpose()?.unwrap_or_default();
     let file = media.as_ref().and_then(|media| media.id.parse().ok());
     let inbound = Inbound {
-        provider_id: format!("sandbox.{:020x}", random::unique()).into(),
+        provider_id,
         from,
         user_id,
         username: None,
         name,
         kind,
         text: if text.is_empty() { object.text } else { text },
-        at: call.edge.engine.clock().now(),
+        line: object.line,
+        at,
         referral,
         media,
         content: object.content,
         about: object.about.or(answers),
-        forwarded: false,
+        forwarded,
     };
-    Ok((inbound, file))
+    Ok((Written::Message(Box::new(inbound)), file))
+}
+
+/// The notice that a person has other names now, in the channel's own form.
+fn notice(
+    content: Option<&RawValue>,
+    (from, user_id): (Option<Phone>, Option<UserId>),
+    (provider_id, at): (&str, Timestamp),
+) -> Result<IdentityChange, ApiError> {
+    let content: Value =
+        content.and_then(|content| serde_json::from_str(content.get()).ok()).unwrap_or_default();
+    let message = json!({
+        "id": provider_id,
+        "from": from.map(|from| from.as_u64().to_string()),
+        "from_user_id": user_id.map(|id| id.to_string()),
+        "timestamp": at.as_secs(),
+        NOTICE: content,
+    });
+    identity_change(&message).ok_or_else(|| {
+        let rule = "must have a `type` of user_changed_number or user_changed_user_id, and the \
+                    new `wa_id` or `user_id`";
+        ApiError::field("content", rule)
+    })
 }

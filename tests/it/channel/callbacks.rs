@@ -18,8 +18,12 @@ async fn post_signed(rig: &Rig, signature: &str, body: &[u8]) -> Reply {
 }
 
 pub async fn post(rig: &Rig, body: &Value) -> Reply {
-    let body = body.to_string();
-    post_signed(rig, &sign(APP_SECRET, body.as_bytes()), body.as_bytes()).await
+    post_raw(rig, body.to_string().as_bytes()).await
+}
+
+/// Posts these very bytes, signed.
+pub async fn post_raw(rig: &Rig, body: &[u8]) -> Reply {
+    post_signed(rig, &sign(APP_SECRET, body), body).await
 }
 
 fn report(id: &str, status: &str) -> Value {

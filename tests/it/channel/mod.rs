@@ -13,6 +13,7 @@ mod held_back;
 pub mod hidden_phones;
 mod identity;
 mod inbound_files;
+mod inbound_types;
 mod merged_contacts;
 mod messages;
 mod number_check;

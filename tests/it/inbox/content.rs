@@ -37,7 +37,7 @@ async fn what_a_message_brings_is_reported_and_kept() {
             "Office",
             json!({"latitude": 62.467132758514836, "longitude": 2.35, "name": "Office"}),
         ),
-        ("contacts", json!({"contacts": [card]}), "", json!({"contacts": [card]})),
+        ("contacts", json!({"contacts": [card]}), "Ann", json!({"contacts": [card]})),
         (
             "button",
             json!({"text": "Stop it", "payload": "p"}),
@@ -53,16 +53,25 @@ async fn what_a_message_brings_is_reported_and_kept() {
         (
             "interactive",
             json!({"type": "nfm_reply", "nfm_reply": form}),
-            "",
+            "Sent",
             json!({"type": "nfm_reply", "name": "flow", "body": "Sent",
                    "response": {"day": "Monday"}}),
         ),
+        ("request_welcome", json!({}), "", Value::Null),
+        (
+            "unsupported",
+            json!({"errors": [{"code": 131_051}]}),
+            "",
+            json!({"errors": [{"code": 131_051}]}),
+        ),
+        ("poll", json!({"title": "When?"}), "When?", json!({"title": "When?"})),
         ("order", json!({"catalog_id": "7"}), "", json!({"catalog_id": "7"})),
     ] {
         let (emitted, row) = written(&api, json!({"type": kind, "content": given})).await;
         for shown in [&emitted, &row] {
             assert_eq!(shown["type"], kind);
-            assert_eq!((&shown["content"], &shown["text"]), (&content, &json!(text)), "{kind}");
+            let found = (&shown["content"], &shown["text"]);
+            assert_eq!(found, (&content, &json!(text)), "{kind}");
         }
     }
     server.crash().await;
@@ -110,4 +119,29 @@ async fn a_reaction_and_an_answer_name_a_message_of_the_conversation() {
         written(&api, json!({"text": "yes", "context": {"message_id": none}})).await;
     assert_eq!(emitted["context"], json!({"forwarded": false}));
     assert_eq!(row["context"], json!({"message_id": null, "forwarded": false}));
+}
+
+#[tokio::test]
+async fn the_sandbox_writes_what_the_channel_reports_besides() {
+    let server = TestServer::start().await;
+    let api = server.workspace("acme").await;
+    let ad = json!({"source_type": "ad", "source_id": "7", "headline": "Sale", "body": "Now",
+        "source_url": "https://ad.example.com", "ctwa_clid": "c1"});
+    let body = json!({"text": "Hi", "referral": ad, "context": {"forwarded": true}});
+    let (emitted, row) = written(&api, body).await;
+    assert_eq!((&emitted["referral"], &row["referral"]), (&ad, &ad));
+    assert_eq!(emitted["context"], json!({"forwarded": true}));
+    // A notice is nobody's message, and the person has the new number then.
+    let notice = |content: Value| json!({"from": PHONE, "type": "system", "content": content});
+    let new = "+15550123459";
+    let changed = json!({"type": "user_changed_number", "wa_id": &new[1..]});
+    let messages = async || api.get("/v1/events?type=message.received").await.ok()["data"].clone();
+    let before = messages().await;
+    api.post(INBOUND, notice(changed)).await.ok();
+    assert_eq!(messages().await, before);
+    let contact = api.get("/v1/contacts").await.ok()["data"][0].clone();
+    assert_eq!(contact["phone"], new);
+    for refused in [json!({}), json!({"type": "user_changed_number"}), json!({"type": "x"})] {
+        api.post(INBOUND, notice(refused)).await.check_field("content");
+    }
 }

@@ -121,7 +121,7 @@ impl Old {
 }
 
 /// Fields that the server of then did not have.
-const NEW_FIELDS: [&str; 71] = [
+const NEW_FIELDS: [&str; 72] = [
     "accounts",
     "check",
     "decision",
@@ -132,6 +132,7 @@ const NEW_FIELDS: [&str; 71] = [
     "content",
     "content_truncated",
     "context",
+    "referral",
     "status",
     "quality",
     "name_status",

@@ -11,8 +11,7 @@ use subtle::ConstantTimeEq;
 use crate::Failure;
 use crate::callback::{
     ChannelFault, IdentityChange, IgnoredReason, Inbound, InboundMedia, MarketingChoice, Progress,
-    REFERRAL_CHARS_MAX, Referral, StatusUpdate, TEXT_CHARS_MAX, TemplateNews, TemplateUpdate,
-    WORD_CHARS_MAX,
+    REFERRAL_CHARS_MAX, Referral, StatusUpdate, TemplateNews, TemplateUpdate, WORD_CHARS_MAX,
 };
 use postrider_domain::contact::NAME_CHARS_MAX;
 use postrider_domain::printable;
@@ -32,6 +31,7 @@ const MIME_TYPE_BYTES_MAX: usize = 127;
 pub(super) const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 mod content;
+mod line;
 
 pub use content::{MessageObject, read_object};
 
@@ -83,15 +83,19 @@ fn timestamp(value: &Value) -> Option<Timestamp> {
 }
 
 /// A text, cut to `chars_max` characters: strangers write these texts.
-fn text(value: &Value, chars_max: usize) -> Option<Box<str>> {
-    let text = value.as_str()?;
+fn text(text: &str, chars_max: usize) -> Box<str> {
     let end = text.char_indices().nth(chars_max).map_or(text.len(), |(end, _)| end);
-    Some(text[..end].into())
+    text[..end].into()
+}
+
+/// The text that a value is, likewise.
+fn text_of(value: &Value, chars_max: usize) -> Option<Box<str>> {
+    value.as_str().map(|given| text(given, chars_max))
 }
 
 /// A name, cut and made harmless.
 fn name(value: &Value) -> Option<Box<str>> {
-    text(value, NAME_CHARS_MAX).map(|name| printable::harmless(&name).into())
+    text_of(value, NAME_CHARS_MAX).map(|name| printable::harmless(&name).into())
 }
 
 /// An id; `None` if it is too long.
@@ -173,7 +177,8 @@ pub(super) fn is_notice(value: &Value) -> bool {
 }
 
 /// Parses the notice that somebody has another number or another id.
-pub(super) fn identity_change(value: &Value) -> Option<IdentityChange> {
+#[must_use]
+pub fn identity_change(value: &Value) -> Option<IdentityChange> {
     let notice = &value["system"];
     if !matches!(notice["type"].as_str()?, "user_changed_number" | "user_changed_user_id") {
         return None;
@@ -256,8 +261,9 @@ pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
             .and_then(|writer| name(&writer["profile"]["username"]))
             .filter(|name| !name.is_empty()),
         name: writer.and_then(|writer| name(&writer["profile"]["name"])),
-        kind: text(&value["type"], WORD_CHARS_MAX)?,
-        text: text_of_message(value).unwrap_or_default(),
+        kind: text_of(&value["type"], WORD_CHARS_MAX)?,
+        text: line::words(value).unwrap_or_default(),
+        line: line::line(value).unwrap_or_default(),
         at: timestamp(&value["timestamp"])?,
         referral: referral(&value["referral"]),
         media: media(value),
@@ -267,33 +273,18 @@ pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
     })
 }
 
-/// Parses the advertisement that led to a message.
+/// Parses the advertisement that led to a message, as far as it is reported.
 fn referral(value: &Value) -> Option<Referral> {
-    let long = |field: &str| text(&value[field], REFERRAL_CHARS_MAX);
-    Some(Referral {
-        source_type: text(&value["source_type"], WORD_CHARS_MAX)?,
-        source_id: id(&value["source_id"])?,
-        headline: text(&value["headline"], NAME_CHARS_MAX),
+    let long = |field: &str| text_of(&value[field], REFERRAL_CHARS_MAX);
+    let referral = Referral {
+        source_type: text_of(&value["source_type"], WORD_CHARS_MAX).unwrap_or_default(),
+        source_id: id(&value["source_id"]).unwrap_or_default(),
+        headline: text_of(&value["headline"], NAME_CHARS_MAX),
         body: long("body"),
         source_url: long("source_url"),
         ctwa_clid: long("ctwa_clid"),
-    })
-}
-
-/// The text of a message, which each type has in another field.
-fn text_of_message(message: &Value) -> Option<Box<str>> {
-    let kind = message["type"].as_str()?;
-    let part = &message[kind];
-    let text_of = |value: &Value| text(value, TEXT_CHARS_MAX);
-    match kind {
-        "text" => text_of(&part["body"]),
-        "button" => text_of(&part["text"]),
-        "reaction" => text_of(&part["emoji"]),
-        "interactive" => text_of(&part["button_reply"]["title"])
-            .or_else(|| text_of(&part["list_reply"]["title"])),
-        "location" => text_of(&part["name"]).or_else(|| text_of(&part["address"])),
-        _ => text_of(&part["caption"]),
-    }
+    };
+    (referral != Referral::default()).then_some(referral)
 }
 
 /// The file of a message; `None` of one that has none, or none that can be got.
@@ -344,7 +335,7 @@ pub(super) fn template(field: &str, value: &Value) -> Option<TemplateUpdate> {
         )),
         "message_template_components_update" => TemplateNews::Components,
         _ => TemplateNews::Status {
-            word: text(&value["event"], WORD_CHARS_MAX)?,
+            word: text_of(&value["event"], WORD_CHARS_MAX)?,
             reason: rejected_reason(&value["reason"]),
         },
     };

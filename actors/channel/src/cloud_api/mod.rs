@@ -37,7 +37,7 @@ use super::{AttemptOutcome, Channel, Outbound, Sending, Trouble};
 use self::envelope::About;
 use self::http::{Http, NoAnswer};
 
-pub use self::callback::{MessageObject, read_object};
+pub use self::callback::{MessageObject, identity_change, read_object};
 pub use self::checkup::{Checkup, NumberReport};
 pub use self::download::{DownloadError, Said};
 pub use self::http::TlsError;

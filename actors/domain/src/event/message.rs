@@ -125,7 +125,8 @@ pub struct MessageReceivedData {
     pub name: Option<Box<str>>,
     /// `text`, `email`, or what else the channel calls it.
     pub r#type: Box<str>,
-    /// Its text; of what is not text, what can be shown of it.
+    /// Its text, caption or choice. Of what has no words, what can be shown of it, such as the name
+    /// of a place; empty where its type says all.
     pub text: Box<str>,
     /// When it was written.
     #[serde(serialize_with = "fields::text")]
@@ -143,8 +144,8 @@ pub struct MessageReceivedData {
     #[cfg_attr(feature = "schema", schema(value_type = Option<Object>,
         example = json!({"latitude": 48.85, "longitude": 2.35, "name": "Office"})))]
     pub content: Option<Value>,
-    /// `true` where `content` would be larger; then its largest fields, or of a list its last
-    /// elements, are left out.
+    /// `true` where `content` would be larger. Then the last elements of its lists and the ends of
+    /// its largest texts are left out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "schema", schema(required = false))]
     pub content_truncated: bool,
@@ -183,14 +184,14 @@ pub struct ReceivedMediaData {
     pub state: &'static str,
 }
 
-/// An advertisement that led to a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// An advertisement that led to a message. The message's record has it too, as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ReferralData {
-    /// `ad` or `post`.
+    /// `ad` or `post`; empty where the provider does not report it.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
     pub source_type: Box<str>,
-    /// Its id at the provider.
+    /// Its id at the provider, likewise.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
     pub source_id: Box<str>,
     /// Its headline, where the provider reports it.

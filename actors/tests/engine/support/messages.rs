@@ -13,6 +13,7 @@ pub(crate) fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
         name: None,
         kind: "text".into(),
         text: "Hello".into(),
+        line: "".into(),
         at,
         referral: None,
         media: None,

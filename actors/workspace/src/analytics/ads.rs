@@ -72,9 +72,8 @@ pub(crate) fn note_referral(
     inbound: &Inbound,
     writer: &PartyId,
 ) -> Result<(), Unavailable> {
-    let Some(Referral { source_type, source_id, headline, .. }) = &inbound.referral else {
-        return Ok(());
-    };
+    let named = inbound.referral.as_ref().filter(|referral| !referral.source_id.is_empty());
+    let Some(Referral { source_type, source_id, headline, .. }) = named else { return Ok(()) };
     let digest = Sha256::new().chain_update(source_type.as_bytes()).chain_update([0]);
     let digest = digest.chain_update(source_id.as_bytes()).finalize();
     let source = &digest[..SOURCE_BYTES];

@@ -65,7 +65,7 @@ pub(crate) fn received(
     if new.number_at.is_none_or(|last| last.as_secs() <= at.as_secs()) {
         (new.number, new.number_at) = (Some(number), Some(at));
     }
-    let (kind, text) = (inbound.kind.to_string(), inbound.text.to_string());
+    let (kind, text) = (inbound.kind.to_string(), inbound.shown().to_owned());
     let written = Written {
         direction: Direction::In,
         kind,

@@ -1,6 +1,7 @@
 //! What a message that came in has beside its text, as its conversation keeps it.
 
 use postrider_domain::MessageId;
+use postrider_domain::event::message::ReferralData;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -16,6 +17,9 @@ pub struct WrittenContent {
     /// Which message it answers, and whether it was written to somebody else before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<WrittenContext>,
+    /// The advertisement that it was written from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub referral: Option<ReferralData>,
 }
 
 /// What a message answers.

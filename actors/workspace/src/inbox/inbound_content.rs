@@ -1,7 +1,8 @@
 //! Pure: what a message of a contact has beside its text.
 
-use postrider_channel::callback::Inbound;
+use postrider_channel::callback::{Inbound, Referral};
 use postrider_domain::MessageId;
+use postrider_domain::event::message::ReferralData;
 use serde_json::Value;
 
 use crate::conversations::{WrittenContent, WrittenContext, WrittenMedia};
@@ -16,7 +17,8 @@ pub(super) fn of_message(
     media: Option<&WrittenMedia>,
     about: Option<MessageId>,
 ) -> Option<Box<WrittenContent>> {
-    if inbound.content.is_none() && inbound.about.is_none() && !inbound.forwarded {
+    let is_about = inbound.about.is_some() || inbound.forwarded;
+    if inbound.content.is_none() && inbound.referral.is_none() && !is_about {
         return None;
     }
     let is_reaction = &*inbound.kind == REACTION;
@@ -37,5 +39,11 @@ pub(super) fn of_message(
             message_id: about.filter(|_| answers),
             forwarded: inbound.forwarded,
         }),
+        referral: inbound.referral.clone().map(referral_data),
     }))
+}
+
+fn referral_data(referral: Referral) -> ReferralData {
+    let Referral { source_type, source_id, headline, body, source_url, ctwa_clid } = referral;
+    ReferralData { source_type, source_id, headline, body, source_url, ctwa_clid }
 }

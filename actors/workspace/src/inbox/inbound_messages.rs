@@ -8,9 +8,9 @@ use crate::broadcasts::{reply_attribution, reply_lookup};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use postrider_channel::callback::{Inbound, Referral};
+use postrider_channel::callback::Inbound;
 use postrider_domain::event::message::{
-    MessageContextData, MessageReceivedData, ReceivedMediaData, ReferralData,
+    MessageContextData, MessageReceivedData, ReceivedMediaData,
 };
 use postrider_domain::opt_out::OptOut;
 use postrider_domain::{EventData, MediaId, MessageId, NumberId, PartyId, WorkspaceId};
@@ -130,8 +130,8 @@ fn event(
     contact: &Contact,
     from: Option<String>,
 ) -> EventData {
-    let Inbound { name, kind, text, referral, .. } = received.inbound;
-    let WrittenContent { object, truncated, context } =
+    let Inbound { name, kind, .. } = received.inbound;
+    let WrittenContent { object, truncated, context, referral } =
         received.content.cloned().unwrap_or_default();
     EventData::MessageReceived(MessageReceivedData {
         message_id: received.id,
@@ -145,9 +145,9 @@ fn event(
         subject: None,
         name: name.clone(),
         r#type: kind.clone(),
-        text: text.clone(),
+        text: received.inbound.shown().into(),
         at: received.at,
-        referral: referral.clone().map(referral_data),
+        referral,
         media: received.media.map(|media| ReceivedMediaData {
             media_id: media.media_id,
             mime_type: media.mime_type.clone(),
@@ -161,11 +161,6 @@ fn event(
             forwarded,
         }),
     })
-}
-
-fn referral_data(referral: Referral) -> ReferralData {
-    let Referral { source_type, source_id, headline, body, source_url, ctwa_clid } = referral;
-    ReferralData { source_type, source_id, headline, body, source_url, ctwa_clid }
 }
 
 /// Reads which messages no callback reports any more, with the windows that passed since they

@@ -1,22 +1,36 @@
 //! Pure: the object of a message, and the message that it is about.
 
-use postrider_domain::json::tree;
+use postrider_domain::json::given;
 use serde_json::{Map, Value, json};
 
-use super::{id, media, text_of_message};
-use crate::callback::InboundMedia;
+use super::{id, line, media};
+use crate::callback::{InboundMedia, TEXT_CHARS_MAX};
 use crate::inbound_content::InboundContent;
 
 /// The type of cards, whose part is a list.
 const CARDS: &str = "contacts";
 /// Fields of a file that are the provider's own, or reported elsewhere.
 const OF_THE_PROVIDER: [&str; 3] = ["id", "url", "sha256"];
+/// What messages of each type have: who wrote them, when, and what they are about.
+const OF_EVERY_MESSAGE: [&str; 9] = [
+    "id",
+    "from",
+    "from_user_id",
+    "from_parent_user_id",
+    "timestamp",
+    "type",
+    "context",
+    "referral",
+    "errors",
+];
 
 /// What a message has beside its text.
 #[derive(Debug, Clone, Default)]
 pub struct MessageObject {
-    /// A line that shows a person what it is; empty where its type says all.
+    /// Its words, such as the title of what was chosen; empty if it has none.
     pub text: Box<str>,
+    /// What shows a person what it is where it has no words; empty where its type says all.
+    pub line: Box<str>,
     /// Its object, without the provider's ids.
     pub content: Option<InboundContent>,
     /// What the provider calls the message that it is about.
@@ -31,38 +45,55 @@ pub fn read_object(kind: &str, mut object: Value) -> MessageObject {
     }
     let message = json!({"type": kind, kind: object});
     MessageObject {
-        text: text_of_message(&message).unwrap_or_default(),
+        text: line::words(&message).unwrap_or_default(),
+        line: line::line(&message).unwrap_or_default(),
         content: of_message(&message),
         about: about(&message),
     }
 }
 
-/// The object of a message, without the provider's ids; `None` of a text.
+/// The object of a message, without the provider's ids; `None` of one that brings nothing else. Of
+/// a text there is one where it is too long for its words to be whole.
 pub(super) fn of_message(message: &Value) -> Option<InboundContent> {
-    let kind = message["type"].as_str().filter(|kind| *kind != "text")?;
+    let kind = message["type"].as_str()?;
     let errors = message["errors"].as_array().filter(|errors| !errors.is_empty());
-    let part = message.get(kind).filter(|part| !part.is_null()).cloned();
-    // Of one that the provider does not pass on there may be nothing but the reason.
-    let part = part.or_else(|| errors.map(|_| json!({})))?;
-    let mut value = match (kind, part) {
-        ("image" | "video" | "audio" | "document" | "sticker", Value::Object(file)) => {
+    let part = message.get(kind).filter(|part| !part.is_null());
+    let part = part.filter(|_| !OF_EVERY_MESSAGE.contains(&kind)).cloned();
+    let mut fields = match (kind, part) {
+        ("text", Some(text)) if is_whole(&text["body"]) => Map::new(),
+        ("image" | "video" | "audio" | "document" | "sticker", Some(Value::Object(file))) => {
             self::file(without_providers(file), message)
         }
         // Without an emoji it is taken back.
-        ("reaction", part) => json!({"emoji": part["emoji"].as_str().unwrap_or_default()}),
-        ("interactive", Value::Object(part)) => interactive(part),
-        (CARDS, part) => json!({CARDS: part}),
-        ("location" | "button" | "order", part) => part,
-        (_, Value::Object(part)) => Value::Object(without_providers(part)),
-        (_, part) => part,
+        ("reaction", Some(Value::Object(part))) => {
+            let emoji = part.get("emoji").filter(|emoji| emoji.is_string());
+            let emoji = emoji.cloned().unwrap_or_else(|| "".into());
+            Map::from_iter([("emoji".to_owned(), emoji)])
+        }
+        ("interactive", Some(Value::Object(part))) => interactive(part),
+        ("location" | "button" | "order" | "text", Some(Value::Object(part))) => part,
+        (_, Some(Value::Object(part))) => without_providers(part),
+        // A list, such as that of cards, or what is of no form that is documented.
+        (_, Some(part)) => Map::from_iter([(kind.to_owned(), part)]),
+        (_, None) => beside(message),
     };
-    if let (Some(errors), Value::Object(fields)) = (errors, &mut value) {
+    if let Some(errors) = errors {
+        // Of one that the provider does not pass on there may be nothing but the reason.
         fields.insert("errors".to_owned(), errors.clone().into());
     }
-    match value {
-        Value::Object(fields) => Some(InboundContent::new(fields)),
-        _ => None,
-    }
+    (!fields.is_empty()).then(|| InboundContent::new(fields))
+}
+
+/// Whether a text is short enough to be kept whole.
+fn is_whole(body: &Value) -> bool {
+    body.as_str().is_some_and(|body| body.chars().nth(TEXT_CHARS_MAX).is_none())
+}
+
+/// What a message of a type without a part of that name has of its own.
+fn beside(message: &Value) -> Map<String, Value> {
+    let mut fields = message.as_object().cloned().unwrap_or_default();
+    fields.retain(|name, _| !OF_EVERY_MESSAGE.contains(&name.as_str()));
+    without_providers(fields)
 }
 
 fn without_providers(mut part: Map<String, Value>) -> Map<String, Value> {
@@ -71,27 +102,38 @@ fn without_providers(mut part: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// A file. Its name and its type are those that it is kept by, which are harmless.
-fn file(mut file: Map<String, Value>, message: &Value) -> Value {
+fn file(mut file: Map<String, Value>, message: &Value) -> Map<String, Value> {
     if let Some(InboundMedia { mime_type, filename, .. }) = media(message) {
         file.insert("mime_type".to_owned(), (*mime_type).into());
         file.remove("filename");
         file.extend(filename.map(|name| ("filename".to_owned(), (*name).into())));
     }
-    Value::Object(file)
+    file
 }
 
 /// An answer to buttons, a list or a form: what was chosen stands beside its type.
-fn interactive(mut part: Map<String, Value>) -> Value {
+fn interactive(mut part: Map<String, Value>) -> Map<String, Value> {
     let kind = part.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let Some(Value::Object(mut reply)) = part.remove(&kind) else { return Value::Object(part) };
-    if let Some(Value::String(text)) = reply.get("response_json")
-        && let Some(response) = tree(text)
-    {
+    let mut reply = match part.remove(&kind) {
+        Some(Value::Object(reply)) => reply,
+        other => {
+            part.extend(other.map(|reply| (kind, reply)));
+            return part;
+        }
+    };
+    let response = match reply.get_mut("response_json") {
+        Some(Value::String(text)) => given(text),
+        Some(response) => Some(response.take()),
+        None => None,
+    };
+    if let Some(response) = response {
         reply.remove("response_json");
         reply.insert("response".to_owned(), response);
     }
-    reply.insert("type".to_owned(), kind.into());
-    Value::Object(reply)
+    part.extend(reply);
+    // A field of the reply may be called so too.
+    part.insert("type".to_owned(), kind.into());
+    part
 }
 
 /// What the provider calls the message that one answers, or that it is a reaction to.

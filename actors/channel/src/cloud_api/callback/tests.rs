@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::callback::Callback;
+use crate::callback::{Callback, TEXT_CHARS_MAX};
 use crate::cloud_api::envelope::{self, About};
 use crate::cloud_api::items::ItemCounts;
 use crate::cloud_api::{CloudApi, CloudApiAccount, CloudApiOptions, CloudApiSecrets};

@@ -4,6 +4,7 @@ use expect_test::expect;
 
 use super::*;
 use crate::conversations::WrittenContext;
+use postrider_domain::event::message::ReferralData;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 
 fn conversation() -> Conversation {
@@ -78,7 +79,16 @@ fn what_was_written_is_stored_as_ever() {
     let context =
         WrittenContext { message_id: Some(MessageId::from_parts(AT, UNIQUE)), forwarded: true };
     let object = Some(serde_json::json!({"latitude": 1.5, "name": "é"}));
-    let content = WrittenContent { object, truncated: true, context: Some(context) };
+    let referral = ReferralData {
+        source_type: "ad".into(),
+        source_id: "42".into(),
+        headline: None,
+        body: None,
+        source_url: None,
+        ctwa_clid: Some("é".into()),
+    };
+    let (context, referral) = (Some(context), Some(referral));
+    let content = WrittenContent { object, truncated: true, context, referral };
     let with_content = Written { content: Some(Box::new(content)), ..written(Direction::In, None) };
     let known = MailKnownBy { message_id: "<a@example.com>".into(), address: address() };
     let mut sheet = Sheet::default();
@@ -90,7 +100,7 @@ fn what_was_written_is_stored_as_ever() {
         in: {"direction":"in","kind":"text","text":"Hé","at":1700000000123,"mail":{"message_id":"<a@example.com>","address":"ann@example.com"}}
         out: {"direction":"out","kind":"text","text":"Hé","at":1700000000123}
         with a file: {"direction":"in","kind":"text","text":"Hé","at":1700000000123,"media":{"media_id":"med_01hf7yat3v041061050r3gg28a","mime_type":"image/png"}}
-        with content: {"direction":"in","kind":"text","text":"Hé","at":1700000000123,"content":{"object":{"latitude":1.5,"name":"é"},"truncated":true,"context":{"message_id":"msg_01hf7yat3v041061050r3gg28a","forwarded":true}}}
+        with content: {"direction":"in","kind":"text","text":"Hé","at":1700000000123,"content":{"object":{"latitude":1.5,"name":"é"},"truncated":true,"context":{"message_id":"msg_01hf7yat3v041061050r3gg28a","forwarded":true},"referral":{"source_type":"ad","source_id":"42","ctwa_clid":"é"}}}
     "#]]);
 }
 

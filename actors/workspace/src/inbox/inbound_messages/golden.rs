@@ -15,6 +15,7 @@ fn keys_are_as_ever() {
         name: None,
         kind: "text".into(),
         text: "Hi".into(),
+        line: "".into(),
         at: AT,
         referral: None,
         media: None,

@@ -50,5 +50,7 @@ fn the_object_of_a_message_is_parsed_without_the_providers_ids() {
         assert_eq!(read("reaction", reaction), expected);
     }
     assert_eq!(read("text", json!({"body": "Hi"})), (None, Some("wamid.q".into()), true));
-    assert_eq!(read("new_type", json!("odd")).0, None);
+    assert_eq!(read("new_type", json!("odd")).0, Some(json!({"new_type": "odd"})));
+    assert_eq!(read("text", json!("Hi")).0, Some(json!({"text": "Hi"})));
+    assert_eq!(read("id", json!("wamid.i")).0, None);
 }
