@@ -86,3 +86,47 @@ async fn a_changed_number_closes_the_window_of_the_old_one() {
     assert_eq!(rows[0]["data"]["conversation_id"], rows[1]["data"]["conversation_id"]);
     rig.api.post("/v1/messaging/send", &text(NEW)).await.ok();
 }
+
+#[tokio::test]
+async fn what_was_written_before_a_change_opens_no_window_after_it() {
+    let rig = Rig::new().await;
+    let now = rig.server.demo().get("/v1/sandbox/clock").await.ok()["now"].clone();
+    let changed_at = crate::support::millis(now.as_str().unwrap()) / 1000;
+    let says = async |from: &str, user_id: Option<&str>, id: &str, at: u64| {
+        let mut said = wrote("106", &from[1..], id, "Hi");
+        let message = &mut said["entry"][0]["changes"][0]["value"]["messages"][0];
+        message["timestamp"] = at.to_string().into();
+        if let Some(user_id) = user_id {
+            message["from_user_id"] = user_id.into();
+        }
+        if from == "+" {
+            message.as_object_mut().unwrap().remove("from");
+        }
+        assert_eq!(post(&rig, &said).await.status, 200);
+    };
+    says(OLD, Some("US.A1"), "wamid.first", changed_at - 60).await;
+    let mut notice = changed_number("wamid.s", (OLD, NEW), changed_at);
+    let system = &mut notice["entry"][0]["changes"][0]["value"]["messages"][0]["system"];
+    system["user_id"] = "US.B2".into();
+    assert_eq!(post(&rig, &notice).await.status, 200);
+    // By each of the old names, earlier and in the second of the notice.
+    let names = [(OLD, None), (OLD, Some("US.A1")), ("+", Some("US.A1"))];
+    for (at, (from, user_id)) in names.into_iter().enumerate() {
+        for before in [30, 0] {
+            says(from, user_id, &format!("wamid.{at}.{before}"), changed_at - before).await;
+        }
+    }
+    for to in [OLD, NEW] {
+        rig.api.post("/v1/messaging/send", &text(to)).await.check(422, "UNPROCESSABLE");
+    }
+    let by_id = json!({"recipient": "US.B2", "type": "text", "text": "Hello"});
+    rig.api.post("/v1/messaging/send", &by_id).await.check(422, "UNPROCESSABLE");
+    // All of it is in the conversation.
+    let received = rig.api.get("/v1/events?type=message.received").await.ok();
+    let rows = received["data"].as_array().unwrap();
+    let conversation = &rows[0]["data"]["conversation_id"];
+    assert_eq!(rows.len(), 7);
+    assert!(rows.iter().all(|row| row["data"]["conversation_id"] == *conversation));
+    says(NEW, Some("US.B2"), "wamid.new", changed_at + 1).await;
+    rig.api.post("/v1/messaging/send", &text(NEW)).await.ok();
+}

@@ -192,6 +192,7 @@ pub(crate) fn create_known(
         user_id: ids.user_id,
         former_ids: Vec::new(),
         username: ids.username,
+        renamed_at: None,
         email,
         tags,
         custom_fields,

@@ -42,6 +42,7 @@ impl From<CreatedContact> for Contact {
             user_id,
             former_ids: Vec::new(),
             username,
+            renamed_at: None,
             email,
             tags,
             custom_fields,

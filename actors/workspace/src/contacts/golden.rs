@@ -20,6 +20,7 @@ pub(crate) fn contact() -> Contact {
         user_id: None,
         former_ids: Vec::new(),
         username: None,
+        renamed_at: None,
         email: Some(Email::new("Ann@Example.com").unwrap()),
         tags: Tags::new(["vip", "é"].iter()).unwrap(),
         custom_fields: CustomFields::new(&fields).unwrap(),
@@ -42,11 +43,13 @@ fn a_contact_is_stored_as_ever() {
     sheet.json("by id", &Contact { user_id, username: Some("ann".into()), ..bare() });
     let former_ids = ["US.1", "US.2"].map(|id| id.parse().unwrap()).to_vec();
     sheet.json("with former ids", &Contact { former_ids, ..bare() });
+    sheet.json("renamed", &bare().renamed(AT));
     sheet.is(expect![[r#"
         contact: {"id":"con_01hf7yat3v000000820r3gg28a","name":"Ánn Őz","phone":15550123456,"email":"Ann@Example.com","tags":["vip","é"],"custom_fields":"{\"age\":41,\"list\":[100.0,\"x\",null],\"plan\":\"gold\",\"sum\":100.0}","created_at":1700000000123,"updated_at":1700000000123}
         bare: {"id":"con_01hf7yat3v000000820r3gg28a","name":"Ánn Őz","phone":null,"email":null,"tags":[],"custom_fields":"{}","created_at":1700000000123,"updated_at":1700000000123}
         by id: {"id":"con_01hf7yat3v000000820r3gg28a","name":"Ánn Őz","phone":null,"user_id":"US.13491208","username":"ann","email":null,"tags":[],"custom_fields":"{}","created_at":1700000000123,"updated_at":1700000000123}
         with former ids: {"id":"con_01hf7yat3v000000820r3gg28a","name":"Ánn Őz","phone":null,"former_ids":["US.1","US.2"],"email":null,"tags":[],"custom_fields":"{}","created_at":1700000000123,"updated_at":1700000000123}
+        renamed: {"id":"con_01hf7yat3v000000820r3gg28a","name":"Ánn Őz","phone":null,"renamed_at":1700000000123,"email":null,"tags":[],"custom_fields":"{}","created_at":1700000000123,"updated_at":1700000000123}
     "#]]);
     assert_eq!((contact().place(), place_of(contact().id)), (PLACE, PLACE));
 }

@@ -121,6 +121,7 @@ pub(crate) fn combined(
         former_ids: former_ids(former.cloned(), user_id.as_ref()),
         user_id,
         username: survivor.username.clone().or_else(|| other.username.clone()),
+        renamed_at: survivor.renamed_at.max(other.renamed_at),
         email: survivor.email.clone().or_else(|| other.email.clone()),
         tags: Tags::new(tags.iter()).unwrap_or_else(|_| survivor.tags.clone()),
         // Both together may be too many.

@@ -42,6 +42,9 @@ pub struct Contact {
     /// The name that the person has chosen on the channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<Box<str>>,
+    /// When the channel last said that the person has other names now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renamed_at: Option<Timestamp>,
     /// Its address.
     pub email: Option<Email>,
     /// Its tags.
@@ -112,6 +115,7 @@ impl ContactChange {
             user_id: old.user_id.clone(),
             former_ids: old.former_ids.clone(),
             username: old.username.clone(),
+            renamed_at: old.renamed_at,
             email: email.unwrap_or_else(|| old.email.clone()),
             tags: tags.unwrap_or_else(|| old.tags.clone()),
             custom_fields: custom_fields.unwrap_or_else(|| old.custom_fields.clone()),
@@ -163,6 +167,11 @@ impl Contact {
         let ids = self.former_ids.iter().chain(&self.user_id).cloned();
         let former_ids = former_ids(ids, user_id.as_ref());
         Self { phone, user_id, former_ids, updated_at: now, ..self.clone() }
+    }
+
+    /// The same contact, of whom the channel said at that moment that the names are others now.
+    pub(crate) fn renamed(self, at: Timestamp) -> Self {
+        Self { renamed_at: self.renamed_at.max(Some(at)), ..self }
     }
 
     pub(crate) fn place(&self) -> u64 {

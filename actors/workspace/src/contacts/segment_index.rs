@@ -149,6 +149,7 @@ mod tests {
             user_id: None,
             former_ids: Vec::new(),
             username: None,
+            renamed_at: None,
             email: None,
             tags: Tags::new(tags.iter()).unwrap(),
             custom_fields: CustomFields::new(fields).unwrap(),

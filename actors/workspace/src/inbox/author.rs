@@ -27,6 +27,8 @@ pub(super) struct Author {
     pub(super) parties: Vec<PartyId>,
     /// Names that they have besides: they opt out for these too.
     pub(super) others: Vec<PartyId>,
+    /// The names that a window is opened for.
+    pub(super) windows: Vec<PartyId>,
 }
 
 impl Author {
@@ -52,7 +54,7 @@ pub(super) fn of(
     if let (Some(phone), Some(id)) = (phone, &written.user_id) {
         identity::prove(context, phone, id, inbound.at)?;
     }
-    let names = names_now(context, written, inbound.at)?;
+    let names = names_now(context, written.clone(), inbound.at)?;
     let mut proven = identity::proven_names(context, &names.parties())?;
     if names.phone.is_some() && names.phone == phone {
         // Under the name that the channel has for the phone, too.
@@ -80,7 +82,29 @@ pub(super) fn of(
     let phones = other.into_iter().chain(own).chain(phone).map(PartyId::from);
     let parties: Vec<_> = phones.chain(contact.user_id.clone().map(PartyId::from)).collect();
     let others = contact.parties().into_iter().filter(|name| !parties.contains(name)).collect();
-    Ok(Some(Author { contact, phone, proven, parties, others }))
+    let windows = windows(context, &contact, (&written, &parties), inbound.at)?;
+    Ok(Some(Author { contact, phone, proven, parties, others, windows }))
+}
+
+/// The names that a message of that moment, written by some of them, opens a window for. One from
+/// before a change of names opens none for the new ones, and the old ones have none any more.
+fn windows(
+    context: &Context<'_>,
+    contact: &Contact,
+    (written, parties): (&PartyNames, &[PartyId]),
+    at: Timestamp,
+) -> Result<Vec<PartyId>, Unavailable> {
+    let (own, written) = (contact.names().parties(), written.parties());
+    for name in written.iter().filter(|name| !own.contains(name)) {
+        let changed = known_names::changed_to(context, name)?.map(|(_, changed)| changed);
+        // Moments are reported in seconds: of the same one, the change came later.
+        if changed.max(contact.renamed_at) >= Some(at) {
+            return Ok(Vec::new());
+        }
+    }
+    let is_before = contact.renamed_at.is_some_and(|renamed| at < renamed);
+    let opens = |name: &&PartyId| !is_before || written.contains(name);
+    Ok(parties.iter().filter(opens).cloned().collect())
 }
 
 /// The phone of who wrote a message, by which it may be a reply. Changes nothing.

@@ -96,6 +96,8 @@ fn apply(
     {
         known_names::change(context, &phone.into(), &notice.new, at)?;
     }
+    let [old_contact, new_contact] =
+        [old_contact, new_contact].map(|contact| contact.map(|contact| contact.renamed(at)));
     // What is known of the new names already stays known.
     let known = new_contact.as_ref().map(Contact::names).unwrap_or_default();
     let phone = notice.new.phone.or(known.phone);

@@ -88,7 +88,7 @@ fn received_first(
         return Ok((Vec::new(), None));
     };
     let phones = author.phones();
-    let Author { contact, phone, proven, parties, others } = author;
+    let Author { contact, phone, proven, parties, others, windows } = author;
     let media = inbound.media.as_ref().map(|file| WrittenMedia {
         media_id: media::expect(context, number, id, file),
         mime_type: file.mime_type.to_string(),
@@ -99,8 +99,10 @@ fn received_first(
     let (media, content) = (media.as_ref(), content.as_deref());
     let received = &Received { media, content, ..received };
     let conversation = conversations::received(context, &contact, received)?;
-    for party in &parties {
+    for party in &windows {
         service_window::open(context, number, party, at)?;
+    }
+    for party in &parties {
         sticky::note(context, party, number, at)?;
     }
     let resumes = context.core.opt_out.read(&inbound.text) == Some(OptOut::Back);
@@ -121,7 +123,7 @@ fn received_first(
     }
     let phone = phone.map(|phone| phone.to_string());
     context.effects.emit(context.now(), event(received, &conversation, &contact, phone));
-    Ok((parties, media.map(|media| media.media_id)))
+    Ok((windows, media.map(|media| media.media_id)))
 }
 
 fn event(
