@@ -4,21 +4,16 @@ import { download } from '../lib/dom.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { attempt } from './dialog.js';
+import { brought } from './brought.js';
 import { picture } from './phone-file.js';
 
 /** @import { Written } from '../lib/types.js' */
 
-/** A place or cards, in a line. Strangers make these. @param {any} content @returns {string} */
-function described(content) {
-  const numbers = [content?.latitude, content?.longitude];
-  if (numbers.every((it) => typeof it === 'number')) return `${content.latitude}, ${content.longitude}`;
-  const cards = Array.isArray(content?.contacts) ? content.contacts : [];
-  const names = cards.map((/** @type {any} */ card) => card?.name?.formatted_name);
-  return names.filter((/** @type {unknown} */ name) => typeof name === 'string').join(', ');
-}
-
 /** What stands for a message that has no words. @param {Written} m */
-export const line = (m) => m.text || described(m.content) || (m.media ? '' : `[${m.type}]`);
+export function line(m) {
+  if (m.type === 'reaction' && !m.text) return t('Reaction taken back');
+  return m.text || (m.media ? '' : `[${m.type}]`);
+}
 
 /** @param {Pick<NonNullable<Written['media']>, 'media_id' | 'mime_type' | 'filename'>} media */
 export const keep = (media) =>
@@ -30,10 +25,11 @@ export const keep = (media) =>
     return download(media.filename || media.media_id, [await answer.blob()], media.mime_type);
   });
 
-/** @param {Written} m */
-export function attached(m) {
-  const { media } = m;
-  if (!media) return '';
-  return html`${picture(media)}<p><button type="button" class="quiet" onclick=${() => keep(media)}>${t('Download')}
-    <span dir="auto">${media.filename || `[${m.type}]`}</span></button></p>`;
+/** @param {NonNullable<Written['media']>} media @param {string} type */
+const file = (media, type) => html`${picture(media)}<p><button type="button" class="quiet" onclick=${() => keep(media)}>${t('Download')}
+    <span dir="auto">${media.filename || `[${type}]`}</span></button></p>`;
+
+/** What a message has beside its line: its file, what it answers, and its content. @param {Written} m @param {Written[]} thread */
+export function attached(m, thread) {
+  return html`${m.media ? file(m.media, m.type) : ''}${brought(m, thread, line)}`;
 }

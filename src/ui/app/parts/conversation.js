@@ -41,7 +41,7 @@ export function threadLog(thread, waiting) {
     ${thread.more && thread.loaded ? html`<div class="row center"><button type="button" onclick=${() => thread.loadMore()}>
       ${t('Earlier messages')}</button></div>` : ''}
     ${all.map((m) => bubble({ key: m.id, direction: m.direction, text: line(m), status: m.status, at: m.at,
-      error: m.error ?? null, note: attached(m) }))}</div>`;
+      error: m.error ?? null, note: attached(m, thread.rows) }))}</div>`;
 }
 
 /** Who a conversation is with, and what follows. @param {Conversation} c @param {unknown} more @param {() => unknown} close */
