@@ -174,7 +174,7 @@ fn the_tables_keep_their_numbers() {
         writeln!(out, "{number} {name}").unwrap();
         assert_eq!((table::name(*number), table::number(name)), (Some(*name), Some(*number)));
     }
-    assert_eq!((table::name(0), table::name(33), table::number("other")), (None, None, None));
+    assert_eq!((table::name(0), table::name(34), table::number("other")), (None, None, None));
     expect![[r#"
         1 meta
         2 workspaces
@@ -208,6 +208,7 @@ fn the_tables_keep_their_numbers() {
         30 otp_index
         31 portfolios
         32 broadcast_names
+        33 event_index
     "#]]
     .assert_eq(&out);
 }
