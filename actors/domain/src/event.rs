@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::json;
-use super::{EventId, Phone, RequestId, Timestamp, WorkspaceId};
+use super::{EventId, PartyId, Phone, RequestId, Timestamp, WorkspaceId};
 
 use message::MessageData;
 use message_step::MessageStep;
@@ -263,17 +263,23 @@ impl PublicEvent {
     pub fn subject(&self) -> Option<String> {
         // Nothing that is noted beside a code names another one.
         match self.plain() {
-            Self::Message(step) => return Some(step.to.to_string()),
+            Self::Message(step) => return Some(step.to.key_text()),
             Self::OtpSent { phone, .. }
             | Self::OtpVerified { phone, .. }
             | Self::OtpExpired { phone, .. }
-            | Self::OtpFailed { phone, .. } => return phone.known().map(|it| it.to_string()),
+            | Self::OtpFailed { phone, .. } => return phone.known().map(key_text),
             Self::Noted { .. } | Self::Other { .. } => {}
         }
         let data = self.data();
         let mut fields = self.event_type().subject.iter();
-        fields.find_map(|field| data[field].as_str().map(str::to_owned))
+        let text = fields.find_map(|field| data[field].as_str())?;
+        Some(text.parse().map_or_else(|_| text.to_owned(), key_text))
     }
+}
+
+/// What stands for a phone in whatever form it is.
+fn key_text(phone: Phone) -> String {
+    PartyId::from(phone).key_text()
 }
 
 /// The `data` of an event, by what it is made of.

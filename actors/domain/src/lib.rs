@@ -20,6 +20,7 @@ pub mod id;
 pub mod json;
 pub mod keys;
 pub mod limits;
+pub mod national_forms;
 pub mod notes;
 pub mod open_code;
 pub mod opt_out;

@@ -98,13 +98,22 @@ impl PartyId {
         }
     }
 
-    /// The bytes that name the person in a key: a phone's number as eight bytes, big endian, or `u`
-    /// and the id. No number is so large as to begin with that letter.
+    /// The bytes that name the person in a key: those of a phone, or `u` and the id. No number is so
+    /// large as to begin with that letter.
     #[must_use]
     pub fn key_bytes(&self) -> Vec<u8> {
         match self {
-            Self::Phone(phone) => phone.as_u64().to_be_bytes().to_vec(),
+            Self::Phone(phone) => phone.key_bytes().to_vec(),
             Self::User(id) => [b"u", id.as_str().as_bytes()].concat(),
+        }
+    }
+
+    /// The text that names the person in a key or for an order: a phone in its canonical form.
+    #[must_use]
+    pub fn key_text(&self) -> String {
+        match self {
+            Self::Phone(phone) => phone.canonical().to_string(),
+            Self::User(id) => id.to_string(),
         }
     }
 }
@@ -246,6 +255,10 @@ mod tests {
         let id: UserId = "US.13491208".parse().unwrap();
         let (by_phone, by_id) = (PartyId::from(phone), PartyId::from(id.clone()));
         assert_eq!(by_phone.key_bytes(), phone.as_u64().to_be_bytes());
+        let forms = ["+5215512345678", "+525512345678"].map(|it| it.parse::<PartyId>().unwrap());
+        assert_eq!(forms[0], forms[1]);
+        assert_eq!(forms[0].key_bytes(), forms[1].key_bytes());
+        assert_eq!(forms[0].key_text(), "+525512345678");
         assert_eq!(by_id.key_bytes(), b"uUS.13491208");
         assert_eq!((by_phone.phone(), by_phone.user_id()), (Some(phone), None));
         assert_eq!((by_id.phone(), by_id.user_id()), (None, Some(&id)));

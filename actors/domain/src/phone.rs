@@ -2,10 +2,14 @@
 //!
 //! It is a `+` and 7 to 15 digits, of which the first is 1 to 9.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::national_forms;
 
 /// Fewest digits of a number.
 pub const DIGITS_MIN: usize = 7;
@@ -17,8 +21,38 @@ const _: () = assert!(10_u128.pow(DIGITS_MAX as u32) - 1 <= u64::MAX as u128);
 ///
 /// The first digit is never 0, so no information is lost. `Display` shows the full number. `Debug`
 /// hides its middle, so that a log line cannot show it by accident.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+///
+/// Two phones are equal if they are one: some countries' numbers have [forms](Self::forms) of which
+/// the chat channel uses both for one person. Equality, order and hashes go by the canonical form,
+/// and so must keys: [`key_bytes`](Self::key_bytes). What is shown and sent is what was written.
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Phone(u64);
+
+impl PartialEq for Phone {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0 || self.canonical().0 == other.canonical().0
+    }
+}
+
+impl Eq for Phone {}
+
+impl PartialOrd for Phone {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Phone {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.canonical().0.cmp(&other.canonical().0)
+    }
+}
+
+impl Hash for Phone {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.canonical().0.hash(state);
+    }
+}
 
 /// The text or integer is not a phone number in E.164.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -47,10 +81,30 @@ impl Phone {
         }
     }
 
-    /// The number as an integer, for keys and hashes.
+    /// The number as an integer, in the form in which it was written.
     #[must_use]
     pub const fn as_u64(self) -> u64 {
         self.0
+    }
+
+    /// The form that stands for all forms of the phone. Nothing that people see has it unless it
+    /// was written so.
+    #[must_use]
+    pub fn canonical(self) -> Self {
+        Self(national_forms::canonical(self.0))
+    }
+
+    /// The forms of the phone that the channel reports, the canonical one first; most phones have
+    /// one alone.
+    pub fn forms(self) -> impl Iterator<Item = Self> {
+        let canonical = self.canonical();
+        [canonical].into_iter().chain(national_forms::other(canonical.0).map(Self))
+    }
+
+    /// The bytes that name the phone in a key: its canonical form, big endian.
+    #[must_use]
+    pub fn key_bytes(self) -> [u8; 8] {
+        self.canonical().0.to_be_bytes()
     }
 }
 
@@ -119,6 +173,37 @@ mod tests {
         }
         assert_eq!(Phone::from_digits(999_999), Err(PhoneError));
         assert_eq!(Phone::from_digits(1_000_000_000_000_000), Err(PhoneError));
+    }
+
+    fn phone(text: &str) -> Phone {
+        text.parse().unwrap()
+    }
+
+    fn hash(phone: Phone) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        phone.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    #[test]
+    fn phones_in_two_forms_are_equal_and_stay_as_they_were_written() {
+        let (long, short) = (phone("+5511987654321"), phone("+551187654321"));
+        assert_eq!(long, short);
+        assert_eq!(long.cmp(&short), Ordering::Equal);
+        assert_eq!(hash(long), hash(short));
+        assert_eq!(long.key_bytes(), short.key_bytes());
+        assert_eq!((long.to_string(), short.to_string()), {
+            ("+5511987654321".to_owned(), "+551187654321".to_owned())
+        });
+        assert_eq!(serde_json::to_string(&short).unwrap(), "551187654321");
+        for written in [long, short] {
+            let forms: Vec<_> = written.forms().map(|form| form.to_string()).collect();
+            assert_eq!(forms, ["+5511987654321", "+551187654321"]);
+        }
+        let other = phone("+5511987654322");
+        assert!(long != other && short < other && hash(long) != hash(other));
+        let forms: Vec<_> = phone("+15550123456").forms().map(|it| it.to_string()).collect();
+        assert_eq!(forms, ["+15550123456"]);
     }
 
     #[test]
