@@ -2,6 +2,7 @@
 
 use hashbrown::HashSet;
 
+use postrider_domain::national_forms::canonical;
 use postrider_domain::{BroadcastId, Phone, WorkspaceId};
 use postrider_store::{Change, StoreError, Table, View};
 
@@ -49,18 +50,18 @@ impl Audience {
         self.phones.is_empty()
     }
 
-    /// Removes duplicate recipients and keeps the first of each. It sorts indices, which takes a
-    /// third of the memory of a hash set.
+    /// Removes duplicate recipients, in whatever form, and keeps the first of each. It sorts
+    /// indices, which takes a third of the memory of a hash set.
     pub fn leave_each_once(&mut self) {
-        if self.phones.is_sorted_by(|one, next| one < next) {
+        if self.phones.is_sorted_by(|one, next| canonical(*one) < canonical(*next)) {
             return;
         }
         let mut order: Vec<u32> = (0..).take(self.phones.len()).collect();
-        order.sort_unstable_by_key(|at| (self.phones[*at as usize], *at));
+        order.sort_unstable_by_key(|at| (canonical(self.phones[*at as usize]), *at));
         let mut repeated = vec![false; self.phones.len()];
         for pair in order.windows(2) {
             let [one, next] = [pair[0], pair[1]].map(|at| at as usize);
-            repeated[next] = self.phones[one] == self.phones[next];
+            repeated[next] = canonical(self.phones[one]) == canonical(self.phones[next]);
         }
         let mut at = repeated.iter();
         self.phones.retain(|_| at.next() == Some(&false));
@@ -72,11 +73,12 @@ impl Audience {
 
     /// Moves the recipients that have opted out behind the others. Returns how many others there
     /// are.
-    pub fn set_aside(&mut self, opted_out: &HashSet<u64>) -> usize {
+    pub fn set_aside(&mut self, opted_out: &HashSet<Phone>) -> usize {
         if opted_out.is_empty() {
             return self.phones.len();
         }
-        let aside = |at: &usize| opted_out.contains(&self.phones[*at]);
+        let is_out = |phone| opted_out.contains(&phone);
+        let aside = |at: &usize| Phone::from_digits(self.phones[*at]).is_ok_and(is_out);
         let (out, stay): (Vec<_>, Vec<_>) = (0..self.phones.len()).partition(aside);
         let sendable = stay.len();
         let order = || stay.iter().chain(&out);
@@ -180,12 +182,28 @@ mod tests {
         audience.add(phone(1_000_001), Box::new(["c".into()]));
         audience.leave_each_once();
         assert_eq!(audience.phones, [1_000_003, 1_000_001, 1_000_002, 1_000_004]);
-        let opted_out = [1_000_001, 1_000_009].into_iter().collect();
+        let opted_out = [1_000_001, 1_000_009].into_iter().map(phone).collect();
         assert_eq!(audience.set_aside(&opted_out), 3);
         assert_eq!(audience.phones, [1_000_003, 1_000_002, 1_000_004, 1_000_001]);
         let variables =
             audience.variables.unwrap().iter().map(|own| own.concat()).collect::<Vec<_>>();
         assert_eq!(variables, ["", "", "a", ""]);
+    }
+
+    #[test]
+    fn two_forms_of_a_phone_are_one_recipient() {
+        let (long, short) = (5_511_987_654_321, 551_187_654_321);
+        for (first, second) in [(long, short), (short, long)] {
+            let mut audience = Audience::new();
+            for digits in [first, 1_000_001, second] {
+                audience.add(phone(digits), Variables::default());
+            }
+            audience.leave_each_once();
+            assert_eq!(audience.phones, [first, 1_000_001]);
+            let opted_out = std::iter::once(phone(second)).collect();
+            assert_eq!(audience.set_aside(&opted_out), 1);
+            assert_eq!(audience.phones, [1_000_001, first]);
+        }
     }
 
     #[test]

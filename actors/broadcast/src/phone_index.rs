@@ -5,6 +5,7 @@
 
 use std::ops::ControlFlow;
 
+use postrider_domain::national_forms::canonical;
 use postrider_domain::{BroadcastId, Phone, WorkspaceId};
 use postrider_store::{Change, Direction, StoreError, Table, View};
 
@@ -12,7 +13,8 @@ use super::record::{parts_prefix, phones_key};
 
 /// Recipients of one chunk.
 const CHUNK: usize = 1000;
-/// Bytes of one entry: the phone (u64) and its index in the audience (u32), big endian.
+/// Bytes of one entry: the phone in its canonical form (u64) and its index in the audience (u32),
+/// big endian.
 const ENTRY: usize = 12;
 
 /// The indices of an audience, sorted by phone.
@@ -22,7 +24,7 @@ impl ByPhone {
     /// Sorts the recipients with these phones.
     pub fn of(phones: &[u64]) -> Self {
         let mut places: Vec<_> = (0..u32::try_from(phones.len()).unwrap_or(u32::MAX)).collect();
-        places.sort_unstable_by_key(|place| phones[*place as usize]);
+        places.sort_unstable_by_key(|place| canonical(phones[*place as usize]));
         Self(places)
     }
 
@@ -36,10 +38,10 @@ impl ByPhone {
         self.0.chunks(CHUNK).map(move |places| {
             let mut value = Vec::with_capacity(places.len() * ENTRY);
             for place in places {
-                value.extend_from_slice(&phones[*place as usize].to_be_bytes());
+                value.extend_from_slice(&canonical(phones[*place as usize]).to_be_bytes());
                 value.extend_from_slice(&place.to_be_bytes());
             }
-            let first = places.first().map_or(0, |place| phones[*place as usize]);
+            let first = places.first().map_or(0, |place| canonical(phones[*place as usize]));
             Change::put(Table::BroadcastPhones, phones_key(workspace, id, first), value)
         })
     }
@@ -55,11 +57,12 @@ pub fn place_of(
     id: BroadcastId,
     phone: Phone,
 ) -> Result<Option<u32>, StoreError> {
+    let phone = phone.canonical();
     let (prefix, from) = (parts_prefix(workspace, id), phones_key(workspace, id, phone.as_u64()));
     let mut place = None;
     let mut visit = |_: &[u8], value: &[u8]| {
         let (entries, _) = value.as_chunks::<ENTRY>();
-        let phone = phone.as_u64().to_be_bytes();
+        let phone = phone.key_bytes();
         let found = entries.binary_search_by(|entry| entry[..8].cmp(&phone));
         place =
             found.ok().and_then(|at| entries[at].last_chunk()).map(|at| u32::from_be_bytes(*at));
@@ -94,5 +97,18 @@ mod tests {
         assert_eq!(place(id, 9_999_999), None);
         assert_eq!(place(BroadcastId::from_bytes([8; 16]), phones[0]), None);
         assert_eq!(place(BroadcastId::from_bytes([6; 16]), phones[0]), None);
+    }
+
+    #[test]
+    fn a_phone_has_its_place_in_every_form() {
+        let (store, workspace) = (MemoryStore::new(), "acme".parse().unwrap());
+        let id = BroadcastId::from_bytes([9; 16]);
+        let phones = [15_550_123_456, 551_187_654_321, 5_511_987_654_320];
+        let changes: Vec<_> = ByPhone::of(&phones).changes(&workspace, id, &phones).collect();
+        store.commit(Group::new(None, &changes)).unwrap();
+        for (digits, at) in [(551_187_654_321, 1), (5_511_987_654_321, 1), (551_187_654_320, 2)] {
+            let phone = Phone::from_digits(digits).unwrap();
+            assert_eq!(place_of(&store, &workspace, id, phone), Ok(Some(at)));
+        }
     }
 }

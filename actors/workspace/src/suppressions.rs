@@ -1,17 +1,16 @@
 //! Phones, and people without a phone, that have opted out of messages.
 //!
-//! [`Table::Suppressions`] has, under `workspace ‖ 0`: the phone itself (`+…`), or `@` and the
-//! channel's id, for each that has opted out, `w ‖ party` the moment of the last decision about
-//! it, `c ‖ party` the last choice that the channel reported, and `n` how many have opted out.
+//! [`Table::Suppressions`] has, under `workspace ‖ 0`: the phone itself in its canonical form
+//! (`+…`), or `@` and the channel's id, for each that has opted out, `w ‖ party` the moment of the
+//! last decision about it, `c ‖ party` the last choice that the channel reported, and `n` how many
+//! have opted out.
 
 mod channel_choice;
 mod filter;
 mod reach;
+mod record;
 
-use postrider_store::view::codec;
 use std::ops::ControlFlow;
-
-use serde::{Deserialize, Serialize};
 
 use postrider_domain::event::contact::{OptedInData, OptedOutData};
 use postrider_domain::opt_out::{OptOut, OptOutSource};
@@ -29,6 +28,7 @@ pub(crate) use channel_choice::{Choice, chose, follow, share, stopped_marketing}
 pub(crate) use filter::{all, opted_out};
 pub use filter::{any, is_opted_out};
 pub use reach::ContactsCount;
+use record::{Record, suppression};
 
 const TABLE: Table = Table::Suppressions;
 
@@ -46,26 +46,6 @@ pub struct Suppression {
     pub source: OptOutSource,
     /// Since when.
     pub created_at: Timestamp,
-}
-
-/// What is kept of it.
-#[derive(Serialize, Deserialize)]
-struct Record {
-    reason: Option<String>,
-    created_at: Timestamp,
-    /// Earlier versions wrote none.
-    source: Option<OptOutSource>,
-}
-
-impl Record {
-    /// What opted the phone out; of a record of an earlier version its reason shows it.
-    fn source(&self) -> OptOutSource {
-        self.source.unwrap_or(match self.reason.as_deref() {
-            Some(BY_MESSAGE) => OptOutSource::Word,
-            Some(channel_choice::AT_CHANNEL) => OptOutSource::Refusal,
-            _ => OptOutSource::Api,
-        })
-    }
 }
 
 /// A page of phones that have opted out.
@@ -254,17 +234,15 @@ fn put(
     suppression: &Suppression,
     is_new: bool,
 ) -> Result<(), Unavailable> {
-    let Suppression { party, reason, source, created_at } = suppression;
-    let (source, created_at) = (*source, *created_at);
+    let Suppression { party, reason, source, .. } = suppression;
     if is_new {
         change_count(context, 1, party, |contact_id| {
             let (phone, user_id) = (party.phone(), party.user_id().cloned());
-            let reason = reason.clone();
+            let (reason, source) = (reason.clone(), *source);
             EventData::ContactOptedOut(OptedOutData { phone, user_id, contact_id, reason, source })
         })?;
     }
-    let record = Record { reason: reason.clone(), created_at, source: Some(source) };
-    context.put_json(TABLE, key(&context.core.id, party), &record);
+    context.put_json(TABLE, key(&context.core.id, party), &Record::of(suppression));
     Ok(())
 }
 
@@ -354,7 +332,7 @@ fn users_prefix(workspace: &WorkspaceId) -> Vec<u8> {
 /// The key of somebody's record.
 fn key(workspace: &WorkspaceId, party: &PartyId) -> Vec<u8> {
     let name = match party {
-        PartyId::Phone(phone) => phone.to_string(),
+        PartyId::Phone(_) => party.key_text(),
         PartyId::User(id) => format!("@{id}"),
     };
     [prefix(workspace).as_slice(), name.as_bytes()].concat()
@@ -371,23 +349,6 @@ fn count_key(workspace: &WorkspaceId) -> Vec<u8> {
 fn number(bytes: &[u8]) -> Result<u64, StoreError> {
     let number = bytes.try_into().map(u64::from_be_bytes);
     number.map_err(|_| StoreError::Damaged("a number beside the opt-outs".into()))
-}
-
-fn party_of(key: &[u8]) -> Result<PartyId, StoreError> {
-    let text = std::str::from_utf8(key).ok();
-    let party = text.and_then(|text| match text.strip_prefix('@') {
-        Some(id) => id.parse().ok().map(PartyId::User),
-        None => text.parse().ok().map(PartyId::Phone),
-    });
-    party.ok_or_else(|| StoreError::Damaged("the key of an opt-out".into()))
-}
-
-fn suppression(party: &[u8], value: &[u8]) -> Result<Suppression, StoreError> {
-    let party = party_of(party)?;
-    let record: Record = codec::decode(value)?;
-    let source = record.source();
-    let Record { reason, created_at, .. } = record;
-    Ok(Suppression { party, reason, source, created_at })
 }
 
 #[cfg(test)]

@@ -168,9 +168,10 @@ async fn a_command_that_reports_too_much_is_refused_and_the_actor_lives() {
     assert_eq!(emitted(&acme).await["webhook.test"], 2);
 }
 
-/// A phone that the provider knows by another number, and that number.
-fn brazilian() -> (Phone, Phone) {
-    ("+5511987654321".parse().unwrap(), "+551187654321".parse().unwrap())
+/// A phone that the provider knows by another number, and that number. Nothing but its reports
+/// says so.
+fn renumbered() -> (Phone, Phone) {
+    ("+2290197123456".parse().unwrap(), "+22997123456".parse().unwrap())
 }
 
 fn stop(from: Phone) -> Callback {
@@ -198,7 +199,7 @@ async fn opted_out(engine: &Engine, acme: &Workspace, phone: Phone) {
 
 #[tokio::test(start_paused = true)]
 async fn who_writes_from_another_number_than_was_written_to_is_found() {
-    let (phone, known_as) = brazilian();
+    let (phone, known_as) = renumbered();
     let broadcast = postrider_domain::BroadcastId::from_bytes([7; 16]);
     for origin in ["otp", "message", "broadcast"] {
         let (_, engine, acme, number) = begin().await;
@@ -235,7 +236,7 @@ async fn who_writes_from_another_number_than_was_written_to_is_found() {
 #[tokio::test(start_paused = true)]
 async fn what_was_written_before_the_other_number_was_known_holds_too() {
     let (_, engine, acme, number) = begin().await;
-    let (phone, known_as) = brazilian();
+    let (phone, known_as) = renumbered();
     let request = acme.send_otp(SendOtp::to(phone)).await.unwrap().request_id;
     acme.receive(number, stop(known_as)).await.unwrap();
     acme.receive(number, reported(Origin::Otp { request_id: request, number: 1 }, None, known_as))

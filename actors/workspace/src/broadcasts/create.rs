@@ -367,6 +367,6 @@ fn emptied(audience: Audience) -> Audience {
 pub(super) fn opted_out(
     store: &dyn View,
     workspace: &WorkspaceId,
-) -> Result<HashSet<u64>, StoreError> {
-    Ok(suppressions::all(store, workspace)?.into_iter().map(Phone::as_u64).collect())
+) -> Result<HashSet<Phone>, StoreError> {
+    Ok(suppressions::all(store, workspace)?.into_iter().collect())
 }

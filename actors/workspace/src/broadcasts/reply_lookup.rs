@@ -44,7 +44,7 @@ impl Found {
     /// Writes what is to be remembered of the phone.
     pub(super) fn keep(&self, context: &mut Context<'_>, phone: Phone) {
         if let Some(remembered) = &self.remembered {
-            let key = phone_key(&context.core.id, &phone.as_u64().to_be_bytes());
+            let key = phone_key(&context.core.id, &phone.key_bytes());
             context.put(Table::Analytics, key, remembered.clone());
         }
     }
@@ -124,7 +124,7 @@ pub(crate) fn look_up(
     (phone, at): (Phone, Timestamp),
     broadcasts: &LiveBroadcasts,
 ) -> Result<Found, StoreError> {
-    let key = phone_key(workspace, &phone.as_u64().to_be_bytes());
+    let key = phone_key(workspace, &phone.key_bytes());
     let bytes = reader.get(Table::Analytics, key)?;
     // It can be made again, so one that cannot be read costs no message.
     let before = bytes.map(|bytes| OfPhone::decode(&bytes)).transpose().unwrap_or_else(|error| {

@@ -137,8 +137,11 @@ pub(crate) fn parties_of(
 ) -> Result<Vec<PartyId>, Unavailable> {
     let mut parties = vec![party.clone()];
     if let Some(contact) = party_holder(context, party)? {
-        let known = contact.parties();
-        parties.extend(known.into_iter().filter(|known| known != party));
+        let (own, others): (Vec<_>, Vec<_>) =
+            contact.parties().into_iter().partition(|known| known == party);
+        // Its phone in the form that the contact has.
+        parties = if own.is_empty() { parties } else { own };
+        parties.extend(others);
     } else if let PartyId::User(id) = party
         && let Some((phone, _)) = known_names::phone_of(context, id)?
     {

@@ -113,6 +113,9 @@ pub(crate) fn combined(
         fields.extend(own.clone());
     }
     let PartyNames { phone, user_id } = names;
+    // In the form that a contact has.
+    let phone =
+        [survivor.phone, other.phone].into_iter().find(|own| *own == phone).unwrap_or(phone);
     // The ids of the survivor last: it is they that stay where there are too many.
     let former =
         [other, survivor].into_iter().flat_map(|it| it.former_ids.iter().chain(&it.user_id));

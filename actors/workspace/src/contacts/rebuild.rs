@@ -17,7 +17,7 @@ use crate::contacts::{occupancy, search_index, segment_index};
 
 /// The number of what `index`, `live`, `texts` and `facets` write; another one with each change of
 /// it. Up to 1 no number was kept.
-const FORMAT: u64 = 2;
+const FORMAT: u64 = 3;
 const FORMAT_KEY: &[u8] = b"contact_index_format";
 /// Bytes of new records after which a commit is full.
 const COMMIT_BYTES: usize = 256 * 1024;

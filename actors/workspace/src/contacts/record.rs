@@ -30,7 +30,7 @@ pub struct Contact {
     pub id: ContactId,
     /// What it is called.
     pub name: ContactName,
-    /// Its phone; no other contact of the workspace has the same.
+    /// Its phone, as it was written; no other contact of the workspace has the same in any form.
     pub phone: Option<Phone>,
     /// The channel's id of the person; no other contact of the workspace has the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,9 +161,10 @@ impl Contact {
     }
 
     /// The same contact with these names. The id that it had is a former one then, of which a
-    /// bounded number is kept.
+    /// bounded number is kept. A phone that it has stays in its form.
     pub(crate) fn named(&self, names: PartyNames, now: Timestamp) -> Self {
         let PartyNames { phone, user_id } = names;
+        let phone = if phone == self.phone { self.phone } else { phone };
         let ids = self.former_ids.iter().chain(&self.user_id).cloned();
         let former_ids = former_ids(ids, user_id.as_ref());
         Self { phone, user_id, former_ids, updated_at: now, ..self.clone() }
@@ -223,7 +224,7 @@ pub(crate) fn contact_key(workspace: &WorkspaceId, place: u64) -> Vec<u8> {
 }
 
 pub(crate) fn phone_key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
-    key(workspace, b'p', phone.as_u64())
+    [prefix(workspace, b'p').as_slice(), &phone.key_bytes()].concat()
 }
 
 pub(crate) fn user_key(workspace: &WorkspaceId, id: &UserId) -> Vec<u8> {

@@ -34,7 +34,17 @@ pub(crate) fn text_of(contact: &Contact) -> Vec<u8> {
         text.push(FIELD_END);
         text.extend_from_slice(fold(name).as_bytes());
     }
+    // Who is searched by another form of the phone is found, too.
+    for form in contact.phone.into_iter().flat_map(other_forms) {
+        text.push(FIELD_END);
+        text.extend_from_slice(form.to_string().as_bytes());
+    }
     text
+}
+
+/// The forms of a phone in which it was not written.
+fn other_forms(phone: Phone) -> impl Iterator<Item = Phone> {
+    phone.forms().filter(move |form| form.as_u64() != phone.as_u64())
 }
 
 /// Whether a contact has a text, in one case, in what it is searched by.

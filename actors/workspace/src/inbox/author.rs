@@ -34,8 +34,13 @@ pub(super) struct Author {
 impl Author {
     /// The phones that are proven to be theirs, the one that they are known by first.
     pub(super) fn phones(&self) -> Vec<Phone> {
-        let mut phones: Vec<_> = self.proven.iter().filter_map(PartyId::phone).collect();
-        phones.sort_by_key(|phone| self.phone != Some(*phone));
+        let mut phones: Vec<_> = self.phone.into_iter().collect();
+        phones.retain(|phone| self.proven.contains(&PartyId::from(*phone)));
+        for phone in self.proven.iter().filter_map(PartyId::phone) {
+            if !phones.contains(&phone) {
+                phones.push(phone);
+            }
+        }
         phones
     }
 }
@@ -78,6 +83,8 @@ pub(super) fn of(
             create_known(context, new, ChannelNames { user_id, username }, unique)?
         }
     };
+    // The contact may have it in another form, which is the one that is shown.
+    let phone = if contact.phone == phone { contact.phone } else { phone };
     let own = contact.phone.filter(|own| phone != Some(*own));
     let phones = other.into_iter().chain(own).chain(phone).map(PartyId::from);
     let parties: Vec<_> = phones.chain(contact.user_id.clone().map(PartyId::from)).collect();

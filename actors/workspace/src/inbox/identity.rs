@@ -276,12 +276,13 @@ pub(super) fn everything_of(
 ) -> Result<Vec<PartyId>, Unavailable> {
     let mut all = Vec::new();
     for party in parties {
+        all.extend(contacts::parties_of(context, party)?);
         if let PartyId::Phone(phone) = party {
             all.extend(phone_aliases::writer(context, *phone)?.phones());
         }
-        all.extend(contacts::parties_of(context, party)?);
     }
-    all.sort_unstable();
+    // Of a phone in two forms that of a contact stays, which comes first.
+    all.sort();
     all.dedup();
     Ok(all)
 }

@@ -1,7 +1,8 @@
 //! A phone alias is another number by which the provider knows somebody's phone.
 //!
-//! It differs from the phone that was written to where, as in Brazil and Mexico, digits were added
-//! to the numbers. What such a person writes comes from the alias.
+//! It differs from the phone that was written to where digits were added to a country's numbers.
+//! What such a person writes comes from the alias. In the countries of which it is known how, the
+//! two are [equal](Phone) and neither is an alias.
 //!
 //! [`Table::Aliases`] has the phone that was written to under `workspace ‖ 0 ‖ the provider's
 //! name`, and nothing under `workspace ‖ 0 ‖ r ‖ phone ‖ the provider's name`, to find the names of
@@ -29,14 +30,13 @@ use postrider_domain::unavailable::Unavailable;
 const NAMES_MAX: usize = 16;
 
 fn key(workspace: &WorkspaceId, known_as: Phone) -> Vec<u8> {
-    [workspace.as_str().as_bytes(), &[0], &known_as.as_u64().to_be_bytes()].concat()
+    [workspace.as_str().as_bytes(), &[0], &known_as.key_bytes()].concat()
 }
 
 /// The key of a name by its phone, or what the keys of all its names begin with. No phone is as
 /// long as to begin with this letter.
 fn name_key(workspace: &WorkspaceId, phone: Phone, known_as: Option<Phone>) -> Vec<u8> {
-    let known_as = known_as.map(|known_as| known_as.as_u64().to_be_bytes());
-    let phone = phone.as_u64().to_be_bytes();
+    let (known_as, phone) = (known_as.map(Phone::key_bytes), phone.key_bytes());
     [workspace.as_str().as_bytes(), b"\0r", &phone, known_as.as_ref().map_or(&[], |it| it)].concat()
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn forget_name(context: &mut Context<'_>, name: &PartyId) {
     context.put(Table::Aliases, key, now.to_vec());
     known_names::forget(context, name);
     if let PartyId::Phone(phone) = name {
-        let key = reply_lookup::phone_key(&context.core.id, &phone.as_u64().to_be_bytes());
+        let key = reply_lookup::phone_key(&context.core.id, &phone.key_bytes());
         context.delete(Table::Analytics, key);
     }
     service_window::forget_all(context, name);

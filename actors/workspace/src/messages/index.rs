@@ -41,7 +41,7 @@ impl By<'_> {
 
     fn followed_by(self, workspace: &WorkspaceId, end: &[u8]) -> Vec<u8> {
         let (kind, value) = match self {
-            Self::To(to) => (b't', Cow::Owned(to.to_string())),
+            Self::To(to) => (b't', Cow::Owned(to.key_text())),
             Self::Reference(reference) => (b'r', Cow::Borrowed(reference)),
             Self::Channel(id) => (b'p', Cow::Borrowed(id)),
         };

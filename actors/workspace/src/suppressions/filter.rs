@@ -8,7 +8,8 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{PartyId, Phone, WorkspaceId};
 use postrider_store::{Direction, StoreError, View};
 
-use super::{Suppression, TABLE, count_key, key, number, party_of, phones_prefix, suppression};
+use super::record::{party_of, suppression};
+use super::{Suppression, TABLE, count_key, key, number, phones_prefix};
 use crate::Workspace;
 
 /// Opt-outs for each phone that is asked for up to which they are scanned as a whole.

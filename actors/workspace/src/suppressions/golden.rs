@@ -3,8 +3,10 @@
 use expect_test::expect;
 
 use super::channel_choice::{choice_key, decode, encode};
+use super::record::party_of;
 use super::*;
 use postrider_domain::golden::{AT, Sheet};
+use postrider_store::view::codec;
 
 #[test]
 fn an_opt_out_is_stored_as_ever() {
@@ -18,10 +20,16 @@ fn an_opt_out_is_stored_as_ever() {
     sheet.text("decision of a user", &decision_key(&workspace, &user));
     sheet.text("count", &count_key(&workspace));
     let source = Some(OptOutSource::Word);
-    let record = Record { reason: Some(BY_MESSAGE.into()), created_at: AT, source };
+    let record = Record { reason: Some(BY_MESSAGE.into()), created_at: AT, source, phone: None };
     sheet.json("record", &record);
     let source = Some(OptOutSource::Channel);
-    sheet.json("without a reason", &Record { reason: None, created_at: AT, source });
+    let silent = Record { reason: None, created_at: AT, source, phone: None };
+    sheet.json("without a reason", &silent);
+    let short = PartyId::Phone("+551187654321".parse().unwrap());
+    sheet.text("short form", &key(&workspace, &short));
+    let (reason, source) = (None, OptOutSource::Api);
+    let of_short = Suppression { party: short, reason, source, created_at: AT };
+    sheet.json("of the short form", &Record::of(&of_short));
     sheet.text("choice key", &choice_key(&workspace, &party));
     for choice in [Choice::Resumed, Choice::Refused, Choice::Stopped] {
         sheet.bytes("choice", &encode(AT, choice));
@@ -35,6 +43,8 @@ fn an_opt_out_is_stored_as_ever() {
         count: acme\x00n
         record: {"reason":"opted out by message","created_at":1700000000123,"source":"word"}
         without a reason: {"reason":null,"created_at":1700000000123,"source":"channel"}
+        short form: acme\x00+5511987654321
+        of the short form: {"reason":null,"created_at":1700000000123,"source":"api","phone":551187654321}
         choice key: acme\x00c\x00\x00\x00\x03\x9e\xdc\r\xc0
         choice: 0000018bcfe5687b00
         choice: 0000018bcfe5687b01

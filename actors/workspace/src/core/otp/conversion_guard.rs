@@ -108,8 +108,8 @@ fn limited(core: &mut Core, phone: Phone, options: &AdaptiveOptions) -> Option<L
 /// Whether codes to the phone are of the few that go on. A phone that is none stays so for an hour,
 /// so asking again changes nothing, and nobody outside can know which phones those are.
 fn is_probe(core: &Core, phone: Phone, options: &AdaptiveOptions) -> bool {
-    let [phone, hour] = [phone.as_u64(), hour_start(core.now()).as_secs()].map(u64::to_be_bytes);
-    let hash = core.keys.caller("probe", &[phone, hour].concat());
+    let hour = hour_start(core.now()).as_secs().to_be_bytes();
+    let hash = core.keys.caller("probe", &[phone.key_bytes(), hour].concat());
     hash.is_some_and(|hash| u128::from_be_bytes(hash) % 100 < options.probe_percent.into())
 }
 

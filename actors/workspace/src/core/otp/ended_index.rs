@@ -40,7 +40,7 @@ impl EndedBy<'_> {
 
     fn followed_by(self, workspace: &WorkspaceId, end: &[u8]) -> Vec<u8> {
         let (kind, value) = match self {
-            Self::Phone(phone) => (b'p', Cow::Owned(phone.to_string())),
+            Self::Phone(phone) => (b'p', Cow::Owned(phone.canonical().to_string())),
             Self::Reference(reference) => (b'r', Cow::Borrowed(reference)),
         };
         [workspace.as_str().as_bytes(), &[0, kind], value.as_bytes(), &[0], end].concat()

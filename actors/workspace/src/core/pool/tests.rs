@@ -37,6 +37,20 @@ fn contact(number: u32) -> PartyId {
     format!("+1555{number:07}").parse::<Phone>().unwrap().into()
 }
 
+#[test]
+fn a_phone_has_its_number_in_every_form() {
+    let pool = pool(&sandboxes(40));
+    for (one, other) in [
+        ("+5511987654321", "+551187654321"),
+        ("+525512345678", "+5215512345678"),
+        ("+5491158749895", "+54111558749895"),
+        ("+2250545123456", "+22545123456"),
+    ] {
+        let number = |phone: &str| pool.choose(&phone.parse().unwrap(), None, |_| true, any);
+        assert_eq!(number(one), number(other), "{one}");
+    }
+}
+
 fn any(_: NumberId) -> bool {
     true
 }
