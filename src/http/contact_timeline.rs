@@ -38,7 +38,7 @@ async fn timeline(mut call: Call<Principal>) -> Answer {
     let contact = call.caller.workspace().contact(id).await?;
     // One that was merged into it was reported by its own id.
     let mut about = vec![id.to_string(), contact.id.to_string()];
-    about.extend(contact.phone.map(|phone| phone.to_string()));
+    about.extend(contact.phone.into_iter().flat_map(events::in_all_forms));
     about.extend(contact.user_id.iter().chain(&contact.former_ids).map(ToString::to_string));
     about.dedup();
     let kinds = PublicEvent::KINDS.iter().map(|(kind, _)| *kind);

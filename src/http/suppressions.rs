@@ -23,7 +23,8 @@ pub(crate) fn routes() -> Routes {
 /// A phone that has opted out.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct SuppressionBody {
-    /// The phone, in E.164; left out with `user_id`.
+    /// The phone, in E.164; left out with `user_id`. It opts out in every form that its country
+    /// has, such as `+551187654321` for `+5511987654321`.
     #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
     phone: Option<String>,
     /// The channel's id of a person; left out with `phone`.
@@ -152,7 +153,8 @@ async fn list(call: Call<Principal>) -> Answer {
     operation_id = "deleteSuppression",
     tag = "Suppressions",
     summary = "Take an opt-out back",
-    params(("party" = String, Path, description = "The phone, in E.164, or the user id")),
+    params(("party" = String, Path, description = "The phone, in E.164, in \
+         any form that its country has, or the user id")),
     responses((status = 204, description = "It has not opted out any more"))
 )]
 async fn delete(mut call: Call<Principal>) -> Answer {

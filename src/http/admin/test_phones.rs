@@ -64,7 +64,14 @@ async fn set(mut call: Call<()>) -> Answer {
             let code = OtpCode::chosen(code).map_err(|error| ApiError::field(&field, error))?;
             Ok((phone, code))
         };
-        body.phones.iter().map(parse).collect::<Result<Vec<_>, ApiError>>()?
+        let phones = body.phones.iter().map(parse).collect::<Result<Vec<_>, ApiError>>()?;
+        for (at, (phone, _)) in phones.iter().enumerate() {
+            if let Some((other, _)) = phones[..at].iter().find(|(other, _)| other == phone) {
+                let rule = format_args!("is the same phone as {other}");
+                return Err(ApiError::field(&format!("phones.{phone}"), rule));
+            }
+        }
+        phones
     };
     let (workspace, phones) = (workspace(&mut call).await?, TestPhones::new(phones));
     let answer = reply(&phones.phones());

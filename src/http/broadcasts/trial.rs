@@ -138,7 +138,7 @@ fn of_test(notes: SenderNotes) -> SenderNotes {
 /// The variables of this phone, or else of the first recipient.
 fn of_recipients(new: &NewBroadcast, to: Phone) -> Variables {
     let Some(all) = &new.audience.variables else { return Variables::default() };
-    let own = new.audience.phones.iter().position(|phone| *phone == to.as_u64());
+    let own = new.audience.phones.iter().position(|phone| Phone::from_digits(*phone) == Ok(to));
     all.get(own.unwrap_or(0)).cloned().unwrap_or_default()
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct ContactInput {
     /// What it is called; not only spaces.
     #[schema(example = "Ana Souza", min_length = 1, max_length = 200)]
     name: String,
-    /// Its phone, in E.164; no other contact may have the same.
+    /// Its phone, in E.164; no other contact may have the same, in whatever form its country has.
     #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
     phone: Option<String>,
     /// Its e-mail address.

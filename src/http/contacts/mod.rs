@@ -44,7 +44,8 @@ pub(crate) struct ContactRow {
     /// What it is called.
     #[schema(example = "Ana Souza")]
     name: String,
-    /// Its phone, in E.164; no other contact has the same.
+    /// Its phone, in E.164, as it was written; no other contact has the same, in whatever form its
+    /// country has.
     #[schema(example = "+15550123456")]
     phone: Option<String>,
     /// The channel's id of the person; the channel alone sets it.

@@ -7,7 +7,7 @@ mod stream;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use postrider_actors::domain::{EventId, PublicEvent};
+use postrider_actors::domain::{EventId, Phone, PublicEvent};
 use postrider_actors::{EventEntry, EventFilter, Permission};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -111,8 +111,8 @@ pub(crate) struct EventsAnswer {
         ("types" = Option<String>, Query, description = "Only events of these types, with commas \
          between; not beside `type`", example = "otp.sent,otp.verified"),
         ("about" = Option<String>, Query, min_length = 1, max_length = 200, description = "Only \
-         events in whose `data` this is a value: an id, or a phone in E.164",
-         example = "+15550123456"),
+         events in whose `data` this is a value: an id, or a phone in E.164, in whatever form its \
+         country has", example = "+15550123456"),
         ("order" = Option<String>, Query, description = "`asc`, oldest first, the default, \
          or `desc`, newest first"),
     ),
@@ -121,7 +121,7 @@ pub(crate) struct EventsAnswer {
 async fn list(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let limit = query.integer("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
-    let filter = EventFilter { types: types(&query)?, about: about(&query)?.into_iter().collect() };
+    let filter = EventFilter { types: types(&query)?, about: about(&query)? };
     let cursor = after_cursor(&query)?;
     if call.wants(JSON_LINES) {
         call.reads_all(Reading::Events).await?;
@@ -196,13 +196,21 @@ fn types(query: &Query) -> Result<Option<Vec<String>>, ApiError> {
     Ok(Some(names.into_iter().map(str::to_owned).collect()))
 }
 
-/// What the events are to be about. An unescaped `+` arrives as a space, with which no id begins.
-fn about(query: &Query) -> Result<Option<String>, ApiError> {
-    let Some(text) = query.text("about")? else { return Ok(None) };
+/// What the events are to be about: a phone in all forms. An unescaped `+` arrives as a space, with
+/// which no id begins.
+fn about(query: &Query) -> Result<Vec<String>, ApiError> {
+    let Some(text) = query.text("about")? else { return Ok(Vec::new()) };
     if !(1..=ABOUT_CHARS_MAX).contains(&text.chars().count()) {
         return Err(ApiError::field("about", "must have 1 to 200 characters"));
     }
-    Ok(Some(text.strip_prefix(' ').map_or_else(|| text.to_owned(), |it| format!("+{it}"))))
+    let text = text.strip_prefix(' ').map_or_else(|| text.to_owned(), |it| format!("+{it}"));
+    Ok(text.parse().map_or_else(|_| vec![text.clone()], in_all_forms))
+}
+
+/// A phone as it was written, and in the other forms that it has.
+pub(crate) fn in_all_forms(phone: Phone) -> Vec<String> {
+    let others = phone.forms().filter(|form| form.as_u64() != phone.as_u64());
+    [phone].into_iter().chain(others).map(|phone| phone.to_string()).collect()
 }
 
 /// The event type of this name, which the query's `field` gives.

@@ -96,7 +96,7 @@ async fn a_phone_that_a_contact_gets_has_opted_out_as_its_id_has() {
 async fn who_is_called_otherwise_in_an_answer_is_known_when_they_write() {
     let rig = Rig::new().await;
     let reader = reader(&rig).await;
-    let (phone, digits, known_as) = ("+5511987654321", "5511987654321", "551187654321");
+    let (phone, digits, known_as) = ("+2290197123456", "2290197123456", "22997123456");
     rig.fake.call_recipient(digits, known_as);
     let id = rig.send(phone).await;
     rig.becomes(&id, "sent").await;

@@ -325,20 +325,20 @@ async fn what_is_about_another_number_of_the_app_is_taken_for_that_one() {
 #[tokio::test]
 async fn who_opts_out_from_another_number_than_was_written_to_gets_no_marketing() {
     let rig = Rig::new().await;
-    let id = rig.send("+5511987654321").await;
+    let id = rig.send("+2290197123456").await;
     rig.becomes(&id, "sent").await;
     let mut delivered = report(&id, "delivered");
     delivered["entry"][0]["changes"][0]["value"]["statuses"][0]["recipient_id"] =
-        "551187654321".into();
+        "22997123456".into();
     assert_eq!(post(&rig, &delivered).await.status, 200);
-    assert_eq!(post(&rig, &wrote("106", "551187654321", "s", "STOP")).await.status, 200);
+    assert_eq!(post(&rig, &wrote("106", "22997123456", "s", "STOP")).await.status, 200);
     let template = json!({
         "name": "sale", "language": "en", "category": "marketing",
         "components": [{"type": "BODY", "text": "Hello"}],
     });
     rig.server.admin().post("/admin/v1/workspaces/acme/templates", template).await.ok();
     let sale = json!({
-        "to": "+5511987654321", "type": "template",
+        "to": "+2290197123456", "type": "template",
         "template": {"name": "sale", "language": "en"},
     });
     rig.api.post("/v1/messaging/send", &sale).await.check(422, "UNPROCESSABLE");

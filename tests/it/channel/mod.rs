@@ -16,6 +16,7 @@ mod inbound_files;
 mod inbound_types;
 mod merged_contacts;
 mod messages;
+mod national_forms;
 mod number_check;
 mod number_facts;
 mod number_named;
