@@ -98,8 +98,8 @@ impl PartyId {
         }
     }
 
-    /// The bytes that name the person in a key: those of a phone, or `u` and the id. No number is so
-    /// large as to begin with that letter.
+    /// The bytes that name the person in a key: those of a phone, or `u` and the id. No number is
+    /// so large as to begin with that letter.
     #[must_use]
     pub fn key_bytes(&self) -> Vec<u8> {
         match self {
