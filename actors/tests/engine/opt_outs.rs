@@ -23,6 +23,26 @@ async fn emitted(acme: &Workspace) -> Vec<(String, bool)> {
     opted.collect()
 }
 
+/// A text of one word, as the channel gives it.
+fn word(number: u32, from: Phone, text: &str, at: Timestamp) -> Inbound {
+    Inbound {
+        provider_id: format!("wamid.{number}").into(),
+        from: Some(from),
+        user_id: None,
+        username: None,
+        name: None,
+        kind: "text".into(),
+        text: text.into(),
+        line: "".into(),
+        at,
+        referral: None,
+        media: None,
+        content: None,
+        about: None,
+        forwarded: false,
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_last_word_counts_whichever_comes_last() {
     let store = CrashingStore::new();
@@ -32,22 +52,7 @@ async fn the_last_word_counts_whichever_comes_last() {
     let mut written = 0;
     let mut write = async |from: u32, text: &str, second: u64| {
         written += 1;
-        let inbound = Inbound {
-            provider_id: format!("wamid.{written}").into(),
-            from: Some(phone(from)),
-            user_id: None,
-            username: None,
-            name: None,
-            kind: "text".into(),
-            text: text.into(),
-            line: "".into(),
-            at: START.plus(Duration::from_secs(second)),
-            referral: None,
-            media: None,
-            content: None,
-            about: None,
-            forwarded: false,
-        };
+        let inbound = word(written, phone(from), text, START.plus(Duration::from_secs(second)));
         let callback = Callback { inbound: vec![inbound], ..Callback::default() };
         acme.receive(number, callback).await.unwrap();
     };
