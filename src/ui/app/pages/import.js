@@ -1,11 +1,10 @@
 import { fault } from '../import/check.js';
 import { chooseCountry, chosenCountry, countryOptions } from '../import/countries.js';
-import { choices, guess, inWords } from '../import/map.js';
+import { choices, guess, inWords, REFUSED } from '../import/map.js';
 import { dropPlace } from '../import/place.js';
-import { refusedView } from '../import/refused.js';
 import { toContact } from '../import/rows.js';
 import { Import } from '../import/run.js';
-import { on } from '../lib/dom.js';
+import { csvCell, download, on } from '../lib/dom.js';
 import { readable } from '../lib/exact.js';
 import { bytes, number } from '../lib/format.js';
 import { list, t } from '../lib/i18n.js';
@@ -212,3 +211,38 @@ const rewrittenView = (rows, count) => html`<section class="section"><h2>${t('Ph
     ],
   })}
   ${count > rows.length ? html`<p class="hint foot">${t('{shown} of {n}', { shown: rows.length, n: count })}</p>` : ''}</section>`;
+
+/** @typedef {import('../import/rows.js').Refused} Refused */
+const SHOWN = 100;
+
+/** The refused rows with their reasons before them; it can be imported after mending.
+ * @param {string[]} head @param {Refused[]} refused */
+function refusedCsv(head, refused) {
+  const again = REFUSED.every((name, i) => head[i] === name);
+  const own = again ? head.slice(REFUSED.length) : head;
+  const lines = [[...REFUSED, ...own]];
+  for (const r of refused)
+    lines.push([String(r.row), r.column, r.value, r.reason, ...(again ? r.cells.slice(REFUSED.length) : r.cells)]);
+  return lines.map((cells) => cells.map(csvCell).join(',')).join('\r\n') + '\r\n';
+}
+
+/** @param {string} name of the file @param {string[]} head @param {Refused[]} refused */
+const refusedView = (name, head, refused) => html`<section class="section">
+  <div class="card-head"><h2>${t('Refused rows')}</h2>
+    <a class="button" href="#refused" role="link" download=${`refused-${name}`} onclick=${on((e) => {
+      e.preventDefault();
+      download(`refused-${name}`, ['\ufeff', refusedCsv(head, refused)], 'text/csv');
+    })}>${t('Download refused rows')}</a></div>
+  <p class="muted">${t('Mend them in the download and import it; its first four columns are ignored.')}</p>
+  ${table({
+    label: t('Refused rows'),
+    rows: refused.slice(0, SHOWN),
+    key: (r) => String(r.row),
+    columns: [
+      { name: t('Row'), kind: 'num', cell: (r) => number(r.row) },
+      { name: t('Column'), cell: (r) => r.column || '–' },
+      { name: t('Value'), cell: (r) => html`<span dir="auto">${r.value || '–'}</span>` },
+      { name: t('Reason'), cell: (r) => r.reason },
+    ],
+  })}
+  ${refused.length > SHOWN ? html`<p class="hint foot">${t('The first {n} are shown; the download has all.', { n: SHOWN })}</p>` : ''}</section>`;

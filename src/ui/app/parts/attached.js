@@ -1,10 +1,11 @@
 /** The file of a message: a picture is shown, others are kept only, as strangers make these. */
 import { context } from '../lib/api.js';
 import { download } from '../lib/dom.js';
+import { readable } from '../lib/exact.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
+import { strange } from './bubble.js';
 import { attempt } from './dialog.js';
-import { brought } from './brought.js';
 import { picture } from './phone-file.js';
 
 /** @import { Written } from '../lib/types.js' */
@@ -32,4 +33,48 @@ const file = (media, type) => html`${picture(media)}<p><button type="button" cla
 /** What a message has beside its line: its file, what it answers, and its content. @param {Written} m @param {Written[]} thread */
 export function attached(m, thread) {
   return html`${m.media ? file(m.media, m.type) : ''}${brought(m, thread, line)}`;
+}
+
+/** Most values that are shown of one message. */
+const SHOWN = 100;
+/** What the bubble shows already, or as something else. */
+const ELSEWHERE = ['type', 'text', 'title', 'caption', 'emoji', 'media_id', 'message_id', 'mime_type', 'filename'];
+
+/** The values in an object, each with the names on the way to it. @param {any} value @param {string} path @returns {[string, string][]} */
+function leaves(value, path) {
+  if (value === null || typeof value !== 'object' || value instanceof Number) return [[path, readable(value)]];
+  const many = Array.isArray(value) && value.length > 1;
+  return Object.entries(value).flatMap(([name, inner]) => {
+    const own = Array.isArray(value) ? (many ? String(Number(name) + 1) : '') : name;
+    return leaves(inner, [path, own].filter(Boolean).join(' '));
+  });
+}
+
+/** @param {[string, string][]} pairs */
+const values = (pairs) => html`<dl class="facts one brought">${pairs
+  .slice(0, SHOWN)
+  .map(([name, value]) => html`<div key=${name}><dt dir="auto">${name}</dt><dd class="lines" dir="auto">${strange(value)}</dd></div>`)}</dl>`;
+
+/** The message that one answers or reacts to. @param {Written} m @param {Written[]} thread @param {(m: Written) => string} line */
+function answered(m, thread, line) {
+  const reacts = m.type === 'reaction';
+  if (!(reacts || (m.context && (m.context.message_id || !m.context.forwarded)))) return '';
+  const id = reacts ? /** @type {any} */ (m.content)?.message_id : m.context?.message_id;
+  const of = thread.find((it) => it.id === id);
+  const text = of && line(of);
+  return html`<p class="bubble-note" dir="auto">${text ? t('In reply to: {text}', { text }) : t('In reply to an earlier message')}</p>`;
+}
+
+/** @param {Written} m @param {Written[]} thread @param {(m: Written) => string} line */
+function brought(m, thread, line) {
+  if (m.direction !== 'in') return '';
+  const content = Object.entries(m.content ?? {}).filter(([name]) => !ELSEWHERE.includes(name));
+  // A text that is too long for its line is here whole.
+  const pairs = leaves(Object.fromEntries(content), '').filter(([, value]) => value !== m.text);
+  const ad = leaves(m.referral ?? {}, '');
+  return html`${answered(m, thread, line)}
+    ${m.context?.forwarded ? html`<p class="bubble-note">${t('Forwarded')}</p>` : ''}
+    ${pairs.length ? values(pairs) : ''}
+    ${m.content_truncated ? html`<p class="bubble-note">${t('Some of it is left out: it was too large.')}</p>` : ''}
+    ${ad.length ? html`<p class="bubble-note">${t('From an advertisement')}</p>${values(ad)}` : ''}`;
 }
