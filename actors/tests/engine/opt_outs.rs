@@ -1,9 +1,10 @@
 //! Opt-outs by message, in whatever order the messages come.
 
-use postrider_channel::callback::{Callback, Inbound, Progress, StatusUpdate};
+use postrider_channel::callback::{Callback, Progress, StatusUpdate};
 use postrider_channel::{Failure, FailureClass, Origin};
 use postrider_domain::{NumberId, PublicEvent};
 
+use super::support::messages::said;
 use super::*;
 
 async fn number(engine: &Engine) -> NumberId {
@@ -23,26 +24,6 @@ async fn emitted(acme: &Workspace) -> Vec<(String, bool)> {
     opted.collect()
 }
 
-/// A text of one word, as the channel gives it.
-fn word(number: u32, from: Phone, text: &str, at: Timestamp) -> Inbound {
-    Inbound {
-        provider_id: format!("wamid.{number}").into(),
-        from: Some(from),
-        user_id: None,
-        username: None,
-        name: None,
-        kind: "text".into(),
-        text: text.into(),
-        line: "".into(),
-        at,
-        referral: None,
-        media: None,
-        content: None,
-        about: None,
-        forwarded: false,
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_last_word_counts_whichever_comes_last() {
     let store = CrashingStore::new();
@@ -52,8 +33,8 @@ async fn the_last_word_counts_whichever_comes_last() {
     let mut written = 0;
     let mut write = async |from: u32, text: &str, second: u64| {
         written += 1;
-        let inbound = word(written, phone(from), text, START.plus(Duration::from_secs(second)));
-        let callback = Callback { inbound: vec![inbound], ..Callback::default() };
+        let at = START.plus(Duration::from_secs(second));
+        let callback = said(phone(from), &format!("wamid.{written}"), text, at);
         acme.receive(number, callback).await.unwrap();
     };
     let out = async || {
@@ -103,26 +84,7 @@ async fn opting_out_and_in_is_reported_once() {
     assert!(acme.unsuppress(phone(1)).await.is_err());
     let (number, at) = (number(&engine).await, START);
     for (provider_id, text) in [("a", "STOP"), ("b", "stop"), ("b", "stop"), ("c", "START")] {
-        let (provider_id, text) = (provider_id.into(), text.into());
-        let (from, kind) = (Some(phone(2)), "text".into());
-        let (user_id, username, name, referral) = (None, None, None, None);
-        let inbound = Inbound {
-            provider_id,
-            from,
-            user_id,
-            username,
-            name,
-            kind,
-            text,
-            line: "".into(),
-            at,
-            referral,
-            media: None,
-            content: None,
-            about: None,
-            forwarded: false,
-        };
-        let callback = Callback { inbound: vec![inbound], ..Callback::default() };
+        let callback = said(phone(2), provider_id, text, at);
         acme.receive(number, callback).await.unwrap();
     }
     let [out, back] = ["contact.opted_out", "contact.opted_in"].map(str::to_owned);
@@ -158,23 +120,7 @@ async fn what_the_channel_reports_late_is_decided_by_its_moment() {
         acme.receive(number, callback).await.unwrap();
     };
     let write = async |from: u32, text: &str, at: Timestamp| {
-        let inbound = Inbound {
-            provider_id: format!("{from}{text}").into(),
-            from: Some(phone(from)),
-            user_id: None,
-            username: None,
-            name: None,
-            kind: "text".into(),
-            text: text.into(),
-            line: "".into(),
-            at,
-            referral: None,
-            media: None,
-            content: None,
-            about: None,
-            forwarded: false,
-        };
-        let callback = Callback { inbound: vec![inbound], ..Callback::default() };
+        let callback = said(phone(from), &format!("{from}{text}"), text, at);
         acme.receive(number, callback).await.unwrap();
     };
     write(0, "START", second(60)).await;

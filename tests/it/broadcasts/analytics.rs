@@ -80,8 +80,8 @@ async fn broadcasts_are_counted_by_day_and_replies_for_the_last_one() {
     assert_eq!((&only["total"], &only["data"][0]["name"]), (&json!(3), &json!("First")));
 }
 
-#[tokio::test]
-async fn what_the_provider_reports_is_counted_once() {
+/// A workspace with a template and a number that keeps no pace.
+async fn for_sale() -> Rig {
     let mut number = number();
     number["messages_per_second"] = 0.into();
     let rig = Rig::with(&[], number).await;
@@ -90,6 +90,12 @@ async fn what_the_provider_reports_is_counted_once() {
         "components": [{"type": "BODY", "text": "Sale"}],
     });
     rig.server.admin().post("/admin/v1/workspaces/acme/templates", template).await.ok();
+    rig
+}
+
+#[tokio::test]
+async fn what_the_provider_reports_is_counted_once() {
+    let rig = for_sale().await;
     report_always(&rig, &["sent", "delivered", "read"], 2);
     // The answer is lost; the report says that it was sent.
     rig.fake.script(Some("15550000003"), Scripted::Lost, Some(1));
@@ -113,14 +119,7 @@ fn all_of(counts: &Value) -> u64 {
 
 #[tokio::test]
 async fn no_figure_is_ahead_of_another_while_a_broadcast_runs() {
-    let mut number = number();
-    number["messages_per_second"] = 0.into();
-    let rig = Rig::with(&[], number).await;
-    let template = json!({
-        "name": "sale", "language": "en", "category": "marketing", "status": "approved",
-        "components": [{"type": "BODY", "text": "Sale"}],
-    });
-    rig.server.admin().post("/admin/v1/workspaces/acme/templates", template).await.ok();
+    let rig = for_sale().await;
     report_always(&rig, &["delivered", "read"], 1);
     let recipients = 400_u64;
     let phones: Vec<_> = (0..recipients).map(|number| format!("+1555{number:07}")).collect();

@@ -5,6 +5,10 @@ use postrider_channel::callback::{Callback, Inbound};
 use postrider_domain::{MessageId, Phone, SenderNotes, Timestamp};
 
 pub(crate) fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
+    said(from, provider_id, "Hello", at)
+}
+
+pub(crate) fn said(from: Phone, provider_id: &str, text: &str, at: Timestamp) -> Callback {
     let inbound = Inbound {
         provider_id: provider_id.into(),
         from: Some(from),
@@ -12,7 +16,7 @@ pub(crate) fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
         username: None,
         name: None,
         kind: "text".into(),
-        text: "Hello".into(),
+        text: text.into(),
         line: "".into(),
         at,
         referral: None,
