@@ -73,7 +73,7 @@ pub(crate) struct SendOtpBody<'a> {
     #[schema(value_type = Option<i64>, minimum = 4, maximum = 8, default = 6)]
     length: Option<Integer>,
     /// Who asked for it, for the limits by address and session. Kept as keyed hashes only.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
     context: Option<ContextBody<'a>>,
     /// What the caller calls the request: 1 to 128 printable characters. Shown in rows and events.
     #[serde(borrow)]

@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::http::message_body::check_filename;
-use crate::http::pipeline::{Answer, ApiError, Call, Code, Key, Principal, Reply, Routes, route};
+use crate::http::pipeline::{
+    Answer, ApiError, Call, Code, Key, Principal, Reply, Routes, object, route,
+};
 
 /// Longest name of a customer, in characters.
 const NAME_CHARS_MAX: usize = 100;
@@ -65,14 +67,14 @@ pub(crate) struct InboundBody<'a> {
     #[schema(value_type = Option<Object>, example = json!({"latitude": 48.85, "longitude": 2.35}))]
     content: Option<&'a RawValue>,
     /// The message of the conversation that they answer, and whether theirs is forwarded.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "object::optional")]
     context: Option<ContextBody<'a>>,
     /// The name in their profile.
     #[serde(borrow)]
     #[schema(example = "Ada", min_length = 1, max_length = 100)]
     name: Option<Cow<'a, str>>,
     /// The advertisement that led them to write.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "object::optional")]
     referral: Option<ReferralBody<'a>>,
 }
 
@@ -159,7 +161,8 @@ async fn sent(
     workspace: &Workspace,
 ) -> Result<(Option<InboundMedia>, MessageObject), ApiError> {
     if FILES.iter().any(|(of, _)| *of == kind) {
-        let file: ContentBody<'_> = serde_json::from_str(content.get())
+        let mut json = serde_json::Deserializer::from_str(content.get());
+        let file: ContentBody<'_> = object::required(&mut json)
             .map_err(|_| ApiError::field("content", "must be an object with `media_id`"))?;
         let media = file.read(kind, workspace).await?;
         let mut fields = json!({"mime_type": media.mime_type});
