@@ -3,14 +3,12 @@
 use std::path::Path;
 
 use super::markdown::code_spans;
-use super::{Document, document, documents, root};
+use super::{Document, document, documents, files, root};
 
 /// Folders that are no part of the repository.
 const OTHERS: [&str; 4] = [".git", "target", "node_modules", "__pycache__"];
 /// Ends of the names of files.
 const ENDS: [&str; 9] = ["rs", "toml", "md", "js", "py", "ts", "sh", "yaml", "yml"];
-/// What the documents call by another name, as ARCHITECTURE.md says in its first lines.
-const FACE: (&str, &str) = ("face/", "actors/tests/engine/");
 /// How paths begin that are on the machine of a reader.
 const ELSEWHERE: [&str; 6] = ["/", "DATA/", "target/", "~", "dist/", "."];
 
@@ -37,6 +35,12 @@ fn is_path(span: &str) -> bool {
     is_plain && (is_file || is_folder) && !ELSEWHERE.iter().any(|begin| span.starts_with(begin))
 }
 
+/// Returns whether a span of code is the name of a test, which is a sentence.
+fn is_test(span: &str) -> bool {
+    let is_name = span.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    is_name && span.matches('_').count() >= 3
+}
+
 #[test]
 fn every_file_that_is_named_exists() {
     let mut all = Vec::new();
@@ -45,16 +49,34 @@ fn every_file_that_is_named_exists() {
     let (mut count, mut missing) = (0, Vec::new());
     for Document { name, text } in documents().into_iter().chain(more) {
         for span in code_spans(&text).iter().filter(|span| is_path(span)) {
-            let path = match span.strip_prefix(FACE.0) {
-                Some(rest) => format!("/{}{rest}", FACE.1),
-                None => format!("/{span}"),
-            };
+            let path = format!("/{}", span.trim_end_matches('/'));
             count += 1;
-            if !all.iter().any(|known| known.ends_with(path.trim_end_matches('/'))) {
+            if !all.iter().any(|known| known.ends_with(&path)) {
                 missing.push(format!("{name}: {span}"));
             }
         }
     }
     assert!(count > 100, "only {count} paths were found");
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn every_test_that_the_architecture_names_exists() {
+    let sources =
+        ["actors", "src", "tests/it"].into_iter().flat_map(|folder| files(&root().join(folder)));
+    let sources =
+        sources.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let code: String = sources.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let internals = documents().into_iter().filter(|it| it.name.starts_with("docs/internals/"));
+    let (mut count, mut missing) = (0, Vec::new());
+    for Document { name, text } in internals.chain([document("ARCHITECTURE.md")]) {
+        for span in code_spans(&text).iter().filter(|span| is_test(span)) {
+            count += 1;
+            if !code.contains(&format!("fn {span}(")) {
+                missing.push(format!("{name}: {span}"));
+            }
+        }
+    }
+    assert!(count > 20, "only {count} tests were found");
     assert!(missing.is_empty(), "{missing:#?}");
 }

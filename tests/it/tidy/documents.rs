@@ -6,6 +6,8 @@ use super::repository::{Repository, Source, assert_kept, assert_ratchet, made_of
 const OPENING_CHARS_MAX: usize = 100;
 /// Fewer words than these make no sentence: there is a verb among three.
 const OPENING_WORDS_MIN: usize = 3;
+/// The most words of ARCHITECTURE.md, so that people read it; `docs/internals/` has the details.
+const ARCHITECTURE_WORDS_MAX: usize = 3500;
 
 /// The first paragraph of a file's documentation, on one line.
 fn paragraph(text: &str) -> String {
@@ -88,6 +90,14 @@ fn every_file_begins_with_a_short_sentence() {
 fn every_crate_has_its_terms_in_the_glossary() {
     let found = without_terms(Repository::this());
     assert_kept("The glossary of ARCHITECTURE.md names every crate.", &found);
+}
+
+#[test]
+fn the_architecture_is_short_enough_to_be_read() {
+    let text = Repository::this().architecture.as_deref().unwrap_or_default();
+    let words = text.split_whitespace().count();
+    let allowed = 1..=ARCHITECTURE_WORDS_MAX;
+    assert!(allowed.contains(&words), "ARCHITECTURE.md has {words} words, not {allowed:?}");
 }
 
 #[test]
