@@ -1,4 +1,4 @@
-//! Reports what broadcasts and advertisements brought, by day.
+//! Reports the results of broadcasts and advertisements, by day.
 
 use postrider_actors::domain::Day;
 use postrider_actors::{
@@ -11,9 +11,9 @@ use super::analytics_csv;
 use super::pipeline::{Answer, ApiError, Call, Key, Page, Principal, Query, Reply, Routes, route};
 use super::streamed::CSV;
 
-/// Days of a report when the query does not say.
+/// The number of days of a report if the query gives none.
 const DAYS_DEFAULT: u32 = 30;
-/// Most days of a report.
+/// The maximum number of days of a report.
 const DAYS_MAX: u32 = 366;
 
 pub(crate) fn routes() -> Routes {
@@ -326,7 +326,7 @@ async fn otp(call: Call<Principal>) -> Answer {
     Ok(Reply::ok(&OtpAnalyticsAnswer { data, totals: found.totals.into() }))
 }
 
-/// Reads the range of days from `from` and `to`.
+/// Parses the range of days from `from` and `to`.
 pub(crate) fn days<C>(call: &Call<C>, query: &Query) -> Result<DayRange, ApiError> {
     let day = |name: &str| -> Result<Option<Day>, ApiError> {
         let text = query.text(name)?;

@@ -1,4 +1,4 @@
-//! What broadcasts, advertisements and codes brought, as CSV.
+//! The results of broadcasts, advertisements and codes as CSV.
 
 use postrider_actors::domain::Day;
 use postrider_actors::{AdDay, CampaignCounts, CampaignRow, OtpCounts, OtpDays};

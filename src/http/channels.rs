@@ -12,11 +12,11 @@ use super::pipeline::{
     route,
 };
 
-/// Largest callback, in bytes. The channel batches up to 1,000 items into one.
+/// The maximum size of a callback, in bytes. The channel batches up to 1,000 items into one.
 pub(crate) const CALLBACK_BYTES_MAX: usize = 3 << 20;
 const SIGNATURE: HeaderName = HeaderName::from_static("x-hub-signature-256");
 
-/// The path that callbacks of a number come to.
+/// Returns the path to which the provider posts callbacks of a number.
 pub(crate) fn callback_address(number: &str) -> String {
     format!("/channels/cloud-api/{number}")
 }
@@ -27,7 +27,7 @@ pub(crate) fn routes() -> Routes {
     )
 }
 
-/// Looks the number up before a body is read, so that nobody can have bodies read for nothing.
+/// Finds the number before a body is read, so that nobody can make the server read bodies in vain.
 #[derive(Debug, Clone, Copy)]
 enum Target {
     /// The request has a verify token.
@@ -62,7 +62,7 @@ impl Guard for Target {
     }
 }
 
-/// Whether this is the form of a signature: `sha256=` and 64 hexadecimal digits.
+/// Returns whether the value has the form of a signature: `sha256=` and 64 hexadecimal digits.
 fn is_signature(value: &[u8]) -> bool {
     let digits = value.strip_prefix(b"sha256=");
     digits.is_some_and(|digits| digits.len() == 64 && digits.iter().all(u8::is_ascii_hexdigit))

@@ -1,4 +1,5 @@
-//! What a node of a cluster answers operators: how the cluster is, and what was done to it.
+//! The answers of a cluster's node to operators: the state of the cluster and the changes made to
+//! it.
 
 use std::collections::BTreeMap;
 

@@ -9,9 +9,9 @@ use utoipa::ToSchema;
 use super::pipeline::{Answer, ApiError, Call, Code, Key, Principal, Reply, Routes, route};
 use super::segments::FilterBody;
 
-/// Most contacts that are named.
+/// The maximum number of contacts that a request names.
 const IDS_MAX: usize = 1000;
-/// Most tags that are listed.
+/// The maximum number of tags that are listed.
 const TAGS_LISTED_MAX: usize = 500;
 
 pub(crate) fn routes() -> Routes {

@@ -1,4 +1,4 @@
-//! Shows what happened to a contact, out of the event log.
+//! Shows the history of a contact, out of the event log.
 
 use postrider_actors::domain::{ContactId, PublicEvent};
 use postrider_actors::{EventFilter, Permission};
@@ -36,7 +36,7 @@ async fn timeline(mut call: Call<Principal>) -> Answer {
     let before = events::after_cursor(&query)?;
     let id: ContactId = call.path("contact_id", NO_SUCH_CONTACT).await?;
     let contact = call.caller.workspace().contact(id).await?;
-    // One that was merged into it was reported by its own id.
+    // A contact that was merged into this one was reported by its own id.
     let mut about = vec![id.to_string(), contact.id.to_string()];
     about.extend(contact.phone.into_iter().flat_map(events::in_all_forms));
     about.extend(contact.user_id.iter().chain(&contact.former_ids).map(ToString::to_string));

@@ -1,19 +1,19 @@
-//! What the dashboard needs to know of the server: whether it is there, and by which names.
+//! The settings of the dashboard: whether it is enabled, and the server's addresses.
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::settings::Settings;
 
-/// How the dashboard is reached.
+/// The settings of the dashboard, and the addresses at which browsers reach it.
 #[derive(Debug, Clone)]
 pub struct DashboardOptions {
-    /// Whether it is served, and people sign in.
+    /// `true` if the dashboard is served and people can sign in.
     pub enabled: bool,
-    /// The origin by which others reach it, such as `https://postrider.example.com`.
+    /// The origin at which others reach it, such as `https://postrider.example.com`.
     pub public_url: Option<String>,
-    /// Where the server listens.
+    /// The address on which the server listens.
     pub address: SocketAddr,
-    /// Whether the server speaks TLS itself.
+    /// `true` if the server speaks TLS itself.
     pub has_tls: bool,
 }
 
@@ -27,7 +27,7 @@ impl DashboardOptions {
         }
     }
 
-    /// Whether browsers reach it by TLS only.
+    /// Returns whether browsers reach the dashboard by TLS only.
     pub(crate) fn is_secure(&self) -> bool {
         self.public_url.as_ref().is_some_and(|url| url.starts_with("https://"))
     }
@@ -36,15 +36,17 @@ impl DashboardOptions {
         if self.has_tls { "https" } else { "http" }
     }
 
-    /// The origin by which people reach it: the public one, or that of this machine.
+    /// Returns the origin at which people reach the dashboard: the public one, or that of this
+    /// machine.
     pub(crate) fn origin(&self) -> String {
         let local = || format!("{}://{}", self.scheme(), reachable(self.address));
         self.public_url.clone().unwrap_or_else(local)
     }
 
-    /// Whether the text of a `Host` header names this server: as the loopback interface, the
-    /// address that is listened on, or the public name. Any other name may be one that a stranger
-    /// has pointed here, so that a page of theirs counts as ours.
+    /// Returns whether the text of a `Host` header names this server.
+    ///
+    /// Valid names are the loopback interface, the listening address and the public name. Any other
+    /// name may be one that a stranger has pointed here, so that a page of theirs counts as ours.
     pub(crate) fn is_own_host(&self, host: &str) -> bool {
         let name = without_port(host);
         let is_public = || {
@@ -59,14 +61,14 @@ impl DashboardOptions {
         name.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(is_address) || is_public()
     }
 
-    /// Whether an `Origin` is this server's, as the request's `Host` names it.
+    /// Returns whether an `Origin` is this server's, as the request's `Host` names it.
     pub(crate) fn is_own_origin(&self, origin: &str, host: &str) -> bool {
         let own = |own: &str| own.eq_ignore_ascii_case(origin);
         own(&format!("{}://{host}", self.scheme())) || self.public_url.as_deref().is_some_and(own)
     }
 }
 
-/// The address under which a client on this machine reaches a listener. One that listens on every
+/// Returns the address at which a client on this machine reaches a listener. A listener on every
 /// interface is reached through the loopback address.
 pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     use std::net::{Ipv4Addr, Ipv6Addr};
@@ -78,7 +80,8 @@ pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// The name of a host with or without a port. An IPv6 address has colons of its own, in brackets.
+/// Returns the name of a host without its port, if it has one. An IPv6 address has colons of its
+/// own, in brackets.
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

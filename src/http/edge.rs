@@ -1,4 +1,4 @@
-//! What every route needs: the engine, the limits of the settings, the admin token.
+//! The state that every route needs: the engine, the limits of the settings, the admin token.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -24,58 +24,59 @@ use super::stream_shares::StreamShares;
 use crate::metrics::Metrics;
 use crate::settings::{InForce, SandboxClock, Settings};
 
-/// Large bodies that are parsed at a time. Each may need a multiple of its size in memory.
+/// The maximum number of large bodies that are parsed at a time. Each may need a multiple of its
+/// size in memory.
 const PARSERS_MAX: usize = 4;
-/// Contents of files that are read for copies at once: each holds a thread.
+/// The maximum number of files that are read for copies at once: each holds a thread.
 const ARCHIVE_FILES_MAX: usize = 8;
 
-/// What a router needs beside an engine.
+/// The settings that a router needs besides an engine.
 #[derive(Debug, Clone)]
 pub struct AppOptions {
     /// The token of `/admin/v1`.
     pub admin_token: AdminToken,
-    /// Where requests are counted, and what `/metrics` shows.
+    /// The metrics in which requests are counted, and which `/metrics` shows.
     pub metrics: Metrics,
-    /// Whether `/v1/sandbox/…` is mounted.
+    /// `true` if `/v1/sandbox/…` is mounted.
     pub sandbox: bool,
-    /// Who may move the sandbox's clock.
+    /// The callers who may move the sandbox's clock.
     pub sandbox_clock: SandboxClock,
-    /// Whether a server for outgoing mail is set.
+    /// `true` if a server for outgoing mail is configured.
     pub has_mail: bool,
-    /// Whether `/docs` and `/openapi.json` are mounted.
+    /// `true` if `/docs` and `/openapi.json` are mounted.
     pub docs: bool,
-    /// Whether the dashboard is mounted, and how it is reached.
+    /// The settings of the dashboard.
     pub dashboard: DashboardOptions,
-    /// Where the pages about errors are, without a slash at the end. `None`: nowhere.
+    /// The address of the pages about errors, without a slash at the end; `None` if there are none.
     pub errors_url: Option<String>,
-    /// Largest request body, in bytes.
+    /// The maximum size of a request body, in bytes.
     pub max_body_bytes: usize,
-    /// Largest body of a request that creates a broadcast, in bytes.
+    /// The maximum size of a body that creates a broadcast, in bytes.
     pub max_broadcast_body_bytes: usize,
-    /// Largest body of a request that creates a batch of contacts, in bytes.
+    /// The maximum size of a body that creates a batch of contacts, in bytes.
     pub max_contacts_batch_body_bytes: usize,
-    /// Most bytes of bodies in memory.
+    /// The maximum number of bytes of all bodies in memory.
     pub bodies_bytes_max: usize,
-    /// Subnets of the proxies whose `X-Forwarded-For` is believed.
+    /// The subnets of the proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// Names that requests may be for. Empty: any.
+    /// The host names that requests may be for. An empty list allows any.
     pub hosts: Vec<String>,
     /// The settings in force, without secrets.
     pub settings: Arc<InForce>,
-    /// What an operator should know, which `/readyz` reports.
+    /// The warnings for the operator that `/readyz` reports.
     pub warnings: Vec<String>,
-    /// Longest wait for a request's body.
+    /// The maximum wait for a request's body.
     pub body_timeout: Duration,
-    /// Longest time that a handler may take.
+    /// The maximum time that a handler may take.
     pub handler_timeout: Duration,
     /// Signals requests that the server is shutting down.
     pub drain: Drain,
-    /// The other engines of a cluster; `None`: this one has everything.
+    /// The other engines of a cluster; `None` if this engine has everything.
     pub(crate) elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 impl AppOptions {
-    /// The options that the settings give.
+    /// Returns the options that the settings give.
     #[must_use]
     pub fn new(settings: &Settings, admin_token: AdminToken, metrics: Metrics) -> Self {
         Self {
@@ -110,29 +111,28 @@ impl AppOptions {
 pub(crate) struct Edge {
     pub(crate) engine: Engine,
     pub(crate) options: AppOptions,
-    /// The bytes of bodies in memory.
+    /// The budget for the bytes of bodies in memory.
     pub(crate) body_budget: Arc<BodyBudget>,
-    /// One permit for each large body that may be parsed now, of a broadcast or a batch of
-    /// contacts.
+    /// The permits for parsing large bodies, of broadcasts or batches of contacts.
     pub(crate) parsers: Arc<Semaphore>,
     /// The OpenAPI document as JSON.
     pub(crate) document: &'static LazyLock<Arc<Compressed>>,
     /// The fields of the bodies of all operations.
     pub(crate) fields: &'static LazyLock<KnownFields>,
-    /// What refusals link to.
+    /// The links that refusals contain.
     pub(crate) help: Help,
-    /// The permit for the one copy of all data that may be read now.
+    /// The permit for copying all data, which one request at a time may do.
     pub(crate) archives: Arc<Semaphore>,
-    /// Permits for contents of files, and lists of them, that are read for copies. A backup reads
-    /// them one by one, so another copy must not come between.
+    /// The permits for reading the contents of files, and lists of them, for copies. A backup reads
+    /// the files one by one, so another copy must not get in between.
     pub(crate) archive_files: Arc<Semaphore>,
-    /// The `Date` of answers.
+    /// The `Date` header of answers.
     pub(crate) date: DateHeader,
     /// The event streams that are open.
     pub(crate) streams: Arc<StreamShares>,
-    /// Who has read everything of a kind.
+    /// The last recorded readings of everything of a kind, by reader.
     pub(crate) readings: Readings,
-    /// Held while the sandbox checks and moves its clock.
+    /// A lock that is held while the sandbox checks and moves its clock.
     pub(crate) clock_moves: Mutex<()>,
     /// The newest requests of the workspaces.
     pub(crate) requests: RequestLog,
@@ -171,10 +171,10 @@ impl Edge {
 }
 
 impl Edge {
-    /// Those people of these ids who are there, of whatever engine.
+    /// Returns the people with these ids, of whatever engine. Unknown ids are left out.
     ///
     /// # Errors
-    /// [`ApiError`]: nobody answers now.
+    /// [`ApiError`]: the engine of people does not answer now.
     pub(crate) async fn people(&self, ids: Vec<PersonId>) -> Result<Vec<Arc<Person>>, ApiError> {
         match &self.options.elsewhere {
             None => Ok(people_of(&self.engine, &ids)),
@@ -183,7 +183,8 @@ impl Edge {
         }
     }
 
-    /// Those workspaces of these ids that are there, of whatever engine; `None`: the first ones.
+    /// Returns the workspaces with these ids, of whatever engine; `None` returns the first ones.
+    /// Unknown ids are left out.
     pub(crate) async fn workspaces(&self, ids: Option<Vec<WorkspaceId>>) -> Found<KnownWorkspace> {
         match &self.options.elsewhere {
             None => match workspaces_of(&self.engine, ids.as_deref()).await {
@@ -194,10 +195,10 @@ impl Edge {
         }
     }
 
-    /// How the server does.
+    /// Returns the figures of the server.
     ///
     /// # Errors
-    /// [`ApiError`]: it is not known now.
+    /// [`ApiError`]: the figures are not known now.
     pub(crate) async fn figures(&self) -> Result<ServerFigures, ApiError> {
         if let Some(all) = &self.options.elsewhere {
             return all.node().await;
@@ -206,20 +207,20 @@ impl Edge {
         Ok(ServerFigures { node: None, is_ready, figures: system.system().await })
     }
 
-    /// Refuses what a node of a cluster does not do.
+    /// Refuses an operation that a node of a cluster does not support.
     ///
     /// # Errors
-    /// [`ApiError`]: this is one.
+    /// [`ApiError`]: this server is such a node.
     pub(crate) fn must_be_alone(&self) -> Result<(), ApiError> {
         let message = "this does not work on a node of a cluster";
         let refusal = || ApiError::not_found(message).because("in_cluster");
         self.options.elsewhere.as_ref().map_or(Ok(()), |_| Err(refusal()))
     }
 
-    /// Whether a workspace is there, in whatever engine.
+    /// Returns whether a workspace exists, in whatever engine.
     ///
     /// # Errors
-    /// [`ApiError`]: nobody answers now.
+    /// [`ApiError`]: an engine does not answer now.
     pub(crate) async fn has_workspace(&self, id: &WorkspaceId) -> Result<bool, ApiError> {
         let Some(all) = self.options.elsewhere.as_ref() else {
             return Ok(self.engine.workspace(id).is_some());
@@ -242,12 +243,13 @@ impl AdminToken {
         Self(TokenHash::of(token))
     }
 
-    /// Whether `token` has this hash. Takes constant time, so that the answer leaks no prefix.
+    /// Returns whether `token` has this hash. Takes constant time, so that the answer leaks no
+    /// prefix.
     pub(crate) fn matches(&self, token: &str) -> bool {
         self.0.as_bytes().ct_eq(TokenHash::of(token).as_bytes()).into()
     }
 
-    /// The hash.
+    /// Returns the hash.
     pub(crate) const fn hash(&self) -> TokenHash {
         self.0
     }

@@ -1,7 +1,7 @@
-//! What an engine of a cluster knows of others: people are in the first one, workspaces in all.
+//! The view of a cluster's other engines: people are in the first one, workspaces in all.
 //!
-//! A node asks before a request reaches its engine, and puts the answers into the request's
-//! extensions. What only a handler finds out to be needed is asked by [`Elsewhere`].
+//! A node asks the other engines before a request reaches its own engine, and puts the answers into
+//! the request's extensions. A handler that needs more asks for it through [`Elsewhere`].
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::cluster_answers::{ClusterAnswer, DrainAnswer, MoveAnswer};
 use super::pipeline::error::ApiError;
 
-/// Most workspaces of one engine that are listed without their ids.
+/// The maximum number of workspaces of one engine that are listed without their ids.
 pub(crate) const WORKSPACES_MAX: usize = 200;
 
 /// A workspace, of whatever engine.
@@ -23,42 +23,43 @@ pub(crate) const WORKSPACES_MAX: usize = 200;
 pub(crate) struct KnownWorkspace {
     pub(crate) id: WorkspaceId,
     pub(crate) name: String,
-    /// Whether its members need an authenticator.
+    /// `true` if its members need an authenticator.
     pub(crate) requires_totp: bool,
 }
 
-/// How a server does.
+/// The figures of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerFigures {
-    /// Its name, if it is a node of a cluster.
+    /// The server's name, if it is a node of a cluster.
     pub(crate) node: Option<String>,
-    /// Whether it takes work.
+    /// `true` if the server accepts work.
     pub(crate) is_ready: bool,
-    /// What its engines do together.
+    /// The combined figures of its engines.
     pub(crate) figures: SystemFigures,
 }
 
-/// What was found, and the refusal of an engine that did not answer.
+/// The items that were found, and the refusal of an engine that did not answer.
 pub(crate) type Found<T> = (Vec<T>, Option<ApiError>);
 
-/// An answer that is waited for.
+/// The future of an answer from another engine.
 pub(crate) type Asked<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Asks the other engines.
+/// Access to the other engines.
 pub(crate) trait Elsewhere: fmt::Debug + Send + Sync {
-    /// Those people of these ids who are there, without their secrets.
+    /// Returns the people with these ids, without their secrets. Unknown ids are left out.
     fn people(&self, ids: Vec<PersonId>) -> Asked<'_, Result<Vec<Person>, ApiError>>;
 
-    /// Those workspaces of these ids that are there; `None`: any, of each engine the first ones.
+    /// Returns the workspaces with these ids; `None` returns the first ones of each engine. Unknown
+    /// ids are left out.
     fn workspaces(&self, ids: Option<Vec<WorkspaceId>>) -> Asked<'_, Found<KnownWorkspace>>;
 
-    /// How this node does.
+    /// Returns the figures of this node.
     fn node(&self) -> Asked<'_, Result<ServerFigures, ApiError>>;
 
-    /// How the cluster is.
+    /// Returns the state of the cluster.
     fn cluster(&self) -> Result<ClusterAnswer, ApiError>;
 
-    /// Has the node of this name own nothing, or lets it own shards again.
+    /// Makes the node of this name give up all shards, or lets it own shards again.
     fn drain(
         &self,
         node: String,
@@ -66,7 +67,7 @@ pub(crate) trait Elsewhere: fmt::Debug + Send + Sync {
         by: Arc<AuditContext>,
     ) -> Asked<'_, Result<DrainAnswer, ApiError>>;
 
-    /// Has the node of this name own a shard.
+    /// Makes the node of this name own a shard.
     fn move_shard(
         &self,
         shard: u16,
@@ -75,29 +76,30 @@ pub(crate) trait Elsewhere: fmt::Debug + Send + Sync {
     ) -> Asked<'_, Result<MoveAnswer, ApiError>>;
 }
 
-/// The session that a request shows, as the engine of people says: whose it is, how long it has to
-/// wait, and its bucket. `None`: it has ended.
+/// The session of a request, as the engine of people reports it; `None` if it has ended.
+///
+/// It has the person, the time that they have to wait, and their bucket.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteVisit(pub(crate) Option<(SignedIn, Option<Duration>, Option<BucketState>)>);
 
-/// The id and name of the admin token that a request shows, as the engine of people says. `None`:
-/// it is none.
+/// The id and name of a request's admin token, as the engine of people reports it. `None` if the
+/// token is not valid.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteToken(pub(crate) Option<(Box<str>, Box<str>)>);
 
-/// The workspace that the path of a request about people names, as its engine says. `None`: it is
-/// not there.
+/// The workspace that the path of a request about people names, as its engine reports it. `None` if
+/// it does not exist.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteWorkspace(pub(crate) Option<KnownWorkspace>);
 
-/// A callback came to the address of a number of another engine.
+/// Marks a callback that came to the address of a number of another engine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallbackBeside;
 
-/// The workspaces of an engine.
+/// Returns the workspaces of an engine.
 ///
 /// # Errors
-/// [`AdminError`]: not now.
+/// [`AdminError`]: the engine cannot report them now.
 pub(crate) async fn workspaces_of(
     engine: &Engine,
     ids: Option<&[WorkspaceId]>,
@@ -115,7 +117,7 @@ pub(crate) async fn workspaces_of(
     for id in ids {
         match admin.workspace(id).await {
             Ok(info) => found.push(known(info.id, info.name)),
-            // There is none, or it is being deleted.
+            // The workspace does not exist, or is being deleted.
             Err(AdminError::NoSuchWorkspace) => {}
             Err(error) => return Err(error),
         }
@@ -123,7 +125,7 @@ pub(crate) async fn workspaces_of(
     Ok(found)
 }
 
-/// The people of an engine.
+/// Returns the people of an engine with these ids.
 pub(crate) fn people_of(engine: &Engine, ids: &[PersonId]) -> Vec<Arc<Person>> {
     ids.iter().filter_map(|id| engine.people().person(*id)).collect()
 }

@@ -16,9 +16,10 @@ use super::pipeline::{
     route,
 };
 
-/// Largest mail, in bytes. Mails are posted without their attachments.
+/// The maximum size of a mail, in bytes. Mails are posted without their attachments.
 const MAIL_BYTES_MAX: usize = 3 << 20;
-/// Longest `Message-ID`, in characters: the longest line of a mail (RFC 5322, section 2.1.1).
+/// The maximum length of a `Message-ID`, in characters. It is that of a mail's line (RFC 5322,
+/// section 2.1.1).
 const MESSAGE_ID_CHARS_MAX: usize = 998;
 const NO_SUCH_CHANNEL: &str = "there is no such e-mail channel";
 
@@ -31,8 +32,9 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(take).takes(Takes::Raw { max_bytes: MAIL_BYTES_MAX }).guarded(Target))
 }
 
-/// Looks the workspace up before a body is read, and only for a request that looks signed: which
-/// workspaces there are is no secret, but not to be had for the asking either.
+/// Finds the workspace before a body is read, and only for a request that looks signed.
+///
+/// The existence of a workspace is no secret, but nobody can find it out just by asking.
 #[derive(Debug, Clone, Copy)]
 struct Target;
 
@@ -116,7 +118,7 @@ impl MailBody {
         let mut references: Vec<_> = given.split_whitespace().map(str::to_owned).collect();
         let answered = self.in_reply_to.map(|id| id.trim().to_owned());
         if let Some(answered) = answered.filter(|id| !id.is_empty()) {
-            // The last reference is the mail that this one answers.
+            // The last reference is the id of the mail that this mail answers.
             references.retain(|id| *id != answered);
             references.push(answered);
         }

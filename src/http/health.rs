@@ -1,4 +1,4 @@
-//! Answers orchestrators and metrics collectors: health, readiness, metrics. Needs no key.
+//! Serves orchestrators and metrics collectors: health, readiness, metrics. Needs no key.
 
 use axum::http::StatusCode;
 use postrider_actors::Health;

@@ -1,4 +1,4 @@
-//! Shows callers who they are, and what they may do.
+//! Shows callers their identity and their permissions.
 
 use postrider_actors::domain::WorkspaceId;
 use postrider_actors::{AdminError, Permission, Permissions, SessionHolder, SignedIn};
@@ -103,7 +103,7 @@ pub(crate) struct Me {
     version: &'static str,
 }
 
-/// What `GET /v1/me` answers.
+/// The answer to `GET /v1/me`.
 pub(crate) type MeAnswer = Me;
 
 #[utoipa::path(
@@ -213,7 +213,7 @@ fn role_in(signed_in: &SignedIn, id: &WorkspaceId) -> Option<&'static str> {
     Some(signed_in.person.as_ref()?.role_in(id)?.as_str())
 }
 
-/// Somebody's only workspace, where it may be one of another engine.
+/// Returns a person's only workspace if it may belong to another engine.
 fn only_one_elsewhere<'a>(edge: &Edge, signed_in: &'a SignedIn) -> Option<&'a WorkspaceId> {
     edge.options.elsewhere.as_ref()?;
     match signed_in.person.as_ref()?.memberships.as_slice() {
@@ -229,8 +229,8 @@ impl From<KnownWorkspace> for NamedWorkspace {
 }
 
 impl Me {
-    /// Fills in somebody's workspaces, and returns what is known of them. One of another engine
-    /// that does not answer now is called by its id.
+    /// Fills in a person's workspaces, and returns those that are known. If the engine of a
+    /// workspace does not answer now, the workspace is shown by its id.
     async fn find_workspaces(
         &mut self,
         edge: &Edge,
@@ -267,7 +267,7 @@ impl Me {
     }
 }
 
-/// A workspace's name; `None`: it is being deleted.
+/// Returns a workspace with its name; `None` if it is being deleted.
 async fn named(edge: &Edge, id: &WorkspaceId) -> Result<Option<NamedWorkspace>, ApiError> {
     match edge.engine.admin().workspace(id).await {
         Ok(info) => Ok(Some(NamedWorkspace { id: id.to_string(), name: info.name })),

@@ -1,4 +1,4 @@
-//! Serves the files of messages: upload, what is known of one, its content, deletion.
+//! Serves the files of messages: upload, state, content and deletion.
 
 mod content;
 

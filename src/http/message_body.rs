@@ -1,8 +1,8 @@
 //! Parses the content of a message, which two requests have: sending one, and replying.
 //!
-//! The fields stand in each body, written once by a macro, and `type` says which of them counts. A
-//! tagged enum or a flattened struct would say it shorter, but serde buffers those, and then an
-//! error does not name its field.
+//! A macro writes the fields once for both bodies, and `type` selects those that count. A tagged
+//! enum or a flattened struct would be shorter. But serde buffers those, and then an error does not
+//! name its field.
 
 mod interactive;
 mod objects;
@@ -23,7 +23,7 @@ use self::objects::{
 use super::pipeline::ApiError;
 use super::sender_notes::sender_notes;
 
-/// Language of a template when the body gives none.
+/// The language of a template if the body gives none.
 const LANGUAGE_DEFAULT: &str = "en";
 
 macro_rules! bodies {
@@ -95,7 +95,7 @@ macro_rules! bodies {
         }
 
         impl $name<'_> {
-            /// Checks what it says.
+            /// Checks the content and returns it.
             fn content(&self) -> Result<MessageContent, ApiError> {
                 let fields = Fields {
                     template: self.template.as_ref(),
@@ -113,7 +113,7 @@ macro_rules! bodies {
                 fields.content(&self.kind)
             }
 
-            /// Checks which message it answers.
+            /// Checks which message this one answers, and returns its id.
             fn answers(&self) -> Result<Option<MessageId>, ApiError> {
                 let Some(context) = &self.context else { return Ok(None) };
                 if self.reaction.is_some() && self.kind == MessageKind::Reaction.as_str() {
@@ -186,7 +186,7 @@ struct Fields<'a> {
 }
 
 impl SendMessageBody<'_> {
-    /// Checks the body.
+    /// Checks the body and returns the message to send.
     pub(crate) fn message(self) -> Result<SendMessage, ApiError> {
         let to = match (&self.to, &self.recipient) {
             (Some(to), None) => {
@@ -207,7 +207,7 @@ impl SendMessageBody<'_> {
 }
 
 impl ReplyBody<'_> {
-    /// Checks the body: what it says, which message it answers, and what is noted of it.
+    /// Checks the body; returns its content, the message that it answers, and the sender's notes.
     pub(crate) fn message(
         self,
     ) -> Result<(MessageContent, Option<MessageId>, SenderNotes), ApiError> {
@@ -217,8 +217,9 @@ impl ReplyBody<'_> {
 }
 
 impl Fields<'_> {
-    /// Checks the field of the body's type. A template beside a text would surely be missed by
-    /// whoever gave it, so it is refused.
+    /// Checks the field of the body's type.
+    ///
+    /// A template beside a text is refused: its sender would surely miss it.
     fn content(&self, kind: &str) -> Result<MessageContent, ApiError> {
         let unknown = |_| {
             let words = MessageKind::WORDS.join(", ");
@@ -264,7 +265,7 @@ mod tests {
     use super::*;
     use crate::http::{openapi_document, pipeline::json};
 
-    /// The descriptions of fields named `type` or `kind`, by path, that mention templates.
+    /// Collects the descriptions of fields named `type` or `kind` that mention templates, by path.
     fn lists(value: &serde_json::Value, path: &str, found: &mut Vec<(String, String)>) {
         let children = value.as_object().into_iter().flatten();
         for (name, child) in children {

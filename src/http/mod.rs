@@ -89,7 +89,7 @@ pub fn apps(engine: Engine, options: AppOptions) -> (App, App) {
     (App::of(&edge, Part::Clients), App::of(&edge, Part::Operators))
 }
 
-/// The interface of an engine: all routes, and a short way to those whose path is always the same.
+/// The interface of an engine: all routes, and a fast path to the routes with a fixed path.
 #[derive(Clone)]
 pub struct App {
     edge: Arc<Edge>,
@@ -132,7 +132,7 @@ fn edge(engine: Engine, options: AppOptions) -> Arc<Edge> {
     Arc::new(Edge::new(engine, options, document, &FIELDS))
 }
 
-/// Which routes a router has.
+/// The part of the routes that a router has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     All,
@@ -145,7 +145,7 @@ fn router(edge: &Arc<Edge>, part: Part) -> (Router, FixedRoutes) {
     let routes = match part {
         Part::All => routes(mounted),
         Part::Clients => client_routes(mounted),
-        // What they are refused links to a page on the same listener.
+        // Refusals of these routes link to a page on the same listener.
         Part::Operators if mounted.docs => {
             operator_routes(mounted).merge(openapi::pages::error_routes())
         }
@@ -165,20 +165,20 @@ fn router(edge: &Arc<Edge>, part: Part) -> (Router, FixedRoutes) {
     (router, fixed)
 }
 
-/// The OpenAPI document of every route, those of the sandbox and the dashboard included.
+/// Returns the OpenAPI document of all routes, including those of the sandbox and the dashboard.
 #[must_use]
 pub fn openapi_document() -> OpenApi {
     document(Mounted::ALL)
 }
 
-/// Which routes are there besides those that always are.
+/// The optional routes that are mounted.
 #[derive(Debug, Clone, Copy)]
 struct Mounted {
-    /// Those of the sandbox.
+    /// `true` if the routes of the sandbox are mounted.
     sandbox: bool,
-    /// Those of the dashboard.
+    /// `true` if the routes of the dashboard are mounted.
     dashboard: bool,
-    /// Those that describe the interface.
+    /// `true` if the routes that describe the interface are mounted.
     docs: bool,
 }
 
@@ -191,7 +191,7 @@ impl Mounted {
     }
 }
 
-/// The documents: of a sandbox or not, and with the dashboard or not.
+/// The documents, with and without the sandbox, and with and without the dashboard.
 static DOCUMENTS: [LazyLock<Arc<Compressed>>; 4] = [
     LazyLock::new(|| json_of(&document(Mounted::ALL))),
     LazyLock::new(|| json_of(&document(Mounted { dashboard: false, ..Mounted::ALL }))),
@@ -212,13 +212,15 @@ fn json_of(document: &OpenApi) -> Arc<Compressed> {
     Arc::new(Compressed::new("application/json", json))
 }
 
-/// Every route with its part of the document. The sandbox's are mounted in a sandbox only, those of
-/// the dashboard with `dashboard`, and those that describe the interface with `docs`.
+/// Returns every route with its part of the document.
+///
+/// The sandbox's routes are mounted only in a sandbox. The dashboard's routes need `dashboard`, and
+/// those that describe the interface need `docs`.
 fn routes(mounted: Mounted) -> Routes {
     client_routes(mounted).merge(operator_routes(mounted))
 }
 
-/// The routes that clients, channels and people need.
+/// Returns the routes for clients, channels and people.
 fn client_routes(mounted: Mounted) -> Routes {
     let mut routes = Routes::with_openapi(openapi::outline())
         .merge(channels::routes())
@@ -250,13 +252,13 @@ fn client_routes(mounted: Mounted) -> Routes {
     if mounted.sandbox { routes.merge(sandbox::routes()) } else { routes }
 }
 
-/// The routes that operators need.
+/// Returns the routes for operators.
 fn operator_routes(mounted: Mounted) -> Routes {
     Routes::default().merge(health::routes()).merge(admin::routes(mounted.dashboard))
 }
 
-/// Answers requests that no handler takes. It checks the key or token first, as every route does,
-/// so that a client without one cannot find out which routes exist.
+/// Answers requests that no handler takes. It checks the key or token first, as every route does. A
+/// client without one thus cannot find out which routes exist.
 #[derive(Clone)]
 struct Unrouted {
     edge: Arc<Edge>,
@@ -276,7 +278,7 @@ impl Unrouted {
         let below = |root: &str| {
             path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        // A listener that has none of these routes asks for none of their keys.
+        // A listener without these routes does not ask for their keys.
         if below("/v1") && self.part != Part::Operators {
             self.refuse(Key::ANY, request).await
         } else if below("/admin/v1") && self.part != Part::Clients {

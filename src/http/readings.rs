@@ -1,4 +1,4 @@
-//! Records in the audit log who reads everything of a kind.
+//! Records in the audit log the callers who read everything of a kind.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,19 +8,19 @@ use postrider_actors::domain::unavailable::Unavailable;
 use postrider_actors::domain::{AuditActor, AuditContext, AuditEntry, Timestamp, WorkspaceId};
 use tokio::sync::Mutex;
 
-/// For how long another reading is not recorded.
+/// The time during which another reading is not recorded.
 const READ_AGAIN: Duration = Duration::from_secs(3600);
 
-/// What is read.
+/// A kind of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Reading {
-    /// Everything at one position.
+    /// All data at one position.
     Archive,
-    /// The log from its beginning.
+    /// The log from its first record.
     WholeLog,
-    /// What was committed after a position.
+    /// The records that were committed after a position.
     Log,
-    /// Contents of media files, or their list.
+    /// The contents of media files, or their list.
     Files,
     /// All contacts of a workspace.
     Contacts,
@@ -44,25 +44,27 @@ impl Reading {
         }
     }
 
-    /// Whether programs read it again and again: a backup follows the log each second.
+    /// Returns whether programs repeat this reading often: a backup follows the log each second.
     const fn is_repeated(self) -> bool {
         matches!(self, Self::Log | Self::Files | Self::Events | Self::Recipients)
     }
 }
 
-/// Who reads what, from which address, of which workspace.
+/// The caller, their address, the kind of reading, and the workspace.
 type Reader = (AuditActor, Option<Box<str>>, Reading, Option<WorkspaceId>);
 
-/// Who has read what is read again and again, and when that was recorded last: of these the first
-/// reading of an hour is recorded. Each record is a commit that a backup has to follow.
+/// The readers of repeated readings, with the time of their last record.
+///
+/// Only the first reading of an hour is recorded: each record is a commit that a backup has to
+/// follow.
 #[derive(Debug, Default)]
 pub(crate) struct Readings(Mutex<HashMap<Reader, Timestamp>>);
 
 impl Readings {
-    /// Records a reading that begins now. Durable when this returns.
+    /// Records a reading that starts now. The record is durable when this returns.
     ///
     /// # Errors
-    /// [`Unavailable`]: not now, so nothing is to be read either.
+    /// [`Unavailable`]: the record could not be written, so the data must not be read either.
     pub(crate) async fn record(
         &self,
         engine: &Engine,

@@ -1,8 +1,8 @@
 //! Keeps the newest requests of each workspace, in memory.
 //!
-//! The hot path takes no lock that workspaces share: it looks its workspace's ring up in a map that
-//! is replaced as a whole, and writes over the oldest of the ring's slots, whose texts keep their
-//! memory.
+//! The hot path takes no lock that workspaces share. It finds the ring of its workspace in a map
+//! that is only ever replaced as a whole. Then it overwrites the ring's oldest slot, whose texts
+//! keep their memory.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,31 +16,32 @@ use postrider_actors::domain::{ActorKind, KeyId, Timestamp, WorkspaceId};
 use super::pipeline::{Cause, Identity};
 use crate::metrics::RouteMeter;
 
-/// Requests that are kept of a workspace.
+/// The maximum number of requests that are kept of a workspace.
 pub(crate) const REQUESTS_MAX: usize = 1_000;
-/// Workspaces of which requests are kept. It bounds the memory: a full ring takes about 195 KiB.
+/// The maximum number of workspaces with kept requests. It bounds the memory: a full ring takes
+/// about 195 KiB.
 const WORKSPACES_MAX: usize = 256;
-/// A ring that was not written for this long goes to a workspace that has none.
+/// The time without a request, in milliseconds, after which a ring may go to another workspace.
 const SILENT_MS: u64 = 60_000;
 
 /// The newest requests of the workspaces that call.
 #[derive(Default)]
 pub(crate) struct RequestLog {
     rings: ArcSwap<HashMap<WorkspaceId, Arc<Ring>>>,
-    /// Held by whoever replaces the map.
+    /// A lock that is held while the map is replaced.
     changes: Mutex<()>,
-    /// In milliseconds of engine time: before it no ring is given away.
+    /// The engine time before which no ring is given away, in milliseconds.
     full_until: AtomicU64,
 }
 
-/// What is recorded of a request.
+/// The data that is recorded of a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Answered<'a> {
     pub(crate) request_id: &'a str,
     pub(crate) identity: &'a Identity,
     pub(crate) meter: &'a RouteMeter,
     pub(crate) status: StatusCode,
-    /// Why it was refused, if it was.
+    /// The reason for the refusal, if the request was refused.
     pub(crate) cause: Option<Cause>,
     pub(crate) took: Duration,
 }
@@ -52,30 +53,30 @@ pub(crate) struct LoggedRequest {
     pub(crate) at: Timestamp,
     pub(crate) meter: RouteMeter,
     pub(crate) status: StatusCode,
-    /// Why it was refused, if it was.
+    /// The reason for the refusal, if the request was refused.
     pub(crate) cause: Option<Cause>,
     pub(crate) took: Duration,
     pub(crate) caller: LoggedCaller,
 }
 
-/// Who made a request.
+/// The caller of a request.
 #[derive(Clone)]
 pub(crate) struct LoggedCaller {
     pub(crate) kind: ActorKind,
     id: CallerId,
-    /// Empty if there is none.
+    /// The caller's name; empty if there is none.
     pub(crate) name: String,
 }
 
 #[derive(Clone)]
 enum CallerId {
-    /// Most requests are a key's, and its id needs no memory of its own.
+    /// Most requests come from a key, whose id needs no memory of its own.
     Key(KeyId),
     Text(Option<Box<str>>),
 }
 
 impl LoggedCaller {
-    /// The caller's id, if it has one.
+    /// Returns the caller's id, if it has one.
     pub(crate) fn id(&self) -> Option<String> {
         match &self.id {
             CallerId::Key(id) => Some(id.to_string()),
@@ -135,14 +136,14 @@ impl LoggedRequest {
 /// The requests of one workspace.
 struct Ring {
     slots: Mutex<Slots>,
-    /// When the newest was answered, in milliseconds.
+    /// The time at which the newest request was answered, in milliseconds.
     newest_at: AtomicU64,
 }
 
 struct Slots {
-    /// Requests that were ever recorded; the next one has this number.
+    /// The number of requests that were ever recorded, which is also the number of the next one.
     recorded: u64,
-    /// A request's slot is its number modulo their greatest count.
+    /// The requests. A request's slot is its number modulo `REQUESTS_MAX`.
     slots: Vec<LoggedRequest>,
 }
 
@@ -153,7 +154,8 @@ impl Ring {
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
-        // A slot that is half written is of a request whose record panicked; the next is right.
+        // A half-written slot belongs to a request whose recording panicked. The next request is
+        // recorded correctly.
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -170,7 +172,7 @@ impl Ring {
 }
 
 fn slot_of(number: u64) -> usize {
-    // The remainder is less than a `usize`.
+    // The remainder fits into a `usize`.
     (number % REQUESTS_MAX as u64) as usize
 }
 
@@ -185,8 +187,11 @@ impl RequestLog {
         }
     }
 
-    /// The requests before the one of this number, newest first, that have this status if one is
-    /// given. At most `limit`, and the number to go on before, if there may be more.
+    /// Returns the requests before the given number, newest first.
+    ///
+    /// `None` as the number starts at the newest. If a status is given, only its requests are
+    /// returned. There are at most `limit` of them, with the number before which to continue if
+    /// there may be more.
     pub(crate) fn before(
         &self,
         workspace: &WorkspaceId,
@@ -208,7 +213,8 @@ impl RequestLog {
         (found, (number > oldest).then_some(number))
     }
 
-    /// Forgets a workspace. Another one of the same id begins without requests.
+    /// Removes the requests of a workspace. Another workspace with the same id starts without
+    /// requests.
     pub(crate) fn forget(&self, workspace: &WorkspaceId) {
         let _changes = self.changes();
         if self.rings.load().contains_key(workspace) {
@@ -223,7 +229,8 @@ impl RequestLog {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A ring for a workspace that has none. It may be that of a workspace that has been silent.
+    /// Returns a ring for a workspace that has none. It may be the ring of a workspace that has
+    /// been silent.
     #[cold]
     fn ring_for(&self, workspace: &WorkspaceId, at: Timestamp) -> Option<Arc<Ring>> {
         if at.as_millis() < self.full_until.load(Ordering::Relaxed) {
@@ -285,14 +292,14 @@ mod tests {
         }
         let (first, next) = log.before(&acme, None, None, 2);
         assert_eq!(ids(&first), ["r2499", "r2498"]);
-        // What comes meanwhile moves nothing.
+        // Requests that come in the meantime shift nothing.
         record(&log, "acme", 2_500, "late", 200);
         let (second, _) = log.before(&acme, next, None, 2);
         assert_eq!(ids(&second), ["r2497", "r2496"]);
         let (all, end) = log.before(&acme, None, None, 5_000);
         assert_eq!((all.len(), end), (REQUESTS_MAX, None));
         assert_eq!(all.last().unwrap().request_id, "r1501");
-        // The number of a request that is not kept any more, and of one that never was.
+        // The numbers are that of a request that is no longer kept, and one that never existed.
         assert_eq!(log.before(&acme, Some(7), None, 5).0.len(), 0);
         assert_eq!(log.before(&acme, Some(9_999), None, 1).0[0].request_id, "late");
         assert!(log.before(&"other".parse().unwrap(), None, None, 5).0.is_empty());
@@ -319,7 +326,7 @@ mod tests {
         for number in 0..WORKSPACES_MAX as u64 {
             record(&log, &format!("w{number}"), 1_000 + number, "a", 200);
         }
-        // Nobody has been silent for long enough.
+        // No workspace has been silent for long enough.
         record(&log, "late", 60_000, "a", 200);
         assert!(kept("w0") && !kept("late"));
         record(&log, "w0", 60_500, "a", 200);

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::contacts::{self, ContactRow, ContactsAnswer};
 use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Principal, Reply, Routes, route};
 
-/// Longest name of a custom field in a filter, in characters.
+/// The maximum length of a custom field's name in a filter, in characters.
 const FIELD_NAME_CHARS_MAX: usize = 200;
 
 pub(crate) const NO_SUCH_SEGMENT: &str = "no such segment";
@@ -173,7 +173,7 @@ impl From<ContactFilter> for FilterBody {
     fn from(filter: ContactFilter) -> Self {
         let some = |texts: Vec<String>| (!texts.is_empty()).then_some(texts);
         let fields = filter.fields.into_iter().map(|(name, json)| {
-            // It was stored as JSON.
+            // The value was stored as JSON.
             (name, serde_json::from_str(&json).unwrap_or_default())
         });
         let fields: Map<_, _> = fields.collect();

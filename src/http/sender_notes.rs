@@ -1,4 +1,4 @@
-//! Reads what a caller may note of what it sends, which several requests have.
+//! Parses the notes of a caller about a sent item, which several requests have.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,16 +7,16 @@ use postrider_actors::domain::{SenderNotes, printable};
 
 use super::pipeline::ApiError;
 
-/// Longest reference, in characters.
+/// The maximum length of a reference, in characters.
 const REFERENCE_CHARS_MAX: usize = 128;
-/// Most strings in `metadata`.
+/// The maximum number of strings in `metadata`.
 const METADATA_MAX: usize = 16;
-/// Longest key of one, in characters.
+/// The maximum length of a key in `metadata`, in characters.
 const METADATA_KEY_CHARS_MAX: usize = 40;
-/// Longest value of one, in characters.
+/// The maximum length of a value in `metadata`, in characters.
 const METADATA_VALUE_CHARS_MAX: usize = 256;
 
-/// Checks what a caller notes of its request.
+/// Checks the notes that a caller adds to its request.
 pub(crate) fn sender_notes(
     reference: Option<Cow<'_, str>>,
     metadata: Option<BTreeMap<String, String>>,
@@ -39,7 +39,7 @@ pub(crate) fn sender_notes(
     Ok(SenderNotes { reference: reference.map(Cow::into_owned), metadata })
 }
 
-/// Checks how many characters a text has.
+/// Checks the number of characters of a text.
 pub(crate) fn check_chars(field: &str, text: &str, min: usize, max: usize) -> Result<(), ApiError> {
     if (min..=max).contains(&text.chars().count()) {
         return Ok(());

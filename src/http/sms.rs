@@ -13,7 +13,7 @@ use super::pipeline::{
     route,
 };
 
-/// Largest receipt, in bytes.
+/// The maximum size of a receipt, in bytes.
 const RECEIPT_BYTES_MAX: usize = 64 << 10;
 const NO_SUCH_CHANNEL: &str = "there is no such SMS channel";
 
@@ -26,7 +26,7 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(take).takes(Takes::Raw { max_bytes: RECEIPT_BYTES_MAX }).guarded(Target))
 }
 
-/// Looks the workspace up before a body is read, and only for a request that looks signed.
+/// Finds the workspace before a body is read, and only for a request that looks signed.
 #[derive(Debug, Clone, Copy)]
 struct Target;
 

@@ -1,4 +1,4 @@
-//! Answers while the server starts and its records are built anew, which may take minutes.
+//! Answers while the server starts and rebuilds its records, which may take minutes.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::edge::AppOptions;
 use super::pipeline::error::help::Help;
 use super::pipeline::{ApiError, Code, Reply, ResponseFuture, request_id};
 
-/// What is there before there is an engine: the process lives, and takes no work yet.
+/// The interface until the engine has started: the process lives, but accepts no work yet.
 #[derive(Clone)]
 pub(crate) struct Starting(Arc<Inner>);
 
@@ -21,7 +21,7 @@ struct Inner {
     rebuilding: Rebuilding,
     clock: Clock,
     help: Help,
-    /// Whether the listener has `/healthz`.
+    /// `true` if the listener has `/healthz`.
     is_for_operators: bool,
 }
 
@@ -53,7 +53,7 @@ impl Inner {
             let reason = reason(self.rebuilding.progress());
             let error = ApiError::new(Code::ServiceUnavailable, reason.clone());
             let error = error.because("rebuilding").with_reasons(vec![reason]);
-            // The connection is not needed any more when there is an engine.
+            // The connection is not needed any more once the engine has started.
             error.closing().into_reply(id.as_str(), &self.help)
         };
         reply.header(request_id::HEADER, id.into_header());
@@ -61,7 +61,7 @@ impl Inner {
     }
 }
 
-/// What stands in the way, for an operator.
+/// Returns the reason for the refusals, for an operator.
 fn reason(progress: Option<Progress>) -> String {
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
     match progress {

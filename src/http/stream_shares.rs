@@ -1,21 +1,21 @@
-//! Bounds the event streams of one key and of one person, so that nobody's keep others out.
+//! Limits the event streams of each key and each person, so that nobody's keep others out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use postrider_actors::domain::{KeyId, PersonId, SessionId};
 
-/// Most streams of one key, which several programs may share.
+/// The maximum number of streams of one key, which several programs may share.
 const OF_KEY: usize = 64;
-/// Most streams of one person. A browser has one, however many tabs it shows.
+/// The maximum number of streams of one person. A browser has one, however many tabs it shows.
 const OF_PERSON: usize = 16;
 
-/// Whose streams are counted together.
+/// The holder whose streams are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Holder {
     Key(KeyId),
     Person(PersonId),
-    /// Somebody who signed in with an admin token.
+    /// A session of an admin token.
     Session(SessionId),
 }
 
@@ -33,8 +33,8 @@ impl Holder {
 pub(crate) struct StreamShares(Mutex<HashMap<Holder, usize>>);
 
 impl StreamShares {
-    /// A place for one more stream of a caller, until it is dropped; `None`: they have as many as
-    /// they may.
+    /// Returns a place for one more stream of a caller, who holds it until it is dropped. `None` if
+    /// they have the maximum number of streams.
     pub(crate) fn take(self: &Arc<Self>, holder: Holder) -> Option<StreamPlace> {
         let mut open = self.open();
         let held = open.get(&holder).copied().unwrap_or_default();
@@ -46,7 +46,7 @@ impl StreamShares {
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<Holder, usize>> {
-        // Nothing panics while it is held, so it is whole.
+        // No code panics while it holds the lock, so the data is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

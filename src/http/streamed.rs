@@ -11,19 +11,19 @@ use postrider_actors::{Unavailable, UnavailableReason, Workspace};
 use super::edge::Edge;
 use super::pipeline::{Call, Principal, Reply};
 
-/// Parts that are buffered while the client does not read.
+/// The maximum number of parts that are buffered while the client does not read.
 const BUFFERED_PARTS_MAX: usize = 2;
 
 /// The type of CSV answers.
 pub(crate) const CSV: &str = "text/csv";
-/// The same as answers report it.
+/// The type of CSV answers with their character set, as answers name it.
 pub(crate) const CSV_UTF8: &str = "text/csv; charset=utf-8";
-/// The type of answers with an object a line.
+/// The type of answers with one object per line.
 pub(crate) const JSON_LINES: &str = "application/x-ndjson";
 
-/// Where the parts of an answer come from.
+/// The source of an answer's parts.
 pub(crate) trait Parts: Send + 'static {
-    /// The next part, which may be empty; `None` at the end.
+    /// Returns the next part, which may be empty; `None` at the end.
     fn next(
         &mut self,
         workspace: &Workspace,
@@ -47,7 +47,7 @@ pub(crate) fn stream(
     file(Reply::stream(StatusCode::OK, content_type, Body::new(body)))
 }
 
-/// Answers with rows that are there already, as CSV.
+/// Answers with the given rows as CSV.
 pub(crate) fn csv(rows: impl IntoIterator<Item = Vec<String>>) -> Reply {
     file(Reply::of(StatusCode::OK, CSV_UTF8, csv_lines(rows)))
 }
@@ -58,7 +58,7 @@ fn file(mut reply: Reply) -> Reply {
     reply
 }
 
-/// Rows as lines of CSV. No cell is a formula.
+/// Formats rows as lines of CSV. No cell is a formula.
 pub(crate) fn csv_lines(rows: impl IntoIterator<Item = Vec<String>>) -> Vec<u8> {
     let mut lines = Vec::new();
     let mut builder = csv::WriterBuilder::new();
@@ -91,7 +91,7 @@ async fn send(
                         return true;
                     }
                 }
-                // What has begun waits for its turn.
+                // A stream that has started waits for its turn.
                 Err(Unavailable { reason: UnavailableReason::Overloaded, retry_after }) => {
                     tokio::time::sleep(retry_after).await;
                 }

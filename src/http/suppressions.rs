@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::pipeline::{Answer, ApiError, Call, Key, Page, Principal, Reply, Routes, route};
 
-/// Longest reason, in characters.
+/// The maximum length of a reason, in characters.
 const REASON_CHARS_MAX: usize = 200;
 
 const NOT_SUPPRESSED: &str = "the phone has not opted out";
@@ -81,7 +81,7 @@ impl From<Suppression> for SuppressionRow {
     }
 }
 
-/// Who is named by one of the two.
+/// Returns the party that `phone` or `user_id` names; exactly one of them must be given.
 fn party(phone: Option<&str>, user_id: Option<&str>) -> Result<PartyId, ApiError> {
     match (phone, user_id) {
         (Some(phone), None) => {

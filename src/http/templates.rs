@@ -1,5 +1,5 @@
-//! Serves a workspace's templates: the list, one of them, and how one reads when it is filled in.
-//! People of the workspace add them here too.
+//! Serves a workspace's templates: the list, a single one, and its text with values filled in.
+//! People of the workspace can also add templates here.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Principal, Reply, Routes, route};
 
-/// What of a template stays as the channel has it.
+/// The fields of a template that stay as the channel has them.
 pub(crate) const TEMPLATE_FIXED: [&str; 4] = ["name", "language", "category", "components"];
 pub(crate) const NO_SUCH_TEMPLATE: &str = "no such template";
 
@@ -216,7 +216,7 @@ async fn list_own(call: Call<Principal>) -> Answer {
     list(call).await
 }
 
-/// The template that the path names.
+/// Returns the template that the path names.
 async fn named(call: &mut Call<Principal>) -> Result<(String, String), ApiError> {
     let name: String = call.path("name", NO_SUCH_TEMPLATE).await?;
     Ok((name, call.path("language", NO_SUCH_TEMPLATE).await?))
@@ -354,7 +354,7 @@ impl From<TemplateError> for ApiError {
     }
 }
 
-/// Refuses to send a template. `prefix` stands before `components` in the message, such as
+/// Converts the refusal to send a template. `prefix` precedes `components` in the message, such as
 /// `template.`.
 pub(crate) fn template_refusal(error: UseTemplateError, prefix: &str) -> ApiError {
     let message = error.to_string();

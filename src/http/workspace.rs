@@ -1,4 +1,4 @@
-//! Serves the workspace of the call, to whoever is in it.
+//! Serves the workspace of the call to its members and keys.
 
 use std::borrow::Cow;
 
@@ -126,7 +126,7 @@ pub(crate) struct OwnWorkspaceAnswer {
     problems: Vec<StoppedNumber>,
 }
 
-/// Those of a workspace's numbers that do not send.
+/// Returns the numbers of a workspace that do not send.
 async fn problems(call: &Call<Principal>, numbers: &[NumberInfo]) -> Vec<StoppedNumber> {
     let (admin, mut found) = (call.edge.engine.admin(), Vec::new());
     for number in numbers {

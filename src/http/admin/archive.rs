@@ -18,9 +18,9 @@ use crate::http::pipeline::{
 };
 use crate::http::readings::Reading;
 
-/// Bytes that are sent at once.
+/// The number of bytes that are sent at once.
 const CHUNK_BYTES: usize = 256 * 1024;
-/// Chunks that are buffered while the client does not read.
+/// The maximum number of chunks that are buffered while the client does not read.
 const BUFFERED_CHUNKS_MAX: usize = 2;
 const NO_SUCH_FILE: &str = "there is no such file";
 
@@ -145,7 +145,8 @@ async fn file(mut call: Call<()>) -> Answer {
     let hash = BlobHash::parse(&hash).ok_or_else(none)?;
     let (contents, turn) = (contents(&call)?, turn(&call.edge.archive_files)?);
     recorded(&call, Reading::Files).await?;
-    // With its beginning: a disk that cannot be read says so then, and not when it is opened.
+    // The first chunk is read together with opening the file. If the disk is unreadable, the error
+    // is thus reported now, before the answer starts.
     let opened = tokio::task::spawn_blocking(move || {
         let Some(mut reader) = contents.open(&hash)? else { return Ok(None) };
         let first = reader.read_at(0, CHUNK_BYTES)?;
@@ -208,7 +209,7 @@ fn turn(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
     turn.map_err(|_| ApiError::overloaded("another copy of the data is being read"))
 }
 
-/// Answers with what is written. What fails before the first byte is refused.
+/// Streams the bytes that `write` produces. A failure before the first byte becomes a refusal.
 async fn stream(
     call: Call<()>,
     turn: OwnedSemaphorePermit,
@@ -252,7 +253,7 @@ fn refused(error: CopyError) -> ApiError {
     }
 }
 
-/// Sends what is written to a body, and waits while the client does not read.
+/// A writer that sends its bytes to a body, and waits while the client does not read.
 struct Out {
     sender: Sender<Bytes, Truncated>,
     drain: Drain,
@@ -273,7 +274,7 @@ impl Write for Out {
 
     fn flush(&mut self) -> io::Result<()> {
         if let Some(begun) = self.begun.take() {
-            // The client may have disconnected already, which sending notices.
+            // The client may have disconnected already; the send below detects that.
             begun.send(()).ok();
         }
         let chunk = Bytes::from(std::mem::take(&mut self.buffer));

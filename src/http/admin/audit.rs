@@ -11,7 +11,7 @@ use crate::http::pipeline::{
     Administrator, Answer, ApiError, Call, LIMIT_DEFAULT, LIMIT_MAX, Query, Reply, Routes, route,
 };
 
-/// Longest text of a filter, in characters.
+/// The maximum length of a filter's text, in characters.
 const FILTER_CHARS_MAX: usize = 200;
 
 pub(crate) fn routes() -> Routes {
@@ -194,7 +194,8 @@ async fn list(call: Call<()>) -> Answer {
         until: query.moment("until")?,
     };
     let audit = call.edge.engine.audit();
-    // Before the part: what comes between is seen twice rather than never.
+    // The newest record is read before the page. A record that is added in between is therefore
+    // seen twice rather than never.
     let latest = audit.newest().await?;
     let cursor = after_cursor(&query)?;
     check_cursor(cursor, latest)?;

@@ -1,6 +1,7 @@
-//! Shows operators the cluster that a server is a node of, and does what they ask of it.
+//! Shows operators the cluster that a server is a node of, and carries out their requests to it.
 //!
-//! A node answers the token of its settings before any engine is asked: also while there is none.
+//! A node checks the token of its settings before it asks any engine, so it answers even without
+//! one.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(move_shard).guarded(Administrator))
 }
 
-/// The other engines of this one's cluster.
+/// Returns the access to the other engines of the cluster, or 404 if this server is no node.
 fn cluster(call: &Call<()>) -> Result<Arc<dyn Elsewhere>, ApiError> {
     let none = || ApiError::not_found("this server is no node of a cluster").because("no_cluster");
     call.edge.options.elsewhere.clone().ok_or_else(none)

@@ -18,7 +18,7 @@ use crate::http::pipeline::{
     Answer, ApiError, Call, Code, Delegates, Manages, Page, Reply, Routes, route,
 };
 
-/// Most subnets of a key.
+/// The maximum number of subnets of a key.
 const SUBNETS_MAX: usize = 100;
 
 pub(crate) fn routes() -> Routes {
@@ -149,7 +149,7 @@ async fn create(mut call: Call<Permissions>) -> Answer {
     Ok(Reply::json(StatusCode::CREATED, &answer))
 }
 
-/// Refuses to give a key what the caller may not do themselves.
+/// Refuses scopes that allow more than the caller's own permissions.
 fn may_give(call: &Call<Permissions>, scopes: Scopes) -> Result<(), ApiError> {
     for scope in scopes.iter() {
         if let Some(lacks) = call.caller.lacks_for(scope, call.edge.options.sandbox) {
@@ -178,7 +178,7 @@ fn new_key(body: NewKeyBody<'_>, now: Timestamp) -> Result<NewKey, ApiError> {
     })
 }
 
-/// Checks the limits of a key, which has not all that a workspace has.
+/// Checks the limits of a key, which has only some of the limits of a workspace.
 fn key_limits(limits: &LimitsBody) -> Result<LimitsOverride, ApiError> {
     if let Some(name) = limits.names().find(|name| !name.starts_with(KEY_LIMITS)) {
         let field = format!("limits.{name}");
@@ -232,8 +232,8 @@ fn subnets(texts: &[Cow<'_, str>]) -> Result<Vec<IpNet>, ApiError> {
     texts.iter().enumerate().map(subnet).collect()
 }
 
-/// A network of IPv4-mapped IPv6 addresses as the one of IPv4: clients' addresses are compared as
-/// those of IPv4.
+/// Converts a network of IPv4-mapped IPv6 addresses to the IPv4 network. Clients' addresses are
+/// compared as IPv4 addresses.
 fn canonical(subnet: IpNet) -> IpNet {
     const MAPPED_BITS: u8 = 96;
     let mapped = match subnet {
@@ -291,7 +291,7 @@ async fn update(mut call: Call<Permissions>) -> Answer {
         known.map(KeyRow::from).ok_or_else(|| ApiError::not_found("no such key"))
     })
     .await?;
-    // One that has expired would be given anew.
+    // The change could make an expired key valid again, so the caller must be allowed to give it.
     if change.expires_at.is_some() || change.limits.is_some() {
         let keys = call.admin().keys(&id).await?;
         if let Some(known) = keys.into_iter().find(|known| known.id == key) {

@@ -20,7 +20,7 @@ pub(crate) fn routes() -> Routes {
 pub(crate) struct LimitsBody(Vec<(&'static str, Integer)>);
 
 impl LimitsBody {
-    /// Checks the limits. `prefix` stands before the name in the message of a refusal.
+    /// Checks the limits. `prefix` precedes the name in the message of a refusal.
     pub(crate) fn check(&self, prefix: &str) -> Result<LimitsOverride, ApiError> {
         let mut map = serde_json::Map::new();
         for (name, limit) in &self.0 {
@@ -30,7 +30,7 @@ impl LimitsBody {
         serde_json::from_value(map.into()).map_err(|error| ApiError::invalid(error.to_string()))
     }
 
-    /// The names of the limits in the body.
+    /// Returns the names of the limits in the body.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|(name, _)| *name)
     }
@@ -69,7 +69,7 @@ impl<'de> Deserialize<'de> for LimitsBody {
     }
 }
 
-/// Prefix of the limits that a key may override.
+/// The prefix of the limits that a key may override.
 pub(super) const KEY_LIMITS: &str = "key_";
 
 /// The schema of the limits in force.
@@ -99,7 +99,8 @@ impl PartialSchema for KeyLimitsSchema {
     }
 }
 
-/// An object of the limits whose names begin so, with values of these types.
+/// Returns the schema of an object with the limits whose names have `prefix`, with values of
+/// `types`.
 fn limits(prefix: &str, types: &[Type]) -> RefOr<Schema> {
     let limit = |name: &str| -> Object {
         ObjectBuilder::new()

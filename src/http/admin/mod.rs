@@ -34,7 +34,8 @@ pub(crate) use limits::LimitsSchema;
 pub(crate) use number_figures::KEEPS_FAILING;
 pub(crate) use params::check_name;
 
-/// Those of people are mounted with the dashboard only.
+/// Returns the routes of the administration. The routes for people are mounted only with the
+/// dashboard.
 pub(crate) fn routes(with_people: bool) -> Routes {
     let people = || users::routes().merge(members::routes()).merge(invites::routes());
     let people = if with_people { people() } else { Routes::default() };

@@ -1,4 +1,4 @@
-//! Checks a number with its provider, and reports what is wrong.
+//! Checks a number with its provider, and reports the problems that it finds.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How a number does: whether it sends, what waits, how fast it goes.
+//! The figures of a number: its state, its queues and its speed.
 
 use postrider_actors::domain::Timestamp;
 use postrider_actors::domain::template::TemplateQuality;
@@ -6,7 +6,7 @@ use postrider_actors::{LaneFigures, NumberError, NumberFigures, NumberState};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Why a number has stopped of which no more is known.
+/// The reason for a stop if no other reason is known.
 pub(crate) const KEEPS_FAILING: &str = "the channel keeps failing";
 
 /// Whether calls are held back.
@@ -115,7 +115,8 @@ pub(crate) struct FiguresAnswer {
 }
 
 impl FiguresAnswer {
-    /// What a number reports at `now`, that was connected at that moment.
+    /// Returns the answer for a number that was connected at `connected`, with its figures at
+    /// `now`.
     pub(super) fn of(figures: NumberFigures, connected: Timestamp, now: Timestamp) -> Self {
         let lane = |lane: LaneFigures| NumberLane {
             waiting: lane.waiting,

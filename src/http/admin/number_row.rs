@@ -1,4 +1,4 @@
-//! A number as the administration shows it.
+//! The row of a number in the administration.
 
 use postrider_actors::{NumberInfo, NumberKind, Workspace, portfolio_of};
 use serde::Serialize;

@@ -18,10 +18,10 @@ use crate::http::pipeline::{
     Answer, ApiError, Call, Code, Integer, Manages, Page, Reply, Routes, route,
 };
 
-/// Highest send rate of a number, in messages per second.
+/// The maximum send rate of a number, in messages per second.
 const RATE_MAX: u32 = 100_000;
 const NO_SUCH_NUMBER: &str = "no such number";
-/// Longest token or secret, in characters.
+/// The maximum length of a token or secret, in characters.
 const SECRET_CHARS_MAX: usize = 1024;
 
 pub(crate) fn routes() -> Routes {

@@ -1,4 +1,4 @@
-//! Sets and reads over which channels one-time passwords of a workspace arrive.
+//! Sets and reads the channels over which one-time passwords of a workspace are sent.
 
 use postrider_actors::Permission;
 use postrider_actors::domain::event::chain::ChainStep;
@@ -39,9 +39,9 @@ pub(crate) struct OtpChannelsAnswer {
 /// A step of a chain.
 #[derive(Debug, Serialize)]
 pub(crate) struct StepRow {
-    /// `messaging`, `sms` or `email`.
+    /// The name of the channel: `messaging`, `sms` or `email`.
     channel: &'static str,
-    /// Seconds after which the next step begins if nothing is known to have been delivered.
+    /// The time after which the next step starts without a known delivery, in seconds.
     timeout_seconds: u16,
 }
 

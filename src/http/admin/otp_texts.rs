@@ -1,4 +1,4 @@
-//! Sets and reads what one-time passwords of a workspace are written in over SMS and mail.
+//! Sets and reads the texts of a workspace's one-time passwords for SMS and mail.
 
 use std::collections::BTreeMap;
 

@@ -1,20 +1,20 @@
-//! Reads what several routes have in common: the path's workspace and a display name.
+//! Parses the parts that several routes have in common: the path's workspace and a display name.
 
 use postrider_actors::Workspace;
 use postrider_actors::domain::{Timestamp, WorkspaceId};
 
 use crate::http::pipeline::{ApiError, Call};
 
-/// Most characters of a display name.
+/// The maximum length of a display name, in characters.
 const NAME_CHARS_MAX: usize = 100;
 
-/// The id of the workspace that the path names. The workspace may not exist.
+/// Returns the id of the workspace that the path names. The workspace may not exist.
 pub(super) async fn workspace_id<C>(call: &mut Call<C>) -> Result<WorkspaceId, ApiError> {
     call.path("workspace", "no such workspace").await
 }
 
-/// The workspace that the path names; 404 when it does not exist. What is changed by it is recorded
-/// as the caller's.
+/// Returns the workspace that the path names; 404 if it does not exist. Changes that are made
+/// through it are recorded as the caller's.
 pub(super) async fn workspace<C>(call: &mut Call<C>) -> Result<Workspace, ApiError> {
     let id = workspace_id(call).await?;
     let workspace = call.edge.engine.workspace(&id);
@@ -22,7 +22,7 @@ pub(super) async fn workspace<C>(call: &mut Call<C>) -> Result<Workspace, ApiErr
     Ok(call.audited(&workspace))
 }
 
-/// The id of the workspace that the path names; 404 when it does not exist in any engine.
+/// Returns the id of the workspace that the path names; 404 if it does not exist in any engine.
 pub(super) async fn workspace_anywhere<C>(call: &mut Call<C>) -> Result<WorkspaceId, ApiError> {
     let id = workspace_id(call).await?;
     match call.edge.has_workspace(&id).await? {

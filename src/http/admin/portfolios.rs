@@ -1,4 +1,4 @@
-//! Sets and reads how many people a portfolio of numbers may write to first within a day.
+//! Sets and reads how many people a day the numbers of a portfolio may write to first.
 
 use postrider_actors::{
     DailyLimit, Permission, PortfolioBudget, PortfolioSetting, ProviderId, SetPortfolioError,
@@ -9,9 +9,9 @@ use utoipa::ToSchema;
 use super::params::workspace;
 use crate::http::pipeline::{Answer, ApiError, Call, Code, Integer, Manages, Reply, Routes, route};
 
-/// Highest limit.
+/// The maximum value of a limit.
 const RECIPIENTS_MAX: u32 = 1_000_000_000;
-/// Most of a limit that broadcasts leave to others, in percent.
+/// The maximum share of a limit that broadcasts leave to others, in percent.
 const RESERVE_MAX: u8 = 99;
 
 pub(crate) fn routes() -> Routes {

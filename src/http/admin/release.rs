@@ -1,4 +1,4 @@
-//! Ends being held.
+//! Releases a server that is held.
 
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::params::workspace;
 use crate::http::pipeline::{Answer, ApiError, Call, Manages, Reply, Routes, route};
 
-/// Longest name that an SMS comes from, in characters.
+/// The maximum length of an SMS sender's name, in characters.
 const SENDER_CHARS_MAX: usize = 64;
 
 pub(crate) fn routes() -> Routes {

@@ -1,4 +1,4 @@
-//! Shows an operator how the server does, and each workspace at a glance.
+//! Shows an operator the state of the server, and each workspace at a glance.
 
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ impl<'a> SystemAnswer<'a> {
     }
 }
 
-/// Milliseconds with one decimal, rounded up: a commit takes time.
+/// Converts a duration to milliseconds with one decimal, rounded up: a commit takes time.
 fn tenths_of_ms(took: Duration) -> f64 {
     (took.as_secs_f64() * 10_000.0).ceil() / 10.0
 }

@@ -16,7 +16,7 @@ use crate::http::pipeline::{
     route,
 };
 
-/// What the body of a deletion has to say.
+/// The rule for the body of a deletion.
 const REPEATED: &str = "must be the workspace's id or name, repeated";
 
 pub(crate) fn routes() -> Routes {
@@ -93,7 +93,7 @@ pub(crate) struct WorkspaceAnswer {
     parked_reason: Option<String>,
 }
 
-/// The word for a state, and why the workspace is parked, if it is.
+/// Returns the word for a state, and the reason if the workspace is parked.
 pub(super) fn state_words(state: WorkspaceState) -> (&'static str, Option<String>) {
     match state {
         WorkspaceState::Idle => ("idle", None),
@@ -147,7 +147,7 @@ async fn create(call: Call<()>) -> Answer {
     let id: WorkspaceId = body.id.parse().map_err(|error| ApiError::field("id", error))?;
     check_name(&body.name)?;
     let info = call.admin().create_workspace(id, body.name.into_owned()).await?;
-    // Requests of an earlier one, that were under way as it was deleted.
+    // Requests of a deleted workspace with the same id may have ended after its deletion.
     call.edge.requests.forget(&info.id);
     Ok(Reply::json(StatusCode::CREATED, &WorkspaceAnswer::from(info)))
 }
@@ -202,7 +202,7 @@ pub(crate) struct WorkspaceDeletion<'a> {
 }
 
 impl WorkspaceDeletion<'_> {
-    /// The field that was given, what it repeats, and how it is answered.
+    /// Returns the name of the given field, the text that it repeats, and the status of the answer.
     fn check(self) -> Result<(&'static str, String, StatusCode), ApiError> {
         match (self.confirm, self.name) {
             (Some(text), None) => Ok(("confirm", text.into_owned(), StatusCode::ACCEPTED)),

@@ -23,9 +23,9 @@ use crate::http::pipeline::{
 use crate::http::segments::NO_SUCH_SEGMENT;
 use crate::http::sender_notes::sender_notes;
 
-/// Longest name of a broadcast, in characters.
+/// The maximum length of a broadcast's name, in characters.
 const NAME_CHARS_MAX: usize = 200;
-/// Largest `components` of a body, in bytes.
+/// The maximum size of a body's `components`, in bytes.
 const COMPONENTS_BYTES_MAX: usize = 65_536;
 
 pub(crate) fn routes() -> Routes {
@@ -138,7 +138,7 @@ async fn create(call: Call<Principal>) -> Answer {
     let read = tokio::task::spawn_blocking(move || {
         let (new, segment) = new_broadcast(call.json()?)?;
         let key = call.idempotency_key(Route::CreateBroadcast)?;
-        // This drops the body. The parsed audience is about half as large.
+        // The body is dropped here. The parsed audience is about half as large.
         Ok::<_, ApiError>((call.caller, new, segment, key, permit))
     });
     let (caller, mut new, segment, key, permit) =
@@ -164,10 +164,10 @@ async fn create(call: Call<Principal>) -> Answer {
     Ok(Reply::ok(&BroadcastMadeAnswer::from(made.answer)).replayed(made.replayed))
 }
 
-/// A segment, and what fills the places of the template.
+/// A segment, and the sources of the values for the template's placeholders.
 pub(super) type Members = (SegmentId, Vec<VariableSource>);
 
-/// The audience of a segment: its contacts that have a phone.
+/// Returns the audience of a segment: its contacts that have a phone.
 pub(super) async fn members(
     caller: &Principal,
     (segment, sources): Members,
@@ -180,7 +180,7 @@ pub(super) async fn members(
     Ok(found)
 }
 
-/// Refuses an audience of which some lack a value for a place.
+/// Refuses an audience in which some contacts lack a value for a placeholder.
 fn complete(found: SegmentAudience) -> Result<Audience, ApiError> {
     let Some(first) = found.named.first() else { return Ok(found.audience) };
     let lacking = found.without_value;
@@ -188,10 +188,10 @@ fn complete(found: SegmentAudience) -> Result<Audience, ApiError> {
     Err(ApiError::field("variables_from", rule))
 }
 
-/// Refuses the values of a segment's contacts: the caller knows these by their phones.
+/// Refuses the values of a segment's contacts. It names the contacts by phone, as the caller does.
 fn misfits_of_contacts(misfits: &[(usize, Phone, Misfit)], more: usize) -> ApiError {
     let said = misfits.iter().map(|(_, phone, misfit)| {
-        // Of the place's value, the path ends with the place.
+        // The path of a placeholder's value ends with the placeholder.
         let place = misfit.path.strip_suffix(']').and_then(|path| path.rsplit_once('['));
         let place = place.map(|(_, place)| format!("[{place}]")).unwrap_or_default();
         format!("`variables_from{place}` of the contact with {phone} {}", misfit.rule)

@@ -27,7 +27,7 @@ pub(crate) fn routes() -> Routes {
         .merge(control::routes())
 }
 
-/// The id of the broadcast that the path names. The broadcast may not exist.
+/// Returns the id of the broadcast that the path names. The broadcast may not exist.
 async fn broadcast_id(call: &mut Call<Principal>) -> Result<BroadcastId, ApiError> {
     call.path("broadcast_id", "no such broadcast").await
 }

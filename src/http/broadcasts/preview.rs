@@ -1,4 +1,4 @@
-//! Reports what a broadcast would send and cost.
+//! Reports the content and the cost of a broadcast before it is sent.
 
 use std::sync::Arc;
 

@@ -16,9 +16,9 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::pipeline::ApiError;
 
-/// Most invalid recipients that a refusal names.
+/// The maximum number of invalid recipients that a refusal names.
 const INVALID_SHOWN_MAX: usize = 20;
-/// Most variables of a recipient. No template has more placeholders.
+/// The maximum number of variables of a recipient. No template has more placeholders.
 const VARIABLES_MAX: usize = 100;
 
 /// The schema of a recipient: a phone, or an object.
@@ -54,7 +54,7 @@ impl ToSchema for RecipientSchema {
 #[derive(Debug, Default)]
 pub(super) struct Recipients {
     audience: Audience,
-    /// The first invalid ones: the path, and the rule that is violated.
+    /// The first invalid recipients, each with its path and the violated rule.
     invalid: Vec<(String, String)>,
     invalid_count: usize,
 }
@@ -207,7 +207,8 @@ impl<'de> Visitor<'de> for RecipientSeed<'_> {
     }
 }
 
-/// Parses a list of variables. A missing list is empty; `None` is an invalid one.
+/// Parses a list of variables. A missing list is empty; the result is `None` if the list is
+/// invalid.
 fn texts(list: Option<&RawValue>) -> Option<Variables> {
     struct Few(Vec<Box<str>>);
 

@@ -7,17 +7,18 @@ use postrider_actors::{
 
 use crate::http::streamed::{Parts, csv_lines};
 
-/// Recipients that are read at a time.
+/// The number of recipients that are read at a time.
 const PART_RECIPIENTS: usize = 5_000;
 const HEAD: [&str; 6] =
     ["to", "message_id", "status", "error_reason", "error_code", "error_details"];
 
-/// Where a file of recipients goes on.
+/// The position in the file at which the next part starts.
 pub(super) struct RecipientLines {
     pub(super) broadcast: BroadcastId,
-    /// Only those; a place in the list is one among all, as statuses change meanwhile.
+    /// The status of the rows, or `None` for all of them. `read` counts recipients of any status,
+    /// because statuses change in the meantime.
     pub(super) status: Option<RecipientStatus>,
-    /// Recipients that were read; `None`: not even the head was written.
+    /// The number of recipients that were read; `None` if not even the head was written.
     pub(super) read: Option<usize>,
 }
 
@@ -30,7 +31,7 @@ impl Parts for RecipientLines {
         let found = workspace.broadcast_recipients(self.broadcast, None, read, PART_RECIPIENTS);
         let found = found.await.map_err(|error| match error {
             BroadcastError::Unavailable(why) => why,
-            // It was deleted meanwhile.
+            // The broadcast was deleted in the meantime.
             _ => Unavailable::because(UnavailableReason::Storage),
         })?;
         if found.rows.is_empty() {

@@ -9,7 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::pipeline::ApiError;
 
-/// Most numbers that a body may name.
+/// The maximum number of numbers that a body may name.
 const NUMBERS_MAX: usize = 64;
 
 /// One number, or several, by their ids or phones.

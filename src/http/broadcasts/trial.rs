@@ -21,7 +21,7 @@ use crate::http::pipeline::{
     Answer, ApiError, BodySize, Call, Key, Principal, Routes, Takes, route,
 };
 
-/// What the reference of a test begins with.
+/// The prefix of a test's reference.
 const TEST_MARK: &str = "[test]";
 
 pub(super) fn routes() -> Routes {
@@ -80,7 +80,7 @@ pub(crate) struct BroadcastTestBody<'a> {
     from: Option<SentFrom>,
 }
 
-/// The part of the body that a broadcast does not have.
+/// The field of the body that only a test has.
 #[derive(Deserialize)]
 struct Recipient<'a> {
     #[serde(borrow)]
@@ -125,24 +125,24 @@ async fn test(call: Call<Principal>) -> Answer {
     Ok(sent_reply(answer).replayed(replayed))
 }
 
-/// What is noted of the message: as of the broadcast, and that it is a test.
+/// Marks the notes of a broadcast as those of a test.
 fn of_test(notes: SenderNotes) -> SenderNotes {
     let reference = match notes.reference {
-        // As long as a reference may be.
+        // A reference may have 128 characters.
         Some(own) => format!("{TEST_MARK} {own}").chars().take(128).collect(),
         None => TEST_MARK.to_owned(),
     };
     SenderNotes { reference: Some(reference), ..notes }
 }
 
-/// The variables of this phone, or else of the first recipient.
+/// Returns the variables of this phone, or else of the first recipient.
 fn of_recipients(new: &NewBroadcast, to: Phone) -> Variables {
     let Some(all) = &new.audience.variables else { return Variables::default() };
     let own = new.audience.phones.iter().position(|phone| Phone::from_digits(*phone) == Ok(to));
     all.get(own.unwrap_or(0)).cloned().unwrap_or_default()
 }
 
-/// The values of the contact with this phone, or else of the segment's newest contact.
+/// Returns the values of the contact with this phone, or else of the segment's newest contact.
 async fn of_segment(
     caller: &Principal,
     (segment, sources): Members,

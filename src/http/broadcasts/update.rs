@@ -1,4 +1,4 @@
-//! Changes broadcasts that have not begun.
+//! Changes broadcasts that have not started.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::create::check_name;
 use super::read::{BroadcastRow, current};
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Routes, route};
 
-/// What stays as it was when the broadcast was made, or has routes of its own.
+/// The fields that cannot be changed after creation, or that have routes of their own.
 const FIXED: [&str; 6] = ["template_name", "language", "policy", "reference", "metadata", "status"];
 
 pub(super) fn routes() -> Routes {

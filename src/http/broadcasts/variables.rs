@@ -1,4 +1,4 @@
-//! Where the variables of a segment's contacts come from.
+//! The sources of the variables for a segment's contacts.
 
 use std::borrow::Cow;
 
@@ -10,9 +10,9 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::pipeline::ApiError;
 
-/// Most places that are filled. No template has more.
+/// The maximum number of placeholders that are filled. No template has more.
 const SOURCES_MAX: usize = 100;
-/// Longest text for all, and longest name of a custom field, in characters.
+/// The maximum lengths of a text for all contacts and of a custom field's name, in characters.
 const TEXT_CHARS_MAX: usize = 1024;
 const FIELD_CHARS_MAX: usize = 200;
 const FIELD: &str = "custom_fields.";

@@ -18,11 +18,11 @@ use crate::http::pipeline::{
     known_fields::BodyFields, route,
 };
 
-/// The path at which one contact is made, whose fields the contacts here have.
+/// The path that creates one contact. The contacts of a batch have the same fields.
 const CONTACTS_PATH: &str = "/v1/contacts";
-/// Bytes of a body from which on it is a large one.
+/// The size from which on a body counts as large, in bytes.
 const LARGE_BYTES: usize = 256 << 10;
-/// Most contacts of a request.
+/// The maximum number of contacts of a request.
 const CONTACTS_MAX: usize = 1000;
 
 pub(crate) fn routes() -> Routes {
@@ -122,8 +122,8 @@ impl BatchRow {
     responses((status = 200, description = "What became of each", body = BatchAnswer))
 )]
 async fn create(call: Call<Principal>) -> Answer {
-    // As in a broadcast: long bodies are parsed beside the async workers, a few at a time, and
-    // stay a multiple of their size until they are answered.
+    // As in a broadcast, long bodies are parsed outside of the async workers, a few at a time. The
+    // parsed contacts take a multiple of the body's size until the answer.
     let is_large = call.raw().len() > LARGE_BYTES;
     let permit = match is_large {
         true => Some(Arc::clone(&call.edge.parsers).acquire_owned().await),
@@ -154,12 +154,12 @@ async fn create(call: Call<Principal>) -> Answer {
     Ok(reply)
 }
 
-/// What a call asks for.
+/// A parsed request.
 struct Parsed {
     call: Call<Principal>,
-    /// Whether each of the contacts is well formed.
+    /// For each contact `Ok`, or the reason why it is invalid.
     checked: Vec<Result<(), ApiError>>,
-    /// Those that are.
+    /// The contacts that are valid, in the same order.
     new: Vec<NewContactRow>,
     on_conflict: OnConflict,
 }
@@ -195,7 +195,7 @@ fn check(contact: &RawValue, fields: BodyFields<'_>) -> Result<NewContactRow, Ap
         return Err(ApiError::invalid("a contact must be a JSON object"));
     }
     let new = json::parse_known::<ContactInput>(contact.get().as_bytes(), || fields)?.check()?;
-    // What is left out stays as it is in a contact that is there.
+    // Fields that are left out stay unchanged in an existing contact.
     let change = json::parse::<ContactUpdate>(contact.get().as_bytes())?.check()?;
     Ok(NewContactRow { new, change })
 }

@@ -29,7 +29,7 @@ pub(crate) struct ContactInput {
     custom_fields: Option<Box<RawValue>>,
 }
 
-/// The same for an update, which distinguishes a missing field from `null`.
+/// A [`ContactInput`] for an update, which distinguishes a missing field from `null`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ContactUpdate {
     name: String,

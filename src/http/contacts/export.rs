@@ -8,7 +8,7 @@ use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Routes, rout
 use crate::http::readings::Reading;
 use crate::http::streamed::{self, JSON_LINES, Parts};
 
-/// Contacts that are read at a time.
+/// The number of contacts that are read at a time.
 const PAGE_CONTACTS: usize = 200;
 
 pub(crate) fn routes() -> Routes {

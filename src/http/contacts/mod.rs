@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Principal, Reply, Routes, route};
 use body::{ContactInput, ContactUpdate};
 
-/// Longest search term, in characters.
+/// The maximum length of a search term, in characters.
 const SEARCH_CHARS_MAX: usize = 200;
 
 pub(crate) const NO_SUCH_CONTACT: &str = "no such contact";
@@ -82,7 +82,7 @@ impl From<Contact> for ContactRow {
             username: contact.username.map(Into::into),
             email: contact.email.map(|email| email.as_str().to_owned()),
             tags: contact.tags.iter().map(str::to_owned).collect(),
-            // They were stored as JSON.
+            // The custom fields were stored as JSON.
             custom_fields: custom_fields.unwrap_or_default(),
             created_at: contact.created_at.to_string(),
             updated_at: contact.updated_at.to_string(),

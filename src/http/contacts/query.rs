@@ -1,4 +1,4 @@
-//! Reads what a list of contacts is narrowed and sorted by.
+//! Parses the filter and the order of a list of contacts.
 
 use postrider_actors::domain::Tags;
 use postrider_actors::{ContactFilter, ContactOrder, ContactSort};
@@ -6,17 +6,17 @@ use serde_json::Value;
 
 use crate::http::pipeline::{ApiError, Query};
 
-/// What the name of a custom field follows.
+/// The prefix of a custom field's name.
 const FIELD: &str = "custom_fields.";
-/// Most custom fields of a query.
+/// The maximum number of custom fields of a query.
 const FIELDS_MAX: usize = 50;
-/// Longest name or value of a custom field, in characters.
+/// The maximum length of a custom field's name or value, in characters.
 const FIELD_CHARS_MAX: usize = 200;
-/// The words of `sort`; `-` before one turns the order around.
+/// The words of `sort`; `-` before a word reverses the order.
 const SORTS: [&str; 6] =
     ["name", "-name", "created_at", "-created_at", "updated_at", "-updated_at"];
 
-/// What the contacts of a list are like, besides what is searched for.
+/// Parses the filter of a list of contacts; `search` is its search term.
 pub(super) fn filter(query: &Query, search: Option<&str>) -> Result<ContactFilter, ApiError> {
     let fields: Vec<_> = query.below(FIELD).collect();
     let is_long = |(name, value): &(&str, &str)| {
@@ -37,7 +37,7 @@ pub(super) fn filter(query: &Query, search: Option<&str>) -> Result<ContactFilte
     })
 }
 
-/// Tags with commas between them.
+/// Parses tags that are separated by commas.
 fn tags(query: &Query, name: &str) -> Result<Vec<String>, ApiError> {
     let texts = query.text(name)?.unwrap_or_default().split(',');
     let texts: Vec<_> = texts.filter(|tag| !tag.trim().is_empty()).collect();
@@ -45,7 +45,7 @@ fn tags(query: &Query, name: &str) -> Result<Vec<String>, ApiError> {
     Ok(tags.iter().map(str::to_owned).collect())
 }
 
-/// What they are sorted by.
+/// Parses the order of the list.
 pub(super) fn sort(query: &Query) -> Result<ContactSort, ApiError> {
     let Some(text) = query.text("sort")? else { return Ok(ContactSort::default()) };
     let (descending, by) = match text.strip_prefix('-') {

@@ -25,10 +25,10 @@ use row::{
     ConversationsAnswer,
 };
 
-/// Longest name of an agent, in characters.
+/// The maximum length of an agent's name, in characters.
 const AGENT_CHARS_MAX: usize = 100;
 
-/// What stands for nobody in a filter, and for oneself everywhere.
+/// The words for nobody in a filter, and for the caller everywhere.
 const NOBODY: &str = "none";
 const ONESELF: &str = "me";
 
@@ -84,7 +84,7 @@ async fn list(call: Call<Principal>) -> Answer {
         status: query.text("status")?.map(status).transpose()?,
         assigned_to: match assigned_to {
             None | Some(NOBODY) => None,
-            // A key is no user, and nothing is assigned to it.
+            // A key is no user, so nothing is assigned to it.
             Some(ONESELF) => Some(oneself(&call).unwrap_or_default()),
             Some(name) => Some(agent(name)?),
         },
@@ -276,7 +276,7 @@ async fn one(call: &Call<Principal>, view: ConversationView) -> Answer {
     row.map_or_else(|| Err(ApiError::not_found(NO_SUCH_CONVERSATION)), |row| Ok(Reply::ok(&row)))
 }
 
-/// Conversations as they are answered.
+/// Returns the rows of conversations for an answer.
 async fn rows(
     call: &Call<Principal>,
     views: Vec<ConversationView>,
@@ -293,8 +293,8 @@ async fn rows(
     Ok(views.into_iter().zip(windows).map(row).collect())
 }
 
-/// The names of the users whom conversations are assigned to, by id, if they may be. In a cluster
-/// people may not be known now: then their names are not shown.
+/// Returns the names of the assigned users by their ids, if they may still be assigned. If a
+/// cluster cannot reach the engine of people now, the names are left out.
 async fn user_names(call: &Call<Principal>, views: &[ConversationView]) -> HashMap<String, String> {
     let agents = views.iter().filter_map(|view| view.0.assigned_to.as_deref()?.parse().ok());
     let mut ids: Vec<PersonId> = agents.collect();
@@ -306,7 +306,7 @@ async fn user_names(call: &Call<Principal>, views: &[ConversationView]) -> HashM
     may.map(|person| (person.id.to_string(), person.name.to_string())).collect()
 }
 
-/// The id of the user who calls; a key and an admin token are none.
+/// Returns the id of the calling user; `None` for a key or an admin token.
 fn oneself(call: &Call<Principal>) -> Option<String> {
     match &call.caller {
         Principal::Key(_) => None,

@@ -1,4 +1,4 @@
-//! Serves what agents share about a conversation: notes, and that somebody is answering.
+//! Serves the signs that agents share about a conversation: notes, and that somebody is answering.
 
 use axum::http::StatusCode;
 use base64::Engine as _;
@@ -15,7 +15,7 @@ use crate::http::pipeline::{
     route,
 };
 
-/// First byte of a cursor, which defines the format of the rest.
+/// The first byte of a cursor, which defines the format of the rest.
 const CURSOR_VERSION: u8 = 1;
 
 pub(super) fn routes() -> Routes {
@@ -157,7 +157,7 @@ async fn show_typing(mut call: Call<Principal>) -> Answer {
     Ok(Reply::no_content())
 }
 
-/// Who calls, by the name that colleagues know.
+/// Returns the caller under the name that colleagues know.
 fn author(call: &Call<Principal>) -> AuditActor {
     match &call.caller {
         Principal::Key(key) => AuditActor {
@@ -175,7 +175,7 @@ fn author(call: &Call<Principal>) -> AuditActor {
     }
 }
 
-/// A text that people of the workspace write for each other or to customers.
+/// Checks a text that people of the workspace write for each other or for customers.
 pub(super) fn text(text: &str) -> Result<String, ApiError> {
     let text: MessageText = text.parse().map_err(|error| ApiError::field("text", error))?;
     if text.as_str().trim().is_empty() {

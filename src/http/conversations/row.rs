@@ -1,4 +1,4 @@
-//! Conversations and what was written in them, as bodies report it.
+//! The rows of conversations and of the messages in them, as bodies report them.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,8 @@ pub(crate) struct Assignee {
 }
 
 impl ConversationRow {
-    /// A conversation with its window at a moment, and the name of its assignee, if it is a user.
+    /// Returns the row of a conversation with its window at `now`. `user` is the name of its
+    /// assignee, if that is a user.
     pub(super) fn of(
         (conversation, contact): ConversationView,
         (window, now): (ReplyWindow, Timestamp),

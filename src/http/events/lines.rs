@@ -5,18 +5,18 @@ use postrider_actors::{EventEntry, EventFilter, Unavailable, Workspace};
 use super::EventRow;
 use crate::http::streamed::Parts;
 
-/// Events that are read at a time.
+/// The number of events that are read at a time.
 const PART_EVENTS: usize = 1000;
 
-/// Where a file of events goes on.
+/// The position in the file at which the next part starts.
 pub(super) enum EventLines {
-    /// Oldest first: after this sequence, up to that.
+    /// Oldest first: the events after `after`, up to and including `end`.
     Ascending {
         filter: EventFilter,
         after: u64,
         end: u64,
     },
-    /// Newest first: before this sequence; `None`: from the newest on.
+    /// Newest first: the events before `before`; `None` starts at the newest.
     Descending {
         filter: EventFilter,
         before: Option<u64>,
@@ -30,7 +30,7 @@ impl Parts for EventLines {
             Self::Ascending { filter, after, end } => {
                 let page = workspace.events_that(*after, PART_EVENTS, filter.clone()).await?;
                 let is_over = page.next_after == *after || page.next_after >= *end;
-                // What has come meanwhile is for the next file.
+                // Events that were added in the meantime are left for the next file.
                 let entries = page.entries.into_iter().filter(|entry| entry.sequence <= *end);
                 let part = lines(entries);
                 *after = page.next_after;

@@ -20,10 +20,10 @@ use super::pipeline::{
 use super::readings::Reading;
 use super::streamed::{JSON_LINES, stream};
 
-/// First byte of a cursor, which defines the format of the rest.
+/// The first byte of a cursor, which defines the format of the rest.
 const CURSOR_VERSION: u8 = 1;
 
-/// Longest text that events are to be about, in characters.
+/// The maximum length of the `about` filter, in characters.
 const ABOUT_CHARS_MAX: usize = 200;
 
 pub(in crate::http) use stream::may_read;
@@ -69,7 +69,7 @@ impl From<EventEntry> for EventRow {
 }
 
 impl EventRow {
-    /// The event as one message of a server-sent event stream.
+    /// Returns the event as one message of a server-sent event stream.
     pub(super) fn as_message(&self) -> String {
         // A struct of texts and numbers always has a JSON form, and that has no line break.
         let data = serde_json::to_string(self).unwrap_or_default();
@@ -153,7 +153,7 @@ async fn list(call: Call<Principal>) -> Answer {
     }))
 }
 
-/// Events before a cursor, newest first.
+/// Answers with the events before a cursor, newest first.
 pub(in crate::http) async fn newest_first(
     call: &Call<Principal>,
     cursor: Option<u64>,
@@ -185,7 +185,7 @@ async fn read(mut call: Call<Principal>) -> Answer {
     }
 }
 
-/// The types that the query asks for, one or more.
+/// Returns the types that the query asks for, one or more.
 fn types(query: &Query) -> Result<Option<Vec<String>>, ApiError> {
     let names = match (query.text("type")?, query.text("types")?) {
         (Some(_), Some(_)) => return Err(ApiError::field("types", "must not be beside `type`")),
@@ -196,8 +196,8 @@ fn types(query: &Query) -> Result<Option<Vec<String>>, ApiError> {
     Ok(Some(names.into_iter().map(str::to_owned).collect()))
 }
 
-/// What the events are to be about: a phone in all forms. An unescaped `+` arrives as a space, with
-/// which no id begins.
+/// Returns the values that the events must be about: an id, or all forms of a phone. An unescaped
+/// `+` arrives as a space, with which no id begins.
 fn about(query: &Query) -> Result<Vec<String>, ApiError> {
     let Some(text) = query.text("about")? else { return Ok(Vec::new()) };
     if !(1..=ABOUT_CHARS_MAX).contains(&text.chars().count()) {
@@ -207,13 +207,13 @@ fn about(query: &Query) -> Result<Vec<String>, ApiError> {
     Ok(text.parse().map_or_else(|_| vec![text.clone()], in_all_forms))
 }
 
-/// A phone as it was written, and in the other forms that it has.
+/// Returns a phone as it was written, followed by its other forms.
 pub(crate) fn in_all_forms(phone: Phone) -> Vec<String> {
     let others = phone.forms().filter(|form| form.as_u64() != phone.as_u64());
     [phone].into_iter().chain(others).map(|phone| phone.to_string()).collect()
 }
 
-/// The event type of this name, which the query's `field` gives.
+/// Returns the event type of this name, which the query's `field` gives.
 fn kind(field: &str, name: &str) -> Result<&'static str, ApiError> {
     let known = PublicEvent::KINDS.iter().map(|(known, _)| *known);
     known.clone().find(|known| *known == name).ok_or_else(|| {
@@ -222,20 +222,20 @@ fn kind(field: &str, name: &str) -> Result<&'static str, ApiError> {
     })
 }
 
-/// The event types whose names the query's `field` gives with commas between.
+/// Returns the event types whose names the query's `field` lists, separated by commas.
 pub(super) fn kinds(field: &str, names: &str) -> Result<Vec<&'static str>, ApiError> {
     names.split(',').map(|name| kind(field, name.trim())).collect()
 }
 
-/// The sequence number after which the query's `cursor` continues.
+/// Returns the sequence number after which the query's `cursor` continues.
 pub(in crate::http) fn after_cursor(query: &Query) -> Result<Option<u64>, ApiError> {
     let Some(cursor) = query.text("cursor")? else { return Ok(None) };
     let bad = || ApiError::field("cursor", "must be the `next_cursor` of an earlier answer");
     decode_cursor(cursor).map(Some).ok_or_else(bad)
 }
 
-/// Refuses a position that the log has not reached. It comes from another server, or from before
-/// this server's data was restored from a backup.
+/// Refuses a position that the log has not reached. Such a position comes from another server, or
+/// from before a restore of this server's data from a backup.
 pub(super) fn ahead_of_the_log(field: &str) -> ApiError {
     ApiError::field(field, "is ahead of this workspace's event log")
 }

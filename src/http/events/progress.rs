@@ -1,4 +1,4 @@
-//! Reports on the event stream how broadcasts come along. No entry of the log is made for it.
+//! Reports the progress of broadcasts on the event stream, without entries in the log.
 
 use postrider_actors::domain::{BroadcastId, PublicEvent};
 use postrider_actors::{Progress, Watched, Workspace};
@@ -6,13 +6,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-/// The type of its events.
+/// The type of the progress events.
 pub(super) const KIND: &str = "broadcast.progress";
 
-/// What a stream emits of broadcasts.
+/// The progress of broadcasts that a stream emits.
 pub(super) struct ProgressFeed {
     newest: watch::Receiver<Watched>,
-    /// What was emitted has no higher version.
+    /// The highest version that was emitted.
     emitted: u64,
 }
 
@@ -31,15 +31,15 @@ impl ProgressFeed {
         Self { newest: workspace.watch_broadcasts(), emitted: 0 }
     }
 
-    /// Returns when there is something new to report.
+    /// Returns when there is new progress to report.
     pub(super) async fn changed(&mut self) {
         if self.newest.changed().await.is_err() {
-            // The workspace was removed, and so is what could change.
+            // The workspace was removed, so nothing can change any more.
             std::future::pending::<()>().await;
         }
     }
 
-    /// What has changed since it was emitted, as messages of the stream.
+    /// Returns the progress that changed since the last call, as messages of the stream.
     pub(super) fn take(&mut self) -> String {
         let newest = self.newest.borrow_and_update().clone();
         let mut news: Vec<_> = newest.iter().filter(|(_, it)| it.version > self.emitted).collect();
@@ -49,7 +49,7 @@ impl ProgressFeed {
     }
 }
 
-/// The broadcast whose status an event reports.
+/// Returns the broadcast whose status an event reports.
 pub(super) fn about(event: &PublicEvent) -> Option<BroadcastId> {
     if !event.kind().starts_with("broadcast.") {
         return None;

@@ -1,4 +1,4 @@
-//! Reports on the event stream what agents do in conversations. No entry of the log is made for it.
+//! Reports agents' signs in conversations on the event stream, without entries in the log.
 
 use postrider_actors::domain::AuditActor;
 use postrider_actors::{ConversationAct, ConversationSign, Workspace};
@@ -9,7 +9,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 pub(super) const TYPING: &str = "conversation.typing";
 pub(super) const NOTED: &str = "conversation.noted";
 
-/// What a stream emits of the signs.
+/// The signs that a stream emits.
 pub(super) struct SignFeed {
     signs: Receiver<ConversationSign>,
     /// The types that are asked for.
@@ -21,7 +21,7 @@ impl SignFeed {
         Self { signs: workspace.watch_signs(), kinds }
     }
 
-    /// The next sign as a message of the stream.
+    /// Returns the next sign as a message of the stream.
     pub(super) async fn next(&mut self) -> String {
         loop {
             match self.signs.recv().await {
@@ -29,15 +29,15 @@ impl SignFeed {
                     Some(message) => return message,
                     None => continue,
                 },
-                // Signs pass anyhow.
+                // Signs are short-lived, so missed ones do not matter.
                 Err(RecvError::Lagged(_)) => {}
-                // The workspace was removed, and so is what could come.
+                // The workspace was removed, so no sign can come any more.
                 Err(RecvError::Closed) => std::future::pending().await,
             }
         }
     }
 
-    /// Those that have come already.
+    /// Returns the signs that have come already, as messages of the stream.
     pub(super) fn take(&mut self) -> String {
         let mut text = String::new();
         loop {

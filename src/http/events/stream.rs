@@ -19,29 +19,31 @@ use crate::http::edge::Edge;
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Query, Reply, Routes, route};
 use crate::http::stream_shares::{Holder, StreamPlace};
 
-/// The same in the query.
+/// The query parameter that replaces the header `Last-Event-ID`.
 const LAST_EVENT: &str = "last_event_id";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Longest silence of a stream; then it sends a ping to keep the connection alive.
+/// The maximum silence of a stream. Then it sends a ping to keep the connection alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// Events that are read at a time.
+/// The number of events that are read at a time.
 const PAGE_EVENTS: usize = 100;
-/// Between two parts of what a person sees: nobody looks faster. It bounds what pages cost.
+/// The pause between two parts that a person sees: nobody looks faster. It bounds the cost of
+/// pages.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Full pages after each other after which it is looked how far behind a person's stream is.
+/// The number of consecutive full pages after which the lag of a person's stream is checked.
 const FULL_PAGES_MAX: u32 = 4;
-/// Events that it may be behind. With more it skips to the newest ones.
+/// The maximum lag of a person's stream, in events. Beyond it the stream skips to the newest
+/// events.
 const BEHIND_MAX: u64 = 10_000;
-/// How long it rests after it has skipped.
+/// The pause of a stream after it has skipped events.
 const REST: Duration = Duration::from_secs(1);
-/// What shows that it has.
+/// The message that reports skipped events.
 const SKIPPED: &str = "event: skipped\ndata: {}\n\n";
-/// When somebody with too many streams may try again: one that is closed is noticed with its next
-/// ping at the latest.
+/// The wait before a client with too many streams may retry. A closed stream is noticed with its
+/// next ping at the latest.
 const BUSY: Duration = HEARTBEAT;
-/// Pages that are buffered while the client does not read.
+/// The maximum number of pages that are buffered while the client does not read.
 const BUFFERED_PAGES_MAX: usize = 4;
 
 pub(crate) fn routes() -> Routes {
@@ -108,7 +110,7 @@ async fn stream(call: Call<Principal>) -> Answer {
         Some((_, after)) => after,
         None => newest,
     };
-    // Who named a place keeps that name for it, such as an event's id.
+    // A client that named a position keeps its own name for it, such as an event's id.
     let place = if from.is_none() { format!("id: {after}\n") } else { String::new() };
     let (sender, body) = Channel::<Bytes, Infallible>::new(BUFFERED_PAGES_MAX);
     let seen: Vec<_> = passing.into_iter().filter(|kind| may_see(&call.caller, kind)).collect();
@@ -137,7 +139,7 @@ async fn stream(call: Call<Principal>) -> Answer {
     Ok(reply)
 }
 
-/// Whose streams are counted together.
+/// Returns the holder whose streams are counted together.
 fn holder_of(caller: &Principal) -> Holder {
     match caller {
         Principal::Key(caller) => Holder::Key(caller.key_id),
@@ -157,7 +159,8 @@ async fn sequence(workspace: &Workspace, field: &str, id: &str) -> Result<u64, A
     sequence.ok_or_else(|| ApiError::field(field, rule))
 }
 
-/// The permission that a person needs to see events of a type; `None`: everybody sees them.
+/// Returns the permission that a person needs to see events of a type; `None` if everybody sees
+/// them.
 fn permission_of(kind: &str) -> Option<Permission> {
     match kind.split_once('.').map_or(kind, |(about, _)| about) {
         "otp" => Some(Permission::OtpRead),
@@ -169,20 +172,20 @@ fn permission_of(kind: &str) -> Option<Permission> {
     }
 }
 
-/// Whether somebody may read events of a type one by one.
+/// Returns whether the caller may read events of a type one by one.
 pub(in crate::http) fn may_read(caller: &Principal, kind: &str) -> bool {
     permission_of(kind).is_none_or(|permission| caller.check(permission).is_ok())
 }
 
-/// Whether the stream shows it to them.
+/// Returns whether the stream shows events of a type to the caller.
 fn may_see(caller: &Principal, kind: &str) -> bool {
     matches!(caller, Principal::Key(_)) || may_read(caller, kind)
 }
 
-/// The types of events that are in no log.
+/// The types of events that are not in the log.
 const PASSING: [&str; 3] = [progress::KIND, signs::TYPING, signs::NOTED];
 
-/// The types of the log that are asked for, `None` being all, and those that are in no log.
+/// The requested types of the log, with `None` for all, and the requested types that are not in it.
 type Wanted = (Option<Vec<&'static str>>, Vec<&'static str>);
 
 fn wanted(query: &Query) -> Result<Wanted, ApiError> {
@@ -197,7 +200,7 @@ fn wanted(query: &Query) -> Result<Wanted, ApiError> {
     Ok((Some(kinds("types", &logged.join(","))?), passing))
 }
 
-/// Returns when there is something new to report of broadcasts.
+/// Returns when there is new progress of broadcasts to report.
 async fn news(progress: &mut Option<ProgressFeed>) {
     match progress {
         Some(progress) => progress.changed().await,
@@ -210,7 +213,7 @@ async fn expiry(edge: &Edge, caller: &Principal) {
     let clock = edge.engine.clock();
     while let Some(at) = caller.expires_at() {
         clock.sleep_until(at).await;
-        // The key may have another end meanwhile.
+        // The key's expiry may have changed in the meantime.
         if caller.expires_at().is_some_and(|end| end <= clock.now()) {
             return;
         }
@@ -222,24 +225,24 @@ async fn expiry(edge: &Edge, caller: &Principal) {
 struct EventStream {
     edge: Arc<Edge>,
     caller: Principal,
-    /// What is sent at once.
+    /// The text that is sent at once.
     opening: String,
     after: u64,
-    /// Only these types; `None`: all.
+    /// The types of events that are sent; `None` for all.
     types: Option<Vec<&'static str>>,
-    /// How broadcasts come along, if that is emitted.
+    /// The progress of broadcasts, if it is emitted.
     progress: Option<ProgressFeed>,
-    /// What agents do in conversations.
+    /// The signs of agents in conversations.
     signs: SignFeed,
     growth: watch::Receiver<()>,
     clock_moves: watch::Receiver<()>,
-    /// By a person in front of a page.
+    /// `true` if a person watches the stream on a page.
     is_watched: bool,
-    /// What it waits before it reads on.
+    /// The pause before the next read.
     pause: Duration,
-    /// Full pages since it was looked how far behind it is.
+    /// The number of full pages since the last check of the lag.
     full_pages: u32,
-    /// Whether events were skipped and the page has not been notified.
+    /// `true` if events were skipped and the page has not been notified yet.
     has_skipped: bool,
     sender: Sender<Bytes, Infallible>,
     _place: StreamPlace,
@@ -257,10 +260,11 @@ impl EventStream {
                 && self.caller.still_works(&edge)
             {
                 match self.next().await {
-                    // What is read may have happened after the end of the key or session.
+                    // An event may have happened after the end of the key or session.
                     Ok(_) if !self.caller.still_works(&edge) => return,
                     Ok(next) => text = next,
-                    // What has begun waits for its turn, and shows meanwhile that it is there.
+                    // A stream that has started waits for its turn. The ping shows the client that
+                    // it is alive.
                     Err(Unavailable { reason: UnavailableReason::Overloaded, retry_after }) => {
                         tokio::time::sleep(retry_after).await;
                         text = self.ping();
@@ -278,14 +282,14 @@ impl EventStream {
         }
     }
 
-    /// The clock, which also shows that the stream is there.
+    /// Returns a ping with the clock, which also shows that the stream is alive.
     fn ping(&self) -> String {
         let clock = self.edge.engine.clock();
         let (now, offset) = (clock.now(), clock.offset().as_secs());
         format!("event: ping\ndata: {{\"now\":\"{now}\",\"offset_seconds\":{offset}}}\n\n")
     }
 
-    /// The next page, or a ping. Waits until the key expires at the longest.
+    /// Returns the next page, or a ping. Waits until the key expires at the longest.
     async fn next(&mut self) -> Result<String, Unavailable> {
         if self.is_watched {
             self.keep_up().await?;
@@ -294,10 +298,11 @@ impl EventStream {
         self.growth.borrow_and_update();
         let page = self.caller.workspace().events(self.after, PAGE_EVENTS, None).await?;
         self.after = page.next_after;
-        // Only now: what fails before is tried again, and must report it then.
+        // The mark is cleared only here. If a step above fails, the retry must still report the
+        // skip.
         let skipped = if std::mem::take(&mut self.has_skipped) { SKIPPED } else { "" };
         if page.entries.is_empty() && skipped.is_empty() {
-            // The sender lives as long as the workspace: its end need not be distinguished from
+            // The sender lives as long as the workspace, so its end need not be distinguished from
             // growth.
             return tokio::select! {
                 _ = self.growth.changed() => Ok(String::new()),
@@ -315,15 +320,17 @@ impl EventStream {
         let is_full = page.entries.len() == PAGE_EVENTS;
         self.pause = self.pause.max(PAUSE);
         self.full_pages = if is_full { self.full_pages.saturating_add(1) } else { 0 };
-        // However fast the log grows.
+        // Progress and signs are sent even if the log grows fast.
         let passing = self.take_passing();
         let shown = page.entries.into_iter().filter(|entry| self.shows(entry.event.kind()));
         let shown: String = shown.map(|entry| EventRow::from(entry).as_message()).collect();
         Ok(skipped.to_owned() + &shown + &passing)
     }
 
-    /// Waits for the next part of a stream that a person looks at, and skips to the newest events
-    /// where more wait than anybody can see: fifty pages must not take the machine from codes.
+    /// Waits before the next part of a stream that a person watches.
+    ///
+    /// If more events wait than anybody can see, it skips to the newest ones: fifty pages must not
+    /// take the machine from codes.
     async fn keep_up(&mut self) -> Result<(), Unavailable> {
         let pause = std::mem::take(&mut self.pause);
         if !pause.is_zero() {
@@ -337,14 +344,14 @@ impl EventStream {
             self.full_pages = 0;
             return Ok(());
         }
-        // It looks again at once after the rest.
+        // After the rest the lag is checked again at once.
         self.after = newest - PAGE_EVENTS as u64;
         self.pause = REST;
         self.has_skipped = true;
         Ok(())
     }
 
-    /// What is in no log and is new.
+    /// Returns the new messages that are not in the log.
     fn take_passing(&mut self) -> String {
         let progress = self.progress.as_mut().map(ProgressFeed::take).unwrap_or_default();
         progress + &self.signs.take()

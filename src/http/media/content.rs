@@ -9,11 +9,11 @@ use postrider_actors::{MediaBytes, MediaState};
 use super::{MISSING, found};
 use crate::http::pipeline::{Answer, ApiError, Call, Code, Principal, Reply};
 
-/// What a browser may do with a content: nothing but show it.
+/// The policy for browsers: they may only show the content.
 const POLICY: &str = "default-src 'none'; sandbox";
-/// Bytes that are read at once.
+/// The number of bytes that are read at once.
 const PART_BYTES: u64 = 64 << 10;
-/// Parts that are buffered while the client does not read.
+/// The maximum number of parts that are buffered while the client does not read.
 const BUFFERED_PARTS_MAX: usize = 2;
 
 /// Aborts a body, so that the client does not take a truncated answer for a complete one.
@@ -65,14 +65,14 @@ pub(super) async fn content(mut call: Call<Principal>) -> Answer {
     reply.header(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     reply.header(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
     reply.header(header::CONTENT_TYPE, value(&state.mime_type)?);
-    // Strangers make these: even a browser that shows one runs nothing of it.
+    // The files come from strangers. A browser that shows one must not run anything in it.
     reply.header(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     let disposition = disposition(state.filename.as_deref());
     reply.header(header::CONTENT_DISPOSITION, value(&disposition)?);
     Ok(reply)
 }
 
-/// The file, whose content is got now if it is not there.
+/// Returns the file. If its content is missing, it is fetched first.
 async fn here(call: &mut Call<Principal>) -> Result<MediaState, ApiError> {
     let state = found(call).await?;
     if !state.is_pending() {
@@ -93,7 +93,7 @@ fn value(text: &str) -> Result<HeaderValue, ApiError> {
     HeaderValue::try_from(text).map_err(|_| ApiError::internal())
 }
 
-/// How a browser learns that it is a file to keep, and not a page to show.
+/// Returns a `Content-Disposition` that makes a browser save the file, not show it.
 fn disposition(filename: Option<&str>) -> String {
     let Some(filename) = filename else { return "attachment".to_owned() };
     let encoded = filename.bytes().fold(String::new(), |mut encoded, byte| {
@@ -108,21 +108,22 @@ fn disposition(filename: Option<&str>) -> String {
     format!("attachment; filename*=UTF-8''{encoded}")
 }
 
-/// What a request asks for.
+/// The part of the content that a request asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
     Whole,
-    /// From one byte up to before another.
+    /// The bytes from `from` up to but not including `to`.
     Of {
         from: u64,
         to: u64,
     },
-    /// It begins behind the end.
+    /// A range that starts beyond the end.
     Nowhere,
 }
 
 impl Part {
-    /// What a header asks for. One that is not understood, or has several ranges, asks for all.
+    /// Parses a `Range` header. If it is malformed or has several ranges, the whole content is
+    /// meant.
     fn asked(header: Option<&str>, size: u64) -> Self {
         let range = header.and_then(|range| range.trim().strip_prefix("bytes="));
         let Some((from, to)) = range.and_then(|range| range.split_once('-')) else {
@@ -130,7 +131,7 @@ impl Part {
         };
         let number = |text: &str| -> Option<Option<u64>> {
             let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-            // One that is too large is behind the end.
+            // A number that is too large is beyond the end.
             let parsed = || text.parse().unwrap_or(u64::MAX);
             is_number.then(|| (!text.is_empty()).then(parsed))
         };
@@ -148,7 +149,7 @@ impl Part {
     }
 }
 
-/// A body of the bytes from one up to before another.
+/// Returns a body of the bytes from `from` up to but not including `to`.
 fn body(bytes: MediaBytes, from: u64, to: u64) -> Body {
     let (sender, body) = Channel::<Bytes, ContentCut>::new(BUFFERED_PARTS_MAX);
     drop(tokio::spawn(send(bytes, from, to, sender)));

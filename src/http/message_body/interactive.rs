@@ -1,4 +1,4 @@
-//! Interactive messages: lengths and counts are checked, and the rest is the channel's to check.
+//! Interactive messages: lengths and counts are checked here, the rest by the channel.
 
 use postrider_actors::ObjectContent;
 use postrider_actors::domain::MessageKind;
@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::objects::{check_length, check_link};
 use crate::http::pipeline::ApiError;
 
-/// Most reply buttons.
+/// The maximum number of reply buttons.
 const BUTTONS_MAX: usize = 3;
-/// Most rows of a list, in all its sections.
+/// The maximum number of rows of a list, in all its sections.
 const ROWS_MAX: usize = 10;
 
 /// Checks an interactive message.
@@ -83,7 +83,7 @@ fn list(action: &At<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A value of the body, and where it stands.
+/// A value of the body, and its path.
 struct At<'a> {
     path: String,
     value: &'a Value,

@@ -1,4 +1,4 @@
-//! The objects of messages that are not text, and what each of them must have.
+//! The objects of messages that are not text, and the fields that each of them must have.
 
 use std::borrow::Cow;
 
@@ -11,22 +11,22 @@ use utoipa::ToSchema;
 
 use crate::http::pipeline::ApiError;
 
-/// Longest caption, in characters.
+/// The maximum length of a caption, in characters.
 const CAPTION_CHARS_MAX: usize = 1024;
-/// Longest name of a file, in characters.
+/// The maximum length of a file's name, in characters.
 const FILENAME_CHARS_MAX: usize = 240;
-/// Longest link, in characters.
+/// The maximum length of a link, in characters.
 const LINK_CHARS_MAX: usize = 2048;
-/// Longest name or address of a place, in characters.
+/// The maximum length of a place's name or address, in characters.
 const PLACE_CHARS_MAX: usize = 1000;
-/// Longest emoji, in characters: some are made of many.
+/// The maximum length of an emoji, in characters: some emojis are made of many.
 const EMOJI_CHARS_MAX: usize = 32;
-/// Most address cards of a message.
+/// The maximum number of address cards of a message.
 const CARDS_MAX: usize = 257;
-/// Most characters of the line that shows whose cards they are.
+/// The maximum length of the line that shows whose cards they are, in characters.
 const LINE_CHARS_MAX: usize = 200;
 
-/// A picture, film, file, sound or sticker: what each of them may have.
+/// The possible fields of a picture, film, file, sound or sticker.
 #[derive(Deserialize)]
 pub(crate) struct MediaObject<'a> {
     #[serde(borrow)]
@@ -132,7 +132,7 @@ pub(super) fn message_id(field: &str, id: &str) -> Result<MessageId, ApiError> {
     id.parse().map_err(|_| ApiError::field(field, "must be the id of a message"))
 }
 
-/// Checks that a text of so many characters may be there.
+/// Checks that a text has from `min` to `max` characters.
 pub(super) fn check_length(
     field: &str,
     text: &str,
@@ -146,7 +146,7 @@ pub(super) fn check_length(
     Err(ApiError::field(field, format_args!("must have {min} to {max} characters")))
 }
 
-/// Checks that this is an address of the web.
+/// Checks that a link is an `http` or `https` URL.
 pub(super) fn check_link(field: &str, link: &str) -> Result<(), ApiError> {
     let is_web = link.parse::<Uri>().is_ok_and(|uri| {
         matches!(uri.scheme_str(), Some("http" | "https"))
@@ -169,7 +169,7 @@ fn content(kind: MessageKind, object: Value, text: String) -> ObjectContent {
 }
 
 impl MediaObject<'_> {
-    /// Checks that an object of this kind may be so.
+    /// Checks that the fields suit an object of this kind.
     pub(super) fn checked(&self, kind: MessageKind) -> Result<ObjectContent, ApiError> {
         let name = kind.as_str();
         let field = |of: &str| format!("{name}.{of}");
@@ -226,7 +226,7 @@ pub(crate) fn check_filename(field: &str, name: &str) -> Result<(), ApiError> {
 }
 
 impl LocationObject<'_> {
-    /// Checks the place.
+    /// Checks the coordinates, the name and the address of the place.
     pub(super) fn checked(&self) -> Result<ObjectContent, ApiError> {
         let Self { latitude, longitude, name, address } = self;
         for (field, degrees, max) in
@@ -250,7 +250,7 @@ impl LocationObject<'_> {
 }
 
 impl ReactionObject<'_> {
-    /// Checks the reaction.
+    /// Checks the message's id and the emoji of the reaction.
     pub(super) fn checked(&self) -> Result<ObjectContent, ApiError> {
         let about = message_id("reaction.message_id", &self.message_id)?;
         check_length("reaction.emoji", &self.emoji, 0, EMOJI_CHARS_MAX)?;
@@ -259,7 +259,7 @@ impl ReactionObject<'_> {
     }
 }
 
-/// Checks address cards: each names somebody, and the rest is the channel's to check.
+/// Checks address cards: each must name somebody; the channel checks the rest.
 pub(super) fn cards(cards: &[Value]) -> Result<ObjectContent, ApiError> {
     if !(1..=CARDS_MAX).contains(&cards.len()) {
         return Err(ApiError::field("contacts", "must have 1 to 257 entries"));

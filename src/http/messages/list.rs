@@ -13,9 +13,9 @@ use crate::http::pipeline::{
     id_cursor, route,
 };
 
-/// First byte of a cursor, which defines the format of the rest: a message.
+/// The first byte of a cursor, which defines the format of the rest: a message.
 const CURSOR_VERSION: u8 = 1;
-/// Longest name of a template that is asked for, in characters.
+/// The maximum length of the `template` filter, in characters.
 const TEMPLATE_CHARS_MAX: usize = 512;
 const STATUSES: [MessageStatus; 7] = [
     MessageStatus::Queued,
@@ -104,7 +104,8 @@ async fn list(call: Call<Principal>) -> Answer {
     }))
 }
 
-/// The recipient. An unescaped `+` arrives as a space, with which no id begins.
+/// Returns the recipient to filter by. An unescaped `+` arrives as a space, with which no id
+/// begins.
 fn party(query: &Query) -> Result<Option<PartyId>, ApiError> {
     let recipient = query.text("recipient")?;
     let Some(text) = query.text("to")? else {
@@ -122,7 +123,7 @@ fn party(query: &Query) -> Result<Option<PartyId>, ApiError> {
     parsed.map(Some).map_err(|error| ApiError::field("to", error))
 }
 
-/// A parameter that is parsed as it stands.
+/// Parses a parameter. `rule` explains a refusal.
 fn parsed<T: FromStr>(query: &Query, name: &str, rule: &str) -> Result<Option<T>, ApiError> {
     let text = query.text(name)?;
     text.map(|text| text.parse().map_err(|_| ApiError::field(name, rule))).transpose()

@@ -246,7 +246,7 @@ impl From<SendMessageError> for ApiError {
             SendMessageError::UnknownMedia { kind } => {
                 Self::field(&format!("{}.media_id", kind.as_str()), message)
             }
-            // It was deleted, or another number was chosen, while it was uploaded.
+            // The file was deleted, or another number was chosen, during the upload.
             SendMessageError::NotUploaded { .. } => {
                 Unavailable::because(UnavailableReason::Restarting).into()
             }

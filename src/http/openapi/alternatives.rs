@@ -1,20 +1,21 @@
-//! States in the document which fields of a body stand for each other, of which one must be given.
+//! States in the document which fields of a body are alternatives, of which one must be given.
 
 use serde_json::Value;
 use utoipa::Modify;
 use utoipa::openapi::schema::{AllOf, Object, OneOf, Schema, SchemaType};
 use utoipa::openapi::{ObjectBuilder, OpenApi, RefOr, Type};
 
-/// A body that is one of several.
+/// A body with several alternative sets of fields.
 struct Alternatives {
     schema: &'static str,
-    /// The fields of each: those that must be given and not be null, and those that must not. The
-    /// explorer of the dashboard begins with the first.
+    /// The alternatives, each with the fields that must be given and the fields that must not. A
+    /// given field must not be null. The explorer of the dashboard starts with the first
+    /// alternative.
     of: &'static [Fields],
 }
 
 struct Fields {
-    /// A field with the only words that it may be.
+    /// A field, and the only words that it may have in this alternative.
     tag: Option<(&'static str, &'static [&'static str])>,
     given: &'static [&'static str],
     left_out: &'static [&'static str],
@@ -24,11 +25,11 @@ const fn one(given: &'static [&'static str], left_out: &'static [&'static str]) 
     Fields { tag: None, given, left_out }
 }
 
-/// A file is one that is here, or one somewhere else.
+/// The alternatives of a file: one that is uploaded here, or one at a link.
 const FILES: &[Fields] = &[one(&["media_id"], &["link"]), one(&["link"], &["media_id"])];
 
-/// The bodies of messages: by type, the object of that name must be given. A message to one
-/// recipient names them by a phone or by the channel's id.
+/// Declares the bodies of messages: for each type, the object of that name must be given. A message
+/// to one recipient names them by a phone or by the channel's id.
 macro_rules! messages {
     ($($kind:literal, [$($left_out:literal)?]);*) => {
         const MESSAGES: &[Fields] = &[$(
@@ -108,7 +109,7 @@ const ALL: &[Alternatives] = &[
             },
         ],
     },
-    // Without a text it is of another type, which is rare.
+    // An inbound message without a text has another type, which is rare.
     Alternatives {
         schema: "InboundBody",
         of: &[one(&["from", "text"], &[]), one(&["user_id", "text"], &["from"])],
@@ -236,12 +237,12 @@ impl Fields {
     }
 }
 
-/// The type of a field that is given, which is not null.
+/// Returns the type of a field that must be given, which is not null.
 fn type_of(field: Option<&RefOr<Schema>>) -> Type {
     let types = match field {
         Some(RefOr::T(Schema::Object(object))) => &object.schema_type,
         Some(RefOr::T(Schema::Array(_))) => return Type::Array,
-        // A reference, to another object.
+        // A reference to another object.
         _ => return Type::Object,
     };
     match types {

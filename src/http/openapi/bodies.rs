@@ -1,4 +1,4 @@
-//! States in the document which bodies may be left out.
+//! States in the document that some operations need no body.
 
 use utoipa::Modify;
 use utoipa::openapi::{OpenApi, RefOr, Required};
@@ -8,7 +8,7 @@ use super::parts::operations;
 /// Operations that do less without a body.
 const OPTIONAL: [&str; 1] = ["markConversationRead"];
 
-/// Marks those bodies.
+/// Marks the bodies of these operations as optional.
 pub(crate) struct OptionalBodies;
 
 impl Modify for OptionalBodies {

@@ -8,10 +8,10 @@ use utoipa::openapi::{OpenApi, RefOr};
 
 use super::parts::operations;
 
-/// How the paths begin of what providers send.
+/// The prefix of the paths to which providers post. Their bodies may have any fields.
 const OF_PROVIDERS: &str = "/channels/";
 
-/// Closes the schemas of bodies, and of what is in them.
+/// Closes the schemas of bodies, and those that they contain.
 pub(crate) struct Closed;
 
 impl Modify for Closed {
@@ -38,7 +38,7 @@ impl Modify for Closed {
     }
 }
 
-/// Closes a schema; the schemas that it refers to are named.
+/// Closes a schema, and adds the names of the schemas that it refers to to `named`.
 fn close(schema: &mut RefOr<Schema>, named: &mut BTreeSet<String>) {
     match schema {
         RefOr::Ref(reference) => {
@@ -61,7 +61,7 @@ fn close(schema: &mut RefOr<Schema>, named: &mut BTreeSet<String>) {
                 close(items, named);
             }
         }
-        // Of several, the first is the body itself; the others only narrow it.
+        // The first schema is the body itself; the others only narrow it.
         RefOr::T(Schema::AllOf(all)) => {
             all.items.first_mut().into_iter().for_each(|schema| close(schema, named));
         }

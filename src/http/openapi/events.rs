@@ -5,7 +5,7 @@ use utoipa::Modify;
 use utoipa::openapi::schema::{AllOfBuilder, Schema};
 use utoipa::openapi::{ObjectBuilder, OpenApi, Ref, RefOr, Type};
 
-/// Adds one schema for each event type, and those of their payloads.
+/// Adds a schema for each event type, and the schemas of their payloads.
 pub(crate) struct Events;
 
 impl Modify for Events {
@@ -13,7 +13,7 @@ impl Modify for Events {
         let components = document.components.get_or_insert_default();
         for event_type in PublicEvent::TYPES {
             let schemas = (event_type.schemas)();
-            // The first is of the payload itself.
+            // The first schema is that of the payload itself.
             let Some((payload, _)) = schemas.first() else { continue };
             let payload = Ref::from_schema_name(payload);
             components.schemas.extend(schemas);
@@ -35,7 +35,7 @@ impl Modify for Events {
     }
 }
 
-/// The schema name of an event type.
+/// Returns the schema name of an event type.
 pub(super) fn schema_of(kind: &str) -> String {
     format!("Event-{kind}")
 }

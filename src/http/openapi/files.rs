@@ -1,4 +1,4 @@
-//! States in the document which answers there are as files, too, by the `Accept` of a request.
+//! States in the document which answers are also available as files, by the `Accept` header.
 
 use utoipa::Modify;
 use utoipa::openapi::content::ContentBuilder;
@@ -7,7 +7,7 @@ use utoipa::openapi::{ObjectBuilder, OpenApi, RefOr, Type};
 use super::parts::operations;
 use crate::http::streamed::{CSV, JSON_LINES};
 
-/// Operation and type.
+/// The operations, each with its type of file.
 const FILES: [(&str, &str); 6] = [
     ("listBroadcastRecipients", CSV),
     ("readCampaignAnalytics", CSV),
@@ -23,7 +23,7 @@ const OF_CSV: &str = "With `Accept: text/csv` the answer is all rows as CSV, the
 const OF_LINES: &str = "With `Accept: application/x-ndjson` the answer is one event a line, from \
     the cursor on to the end of the log as it is, whatever `limit` says.";
 
-/// Adds the types to the answers.
+/// Adds the types of files to the answers.
 pub(crate) struct Files;
 
 impl Modify for Files {

@@ -100,12 +100,12 @@ use webhooks::Deliveries;
 )]
 struct Interface;
 
-/// The document without operations. The routes declare those.
+/// Returns the document without operations. The routes declare those.
 pub(crate) fn outline() -> Document {
     Interface::openapi()
 }
 
-/// Adds to a document with every operation what all of them share, and the events.
+/// Adds the parts that all operations share, and the events, to a document with all operations.
 pub(crate) fn complete(mut document: Document) -> Document {
     let modifiers: [&dyn Modify; 9] = [
         &Idempotency,
@@ -122,7 +122,7 @@ pub(crate) fn complete(mut document: Document) -> Document {
     document
 }
 
-/// The scheme of people's sessions.
+/// The name of the security scheme for people's sessions.
 const SESSION: &str = "session";
 
 /// Adds security, headers and refusals to every operation.
@@ -162,14 +162,14 @@ impl Modify for Shared {
     }
 }
 
-/// Whether what an operation needs is a permission that no API key has.
+/// Returns whether an operation needs a permission that no API key has.
 fn is_for_people(operation: &Operation) -> bool {
     let needs = operation.extensions.as_ref().and_then(|all| all.get(PERMISSION)?.as_str());
     let named = Permission::ALL.iter().find(|permission| Some(permission.as_str()) == needs);
     named.is_some_and(|permission| permission.scope().is_none())
 }
 
-/// Ends of the paths that control a broadcast.
+/// The ends of the paths that control a broadcast.
 const CONTROLS: [&str; 4] = ["/pause", "/resume", "/cancel", "/retry"];
 
 /// The part of the API that a path belongs to, by who may call it.
@@ -193,7 +193,7 @@ impl Area {
 
     fn complete(self, path: &str, operation: &mut Operation) {
         let schemes: &[&str] = match self {
-            // What no key may do.
+            // No key may call these operations.
             Self::Public if is_for_people(operation) => &[SESSION],
             Self::Public => &["apiKey", SESSION],
             Self::Admin => &["adminToken", SESSION],
@@ -201,7 +201,7 @@ impl Area {
             Self::Open => &[],
         };
         let requirement = |name: &&str| SecurityRequirement::new(*name, Vec::<String>::new());
-        // Whoever is not signed in yet signs in.
+        // These two operations sign people in, so they need no session.
         let is_open = ["/ui/api/session", "/ui/api/join"].contains(&path) || schemes.is_empty();
         operation.security = (!is_open).then(|| schemes.iter().map(requirement).collect());
         for status in self.refusals(path, operation.request_body.is_some()) {
@@ -218,13 +218,13 @@ impl Area {
         }
     }
 
-    /// The statuses with which an operation may be refused.
+    /// Returns the statuses with which an operation may be refused.
     fn refusals(self, path: &str, has_body: bool) -> Vec<u16> {
         let mut refusals = vec![400, 421, 500, 501];
         if self != Self::Open {
             refusals.extend([401, 429]);
         }
-        // On a connection of the reserve only operators are served.
+        // A connection of the reserve serves only operators.
         if !["/healthz", "/metrics"].contains(&path) {
             refusals.push(503);
         }
@@ -232,7 +232,7 @@ impl Area {
             refusals.push(403);
         }
         if self == Self::Public {
-            // With a session, for another workspace, or for none.
+            // The statuses for a session that names another workspace, or none.
             refusals.extend([400, 404]);
         }
         if has_body {
@@ -281,7 +281,8 @@ impl Area {
     }
 }
 
-/// Paths of what not every server has: with documents, a single one, or a node of a cluster.
+/// The paths that exist on some servers only: with documents, a single server, or a node of a
+/// cluster.
 const SOMEWHERE: [&str; 7] = [
     "/admin/v1/archive",
     "/admin/v1/archive/files",
@@ -292,14 +293,14 @@ const SOMEWHERE: [&str; 7] = [
     "/openapi.json",
 ];
 
-/// Ends of the paths at which something is made that may be refused by what there is.
+/// The ends of the paths that create something, which the current state may forbid.
 const MADE: [&str; 5] =
     ["/messages", "/notes", "/quick-replies", "/webhooks", "/portfolios/{portfolio_id}"];
 
-/// Ends of other paths that a rule may refuse.
+/// The ends of other paths that a rule may refuse.
 const RULED: [&str; 3] = ["/v1/media", "/credits", "/read"];
 
-/// Ends of the paths that take a query.
+/// The ends of the paths that take a query.
 const LISTS: &[&str] = &[
     "/v1/events",
     "/v1/requests",

@@ -7,17 +7,17 @@ use crate::http::pipeline::{Answer, ApiError, Call, Code, Open, Reply, Routes, p
 /// The dashboard's page of the interface, which needs no session in a sandbox.
 const EXPLORER: &str = "/ui/explorer";
 
-/// Where the page about an error code is served.
+/// The path of the page about an error code.
 const ERROR_PATH: &str = "/docs/errors/{code}";
 
-/// The document, the pages about errors, and, unless the dashboard is off, the way to the page that
-/// shows the document.
+/// Returns the routes of the document and of the pages about errors. With `with_page`, `/docs`
+/// leads to the page that shows the document.
 pub(crate) fn routes(with_page: bool) -> Routes {
     let routes = Routes::default().routes(route!(document).guarded(Open)).merge(error_routes());
     if with_page { routes.route("/docs", page("/docs", Open, docs)) } else { routes }
 }
 
-/// The pages about errors, to which refusals link.
+/// Returns the routes of the pages about errors, to which refusals link.
 pub(crate) fn error_routes() -> Routes {
     Routes::default().route(ERROR_PATH, page(ERROR_PATH, Open, error_page))
 }

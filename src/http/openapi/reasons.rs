@@ -1,6 +1,6 @@
 //! Lists the reasons that a refusal of an operation may have.
 
-/// Operation, and the reasons of its 422.
+/// The operations, each with the reasons of its 422.
 pub(super) const REASONS: &[(&str, &[&str])] = &[
     (
         "sendOtp",

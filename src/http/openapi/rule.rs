@@ -1,36 +1,36 @@
-//! What the document says of a value beyond its type.
+//! The rules that the document states for values, beyond their types.
 
 use serde_json::Value;
 use utoipa::openapi::schema::{Array, ArrayItems, Object, Schema, SchemaFormat, SchemaType};
 use utoipa::openapi::{RefOr, Type};
 
-/// What a value must be beyond its type.
+/// A rule for a value, beyond its type.
 #[derive(Clone, Copy)]
 pub(super) enum Rule {
-    /// One of these words.
+    /// The value is one of these words.
     Words(fn() -> Vec<&'static str>),
-    /// It matches this.
+    /// The value matches this pattern.
     Pattern(&'static str),
-    /// It matches what this makes.
+    /// The value matches the pattern that this function returns.
     PatternOf(fn() -> String),
-    /// It has this form.
+    /// The value has this format.
     Format(&'static str),
-    /// At least and at most so many characters.
+    /// The text has from the first to the second number of characters.
     Chars(usize, usize),
-    /// At most this number.
+    /// The number is at most this.
     Max(i64),
-    /// A list has at least one item.
+    /// The list has at least one item.
     NotEmpty,
-    /// Each item of a list does.
+    /// Each item of the list follows these rules.
     Items(&'static [Rule]),
-    /// An object of any shape is such as this.
+    /// The object may have any shape; the function returns an example.
     Like(fn() -> Value),
 }
 
 use Rule::{Chars, Format, Items, Like, Max, NotEmpty, Pattern, PatternOf, Words};
 
 impl Rule {
-    /// Adds the rule to a schema of the type that it is for.
+    /// Adds the rule to a schema of the type that the rule is for.
     pub(super) fn apply(self, place: &mut Schema) {
         match place {
             Schema::Array(array) => self.apply_to_list(array),

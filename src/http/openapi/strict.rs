@@ -16,11 +16,11 @@ use super::rule::Rule::{
     self, Chars, Format, Items, Like, Max, NotEmpty, Pattern, PatternOf, Words,
 };
 
-/// A name without control characters.
+/// The pattern of a name without control characters.
 const NAME: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
-/// The same, and not only spaces.
+/// The pattern of a name that also has a character other than spaces.
 const FILLED_NAME: &str = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$";
-/// A text that has not only spaces.
+/// The pattern of a text that has a character other than spaces.
 const FILLED: &str = r"[^\s]";
 const PHONE: &str = r"^\+[1-9][0-9]{6,14}$";
 const PHONE_OR_ALL: &str = r"^(\*|\+[1-9][0-9]{6,14})$";
@@ -35,12 +35,12 @@ const BROADCAST_ID: &str = "^brd_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const MESSAGE_ID: &str = "^msg_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const REQUEST_ID: &str = "^otp_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const MEDIA_ID: &str = "^med_[0-7][0-9a-hjkmnp-tv-z]{25}$";
-/// Without control characters and slashes.
+/// The pattern of a file's name, without control characters and slashes.
 const FILE_NAME: &str = r"^[^\u0000-\u001f\u007f-\u009f/\\]*$";
 const NODE: &str = "^[a-z0-9-]{1,32}$";
 const WORKSPACE: &str = "^[a-z0-9-]{1,40}$";
 const WEBHOOK_SECRET: &str = "^whsec_[A-Za-z0-9+/]{32,86}={0,2}$";
-/// Other braces than these are refused.
+/// The pattern of a text for codes. Braces other than these are refused.
 const OTP_TEXT: &str = r"^(?:[^{}]|\{(?:code|minutes)\})*\{code\}(?:[^{}]|\{(?:code|minutes)\})*$";
 const OTP_SUBJECT: &str = r"^(?:[^{}\x00-\x1f\x7f-\x9f]|\{(?:code|minutes)\})+$";
 const CURSOR: &str = "^AQ[A-Za-z0-9_-]{10}$";
@@ -52,11 +52,11 @@ const SUBNET: &str = r"^[0-9a-fA-F:.]{2,45}(/[0-9]{1,3})?$";
 const LOG_ID: &str = "^[0-9a-fA-F]{32}$";
 const EVENT_PLACE: &str = "^(evt_[0-7][0-9a-hjkmnp-tv-z]{25}|[0-9]{1,19})$";
 
-/// What the other name of an operation with two paths ends with.
+/// The suffix of the second name of an operation with two paths.
 const BY_MESSAGING_PATH: &str = "ByMessagingPath";
-/// Highest number of a page.
+/// The maximum number of a page.
 const PAGE_MAX: i64 = u32::MAX as i64;
-/// Highest rate of a number, in messages per second.
+/// The maximum rate of a number, in messages per second.
 const NUMBER_RATE_MAX: i64 = 100_000;
 
 const TAG: Rule = Items(&[Chars(1, 64), Pattern(FILLED_NAME)]);
@@ -64,7 +64,7 @@ const KINDS: Rule = Items(&[Words(kinds)]);
 const SECRET: &[Rule] = &[Pattern(VISIBLE)];
 const URL: &[Rule] = &[Format("uri"), Chars(1, 2048)];
 
-/// Schema, field and rules.
+/// The rules of fields: schema, field and rules.
 const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("ContactInput", "name", &[Pattern(FILLED_NAME)]),
     ("ContactInput", "email", &[Format("email")]),
@@ -170,7 +170,7 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("NumberUpdate", "messages_per_second", &[Max(NUMBER_RATE_MAX)]),
 ];
 
-/// Operation, parameter and rules; `*` is every operation.
+/// The rules of parameters: operation, parameter and rules; `*` is every operation.
 const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("*", "page", &[Max(PAGE_MAX)]),
     ("listBroadcastRecipients", "status", &[Words(recipient_statuses)]),
@@ -238,7 +238,7 @@ fn kinds() -> Vec<&'static str> {
     PublicEvent::KINDS.iter().map(|(name, _)| *name).collect()
 }
 
-/// Types of events with commas between.
+/// Returns the pattern of a list of event types, separated by commas.
 fn kind_list() -> String {
     let kinds = kinds().join("|").replace('.', r"\.");
     format!("^({kinds})(,({kinds}))*$")
@@ -317,7 +317,7 @@ fn field_of<'a>(document: &'a mut OpenApi, schema: &str, field: &str) -> Option<
     let RefOr::T(schema) = schema else { return None };
     let object = match schema {
         Schema::Object(object) => object,
-        // Where there are alternatives, the body itself stands first.
+        // If the body has alternatives, the first schema is the body itself.
         Schema::AllOf(all) => match all.items.first_mut()? {
             RefOr::T(Schema::Object(object)) => object,
             _ => return None,
@@ -348,7 +348,7 @@ fn parameters<'a>(
     })
 }
 
-/// The answer 422 of an operation.
+/// Returns the 422 of an operation, if it has one.
 fn unprocessable<'a>(document: &'a mut OpenApi, operation: &str) -> Option<&'a mut Response> {
     let mut all = document.paths.paths.values_mut().flat_map(operations);
     let found = all.find(|it| it.operation_id.as_deref() == Some(operation))?;

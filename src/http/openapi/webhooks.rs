@@ -32,7 +32,7 @@ impl Modify for Deliveries {
     }
 }
 
-/// The schema of an event type.
+/// Returns the schema of an event type's name.
 fn kinds() -> ObjectBuilder {
     let kinds = PublicEvent::KINDS.iter().map(|(kind, _)| *kind);
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(kinds))

@@ -1,4 +1,4 @@
-//! Reads the steps over which a code is to arrive, and shows what became of them.
+//! Parses the steps over which a code is sent, and shows their outcomes.
 
 use postrider_actors::OtpTry;
 use postrider_actors::domain::event::chain::{ChainStep, OtpChannel};
@@ -12,7 +12,7 @@ use crate::http::pipeline::{ApiError, Integer};
 #[derive(Debug)]
 pub(crate) struct StepBody(StepObject);
 
-/// A channel and how long it is waited for.
+/// A channel, and the time to wait for a delivery over it.
 #[derive(Debug, Deserialize)]
 struct StepObject {
     channel: String,
@@ -57,7 +57,7 @@ pub(crate) fn steps(given: &[StepBody]) -> Result<Vec<ChainStep>, ApiError> {
             return Err(ApiError::field(&field, "must not be there twice"));
         }
         let timeout_seconds = match &step.timeout_seconds {
-            // That of the settings.
+            // The engine then uses the time of the settings.
             None => 0,
             Some(seconds) => seconds.within(
                 &format!("{field}.timeout_seconds"),

@@ -1,4 +1,4 @@
-//! Lists what was decided of codes to limited destinations, and by which figures.
+//! Lists the decisions about codes to limited destinations, with their figures.
 
 use postrider_actors::domain::RequestId;
 use postrider_actors::domain::event::decision::OtpDecision;

@@ -5,18 +5,18 @@ use postrider_actors::domain::otp_text::sent_text;
 
 use crate::http::pipeline::{ApiError, Call, Principal};
 
-/// How a person sends a code; without `Debug`, as it has the code.
+/// The code that a person sends, and the ways to send it. Without `Debug`, as it has the code.
 pub(super) struct InboundCode {
     pub(super) code: String,
-    /// The phone of the number that it can be sent to.
+    /// The phone of the number to which the code can be sent.
     pub(super) number: Option<String>,
-    /// A message that has the code.
+    /// A message that contains the code.
     pub(super) text: String,
-    /// Opens the chat app with that message.
+    /// A link that opens the chat app with that message.
     pub(super) link: Option<String>,
 }
 
-/// What is answered of a code that its person sends, while it can be sent.
+/// Returns the code that a person has to send, while it can be sent.
 pub(super) async fn code_of(
     call: &Call<Principal>,
     state: &OtpState,
@@ -38,7 +38,7 @@ pub(super) async fn code_of(
     Ok(Some(InboundCode { code, number, text, link }))
 }
 
-/// A text as it stands in a query.
+/// Encodes a text for a URL's query.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

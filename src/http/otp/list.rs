@@ -16,7 +16,7 @@ use crate::http::pipeline::{
     route,
 };
 
-/// First byte of a cursor, which defines the format of the rest: a request.
+/// The first byte of a cursor, which defines the format of the rest: a request.
 const CURSOR_VERSION: u8 = 2;
 
 pub(super) fn routes() -> Routes {

@@ -29,7 +29,7 @@ use super::sender_notes::sender_notes;
 
 const NO_SUCH_REQUEST: &str = "no such one-time password request";
 
-/// Every operation has two paths, `/v1/otp/…` and `/v1/messaging/otp/…`.
+/// Returns the routes. Every operation has two paths, `/v1/otp/…` and `/v1/messaging/otp/…`.
 pub(crate) fn routes() -> Routes {
     Routes::default()
         .routes(route!(send).guarded(Key::of(Permission::OtpSend)))
@@ -126,7 +126,7 @@ impl SendOtpBody<'_> {
         }
     }
 
-    /// What few callers ask for, if this one does.
+    /// Returns the options that few callers set, if this one sets any.
     fn more(self) -> Result<Option<Box<SendMore>>, ApiError> {
         let Self { context, reference, metadata, channels, email, language, mode, from, .. } = self;
         let inbound = match mode.as_deref() {
@@ -243,7 +243,7 @@ async fn send(call: Call<Principal>) -> Answer {
     let (sent, replayed) = match call.idempotency_key(Route::SendOtp)? {
         None => (workspace.send_otp(command).await?, false),
         Some(key) => {
-            // Few send one: it must not make the future of all larger.
+            // Few callers send a key. Boxing keeps the future of all requests small.
             let once = Box::pin(workspace.send_otp_once(command, key));
             let Replayable { answer, replayed } = once.await?;
             (answer, replayed)
@@ -326,7 +326,8 @@ fn request_id(text: &str) -> Result<RequestId, ApiError> {
     text.parse().map_err(|_| ApiError::not_found(NO_SUCH_REQUEST))
 }
 
-/// Answers that a code was accepted. Written by hand for speed: ids and times need no JSON escapes.
+/// Answers that a code was accepted. The JSON is written by hand for speed: ids and times need no
+/// escapes.
 fn sent_reply(sent: OtpSent) -> Reply {
     let OtpSent { request_id, expires_at, number } = sent;
     Reply::json_text(match number {

@@ -1,4 +1,4 @@
-//! Reads for whom a caller asks for a one-time password.
+//! Parses the context of a request for a one-time password: the person who asked for it.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use crate::http::pipeline::ApiError;
 use crate::http::sender_notes::check_chars;
 
-/// Longest session, in characters.
+/// The maximum length of a session, in characters.
 const SESSION_CHARS_MAX: usize = 128;
 
 /// Who asked the caller for the code; without `Debug`, as it is personal.

@@ -1,4 +1,4 @@
-//! What is shown of a one-time password.
+//! The state of a one-time password, as answers show it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Verifies one-time passwords by what a person has entered.
+//! Verifies one-time passwords by the code that a person has entered.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::{request_id, written};
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Reply, Routes, route};
 
-/// Longest submitted code, in characters.
+/// The maximum length of a submitted code, in characters.
 const OTP_CHARS_MAX: usize = 16;
 
 pub(super) fn routes() -> Routes {

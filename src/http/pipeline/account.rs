@@ -12,7 +12,7 @@ use crate::http::edge::Edge;
 use crate::http::request_log::Answered;
 use crate::metrics::RouteMeter;
 
-/// What is reported of a request beside its answer.
+/// The data that is recorded about a request, besides its answer.
 pub(super) struct Account<'a> {
     pub(super) edge: &'a Edge,
     pub(super) meter: &'a RouteMeter,
@@ -41,8 +41,8 @@ impl Account<'_> {
         }
     }
 
-    /// Counts a caller without a good key for the audit log, and a key from where it may not be
-    /// used.
+    /// Counts a refusal for the audit log. It is that of a caller without a valid key, or of a key
+    /// that may not be used from the address.
     pub(super) fn count_refusal(&self, error: &ApiError) {
         let Self { edge, origin, .. } = *self;
         let (address, id) = (counted(origin.address), origin.request_id.as_str());

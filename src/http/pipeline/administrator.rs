@@ -1,4 +1,4 @@
-//! Admits whoever administers: with an admin token, as an operator, or by a role.
+//! Admits administrators: with an admin token, as an operator, or by a role.
 
 use axum::http::request::Parts;
 use postrider_actors::domain::WorkspaceId;
@@ -13,8 +13,8 @@ use crate::http::edge::Edge;
 use crate::http::elsewhere::{RemoteToken, RemoteWorkspace};
 use crate::settings::SandboxClock;
 
-/// Whose admin token the request carries, if it carries a good one. The token of the settings or
-/// of `admin.token` has neither id nor name.
+/// Returns the identity of the request's admin token, if the token is valid. The token of the
+/// settings or of `admin.token` has neither id nor name.
 pub(super) fn administrator(edge: &Edge, parts: &Parts) -> Option<Identity> {
     let token = bearer(&parts.headers)?;
     match parts.extensions.get() {
@@ -26,7 +26,7 @@ pub(super) fn administrator(edge: &Edge, parts: &Parts) -> Option<Identity> {
     }
 }
 
-/// Whose admin token this text is, if it is a good one.
+/// Returns the identity of an admin token, if the token is valid.
 pub(crate) fn administrator_of(edge: &Edge, token: &str) -> Option<Identity> {
     if edge.options.admin_token.matches(token) {
         return Some(Identity::Administrator { id: None, name: None });
@@ -36,8 +36,8 @@ pub(crate) fn administrator_of(edge: &Edge, token: &str) -> Option<Identity> {
     Some(Identity::Administrator { id: Some(id.into()), name: Some(name.into()) })
 }
 
-/// Admits holders of an admin token, and operators. Of an operator who changes something it asks
-/// for a recent sign-in.
+/// Admits holders of an admin token, and operators. An operator who changes something needs a
+/// recent sign-in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Administrator;
 
@@ -45,18 +45,19 @@ pub(crate) struct Administrator;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EverythingReader;
 
-/// Admits holders of an admin token, operators, and members of the workspace that the path names
-/// who have the permission. Of people it asks for a recent sign-in where the permission does.
+/// Admits holders of an admin token, operators, and members of the path's workspace. Members need
+/// the permission. People need a recent sign-in if the permission asks for one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manages(Permission);
 
 impl Manages {
-    /// Who has this permission in the workspace.
+    /// Returns the guard that requires this permission in the workspace.
     pub(crate) const fn of(permission: Permission) -> Self {
         Self(permission)
     }
 
-    /// What somebody may do in the workspace that the path names, if they may do this.
+    /// Returns a person's permissions in the workspace that the path names, if they include this
+    /// one.
     fn check(self, edge: &Edge, parts: &Parts, who: &SignedIn) -> Result<Permissions, ApiError> {
         let id = named_workspace(parts).and_then(|id| id.parse().ok());
         let id = id.ok_or_else(|| ApiError::not_found("no such workspace"))?;
@@ -70,7 +71,7 @@ impl Manages {
 }
 
 impl Manages {
-    /// What a member may do in a workspace, if they may do this.
+    /// Returns a member's permissions in a workspace, if they include this one.
     fn check_member(
         self,
         edge: &Edge,
@@ -93,13 +94,13 @@ impl Manages {
     }
 }
 
-/// Admits whom [`Manages`] does, to give rights to others. Handlers get to know what they may do
-/// there themselves: nobody gives more.
+/// Admits the same callers as [`Manages`], to give rights to others. The handler gets the caller's
+/// own permissions, because nobody may give more than they have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Delegates(Manages);
 
 impl Delegates {
-    /// Who has this permission in the workspace.
+    /// Returns the guard that requires this permission in the workspace.
     pub(crate) const fn of(permission: Permission) -> Self {
         Self(Manages::of(permission))
     }
@@ -201,13 +202,13 @@ impl Guard for Manages {
     }
 }
 
-/// Admits whoever may move the sandbox's clock, as `sandbox.clock` says: holders of an admin token,
-/// operators, and, where it is `any`, who may use the sandbox.
+/// Admits the callers who may move the sandbox's clock: holders of an admin token and operators. If
+/// `sandbox.clock` is `any`, it also admits everybody who may use the sandbox.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClockMover;
 
 impl Guard for ClockMover {
-    /// Who has a key or a session; `None` for the holder of an admin token.
+    /// The caller with a key or a session; `None` for the holder of an admin token.
     type Caller = Option<Principal>;
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Self::Caller> {

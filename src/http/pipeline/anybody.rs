@@ -1,4 +1,4 @@
-//! Admits whoever is known at all, and pages of ours with a session or without.
+//! Admits every known caller, and the server's own pages with or without a session.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use crate::http::edge::Edge;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Anybody;
 
-/// Whoever is known.
+/// A known caller.
 #[derive(Debug, Clone)]
 pub(crate) enum Known {
     /// The holder of an API key.
     Key(Arc<Caller>),
-    /// Somebody, in the workspace that the request names, or that is their only one.
+    /// A person, with the workspace that the request names or that is their only one.
     Person(SignedIn, Option<Box<Member>>),
     /// The holder of an admin token.
     Administrator {
@@ -37,7 +37,7 @@ pub(crate) enum Known {
 }
 
 impl Known {
-    /// Somebody in their only workspace, if they have one.
+    /// Returns a person with their only workspace, if they have exactly one.
     pub(crate) fn of_person(edge: &Edge, signed_in: SignedIn) -> Self {
         let only = match signed_in.person.as_ref().map(|person| person.memberships.as_slice()) {
             Some([only]) => member_of(edge, &signed_in, &only.workspace).ok(),
@@ -46,8 +46,8 @@ impl Known {
         Self::of_member(edge, signed_in, only)
     }
 
-    /// Who lacks the authenticator that the workspace asks for may do nothing there, and can see
-    /// that.
+    /// Returns a person with their workspace. If they lack an authenticator that the workspace
+    /// requires, they have no permissions there.
     fn of_member(edge: &Edge, signed_in: SignedIn, member: Option<Member>) -> Self {
         let member = member.map(|member| match member.lacks_authenticator(edge) {
             true => Member { permissions: Permissions::default(), ..member },
@@ -77,7 +77,7 @@ impl Guard for Anybody {
         let Admitted { identity, bucket, caller } = Key::ANY.admit(edge, parts);
         let caller = caller.and_then(|caller| match caller {
             Principal::Key(caller) => Ok(Known::Key(caller)),
-            // Sessions were looked at before.
+            // Sessions were handled above.
             Principal::Person(_) => Err(ApiError::internal()),
         });
         Admitted { identity, bucket, caller }
@@ -104,7 +104,7 @@ impl Guard for Anybody {
     }
 }
 
-/// Admits requests for a name of ours.
+/// Admits requests for a host name of this server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnHost;
 
@@ -117,7 +117,7 @@ impl Guard for OwnHost {
     }
 }
 
-/// Admits pages of ours, whether somebody has signed in or not.
+/// Admits the server's own pages, whether somebody has signed in or not.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnPage;
 
@@ -143,7 +143,7 @@ impl Guard for OwnPage {
     }
 }
 
-/// Admits pages of ours with a session.
+/// Admits the server's own pages with a session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SignedInPage;
 
@@ -164,7 +164,7 @@ impl Guard for SignedInPage {
     }
 }
 
-/// Admits pages of ours with a session that began, or was confirmed, within ten minutes.
+/// Admits the server's own pages with a session that was started or confirmed within ten minutes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecentlySignedIn;
 

@@ -24,7 +24,7 @@ pub(super) struct Arrival<C> {
     pub(super) workspace: Option<WorkspaceId>,
     /// The rate limit bucket that it was counted in.
     pub(super) bucket: Option<BucketState>,
-    /// The caller with the lease for the body, or why the request is refused.
+    /// The caller with the lease for the body, or the refusal of the request.
     pub(super) caller: Result<(C, BodyLease), ApiError>,
 }
 
@@ -56,7 +56,7 @@ impl<C> Arrival<C> {
     }
 }
 
-/// The workspace that somebody who may not do this has called in.
+/// Returns the workspace in which a refused caller called.
 fn refused_in(edge: &Edge, parts: &Parts, identity: &Identity) -> Option<WorkspaceId> {
     match identity {
         Identity::Key(caller) => Some(caller.workspace.id().clone()),
@@ -68,7 +68,7 @@ fn refused_in(edge: &Edge, parts: &Parts, identity: &Identity) -> Option<Workspa
     }
 }
 
-/// Checks what every route demands of a request, before anybody is looked up.
+/// Checks the requirements of every route, before the caller is looked up.
 fn check(edge: &Edge, parts: &Parts, route: &str) -> Result<(), ApiError> {
     let operators = ["/healthz", "/readyz", "/metrics"];
     let is_for_operators = operators.contains(&route) || route.starts_with("/admin/v1");

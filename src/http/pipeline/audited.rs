@@ -12,12 +12,12 @@ use super::stage::Call;
 use crate::http::readings::Reading;
 
 impl<C> Call<C> {
-    /// Who calls, for a change that is recorded.
+    /// Returns the caller's context, for a change that is recorded.
     pub(crate) fn audit_context(&self) -> Arc<AuditContext> {
         self.origin.audit_context()
     }
 
-    /// Who calls, to change the members of a workspace.
+    /// Returns the caller as a manager, to change the members of a workspace.
     pub(crate) fn manager(&self, permissions: Permissions) -> Manager {
         Manager {
             context: self.audit_context(),
@@ -28,25 +28,25 @@ impl<C> Call<C> {
         }
     }
 
-    /// The session of who calls, if they have one.
+    /// Returns the id of the caller's session, if they have one.
     pub(crate) fn session(&self) -> Option<SessionId> {
         self.origin.identity.session().map(Session::id)
     }
 
-    /// The administration, for changes that are recorded as this caller's.
+    /// Returns the administration, for changes that are recorded as this caller's.
     pub(crate) fn admin(&self) -> Admin {
         self.edge.engine.admin().by(self.origin.audit_context())
     }
 
-    /// The workspace, for changes that are recorded as this caller's.
+    /// Returns the workspace, for changes that are recorded as this caller's.
     pub(crate) fn audited(&self, workspace: &Workspace) -> Workspace {
         workspace.by(self.origin.audit_context())
     }
 }
 
 impl Call<Principal> {
-    /// Whoever reads all rows of a kind in one answer has signed in recently, if they are a person,
-    /// and stands in the audit log.
+    /// Checks and records a reading of all rows of a kind in one answer. A person must have signed
+    /// in recently. The reading is added to the audit log.
     pub(crate) async fn reads_all(&self, reading: Reading) -> Result<(), ApiError> {
         let caller = &self.caller;
         if let Principal::Person(member) = caller {

@@ -17,19 +17,19 @@ use crate::http::edge::Edge;
 
 /// The result of a guard.
 pub(crate) struct Admitted<C> {
-    /// Who makes the request, as far as it is known.
+    /// The identity of the caller, as far as it is known.
     pub(crate) identity: Identity,
     /// The rate limit bucket that the request was counted in, for the headers.
     pub(crate) bucket: Option<BucketState>,
-    /// The caller, or why the request is refused.
+    /// The caller, or the refusal of the request.
     pub(crate) caller: Result<C, ApiError>,
 }
 
 impl Admitted<()> {
-    /// A refusal, whatever the caller would have been.
+    /// Converts a refusal to one for any type of caller.
     pub(super) fn without_caller<C>(self) -> Admitted<C> {
         let Self { identity, bucket, caller } = self;
-        // It is a refusal; were it none, it is not known who calls.
+        // This is always a refusal. If it were none, the caller would be unknown.
         let caller = match caller {
             Err(error) => Err(error),
             Ok(()) => Err(ApiError::internal()),
@@ -40,23 +40,23 @@ impl Admitted<()> {
 
 /// Decides whether a request may reach its handler.
 pub(crate) trait Guard: Clone + Send + Sync + 'static {
-    /// What the handler gets to know of the caller.
+    /// The caller's data that the handler gets.
     type Caller: Send;
 
     /// Admits a request or refuses it. A guard may note in the request's extensions who calls.
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Self::Caller>;
 
-    /// What the document says that a caller needs, where anything is needed.
+    /// Returns the requirement that the document states for callers, if there is one.
     fn needs(&self) -> Option<&'static str> {
         None
     }
 
-    /// The workspace that the caller calls in, if it is one.
+    /// Returns the workspace in which the caller calls, if there is one.
     fn workspace(&self, _caller: &Self::Caller) -> Option<WorkspaceId> {
         None
     }
 
-    /// Whom the bytes of the caller's bodies are counted for.
+    /// Returns the holder for whom the bytes of the caller's bodies are counted.
     fn holder(&self, edge: &Edge, _caller: &Self::Caller, parts: &Parts) -> Holder {
         Holder::Stranger(client_address(parts, &edge.options.trusted_proxies))
     }
@@ -74,9 +74,11 @@ impl Guard for Open {
     }
 }
 
-/// Admits holders of an API key with this scope, if one is required, and members of the workspace
-/// with this permission, if one is, who signed in recently where the permission asks for it. Checks
-/// 401, then the address (403), then 429, then the scope or permission (403).
+/// Admits holders of an API key with the scope, and members of the workspace with the permission.
+///
+/// The scope and the permission count if they are set. Members must have signed in recently if the
+/// permission asks for it. It checks 401, then the address (403), then 429, then the scope or
+/// permission (403).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key {
     scope: Option<Scope>,
@@ -84,15 +86,15 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Any key, whatever its scopes, and anybody.
+    /// Any key, whatever its scopes, and any person.
     pub(crate) const ANY: Self = Self { scope: None, permission: None };
     /// Replying to a customer, which sends a message.
     pub(crate) const REPLY: Self =
         Self { scope: Some(Scope::MessagingSend), ..Self::of(Permission::InboxWrite) };
-    /// The event stream. Of it a person sees what their role may read.
+    /// The event stream. A person sees the events on it that their role may read.
     pub(crate) const STREAM: Self = Self { permission: None, ..Self::of(Permission::EventsRead) };
 
-    /// Who has this permission.
+    /// Returns the guard that requires this permission.
     pub(crate) const fn of(permission: Permission) -> Self {
         Self { scope: permission.scope(), permission: Some(permission) }
     }
@@ -129,7 +131,7 @@ impl Guard for Key {
         };
         let address = exact_address(parts, &edge.options.trusted_proxies);
         if !caller.allows(address) {
-            // Whoever has a stolen key must not use up the requests of its owner.
+            // The holder of a stolen key must not use up the requests of its owner.
             let admission = access.admit_address(address);
             let error = match admission.refused {
                 None => ApiError::address_refused(address),
@@ -147,7 +149,7 @@ impl Guard for Key {
             (None, Some(scope), _) if !caller.scopes.contains(scope) => {
                 Err(ApiError::scope_missing(scope))
             }
-            // No key has it.
+            // No key has this permission.
             (None, None, Some(permission)) => Err(ApiError::permission_missing(permission)),
             (None, ..) => Ok(Principal::Key(caller)),
         };
@@ -167,7 +169,7 @@ impl Guard for Key {
     }
 }
 
-/// What a request must show.
+/// The kind of credential that a request must show.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Credential {
     Key,
@@ -175,7 +177,7 @@ pub(super) enum Credential {
 }
 
 impl Credential {
-    /// What is wrong with what a request shows, which is none that is good.
+    /// Returns the fault of a request that shows no valid credential.
     pub(super) fn fault(self, headers: &HeaderMap) -> &'static str {
         let [missing, malformed, bad] = match self {
             Self::Key => [
@@ -197,7 +199,7 @@ impl Credential {
     }
 }
 
-/// Refuses a request without a valid key or token: 401, or 429 once its address is over its limit.
+/// Refuses a request without a valid key or token: 401, or 429 if its address is over its limit.
 pub(super) fn reject<C>(edge: &Edge, parts: &Parts, message: &'static str) -> Admitted<C> {
     let address = client_address(parts, &edge.options.trusted_proxies);
     let admission = edge.engine.access().admit_address(address);
@@ -209,8 +211,9 @@ pub(super) fn reject<C>(edge: &Edge, parts: &Parts, message: &'static str) -> Ad
     Admitted { identity: Identity::Anonymous, bucket: admission.bucket, caller }
 }
 
-/// Counts a failure on a route that needs no key, so that targets, tokens and signatures cannot be
-/// guessed without end: 429 once the address is over its limit. Other errors are not counted.
+/// Counts a failure on a route that needs no key: 429 if the address is over its limit.
+///
+/// Targets, tokens and signatures thus cannot be guessed without end. Other errors are not counted.
 pub(crate) fn count_failure(edge: &Edge, parts: &Parts, error: ApiError) -> ApiError {
     if !matches!(error.code(), Code::Unauthorized | Code::Forbidden | Code::NotFound) {
         return error;
@@ -224,7 +227,8 @@ pub(crate) fn count_failure(edge: &Edge, parts: &Parts, error: ApiError) -> ApiE
     if is_unauthenticated { error.of_unauthenticated() } else { error }
 }
 
-/// The token of `Authorization: Bearer …` (RFC 6750, section 2.1). The scheme is case-insensitive.
+/// Returns the token of `Authorization: Bearer …` (RFC 6750, section 2.1). The scheme is
+/// case-insensitive.
 pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let token = token.trim_matches(' ');

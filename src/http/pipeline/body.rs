@@ -14,19 +14,20 @@ use super::body_budget::BodyLease;
 use super::drain::Drain;
 use super::error::{ApiError, Code};
 
-/// Most bytes of a refused body that are read and discarded, so that the refusal reaches a client
-/// that is still sending. Beyond it the connection is closed.
+/// The maximum number of bytes of a refused body that are read and discarded.
+///
+/// This lets the refusal reach a client that is still sending. Beyond it the connection is closed.
 const DISCARD_BYTES_MAX: usize = 8 << 20;
 
-/// How long a refused body that nobody waits for is read on.
+/// The maximum time for which a refused body is read after its answer.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// When reading a body is given up.
+/// The two events that end the reading of a body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadDeadline<'a> {
-    /// After this time.
+    /// The time after which reading ends.
     pub(crate) timeout: Duration,
-    /// When the server shuts down.
+    /// The signal of the server's shutdown, which ends reading.
     pub(crate) drain: &'a Drain,
 }
 
@@ -52,12 +53,12 @@ pub(crate) async fn read_raw(
     lease: &mut BodyLease,
     deadline: ReadDeadline<'_>,
 ) -> Result<Bytes, ApiError> {
-    // A body that announces too great a length is refused before a byte is read.
+    // A body with a too large announced length is refused before a byte is read.
     if body.size_hint().lower() > max as u64 {
         return Err(too_large(max));
     }
     let mut whole = std::pin::pin!(collect(body, max, lease));
-    // Most bodies arrive together with the head; then no timer is made.
+    // Most bodies arrive together with the head, and then no timer is created.
     if let Poll::Ready(read) = std::future::poll_fn(|it| Poll::Ready(whole.as_mut().poll(it))).await
     {
         return read;
@@ -87,8 +88,8 @@ pub(crate) async fn discard(headers: &HeaderMap, body: &mut Body, deadline: Read
     }
 }
 
-/// Reads on for a moment what a client sends whose refusal is on its way. Were the connection
-/// closed at once, it would be reset, and the client could lose the refusal.
+/// Keeps reading for a moment while the refusal is sent. If the connection were closed at once, it
+/// would be reset, and the client could lose the refusal.
 pub(crate) fn linger(headers: &HeaderMap, body: &mut Body, drain: &Drain) {
     if body.is_end_stream() || headers.contains_key(header::EXPECT) {
         return;
@@ -109,7 +110,7 @@ async fn read_away(body: &mut Body, deadline: ReadDeadline<'_>) {
             left = rest;
         }
     };
-    // The refusal is sent also after a timeout.
+    // The refusal is sent even after a timeout.
     tokio::select! {
         biased;
         _ = tokio::time::timeout(deadline.timeout, read) => {}
@@ -132,8 +133,9 @@ async fn collect(body: &mut Body, max: usize, lease: &mut BodyLease) -> Result<B
         if length > max {
             return Err(too_large(max));
         }
-        // A body that is whole with its first frame is in the connection's buffer, which the bound
-        // of connections bounds. So it is taken also when there is no more for larger ones.
+        // A body in a single frame is already in the connection's buffer, and the limit of
+        // connections bounds those buffers. So it is accepted even if the budget for larger bodies
+        // is used up.
         let is_small = length == data.len() && body.is_end_stream();
         if !is_small && !lease.grow(data.len()) {
             return Err(ApiError::overloaded("too much is being received; nothing was done"));

@@ -1,4 +1,4 @@
-//! Counts the bytes of bodies in memory, which have a bound in all and for each client.
+//! Counts the bytes of bodies in memory, with a limit in all and for each client.
 //!
 //! A quarter of the budget is for routes without a key, so that clients with keys and strangers
 //! cannot take each other's. One key may hold half of the budget, one address half of the quarter.
@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use postrider_actors::domain::{KeyId, SessionId};
 
-/// Whom the bytes of a body are counted for.
+/// The holder for whom the bytes of a body are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Holder {
     /// An API key.
     Key(KeyId),
-    /// Somebody's session.
+    /// A person's session.
     Session(SessionId),
-    /// Whoever has the admin token.
+    /// The holders of an admin token.
     Administrator,
     /// An address without a key.
     Stranger(IpAddr),
@@ -28,7 +28,7 @@ impl Holder {
     }
 }
 
-/// The bytes that bodies may take.
+/// The budget for the bytes of bodies.
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
     bytes_max: usize,
@@ -47,7 +47,7 @@ impl BodyBudget {
         Arc::new(Self { bytes_max, taken: Mutex::default() })
     }
 
-    /// A lease of no bytes yet.
+    /// Returns a lease of no bytes yet.
     pub(crate) fn lease(self: &Arc<Self>, holder: Holder) -> BodyLease {
         BodyLease { budget: Arc::clone(self), holder, bytes: 0 }
     }
@@ -85,7 +85,7 @@ impl BodyBudget {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        // Nothing panics while it is held, so it is whole.
+        // No code panics while it holds the lock, so the data is consistent.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -99,7 +99,7 @@ pub(crate) struct BodyLease {
 }
 
 impl BodyLease {
-    /// Counts so many bytes more; `false` when there are none left.
+    /// Adds bytes to the lease; returns `false` if the budget has none left.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let grown = self.budget.take(self.holder, bytes);
         if grown {

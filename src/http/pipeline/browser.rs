@@ -1,4 +1,5 @@
-//! What a browser's request shows: its session's cookie, and that a page of ours makes it.
+//! Reads a session's cookie from a browser's request, and checks that the request is from an own
+//! page.
 
 use std::time::Duration;
 
@@ -10,12 +11,12 @@ use super::error::{ApiError, Code};
 use crate::http::dashboard::DashboardOptions;
 use crate::http::edge::Edge;
 
-/// How long a browser keeps what it is known by.
+/// The lifetime of the cookie by which a browser is recognized.
 const DEVICE_KEPT: Duration = Duration::from_secs(180 * 24 * 3600);
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The name of the cookie. It has a part of the data's own, as cookies do not know ports: servers
-/// on one host see each other's.
+/// Returns the name of the session's cookie. The name has a part that is unique to the data.
+/// Cookies ignore ports, so servers on one host see each other's.
 fn cookie_name(edge: &Edge) -> String {
     named(edge.options.dashboard.is_secure(), &edge.engine.people().data_name())
 }
@@ -25,7 +26,7 @@ fn named(is_secure: bool, data_name: &str) -> String {
     format!("{prefix}postrider_{data_name}")
 }
 
-/// The token of a session, where the request has a cookie of ours.
+/// Returns the token of a session, if the request has a cookie of this server.
 pub(super) fn session_token<'a>(edge: &Edge, headers: &'a HeaderMap) -> Option<&'a str> {
     if !edge.options.dashboard.enabled || !headers.contains_key(COOKIE) {
         return None;
@@ -33,7 +34,7 @@ pub(super) fn session_token<'a>(edge: &Edge, headers: &'a HeaderMap) -> Option<&
     cookie_of(edge.options.dashboard.is_secure(), &edge.engine.people().data_name(), headers)
 }
 
-/// The value of the cookie of data of this name.
+/// Returns the value of the session's cookie for data with this name.
 pub(crate) fn cookie_of<'a>(
     is_secure: bool,
     data_name: &str,
@@ -50,7 +51,7 @@ fn value_of<'a>(name: &str, headers: &'a HeaderMap) -> Option<&'a str> {
     })
 }
 
-/// The header that sets the cookie, or takes it back.
+/// Returns the header that sets the cookie, or removes it without a token.
 pub(crate) fn set_cookie(edge: &Edge, token: Option<&str>) -> Option<HeaderValue> {
     let name = cookie_name(edge);
     let secure = if edge.options.dashboard.is_secure() { "; Secure" } else { "" };
@@ -63,7 +64,7 @@ pub(crate) fn set_cookie(edge: &Edge, token: Option<&str>) -> Option<HeaderValue
     HeaderValue::from_str(&text).ok()
 }
 
-/// The name of the cookie by which the browser is known at its next sign-in.
+/// Returns the name of the cookie by which the browser is recognized at its next sign-in.
 fn device_name(edge: &Edge) -> String {
     named(
         edge.options.dashboard.is_secure(),
@@ -71,12 +72,12 @@ fn device_name(edge: &Edge) -> String {
     )
 }
 
-/// What the browser was given when somebody signed in with it before.
+/// Returns the value that the browser got when somebody signed in with it before.
 pub(crate) fn device_of<'a>(edge: &Edge, headers: &'a HeaderMap) -> Option<&'a str> {
     value_of(&device_name(edge), headers)
 }
 
-/// The header that has the browser keep it.
+/// Returns the header that makes the browser keep this value.
 pub(crate) fn set_device(edge: &Edge, device: &str) -> Option<HeaderValue> {
     let name = device_name(edge);
     let secure = if edge.options.dashboard.is_secure() { "; Secure" } else { "" };
@@ -85,8 +86,10 @@ pub(crate) fn set_device(edge: &Edge, device: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(&text).ok()
 }
 
-/// Checks that a request is for a name of ours. Another one may be a stranger's that was pointed
-/// here, so that the stranger's page counts as ours (DNS rebinding).
+/// Checks that a request is for a host name of this server.
+///
+/// A stranger may have pointed another name here, so that the stranger's page counts as ours (DNS
+/// rebinding).
 pub(super) fn check_host(
     dashboard: &DashboardOptions,
     headers: &HeaderMap,
@@ -99,9 +102,10 @@ pub(super) fn check_host(
     Err(ApiError::new(Code::Forbidden, message).because("host"))
 }
 
-/// Checks that a page of ours makes the request, for a name of ours. A cookie goes with what any
-/// page of the same host sends, also of another port, and a POST without a body is sent without
-/// asking.
+/// Checks that an own page makes the request, for a host name of this server.
+///
+/// Browsers send the cookie with requests of any page of the same host, even of another port. They
+/// also send a POST without a body without asking first.
 pub(crate) fn check_page(dashboard: &DashboardOptions, parts: &Parts) -> Result<(), ApiError> {
     check_host(dashboard, &parts.headers)?;
     let text = |name: &HeaderName| parts.headers.get(name).map(|it| it.to_str().unwrap_or("?"));

@@ -9,8 +9,8 @@ use postrider_actors::LazyTimer;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The remote address of a connection, in the extensions of its requests. The server adds it.
-/// Whoever serves the router otherwise should add it too, or all clients share one rate limit.
+/// The remote address of a connection, in the extensions of its requests. The server adds it. Other
+/// code that serves the router should add it too, or all clients share one rate limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
@@ -26,13 +26,13 @@ pub(crate) struct Overloaded;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InReserve;
 
-/// The address that a client without a key is counted by: its connection's, or behind a trusted
-/// proxy the last one of `X-Forwarded-For` that is no trusted proxy's.
+/// Returns the address by which a client without a key is counted. It is the connection's. Behind a
+/// trusted proxy it is the last one of `X-Forwarded-For` that belongs to no trusted proxy.
 pub(crate) fn client_address(parts: &Parts, trusted: &[IpNet]) -> IpAddr {
     counted(exact_address(parts, trusted))
 }
 
-/// The whole of that address, for the logs.
+/// Returns the whole of that address, for the logs.
 pub(crate) fn exact_address(parts: &Parts, trusted: &[IpNet]) -> IpAddr {
     let peer = parts.extensions.get::<Peer>();
     let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
@@ -41,14 +41,14 @@ pub(crate) fn exact_address(parts: &Parts, trusted: &[IpNet]) -> IpAddr {
     address.to_canonical()
 }
 
-/// Whether an address is in one of the subnets.
+/// Returns whether an address is in one of the subnets.
 pub(crate) fn is_within(address: IpAddr, subnets: &[IpNet]) -> bool {
     let address = address.to_canonical();
     subnets.iter().any(|subnet| subnet.contains(&address))
 }
 
-/// The address that stands for a client. An IPv6 client usually owns a whole /64, so that counts
-/// as one address.
+/// Returns the address that represents a client. An IPv6 client usually owns a whole /64, so that
+/// counts as one address.
 pub(crate) fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {
@@ -59,8 +59,9 @@ pub(crate) fn counted(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Reads `X-Forwarded-For` from its end, where the nearest proxy wrote. What stands before the
-/// first address that no trusted proxy vouches for is anybody's invention.
+/// Parses `X-Forwarded-For` from its end, where the nearest proxy wrote.
+///
+/// A client can invent everything before the first address for which no trusted proxy vouches.
 fn forwarded(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let mut nearest = peer;
     let values: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
@@ -111,7 +112,7 @@ mod tests {
         assert_eq!(client("10.0.0.1", &["198.51.100.1"], nets), "198.51.100.1");
         assert_eq!(client("::ffff:10.0.0.1", &["198.51.100.1:4711"], nets), "198.51.100.1");
         assert_eq!(client("::1", &["2001:db8:1:2:3::4"], nets), "2001:db8:1:2::");
-        // Only what trusted proxies wrote is believed, whoever sent the rest.
+        // Only entries of trusted proxies count, whoever sent the rest.
         let forwarded = ["203.0.113.9, 198.51.100.1, 10.0.0.2", "10.0.0.3"];
         assert_eq!(client("10.0.0.1", &forwarded, nets), "198.51.100.1");
         assert_eq!(client("10.0.0.1", &["10.0.0.9, 10.0.0.2"], nets), "10.0.0.9");

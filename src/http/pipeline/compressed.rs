@@ -1,7 +1,7 @@
-//! Answers that are sent compressed.
+//! Builds answers that are sent compressed.
 //!
-//! What is always the same is compressed once for each coding, and has an `ETag`; what a browser
-//! reads, each time.
+//! Content that never changes is compressed once for each coding, and has an `ETag`. The data that
+//! browsers read is compressed each time.
 
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -18,19 +18,21 @@ use sha2::{Digest, Sha256};
 
 use super::reply::Reply;
 
-/// Below it compressing gains nothing.
+/// The size below which compression gains nothing, in bytes.
 const BYTES_MIN: usize = 1024;
-/// Above it a list is sent as it is.
+/// The size above which a list is sent uncompressed, in bytes.
 const LIST_BYTES_MAX: usize = 4 << 20;
-/// Of 11, for a file of the page: a sixteenth smaller than by 9, in about the same time.
+/// The Brotli quality, of at most 11, for a file of the page. It makes the file a sixteenth smaller
+/// than quality 9 does, in about the same time.
 const BROTLI_QUALITY: u32 = 10;
-/// For a large document, such as the OpenAPI document, where 10 takes three times as long.
+/// The Brotli quality for a large document, such as the OpenAPI document. Quality 10 takes three
+/// times as long there.
 const BROTLI_QUALITY_LARGE: u32 = 9;
 const LARGE_BYTES: usize = 64 << 10;
 const BROTLI_WINDOW: u32 = 22;
 const BUFFER_BYTES: usize = 4096;
 
-/// How a body is written.
+/// The coding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coding {
     Identity,
@@ -58,7 +60,7 @@ impl Compressed {
         Self { content_type, identity, hash, gzip, brotli }
     }
 
-    /// The answer to a request with these headers: 304 if the client has it.
+    /// Answers a request with these headers: 304 if the client has the body.
     pub(crate) async fn reply(self: &Arc<Self>, headers: &HeaderMap) -> Reply {
         let wanted = if self.identity.len() < BYTES_MIN { Coding::Identity } else { best(headers) };
         let (coding, body) = self.coded(wanted).await;
@@ -85,7 +87,8 @@ impl Compressed {
         reply
     }
 
-    /// The body in this coding, or as it is where that fails, which it does not in memory.
+    /// Returns the body in this coding, or uncompressed if compression fails, which it does not in
+    /// memory.
     async fn coded(self: &Arc<Self>, coding: Coding) -> (Coding, Bytes) {
         let cell = match coding {
             Coding::Identity => return (coding, self.identity.clone()),
@@ -95,7 +98,7 @@ impl Compressed {
         if let Some(done) = cell.get() {
             return done.clone().map_or_else(|| self.as_is(), |body| (coding, body));
         }
-        // The first one compresses, beside the workers.
+        // The first request compresses, outside of the async workers.
         let own = Arc::clone(self);
         let compressing = tokio::task::spawn_blocking(move || match coding {
             Coding::Gzip => {
@@ -112,13 +115,13 @@ impl Compressed {
     }
 }
 
-/// Whether a client reads gzip.
+/// Returns whether a client accepts gzip.
 pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
     accepted(headers).any(|name| name == "gzip")
 }
 
-/// Compresses an answer in JSON of a known length, if it is long enough to gain by it. A list of
-/// events is a tenth then, which a phone far from the server notices.
+/// Compresses a JSON answer of a known length, if it is long enough to gain by it. A compressed
+/// list of events has a tenth of the size, which a phone far from the server notices.
 pub(super) async fn compress(response: Response<Body>) -> Response<Body> {
     let length = response.body().size_hint().exact().and_then(|it| usize::try_from(it).ok());
     let Some(length @ BYTES_MIN..=LIST_BYTES_MAX) = length else { return response };
@@ -127,7 +130,7 @@ pub(super) async fn compress(response: Response<Body>) -> Response<Body> {
     if !is_json || head.headers.contains_key(CONTENT_ENCODING) {
         return Response::from_parts(head, body);
     }
-    // A body of a known length is in memory, and gives all of it.
+    // A body of a known length is in memory, so all of it is returned.
     let body = axum::body::to_bytes(body, length).await.unwrap_or_default();
     let own = body.clone();
     let compressing = tokio::task::spawn_blocking(move || gzip(&own, Compression::fast()));
@@ -155,7 +158,7 @@ fn brotli(body: &[u8]) -> Option<Bytes> {
     Some(writer.into_inner().into())
 }
 
-/// The best coding that a client accepts.
+/// Returns the best coding that a client accepts.
 fn best(headers: &HeaderMap) -> Coding {
     accepted(headers).fold(Coding::Identity, |best, name| match (best, name) {
         (_, "br") | (Coding::Brotli, _) => Coding::Brotli,
@@ -164,7 +167,7 @@ fn best(headers: &HeaderMap) -> Coding {
     })
 }
 
-/// The codings that a client accepts.
+/// Returns the codings that a client accepts.
 fn accepted(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let texts = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     texts.flat_map(|text| text.split(',')).filter_map(|offer| {
@@ -175,7 +178,7 @@ fn accepted(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether the client has the body with this tag.
+/// Returns whether the client has the body with this tag.
 fn has(headers: &HeaderMap, tag: &str) -> bool {
     let texts = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     texts

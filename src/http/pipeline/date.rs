@@ -1,7 +1,7 @@
-//! Writes the `Date` of answers: real time, also after the system's clock has jumped.
+//! Writes the `Date` of answers: real time, even after the system's clock has jumped.
 //!
-//! hyper writes one as well, where there is none. It asks the system's clock once a second by that
-//! same clock, so that one jump forward stops it for as long.
+//! hyper writes a `Date` as well, if there is none. It reads the system's clock once a second, and
+//! measures that second by the same clock. A jump forward thus stops it for as long.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Default for DateHeader {
 }
 
 impl DateHeader {
-    /// The header of an answer of this moment.
+    /// Returns the header of an answer at this moment.
     pub(super) fn at(&self, now: Timestamp) -> HeaderValue {
         let second = now.as_millis() / 1000;
         let last = self.0.load();
@@ -34,11 +34,11 @@ impl DateHeader {
     }
 }
 
-/// A second as RFC 9110 writes it.
+/// Formats a second in the form of RFC 9110.
 fn written(second: u64) -> HeaderValue {
     let moment = i64::try_from(second).ok().and_then(|it| jiff::Timestamp::from_second(it).ok());
     let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&moment.unwrap_or_default());
-    // It has visible characters and spaces; years beyond 9999 are written as 1970.
+    // The text has visible characters and spaces; years beyond 9999 are written as 1970.
     let epoch = HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT");
     text.ok().and_then(|text| HeaderValue::from_str(&text).ok()).unwrap_or(epoch)
 }

@@ -28,13 +28,13 @@ pub(crate) struct ApiError {
     code: Code,
     message: Cow<'static, str>,
     reason: Option<&'static str>,
-    /// What stands in the way of everything, one by one.
+    /// All problems that prevent the request, one by one.
     reasons: Vec<String>,
-    /// In seconds. Set exactly when the code is retryable.
+    /// The wait before a retry, in seconds. Set exactly if the code is retryable.
     retry_after: Option<u64>,
-    /// Whether the answer has `WWW-Authenticate`.
+    /// `true` if the answer has `WWW-Authenticate`.
     has_challenge: bool,
-    /// Whether the caller showed no good key, token or signature.
+    /// `true` if the caller showed no valid key, token or signature.
     is_unauthenticated: bool,
     ending: Ending,
 }
@@ -42,10 +42,10 @@ pub(crate) struct ApiError {
 /// The code of an error, with its reason.
 pub(crate) type Cause = (Code, Option<&'static str>);
 
-/// What becomes of the connection after a refusal.
+/// The fate of the connection after a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// What is unread of the body is read first, and the connection stays.
+    /// The rest of the body is read first, and the connection stays open.
     Kept,
     /// The answer waits for nothing. The connection is closed if there is a body.
     ClosedWithBody,
@@ -108,12 +108,12 @@ impl ApiError {
         }
     }
 
-    /// Marks the refusal of a caller that showed no good key, token or signature.
+    /// Marks the refusal of a caller who showed no valid key, token or signature.
     pub(super) fn of_unauthenticated(self) -> Self {
         Self { is_unauthenticated: true, ..self }
     }
 
-    /// Whether it refuses such a caller.
+    /// Returns whether this refuses a caller who showed no valid key, token or signature.
     pub(super) const fn is_unauthenticated(&self) -> bool {
         self.is_unauthenticated
     }
@@ -124,49 +124,49 @@ impl ApiError {
         self
     }
 
-    /// Reports what stands in the way, one by one.
+    /// Adds the problems that prevent the request, one by one.
     pub(crate) fn with_reasons(self, reasons: Vec<String>) -> Self {
         Self { reasons, ..self }
     }
 
-    /// Has the connection closed, without waiting for the body.
+    /// Closes the connection after the refusal, without waiting for the body.
     pub(crate) fn closing(self) -> Self {
         Self { ending: Ending::Closed, ..self }
     }
 
-    /// The same, if there is a body.
+    /// Closes the connection in the same way if there is a body.
     pub(crate) fn closing_with_body(self) -> Self {
         Self { ending: Ending::ClosedWithBody, ..self }
     }
 
-    /// What becomes of the connection.
+    /// Returns the fate of the connection.
     pub(crate) const fn ending(&self) -> Ending {
         self.ending
     }
 
-    /// The server takes no more at present.
+    /// Returns the refusal of a server that accepts no more at present.
     pub(crate) fn overloaded(message: &'static str) -> Self {
         Self::new(Code::ServiceUnavailable, message).because("overloaded").closing()
     }
 
-    /// Whether it says that more is asked for than can be taken, on a connection that stays.
+    /// Returns whether this refuses a request for overload, on a connection that stays open.
     pub(super) fn is_overload(&self) -> bool {
         self.reason == Some("overloaded") && self.ending == Ending::Kept
     }
 
-    /// Sets when to retry. The code must be retryable.
+    /// Sets the wait before a retry. The code must be retryable.
     pub(crate) fn after(mut self, wait: Duration) -> Self {
         debug_assert!(self.code.is_retryable());
         self.retry_after = Some(whole_seconds(wait));
         self
     }
 
-    /// A value of the body, the query or the path is invalid. The message must name it.
+    /// Returns the refusal of a value of the body, the query or the path. The message must name it.
     pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::ValidationError, message)
     }
 
-    /// The field `field` is invalid. `rule` must begin with "must".
+    /// Returns the refusal of the field `field`. `rule` must begin with "must".
     pub(crate) fn field(field: &str, rule: impl std::fmt::Display) -> Self {
         Self::invalid(format!("`{field}` {rule}"))
     }
@@ -175,8 +175,8 @@ impl ApiError {
         Self::new(Code::Unauthorized, message)
     }
 
-    /// The signature of a callback is invalid. No HTTP authentication scheme applies, so the answer
-    /// has no `WWW-Authenticate`.
+    /// Returns the refusal of a callback with an invalid signature. No HTTP authentication scheme
+    /// applies, so the answer has no `WWW-Authenticate`.
     pub(crate) fn unsigned(message: &'static str) -> Self {
         Self { has_challenge: false, ..Self::new(Code::Unauthorized, message) }
     }
@@ -185,7 +185,8 @@ impl ApiError {
         Self::new(Code::Forbidden, format!("the API key lacks the scope {scope}"))
     }
 
-    /// What admitted the request has ended while its body was on its way.
+    /// Returns the refusal of a request whose key, session or token ended while its body was on its
+    /// way.
     pub(crate) fn ended() -> Self {
         let message = "the key, session or token has ended while the request was on its way";
         Self::unauthorized(message)
@@ -195,13 +196,13 @@ impl ApiError {
         Self::new(Code::Forbidden, format!("you lack the permission {permission}"))
     }
 
-    /// The API key is not to be used from this address.
+    /// Returns the refusal of an API key that may not be used from this address.
     pub(crate) fn address_refused(address: IpAddr) -> Self {
         Self::new(Code::Forbidden, format!("the API key may not be used from {address}"))
             .because("address_not_allowed")
     }
 
-    /// Only an admin token moves the sandbox's clock.
+    /// Returns the refusal of a caller without an admin token who moves the sandbox's clock.
     pub(crate) fn admin_only() -> Self {
         let message = "only an admin token moves the clock here (`sandbox.clock`)";
         Self::new(Code::Forbidden, message).because("admin_only")
@@ -215,7 +216,7 @@ impl ApiError {
         Self::new(Code::RateLimited, message).after(wait)
     }
 
-    /// A handler panicked. The client gets no details.
+    /// Returns the error for a handler that panicked. The client gets no details.
     pub(crate) fn internal() -> Self {
         Self::new(Code::ServerError, "the server failed; the outcome is unknown")
     }
@@ -224,7 +225,7 @@ impl ApiError {
         self.code
     }
 
-    /// The code, with the reason if there are several.
+    /// Returns the code, with the reason if there are several.
     pub(crate) fn cause(&self) -> Cause {
         (self.code, self.reason)
     }

@@ -6,12 +6,12 @@ use axum::http::{HeaderMap, Version};
 
 use super::error::{ApiError, Code};
 
-/// Checks `Host`, `Transfer-Encoding` and `Authorization`. `hosts` are the names that this server
-/// has; empty: any.
+/// Checks `Host`, `Transfer-Encoding` and `Authorization`. `hosts` are the names of this server; an
+/// empty list allows any.
 pub(crate) fn check(parts: &Parts, hosts: &[String]) -> Result<(), ApiError> {
     let Parts { headers, version, .. } = parts;
     check_host(headers, *version, hosts)?;
-    // Only `chunked` is decoded, and what is beside it would be taken for a part of the body.
+    // Only `chunked` is decoded. Data in another coding would be taken for a part of the body.
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let coding = codings.next();
     let is_chunked = coding.is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
@@ -25,7 +25,7 @@ pub(crate) fn check(parts: &Parts, hosts: &[String]) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// RFC 9112, section 3.2: a request names one host, in HTTP/1.0 at most one.
+/// Checks that a request names one host, in HTTP/1.0 at most one (RFC 9112, section 3.2).
 fn check_host(headers: &HeaderMap, version: Version, hosts: &[String]) -> Result<(), ApiError> {
     let mut given = headers.get_all(HOST).iter();
     let host = given.next();

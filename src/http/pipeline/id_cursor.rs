@@ -1,19 +1,19 @@
-//! Cursors of lists that are in the order of their ids: the id that a list goes on before.
+//! Cursors of lists in the order of their ids: the id before which a list continues.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::{ApiError, Query};
 
-/// A cursor of the format `version`.
+/// Encodes a cursor of the format `version`.
 pub(crate) fn encode(version: u8, before: &[u8; 16]) -> String {
     URL_SAFE_NO_PAD.encode([&[version][..], before].concat())
 }
 
-/// The id that the parameter `cursor` of a request gives.
+/// Returns the id that the parameter `cursor` of a request gives.
 ///
 /// # Errors
-/// [`ApiError`]: it is none of this format.
+/// [`ApiError`]: the cursor does not have this format.
 pub(crate) fn of_query(query: &Query, version: u8) -> Result<Option<[u8; 16]>, ApiError> {
     let Some(text) = query.text("cursor")? else { return Ok(None) };
     let bad = || ApiError::field("cursor", "must be the `next_cursor` of an earlier answer");

@@ -1,4 +1,4 @@
-//! Reads whole numbers of a body strictly, and checks their range.
+//! Parses whole numbers of a body strictly, and checks their range.
 
 use std::fmt;
 
@@ -29,7 +29,8 @@ impl<'de> Deserialize<'de> for Integer {
                 i64::try_from(number).map(Integer).map_err(|_| E::custom("is too large"))
             }
 
-            // For JSON Schema 683.0 is an integer. Beyond 2^53 a float may stand for several.
+            // For JSON Schema 683.0 is an integer. Beyond 2^53 a float may represent several
+            // integers.
             fn visit_f64<E: de::Error>(self, number: f64) -> Result<Integer, E> {
                 let is_exact = number.fract() == 0.0 && number.abs() <= (1_u64 << 53) as f64;
                 let invalid = || E::invalid_type(de::Unexpected::Float(number), &self);

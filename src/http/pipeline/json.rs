@@ -1,4 +1,4 @@
-//! Parses JSON bodies, and says what is wrong with those that do not fit.
+//! Parses JSON bodies, and explains the errors of those that do not fit.
 
 use postrider_actors::domain::json::mended;
 use serde::de::{Deserialize, DeserializeOwned};
@@ -7,21 +7,21 @@ use super::error::ApiError;
 use super::known_fields::BodyFields;
 use super::{known_fields, names, unicode};
 
-/// Longest message about an invalid body, in characters.
+/// The maximum length of a message about an invalid body, in characters.
 const MESSAGE_CHARS_MAX: usize = 200;
 
-/// Reads a JSON object of a provider. U+FFFD stands for what is no character in it.
+/// Parses a JSON object of a provider. U+FFFD replaces bytes and escapes that are no character.
 pub(crate) fn parse_given<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     parse(&mended(body))
 }
 
-/// Reads a JSON object, which may have fields that nobody here knows.
+/// Parses a JSON object, which may have unknown fields.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiError> {
     check(body)?;
     serde_json::from_slice(body).map_err(|_| explain::<T>(body))
 }
 
-/// Reads a JSON object that has no other fields than these.
+/// Parses a JSON object that has no fields other than these.
 pub(crate) fn parse_known<'a, 'f, T: Deserialize<'a>>(
     body: &'a [u8],
     fields: impl Fn() -> BodyFields<'f>,
@@ -47,18 +47,18 @@ fn check(body: &[u8]) -> Result<(), ApiError> {
     names::check(text).map_err(|message| ApiError::invalid(shortened(message)))
 }
 
-/// Parses an invalid body again to find the path of the error. Only refusals pay for this.
+/// Parses an invalid body a second time to find the path of the error. Only refusals pay for this.
 #[cold]
 fn explain<'a, T: Deserialize<'a>>(body: &'a [u8]) -> ApiError {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
-        // The object is valid, so the error is in what follows it.
+        // The object is valid, so the error is in the text after it.
         Ok(_) => ApiError::invalid("the body has something after its JSON object"),
         Err(error) => {
             let path = error.path().to_string();
             let cause = error.into_inner();
             let mut text = cause.to_string();
-            // Line and column help with a syntax error. A wrong value is named by its path instead.
+            // Line and column help with a syntax error. The path names a wrong value instead.
             if cause.is_data()
                 && let Some(at) = text.rfind(" at line ")
             {

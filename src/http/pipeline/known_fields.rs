@@ -1,8 +1,8 @@
-//! Refuses fields of a body that its operation does not know, and names the nearest that it knows.
+//! Refuses fields of a body that its operation does not know, and suggests the nearest known one.
 //!
-//! A name that nobody reads is a mistake of the caller: a misspelt time would send at once, and a
-//! misspelt filter match everybody. The OpenAPI document says which fields a body has. A client may
-//! send back in a change what it has read, such as `id`.
+//! A name that nobody reads is a mistake of the caller. A misspelt time would send at once, and a
+//! misspelt filter would match everybody. The OpenAPI document lists the fields of a body. In a
+//! change a client may send back fields that it has read, such as `id`.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ use utoipa::openapi::OpenApi;
 
 use super::error::ApiError;
 
-/// Where the document says what a caller needs.
+/// The extension of the document that names the permission a caller needs.
 pub(crate) const PERMISSION: &str = "x-permission";
 
-/// Permissions of the requests that send. Nobody sends back what such a request answers.
+/// The permissions of the requests that send. Nobody sends back the answer of such a request.
 const SENDS: [&str; 4] = ["broadcasts:write", "inbox:write", "messages:send", "otp:send"];
 
-/// How alike names must be for one to be offered in place of the other, as clap does it.
+/// The similarity from which on a name is suggested in place of another, as clap does it.
 const ALIKE: f64 = 0.7;
 
-/// Most schemas that a schema is followed through.
+/// The maximum depth to which references between schemas are followed.
 const DEPTH_MAX: usize = 16;
 
-/// What of a schema says which fields there are.
+/// The keywords of a schema that determine its fields.
 const SHAPE: [&str; 7] =
     ["$ref", "additionalProperties", "allOf", "anyOf", "items", "oneOf", "properties"];
 
@@ -33,14 +33,14 @@ const SHAPE: [&str; 7] =
 #[derive(Default)]
 pub(crate) struct KnownFields {
     schemas: Map<String, Value>,
-    /// By path and method.
+    /// The operations, by path and method.
     operations: HashMap<(String, String), Operation>,
 }
 
 /// The schemas of one operation.
 struct Operation {
     body: Value,
-    /// Those of what it and a reading of the same path answer.
+    /// The schemas of its answers, and of the answers to a reading of the same path.
     answers: Vec<Value>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct BodyFields<'a> {
 }
 
 impl KnownFields {
-    /// Those of the operations of a document.
+    /// Returns the fields of the operations of a document.
     pub(crate) fn of(document: &OpenApi) -> Self {
         // A document of texts and numbers always has a JSON form.
         Self::of_json(serde_json::to_value(document).unwrap_or_default())
@@ -80,13 +80,13 @@ impl KnownFields {
         known
     }
 
-    /// Those of one operation.
+    /// Returns the fields of one operation's body.
     pub(crate) fn of_body(&self, path: &str, method: &str) -> BodyFields<'_> {
         let operation = self.operations.get(&(path.to_owned(), method.to_owned()));
         BodyFields { all: self, operation }
     }
 
-    /// The names that an object at a place within a schema may have.
+    /// Returns the names that an object at a place within a schema may have.
     fn names<'a>(&'a self, schema: &'a Value, place: &[Step<'_>]) -> Vec<&'a str> {
         let mut forms = Vec::new();
         self.forms(schema, 0, &mut forms);
@@ -100,7 +100,7 @@ impl KnownFields {
         fields.flat_map(|fields| fields.keys().map(String::as_str)).collect()
     }
 
-    /// The schemas that a schema stands for.
+    /// Collects the schemas that a schema includes or refers to.
     fn forms<'a>(&'a self, schema: &'a Value, depth: usize, forms: &mut Vec<&'a Value>) {
         if depth == DEPTH_MAX {
             return;
@@ -118,24 +118,24 @@ impl KnownFields {
 }
 
 impl BodyFields<'_> {
-    /// The names that the body may have at a place.
+    /// Returns the names that the body may have at a place.
     fn names(&self, place: &[Step<'_>]) -> Vec<&str> {
         self.operation.map(|it| self.all.names(&it.body, place)).unwrap_or_default()
     }
 
-    /// Whether a client may have read the field and sent it back.
+    /// Returns whether a client may have read the field and sent it back.
     fn is_read(&self, place: &[Step<'_>], name: &str) -> bool {
         let mut answers = self.operation.iter().flat_map(|it| &it.answers);
         answers.any(|answer| self.all.names(answer, place).contains(&name))
     }
 
-    /// The refusal of a field.
+    /// Returns the refusal of a field, if the field is unknown.
     #[cold]
     fn unknown(self, path: &Path<'_>) -> Option<ApiError> {
         let steps = steps(path);
         let Some((Step::Field(name), place)) = steps.split_last() else { return None };
         let known = self.names(place);
-        // A handler that reads the body in parts ignores what another part has.
+        // A handler that parses the body in parts ignores the fields of the other parts.
         if known.contains(name) || self.is_read(place, name) {
             return None;
         }
@@ -154,10 +154,10 @@ impl BodyFields<'_> {
     }
 }
 
-/// Parses a body, which is known to be an object. `fields` is asked for where a field is ignored.
+/// Parses a body, which is known to be an object. `fields` is called if a field is ignored.
 ///
 /// # Errors
-/// The refusal of the first field that is not known, or else `None` where the body does not fit.
+/// The refusal of the first unknown field, or else `None` if the body does not fit.
 pub(super) fn parse<'a, 'f, T: Deserialize<'a>>(
     body: &'a [u8],
     fields: impl Fn() -> BodyFields<'f>,
@@ -173,17 +173,17 @@ pub(super) fn parse<'a, 'f, T: Deserialize<'a>>(
     let parsed = parsed.and_then(|parsed: T| deserializer.end().map(|()| parsed));
     match (parsed, refusal) {
         (Ok(parsed), None) => Ok(parsed),
-        // A field that is missing may well be the one that is misspelt.
+        // A missing field may well be the misspelt one.
         (_, refusal) => Err(refusal),
     }
 }
 
-/// Whether a name is long enough to be a misspelt one.
+/// Returns whether a name is long enough to be a misspelling of a known one.
 fn is_word(name: &str, known: &str) -> bool {
     2 * name.chars().count() >= known.chars().count()
 }
 
-/// One step from a value to one within it.
+/// A step from a value to a value within it.
 #[derive(Clone, Copy)]
 enum Step<'a> {
     Field(&'a str),
@@ -191,7 +191,7 @@ enum Step<'a> {
 }
 
 impl Step<'_> {
-    /// The schema of what is there in a value of this schema.
+    /// Returns the schema of the value at this step, within a value of the given schema.
     fn schema_in(self, schema: &Value) -> Option<&Value> {
         match self {
             Self::Field(name) => {
@@ -216,7 +216,7 @@ fn steps<'a>(path: &'a Path<'a>) -> Vec<Step<'a>> {
     steps
 }
 
-/// The path as refusals write it.
+/// Formats the path as refusals write it.
 fn written(steps: &[Step<'_>]) -> String {
     let mut path = String::new();
     for step in steps {
@@ -229,7 +229,7 @@ fn written(steps: &[Step<'_>]) -> String {
     path
 }
 
-/// The schemas of the JSON that an operation answers.
+/// Returns the schemas of the JSON answers of an operation.
 fn answers(operation: &Value) -> Vec<Value> {
     let all = operation["responses"].as_object().into_iter().flatten();
     let good = all.filter(|(status, _)| status.starts_with('2'));
@@ -242,7 +242,7 @@ fn json_schema(part: &Value) -> Option<Value> {
     Some(schema)
 }
 
-/// Drops from a schema what is not its shape.
+/// Removes the keywords from a schema that do not determine its fields.
 fn strip(schema: &mut Value) {
     let Value::Object(schema) = schema else { return };
     schema.retain(|name, _| SHAPE.contains(&name.as_str()));
@@ -278,7 +278,8 @@ mod tests {
         tags_any: Option<Vec<String>>,
     }
 
-    /// A thing that is made and changed at `/things`, and sent at `/sends`.
+    /// Returns the fields of a thing that is created and changed at `/things`, and sent at
+    /// `/sends`.
     fn known() -> KnownFields {
         let content = |name: &str| {
             let schema = json!({"$ref": format!("#/components/schemas/{name}")});
@@ -341,7 +342,7 @@ mod tests {
                 "`rows[1].tags` is not known; did you mean `rows[1].tags_any`?",
             ),
             (r#"{"rows": [{"id": 1}]}"#, "`rows[0].id` is not known"),
-            // The first of them, and before what else is wrong.
+            // The first unknown field is named, before any other error.
             (r#"{"zzz": {"a": [1e99]}, "yyy": 1, "filter": 1}"#, "`zzz` is not known"),
             (r#"{"filter": 1, "zzz": 1}"#, "another"),
         ] {

@@ -1,13 +1,13 @@
-//! Cuts lists into numbered pages.
+//! Splits lists into numbered pages.
 
 use serde::Serialize;
 
 use super::error::ApiError;
 use super::query::Query;
 
-/// Rows of a page when the query does not say.
+/// The number of rows of a page if the query gives none.
 pub(crate) const LIMIT_DEFAULT: usize = 50;
-/// Most rows of a page.
+/// The maximum number of rows of a page.
 pub(crate) const LIMIT_MAX: usize = 200;
 
 /// The page that a query requests.
@@ -26,34 +26,34 @@ pub(crate) struct PageOf<T> {
 }
 
 impl Page {
-    /// Reads `page`, from 1, and `limit`, from 1 to 200.
+    /// Parses `page`, from 1, and `limit`, from 1 to 200.
     pub(crate) fn of(query: &Query) -> Result<Self, ApiError> {
         let page = query.integer("page", 1, 1, u32::MAX as usize)?;
         let limit = query.integer("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
         Ok(Self { page, limit })
     }
 
-    /// Rows before this page.
+    /// Returns the number of rows before this page.
     pub(crate) const fn skip(self) -> usize {
         (self.page - 1).saturating_mul(self.limit)
     }
 
-    /// The number of the page.
+    /// Returns the number of the page.
     pub(crate) const fn number(self) -> usize {
         self.page
     }
 
-    /// Most rows of this page.
+    /// Returns the maximum number of rows of this page.
     pub(crate) const fn limit(self) -> usize {
         self.limit
     }
 
-    /// The page with its rows. `total` counts the rows of all pages.
+    /// Returns the page with its rows. `total` counts the rows of all pages.
     pub(crate) const fn of_rows<R>(self, data: Vec<R>, total: usize) -> PageOf<R> {
         PageOf { data, total, page: self.page }
     }
 
-    /// Takes the rows of this page from all rows.
+    /// Returns the page with its rows out of all rows.
     pub(crate) fn cut<T, R>(self, all: Vec<T>, row: impl FnMut(T) -> R) -> PageOf<R> {
         let total = all.len();
         let data = all.into_iter().skip(self.skip()).take(self.limit).map(row).collect();

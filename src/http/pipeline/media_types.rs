@@ -1,12 +1,12 @@
-//! Types of files that the channel takes, and how large one of each may be.
+//! The types of files that the channel accepts, with the maximum size of each.
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// The most bytes of any file.
+/// The maximum size of any file, in bytes.
 pub(crate) const BYTES_MAX: u64 = 100 * MIB;
 
-/// Types, and the most bytes of one.
+/// The types, each with the maximum size of a file in bytes.
 const TYPES: &[(&str, u64)] = &[
     ("image/jpeg", 5 * MIB),
     ("image/png", 5 * MIB),
@@ -28,8 +28,8 @@ const TYPES: &[(&str, u64)] = &[
     ("application/vnd.openxmlformats-officedocument.presentationml.presentation", 100 * MIB),
 ];
 
-/// The type that a `Content-Type` names, without its parameters, and the most bytes of a file of
-/// it; `None`: the channel takes no such file.
+/// Returns the type that a `Content-Type` names, and its maximum file size in bytes. Parameters are
+/// ignored. `None` if the channel accepts no such file.
 pub(crate) fn of(content_type: &str) -> Option<(&'static str, u64)> {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     TYPES.iter().copied().find(|(name, _)| name.eq_ignore_ascii_case(essence))

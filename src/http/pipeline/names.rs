@@ -1,7 +1,7 @@
-//! Refuses bodies with names that the JSON parser takes for instructions of its own.
+//! Refuses bodies with names that the JSON parser interprets as its own instructions.
 //!
-//! To `serde_json`, an object whose first name is one of these is another value. Kept as a name, it
-//! would make what it is kept in unreadable.
+//! `serde_json` reads an object whose first name is one of these as another value. If such a name
+//! were stored, the stored record would be unreadable.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 use postrider_actors::domain::json::PRIVATE;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// What the escape of one of its characters begins with.
+/// The prefix of the escape of a character of these names.
 const ESCAPE: &str = r"\u00";
 
 /// Checks that no object in a body has such a name. The error is a message that names the object.
@@ -28,7 +28,7 @@ pub(super) fn check(body: &str) -> Result<(), String> {
 fn refused(path: &str, error: &serde_json::Error) -> String {
     let rule = format!("must have no name that begins with {PRIVATE}");
     match path {
-        // What cannot be parsed cannot be searched either.
+        // A body that cannot be parsed cannot be searched either.
         _ if !error.is_data() => {
             format!("the body {rule}, and be JSON that can be searched: {error}")
         }
@@ -37,11 +37,12 @@ fn refused(path: &str, error: &serde_json::Error) -> String {
     }
 }
 
-/// Whether such a name is in the body, or may be, written with escapes.
+/// Returns whether such a name is, or may be, in the body, perhaps written with escapes.
 fn may_have_private(body: &str) -> bool {
     // `contains` is much faster than a search for all places.
     let is_of_it = |at: usize| match body.as_bytes().get(at + 4..at + 6) {
-        // `$`, `:`, `_` and letters. `&`, `<` and `>`, which some always write so, are none.
+        // These are `$`, `:`, `_` and letters. Some libraries always escape `&`, `<` and `>`, which
+        // are none of them.
         Some(digits) => matches!(digits, b"24" | b"3a" | b"3A" | b"5f" | b"5F" | [b'6' | b'7', _]),
         None => false,
     };

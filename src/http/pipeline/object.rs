@@ -1,7 +1,7 @@
 //! Parses fields of a body more strictly than serde does by default.
 //!
-//! For a struct serde also accepts an array of its fields in order. Here only an object is
-//! accepted, as for the body itself.
+//! For a struct serde also accepts an array of its fields in order. This module accepts only an
+//! object, as for the body itself.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! Says where a request comes from: its caller, address and id, for the logs.
+//! The origin of a request for the logs: its caller, address and id.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use postrider_actors::{Caller, Session, SignedIn};
 
 use super::request_id::RequestId;
 
-/// Below it the next part of a path is a workspace.
+/// The prefix of the paths whose next part is a workspace.
 const WORKSPACES: &str = "/admin/v1/workspaces/";
 
-/// Who makes a request, as far as its guard knows.
+/// The caller of a request, as far as its guard knows them.
 #[derive(Debug, Clone)]
 pub(crate) enum Identity {
-    /// Nobody that is known.
+    /// An unknown caller.
     Anonymous,
     /// The holder of an API key.
     Key(Arc<Caller>),
-    /// Somebody who has signed in.
+    /// A person who has signed in.
     Person(SignedIn),
     /// The holder of an admin token.
     Administrator {
@@ -31,7 +31,7 @@ pub(crate) enum Identity {
 }
 
 impl Identity {
-    /// Whether they operate the server.
+    /// Returns whether the caller operates the server.
     pub(super) fn operates(&self) -> bool {
         match self {
             Self::Person(who) => who.is_operator(),
@@ -40,7 +40,7 @@ impl Identity {
         }
     }
 
-    /// Who they are, if they are a person.
+    /// Returns the caller's id, if they are a person.
     pub(super) fn person(&self) -> Option<PersonId> {
         match self {
             Self::Person(who) => who.person.as_ref().map(|person| person.id),
@@ -48,7 +48,7 @@ impl Identity {
         }
     }
 
-    /// The API key that was shown.
+    /// Returns the API key of the request.
     pub(super) fn key(&self) -> Option<&Caller> {
         match self {
             Self::Key(caller) => Some(caller),
@@ -56,7 +56,7 @@ impl Identity {
         }
     }
 
-    /// The session that was shown.
+    /// Returns the session of the request.
     pub(super) fn session(&self) -> Option<&Session> {
         match self {
             Self::Person(signed_in) => Some(&signed_in.session),
@@ -64,7 +64,7 @@ impl Identity {
         }
     }
 
-    /// How the audit log names the caller.
+    /// Returns the caller as the audit log names them.
     pub(crate) fn actor(&self) -> AuditActor {
         match self {
             Self::Anonymous => AuditActor::of_kind(ActorKind::Anonymous),
@@ -81,7 +81,7 @@ impl Identity {
     }
 }
 
-/// Where a request comes from.
+/// The origin of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
     pub(super) identity: Identity,
@@ -99,7 +99,7 @@ impl Origin {
     }
 }
 
-/// The workspace that the path of an administrative request names.
+/// Returns the workspace that the path of an administrative request names.
 pub(super) fn named_workspace(parts: &Parts) -> Option<Box<str>> {
     let rest = parts.uri.path().strip_prefix(WORKSPACES)?;
     Some(rest.split('/').next()?.into())

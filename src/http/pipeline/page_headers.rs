@@ -1,11 +1,13 @@
-//! Headers for browsers and caches: who may keep an answer, and what the dashboard may do.
+//! Headers for browsers and caches: the permissions to store an answer, and those of the dashboard.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::http::dashboard::DashboardOptions;
 
-/// The page loads from this origin alone, runs no text as a script or as markup, and is framed by
-/// nobody. The one Trusted Types policy lets a worker's address pass.
+/// The content security policy of the dashboard.
+///
+/// The page loads only from this origin, runs no text as a script or as markup, and cannot be
+/// framed. The one Trusted Types policy lets a worker's address pass.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
                       img-src 'self' data: blob:; connect-src 'self'; font-src 'self'; \
                       manifest-src 'self'; form-action 'self'; base-uri 'none'; \
@@ -15,7 +17,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
 const PERMISSIONS: &str = "camera=(), geolocation=(), microphone=(), payment=(), usb=()";
 const TRANSPORT: &str = "max-age=31536000";
 
-/// Adds them to an answer of `route`.
+/// Adds the headers to an answer of `route`.
 pub(super) fn add(headers: &mut HeaderMap, route: &str, dashboard: &DashboardOptions) {
     add_common_headers(headers, is_private(route));
     if route != "/" && route != "/ui" && !route.starts_with("/ui/") {
@@ -36,13 +38,13 @@ pub(super) fn add(headers: &mut HeaderMap, route: &str, dashboard: &DashboardOpt
     }
 }
 
-/// Whether what is answered at a path is for the holder of a key or token alone: secrets, codes,
-/// personal data.
+/// Returns whether answers at a path are only for the holder of a key or token. Such answers have
+/// secrets, codes or personal data.
 pub(crate) fn is_private(path: &str) -> bool {
     ["/v1/", "/admin/", "/ui/api/"].iter().any(|below| path.starts_with(below))
 }
 
-/// Adds what browsers and caches must know of any answer.
+/// Adds the headers that browsers and caches need with any answer.
 pub(crate) fn add_common_headers(headers: &mut HeaderMap, is_private: bool) {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if is_private {

@@ -1,4 +1,4 @@
-//! Who calls in a workspace: an API key, or somebody who has signed in.
+//! The caller in a workspace: an API key, or a person who has signed in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +21,10 @@ use crate::http::edge::Edge;
 use crate::http::elsewhere::{KnownWorkspace, RemoteVisit};
 
 const WORKSPACE: HeaderName = HeaderName::from_static("postrider-workspace");
-/// A page cannot set a header when it opens a stream.
+/// The path of the event stream. A page cannot set a header when it opens a stream.
 pub(crate) const STREAM: &str = "/v1/events/stream";
 
-/// Somebody in one of their workspaces.
+/// A person in one of their workspaces.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     pub(crate) signed_in: SignedIn,
@@ -32,7 +32,7 @@ pub(crate) struct Member {
     pub(crate) permissions: Permissions,
 }
 
-/// Who calls in a workspace.
+/// The caller in a workspace.
 #[derive(Debug, Clone)]
 pub(crate) enum Principal {
     Key(Arc<Caller>),
@@ -40,7 +40,7 @@ pub(crate) enum Principal {
 }
 
 impl Principal {
-    /// The workspace of the call.
+    /// Returns the workspace of the call.
     pub(crate) fn workspace(&self) -> &Workspace {
         match self {
             Self::Key(caller) => &caller.workspace,
@@ -48,7 +48,7 @@ impl Principal {
         }
     }
 
-    /// Refuses what the caller may not do.
+    /// Refuses the call if the caller lacks the permission.
     pub(crate) fn check(&self, permission: Permission) -> Result<(), ApiError> {
         match self {
             Self::Key(caller) => match permission.scope() {
@@ -60,7 +60,8 @@ impl Principal {
         }
     }
 
-    /// Whether the key or session that was good is so still, and its holder may do what they might.
+    /// Returns whether the key or session is still valid, and its holder's permissions are
+    /// unchanged.
     pub(crate) fn still_works(&self, edge: &Edge) -> bool {
         match self {
             Self::Key(caller) => edge.engine.access().still_works(caller),
@@ -68,7 +69,7 @@ impl Principal {
                 let people = edge.engine.people();
                 let id = member.workspace.id();
                 let is_remote = member.signed_in.session.is_remote();
-                // A remote session is asked for again by the node, which ends the session.
+                // The node checks a remote session again, and ends it.
                 let now = |it: &Arc<Person>| match is_remote {
                     true => Some(Arc::clone(it)),
                     false => people.person(it.id),
@@ -90,7 +91,7 @@ impl Principal {
         }
     }
 
-    /// The moment of engine time at which a key stops working by itself.
+    /// Returns the moment of engine time at which a key expires.
     pub(crate) fn expires_at(&self) -> Option<Timestamp> {
         match self {
             Self::Key(caller) => caller.expires_at(),
@@ -114,14 +115,14 @@ impl Member {
         Err(ApiError::permission_missing(permission))
     }
 
-    /// Whether the workspace asks its members for an authenticator that they do not have.
+    /// Returns whether the member lacks an authenticator that the workspace requires.
     pub(super) fn lacks_authenticator(&self, edge: &Edge) -> bool {
         let (people, id) = (edge.engine.people(), self.workspace.id());
         let person = self.signed_in.person.as_ref().filter(|it| it.role_in(id).is_some());
         person.is_some_and(|person| !person.has_authenticator() && people.requires_totp(id))
     }
 
-    /// Refuses who lacks it.
+    /// Refuses a member who lacks a required authenticator.
     pub(super) fn check_authenticator(&self, edge: &Edge) -> Result<(), ApiError> {
         if self.lacks_authenticator(edge) { Err(authenticator_missing()) } else { Ok(()) }
     }
@@ -132,11 +133,12 @@ fn authenticator_missing() -> ApiError {
     ApiError::new(Code::Forbidden, message).because("totp_required")
 }
 
-/// What somebody may do in a workspace of another engine. One that is none of theirs is answered
-/// like none at all.
+/// Returns a person's permissions in a workspace of another engine. A workspace that is none of
+/// theirs is answered like an unknown one.
 ///
 /// # Errors
-/// [`ApiError`]: it is none of theirs, or asks for an authenticator that they do not have.
+/// [`ApiError`]: the workspace is none of theirs, or requires an authenticator that they do not
+/// have.
 pub(crate) fn permissions_elsewhere(
     edge: &Edge,
     who: &SignedIn,
@@ -149,11 +151,12 @@ pub(crate) fn permissions_elsewhere(
     if lacks { Err(authenticator_missing()) } else { Ok(permissions) }
 }
 
-/// Somebody whose session a request carries, once they may make a request.
+/// A person whose session a request carries and who may make a request, with their bucket.
 pub(super) type Visit = (SignedIn, Option<BucketState>);
 
-/// The session that authorises a request, if one does: there is no `Authorization` and a cookie of
-/// ours. Checks the host and the origin (403), the session (401) and its requests (429).
+/// Returns the session that authorises a request, if one does. A session counts if there is no
+/// `Authorization` and a cookie of this server. It checks the host and the origin (403), the
+/// session (401) and its requests (429).
 pub(super) fn visit(edge: &Edge, parts: &Parts) -> Option<Result<Visit, Admitted<()>>> {
     if parts.headers.contains_key(AUTHORIZATION) {
         return None;
@@ -172,7 +175,7 @@ pub(super) fn visit(edge: &Edge, parts: &Parts) -> Option<Result<Visit, Admitted
     Some(Ok((signed_in, bucket)))
 }
 
-/// Whose session a token is, how long it has to wait, and its bucket.
+/// Returns the person of a session's token, the time that they have to wait, and their bucket.
 fn session_of(
     edge: &Edge,
     parts: &Parts,
@@ -191,7 +194,8 @@ fn refused<C>(identity: Identity, bucket: Option<BucketState>, error: ApiError) 
     Admitted { identity, bucket, caller: Err(error) }
 }
 
-/// Somebody in the workspace that the request names. `None`: it names none and they have several.
+/// Returns a person in the workspace that the request names. `None` if it names none and they have
+/// several.
 pub(super) fn member(
     edge: &Edge,
     parts: &Parts,
@@ -207,12 +211,13 @@ pub(super) fn member(
     member_of(edge, signed_in, &id).map(Some)
 }
 
-/// Whether a workspace may be there in another engine only.
+/// Returns whether a workspace may exist only in another engine.
 fn is_elsewhere(edge: &Edge, id: &WorkspaceId) -> bool {
     edge.options.elsewhere.is_some() && edge.engine.workspace(id).is_none()
 }
 
-/// Somebody in this workspace. A workspace that is none of theirs is answered like none at all.
+/// Returns a person in this workspace. A workspace that is none of theirs is answered like an
+/// unknown one.
 pub(super) fn member_of(
     edge: &Edge,
     signed_in: &SignedIn,
@@ -228,7 +233,7 @@ pub(super) fn member_of(
     }
 }
 
-/// The workspace that the header names, or on the stream the query.
+/// Returns the workspace that the header names, or on the stream the query.
 fn named(parts: &Parts) -> Result<Option<WorkspaceId>, ApiError> {
     let none = || ApiError::not_found("no such workspace");
     if let Some(value) = parts.headers.get(WORKSPACE) {
@@ -241,12 +246,12 @@ fn named(parts: &Parts) -> Result<Option<WorkspaceId>, ApiError> {
     query.text("workspace")?.map(|id| id.parse().map_err(|_| none())).transpose()
 }
 
-/// Refuses a request that names no workspace where it has to.
+/// Returns the refusal of a request that names no workspace although it has to.
 pub(super) fn which_workspace() -> ApiError {
     ApiError::field("Postrider-Workspace", "must name one of your workspaces, as there are several")
 }
 
-/// Refuses what needs a recent sign-in.
+/// Refuses a request that needs a recent sign-in.
 pub(super) fn check_recent(
     edge: &Edge,
     method: &Method,

@@ -19,7 +19,7 @@ impl Query {
             .map_err(|_| ApiError::invalid("the query cannot be read"))
     }
 
-    /// The value of `name`. A name that is given twice is refused.
+    /// Returns the value of `name`. A repeated name is refused.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         let mut values = self.0.iter().filter(|(given, _)| given == name).map(|(_, value)| value);
         let value = values.next();
@@ -29,14 +29,14 @@ impl Query {
         }
     }
 
-    /// The names that begin with `prefix`, without it, and their values.
+    /// Returns the names that begin with `prefix`, without the prefix, and their values.
     pub(crate) fn below(&self, prefix: &'static str) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
             .filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }
 
-    /// An integer from `min` to `max`.
+    /// Parses an integer from `min` to `max`.
     pub(crate) fn integer(
         &self,
         name: &str,
@@ -55,13 +55,13 @@ impl Query {
             })
     }
 
-    /// A moment, as RFC 3339 writes it.
+    /// Parses a moment in the form of RFC 3339.
     pub(crate) fn moment(&self, name: &str) -> Result<Option<Timestamp>, ApiError> {
         let moment = self.text(name)?.map(str::parse).transpose();
         moment.map_err(|error| ApiError::field(name, error))
     }
 
-    /// A phone. An unescaped `+` arrives as a space, which no phone starts with.
+    /// Parses a phone. An unescaped `+` arrives as a space, with which no phone starts.
     pub(crate) fn phone(&self, name: &str) -> Result<Option<Phone>, ApiError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let parsed = match text.strip_prefix(' ') {

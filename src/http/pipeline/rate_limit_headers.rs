@@ -5,20 +5,20 @@ use bytes::Bytes;
 use postrider_actors::BucketState;
 use postrider_actors::domain::Timestamp;
 
-/// Requests allowed in the window.
+/// The header with the number of requests allowed in the window.
 pub(crate) const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-/// Requests that remain.
+/// The header with the number of remaining requests.
 pub(crate) const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-/// The Unix second at which the bucket is full again.
+/// The header with the Unix second at which the bucket is full again.
 pub(crate) const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-/// The policy, as draft-ietf-httpapi-ratelimit-headers writes it.
+/// The header with the policy, in the form of draft-ietf-httpapi-ratelimit-headers.
 pub(crate) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// What remains, as the same draft writes it.
+/// The header with the remaining requests, in the form of the same draft.
 pub(crate) const STATE: HeaderName = HeaderName::from_static("ratelimit");
 
-/// Capacity for all five texts, in bytes.
+/// The capacity for all five texts, in bytes.
 const TEXT_CAPACITY: usize = 160;
-/// Most digits of a number of 64 bits.
+/// The maximum number of digits of a 64-bit number.
 const DIGITS_MAX: usize = 20;
 
 /// Adds the five headers for a bucket.
@@ -40,7 +40,7 @@ pub(crate) fn add_headers(headers: &mut HeaderMap, bucket: BucketState, now: Tim
     ];
     let (texts, mut start) = (Bytes::from(texts.0), 0);
     for (header, end) in [LIMIT, REMAINING, RESET, POLICY, STATE].into_iter().zip(ends) {
-        // All texts are valid header values; were one not, its header would be left out.
+        // All texts are valid header values. If one were not, its header would be left out.
         if let Ok(value) = HeaderValue::from_maybe_shared(texts.slice(start..end)) {
             headers.insert(header, value);
         }
@@ -48,7 +48,7 @@ pub(crate) fn add_headers(headers: &mut HeaderMap, bucket: BucketState, now: Tim
     }
 }
 
-/// Texts one behind the other.
+/// Texts that are written one after the other.
 struct Texts(Vec<u8>);
 
 impl Texts {
@@ -59,7 +59,7 @@ impl Texts {
 
     fn number(&mut self, mut number: u64) -> &mut Self {
         let (mut digits, mut first) = ([b'0'; DIGITS_MAX], DIGITS_MAX - 1);
-        // It ends before the first place: no number has more digits.
+        // The loop ends before the first place at the latest: no number has more digits.
         for (place, digit) in digits.iter_mut().enumerate().rev() {
             (*digit, first) = (b'0' + (number % 10) as u8, place);
             number /= 10;
@@ -76,7 +76,7 @@ impl Texts {
     }
 }
 
-/// In quotes, as a text of a structured field is.
+/// Returns the name of a window in quotes, as a text of a structured field needs.
 const fn window_name(window_s: u64) -> &'static str {
     match window_s {
         3600 => "\"hour\"",

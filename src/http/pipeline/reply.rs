@@ -7,10 +7,10 @@ use serde::Serialize;
 
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Initial capacity of a body, in bytes. Most bodies need no more.
+/// The initial capacity of a body, in bytes. Most bodies need no more.
 const BODY_CAPACITY: usize = 192;
 
-/// Capacity for the headers, including those that the pipeline and the server add.
+/// The capacity for headers, including those that the pipeline and the server add.
 const HEADERS: usize = 12;
 
 /// The status, the body and the headers that a handler sets.
@@ -20,17 +20,17 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// `200` with `body`, which must be JSON.
+    /// Returns `200` with `body`, which must be JSON.
     pub(crate) fn json_text(body: Vec<u8>) -> Self {
         Self::of(StatusCode::OK, "application/json", body)
     }
 
-    /// `200` with `value` as JSON.
+    /// Returns `200` with `value` as JSON.
     pub(crate) fn ok(value: &impl Serialize) -> Self {
         Self::json(StatusCode::OK, value)
     }
 
-    /// `status` with `value` as JSON.
+    /// Returns `status` with `value` as JSON.
     pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Self {
         let mut body = Vec::with_capacity(BODY_CAPACITY);
         match serde_json::to_writer(&mut body, value) {
@@ -44,26 +44,26 @@ impl Reply {
         }
     }
 
-    /// `204` without a body.
+    /// Returns `204` without a body.
     pub(crate) fn no_content() -> Self {
         Self::empty(StatusCode::NO_CONTENT)
     }
 
-    /// `status` without a body.
+    /// Returns `status` without a body.
     pub(crate) fn empty(status: StatusCode) -> Self {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = status;
         Self { response }
     }
 
-    /// `status` with the address to go to.
+    /// Returns `status` with the address of the redirect.
     pub(crate) fn redirect(status: StatusCode, to: &'static str) -> Self {
         let mut reply = Self::empty(status);
         reply.header(header::LOCATION, HeaderValue::from_static(to));
         reply
     }
 
-    /// `status` with a body of any type.
+    /// Returns `status` with a body of any type.
     pub(crate) fn of(
         status: StatusCode,
         content_type: &'static str,
@@ -76,7 +76,7 @@ impl Reply {
         Self { response }
     }
 
-    /// `status` with a streamed body.
+    /// Returns `status` with a streamed body.
     pub(crate) fn stream(status: StatusCode, content_type: &'static str, body: Body) -> Self {
         let mut response = Response::new(body);
         *response.status_mut() = status;
@@ -89,12 +89,13 @@ impl Reply {
         self.response.headers_mut().insert(name, value);
     }
 
-    /// Adds a header that may be there more than once.
+    /// Adds a header that may occur more than once.
     pub(crate) fn another(&mut self, name: HeaderName, value: HeaderValue) {
         self.response.headers_mut().append(name, value);
     }
 
-    /// Marks the answer as a replay: that of an earlier request with the same idempotency key.
+    /// Marks the answer as a replay of the answer to an earlier request with the same idempotency
+    /// key.
     pub(crate) fn replayed(mut self, replayed: bool) -> Self {
         if replayed {
             self.header(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
@@ -102,12 +103,12 @@ impl Reply {
         self
     }
 
-    /// The status.
+    /// Returns the status.
     pub(crate) fn status(&self) -> StatusCode {
         self.response.status()
     }
 
-    /// The HTTP response.
+    /// Returns the HTTP response.
     pub(crate) fn into_response(self) -> Response<Body> {
         self.response
     }

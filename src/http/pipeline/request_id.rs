@@ -4,29 +4,29 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use postrider_actors::Clock;
 
-/// `X-Request-Id`.
+/// The header `X-Request-Id`.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Longest id that is accepted from a client, in characters.
+/// The maximum length of a client's id, in characters.
 const CHARS_MAX: usize = 128;
 
-/// Prefix of generated ids.
+/// The prefix of generated ids.
 const PREFIX: &[u8; 4] = b"req_";
 
 /// Crockford's base 32, in lower case: the digits of a ULID.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// Digits of a ULID: 130 bits, of which the first two are zero.
+/// The number of digits of a ULID. They have 130 bits, of which the first two are zero.
 const ULID_CHARS: usize = 26;
 
-/// Characters of a generated id.
+/// The number of characters of a generated id.
 const OWN_CHARS: usize = PREFIX.len() + ULID_CHARS;
 
 /// A request id. It contains visible ASCII characters only.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestId(Text);
 
-/// Most are generated, and clones of those need no memory.
+/// The text of an id. Most ids are generated, and clones of those need no memory.
 #[derive(Debug, Clone)]
 enum Text {
     Own([u8; OWN_CHARS]),
@@ -34,7 +34,7 @@ enum Text {
 }
 
 impl RequestId {
-    /// The client's id if it is 1 to 128 characters of `A-Za-z0-9._:-`, or else a new one.
+    /// Returns the client's id if it has 1 to 128 characters of `A-Za-z0-9._:-`, or else a new id.
     pub(crate) fn of(headers: &HeaderMap, clock: &Clock) -> Self {
         match headers.get(HEADER) {
             Some(theirs) if is_valid(theirs.as_bytes()) => Self(Text::Theirs(theirs.clone())),

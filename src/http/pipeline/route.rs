@@ -33,7 +33,7 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// No route yet, and the document that theirs are added to.
+    /// Returns no routes yet, with the document to which theirs are added.
     pub(crate) fn with_openapi(outline: OpenApi) -> Self {
         Self { documented: OpenApiRouter::with_openapi(outline), fixed: FixedRoutes::default() }
     }
@@ -56,26 +56,28 @@ impl Routes {
         Self { documented: self.documented.merge(other.documented), ..self }
     }
 
-    /// The document.
+    /// Returns the document.
     pub(crate) fn into_openapi(self) -> OpenApi {
         self.documented.into_openapi()
     }
 
-    /// The router of all routes, and those of them whose path is always the same.
+    /// Returns the router of all routes, and those routes whose path is always the same.
     pub(crate) fn split(self) -> (Router<Arc<Edge>>, FixedRoutes) {
         (self.documented.split_for_parts().0, self.fixed)
     }
 }
 
-/// What answers a request.
+/// The future of a request's answer.
 pub(crate) type ResponseFuture = BoxFuture<'static, Response<Body>>;
 
-/// The routes whose path has no parameter. Finding one takes a lookup; axum's router also copies
-/// itself, matches a tree and boxes the handler's future once more.
+/// The routes whose path has no parameter.
+///
+/// Finding one of them takes a lookup. axum's router also copies itself, matches a tree and boxes
+/// the handler's future once more.
 #[derive(Clone, Default)]
 pub(crate) struct FixedRoutes(HashMap<String, Vec<ByMethod>>);
 
-/// What answers one method of a path.
+/// A method of a path, with its route.
 type ByMethod = (Method, Arc<dyn FixedRoute>);
 
 impl FixedRoutes {
@@ -85,7 +87,7 @@ impl FixedRoutes {
         }
     }
 
-    /// The route that takes the request, if it is one of these.
+    /// Returns the route for the request, if it is one of these.
     pub(crate) fn find(&self, request: &Request) -> Option<&dyn FixedRoute> {
         let routes = self.0.get(request.uri().path())?;
         let (_, route) = routes.iter().find(|(method, _)| method == request.method())?;
@@ -102,24 +104,26 @@ pub(crate) trait FixedRoute: Send + Sync {
 /// An operation with its route and its part of the document.
 pub(crate) struct MountedOperation {
     documented: UtoipaMethodRouter<Arc<Edge>>,
-    /// Empty if the path has a parameter.
+    /// The fixed routes of the operation; empty if the path has a parameter.
     fixed: Vec<(String, Method, Arc<dyn FixedRoute>)>,
 }
 
-/// A handler with the declaration that `#[utoipa::path]` above it makes.
+/// A handler with the declaration that `#[utoipa::path]` generates for it.
 pub(crate) struct DeclaredRoute<H> {
     handler: H,
     declaration: Declaration,
 }
 
-/// The part of a [`DeclaredRoute`] that does not depend on the handler's type. There are nearly two
-/// hundred handlers, and the compiler translates what depends on their types for each of them.
+/// The part of a [`DeclaredRoute`] that does not depend on the handler's type.
+///
+/// There are nearly two hundred handlers. The compiler translates code that depends on their types
+/// for each of them.
 struct Declaration {
     path: String,
     methods: Vec<HttpMethod>,
     operation: Operation,
     schemas: Vec<(String, RefOr<Schema>)>,
-    /// `None`: the default of the method.
+    /// The way to read the body; `None` is the default of the method.
     takes: Option<Takes>,
 }
 
@@ -137,7 +141,7 @@ macro_rules! route {
 pub(crate) use route;
 
 impl<H> DeclaredRoute<H> {
-    /// Use [`route!`] instead, which finds the declaration of the handler.
+    /// Pairs a handler with its declaration. Use [`route!`] instead, which finds the declaration.
     pub(crate) fn new<D>(_: D, handler: H) -> Self
     where
         D: Path + SchemaReferences + Tags<'static>,
@@ -159,7 +163,7 @@ impl<H> DeclaredRoute<H> {
     }
 
     /// Mounts the operation at another path. Operation ids must be unique in the document, so it
-    /// needs another one.
+    /// needs another id.
     pub(crate) fn at(mut self, path: &str, operation_id: &str) -> Self {
         self.declaration.operation.operation_id = Some(operation_id.to_owned());
         self.declaration.path = path.to_owned();
@@ -202,7 +206,7 @@ impl Declaration {
     }
 }
 
-/// A `GET` that the document does not list: a page for people.
+/// Returns a `GET` route that the document does not list: a page for people.
 pub(crate) fn page<G, H, F>(path: &str, guard: G, handler: H) -> MethodRouter<Arc<Edge>>
 where
     G: Guard,
@@ -213,7 +217,7 @@ where
     get(Mounted { stage, handler: Arc::new(move |call| Box::pin(handler(call))) })
 }
 
-/// How the body of a method is read by default.
+/// Returns the default way to read the body of a method.
 const fn default_takes(method: &HttpMethod) -> Takes {
     match method {
         HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch => Takes::Json(BodySize::Usual),
@@ -221,7 +225,7 @@ const fn default_takes(method: &HttpMethod) -> Takes {
     }
 }
 
-/// The method as it appears in metrics and logs.
+/// Returns the method's name in metrics and logs.
 const fn method_name(method: &HttpMethod) -> &'static str {
     match method {
         HttpMethod::Get => "GET",
@@ -233,7 +237,7 @@ const fn method_name(method: &HttpMethod) -> &'static str {
     }
 }
 
-/// The method of an operation; of those that no route has, `None`.
+/// Returns the method of an operation; `None` if no route has that method.
 const fn method_of(method: &HttpMethod) -> Option<Method> {
     Some(match method {
         HttpMethod::Get => Method::GET,
@@ -245,8 +249,8 @@ const fn method_of(method: &HttpMethod) -> Option<Method> {
     })
 }
 
-/// A route that axum calls. It implements [`Handler`] itself, because a closure that takes axum's
-/// `State` makes axum split and rebuild every request.
+/// A route that axum calls. It implements [`Handler`] itself: with a closure that takes axum's
+/// `State`, axum would split and rebuild every request.
 struct Mounted<G: Guard> {
     stage: Stage<G>,
     handler: AnyHandler<G::Caller>,

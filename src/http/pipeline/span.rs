@@ -1,4 +1,4 @@
-//! The span of a request that is followed.
+//! The trace span of a request, if the request is traced.
 
 use axum::http::request::Parts;
 use axum::http::{HeaderName, StatusCode};
@@ -11,7 +11,7 @@ use crate::metrics::RouteMeter;
 /// The header of W3C Trace Context.
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Begins the span of a request, if it is followed. A stranger does not decide that.
+/// Starts the span of a request, if it is traced. A stranger cannot decide that.
 pub(super) fn begin(
     edge: &Edge,
     meter: &RouteMeter,
@@ -27,7 +27,7 @@ pub(super) fn begin(
     Some(span)
 }
 
-/// Ends it with how the request was answered.
+/// Ends the span with the status of the answer.
 pub(super) fn end(span: Option<Span>, origin: &Origin, status: StatusCode) {
     let Some(mut span) = span else { return };
     span.set("http.response.status_code", i64::from(status.as_u16()));

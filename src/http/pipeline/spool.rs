@@ -1,4 +1,4 @@
-//! Writes a file to the disk while its body arrives, so that no large one is in memory.
+//! Writes a file to the disk while its body arrives, so that no large file is held in memory.
 //!
 //! One part is written and hashed while the next one is received.
 
@@ -21,35 +21,35 @@ use super::body_budget::BodyLease;
 use super::error::{ApiError, Code};
 use super::media_types;
 
-/// Bytes that are written at once.
+/// The number of bytes that are written at once.
 const PART_BYTES: usize = 256 << 10;
 
-/// Bytes that come in a second, at least: a slower file is given up.
+/// The minimum speed of an upload, in bytes per second. A slower one is aborted.
 const BYTES_PER_SECOND_MIN: u64 = 256 << 10;
 
-/// How long a body of this length may be on its way, beside what each of its parts may take. One
-/// that does not say its length may be the largest file.
+/// Returns the maximum time for a body of this length, besides the time that each part may take. A
+/// body without a length may be as long as the largest file.
 pub(crate) fn longest_of(length: Option<u64>) -> Duration {
     let length = length.map_or(media_types::BYTES_MAX, |it| it.min(media_types::BYTES_MAX));
     Duration::from_secs(length / BYTES_PER_SECOND_MIN)
 }
 
-/// A file that has arrived, its type, and its bytes as they count until it is added.
+/// A received file, its type, and its bytes as they count until it is added.
 pub(crate) type Spooled = (StagedMedia, &'static str, Option<MediaUnderWay>);
 
-/// The parts of a body, each of which must come within the deadline, and all of them in a time that
-/// their length sets.
+/// The parts of a body. Each must arrive within the timeout, and all of them within a time that
+/// depends on their length.
 struct Parts<'a> {
     body: &'a mut Body,
     timeout: Duration,
-    /// Ends when the server begins to stop.
+    /// Ends when the server starts to shut down.
     stops: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
-    /// Ends when all must have come.
+    /// Ends when all parts must have arrived.
     end: Pin<Box<Sleep>>,
 }
 
 impl<'a> Parts<'a> {
-    /// Those of a body of at most `max` bytes.
+    /// Returns the parts of a body of at most `max` bytes.
     fn of(body: &'a mut Body, max: u64, deadline: ReadDeadline<'a>) -> Self {
         let length = body.size_hint().upper().unwrap_or(max).min(max);
         let ReadDeadline { timeout, drain } = deadline;
@@ -57,7 +57,7 @@ impl<'a> Parts<'a> {
         Self { body, timeout, stops: Box::pin(drain.begun()), end: Box::pin(end) }
     }
 
-    /// The next one; `None` at the end.
+    /// Returns the next part; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, ApiError> {
         let late = || ApiError::new(Code::RequestTimeout, "the body did not arrive in time");
         loop {
@@ -81,8 +81,10 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Takes a file of a workspace. What it has no room for is refused before a byte is read, as far as
-/// that is known by then.
+/// Receives a file of a workspace.
+///
+/// If the workspace has no room for it, the file is refused before a byte is read, as far as the
+/// size is known by then.
 pub(super) async fn read(
     engine: &Engine,
     workspace: Option<&WorkspaceId>,
@@ -112,7 +114,7 @@ pub(super) async fn read(
             return Err(too_large(mime_type, max));
         }
         if !part.is_empty() && part.len() + data.len() > PART_BYTES {
-            // Others write, too: the disk may have become full since it began.
+            // Others write as well, so the disk may have become full in the meantime.
             engine.may_stage_media()?;
             count(&mut under_way, length).await?;
             (writing, part) = writing.then(part).await?;
@@ -131,23 +133,24 @@ pub(super) async fn read(
     Ok((staged, mime_type, under_way))
 }
 
-/// Counts what has come of a file, and refuses what the workspace has no room for: the rest of a
-/// large body is not read for nothing.
+/// Counts the received bytes of a file, and refuses it if the workspace has no room. The rest of a
+/// large body is thus not read in vain.
 async fn count(under_way: &mut Option<MediaUnderWay>, bytes: u64) -> Result<(), ApiError> {
     let Some(under_way) = under_way else { return Ok(()) };
     let room = under_way.grow_to(bytes).await;
     room.map_err(|full| ApiError::from(full).closing_with_body())
 }
 
-/// A file that is written part by part, on a thread that may block, with the empty buffer of the
-/// part before.
+/// A file that is written part by part on a blocking thread, with the empty buffer of the part
+/// before.
 enum Writing {
     Idle(StagedMedia, Vec<u8>),
     Busy(JoinHandle<io::Result<(StagedMedia, Vec<u8>)>>),
 }
 
 impl Writing {
-    /// Begins to write a part once the one before is written, and gives a buffer for the next one.
+    /// Waits for the previous part, starts to write this one, and returns a buffer for the next
+    /// one.
     async fn then(self, mut part: Vec<u8>) -> Result<(Self, Vec<u8>), ApiError> {
         let (mut staged, empty) = self.done().await?;
         let writing = tokio::task::spawn_blocking(move || {
@@ -198,7 +201,7 @@ mod tests {
     use super::super::drain::Drain;
     use super::*;
 
-    /// A body of so many parts, one in 20 seconds.
+    /// Returns a body of `parts` parts, one every 20 seconds.
     fn dripping(parts: usize, part: &'static [u8]) -> Body {
         let (mut sender, body) = Channel::<Bytes, io::Error>::new(1);
         drop(tokio::spawn(async move {
@@ -217,7 +220,7 @@ mod tests {
         static PART: [u8; 6 << 20] = [7; 6 << 20];
         let drain = Drain::default();
         let deadline = ReadDeadline { timeout: Duration::from_secs(30), drain: &drain };
-        // 100 MiB may take 430 seconds.
+        // A file of 100 MiB may take 430 seconds.
         for (count, part, expected) in [
             (16, &PART[..], Ok(16)),
             (21, &PART[..1], Ok(21)),

@@ -40,30 +40,30 @@ use crate::metrics::RouteMeter;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const PREFER: HeaderName = HeaderName::from_static("prefer");
-/// Longest wait for an outcome that a client may ask for.
+/// The maximum time that a client may wait for an outcome, in seconds.
 const WAIT_SECONDS_MAX: u64 = 30;
 
 /// The result of a handler.
 pub(crate) type Answer = Result<Reply, ApiError>;
 
-/// A handler without its own type, so that a [`Stage`] is translated once for each guard, and not
-/// for each handler.
+/// A handler without its own type. A [`Stage`] is thus translated once for each guard, not for each
+/// handler.
 pub(crate) type AnyHandler<C> = Arc<dyn Fn(Call<C>) -> AnswerFuture + Send + Sync>;
 /// The future of an [`AnyHandler`].
 pub(crate) type AnswerFuture = BoxFuture<'static, Answer>;
 
-/// How a route reads the body.
+/// The way in which a route reads the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
     /// It expects no body, and discards one.
     NoBody,
-    /// As JSON of at most this size.
+    /// It reads JSON of at most this size.
     Json(BodySize),
-    /// As a file of a type that the channel takes.
+    /// It reads a file of a type that the channel accepts.
     Media,
-    /// As bytes of any type.
+    /// It reads bytes of any type.
     Raw {
-        /// Largest body, in bytes.
+        /// The maximum size of a body, in bytes.
         max_bytes: usize,
     },
 }
@@ -80,7 +80,7 @@ pub(crate) enum BodySize {
 }
 
 impl BodySize {
-    /// The limit in bytes.
+    /// Returns the limit in bytes.
     fn max(self, edge: &Edge) -> usize {
         match self {
             Self::Usual => edge.options.max_body_bytes,
@@ -96,12 +96,12 @@ pub(crate) struct Call<C> {
     pub(crate) edge: Arc<Edge>,
     /// The caller that the guard admitted.
     pub(crate) caller: C,
-    /// Where the request comes from.
+    /// The origin of the request.
     pub(super) origin: Origin,
     meter: RouteMeter,
     parts: Parts,
     body: Bytes,
-    /// The file that it is.
+    /// The uploaded file, if the body is one.
     media: Option<Spooled>,
     /// Counts the body's bytes while this lives.
     _lease: BodyLease,
@@ -114,32 +114,32 @@ impl<C> Call<C> {
         json::parse_known(&self.body, operation)
     }
 
-    /// The body as bytes.
+    /// Returns the body as bytes.
     pub(crate) fn raw(&self) -> &[u8] {
         &self.body
     }
 
-    /// The file that the body is, with its type, once.
+    /// Returns the uploaded file with its type. A second call fails.
     pub(crate) fn take_media(&mut self) -> Result<Spooled, ApiError> {
         self.media.take().ok_or_else(ApiError::internal)
     }
 
-    /// The request's headers.
+    /// Returns the request's headers.
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.parts.headers
     }
 
-    /// The address of the client.
+    /// Returns the address of the client.
     pub(crate) fn address(&self) -> std::net::IpAddr {
         self.origin.address
     }
 
-    /// The value of a header, if it exists and is text.
+    /// Returns the value of a header, if it exists and is text.
     pub(crate) fn header(&self, name: &HeaderName) -> Option<&str> {
         self.parts.headers.get(name)?.to_str().ok()
     }
 
-    /// Whether the client asks for an answer of this type, and not for JSON.
+    /// Returns whether the client asks for an answer of this type, and not for JSON.
     pub(crate) fn wants(&self, media: &str) -> bool {
         let values = self.parts.headers.get_all(ACCEPT).iter();
         let texts = values.filter_map(|value| value.to_str().ok());
@@ -154,7 +154,7 @@ impl<C> Call<C> {
         Query::of(&self.parts.uri)
     }
 
-    /// The idempotency key, if the request has one: 1 to 255 characters, quoted or bare.
+    /// Returns the idempotency key, if the request has one: 1 to 255 characters, quoted or bare.
     pub(crate) fn idempotency_key(&self, route: Route) -> Result<Option<IdempotencyKey>, ApiError> {
         let bad = || ApiError::field("Idempotency-Key", "must have 1 to 255 visible characters");
         let mut values = self.parts.headers.get_all(IDEMPOTENCY_KEY).iter();
@@ -170,9 +170,9 @@ impl<C> Call<C> {
         }
     }
 
-    /// How long the client asks to wait for an outcome (`Prefer: wait=N`, RFC 7240): 1 to 30
-    /// seconds, and not longer than a handler may take. Unknown preferences are ignored, as the RFC
-    /// demands.
+    /// Returns how long the client asks to wait for an outcome (`Prefer: wait=N`, RFC 7240). It is
+    /// 1 to 30 seconds, and not longer than a handler may take. Unknown preferences are ignored, as
+    /// the RFC demands.
     pub(crate) fn preferred_wait(&self) -> Option<Duration> {
         let values = self.parts.headers.get_all(PREFER).iter();
         let texts = values.filter_map(|value| value.to_str().ok());
@@ -185,8 +185,8 @@ impl<C> Call<C> {
         (seconds > 0).then(|| Duration::from_secs(seconds.min(WAIT_SECONDS_MAX)).min(longest))
     }
 
-    /// Counts a failure for the client's address, on a route that needs no key; 429 once there are
-    /// too many.
+    /// Counts a failure for the client's address, on a route that needs no key. It returns 429 once
+    /// there are too many.
     pub(crate) fn failed(&self, error: ApiError) -> ApiError {
         count_failure(&self.edge, &self.parts, error)
     }
@@ -209,7 +209,7 @@ impl<C> Call<C> {
     }
 }
 
-/// The type that a part of `Accept` names, unless it is one that is not wanted.
+/// Returns the type that a part of `Accept` names, unless the client refuses it.
 fn named_type(range: &str) -> Option<&str> {
     let (name, parameters) = range.split_once(';').unwrap_or((range, ""));
     let weight = parameters.split(';').find_map(|it| it.trim().strip_prefix("q="));
@@ -217,7 +217,7 @@ fn named_type(range: &str) -> Option<&str> {
     (!is_refused).then(|| name.trim())
 }
 
-/// The settings of one route: its meter, its guard, and how it reads bodies.
+/// The settings of one route: its meter, its guard, and its way to read bodies.
 #[derive(Clone)]
 pub(crate) struct Stage<G> {
     pub(crate) meter: RouteMeter,
@@ -285,7 +285,7 @@ impl<G: Guard> Stage<G> {
     }
 }
 
-/// Reads the body. Refuses the request with what is left of it.
+/// Reads the body, or treats its rest as the refusal demands.
 async fn receive<C>(
     edge: &Arc<Edge>,
     meter: &RouteMeter,
@@ -322,7 +322,7 @@ async fn receive<C>(
                     body::read_raw(body, max_bytes, &mut lease, deadline).await
                 }
             };
-            // The body may have been long on its way, and what let the caller in have ended.
+            // The body may have taken long, and the caller's key or session may have ended.
             let bytes = match bytes {
                 Ok(_) if !still_works(edge, &parts, &origin.identity) => Err(ApiError::ended()),
                 bytes => bytes,
@@ -340,18 +340,18 @@ async fn receive<C>(
     }
 }
 
-/// Whether the key, session or token of a request that was admitted is good still.
+/// Returns whether the key, session or token of an admitted request is still valid.
 fn still_works(edge: &Edge, parts: &Parts, identity: &Identity) -> bool {
     match identity {
         Identity::Anonymous => true,
         Identity::Key(caller) => edge.engine.access().still_works(caller),
-        // The engine of people has just said so of a session of another.
+        // The engine of people has just confirmed a session of another engine.
         Identity::Person(who) => edge.engine.people().goes_on(who),
         Identity::Administrator { .. } => administrator(edge, parts).is_some(),
     }
 }
 
-/// Does with the body of a refused request what the refusal demands.
+/// Treats the body of a refused request as the refusal demands.
 async fn refuse(
     error: ApiError,
     parts: &Parts,
@@ -360,7 +360,7 @@ async fn refuse(
 ) -> ApiError {
     match error.ending() {
         Ending::Kept => body::discard(&parts.headers, body, deadline).await,
-        // What did not come in time is not waited for any more.
+        // After a timeout, the rest of the body is not waited for.
         Ending::Closed if error.code() == Code::RequestTimeout => {}
         Ending::ClosedWithBody if body.is_end_stream() => {}
         Ending::ClosedWithBody => {

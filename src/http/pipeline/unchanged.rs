@@ -1,6 +1,7 @@
-//! Refuses a change of what stays as it was made.
+//! Refuses changes of fields that are fixed when a resource is created.
 //!
-//! A client may send back what it has read. What it has altered there would be lost behind a 200.
+//! A client may send back the fields that it has read. If it altered a fixed one, a 200 would hide
+//! that the change is lost.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,14 +13,14 @@ use super::error::ApiError;
 use super::stage::Call;
 
 impl<C> Call<C> {
-    /// Checks that the body has these fields, if at all, as they are. `read` gives the thing that
-    /// is changed; it is called where the body has one of them.
+    /// Checks that the body leaves these fields unchanged, if it has them. `read` returns the
+    /// resource; it is called only if the body has one of them.
     pub(crate) async fn keeps<T: Serialize>(
         &self,
         fields: &[&str],
         read: impl AsyncFnOnce() -> Result<T, ApiError>,
     ) -> Result<(), ApiError> {
-        // That the body is an object was checked before.
+        // The body was already checked to be an object.
         let body: HashMap<Cow<'_, str>, Value> =
             serde_json::from_slice(self.raw()).unwrap_or_default();
         if !fields.iter().any(|field| body.contains_key(*field)) {

@@ -1,4 +1,4 @@
-//! Turns panics into answers.
+//! Converts panics to answers.
 
 use std::any::Any;
 use std::future::Future;
@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use super::error::ApiError;
 
-/// Runs a handler and turns a panic into an error.
+/// Runs a handler and converts a panic to an error.
 pub(super) async fn catch_unwind<T>(
     handler: impl Future<Output = Result<T, ApiError>>,
 ) -> Result<T, ApiError> {
@@ -20,9 +20,9 @@ pub(super) async fn catch_unwind<T>(
     .await
 }
 
-/// Runs `step` and turns a panic into an error.
+/// Runs `step` and converts a panic to an error.
 pub(super) fn catch_panic<T>(step: impl FnOnce() -> T) -> Result<T, ApiError> {
-    // A handler that panicked is dropped, so its own state is never seen half-changed. The state
+    // A handler that panicked is dropped, so its own state is never used half-changed. The state
     // that it shares belongs to the engine, which stays consistent by itself.
     std::panic::catch_unwind(AssertUnwindSafe(step)).map_err(|panic| {
         tracing::error!(panic = panic_text(&*panic), "a request's handling panicked");

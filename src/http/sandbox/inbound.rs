@@ -1,4 +1,4 @@
-//! Has customers write to a workspace of the sandbox.
+//! Simulates messages from customers to a workspace of the sandbox.
 
 use std::borrow::Cow;
 
@@ -20,13 +20,13 @@ use crate::http::pipeline::{
     Answer, ApiError, Call, Code, Key, Principal, Reply, Routes, object, route,
 };
 
-/// Longest name of a customer, in characters.
+/// The maximum length of a customer's name, in characters.
 const NAME_CHARS_MAX: usize = 100;
-/// Longest field of a referral, in characters.
+/// The maximum length of a referral's field, in characters.
 const REFERRAL_CHARS_MAX: usize = 200;
-/// Longest type of a message.
+/// The maximum length of a message's type, in characters.
 const TYPE_CHARS_MAX: usize = 40;
-/// The type of what the channel itself says.
+/// The type of the channel's own notices.
 const NOTICE: &str = "system";
 
 pub(super) fn routes() -> Routes {
@@ -111,18 +111,18 @@ impl InboundBody<'_> {
     }
 }
 
-/// A file that is sent by a customer. The channel gives it out as it does those of real ones.
+/// A customer's file. The channel serves it like the files of real customers.
 #[derive(Deserialize)]
 struct ContentBody<'a> {
-    /// A file of the workspace, whose content the customer's file gets.
+    /// The id of a file of the workspace, whose content is copied.
     #[serde(borrow)]
     media_id: Cow<'a, str>,
-    /// Its name.
+    /// The name of the file.
     #[serde(borrow)]
     filename: Option<Cow<'a, str>>,
 }
 
-/// The types of messages that have a file, and what those of the file begin with.
+/// The types of messages that have a file, and the prefixes of their files' types.
 const FILES: [(&str, &str); 5] = [
     ("image", "image/"),
     ("video", "video/"),
@@ -154,7 +154,7 @@ impl ContentBody<'_> {
     }
 }
 
-/// What a customer sends beside text: a file, or an object of the type.
+/// Parses a customer's content besides text: a file, or an object of the type.
 async fn sent(
     content: &RawValue,
     kind: &str,
@@ -323,14 +323,14 @@ async fn receive(call: Call<Principal>) -> Answer {
     Ok(Reply::ok(&answer))
 }
 
-/// What the body describes.
+/// The event that the body describes.
 enum Written {
     Message(Box<Inbound>),
-    /// What the channel says itself, and when.
+    /// A notice of the channel itself, with its time.
     Notice(IdentityChange, Timestamp),
 }
 
-/// What the body describes, and the file of the workspace that it has.
+/// Returns the event that the body describes, and the file of the workspace that it has.
 async fn written(call: &Call<Principal>) -> Result<(Written, Option<MediaId>), ApiError> {
     let body: InboundBody<'_> = call.json()?;
     let (from, user_id) = body.author()?;
@@ -376,7 +376,7 @@ async fn written(call: &Call<Principal>) -> Result<(Written, Option<MediaId>), A
     Ok((Written::Message(Box::new(inbound)), file))
 }
 
-/// The notice that a person has other names now, in the channel's own form.
+/// Parses the notice that a person has other names now, in the channel's own form.
 fn notice(
     content: Option<&RawValue>,
     (from, user_id): (Option<Phone>, Option<UserId>),

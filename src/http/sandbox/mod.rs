@@ -1,6 +1,6 @@
 //! Serves the developer sandbox: delivered messages, the clock, scripted outcomes.
 //!
-//! Its routes are mounted in a sandbox only.
+//! Its routes are mounted only in a sandbox.
 
 mod inbound;
 mod outcomes;
@@ -19,9 +19,9 @@ use super::pipeline::{
     route,
 };
 
-/// Most messages in one answer.
+/// The maximum number of messages in one answer.
 const MESSAGES_MAX: usize = 1000;
-/// Largest step of the clock in one request: a year.
+/// The maximum step of the clock in one request: a year, in seconds.
 const ADVANCE_SECONDS_MAX: u32 = 31_536_000;
 /// The latest time of the clock, 2500-01-01T00:00:00Z. Token buckets and ids overflow later.
 const CLOCK_END: Timestamp = Timestamp::from_millis(16_725_225_600_000);

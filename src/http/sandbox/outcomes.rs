@@ -1,4 +1,4 @@
-//! Scripts what the channels of the sandbox do next.
+//! Scripts the next outcomes of the sandbox's channels.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::http::pipeline::{
     Answer, ApiError, Call, Integer, Key, Principal, Reply, Routes, route,
 };
 
-/// Error code of a scripted failure by default: "Message undeliverable".
+/// The default error code of a scripted failure: "Message undeliverable".
 pub(super) const ERROR_CODE_DEFAULT: u32 = 131_026;
 
 pub(super) fn routes() -> Routes {

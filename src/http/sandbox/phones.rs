@@ -1,4 +1,4 @@
-//! Serves what the sandbox's phones show, reports on it, and what is scripted.
+//! Serves the messages on the sandbox's phones, their reports, and the scripted outcomes.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::http::pipeline::{
     Answer, ApiError, Call, Integer, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Reply, Routes, route,
 };
 
-/// Most phones in one answer.
+/// The maximum number of phones in one answer.
 const PHONES_MAX: usize = 200;
 
 pub(super) fn routes() -> Routes {

@@ -1,4 +1,4 @@
-//! Serves what the sandbox does by itself.
+//! Serves the settings of the sandbox's automatic behaviour.
 
 use std::borrow::Cow;
 

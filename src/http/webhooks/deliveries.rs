@@ -198,16 +198,16 @@ impl From<WebhookDelivery> for DeliveryTry {
     }
 }
 
-/// Which tries are wanted.
+/// The outcome of the wanted tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// Those that did not arrive.
+    /// The delivery failed.
     Failed,
-    /// Those that arrived.
+    /// The delivery succeeded.
     Ok,
 }
 
-/// Which tries a list has.
+/// The filter of a list of tries.
 struct Filter {
     status: Option<Wanted>,
     kind: Option<String>,

@@ -1,4 +1,4 @@
-//! How an endpoint does.
+//! The health of a webhook endpoint.
 
 use postrider_actors::EndpointHealth;
 use serde::Serialize;

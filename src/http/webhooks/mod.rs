@@ -20,9 +20,9 @@ use super::pipeline::{
 use health::HealthRow;
 
 pub(crate) const NO_SUCH_WEBHOOK: &str = "no such webhook";
-/// Longest description, in characters.
+/// The maximum length of a description, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 500;
-/// Highest rate limit of an endpoint, in deliveries per second.
+/// The maximum rate limit of an endpoint, in deliveries per second.
 const RATE_MAX: u32 = 10_000;
 
 pub(crate) fn routes() -> Routes {
@@ -150,7 +150,7 @@ pub(crate) struct WebhooksAnswer {
 }
 
 impl WebhookRow {
-    /// An endpoint, and how it does.
+    /// Returns an endpoint with its health.
     pub(crate) async fn of<C>(
         call: &Call<C>,
         workspace: &Workspace,
@@ -175,7 +175,7 @@ impl WebhookRow {
         })
     }
 
-    /// A page of endpoints, of which a workspace has ten at the most.
+    /// Returns a page of endpoints. A workspace has at most ten.
     pub(crate) async fn page<C>(
         call: &Call<C>,
         workspace: &Workspace,
@@ -192,7 +192,7 @@ impl WebhookRow {
 }
 
 impl WebhookWithSecret {
-    /// An endpoint with its secret.
+    /// Returns an endpoint with its secret.
     pub(crate) async fn of<C>(
         call: &Call<C>,
         workspace: &Workspace,

@@ -1,9 +1,9 @@
-//! The codes of errors: one table of their names, statuses and pages.
+//! The codes of errors: one table with their names, statuses and pages.
 
 use axum::http::StatusCode;
 
-/// Declares the codes: one line for each gives its variant, its text and its status. Its page is
-/// the file of that name in `docs/errors/`.
+/// Declares the codes: each line gives the variant, the text and the status of one. Its page is the
+/// file of that name in `docs/errors/`.
 macro_rules! codes {
     ($($code:ident = $text:literal, $status:ident;)*) => {
         /// The `code` of an error body. Each code has one status.
@@ -13,24 +13,24 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// Every code, each at the place of its number.
+            /// Every code, in the order of their numbers.
             pub(crate) const ALL: &[Self] = &[$(Self::$code,)*];
 
-            /// The code as it is written in a body.
+            /// Returns the text of the code in a body.
             pub(crate) const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$code => $text,)*
                 }
             }
 
-            /// The HTTP status of the code.
+            /// Returns the HTTP status of the code.
             pub(crate) const fn status(self) -> StatusCode {
                 match self {
                     $(Self::$code => StatusCode::$status,)*
                 }
             }
 
-            /// What happened, why, and what to do, in Markdown.
+            /// Returns the page about the code in Markdown: the event, its cause and a remedy.
             pub(crate) const fn page(self) -> &'static str {
                 match self {
                     $(Self::$code => {
@@ -68,16 +68,16 @@ codes! {
 }
 
 impl Code {
-    /// The `error` of a body: the status in words.
+    /// Returns the `error` of a body: the status in words.
     pub(crate) fn title(self) -> &'static str {
         match self.status() {
-            // The API specification uses this instead of the phrase of RFC 9110.
+            // The API specification uses this word instead of the phrase of RFC 9110.
             StatusCode::UNPROCESSABLE_ENTITY => "Unprocessable",
             status => status.canonical_reason().unwrap_or("Error"),
         }
     }
 
-    /// Whether the same request may succeed later. Such answers have `Retry-After`.
+    /// Returns whether the same request may succeed later. Such answers have `Retry-After`.
     pub(super) const fn is_retryable(self) -> bool {
         matches!(self.status().as_u16(), 429 | 500 | 503)
     }

@@ -1,4 +1,4 @@
-//! Turns the engine's errors into answers.
+//! Converts the engine's errors to answers.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::{ApiError, Code};
 impl From<Unavailable> for ApiError {
     fn from(error: Unavailable) -> Self {
         let message: Cow<'static, str> = match &error.reason {
-            // The reason is for the operator only, who finds it in the admin API.
+            // The reason is only for the operator, who finds it in the admin API.
             UnavailableReason::Parked(_) => "the workspace is stopped; ask its operator".into(),
             reason => reason.to_string().into(),
         };
@@ -24,7 +24,7 @@ impl From<Unavailable> for ApiError {
             UnavailableReason::QuotaBroadcasts { .. } => {
                 Self::new(Code::Unprocessable, message).because("quota_broadcasts")
             }
-            // To wait does not help.
+            // Waiting does not help.
             UnavailableReason::NoMediaStore => {
                 Self::new(Code::Unprocessable, message).because("no_media_store")
             }

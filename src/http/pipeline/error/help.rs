@@ -4,22 +4,23 @@ use axum::http::HeaderValue;
 
 use super::Code;
 
-/// Where the pages are on this server.
+/// The path of the pages on this server.
 pub(crate) const ERRORS_PATH: &str = "/docs/errors";
 
-/// The `Link` of each code, by its number; empty where no page is linked.
+/// The `Link` of each code, by its number; empty if no page is linked.
 #[derive(Debug, Default)]
 pub(crate) struct Help(Vec<Option<HeaderValue>>);
 
 impl Help {
-    /// The links to the pages below `base`. The settings allow no base that a header does not.
+    /// Returns the links to the pages below `base`. The settings allow only a base that is valid in
+    /// a header.
     pub(crate) fn below(base: &str) -> Self {
         let base = base.trim_end_matches('/');
         let link = |code: &Code| format!("<{base}/{}>; rel=\"help\"", code.as_str());
         Self(Code::ALL.iter().map(|code| HeaderValue::try_from(link(code)).ok()).collect())
     }
 
-    /// The link of a code.
+    /// Returns the link of a code.
     pub(super) fn link(&self, code: Code) -> Option<HeaderValue> {
         self.0.get(code as usize).cloned().flatten()
     }

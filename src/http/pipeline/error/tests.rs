@@ -1,4 +1,4 @@
-//! Tests the form in which errors are answered.
+//! Tests of the form of error answers.
 
 use postrider_actors::{SendOtpError, Unavailable, UnavailableReason, VerifyOtpError};
 
