@@ -83,8 +83,8 @@ impl<'a> Parts<'a> {
 
 /// Receives a file of a workspace.
 ///
-/// If the workspace has no room for it, the file is refused before a byte is read, as far as the
-/// size is known by then.
+/// If the workspace has no room for it, the file is refused. As far as its size is known, that
+/// happens before a byte is read.
 pub(super) async fn read(
     engine: &Engine,
     workspace: Option<&WorkspaceId>,
