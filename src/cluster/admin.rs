@@ -1,4 +1,4 @@
-//! Answers what needs no engine: health, readiness, metrics, the state of the cluster.
+//! Answers requests that need no engine: health, readiness, metrics and the state of the cluster.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -13,7 +13,7 @@ use crate::http::health::{NodeReady, ReadyAnswer};
 use crate::http::{ApiError, Code, Reply};
 
 impl Inner {
-    /// Answers what needs no engine.
+    /// Answers a request that needs no engine.
     pub(super) fn answer_itself(&self, request: &Request) -> Response<Body> {
         let (answers, headers) = (&self.shards.answers, request.headers());
         let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
@@ -35,7 +35,7 @@ impl Inner {
         }
     }
 
-    /// Whether a request is for the state of the cluster and does not show the admin token.
+    /// Returns whether a request asks for the state of the cluster without the admin token.
     pub(super) fn is_a_guess(&self, request: &Request) -> bool {
         let (shown, path) = (bearer(request.headers()), request.uri().path());
         let needs_token = path == "/admin/v1/cluster" || path.starts_with(OPERATIONS);

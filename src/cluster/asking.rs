@@ -1,6 +1,6 @@
-//! Asks the owners of other shards what an engine does not know: people are in the first shard.
+//! Asks the owners of other shards for facts that an engine lacks: people are in the first shard.
 //!
-//! What a handler finds out to be needed is asked for through [`Elsewhere`].
+//! Handlers ask through [`Elsewhere`] once they find that they need such a fact.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -24,15 +24,17 @@ use crate::http::elsewhere::{
     workspaces_of,
 };
 
-/// The shard in which people, their sessions and the tokens of administrators are.
+/// The shard that holds people, their sessions and the tokens of administrators.
 pub(super) const PEOPLE: u16 = 0;
-/// How long it is waited before an owner is looked for again.
+/// The wait before an owner is looked up again.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// How long the owner of people waits for that of a workspace, while nobody becomes a member.
+/// The time that the owner of people waits for that of a workspace.
+///
+/// Nobody can become a member meanwhile.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 impl Shards {
-    /// What the engine of a shard that runs here answers.
+    /// Answers a question from the engine of a shard that runs here.
     pub(super) async fn answer_question(
         self: &Arc<Self>,
         shard: u16,
@@ -66,11 +68,11 @@ impl Shards {
                 forgotten.is_ok_and(|it| it).then_some(PeerAnswer::Forgotten)?
             }
         };
-        // It counts only if the node may still answer.
+        // The answer counts only if the node may still answer.
         self.node.gate().answers(shard).then_some(answer)
     }
 
-    /// Asks the owner of a shard, and waits a moment for one.
+    /// Asks the owner of a shard, and waits a moment for one if there is none.
     pub(super) async fn ask(
         self: &Arc<Self>,
         shard: u16,
@@ -86,7 +88,7 @@ impl Shards {
         }
     }
 
-    /// Asks whoever owns a shard now.
+    /// Asks the current owner of a shard.
     pub(super) async fn ask_once(
         self: &Arc<Self>,
         shard: u16,
@@ -106,7 +108,8 @@ impl Shards {
         Err(no_answer(shard))
     }
 
-    /// Whether a workspace is there; `None`: the owner of its shard does not say so at once.
+    /// Returns whether a workspace exists; `None` if the owner of its shard does not answer at
+    /// once.
     fn is_there(self: &Arc<Self>, id: WorkspaceId) -> Asked<'static, Option<bool>> {
         let shards = self.clone();
         Box::pin(async move {
@@ -120,7 +123,7 @@ impl Shards {
         })
     }
 
-    /// The workspaces of one shard, all of these ids or its first ones.
+    /// Returns the workspaces of one shard: all with these ids, or its first ones.
     async fn ask_workspaces(
         self: &Arc<Self>,
         shard: u16,
@@ -132,7 +135,7 @@ impl Shards {
         }
     }
 
-    /// A workspace, as the owner of its shard reports it.
+    /// Returns a workspace as the owner of its shard reports it.
     pub(super) async fn ask_workspace(
         self: &Arc<Self>,
         id: WorkspaceId,
@@ -146,7 +149,7 @@ impl Shards {
     }
 }
 
-/// The other shards, as an engine asks them.
+/// Access to the other shards for an engine.
 pub(super) struct OtherShards(pub(super) Weak<Shards>);
 
 impl std::fmt::Debug for OtherShards {

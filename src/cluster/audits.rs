@@ -1,4 +1,4 @@
-//! The audit log over all shards: each has a chain of its own, and they are read as one, by time.
+//! The audit log over all shards: each shard has its own chain, and reads merge them by time.
 
 use std::collections::VecDeque;
 
@@ -14,20 +14,20 @@ use super::asking::PEOPLE;
 use super::front::Inner;
 use crate::http::{ApiError, LIMIT_DEFAULT, LIMIT_MAX, Query, decode_cursor, encode_cursor};
 
-/// The first byte of a cursor over all shards, and of one of a verification.
+/// The first byte of a cursor over all shards, and of a cursor of a verification.
 const OF_ALL: u8 = 2;
 const OF_CHECK: u8 = 3;
-/// Parts of a shard without a record that are read in a row.
+/// The maximum number of consecutive parts without a record that are read of a shard.
 const EMPTY_PARTS_MAX: usize = 20;
 
-/// How far a shard was read.
+/// The position up to which a shard was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Not at all.
+    /// Nothing was read.
     Beginning,
-    /// Behind this record.
+    /// Records up to this one were read.
     Behind(u64),
-    /// To its end.
+    /// The shard was read to its end.
     End,
 }
 
@@ -71,7 +71,7 @@ fn decode(cursor: &str, shards: u16) -> Option<Vec<Place>> {
     rest.next().is_none().then_some(places)
 }
 
-/// What is asked.
+/// A request for a part of the audit log.
 struct Asked {
     /// The query without cursor and limit.
     filter: String,
@@ -80,20 +80,21 @@ struct Asked {
     places: Vec<Place>,
 }
 
-/// What a shard has behind its place.
+/// The records of a shard behind a place.
 struct Part {
     rows: VecDeque<Value>,
     next: Place,
     latest: Place,
 }
 
-/// The place in a shard that it says itself.
+/// Returns the place in a shard from a cursor that the shard returned.
 fn place_of(cursor: &Value) -> Option<Place> {
     cursor.as_str().and_then(decode_cursor).map(Place::Behind)
 }
 
-/// What a shard answers; `None`: that is not a part of its audit log. Only who goes back to the
-/// oldest record comes to an end.
+/// Parses the answer of a shard; `None` if it is not a part of its audit log.
+///
+/// Only a read from the newest record to the oldest comes to an end.
 fn part_of(mut answer: Value, is_newest: bool) -> Option<Part> {
     let latest = place_of(&answer["latest_cursor"])?;
     let next = match &answer["next_cursor"] {
@@ -105,7 +106,9 @@ fn part_of(mut answer: Value, is_newest: bool) -> Option<Part> {
     rows.iter().all(has_place).then(|| Part { rows: rows.into(), next, latest })
 }
 
-/// Where a verification of a shard goes on, if it does; the outer `None`: it is no answer to one.
+/// Returns the position at which a verification of a shard continues, if it does.
+///
+/// The outer `None`: the answer is none to a verification.
 fn checked_to(answer: &Value) -> Option<Option<u64>> {
     answer["checked"].as_u64()?;
     match &answer["next_cursor"] {
@@ -114,7 +117,7 @@ fn checked_to(answer: &Value) -> Option<Option<u64>> {
     }
 }
 
-/// The query without what each shard is given anew.
+/// Returns the query without the parameters that are set for each shard.
 fn filter_of(parts: &Parts) -> String {
     let given = |pair: &&str| !pair.starts_with("cursor=") && !pair.starts_with("limit=");
     let pairs = parts.uri.query().unwrap_or_default().split('&');
@@ -137,11 +140,11 @@ fn asked(parts: &Parts, shards: u16) -> Result<Asked, ApiError> {
     Ok(Asked { filter: filter_of(parts), limit, is_newest, places })
 }
 
-/// The audit log of all shards.
+/// Operations on the audit log of all shards.
 pub(super) struct Audits<'a>(pub(super) &'a Inner);
 
 impl Audits<'_> {
-    /// A part of the audit log of all shards.
+    /// Returns a part of the audit log of all shards.
     pub(super) async fn read(&self, request: Request) -> Response<Body> {
         let (parts, _) = request.into_parts();
         let shards = self.0.shards.node.cluster().1.shards;
@@ -152,7 +155,7 @@ impl Audits<'_> {
     }
 
     async fn read_audit(&self, parts: &Parts, shards: u16) -> Result<Value, Box<Response<Body>>> {
-        // Who may not read it gets only that refusal.
+        // A caller who may not read the log gets only this refusal.
         let path = "/admin/v1/audit?limit=1";
         self.0.part(PEOPLE, path, parts, true).await?;
         let refuse = |error| Box::new(self.0.shards.answers.refuse(&parts.headers, error));
@@ -187,7 +190,7 @@ impl Audits<'_> {
         Ok(json!({ "data": rows, "next_cursor": next, "latest_cursor": encode(&latest) }))
     }
 
-    /// What a shard has behind a place, a record at least if there is one.
+    /// Reads the records of a shard behind a place: at least one record if there is one.
     async fn read_part(
         &self,
         shard: u16,

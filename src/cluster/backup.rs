@@ -1,7 +1,7 @@
-//! A backup of a cluster: of each shard a checkpoint, the log behind it, and contents of files.
+//! A backup of a cluster: for each shard a checkpoint, the log behind it and the contents of files.
 //!
-//! Each shard has a directory as `postrider backup` makes one. `postrider restore` makes the data
-//! of a single node of all of them, or of one.
+//! Each shard has a directory in the form that `postrider backup` writes. `postrider restore` turns
+//! all of them, or one, into the data of a single node.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -28,10 +28,10 @@ use crate::settings::Settings;
 #[cfg(test)]
 mod tests;
 
-/// What is fetched from NATS, until it is where it belongs.
+/// The temporary file for an object that is fetched from NATS.
 const FETCHED: &str = "fetched.part";
 
-/// What was copied of a shard.
+/// The result of copying one shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardBackup {
     /// The shard.
@@ -44,12 +44,13 @@ pub struct ShardBackup {
     pub contents: CopiedContents,
 }
 
-/// Backs up all shards of the cluster of the settings below a directory. What is there of a backup
-/// before is followed. Nodes may run.
+/// Backs up all shards of the cluster of the settings below a directory.
+///
+/// An earlier backup there is extended. Nodes may run.
 ///
 /// # Errors
-/// [`ClusterError`]: the cluster cannot be read, or a directory not be written. The shards before
-/// the one that is named have their backups.
+/// [`ClusterError`]: the cluster cannot be read, or a directory cannot be written. The shards
+/// before the named one have their backups.
 pub async fn backup_cluster(
     settings: &Settings,
     to: &Path,
@@ -74,10 +75,11 @@ pub async fn backup_cluster(
     copied.await?
 }
 
-/// Copies what is missing of the contents of files: after the records, for a content is there
-/// before a record names it.
+/// Copies the missing contents of files.
+///
+/// It runs after the records were copied, because a content is stored before a record names it.
 fn contents(files: &Arc<NatsFiles>, shard: u16, dir: &Path) -> Result<CopiedContents, CopyError> {
-    // Whoever owns it.
+    // Reads need no epoch of an owner.
     let of = FilesOf { shard, epoch: 0 };
     let from = ShardContents { stored: files.clone(), of, through: dir.join(FETCHED) };
     copy_contents(&from, &dir.join(MEDIA))
@@ -91,7 +93,7 @@ fn copy(shard: &ShardCopy, dir: &Path) -> Result<ShardBackup, CopyError> {
         match copy_once(&mut backup, shard, dir) {
             Ok(()) => break,
             Err(error @ (CopyError::Trimmed(_) | CopyError::Lost(_))) => {
-                // What was missing has another in its place. If not, it is lost.
+                // A newer checkpoint may have replaced the missing one. If not, it is lost.
                 let before = std::mem::replace(&mut newest, newest_of(shard)?);
                 if newest.is_none() || newest == before {
                     return Err(error);
@@ -105,7 +107,7 @@ fn copy(shard: &ShardCopy, dir: &Path) -> Result<ShardBackup, CopyError> {
     Ok(ShardBackup { shard: shard.shard, position, bytes, contents })
 }
 
-/// Which checkpoint is the newest.
+/// Returns the newest checkpoint.
 fn newest_of(shard: &ShardCopy) -> Result<Option<CheckpointRecord>, CopyError> {
     let listed = shard.checkpoints.list().map_err(|error| CopyError::Io(error.to_string()))?;
     Ok(listed.into_iter().next())
@@ -114,7 +116,7 @@ fn newest_of(shard: &ShardCopy) -> Result<Option<CheckpointRecord>, CopyError> {
 fn copy_once(backup: &mut BackupDir, shard: &ShardCopy, dir: &Path) -> Result<(), CopyError> {
     let has_followed = match follow(backup, shard) {
         Ok(has_followed) => has_followed,
-        // What would follow is missing from the log: it begins anew, with a gap.
+        // The log lacks the entries that would follow: the backup starts again, with a gap.
         Err(CopyError::Trimmed(_)) => false,
         Err(error) => return Err(error),
     };
@@ -137,7 +139,7 @@ fn follow(backup: &mut BackupDir, shard: &ShardCopy) -> Result<bool, CopyError> 
     Ok(true)
 }
 
-/// Writes the newest whole checkpoint, or an archive of nothing where the log begins at 1.
+/// Writes the newest complete checkpoint, or an empty archive if the log starts at 1.
 fn base(shard: &ShardCopy, dir: &Path, out: &mut dyn Write) -> Result<(), CopyError> {
     let failed = |error: &dyn std::fmt::Display| CopyError::Io(error.to_string());
     let fetched = dir.join(FETCHED);
@@ -163,7 +165,7 @@ fn base(shard: &ShardCopy, dir: &Path, out: &mut dyn Write) -> Result<(), CopyEr
     write_nothing(shard.log.id(), shard.shard, out)
 }
 
-/// Writes an archive of nothing, which a log that begins at 1 leads on from.
+/// Writes an empty archive, which is continued by a log that starts at 1.
 fn write_nothing(log: LogId, shard: u16, out: &mut dyn Write) -> Result<(), CopyError> {
     let header = ArchiveHeader {
         log,
@@ -177,7 +179,7 @@ fn write_nothing(log: LogId, shard: u16, out: &mut dyn Write) -> Result<(), Copy
     written.map(drop).map_err(|error| CopyError::Io(error.to_string()))
 }
 
-/// Writes an archive of nothing to a file.
+/// Writes an empty archive to a file.
 pub(super) fn nothing(log: LogId, shard: u16, to: &Path) -> Result<(), CopyError> {
     write_file(to, |out| write_nothing(log, shard, out), |_| Ok(())).map(drop)
 }

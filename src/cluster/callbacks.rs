@@ -1,9 +1,10 @@
 //! Callbacks of the Cloud API: one goes to every shard that has a number of its app.
 //!
-//! The shard of the number in the address decides whether it is genuine. Then each other shard is
-//! asked with the address of a number of its own, and takes what is about its numbers: only those
-//! that the callback names, unless a part of it may be about others. Unless all have taken theirs
-//! the provider is refused, and repeats it, which changes nothing for the others.
+//! The shard of the number in the address decides whether the callback is genuine. Then each other
+//! shard gets it with the address of one of its own numbers, and takes the parts about its numbers.
+//! Only shards whose numbers the callback names get it, unless a part of it may be about others. If
+//! any shard does not take its part, the provider is refused. It repeats the callback, which
+//! changes nothing for the other shards.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -27,17 +28,17 @@ use crate::http::{
     callback_address, read_raw,
 };
 
-/// The address of a number that there is not.
+/// The address of a number that does not exist.
 const NOBODYS: &str = "/channels/cloud-api/num_00000000000000000000000000";
-/// A callback without it is refused before its body is read.
+/// A callback without this header is refused before its body is read.
 const SIGNATURE: HeaderName = HeaderName::from_static("x-hub-signature-256");
 
-/// The number of an address for callbacks; `None` if it is none.
+/// Parses the number from an address for callbacks; `None` if it is not one.
 pub(super) fn number_of(path: &str) -> Option<NumberId> {
     path.strip_prefix(&callback_address(""))?.parse().ok()
 }
 
-/// A refusal of a callback of which it is not known now which shards have to take it.
+/// Returns the refusal of a callback while the shards that have to take it are not known.
 fn not_known() -> ApiError {
     let message = "the shards of the app's numbers are not known now; send it again";
     let error = ApiError::new(Code::ServiceUnavailable, message);
@@ -49,7 +50,7 @@ fn not_known() -> ApiError {
 pub(super) struct Callbacks(pub(super) Arc<Inner>);
 
 impl Callbacks {
-    /// Has every shard that it may concern take a callback.
+    /// Delivers a callback to every shard that it may concern.
     pub(super) async fn take(&self, mut request: Request) -> Response<Body> {
         let inner = &self.0;
         let Some(number) = number_of(request.uri().path()) else {
@@ -58,7 +59,7 @@ impl Callbacks {
         let holder = match self.holder(number).await {
             Ok(Some(holder)) => holder,
             Ok(None) => {
-                // Any engine refuses what nobody has, and counts who guesses. Were it to have the
+                // Any engine refuses an unknown number, and counts the guess. If the engine has the
                 // number by now, it must not take its part for all.
                 *request.uri_mut() = Uri::from_static(NOBODYS);
                 return inner.route(inner.any_shard(), request).await;
@@ -88,7 +89,7 @@ impl Callbacks {
             }
         };
         let (mut parts, _) = request.into_parts();
-        // Only the connection's own task may wait by it.
+        // Only the connection's own task may wait by this timer.
         parts.extensions.remove::<ConnectionTimer>();
         parts.headers.remove(header::TRANSFER_ENCODING);
         parts.headers.insert(header::CONTENT_LENGTH, body.len().into());
@@ -97,7 +98,7 @@ impl Callbacks {
         if answer.status() != StatusCode::OK {
             return answer;
         }
-        // It is genuine. What it is about is known only now.
+        // It is genuine. Only now are the numbers known that it is about.
         let beside = match numbers.zip(numbers_of(&body)) {
             Some((numbers, names)) => {
                 numbers.list().named(&holder, names.iter().map(|name| &**name))
@@ -107,7 +108,7 @@ impl Callbacks {
         self.deliver_all(beside, parts, body).await.unwrap_or(answer)
     }
 
-    /// Who has a number, once every shard has reported its own.
+    /// Returns the holder of a number, once every shard has reported its numbers.
     async fn holder(&self, number: NumberId) -> Result<Option<NumberHolder>, String> {
         let shards = &self.0.shards;
         let numbers = shards.engines.numbers.get();
@@ -119,7 +120,7 @@ impl Callbacks {
         Ok(numbers.holder(number))
     }
 
-    /// Has each of these shards take what is about its numbers; the answer of one that did not.
+    /// Delivers the callback to each of these shards; returns the answer of one that refused.
     async fn deliver_all(
         &self,
         beside: BTreeMap<u16, Vec<String>>,
@@ -140,7 +141,7 @@ impl Callbacks {
         refused
     }
 
-    /// Has a shard take what is about its numbers; its answer if it did not.
+    /// Delivers the callback to a shard; returns the shard's answer if it refused.
     async fn deliver(
         &self,
         shard: u16,
@@ -150,21 +151,21 @@ impl Callbacks {
     ) -> Option<Response<Body>> {
         for number in &numbers {
             let mut request = Request::from_parts(parts.clone(), Body::from(body.clone()));
-            // A path of an id is one.
+            // An id always makes a valid path.
             let Ok(uri) = callback_address(number).parse() else { continue };
             *request.uri_mut() = uri;
             request.headers_mut().insert(BESIDE, HeaderValue::from_static("1"));
             let answer = self.0.route(shard, request).await;
             match answer.status() {
                 StatusCode::OK => return None,
-                // It was disconnected since, or has the secret of another app by now.
+                // The number was disconnected since, or has the secret of another app by now.
                 StatusCode::NOT_FOUND
                 | StatusCode::UNAUTHORIZED
                 | StatusCode::TOO_MANY_REQUESTS => {}
                 _ => return Some(answer),
             }
         }
-        // Nothing there is for it, unless the shard is to have one of them still.
+        // The shard has nothing to take, unless it still holds one of the numbers.
         let answers = &self.0.shards.answers;
         let Some(list) = self.0.shards.engines.numbers.get() else {
             return Some(answers.refuse(&parts.headers, not_known()));

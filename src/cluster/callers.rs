@@ -1,7 +1,8 @@
-//! Finds out who calls before an engine answers: people and their tokens are in the first shard.
+//! Identifies the caller before an engine answers: people and their tokens are in the first shard.
 //!
-//! What an engine must know of a request before it begins is asked for and put into the request's
-//! extensions. Who makes tokens up has as few of them asked about as engines answer with 401.
+//! The facts that an engine needs before it starts on a request are fetched and put into the
+//! request's extensions. An address that makes up tokens causes no more questions than an engine
+//! would answer with 401.
 
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -21,13 +22,13 @@ use super::shown::admin_token;
 use crate::http::elsewhere::{Asked, RemoteToken, RemoteVisit, RemoteWorkspace};
 use crate::http::{ApiError, Peer, STREAM, check_page, client_address, cookie_of};
 
-/// How often it is asked whether somebody may go on who follows a stream.
+/// The interval between checks that the holder of a stream may go on.
 const STILL_EVERY: Duration = Duration::from_secs(5);
-/// For how long they go on without an answer.
+/// The time that a stream goes on without an answer.
 const STILL_WITHIN: Duration = Duration::from_secs(30);
 
 impl Shards {
-    /// The token of the session that authorises a request.
+    /// Returns the token of the session that authorises a request.
     pub(super) fn session_token(&self, headers: &HeaderMap) -> Option<String> {
         let dashboard = &self.engines.app.dashboard;
         if !dashboard.enabled || headers.contains_key(header::AUTHORIZATION) {
@@ -37,7 +38,7 @@ impl Shards {
         token.map(ToOwned::to_owned)
     }
 
-    /// Puts into a request what its engine has to know of other shards.
+    /// Puts the facts of other shards that its engine needs into a request.
     pub(super) async fn inform(
         self: &Arc<Self>,
         shard: u16,
@@ -45,7 +46,7 @@ impl Shards {
         request: &mut Request,
     ) -> Result<(), ApiError> {
         if shard == PEOPLE {
-            // Only what a member may do depends on it.
+            // Only the permissions of a member depend on it.
             let id = workspace_of_people(request.uri().path());
             if let Some(id) = id.filter(|_| self.is_signed_in(request.headers())) {
                 let known = self.ask_workspace(id).await?;
@@ -62,8 +63,9 @@ impl Shards {
         asked
     }
 
-    /// Whether a request shows the session of somebody, as the engine of people knows that runs
-    /// here: for nobody else are others asked.
+    /// Returns whether a request shows a valid session, as the engine of people here knows it.
+    ///
+    /// Other shards are asked only for such requests.
     fn is_signed_in(&self, headers: &HeaderMap) -> bool {
         let engine = self.engines.engine(PEOPLE);
         let known = engine.zip(self.session_token(headers));
@@ -81,7 +83,7 @@ impl Shards {
             parts.extensions.insert(RemoteToken(info));
         } else if let Some(token) = self.session_token(&parts.headers) {
             if check_page(&self.engines.app.dashboard, parts).is_err() {
-                // The engine refuses it, whoever calls.
+                // The engine refuses it for any caller.
                 return Ok(());
             }
             let session = self.session_shown(shard, (token.clone(), counts), parts).await?;
@@ -95,8 +97,9 @@ impl Shards {
         Ok(())
     }
 
-    /// Id and name of an admin token that a request shows, if it is one. The engine of a shard has
-    /// the tries of its address.
+    /// Returns the id and name of the admin token that a request shows, if it is valid.
+    ///
+    /// The engine of the shard counts the tries of the address.
     pub(super) async fn token_shown(
         self: &Arc<Self>,
         shard: u16,
@@ -112,8 +115,9 @@ impl Shards {
         Ok(info)
     }
 
-    /// The session of a token that a request shows, if it is one; whether it counts as a request of
-    /// that is said with the token.
+    /// Returns the session of the token that a request shows, if it is valid.
+    ///
+    /// The flag beside the token states whether this counts as a request of the session.
     pub(super) async fn session_shown(
         self: &Arc<Self>,
         shard: u16,
@@ -129,7 +133,7 @@ impl Shards {
         Ok(session)
     }
 
-    /// Refuses a token that is not known here from an address that has used up its tries.
+    /// Refuses an unknown token from an address that has used up its tries.
     fn check_tries(&self, shard: u16, token: &str, parts: &Parts) -> Result<(), ApiError> {
         let engine = self.engines.engine(shard).filter(|_| !self.known().has(token));
         let address = client_address(parts, &self.engines.app.trusted_proxies);
@@ -142,22 +146,22 @@ impl Shards {
         }
     }
 
-    /// Counts a token that was not good where no engine does.
+    /// Counts a bad token where no engine does.
     pub(super) fn count_try(&self, shard: u16, parts: &Parts) {
         let address = client_address(parts, &self.engines.app.trusted_proxies);
         if let Some(engine) = self.engines.engine(shard) {
-            // The next one is refused, if this one used the last try up.
+            // If this one used up the last try, the next one is refused.
             let _counted = engine.access().admit_address(address);
         }
     }
 
     fn known(&self) -> MutexGuard<'_, KnownTokens> {
-        // Nobody panics while holding it.
+        // No holder of the lock panics.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a request shows beside its body, for whoever waits while that has not come.
+/// Copies the head of a request, for use while the body has yet to arrive.
 pub(super) fn head_of(request: &Request) -> Parts {
     let (mut head, ()) = Request::new(()).into_parts();
     head.method.clone_from(request.method());
@@ -168,19 +172,19 @@ pub(super) fn head_of(request: &Request) -> Parts {
     head
 }
 
-/// Whether a path is of a route that asks who calls. All others are for anybody.
+/// Returns whether the route of a path needs a caller. All other routes are open to anybody.
 fn needs_a_caller(path: &str) -> bool {
     ["/v1/", "/admin/", "/ui/api/"].iter().any(|root| path.starts_with(root))
 }
 
-/// The workspace of a path below it that is about people.
+/// Returns the workspace of a path below it that is about people.
 fn workspace_of_people(path: &str) -> Option<WorkspaceId> {
     let (id, rest) = path.strip_prefix("/admin/v1/workspaces/")?.split_once('/')?;
     let first = rest.split('/').next();
     matches!(first, Some("members" | "invites")).then(|| id.parse().ok()).flatten()
 }
 
-/// Somebody, for as long as their request takes.
+/// A person and their session, for as long as their request takes.
 struct Watched {
     session: Weak<Session>,
     person: Option<Arc<Person>>,
@@ -193,10 +197,10 @@ impl Watched {
     }
 }
 
-/// What is said of a session: whose it is, if it goes on; the outer `None`: nobody says it at once.
+/// The session of a token, if it goes on; the outer `None`: there was no immediate answer.
 type Said = Option<Option<RemoteSession>>;
 
-/// Asks whose session a token is now.
+/// Returns a function that asks for the current session of a token.
 fn still(shards: Weak<Shards>, token: String) -> impl Fn() -> Asked<'static, Said> {
     move || {
         let (shards, token) = (shards.clone(), token.clone());
@@ -210,8 +214,10 @@ fn still(shards: Weak<Shards>, token: String) -> impl Fn() -> Asked<'static, Sai
     }
 }
 
-/// Ends a remote session once it has ended, its holder may not do what they might, or nobody has
-/// said for half a minute that it goes on. It returns when the request has ended.
+/// Ends a remote session that is no longer valid. Returns when the request has ended.
+///
+/// It is not valid once it has ended, its holder has lost permissions, or nobody has confirmed it
+/// for half a minute.
 async fn follow<F>(watched: Watched, asks: impl Fn() -> F)
 where
     F: Future<Output = Said>,
@@ -233,7 +239,7 @@ where
     }
 }
 
-/// What is said of a session next, however often it has to be asked; `None`: its request has ended.
+/// Asks until there is an answer about a session; `None` if its request has ended.
 async fn next_answer<F>(session: &Weak<Session>, asks: &impl Fn() -> F) -> Said
 where
     F: Future<Output = Said>,

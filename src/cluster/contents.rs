@@ -1,4 +1,4 @@
-//! The contents of files of a shard for backups and imports: in NATS, whoever owns the shard.
+//! The contents of a shard's files for backups and imports: in NATS, whichever node owns the shard.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ fn failed(error: CheckpointsError) -> CopyError {
 pub(super) struct ShardContents {
     pub(super) stored: Arc<NatsFiles>,
     pub(super) of: FilesOf,
-    /// A file that one content after the other is in.
+    /// The file through which one content after the other passes.
     pub(super) through: PathBuf,
 }
 
@@ -45,8 +45,9 @@ impl Contents for ShardContents {
 }
 
 impl ShardContents {
-    /// Stores those of these contents that are not there, from a directory, if there is one. How
-    /// many that lacks is returned too.
+    /// Stores the missing ones of these contents from a directory, if there is one.
+    ///
+    /// Also returns the number of contents that the directory lacks.
     ///
     /// # Errors
     /// [`CopyError`]: one was not read or not stored.
@@ -83,7 +84,7 @@ impl ShardContents {
         Ok((taken, missing))
     }
 
-    /// Copies a content to the file. Returns whether it is there.
+    /// Copies a content to the file. Returns whether the directory has it.
     fn stage(&self, from: &FileBlobs, hash: &BlobHash) -> Result<bool, CopyError> {
         let failed = |error: io::Error| CopyError::io(&self.through, &error);
         from.copy(hash, &mut File::create(&self.through).map_err(failed)?)

@@ -1,8 +1,8 @@
-//! Whether this node's disk takes what is written; while it does not, others own the shards.
+//! Watches whether this node's disk takes writes; while it does not, other nodes own the shards.
 //!
-//! An engine that cannot write may lack its log, which no other node's engine would have either. So
-//! the disk itself is tried: when there is a doubt, and now and then without one, for a disk that
-//! hangs or is almost full need not show in what the node does.
+//! An engine that cannot write may lack its log, and an engine on another node would lack it too.
+//! So the disk itself is tried when there is a doubt, and now and then without one. A disk that
+//! hangs or is almost full need not show in the node's work.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -13,24 +13,24 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use postrider_actors::store::{DirectorySpace, FreeSpace};
 use postrider_cluster::clock::{BootClock, SteadyClock};
 
-/// What is written for a try, in the data directory.
+/// The file that a try writes in the data directory.
 const NAME: &str = "disk.try";
 const BYTES: usize = 1 << 20;
-/// Between two tries, and between two without a doubt, in milliseconds.
+/// The intervals between two tries, with a doubt and without one, in milliseconds.
 const AGAIN_AFTER_MS: u64 = 1_000;
 const EVERY_MS: u64 = 10_000;
-/// Between two looks at whether a try is due.
+/// The interval between checks whether a try is due.
 const LOOK_EVERY_MS: u64 = 100;
-/// A disk that takes longer for a try takes nothing, in milliseconds.
+/// A disk that takes longer for a try counts as failing, in milliseconds.
 const WITHIN_MS: u64 = 5_000;
 /// No try is under way.
 const NONE: u64 = u64::MAX;
-/// What the last try has shown.
+/// The results of the last try.
 const WELL: u8 = 0;
 const FULL: u8 = 1;
 const FAILING: u8 = 2;
 
-/// Why a try failed.
+/// The reason why a try failed.
 #[derive(Debug, thiserror::Error)]
 enum TryError {
     #[error("{free} bytes are free, of at least {min}")]
@@ -58,22 +58,22 @@ pub(super) struct Disk(Arc<Inner>);
 
 struct Inner {
     directory: PathBuf,
-    /// Below this many free bytes engines refuse what grows.
+    /// Below this number of free bytes engines refuse writes that grow the data.
     free_bytes_min: u64,
     space: Box<dyn FreeSpace>,
     clock: Arc<dyn SteadyClock>,
     /// One of [`WELL`], [`FULL`] and [`FAILING`].
     state: AtomicU8,
-    /// Whether it was full since it was well.
+    /// Set if the disk was full since it was last well.
     was_full: AtomicBool,
     is_doubted: AtomicBool,
-    /// When the try began that is under way, and when the last one ended.
+    /// The start of the try under way, and the end of the last one.
     began: AtomicU64,
     ended: AtomicU64,
 }
 
 impl Disk {
-    /// The disk of a data directory, which is watched until all clones are dropped.
+    /// Returns the disk of a data directory, which is watched until all clones are dropped.
     pub(super) fn watched(directory: &Path, free_bytes_min: u64) -> Self {
         let space = Box::new(DirectorySpace(directory.to_owned()));
         let disk = Self::new(directory, free_bytes_min, space, Arc::new(BootClock));
@@ -119,17 +119,17 @@ impl Disk {
         }
     }
 
-    /// Whether the last try failed, or the one that is under way takes too long.
+    /// Returns whether the last try failed, or the one under way takes too long.
     pub(super) fn is_failing(&self) -> bool {
         self.0.state() != WELL || self.0.hangs()
     }
 
-    /// Whether it fails only because too little of it is free: what is there can be read.
+    /// Returns whether it fails only for lack of free space: existing data can be read.
     pub(super) fn lacks_space(&self) -> bool {
         self.0.state() == FULL && !self.0.hangs()
     }
 
-    /// Has it tried within a second. It does not block.
+    /// Requests a try within a second. Does not block.
     pub(super) fn doubt(&self) {
         self.0.is_doubted.store(true, Ordering::Release);
     }
@@ -151,9 +151,9 @@ impl Inner {
         self.clock.now_ms() >= self.ended.load(Ordering::Acquire).saturating_add(rest)
     }
 
-    /// Tries it once, and returns whether it takes what is written.
+    /// Tries the disk once, and returns whether it takes writes.
     fn look(&self) -> bool {
-        // Before the try: what is doubted meanwhile is tried once more.
+        // Reset before the try: a doubt that comes during it causes one more try.
         self.is_doubted.store(false, Ordering::Release);
         let before = self.state();
         self.began.store(self.clock.now_ms(), Ordering::Release);
@@ -184,7 +184,7 @@ impl Inner {
         tried.is_ok()
     }
 
-    /// Writes something and removes it. A disk that was almost full must have some more room.
+    /// Writes a file and removes it. A disk that was almost full must have some more room.
     fn tried(&self, was_full: bool) -> Result<(), TryError> {
         let path = self.directory.join(NAME);
         let written = File::create(&path).and_then(|mut file| {
@@ -212,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    /// Free bytes that are set.
+    /// A number of free bytes that the test sets.
     #[derive(Clone, Default)]
     struct Free(Arc<AtomicU64>);
 
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// A clock that goes on by this much whenever it is read.
+    /// A clock that advances by this step whenever it is read.
     #[derive(Debug, Default)]
     struct Stepping {
         now: AtomicU64,
@@ -246,7 +246,7 @@ mod tests {
         disk: Disk,
     }
 
-    /// A disk with 100 free bytes, of which there must be so many.
+    /// Makes a disk with 100 free bytes, which fails below this minimum.
     fn rig(free_bytes_min: u64) -> Rig {
         let (dir, free) = (tempfile::tempdir().unwrap(), Free::default());
         free.0.store(100, Ordering::Relaxed);
@@ -281,7 +281,7 @@ mod tests {
         assert!(!disk.0.look() && !disk.lacks_space());
         clock.step.store(0, Ordering::Relaxed);
         assert!(disk.0.look() && !disk.is_failing());
-        // One that was full does, also after it was slow.
+        // A disk that was full does, also after it was slow.
         let path = dir.path().join("data").join(NAME);
         std::os::unix::fs::symlink("/dev/full", path).unwrap();
         assert!(!disk.0.look() && disk.lacks_space(), "nothing more can be written");

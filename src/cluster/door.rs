@@ -1,4 +1,4 @@
-//! Answers the other nodes: requests that they send on, and the wish to have a shard.
+//! Answers the other nodes: requests that they forward, and requests for the release of a shard.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,18 +19,18 @@ use crate::http::elsewhere::CallbackBeside;
 use crate::http::{Answering, App, Peer};
 use crate::serve::Answers;
 
-/// Most bytes of a question.
+/// The maximum size of a question in bytes.
 const QUESTION_BYTES_MAX: usize = 1 << 20;
 
-/// What both of a node's listeners need.
+/// The parts that both of a node's listeners need.
 pub(super) struct Shards {
     pub(super) node: Node,
     pub(super) engines: Arc<Engines>,
     pub(super) peers: Peers,
-    /// What of the listener for nodes can be read on its way.
+    /// The reasons why traffic of the listener for nodes can be read on its way.
     pub(super) exposure: Vec<String>,
     pub(super) answers: OwnAnswers,
-    /// The tokens of administrators and sessions that were good.
+    /// The tokens of administrators and sessions that were valid.
     pub(super) known: Mutex<KnownTokens>,
 }
 
@@ -41,8 +41,9 @@ impl Shards {
         app.flatten()
     }
 
-    /// Asks later whether this process of a node may be the owner of a shard still: as long as this
-    /// node has seen no other one.
+    /// Returns a check whether this process of a node may still own the shard.
+    ///
+    /// It may for as long as this node has seen no other owner.
     pub(super) fn is_owned_by(
         self: &Arc<Self>,
         shard: u16,
@@ -57,8 +58,9 @@ impl Shards {
         }
     }
 
-    /// Answers a request by the engine of a shard. What that says counts only if the node may
-    /// still answer when it has said it.
+    /// Answers a request by the engine of a shard.
+    ///
+    /// The engine's answer counts only if the node may still answer afterwards.
     pub(super) async fn answer(
         self: &Arc<Self>,
         app: &App,
@@ -73,7 +75,7 @@ impl Shards {
         if let Err(error) = self.inform(shard, counts, &mut request).await {
             return self.answers.refuse(&id, error);
         }
-        // It is about no shard's records, and may be about this shard's move away.
+        // It is about no shard's records, and may move this shard away.
         let is_operation = request.uri().path().starts_with(OPERATIONS);
         let response = app.answer(request).await;
         if is_operation || self.node.gate().answers(shard) {
@@ -104,7 +106,7 @@ impl Answers for Door {
 async fn answer(shards: Arc<Shards>, mut request: Request) -> Response<Body> {
     if !shards.peers.are_shown(request.headers()) {
         let mut response = plain(StatusCode::UNAUTHORIZED, "this address is for other nodes");
-        // A node with another master key must not take this for the answer of an engine.
+        // A node with another master key must not take this for an engine's answer.
         let shard = request.headers().get(SHARD).cloned();
         shard.map(|shard| response.headers_mut().insert(SHARD, shard));
         return response;
@@ -136,13 +138,13 @@ async fn answer(shards: Arc<Shards>, mut request: Request) -> Response<Body> {
     }
 }
 
-/// The shard in the path of a question that ends like this.
+/// Parses the shard in the path of a question with this end.
 fn asked_shard(uri: &Uri, end: &str) -> Option<u16> {
     uri.path().strip_prefix("/cluster/v1/shards/")?.strip_suffix(end)?.parse().ok()
 }
 
-/// `GET /cluster/v1/shards/{shard}/entries?from={place}`: some of the entries that this node has
-/// kept, for a repair, and where it goes on.
+/// `GET /cluster/v1/shards/{shard}/entries?from={place}`: a part of the retained entries of this
+/// node, for a repair, and the place at which they continue.
 async fn entries(shards: &Arc<Shards>, shard: u16, uri: &Uri) -> Response<Body> {
     let from = uri.query().and_then(|query| query.strip_prefix("from=")).and_then(Place::parse);
     let Some(from) = from else {

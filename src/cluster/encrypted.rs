@@ -1,7 +1,7 @@
-//! How a node connects to others, with or without TLS, and what encrypts its listener for them.
+//! Connections to other nodes, with or without TLS, and the encryption of the listener for them.
 //!
-//! Each node shows a certificate of the same roots, whoever of two asks and who answers. Who shows
-//! none is refused in the handshake, before a request is read.
+//! Both ends of a connection show a certificate of the same roots. A peer without one is refused in
+//! the handshake, before a request is read.
 
 use std::error::Error;
 use std::path::Path;
@@ -23,15 +23,16 @@ use super::error::ClusterError;
 use crate::settings::Cluster;
 use crate::tls::{Tls, TlsError, TlsFiles, client_config};
 
-/// Longest wait for a connection to another node, and for one with its handshake.
+/// The timeouts of a connection to another node, without and with its handshake.
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 const ENCRYPT_WITHIN: Duration = Duration::from_secs(5);
-/// After how much silence, and how often, it is tried whether the machine of another node is there,
-/// and how many of these tries may have no answer.
+/// The silence after which a connection is probed, which is also the interval of the probes.
+///
+/// The other value is the number of probes that may go without an answer.
 const TRIED_AFTER: Duration = Duration::from_secs(5);
 const TRIES: u32 = 3;
 
-/// What encrypts connections from the next one on. Clones are the same.
+/// The TLS settings for connections from the next one on. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Encryption(Arc<RwLock<Arc<ClientConfig>>>);
 
@@ -71,10 +72,10 @@ impl NodeTls {
         Ok(Some(Self { files, door, client }))
     }
 
-    /// Reads the files anew, for the connections from now on.
+    /// Reads the files again, for the connections from now on.
     ///
     /// # Errors
-    /// [`TlsError`]: what was read before stays in use.
+    /// [`TlsError`]: the earlier contents stay in use.
     pub(super) fn reload(&self) -> Result<(), TlsError> {
         let client = to_nodes(&self.files)?;
         self.door.reload()?;
@@ -87,7 +88,7 @@ fn to_nodes([certificate, key, ca]: &[Box<Path>; 3]) -> Result<ClientConfig, Tls
     client_config(ca, Some((certificate, key)))
 }
 
-/// What encrypts connections to monitoring addresses, if any of them asks for it.
+/// Returns the TLS settings for monitoring addresses, if the settings ask for them.
 pub(super) fn to_monitor(settings: &Cluster) -> Result<Option<Encryption>, ClusterError> {
     if let Some(ca) = &settings.nats_ca {
         let config = client_config(ca, None).map_err(ClusterError::NatsCa)?;
@@ -103,7 +104,7 @@ pub(super) fn to_monitor(settings: &Cluster) -> Result<Option<Encryption>, Clust
     Ok(Some(Encryption::of(config.with_no_client_auth())))
 }
 
-/// Makes connections that end when the other machine is there no more, although nobody closed them.
+/// Makes connections that end when the other machine has gone without closing them.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
     plain: HttpConnector,
@@ -111,7 +112,7 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// With this, an address with `https` is encrypted; without it, it is refused.
+    /// Makes a connector. An `https` address is encrypted, or refused if there is no encryption.
     pub(super) fn new(encryption: Option<Encryption>) -> Self {
         let mut plain = HttpConnector::new();
         plain.set_connect_timeout(Some(CONNECT_WITHIN));
@@ -141,7 +142,7 @@ impl Service<Uri> for Connector {
             return Box::pin(async { Ok(MaybeHttpsStream::Http(connecting.await?)) });
         };
         let connecting = HttpsConnector::from((self.plain.clone(), encryption.current())).call(to);
-        // A node that stands still takes connections, and makes no handshake.
+        // A node that hangs accepts connections, and makes no handshake.
         let connecting = tokio::time::timeout(ENCRYPT_WITHIN, connecting);
         Box::pin(async { connecting.await.map_err(|_| "no handshake in time")? })
     }
@@ -153,8 +154,9 @@ mod tests {
 
     use super::*;
 
-    /// How a connection with this address at its other end waits, as Linux lists it: the number of
-    /// its timer, and after how many hundredths of a second that ends.
+    /// Returns the timer of the connection to this address, as Linux lists it.
+    ///
+    /// The values are the kind of the timer and the hundredths of a second until it fires.
     fn timer_of(address: SocketAddr) -> (u8, u32) {
         let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
         let remote = format!(":{:04X}", address.port());
@@ -173,7 +175,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let url = format!("http://{address}/").parse().unwrap();
         let _connection = Connector::new(None).call(url).await.unwrap();
-        // The second of the timers is that of keepalives.
+        // Timer 2 is that of keepalives.
         let (timer, hundredths) = timer_of(address);
         assert_eq!(timer, 2);
         assert!(hundredths <= 500, "{hundredths}");

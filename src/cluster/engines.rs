@@ -1,6 +1,6 @@
 //! The engines of a node: one with its router for each shard that it owns.
 //!
-//! It owns the local views in `DATA/replicas/`, which the log can always make anew.
+//! The node owns the local views in `DATA/replicas/`, which can always be rebuilt from the log.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,23 +35,22 @@ use crate::http::{App, AppOptions, Drain, app};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 
-/// Where the views are.
+/// The directory of the views.
 const REPLICAS: &str = "replicas";
-/// How often a view is tried that an engine which was given up may still have open, and how long
-/// it is waited between.
+/// The tries to open a view that an abandoned engine may still have open, and the wait between.
 const OPEN_TRIES: usize = 100;
 const OPEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// How often it is looked whether an engine can write.
+/// The interval between checks whether an engine can write.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// What the views of a node have for all of them: cache and memtables.
+/// The cache and memtables of all views of a node together.
 const CACHE_BYTES: u64 = 256 << 20;
 const MEMTABLE_BYTES: u64 = 128 << 20;
-/// What each has at least.
+/// The minimum for each view.
 const CACHE_BYTES_MIN: u64 = 2 << 20;
 const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
 const LOG_BYTES: u64 = 64 << 20;
 
-/// The engines, and what each is started with.
+/// The engines, and the parts that each is started with.
 pub(super) struct Engines {
     pub(super) settings: Settings,
     pub(super) directory: Arc<DataDir>,
@@ -63,11 +62,11 @@ pub(super) struct Engines {
     pub(super) clock: Clock,
     pub(super) disk: Disk,
     pub(super) running: Mutex<BTreeMap<u16, Running>>,
-    /// The records of the shards that this node stands by for.
+    /// The records of the shards that this node follows.
     pub(super) followed: Mutex<BTreeMap<u16, OpenRecords>>,
     pub(super) numbers: Numbers,
     pub(super) others: LateShards,
-    /// The name of the data of people.
+    /// The identifier of the data of people, for the names of cookies.
     pub(super) people: [u8; 4],
     pub(super) files: Arc<NodeFiles>,
     /// The newest entries of the logs.
@@ -115,7 +114,8 @@ impl Engines {
         self.running(|running| running.get(&shard).map(|it| it.engine.clone()))
     }
 
-    /// What cookies of people have in their name, at every node of the cluster.
+    /// Returns the part of the names of people's cookies that is the same at every node of a
+    /// cluster.
     pub(super) fn people_name(&self) -> String {
         self.people.iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -126,12 +126,12 @@ impl Engines {
         self.running(|running| running.iter().map(engine).collect())
     }
 
-    /// Ends what would outlast a stop of the node: event streams, and bodies that are awaited.
+    /// Ends work that would outlast a stop of the node: event streams, and bodies that are awaited.
     pub(super) fn begin_drain(&self) {
         self.running(|running| running.values().for_each(|it| it.drain.begin()));
     }
 
-    /// Takes the engine away, so that its end is none of its own.
+    /// Removes the engine, so that its end does not count as a failure.
     fn take(&self, shard: u16) -> Option<Engine> {
         let running = self.running(|running| running.remove(&shard))?;
         running.watch.abort();
@@ -140,14 +140,13 @@ impl Engines {
         Some(running.engine)
     }
 
-    /// The open records of a shard that this node stands by for, which are kept no longer.
+    /// Removes and returns the open records of a shard that this node follows.
     fn take_followed(&self, shard: u16) -> Option<OpenRecords> {
         // Nobody panics while holding it.
         self.followed.lock().unwrap_or_else(PoisonError::into_inner).remove(&shard)
     }
 
-    /// Closes what is open of the shards that this node stands by for, before the lock of the data
-    /// directory goes.
+    /// Closes the records of followed shards, before the lock of the data directory is released.
     pub(super) fn close_followed(&self) {
         // Nobody panics while holding it.
         self.followed.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -157,7 +156,7 @@ impl Engines {
         ReplicaDir::at(&self.directory.file(REPLICAS), shard)
     }
 
-    /// The store over a log, with what it lacks taken from a checkpoint.
+    /// Opens the store over a log. A checkpoint supplies what the store lacks.
     fn replica(
         &self,
         shard: u16,
@@ -172,7 +171,7 @@ impl Engines {
         Ok(Replica::new(opened, Arc::new(keeper)))
     }
 
-    /// What `open` makes of the records of a shard, once no engine that was given up has them.
+    /// Opens the records of a shard with `open`, once no abandoned engine has them.
     fn opened<T>(
         &self,
         shard: u16,
@@ -197,7 +196,7 @@ impl Engines {
         Err(StoreError::Locked)
     }
 
-    /// What cannot be read or written may be on a disk that takes nothing.
+    /// A read or write error may come from a failing disk, so the disk is doubted.
     fn not_opened(&self, error: &StoreError) -> String {
         match error {
             StoreError::Failed(_) => self.disk.doubt(),
@@ -239,7 +238,7 @@ impl Engines {
     }
 }
 
-/// The right to act for a shard, as its engine asks for it.
+/// The right to act for a shard, in the form that its engine needs.
 #[derive(Debug)]
 struct EngineTenure(ShardTenure);
 
@@ -249,7 +248,7 @@ impl Tenure for EngineTenure {
     }
 }
 
-/// Doubts the disk whenever the engine cannot write. It does not end.
+/// Doubts the disk whenever the engine cannot write. Never returns.
 async fn doubt(engine: &Engine, disk: &Disk) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -301,8 +300,8 @@ impl Host for Engines {
         self.running(|running| {
             running.insert(shard, Running { engine, app, drain, watch, figures })
         });
-        // Before the node is a member nothing is known; then it looks at what runs. Nobody waits
-        // for it: there may be a thousand numbers to claim after an import.
+        // Before the node is a member nothing is known; then it checks the running engines. Nobody
+        // waits for this: there may be a thousand numbers to claim after an import.
         let numbers = self.numbers.clone();
         self.runtime.spawn(async move {
             keep_claims(&numbers, (shard, &started), move || holder.holds()).await

@@ -1,4 +1,4 @@
-//! Lists the reasons why a cluster is not made or not joined.
+//! The reasons why a cluster cannot be made or joined.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use postrider_cluster::{JoinError, NameError};
 use crate::boot::BootError;
 use crate::tls::TlsError;
 
-/// Why a cluster cannot be made or joined. The message begins with a code in capitals.
+/// The reason why a cluster cannot be made or joined. The message starts with a code in capitals.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// The server cannot start, in a cluster or not.
@@ -27,16 +27,16 @@ pub enum ClusterError {
         path = .0.display()
     )]
     NotEmpty(PathBuf),
-    /// A cluster is asked for without servers.
+    /// The settings name no servers for a cluster.
     #[error("NATS_UNREACHABLE: no servers are named: set `cluster.nats`")]
     NoServers,
     /// The files of TLS between nodes cannot be used.
     #[error("TLS: {0} (cluster.tls_cert, cluster.tls_key and cluster.tls_ca)")]
     Tls(TlsError),
-    /// What the certificates of NATS are verified with cannot be used.
+    /// The roots that verify the certificates of NATS cannot be used.
     #[error("TLS: {0} (cluster.nats_ca)")]
     NatsCa(TlsError),
-    /// The roots of the system cannot be used, which certificates of monitoring addresses need.
+    /// The roots of the system, which verify monitoring addresses, cannot be used.
     #[error(
         "TLS: the roots of the system cannot be used for cluster.monitor, set cluster.nats_ca: {0}"
     )]
@@ -49,7 +49,7 @@ pub enum ClusterError {
     Copy {
         /// The shard.
         shard: u16,
-        /// Why.
+        /// The reason.
         error: CopyError,
     },
     /// Nothing is imported, or not all of it.
@@ -58,10 +58,10 @@ pub enum ClusterError {
     /// A shard is not repaired.
     #[error(transparent)]
     Repair(#[from] RepairError),
-    /// What shall be imported cannot be read or split.
+    /// The data to import cannot be read or split.
     #[error("{code}: {0}", code = .0.code())]
     Data(#[from] CopyError),
-    /// A name of the settings is none.
+    /// A name in the settings is not valid.
     #[error("BAD_NAME: {0}")]
     Name(#[from] NameError),
     /// The check did not come to its end.

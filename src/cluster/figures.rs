@@ -18,7 +18,7 @@ use super::door::Shards;
 const METADATA: Metadata<'static> =
     Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
 const SAMPLED_EVERY: Duration = Duration::from_secs(1);
-/// For how long NATS may be silent while it counts as connected, in milliseconds.
+/// The silence after which NATS no longer counts as connected, in milliseconds.
 const SILENT_MS_MAX: u64 = 3_000;
 
 fn counter(recorder: &dyn Recorder, name: &'static str, what: &'static str) -> Counter {
@@ -31,9 +31,9 @@ fn gauge(recorder: &dyn Recorder, name: &'static str, what: &'static str) -> Gau
     recorder.register_gauge(&Key::from_static_name(name), &METADATA)
 }
 
-/// Requests on their way to another node, or that wait for an owner.
+/// The counts of requests that are forwarded to another node or wait for an owner.
 pub(super) struct Traffic {
-    /// Answered; not taken; without an answer.
+    /// The counters of requests that were answered, not taken, or left without an answer.
     forwarded: [Counter; 3],
     held: Gauge,
     pub(super) no_owner: Counter,
@@ -59,14 +59,14 @@ impl Traffic {
         });
         let held = "Requests that wait for an owner of their shard";
         let held = gauge(recorder, "postrider_cluster_held_requests", held);
-        // It is shown before the first one.
+        // The gauge is shown before the first request waits.
         held.set(0.0);
         let no_owner = "Requests that were refused because nobody owned their shard";
         let no_owner = counter(recorder, "postrider_cluster_no_owner_total", no_owner);
         Self { forwarded, held, no_owner }
     }
 
-    /// Counts what became of sending on, by its place in the list of results.
+    /// Counts a forwarded request by the place of its outcome in the list of results.
     pub(super) fn forwarded(&self, result: usize) {
         if let Some(counter) = self.forwarded.get(result) {
             counter.increment(1);
@@ -80,7 +80,7 @@ impl Traffic {
     }
 }
 
-/// What the labels of a shard's state say, in this order.
+/// The label values of a shard's state, in this order.
 const STATES: [(Standing, &str); 4] = [
     (Standing::Owned, "owned"),
     (Standing::Claiming, "claiming"),
@@ -147,7 +147,7 @@ impl ShardFigures {
     }
 }
 
-/// What has happened to the shards of the node, and what became of its appends.
+/// The counts of events of the node's shards, and of the outcomes of its appends.
 struct CountFigures {
     claims: Counter,
     failovers: Counter,

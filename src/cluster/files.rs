@@ -1,8 +1,8 @@
 //! The contents of a shard's files: in NATS beside its log, so that the next owner has them.
 //!
-//! On the node there is only what is on its way, in `DATA/files`, which is empty after a start. How
-//! much that is, and how many threads wait for NATS, is bounded for all shards together: they share
-//! the disk and the threads with everything else.
+//! The node holds only contents in transit, in `DATA/files`, which is empty after a start. Their
+//! size and the number of threads that wait for NATS are bounded for all shards together. They
+//! share the disk and the threads with everything else.
 
 mod fetched;
 mod places;
@@ -20,21 +20,21 @@ use tempfile::NamedTempFile;
 use self::fetched::{Content, Fetched};
 use self::places::Places;
 
-/// Where contents are that are on their way.
+/// The directory of contents in transit.
 const FILES: &str = "files";
-/// How many contents are stored in NATS at once, beside what the logs append.
+/// The maximum number of contents stored in NATS at once, beside the appends of the logs.
 const STORES_MAX: usize = 4;
-/// How many wait for that; more are refused.
+/// The maximum number that wait for that; more are refused.
 const WAITING_MAX: usize = 64;
-/// How much of a content is copied at once.
+/// The number of bytes of a content copied at once.
 const COPIED_AT_ONCE: usize = 1 << 20;
 
-/// The contents of all shards, as a node reaches them.
+/// The contents of all shards, for a node.
 #[derive(Debug)]
 pub(super) struct NodeFiles {
-    /// Not there while NATS has no room for them.
+    /// Empty while NATS has no room for contents.
     stored: OnceLock<Arc<NatsFiles>>,
-    /// Why they are not there.
+    /// The reason why contents cannot be stored.
     why: String,
     dir: PathBuf,
     stores: Places,
@@ -42,8 +42,9 @@ pub(super) struct NodeFiles {
 }
 
 impl NodeFiles {
-    /// Empties the directory for what is on its way below this one. Where NATS has no room for
-    /// contents, it says why.
+    /// Empties the directory for contents in transit below this one.
+    ///
+    /// If NATS has no room for contents, `stored` has the reason.
     pub(super) fn new(stored: Result<NatsFiles, String>, data: &Path) -> io::Result<Self> {
         let dir = data.join(FILES);
         match std::fs::remove_dir_all(&dir) {
@@ -58,12 +59,12 @@ impl NodeFiles {
         Ok(Self { stored, why, dir, stores, fetched })
     }
 
-    /// Keeps contents from now on.
+    /// Starts storing contents.
     pub(super) fn begin(&self, stored: NatsFiles) {
         drop(self.stored.set(Arc::new(stored)));
     }
 
-    /// Why no contents are kept, if none are.
+    /// Returns the reason why no contents are stored, if none are.
     pub(super) fn problem(&self) -> Option<&str> {
         self.stored.get().is_none().then_some(self.why.as_str())
     }
@@ -72,7 +73,7 @@ impl NodeFiles {
         self.stored.get().ok_or_else(|| io::Error::other(self.why.clone()))
     }
 
-    /// Fetches a content, unless somebody reads it already; `None`: it is not there.
+    /// Fetches a content, unless somebody reads it already; `None` if it is missing.
     fn fetch(&self, of: &Inner, hash: &BlobHash) -> io::Result<Option<Arc<Content>>> {
         let (owned, stored) = (of.owned()?, self.stored()?);
         let find = || owned.find(&hash.to_string()).map_err(failed);
@@ -88,7 +89,7 @@ pub(super) struct ShardFiles(Arc<Inner>);
 struct Inner {
     of: FilesOf,
     node: Arc<NodeFiles>,
-    /// Those that this owner has stored, once any can be.
+    /// The contents that this owner has stored, once any can be stored.
     owned: OnceLock<OwnedFiles>,
     tenure: Arc<dyn Tenure>,
 }
@@ -133,13 +134,13 @@ impl Blobs for ShardFiles {
     }
 
     fn list(&self, first: u8) -> io::Result<Vec<BlobHash>> {
-        // Where nothing can be kept there is nothing to remove.
+        // A node that can store nothing has nothing to remove.
         let Ok(owned) = self.0.owned() else { return Ok(Vec::new()) };
         let hashes = owned.list(first).map_err(failed)?;
         Ok(hashes.iter().filter_map(|hash| BlobHash::parse(hash)).collect())
     }
 
-    /// What this owner has not stored may be on its way out, so it is stored once more.
+    /// Stores the content again if another owner stored it, because it may be about to be removed.
     fn kept(&self, hash: &BlobHash) -> io::Result<Option<u64>> {
         let (node, owned) = (&self.0.node, self.0.owned()?);
         if let Some(length) = owned.kept(&hash.to_string()).map_err(failed)? {
@@ -162,7 +163,7 @@ impl Blobs for ShardFiles {
     }
 }
 
-/// A content that is written on the node first: its hash is its name.
+/// A content that is first written on the node, because its hash is its name.
 struct Unfinished {
     of: ShardFiles,
     file: NamedTempFile,

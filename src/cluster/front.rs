@@ -1,7 +1,7 @@
-//! Answers clients: finds the shard of a request without its body, and who owns that now.
+//! Answers clients: finds the shard of a request without its body, and the current owner of it.
 //!
-//! A request of a shard that this node owns goes to its router. Any other is sent on to the owner,
-//! and waits a moment if there is none. What was sent on is never sent on again.
+//! A request of a shard that this node owns goes to its router. Any other is forwarded to the
+//! owner, and waits a moment if there is none. A forwarded request is never forwarded again.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -40,10 +40,10 @@ pub(super) const WORKSPACES: &str = "/admin/v1/workspaces";
 const OVERVIEW: &str = "/admin/v1/overview";
 const AUDIT: &str = "/admin/v1/audit";
 const AUDIT_CHECK: &str = "/admin/v1/audit/check";
-/// How long it is waited before an owner is looked for again.
+/// The wait before an owner is looked up again.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// Bodies up to this length are kept until the owner has taken the request. Nobody is known yet
-/// when they are read, so all connections together must not take much.
+/// Bodies up to this length are kept until the owner has taken the request. They are read before
+/// the caller is known, so all connections together must not take much memory.
 const KEPT_BODY_BYTES_MAX: usize = 16 << 10;
 
 /// The listener for clients.
@@ -58,15 +58,16 @@ pub(super) struct Inner {
     pub(super) warnings: Vec<String>,
     pub(super) hold: Duration,
     pub(super) body_timeout: Duration,
-    /// How long another node may take to answer, once it has taken the last of the body that has
-    /// come. One that stands still must not keep connections.
+    /// The time another node may take to answer once it has the last part of the body.
+    ///
+    /// A node that hangs must not keep connections.
     pub(super) answer_within: Duration,
-    /// The bytes of bodies in memory that several shards must have.
+    /// The budget for bodies in memory that several shards need.
     pub(super) bodies: Arc<BodyBudget>,
     pub(super) drain: Drain,
 }
 
-/// Where a request goes.
+/// The destination of a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Way {
     /// This node answers it.
@@ -81,7 +82,7 @@ enum Way {
     Home(u16),
     /// The shard of people answers it.
     People,
-    /// The shard of the only workspace of whoever has signed in.
+    /// The shard of the only workspace of the person who has signed in.
     Session,
     /// A callback of the Cloud API, which several shards may have to take.
     Callback,
@@ -89,10 +90,10 @@ enum Way {
     Any,
 }
 
-/// How sending on ended.
+/// The outcome of forwarding a request.
 enum Sent {
     Answered(Response<Body>),
-    /// Nothing was done; this is the request again, if it can be sent again.
+    /// Nothing was done; this is the request, if it can be sent again.
     NotTaken(Option<Request>),
     Unknown,
 }
@@ -109,7 +110,7 @@ impl Answers for Front {
                 Way::Node
                     if inner.is_a_guess(&request) && !inner.is_token(head_of(&request)).await =>
                 {
-                    // An engine knows who has signed in, and counts who guesses.
+                    // An engine knows the signed-in people, and counts guesses.
                     inner.route(inner.any_shard(), request).await
                 }
                 Way::Node if request.uri().path().starts_with(OPERATIONS) => {
@@ -149,7 +150,7 @@ impl Answers for Front {
     }
 }
 
-/// Where a request goes, by its path and its key.
+/// Returns the destination of a request, by its path and its key.
 fn way(path: &str, headers: &HeaderMap, home: impl Fn(&str) -> Option<u16>) -> Way {
     let named = |name: &str| {
         let name = name.split('/').next().unwrap_or_default();
@@ -181,7 +182,7 @@ fn way(path: &str, headers: &HeaderMap, home: impl Fn(&str) -> Option<u16>) -> W
     }
 }
 
-/// Whether people, their sessions or the tokens of administrators are what a path is about.
+/// Returns whether a path is about people, their sessions or the tokens of administrators.
 fn is_of_people(path: &str) -> bool {
     let of_workspace = path.strip_prefix("/admin/v1/workspaces/");
     let below = of_workspace.and_then(|it| it.split('/').nth(1));
@@ -194,7 +195,7 @@ fn is_of_people(path: &str) -> bool {
         || begins("/admin/v1/tokens")
 }
 
-/// The workspace that a page names, by the header or, for a stream, in the query.
+/// Returns the workspace that a page names, by the header or, for a stream, in the query.
 fn named_by_page(uri: &Uri, headers: &HeaderMap) -> Option<WorkspaceId> {
     if let Some(value) = headers.get(&WORKSPACE) {
         return value.to_str().ok()?.parse().ok();
@@ -203,7 +204,7 @@ fn named_by_page(uri: &Uri, headers: &HeaderMap) -> Option<WorkspaceId> {
     query.text("workspace").ok().flatten()?.parse().ok()
 }
 
-/// The workspace that a request deletes.
+/// Returns the workspace that a request deletes.
 fn deleted_workspace(request: &Request) -> Option<WorkspaceId> {
     let path = request.uri().path().strip_prefix("/admin/v1/workspaces/")?;
     if request.method() == Method::DELETE { path.parse().ok() } else { None }
@@ -214,15 +215,17 @@ impl Inner {
         self.shards.shard_of(home)
     }
 
-    /// Whether a request shows an admin token that was made, and not that of the settings.
+    /// Returns whether a request shows a valid admin token other than that of the settings.
     async fn is_token(&self, head: Parts) -> bool {
         let Some(token) = admin_token(&head.headers) else { return false };
         let shown = self.shards.token_shown(self.any_shard(), token, &head).await;
         shown.is_ok_and(|info| info.is_some())
     }
 
-    /// Has the shard of the only workspace of whoever has signed in answer a request, or that of
-    /// people if there is none or are several: there it must be named.
+    /// Routes a request to the shard of the only workspace of the signed-in person.
+    ///
+    /// Without one, or with several, the shard of people answers: there the workspace must be
+    /// named.
     async fn of_session(&self, request: Request) -> Response<Body> {
         let (any, head) = (self.any_shard(), head_of(&request));
         let is_ours = check_page(&self.shards.engines.app.dashboard, &head).is_ok();
@@ -253,7 +256,7 @@ impl Inner {
             return named.map_or(Way::Session, |id| Way::Home(home_of(&id)));
         }
         let node = &self.shards.node;
-        // A key that an import has brought does not name its home.
+        // A key from an import does not name its home.
         let known = |key: &str| node.home_of_key(&key_mark(key)?);
         way(path, headers, |key| home_in_key(key).or_else(|| known(key)))
     }
@@ -262,7 +265,7 @@ impl Inner {
         self.shards.engines.any().unwrap_or(0)
     }
 
-    /// Has the owner of a shard answer a request, and waits a moment for an owner.
+    /// Routes a request to the owner of a shard, and waits a moment for an owner.
     pub(super) async fn route(&self, shard: u16, mut request: Request) -> Response<Body> {
         let watch = Stopwatch::start();
         let client = request.extensions().get::<Peer>().map(|peer| peer.0);
@@ -332,7 +335,7 @@ impl Inner {
             return Ok(if is_safe { Sent::NotTaken(kept.map(again)) } else { Sent::Unknown });
         };
         Ok(match answer {
-            // Only a node that does not own the shard says so.
+            // Only a node that does not own the shard sets this header.
             Ok(response) if response.headers().contains_key(SHARD) => {
                 Sent::NotTaken(kept.map(again))
             }
@@ -340,7 +343,7 @@ impl Inner {
                 let is_owner = self.shards.is_owned_by(shard, owner.incarnation);
                 let relayed = |body| Body::new(Relayed::new(Body::new(body), is_owner));
                 let mut response = response.map(relayed);
-                // The connection to the owner is none of the client's.
+                // The connection to the owner has nothing to do with the client's.
                 response.headers_mut().remove(header::CONNECTION);
                 response.headers_mut().remove(header::TRANSFER_ENCODING);
                 Sent::Answered(response)

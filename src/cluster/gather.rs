@@ -1,4 +1,4 @@
-//! Lists of workspaces over all shards, and a new workspace, whose name is in the body.
+//! Lists workspaces over all shards, and makes a new workspace, whose name is in the body.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ use super::questions::Question;
 use super::settled::no_answer;
 use crate::http::{ApiError, Holder, Page, Peer, Query, ReadDeadline, linger, read_raw};
 
-/// Most bytes of the body of a new workspace.
+/// The maximum size of the body of a new workspace in bytes.
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// Most bytes of a page of workspaces.
+/// The maximum size of a page of workspaces in bytes.
 const PAGE_BYTES_MAX: usize = 16 << 20;
-/// Rows that are asked for at a time.
+/// The number of rows per request.
 const ROWS: usize = 200;
 
-/// What a client shows of itself, and what a proxy shows of the client.
+/// The headers by which a client identifies itself, and those that a proxy adds about the client.
 const SHOWN: [HeaderName; 7] = [
     header::AUTHORIZATION,
     header::COOKIE,
@@ -43,10 +43,11 @@ struct Named {
 }
 
 impl Inner {
-    /// Has the shard of a new workspace make it.
+    /// Makes a workspace on its shard.
     pub(super) async fn create(&self, request: Request) -> Response<Body> {
         let (mut parts, mut body) = request.into_parts();
-        // Of who may not administer nothing is read, and nobody is asked for them.
+        // A caller who may not administer is refused before the body is read or another shard is
+        // asked.
         let path = format!("{WORKSPACES}?limit=1");
         if let Err(refusal) = self.part(self.any_shard(), &path, &parts, true).await {
             linger(&parts.headers, &mut body, &self.drain);
@@ -61,7 +62,7 @@ impl Inner {
                 return self.shards.answers.refuse(&parts.headers, error.closing_with_body());
             }
         };
-        // One that names no workspace is refused by any engine.
+        // Any engine refuses a body that names no workspace.
         let id = serde_json::from_slice::<Named>(&bytes).ok().and_then(|it| it.id.parse().ok());
         let shard = id.as_ref().map_or(0, |id: &WorkspaceId| self.shard_of(home_of(id)));
         if let Some(id) = id
@@ -74,8 +75,9 @@ impl Inner {
         self.route(shard, Request::from_parts(parts, Body::from(bytes))).await
     }
 
-    /// Has nobody be a member of a workspace that is not there: of one that was deleted there may
-    /// be some left.
+    /// Removes the members of a workspace that does not exist.
+    ///
+    /// Some may be left of a deleted one.
     async fn has_no_members(&self, id: WorkspaceId) -> Result<(), ApiError> {
         if self.shards.ask_workspace(id.clone()).await?.is_none() {
             self.shards.ask(PEOPLE, Question::Forget { workspace: id }).await?;
@@ -83,8 +85,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Has nobody be a member of a workspace that was deleted just now. If it cannot be done now,
-    /// it is done before another one of this id is made.
+    /// Removes the members of a workspace that was deleted just now.
+    ///
+    /// If that fails, it is done before another workspace with this id is made.
     pub(super) async fn forget_members(&self, id: WorkspaceId) {
         let question = Question::Forget { workspace: id };
         if let Err(error) = self.shards.ask(PEOPLE, question).await {
@@ -92,7 +95,7 @@ impl Inner {
         }
     }
 
-    /// The rows of a list of all shards, by this field.
+    /// Returns the rows of a list of all shards, sorted by this field.
     pub(super) async fn gather(&self, request: Request, list: &str, by: &str) -> Response<Body> {
         let (parts, _) = request.into_parts();
         let mut rows = Vec::new();
@@ -112,7 +115,7 @@ impl Inner {
         self.shards.answers.json(&parts.headers, &json!(page))
     }
 
-    /// A part of the audit log of all shards.
+    /// Returns a part of the audit log of all shards.
     pub(super) async fn audit(&self, request: Request) -> Response<Body> {
         Audits(self).read(request).await
     }
@@ -122,7 +125,7 @@ impl Inner {
         Audits(self).check(request).await
     }
 
-    /// The rows of one shard, or its answer if it refused.
+    /// Returns the rows of one shard, or its answer if it refused.
     async fn rows_of(
         &self,
         shard: u16,
@@ -145,7 +148,8 @@ impl Inner {
         Ok(rows)
     }
 
-    /// What a shard answers to a part of a request, of which the first is counted; or its refusal.
+    /// Returns a shard's answer to a part of a request, or its refusal. Only the first part is
+    /// counted.
     pub(super) async fn part(
         &self,
         shard: u16,
@@ -161,13 +165,13 @@ impl Inner {
         answer.ok_or_else(|| self.is_no_part(shard, parts))
     }
 
-    /// The refusal where a shard's answer is not what it must be, such as cut off in its middle.
+    /// Returns the refusal for an invalid answer of a shard, such as a truncated one.
     pub(super) fn is_no_part(&self, shard: u16, parts: &Parts) -> Box<Response<Body>> {
         Box::new(self.shards.answers.refuse(&parts.headers, no_answer(shard)))
     }
 }
 
-/// A request for a part of what was asked, as the client would make it.
+/// Makes a request for a part of the list, as the client would make it.
 fn part_request(path: &str, parts: &Parts, is_first: bool) -> Request {
     let mut request = Request::new(Body::empty());
     if let Ok(uri) = path.parse() {
@@ -184,7 +188,7 @@ fn part_request(path: &str, parts: &Parts, is_first: bool) -> Request {
     request
 }
 
-/// The JSON object that a body is; `None`: it is none, or did not come whole and in time.
+/// Parses a body as a JSON object; `None` if it is not one, is incomplete or comes too late.
 async fn object_of(body: Body, within: Duration) -> Option<Value> {
     let read = tokio::time::timeout(within, to_bytes(body, PAGE_BYTES_MAX)).await;
     let bytes = read.ok()?.ok()?;

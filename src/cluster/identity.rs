@@ -1,4 +1,4 @@
-//! Who a node is: 16 random bytes in its data directory, and the cluster that it belongs to.
+//! The identity of a node: 16 random bytes in its data directory, and the cluster it belongs to.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::boot::{BootError, DataDir};
 const NODE: &str = "node";
 /// The file of the cluster's identity.
 const CLUSTER: &str = "cluster";
-/// What the directory of a single node has.
+/// The files that only the data directory of a single node has.
 const SINGLE: [&str; 5] = ["format", "store", "log", "view", "snapshots"];
 
-/// Fails where there is the data of a single node.
+/// Fails if the directory has the data of a single node.
 pub(super) fn check_empty(path: &Path) -> Result<(), ClusterError> {
     if SINGLE.iter().any(|name| path.join(name).exists()) {
         return Err(ClusterError::NotEmpty(path.to_owned()));
@@ -23,7 +23,7 @@ pub(super) fn check_empty(path: &Path) -> Result<(), ClusterError> {
     Ok(())
 }
 
-/// Who this process is, and the cluster that its directory belongs to.
+/// Reads the identity of this process, and the cluster that its directory belongs to.
 pub(super) fn read(directory: &DataDir) -> Result<(Identity, Option<String>), BootError> {
     let line = match directory.read(NODE)? {
         Some(line) => line,
@@ -43,7 +43,7 @@ pub(super) fn read(directory: &DataDir) -> Result<(Identity, Option<String>), Bo
     Ok((identity, directory.read(CLUSTER)?))
 }
 
-/// Notes the cluster that the directory belongs to from now on.
+/// Records the cluster that the directory belongs to from now on.
 pub(super) fn belongs_to(directory: &DataDir, id: &str) -> Result<(), BootError> {
     if directory.read(CLUSTER)?.as_deref() == Some(id) {
         return Ok(());
@@ -51,7 +51,7 @@ pub(super) fn belongs_to(directory: &DataDir, id: &str) -> Result<(), BootError>
     directory.write(CLUSTER, id)
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

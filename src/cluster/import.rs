@@ -1,4 +1,4 @@
-//! The data of a single node, or an archive of it, comes into a cluster that is empty.
+//! Imports the data of a single node, or an archive of it, into an empty cluster.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,32 +21,33 @@ use super::work::Work;
 use crate::boot::StoppedData;
 use crate::settings::Settings;
 
-/// What is behind the name of the directory in which an import works.
+/// The suffix of the name of the directory in which an import works.
 const WORK: &str = ".import";
 
-/// What was imported.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterImported {
     /// The cluster's name.
     pub cluster: String,
-    /// How many shards it has.
+    /// The number of its shards.
     pub shards: u16,
-    /// Records that there were.
+    /// The number of imported records.
     pub records: u64,
-    /// Workspaces that there were.
+    /// The number of imported workspaces.
     pub workspaces: u64,
-    /// The contents of files that the cluster has of them.
+    /// The contents of files that the cluster has of the imported records.
     pub contents: CopiedContents,
-    /// How many contents they name that were not there.
+    /// The number of contents that the records name and the source lacks.
     pub left_out: u64,
 }
 
-/// Imports an archive, or the data directory of a server that does not run, into the cluster of the
-/// settings, which must be empty. The contents of files are those in `media`, or of the data
-/// directory. It may be run again when it has not come to its end.
+/// Imports an archive, or the data directory of a stopped server, into the cluster of the settings.
+///
+/// The cluster must be empty. The contents of files come from `media`, or from the data directory.
+/// An import that did not finish may be run again.
 ///
 /// # Errors
-/// [`ClusterError`]; no node starts on what is there then, unless nothing was written.
+/// [`ClusterError`]; no node starts on an incomplete import, unless nothing was written.
 pub async fn import_into_cluster(
     settings: &Settings,
     from: &Path,
@@ -102,7 +103,7 @@ fn import(
     Ok(ClusterImported { cluster, shards, records, workspaces, contents, left_out })
 }
 
-/// The directory beside the source in which the parts of an import are.
+/// Returns the directory beside the source for the parts of an import.
 fn work_beside(from: &Path) -> Result<Work, CopyError> {
     let none = || CopyError::Io(format!("{} is no archive and no directory", from.display()));
     let mut name = from.file_name().ok_or_else(none)?.to_owned();
@@ -110,7 +111,7 @@ fn work_beside(from: &Path) -> Result<Work, CopyError> {
     Work::at(&from.with_file_name(name))
 }
 
-/// The archive: that of the name, or one of the data in a directory.
+/// Returns the archive: the named one, or one that is made of the data in a directory.
 fn archive_of(
     from: &Path,
     stopped: Option<&StoppedData>,

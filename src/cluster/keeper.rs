@@ -1,4 +1,4 @@
-//! The checkpoints of a shard: kept in NATS, noted in its log, and fetched from there.
+//! The checkpoints of a shard: stored in NATS, noted in its log, and fetched from there.
 
 use postrider_actors::domain::Timestamp;
 use postrider_actors::store::checkpoints::Made;
@@ -15,7 +15,7 @@ use postrider_cluster::checkpoints::{
 /// The checkpoints of one shard, for its owner.
 pub(super) struct Keeper {
     pub(super) checkpoints: ShardCheckpoints,
-    /// Who owns the shard.
+    /// The identity under which the shard's owner writes.
     pub(super) writes: Writes,
 }
 
@@ -27,7 +27,7 @@ fn given_up(error: CheckpointsError) -> CheckpointError {
     }
 }
 
-/// Only one that is missing or damaged is passed over.
+/// Converts an error of a fetch. Only a missing or damaged checkpoint is skipped.
 fn not_here(error: &CheckpointsError) -> StoreError {
     match error {
         CheckpointsError::Failed(why) => StoreError::Failed(why.clone()),

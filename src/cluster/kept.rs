@@ -1,9 +1,10 @@
 //! The newest entries of each shard's log, as this node has read or written them.
 //!
-//! NATS has them too. A repair uses these where it has lost them. They are in
-//! `DATA/entries/SHARD/`, in files of which each begins where a checkpoint was noted, and those are
-//! kept that have what follows the second last one. One thread writes them, and syncs them each
-//! second. What waits for it is bounded: more is left out, and so is what a disk does not take.
+//! NATS has them too. A repair uses these copies for entries that NATS has lost. They are in files
+//! in `DATA/entries/SHARD/`, each of which starts where a checkpoint was noted. Files are retained
+//! if they have entries behind the second last checkpoint. One thread writes them, and syncs them
+//! each second. The queue of that thread is bounded: entries beyond the bound are left out, and so
+//! are those that a failing disk does not take.
 
 mod file;
 mod read;
@@ -23,35 +24,35 @@ use postrider_cluster::clock::{BootClock, SteadyClock as _};
 use self::file::ShardFiles;
 pub(super) use self::read::{KeptFiles, Place, some_from, write_all};
 
-/// Where they are, below the data directory.
+/// The directory of the entries, below the data directory.
 const ENTRIES: &str = "entries";
-/// Most bytes that wait to be written.
+/// The maximum number of bytes that wait to be written.
 const WAITING_BYTES_MAX: usize = 64 << 20;
-/// How often they are synced, in milliseconds, and how often it is looked whether that is due.
+/// The interval of syncs in milliseconds, and the interval of checks whether a sync is due.
 const SYNCED_EVERY_MS: u64 = 1_000;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Where the entries of a shard are, below a data directory.
+/// Returns the directory of a shard's entries, below a data directory.
 pub(super) fn directory(data: &Path, shard: u16) -> PathBuf {
     data.join(ENTRIES).join(format!("{shard:03}"))
 }
 
-/// What the thread does, in this order.
+/// An order to the thread, which carries them out in turn.
 enum Order {
     Keep(u16, Entry),
     Forget(u16),
 }
 
-/// The entries that a node keeps.
+/// The entries that a node retains.
 pub(super) struct KeptEntries {
-    /// What the thread is asked through, and the thread, until it is ended.
+    /// The channel to the thread, and the thread, until it is ended.
     running: Mutex<Option<(Sender<Order>, JoinHandle<()>)>>,
     waiting: Arc<AtomicUsize>,
     is_full: AtomicBool,
 }
 
 impl KeptEntries {
-    /// Those below a data directory.
+    /// Starts the thread that writes below a data directory.
     pub(super) fn begin(data: &Path) -> io::Result<Self> {
         let (orders, taken) = channel();
         let (data, waiting) = (data.to_owned(), Arc::<AtomicUsize>::default());
@@ -62,7 +63,7 @@ impl KeptEntries {
         Ok(Self { running, waiting, is_full: AtomicBool::new(false) })
     }
 
-    /// Keeps an entry that follows the last one. It does not block.
+    /// Retains an entry that follows the last one. Does not block.
     pub(super) fn keep(&self, shard: u16, entry: Entry) {
         let bytes = entry.bytes.len();
         if self.waiting.load(Ordering::Acquire) + bytes > WAITING_BYTES_MAX {
@@ -76,13 +77,13 @@ impl KeptEntries {
         self.order(Order::Keep(shard, entry));
     }
 
-    /// Removes those of a shard.
+    /// Removes the entries of a shard.
     pub(super) fn forget(&self, shard: u16) {
         self.order(Order::Forget(shard));
     }
 
     fn running(&self) -> MutexGuard<'_, Option<(Sender<Order>, JoinHandle<()>)>> {
-        // Nobody panics while holding it.
+        // No holder of the lock panics.
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,18 +94,18 @@ impl KeptEntries {
         }
     }
 
-    /// Writes what waits, and keeps nothing more. Blocks.
+    /// Writes the entries that wait, and retains no more. Blocks.
     pub(super) fn end(&self) {
         let running = self.running().take();
         if let Some((orders, thread)) = running {
             drop(orders);
-            // One that panicked has ended.
+            // A thread that panicked has ended too.
             drop(thread.join());
         }
     }
 }
 
-/// Writes what is kept until nobody keeps anything any more.
+/// Writes the entries until the other end of the channel is closed.
 fn write(data: &Path, taken: &Receiver<Order>, waiting: &AtomicUsize) {
     let mut shards = BTreeMap::<u16, ShardFiles>::new();
     let (mut has_failed, mut synced) = (false, BootClock.now_ms());
@@ -122,7 +123,7 @@ fn write(data: &Path, taken: &Receiver<Order>, waiting: &AtomicUsize) {
             }
             Err(RecvTimeoutError::Timeout) => Ok(()),
             Err(RecvTimeoutError::Disconnected) => {
-                // What is not synced survives all but a power cut.
+                // Unsynced data survives everything but a power cut.
                 drop(shards.values_mut().try_for_each(ShardFiles::sync));
                 break;
             }
@@ -133,7 +134,7 @@ fn write(data: &Path, taken: &Receiver<Order>, waiting: &AtomicUsize) {
         }
         match done {
             Ok(()) => has_failed = false,
-            // The disk is watched elsewhere, and nothing rests on these.
+            // The disk is watched elsewhere, and nothing depends on these entries.
             Err(error) if !std::mem::replace(&mut has_failed, true) => {
                 tracing::warn!(%error, "entries of logs are not kept here");
             }

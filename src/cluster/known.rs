@@ -1,18 +1,18 @@
-//! Pure: the tokens of callers that were found to be good, by their hashes.
+//! The tokens of callers that were valid, by their hashes. Pure.
 //!
-//! Whose token was good before goes on whatever else comes from the same address. Of the others an
-//! address has only so many tries.
+//! A caller whose token was valid before goes on, whatever else comes from the same address. Tokens
+//! that are not known may be tried only a limited number of times per address.
 
 use std::collections::HashSet;
 
 use sha2::{Digest as _, Sha256};
 
-/// Tokens of each half. Once one is full, the other is forgotten.
+/// The number of tokens in each half. Once one is full, the other is dropped.
 const TOKENS_MAX: usize = 10_000;
 
 type Hash = [u8; 32];
 
-/// The tokens that were good most recently.
+/// The tokens that were valid most recently.
 #[derive(Debug, Default)]
 pub(super) struct KnownTokens {
     newer: HashSet<Hash>,
@@ -20,13 +20,13 @@ pub(super) struct KnownTokens {
 }
 
 impl KnownTokens {
-    /// Whether a token was good when it was last asked about.
+    /// Returns whether a token was valid when it was last checked.
     pub(super) fn has(&self, token: &str) -> bool {
         let hash = hash(token);
         self.newer.contains(&hash) || self.older.contains(&hash)
     }
 
-    /// Notes whether a token is good.
+    /// Records whether a token is valid.
     pub(super) fn note(&mut self, token: &str, is_good: bool) {
         let hash = hash(token);
         if !is_good {

@@ -10,12 +10,12 @@ use crate::http::ApiError;
 use crate::http::cluster_answers::{ClusterAnswer, DrainAnswer, MoveAnswer};
 use crate::http::elsewhere::{Asked, Elsewhere, Found, KnownWorkspace, ServerFigures};
 
-/// Asks nobody until it is known whom.
+/// Access to the other shards that returns errors until it is set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LateShards(Arc<OnceLock<Box<dyn Elsewhere>>>);
 
 impl LateShards {
-    /// Has engines ask these.
+    /// Sets the access that engines use.
     pub(super) fn set(&self, others: Box<dyn Elsewhere>) {
         // It is set once.
         drop(self.0.set(others));

@@ -1,4 +1,4 @@
-//! How the settings reach a cluster, and how one is made.
+//! Converts the settings for a cluster, and makes a cluster.
 
 use postrider_actors::{MasterKeys, random};
 use postrider_cluster::nats::preflight::Requirements;
@@ -12,32 +12,32 @@ use super::identity::hex;
 use super::peers::Peers;
 use crate::settings::Settings;
 
-/// The longest that a check of NATS may take at each server.
+/// The maximum time of a check of NATS at each server.
 const CONNECT_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
-/// What the fingerprint of a master key is derived for.
+/// The purpose for which the fingerprint of a master key is derived.
 const FINGERPRINT: &[u8] = b"cluster fingerprint";
-/// What the token between nodes is derived for.
+/// The purpose for which the token between nodes is derived.
 const TOKEN: &[u8] = b"cluster token";
 
-/// What `postrider cluster init` made, or found.
+/// The result of `postrider cluster init`: the cluster that it made or found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterMade {
     /// The cluster's name.
     pub cluster: String,
     /// Its identity.
     pub id: String,
-    /// How many shards it has.
+    /// The number of its shards.
     pub shards: u16,
-    /// How many servers keep each of its logs.
+    /// The number of servers that store each of its logs.
     pub replicas: usize,
-    /// Whether it was made just now.
+    /// Set if it was made just now.
     pub created: bool,
 }
 
-/// Makes the cluster of the settings in NATS, unless it is there with the same settings.
+/// Makes the cluster of the settings in NATS, unless it exists with the same settings.
 ///
 /// # Errors
-/// [`ClusterError`]: NATS is not what it must be, or the cluster is there with other settings.
+/// [`ClusterError`]: NATS does not meet the requirements, or the cluster has other settings.
 pub async fn init_cluster(settings: &Settings) -> Result<ClusterMade, ClusterError> {
     let keys = master_keys(settings).ok_or(ClusterError::NoServers)?;
     let access = access(settings, &keys)?;
@@ -56,7 +56,7 @@ pub async fn init_cluster(settings: &Settings) -> Result<ClusterMade, ClusterErr
     Ok(ClusterMade { cluster, id, shards, replicas, created })
 }
 
-/// The master keys of the settings: a cluster makes none.
+/// Returns the master keys of the settings, because a cluster makes none.
 pub(super) fn master_keys(settings: &Settings) -> Option<MasterKeys> {
     let secrets = &settings.secrets;
     let current = (secrets.master_key_version, secrets.master_key?);
@@ -65,14 +65,15 @@ pub(super) fn master_keys(settings: &Settings) -> Option<MasterKeys> {
     MasterKeys::new(all.map(|(version, key)| (version, key.reveal())))
 }
 
-/// What nodes show each other.
+/// Returns the token that nodes show each other.
 pub(super) fn token(keys: &MasterKeys) -> String {
     hex(&keys.current_for(TOKEN).1)
 }
 
-/// What distinguishes cookies of people of this cluster from others: all nodes have the same. The
-/// key that the cluster was made with stays among the earlier ones, so a change of the key signs
-/// nobody out.
+/// Returns the identifier of the cluster in the names of people's cookies, the same at all nodes.
+///
+/// The key that the cluster was made with stays among the earlier ones, so a change of the key
+/// signs nobody out.
 pub(super) fn people_name(settings: &Settings, keys: &MasterKeys) -> [u8; 4] {
     let first = keys.all_for(TOKEN).next().map(|(_, key)| hex(&key));
     let text = format!("{} {}", first.unwrap_or_default(), settings.cluster.name);
@@ -80,7 +81,7 @@ pub(super) fn people_name(settings: &Settings, keys: &MasterKeys) -> [u8; 4] {
     digest.first_chunk().copied().unwrap_or_default()
 }
 
-/// How the cluster of the settings is reached.
+/// Returns the access to the cluster of the settings.
 pub(super) fn access(settings: &Settings, keys: &MasterKeys) -> Result<Access, ClusterError> {
     let cluster = &settings.cluster;
     if !cluster.is_on() {
@@ -130,7 +131,7 @@ mod tests {
         assert_ne!(name(&[(1, [8; 32])]), made);
         let token =
             |keys: &[(u8, [u8; 32])]| token(&MasterKeys::new(keys.iter().copied()).unwrap());
-        // What nodes show each other is of the current one.
+        // The token between nodes is derived from the current key.
         assert_ne!(token(&[(1, [7; 32]), (2, [8; 32])]), token(&[(1, [7; 32])]));
     }
 }

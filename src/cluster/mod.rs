@@ -1,7 +1,7 @@
 //! A node of a cluster: engines for the shards it owns, and a front that finds the owner of each.
 //!
 //! The rules are in `postrider-cluster`. Here they meet HTTP: `front` answers clients, `door`
-//! answers the other nodes, `engines` has an engine with its router for each shard that is owned.
+//! answers the other nodes, and `engines` has an engine with its router for each owned shard.
 
 mod admin;
 mod asking;

@@ -1,7 +1,7 @@
 //! Numbers of providers in a cluster: one shard has each, and every node knows which.
 //!
-//! An engine claims a number before it commits one. What a process has left that died in between,
-//! and what an import has brought, is put right beside the work.
+//! An engine claims a number before it commits one. Claims that a crashed process left over, and
+//! numbers from an import, are corrected in the background.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,19 +14,19 @@ use postrider_cluster::coordination::CoordinationError;
 use postrider_cluster::numbers::{NumberHolder, NumberList};
 use tokio::task::JoinError;
 
-/// How long an engine may change its numbers until the look at them is put off.
+/// The time an engine may take to change its numbers before the check is postponed.
 const HELD_WITHIN: Duration = Duration::from_secs(2);
 
-/// The list of all numbers. It is there once the node is a member.
+/// The list of all numbers, once the node is a member.
 pub(super) type Numbers = Arc<OnceLock<NumberDirectory>>;
 
 /// This node's copy of the list.
 #[derive(Debug)]
 pub(super) struct NumberDirectory {
     list: Arc<NumberList>,
-    /// Held while the list is read. It has the failure of the last reading.
+    /// Held during a read of the list. Its value is the failure of the last read.
     turn: tokio::sync::Mutex<Option<CoordinationError>>,
-    /// The number of the last reading that was begun, and of the last one that ended.
+    /// The number of the last read that was started, and of the last one that ended.
     begun: AtomicU64,
     ended: AtomicU64,
     /// The numbers of each shard of this node that another shard has too.
@@ -39,8 +39,9 @@ impl NumberDirectory {
         Self { list: Arc::new(list), turn, begun, ended, doubled }
     }
 
-    /// Has the copy know every number that was connected before this was asked. Those who ask while
-    /// it is read wait for the next reading, and share that one and its failure.
+    /// Refreshes the copy, so that it has every number that was connected before this call.
+    ///
+    /// Callers during a read wait for the next read, and share it and its failure.
     pub(super) async fn refresh(&self) -> Result<(), CoordinationError> {
         let before = self.begun.load(Ordering::Acquire);
         let mut failure = self.turn.lock().await;
@@ -55,19 +56,20 @@ impl NumberDirectory {
         failure.clone().map_or(Ok(()), Err)
     }
 
-    /// Who has a number.
+    /// Returns the holder of a number.
     pub(super) fn holder(&self, number: NumberId) -> Option<NumberHolder> {
         self.list.holder(&number.to_string())
     }
 
-    /// The list itself.
+    /// Returns the list itself.
     pub(super) fn list(&self) -> &Arc<NumberList> {
         &self.list
     }
 
-    /// Has the list report what the engine of a shard has, which holds it still meanwhile: what it
-    /// has just claimed would be taken for left behind. `may` says whether the engine's shard is
-    /// still this node's. Blocks.
+    /// Corrects the list to the claims of a shard's engine. Returns whether that worked. Blocks.
+    ///
+    /// The engine holds its claims meanwhile: a fresh claim would be taken for a leftover. `may`
+    /// returns whether the shard is still this node's.
     fn keep(&self, shard: u16, held: HeldClaims, may: &dyn Fn() -> bool) -> bool {
         let claims: Vec<_> = held.claims.iter().map(|it| (name(it), holder(shard, it))).collect();
         let kept = self.list.refresh().and_then(|()| self.list.keep(shard, &claims, may));
@@ -95,16 +97,17 @@ impl NumberDirectory {
         doubled.insert(shard, numbers);
     }
 
-    /// The numbers of each shard of this node that another shard has too.
+    /// Returns the numbers of each shard of this node that another shard has too.
     pub(super) fn doubled(&self) -> MutexGuard<'_, BTreeMap<u16, Vec<String>>> {
-        // Nobody panics while holding it.
+        // No holder of the lock panics.
         self.doubled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Has the list report what the engine of a shard has, and returns whether it does now. An engine
-/// that changes its numbers for long keeps no other waiting. `may` says whether its shard is still
-/// this node's.
+/// Corrects the list to the claims of a shard's engine, and returns whether that worked.
+///
+/// An engine that takes long to change its numbers does not delay the others. `may` returns whether
+/// the shard is still this node's.
 pub(super) async fn keep_claims(
     numbers: &Numbers,
     (shard, engine): (u16, &Engine),
@@ -119,7 +122,7 @@ pub(super) async fn keep_claims(
         let list = numbers.get().filter(|_| may());
         list.is_some_and(|list| list.keep(shard, held, &may))
     };
-    // One that panicked is tried again as one that failed is.
+    // A task that panicked is tried again like one that failed.
     tokio::task::spawn_blocking(keeping).await.unwrap_or(false)
 }
 

@@ -1,4 +1,4 @@
-//! Answers what operators ask of the cluster with an admin token, which needs no engine.
+//! Answers operations on the cluster by operators with an admin token, which need no engine.
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -15,7 +15,7 @@ use super::shown::OPERATIONS;
 use crate::http::cluster_answers::ShardTarget;
 use crate::http::{ApiError, Code, exact_address, request_id};
 
-/// Most bytes of a body.
+/// The maximum size of a body in bytes.
 const BODY_BYTES_MAX: usize = 4 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ enum Operation {
     Move(u16),
 }
 
-/// What a path below [`OPERATIONS`] asks for.
+/// Parses the operation of a path below [`OPERATIONS`].
 fn operation(path: &str) -> Option<Operation> {
     let mut parts = path.strip_prefix(OPERATIONS)?.split('/');
     let (of, which, what) = (parts.next()?, parts.next()?, parts.next()?);
@@ -40,14 +40,14 @@ fn operation(path: &str) -> Option<Operation> {
     }
 }
 
-/// Carries operations out, on behalf of the front of a node.
+/// Carries out operations on behalf of the front of a node.
 pub(super) struct Operator<'a>(pub(super) &'a Inner);
 
 impl Operator<'_> {
-    /// Answers a request whose admin token is right.
+    /// Answers a request whose admin token is valid.
     pub(super) async fn answer(&self, request: Request) -> Response<Body> {
         let mut headers = request.headers().clone();
-        // The log and the answer name the same one.
+        // The log and the answer show the same id.
         let id = self.0.shards.answers.id_of(&headers);
         headers.insert(request_id::HEADER, id.into_header());
         let Some(operation) = operation(request.uri().path()) else {
@@ -73,7 +73,7 @@ impl Operator<'_> {
         }
     }
 
-    /// Who asks: somebody with the admin token of the settings.
+    /// Returns the caller: somebody with the admin token of the settings.
     fn asker(&self, request: &Request, headers: &HeaderMap) -> AuditContext {
         let shards = &self.0.shards;
         let address = exact_address(&head_of(request), &shards.engines.app.trusted_proxies);

@@ -1,4 +1,4 @@
-//! What operators ask of the cluster: to drain a node, and to move a shard.
+//! Operations of operators on the cluster: draining a node, and moving a shard.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use super::door::Shards;
 use crate::http::cluster_answers::{DrainAnswer, MoveAnswer};
 use crate::http::{ApiError, Code};
 
-/// How long a move waits for its turn, and then for the node to own the shard.
+/// The time that a move waits for its turn, and then for the node to own the shard.
 const TURN_WITHIN: Duration = Duration::from_secs(10);
 const OWNED_WITHIN: Duration = Duration::from_secs(30);
-/// How often it is looked whether the turn has come, and whether the shard is owned.
+/// The intervals between checks whether the turn has come, and whether the shard is owned.
 const TURN_EVERY: Duration = Duration::from_millis(200);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What operators ask of the cluster, by way of a node.
+/// Carries out operations on the cluster, by way of a node.
 pub(super) struct Operations(pub(super) Arc<Shards>);
 
 impl Operations {
-    /// Has a node own nothing, or lets it own shards again.
+    /// Drains a node, so that it owns nothing, or lets it own shards again.
     pub(super) async fn drain(
         &self,
         node: NodeName,
@@ -45,7 +45,7 @@ impl Operations {
         Ok(DrainAnswer { node: node.to_string(), state, shards_left: seen.left(&node) })
     }
 
-    /// Has a node own a shard, and waits until it does.
+    /// Moves a shard to a node, and waits until the node owns it.
     pub(super) async fn move_shard(
         &self,
         shard: u16,
@@ -86,13 +86,13 @@ impl Operations {
     }
 }
 
-/// Whom the log shows: it is in no audit log who asks for a change of the cluster.
+/// Returns the caller for the log, because no audit log records changes of the cluster.
 fn shown(by: &AuditContext) -> (&'static str, Option<&str>, Option<&str>, Option<&str>) {
     let AuditContext { actor, address, request_id } = by;
     (actor.kind.as_str(), actor.id.as_deref(), address.as_deref(), request_id.as_deref())
 }
 
-/// Why an operation has no result.
+/// The reason why an operation has no result.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error(transparent)]

@@ -32,59 +32,59 @@ pub(super) const COUNTED: HeaderName = HeaderName::from_static("x-postrider-coun
 pub(super) const BESIDE: HeaderName = HeaderName::from_static("x-postrider-beside");
 /// The header of the client's address and port.
 pub(super) const CLIENT: HeaderName = HeaderName::from_static("x-postrider-client");
-/// For how long a connection is kept that has nothing to do: the other node closes it later.
+/// The time that an idle connection is kept: the other node closes it later.
 const IDLE_FOR: Duration = Duration::from_secs(4);
-/// Longest wait for a short answer.
+/// The timeout of a short answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// Longest wait for a page of entries: a disk may be slow, and what is not heard may be given up.
+/// The timeout of a page of entries. It allows for a slow disk, as a missing answer may lose data.
 const ENTRIES_WITHIN: Duration = Duration::from_secs(30);
-/// Most bytes of one.
+/// The maximum size of a page in bytes.
 const PAGE_BYTES_MAX: usize = 4 << 20;
 
 /// The client. Clones share its connections.
 #[derive(Debug, Clone)]
 pub(super) struct Peers {
     client: Client<Connector, Body>,
-    /// Where nothing secret is sent to, and what other certificates are of.
+    /// The client for monitoring addresses. It sends no secrets, and uses other roots.
     monitor: Client<Connector, Body>,
-    /// What encrypts what nodes send each other. `None`: nothing does.
+    /// The TLS settings between nodes; `None` if there is no encryption.
     pub(super) tls: Option<Arc<NodeTls>>,
-    /// What nodes show each other; never logged.
+    /// The token that nodes show each other; never logged.
     token: HeaderValue,
-    /// Where blocking callers wait.
+    /// The runtime on which blocking callers wait.
     runtime: Handle,
 }
 
 impl Peers {
-    /// A client of this token. It must be made within the runtime.
+    /// Makes a client with this token. It must be made within the runtime.
     ///
     /// # Errors
-    /// [`ClusterError::Tls`] and the two behind it.
+    /// The errors of [`ClusterError`] about TLS.
     pub(super) fn new(token: String, settings: &Cluster) -> Result<Self, ClusterError> {
         let tls = NodeTls::of(settings)?.map(Arc::new);
         let client = client_of(tls.as_ref().map(|tls| tls.client.clone()));
         let monitor = client_of(to_monitor(settings)?);
-        // Hexadecimal digits are a header value.
+        // Hexadecimal digits are a valid header value.
         let mut token =
             HeaderValue::try_from(token).unwrap_or_else(|_| HeaderValue::from_static(""));
         token.set_sensitive(true);
         Ok(Self { client, monitor, tls, token, runtime: Handle::current() })
     }
 
-    /// The address of a path of the node at this address.
+    /// Returns the URL of a path of the node at this address.
     fn url(&self, address: &str, path: &str) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{address}{path}")
     }
 
-    /// Whether a request shows the token. It takes the same time for each wrong one.
+    /// Returns whether a request shows the token. It takes the same time for each wrong one.
     pub(super) fn are_shown(&self, headers: &HeaderMap) -> bool {
         use subtle::ConstantTimeEq;
         let shown = headers.get(TOKEN).map_or(&[][..], HeaderValue::as_bytes);
         !self.token.is_empty() && shown.ct_eq(self.token.as_bytes()).into()
     }
 
-    /// Sends a request for a shard on to the node at this address.
+    /// Forwards a request for a shard to the node at this address.
     pub(super) async fn forward(
         &self,
         address: &str,
@@ -93,7 +93,7 @@ impl Peers {
         mut request: Request<Body>,
     ) -> Result<axum::http::Response<Incoming>, Error> {
         let path = request.uri().path_and_query().map_or("/", |it| it.as_str());
-        // An address of a node and a path that was received make an address.
+        // The address of a node and a received path make a valid URL.
         if let Ok(uri) = Uri::try_from(self.url(address, path)) {
             *request.uri_mut() = uri;
         }
@@ -107,8 +107,9 @@ impl Peers {
         self.client.request(request).await
     }
 
-    /// Asks the node at this address about a shard; `None`: it does not own that, or does not know
-    /// now.
+    /// Asks the node at this address about a shard.
+    ///
+    /// `None`: the node does not own the shard, or has no answer now.
     pub(super) async fn ask(
         &self,
         address: &str,
@@ -135,14 +136,14 @@ impl Peers {
         asked.unwrap_or_else(|_| Err("no answer in time".to_owned()))
     }
 
-    /// Some of the entries that the node at this address has kept, from a place on. Blocks.
+    /// Returns a page of the entries that the node at this address has retained. Blocks.
     pub(super) fn entries(&self, address: &str, shard: u16, from: &Place) -> Result<Bytes, String> {
         let url = self.url(address, &format!("/cluster/v1/shards/{shard}/entries?from={from}"));
         let request = Request::get(url).header(TOKEN, self.token.clone());
         self.fetch(&self.client, request, ENTRIES_WITHIN)
     }
 
-    /// The body of a short answer. Blocks.
+    /// Fetches the body of a short answer. Blocks.
     fn fetch(
         &self,
         by: &Client<Connector, Body>,
@@ -162,7 +163,7 @@ impl Peers {
         self.runtime.block_on(fetched).unwrap_or_else(|_| Err("no answer in time".to_owned()))
     }
 
-    /// Asks the node at this address to hand a shard over. Blocks.
+    /// Asks the node at this address to hand over a shard. Blocks.
     pub(super) fn ask_release(
         &self,
         address: &str,
@@ -194,7 +195,7 @@ impl Monitor for Peers {
     }
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! What the owner of a shard is asked by other nodes, and what it answers.
+//! The questions that other nodes ask the owner of a shard, and its answers.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::http::elsewhere::KnownWorkspace;
 
-/// What an owner of a shard is asked.
+/// A question to the owner of a shard.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Question {
-    /// Whose session this is. A request is counted, unless it is only looked at.
+    /// Asks for the session of a token. It counts as a request if `counts` is set.
     Session { token: String, counts: bool },
-    /// Which admin token this is.
+    /// Asks for the admin token.
     Token { token: String },
-    /// Who has these ids.
+    /// Asks for the people with these ids.
     People { ids: Vec<PersonId> },
-    /// Which workspaces have these ids, or the first ones of the shard.
+    /// Asks for the workspaces with these ids, or for the first ones of the shard.
     Workspaces { ids: Option<Vec<WorkspaceId>> },
-    /// Nobody shall be a member of this workspace, if it is not there.
+    /// Removes all members of this workspace, if it does not exist.
     Forget { workspace: WorkspaceId },
 }
 
-/// What it answers.
+/// The answer to a question.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum PeerAnswer {
@@ -40,12 +40,12 @@ pub(super) enum PeerAnswer {
 pub(super) struct SessionReply {
     pub(super) session: RemoteSession,
     pub(super) wait: Option<Duration>,
-    /// What it allows and what is left of it, when it is full again, and its seconds.
+    /// The limit, the remainder, the time when it is full again, and the window in seconds.
     pub(super) bucket: Option<(u32, u32, Timestamp, u32)>,
 }
 
 impl SessionReply {
-    /// What the pipeline of an engine gets.
+    /// Returns the parts that the pipeline of an engine needs.
     pub(super) fn visit(self) -> (SignedIn, Option<Duration>, Option<BucketState>) {
         let bucket = self.bucket.map(|(limit, remaining, full_at, window_s)| BucketState {
             limit,

@@ -1,7 +1,7 @@
 //! The body of another node's answer, on its way to a client: it ends when that node is lost.
 //!
-//! A node that has lost its power, or stands still, closes nothing. Its silence must not keep a
-//! client for ever who waits for events, or for the rest of a file.
+//! A node that hangs or has lost its power closes nothing. Its silence must not hold a client for
+//! ever that waits for events, or for the rest of a file.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,12 +12,12 @@ use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Sleep;
 
-/// How often it is looked whether the node is the owner still, while nothing comes.
+/// The interval between checks whether the node is still the owner, while nothing comes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How many looks in a row may find silence. An event stream has something to send each 15 s.
+/// The maximum number of consecutive silent checks. An event stream sends something every 15 s.
 const SILENT_LOOKS_MAX: u32 = 12;
 
-/// Why a body ends before its end.
+/// The reason why a body ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RelayError {
     /// Nothing came for long.
@@ -28,10 +28,10 @@ pub(super) enum RelayError {
     Replaced,
 }
 
-/// A body of which the rest is awaited only as long as its node may be there.
+/// A body whose rest is awaited only as long as its node may be alive.
 pub(super) struct Relayed<S> {
     body: Body,
-    /// Whether the node that answers may be the owner still.
+    /// Returns whether the answering node may still be the owner.
     is_owner: S,
     look: Option<Pin<Box<Sleep>>>,
     silent_looks: u32,
@@ -42,7 +42,7 @@ impl<S: Fn() -> bool> Relayed<S> {
         Self { body, is_owner, look: None, silent_looks: 0 }
     }
 
-    /// Resolves when it is given up.
+    /// Resolves when the body is given up.
     fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<RelayError> {
         loop {
             let look = self.look.get_or_insert_with(|| Box::pin(tokio::time::sleep(LOOK_EVERY)));
@@ -68,7 +68,7 @@ impl<S: Fn() -> bool + Unpin> HttpBody for Relayed<S> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            // The client may take its time between two parts: that is no silence of the node.
+            // The client may take its time between two parts, which is no silence of the node.
             (self.look, self.silent_looks) = (None, 0);
             return Poll::Ready(frame);
         }
@@ -96,7 +96,7 @@ mod tests {
 
     type Relay = Relayed<Box<dyn Fn() -> bool>>;
 
-    /// A body, what feeds it, and whether its node is the owner.
+    /// Makes a body, its sender, and the flag whether its node is the owner.
     fn relayed() -> (Relay, Sender<Bytes, std::io::Error>, Arc<AtomicBool>) {
         let (sender, body) = Channel::new(1);
         let owner = Arc::new(AtomicBool::new(true));
@@ -131,7 +131,7 @@ mod tests {
     async fn the_silence_of_who_is_the_owner_no_more_is_its_end() {
         let (mut body, mut sender, owner) = relayed();
         owner.store(false, Ordering::Release);
-        // What it still sends is passed on.
+        // Data that the node still sends is passed on.
         sender.send_data(Bytes::from_static(b"rest")).await.unwrap();
         assert_eq!(next(&mut body).await, Some(Ok(Bytes::from_static(b"rest"))));
         assert_eq!(next(&mut body).await, Some(Err(RelayError::Replaced.to_string())));

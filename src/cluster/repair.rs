@@ -1,4 +1,4 @@
-//! A shard that cannot go on is made anew of what is whole: a checkpoint or a backup, and its log.
+//! Rebuilds a broken shard from its intact parts: a checkpoint or a backup, and its log.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,55 +22,56 @@ use super::peers::Peers;
 use super::work::Work;
 use crate::settings::Settings;
 
-/// Each step of a repair has another copy of the shard.
+/// The number of copies of the shard, one for each step of a repair.
 const COPIES: u64 = 3;
-/// How often a node is asked for a page of what it has kept, and how long after the last time.
+/// The tries to fetch a page of a node's retained entries, and the wait between two tries.
 const ASKED_TIMES: u32 = 3;
 const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// What a repair of a shard has found, and whether it has acted.
+/// The findings of a repair of a shard, and whether it has acted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardRepaired {
     /// The shard.
     pub shard: u16,
-    /// Whether anything was wrong.
+    /// The outcome.
     pub state: RepairState,
-    /// The last position up to which everything is kept.
+    /// The last position up to which everything is preserved.
     pub last: u64,
-    /// The positions that are given up.
+    /// The range of lost positions that are given up.
     pub given_up: Option<(u64, u64)>,
-    /// The position behind which more may be lost than any node reports.
+    /// The position behind which more entries may be lost than any node reports.
     pub unknown_behind: Option<u64>,
-    /// The positions between which the log has lost some entries that nodes have kept.
+    /// The range of positions in which retained entries of nodes replace entries lost from the log.
     pub from_nodes: Option<(u64, u64)>,
-    /// The nodes that run and did not say what they have kept, and why.
+    /// The running nodes that did not return their retained entries, with the reasons.
     pub not_heard: Vec<(String, String)>,
-    /// What is wrong, in words; for a whole shard what to do about nodes that have stopped.
+    /// Descriptions of the problems; for an intact shard the way to treat nodes that have stopped.
     pub problems: Vec<String>,
 }
 
-/// What came of a repair.
+/// The outcome of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepairState {
     /// There is nothing to repair.
     Whole,
-    /// Something would be given up or may be lost, which was not accepted, or which a node may have
-    /// that was not heard. Nothing was changed.
+    /// Nothing was changed, because data would be lost or may be.
+    ///
+    /// The loss was not accepted, or a node that did not answer may have the data.
     Damaged,
-    /// Nodes go on with the shard.
+    /// Nodes continue with the shard.
     Repaired,
 }
 
-/// Which shard is repaired, and how.
+/// The order to repair a shard.
 #[derive(Debug, Clone)]
 pub struct RepairOrder {
     /// The shard.
     pub shard: u16,
-    /// Whether what cannot be kept is given up.
+    /// Set if lost data is given up.
     pub accept_loss: bool,
     /// A backup of the cluster or of the shard.
     pub from: Option<PathBuf>,
-    /// Data directories of nodes that do not run.
+    /// Data directories of stopped nodes.
     pub nodes: Vec<PathBuf>,
 }
 
@@ -96,10 +97,10 @@ pub async fn repair_shard(
     repaired.await?
 }
 
-/// What nodes have kept, and which nodes did not say what, and why.
+/// The retained entries of nodes, and the nodes that did not return theirs, with the reasons.
 type Heard = (Vec<Arc<dyn NodeEntries>>, Vec<(String, String)>);
 
-/// Asks, and once more and again: a node may be busy, or out of reach for a moment.
+/// Repeats a question that fails: a node may be busy, or out of reach for a moment.
 fn asked<T>(mut ask: impl FnMut() -> Result<T, String>, pause: impl Fn()) -> Result<T, String> {
     for _ in 1..ASKED_TIMES {
         if let Ok(answer) = ask() {
@@ -131,14 +132,15 @@ fn shown(
 struct Repair {
     work: Work,
     order: RepairOrder,
-    /// That of the settings, which may be a node's.
+    /// The data directory of the settings, which may be a node's.
     data_dir: PathBuf,
     segment_bytes: u64,
 }
 
 impl Repair {
-    /// What nodes have kept of the log, and those that did not say it: those that run are asked,
-    /// and directories are read.
+    /// Collects the retained entries of the log, and the nodes that did not return theirs.
+    ///
+    /// Running nodes are asked, and directories are read.
     fn nodes(&self, repair: &ShardRepair, peers: &Peers) -> Result<Heard, ClusterError> {
         let shard = self.order.shard;
         let dirs = self.order.nodes.iter().chain([&self.data_dir]);
@@ -183,7 +185,7 @@ impl Repair {
             let problems = finding.advice();
             return Ok(ShardRepaired { problems, ..repaired(RepairState::Whole) });
         }
-        // Who accepts a loss does not accept that of what a node may have.
+        // An accepted loss does not cover entries that a node may have.
         if finding.loses() && !(self.order.accept_loss && not_heard.is_empty()) {
             return Ok(repaired(RepairState::Damaged));
         }
@@ -197,7 +199,7 @@ impl Repair {
         Ok(repaired(RepairState::Repaired))
     }
 
-    /// The directory of the shard's backup, and where that ends.
+    /// Returns the directory of the shard's backup, and the end of the backup.
     fn backup(&self, id: LogId) -> Result<Option<(PathBuf, Mark)>, CopyError> {
         let Some(from) = &self.order.from else { return Ok(None) };
         let dir = if ShardList::is_of_cluster(from) {
@@ -230,7 +232,7 @@ impl Repair {
         Ok(dir)
     }
 
-    /// Everything that is whole, as the data of a stopped server.
+    /// Returns all intact data, in the form of a stopped server's data.
     fn roll_forward(
         &self,
         base: &Path,
@@ -272,7 +274,7 @@ impl Repair {
     }
 }
 
-/// Why commits were not read to the end.
+/// The reason why commits were not read to the end.
 struct Stopped(CopyError);
 
 impl From<RepairError> for Stopped {

@@ -1,6 +1,6 @@
-//! How long another node may take: from the last part of the body that it has taken.
+//! The timeout of another node, which starts again with each part of the body that it takes.
 //!
-//! The body of an upload may be on its way for minutes. A node that stands still takes none of it.
+//! The body of an upload may be on its way for minutes. A node that hangs takes none of it.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::Notify;
 
-/// A body that says of each part that it was taken.
+/// A body that notifies whenever a part of it was taken.
 pub(super) struct Moving {
     body: Body,
     moved: Arc<Notify>,
 }
 
 impl Moving {
-    /// The body, and what is notified.
+    /// Wraps a body; also returns the notification.
     pub(super) fn new(body: Body) -> (Self, Arc<Notify>) {
         let moved = Arc::<Notify>::default();
         (Self { body, moved: moved.clone() }, moved)
@@ -48,8 +48,7 @@ impl HttpBody for Moving {
     }
 }
 
-/// The answer to what is `sent`, unless nothing moves for this long, or all of it takes longer than
-/// `longest`.
+/// Awaits `sent`, unless nothing moves for the time `within`, or it takes longer than `longest`.
 pub(super) async fn answer<T>(
     sent: impl Future<Output = T>,
     moved: &Notify,
@@ -78,8 +77,9 @@ mod tests {
     const WITHIN: Duration = Duration::from_secs(95);
     const LONGEST: Duration = Duration::from_secs(495);
 
-    /// What comes of a body of so many parts, one in 20 seconds, at a node that takes some of them
-    /// and then works for so long.
+    /// Sends a body with a part every 20 seconds to a node that takes some parts and then works.
+    ///
+    /// Returns the outcome.
     async fn sent(parts: usize, taken: usize, works: u64) -> Option<usize> {
         let (mut sender, body) = Channel::<Bytes, std::io::Error>::new(1);
         drop(tokio::spawn(async move {

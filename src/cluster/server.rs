@@ -38,20 +38,21 @@ use crate::serve::ServeOptions;
 use crate::settings::Settings;
 use crate::tls::{Tls, TlsError};
 
-/// What an answer of another node may take beside its body and its work.
+/// The time for an answer of another node beyond its body and its work.
 const ON_THE_WAY: Duration = Duration::from_secs(5);
 
-/// How often it is tried to keep contents of files, where NATS has no room for them.
+/// The interval of tries to store contents of files, while NATS has no room for them.
 const FILES_TRIED_EVERY: Duration = Duration::from_secs(60);
-/// How often a node looks whether the list of numbers has what its engines have.
+/// The interval of checks that the list of numbers has those of the node's engines.
 const NUMBERS_KEPT_EVERY: Duration = Duration::from_secs(10);
-/// How long one shard may take to say what has become of connections that failed.
+/// The timeout for one shard to settle connections that failed.
 const NUMBERS_SETTLED_WITHIN: Duration = Duration::from_secs(2);
-/// How long it waits after a look that did not get through: callbacks may wait for it.
+/// The wait after a failed check: callbacks may depend on it.
 const NUMBERS_TRIED_AFTER: Duration = Duration::from_millis(500);
 
-/// A running node of a cluster. Dropping it is like a crash; [`ClusterNode::shutdown`] stops it
-/// gracefully.
+/// A running node of a cluster.
+///
+/// Dropping it is like a crash; [`ClusterNode::shutdown`] stops it gracefully.
 pub struct ClusterNode {
     main: Listening,
     door: Listening,
@@ -65,16 +66,16 @@ pub struct ClusterNode {
     tls: Option<Arc<Tls>>,
 }
 
-/// Why a stop was not graceful. Everything that was acknowledged is durable nevertheless.
+/// The reason why a stop was not graceful. All acknowledged data is durable nevertheless.
 #[derive(Debug, thiserror::Error)]
 #[error("the node failed: {0}")]
 pub struct NodeStopError(#[from] tokio::task::JoinError);
 
 impl ClusterNode {
-    /// Starts a node. When this returns, it is a member, and begins to own shards.
+    /// Starts a node. When this returns, it is a member, and starts to own shards.
     ///
     /// # Errors
-    /// [`ClusterError`] says why it cannot start.
+    /// [`ClusterError`] is the reason why it cannot start.
     pub fn start(settings: Settings) -> BoxFuture<'static, Result<Self, ClusterError>> {
         Box::pin(Self::start_here(settings))
     }
@@ -140,36 +141,39 @@ impl ClusterNode {
         Ok(Self { main, door, shards, banner, grace, drain, upkeep, ended, directory, tls })
     }
 
-    /// The bound address for clients, with the actual port.
+    /// Returns the bound address for clients, with the actual port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.main.address
     }
 
-    /// What the command line prints after a start.
+    /// Returns the text that the command line prints after a start.
     #[must_use]
     pub fn banner(&self) -> &Banner {
         &self.banner
     }
 
-    /// Resolves when an engine has ended by itself, which is a defect: the process must be started
-    /// again, and the other nodes go on.
+    /// Resolves when an engine has ended by itself, which is a defect.
+    ///
+    /// The process must be restarted, and the other nodes go on.
     pub async fn ended(&self) {
         self.ended.notified().await;
     }
 
-    /// Reads the certificates and the keys of TLS anew, for clients and between nodes, for the
-    /// connections from now on.
+    /// Reloads the TLS certificates and keys, for clients and between nodes.
+    ///
+    /// New connections use them from now on.
     ///
     /// # Errors
-    /// [`TlsError`]: what was read before stays in use where the new one cannot be.
+    /// [`TlsError`]: where the new ones cannot be used, the earlier ones stay in use.
     pub fn reload_certificates(&self) -> Result<(), TlsError> {
         self.tls.as_ref().map_or(Ok(()), |tls| tls.reload())?;
         self.shards.peers.tls.as_ref().map_or(Ok(()), |tls| tls.reload())
     }
 
-    /// Stops within the grace period: answers what is under way, makes it durable, and gives the
-    /// node's shards up, so that others claim them.
+    /// Stops within the grace period, and releases the node's shards, so that others claim them.
+    ///
+    /// Requests under way are answered and made durable.
     ///
     /// # Errors
     /// [`NodeStopError`] when a part of it failed.
@@ -232,7 +236,7 @@ fn engines(
             node: node.node.to_string(),
             incarnation: node.identity.incarnation,
             program: node.version.clone(),
-            // Each log has a claim already, which has a time.
+            // Each log already has a claim, which has a time.
             begun_at: Default::default(),
         },
         peers: peers.clone(),
@@ -251,12 +255,12 @@ fn engines(
     }
 }
 
-/// Where the contents of files are.
+/// Opens the store for the contents of files.
 async fn files(access: &Access, data: PathBuf) -> Result<NodeFiles, ClusterError> {
     let access = access.clone();
     let opening = move || {
         let stored = match open_files(&access) {
-            // All the rest goes on without them.
+            // Everything else works without contents.
             Err(error @ JoinError::FilesNotMade { .. }) => {
                 tracing::warn!(%error, "no contents of files are kept");
                 Err(error.to_string())
@@ -269,7 +273,7 @@ async fn files(access: &Access, data: PathBuf) -> Result<NodeFiles, ClusterError
     tokio::task::spawn_blocking(opening).await?
 }
 
-/// Has contents of files kept once NATS has room for them.
+/// Starts storing contents of files once NATS has room for them.
 async fn keep_files(access: Access, files: Arc<NodeFiles>) {
     while files.problem().is_some() {
         tokio::time::sleep(FILES_TRIED_EVERY).await;
@@ -281,7 +285,7 @@ async fn keep_files(access: Access, files: Arc<NodeFiles>) {
     }
 }
 
-/// Becomes a member of the cluster, which begins to own shards.
+/// Joins the cluster as a member, which starts to own shards.
 async fn join(
     access: Access,
     options: NodeOptions,
@@ -301,7 +305,7 @@ async fn join(
     Ok(shards)
 }
 
-/// Has the list of numbers report what the engines of this node have, again and again.
+/// Repeatedly corrects the list of numbers to those of this node's engines.
 async fn keep_numbers(shards: Arc<Shards>) {
     loop {
         let (mut is_all, engines) = (true, shards.engines.engines());
@@ -309,7 +313,7 @@ async fn keep_numbers(shards: Arc<Shards>) {
             numbers.doubled().retain(|shard, _| engines.iter().any(|(it, _)| it == shard));
         }
         for (shard, engine) in engines {
-            // One whose log does not answer keeps no other waiting.
+            // A shard whose log does not answer does not delay the others.
             let settling = engine.admin().settle_numbers();
             drop(tokio::time::timeout(NUMBERS_SETTLED_WITHIN, settling).await);
             let owner = shards.clone();
@@ -321,7 +325,7 @@ async fn keep_numbers(shards: Arc<Shards>) {
     }
 }
 
-/// How the listener for nodes is served: they are few, and each may need many connections.
+/// Returns the options of the listener for nodes: they are few, and each may need many connections.
 fn between_nodes(to_clients: &ServeOptions, peers: &Peers) -> ServeOptions {
     let mut options = to_clients.clone();
     options.places.per_address_max = 0;
@@ -329,7 +333,7 @@ fn between_nodes(to_clients: &ServeOptions, peers: &Peers) -> ServeOptions {
     options
 }
 
-/// A line if what nodes send to this address can be read on its way.
+/// Returns a warning if the traffic between nodes to this address can be read on its way.
 fn door_exposure(address: SocketAddr, is_encrypted: bool) -> Vec<String> {
     let is_safe = is_encrypted || address.ip().to_canonical().is_loopback();
     let warning = || {

@@ -1,4 +1,4 @@
-//! The state of the cluster, as a node sees it, and what keeps the node from taking work.
+//! The state of the cluster, as a node sees it, and the obstacles to its work.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,20 @@ use crate::http::cluster_answers::{
     ClusterAnswer, ClusterLogAnswer, ClusterNodeAnswer, ClusterShardAnswer,
 };
 
-/// For how long NATS may be silent before the node is not ready, in milliseconds.
+/// The silence of NATS after which the node is not ready, in milliseconds.
 const SILENT_MS_MAX: u64 = 3_000;
-/// How much clocks may seem to differ before that is a problem, in milliseconds: a node reports its
-/// own each second.
+/// The apparent clock difference that counts as a problem, in milliseconds.
+///
+/// A node reports its own clock each second.
 const CLOCK_MS_MAX: u64 = 5_000;
 const OWNED: &str = "owned";
 const STOPPED: &str = "stopped";
 
-/// What a node sees, of itself and of the cluster.
+/// The view of a node of itself and of the cluster.
 pub(super) struct State<'a>(pub(super) &'a Shards);
 
 impl State<'_> {
-    /// What keeps this node from taking work: reasons with texts.
+    /// Returns the obstacles to this node's work: codes with texts.
     pub(super) fn standing_in_the_way(&self) -> Vec<(&'static str, String)> {
         let node = &self.0.node;
         let mut reasons = Vec::new();
@@ -49,12 +50,12 @@ impl State<'_> {
         reasons
     }
 
-    /// The state of the cluster, as this node sees it.
+    /// Returns the state of the cluster, as this node sees it.
     pub(super) fn status(&self) -> ClusterAnswer {
         let node = &self.0.node;
         let (cluster, record) = node.cluster();
         let mut seen = Seen::clone(&node.seen());
-        // What this node says of itself is newer here.
+        // This node's own report about itself is newer here.
         if let Some(own) = seen.nodes.get_mut(node.name()) {
             own.shards = node.reports();
         }
@@ -112,7 +113,7 @@ fn count(record: &NodeRecord, state: Standing) -> usize {
     record.shards.iter().filter(|it| it.state == state).count()
 }
 
-/// The nodes that are there, and those that the assignment names.
+/// Returns the nodes that are alive, and those that the assignment names.
 fn nodes(seen: &Seen, own: (&NodeName, u64), now: u64) -> Vec<ClusterNodeAnswer> {
     let mut nodes: BTreeMap<&NodeName, ClusterNodeAnswer> = BTreeMap::new();
     for placed in &seen.assignment {

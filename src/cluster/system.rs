@@ -1,4 +1,4 @@
-//! How a node does: its engines together, and its data directory.
+//! The condition of a node: its engines together, and its data directory.
 
 use postrider_actors::{DirectorySpace, SystemFigures};
 
@@ -6,7 +6,7 @@ use super::door::Shards;
 use super::state::State;
 use crate::http::elsewhere::ServerFigures;
 
-/// How a node does.
+/// Collects the figures of a node.
 pub(super) async fn figures(shards: &Shards) -> ServerFigures {
     let mut all = Vec::new();
     for (_, engine) in shards.engines.engines() {
@@ -23,7 +23,7 @@ pub(super) async fn figures(shards: &Shards) -> ServerFigures {
     }
 }
 
-/// Two engines as one: of what cannot be added, what is worse.
+/// Combines the figures of two engines: sums, or the worse value where they cannot be added.
 fn both(one: SystemFigures, other: SystemFigures) -> SystemFigures {
     let free = one.disk_free_bytes.into_iter().chain(other.disk_free_bytes).min();
     SystemFigures {

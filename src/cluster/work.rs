@@ -1,4 +1,4 @@
-//! A directory in which one command alone works with copies, and which goes at its end.
+//! A directory in which a single command works with copies, and which is removed at its end.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -10,9 +10,9 @@ use postrider_actors::copies::CopyError;
 
 /// The file that keeps a second command out.
 const LOCK: &str = "lock";
-/// How often it is tried again where a command before this one removes its directory.
+/// The number of tries while an earlier command removes its directory.
 const TRIES: usize = 10;
-/// How often it is tried to remove it, and how long it is waited between.
+/// The tries to remove a directory, and the wait between two tries.
 const REMOVE_TRIES: usize = 100;
 const REMOVE_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
@@ -23,14 +23,14 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Takes a directory, and removes what a command that was killed has left in it.
+    /// Takes a directory, and removes the leftovers of a command that was killed.
     ///
     /// # Errors
     /// [`CopyError::InUse`] while another command works in it; others of [`CopyError`].
     pub(super) fn at(path: &Path) -> Result<Self, CopyError> {
         let failed = |error: io::Error| CopyError::io(path, &error);
         for _ in 0..TRIES {
-            // Codes could be worked out of what is in it, with the master key.
+            // Codes could be recovered from its contents, with the master key.
             DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
             let lock = match locked(path) {
                 Ok(Some(lock)) => lock,
@@ -48,18 +48,18 @@ impl Work {
         Err(CopyError::InUse(what))
     }
 
-    /// A file or directory in it.
+    /// Returns the path of a file or directory in it.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// The lock of a directory, unless that was removed since.
+/// Locks a directory; `None` if it was removed since.
 fn locked(path: &Path) -> io::Result<Option<File>> {
     let name = path.join(LOCK);
     let mut options = OpenOptions::new();
@@ -72,7 +72,7 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
     Ok((fs::metadata(&name)?.ino() == lock.metadata()?.ino()).then_some(lock))
 }
 
-/// Removes what is in a directory, and leaves the lock of its command.
+/// Empties a directory, except for the lock of its command.
 fn empty(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -102,7 +102,7 @@ impl Drop for Work {
             std::thread::sleep(REMOVE_AGAIN_AFTER);
             removed = empty(&self.path);
         }
-        // Without the lock it may be the next command's at once: it goes if nothing is in it.
+        // Without the lock the next command may use it at once: it is removed only if it is empty.
         let removed = removed.and_then(|()| {
             remove(&self.path.join(LOCK))?;
             match fs::remove_dir(&self.path) {

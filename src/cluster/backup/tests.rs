@@ -1,4 +1,4 @@
-//! A shard that is trimmed while it is copied is copied all the same.
+//! Tests that a shard that is trimmed during a copy is copied all the same.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use super::*;
 
 const LOG: LogId = LogId([7; 16]);
 
-/// The shard of an owner that writes, keeps checkpoints and trims its log.
+/// The shard of an owner that writes, stores checkpoints and trims its log.
 #[derive(Debug, Clone)]
 struct Owner {
     stream: FakeStream,
@@ -40,7 +40,7 @@ impl Owner {
         ShardCheckpoints::new(0, Arc::new(self.bucket.clone()), archives, 1 << 20)
     }
 
-    /// Claims the shard, keeps a checkpoint, and trims the log to the one before it.
+    /// Claims the shard, stores a checkpoint, and trims the log to the one before it.
     fn checkpoint(&self) {
         let log = self.log();
         let by = Claim {
@@ -78,12 +78,12 @@ impl Owner {
     }
 }
 
-/// Archives that are read so slowly that the owner makes two checkpoints meanwhile, so many times.
+/// Archives that read so slowly that the owner makes two checkpoints meanwhile, this many times.
 #[derive(Debug)]
 struct Slow {
     owner: Owner,
     times: Mutex<usize>,
-    /// Whether what was asked for is removed by then.
+    /// Set if the requested checkpoint has been removed by then.
     is_missing: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Which requests need a caller, and how long a stream goes on that nobody can vouch for.
+//! Tests of the paths that need a caller, and of the end of a stream that nobody confirms.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,7 +21,7 @@ fn session() -> RemoteSession {
     serde_json::from_value(json!({"session": session, "person": null})).unwrap()
 }
 
-/// Follows a session, and returns after how many seconds that ends.
+/// Follows a session, and returns the number of seconds after which that ends.
 async fn ends_after<F: Future<Output = Said>>(asks: impl Fn() -> F) -> u32 {
     let signed_in = session().signed_in();
     let seconds = AtomicU32::new(0);
@@ -41,7 +41,7 @@ async fn ends_after<F: Future<Output = Said>>(asks: impl Fn() -> F) -> u32 {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_half_a_minute_after_the_last_answer_and_with_its_session() {
-    // However long each try takes.
+    // The duration of each try makes no difference.
     for takes in [0, 2, 600] {
         let asked = AtomicU32::new(0);
         let asks = || async {

@@ -1,4 +1,4 @@
-//! Where the engine of a shard registers its figures: with those of the node.
+//! The recorder that registers a shard's figures with those of the node.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,9 +9,9 @@ use metrics::{
 };
 use postrider_actors::SharedRecorder;
 
-/// Where the engine of a shard registers its figures: those of the node, with the shard as a label.
+/// The recorder for a shard's engine: the figures of the node, with the shard as a label.
 ///
-/// Counters go on when the shard comes back, and gauges are not a number while it is elsewhere.
+/// Counters continue when the shard comes back. Gauges are NaN while it is elsewhere.
 #[derive(Clone)]
 pub(in crate::cluster) struct ShardRecorder {
     inner: SharedRecorder,
@@ -26,7 +26,7 @@ impl ShardRecorder {
         Self { inner, shard, is_over: Arc::default(), gauges: Arc::default() }
     }
 
-    /// The engine is no more.
+    /// Ends the recording, because the engine is gone.
     pub(in crate::cluster) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         self.gauges(|gauges| gauges.drain(..).for_each(|gauge| gauge.set(f64::NAN)));
@@ -71,7 +71,7 @@ impl Recorder for ShardRecorder {
     }
 }
 
-/// A counter to which an engine adds, which begins at 0 with each engine.
+/// A counter for an engine whose own count starts at 0 with each start.
 struct OfEngine {
     counter: Counter,
     last: AtomicU64,

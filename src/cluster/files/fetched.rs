@@ -1,8 +1,8 @@
-//! Contents that have come to the node to be read: who reads the same of a shard shares one file.
+//! Contents that were fetched to the node to be read: readers of a shard's content share one file.
 //!
-//! How many come at once, how many wait for that, and how many bytes are on the disk is bounded.
-//! Who asks for a content of the shard that is coming waits for that fetch, and takes no place of
-//! its own. Shards share nothing: what one does not have, or cannot fetch, another may.
+//! The fetches at once, the waiting ones and the bytes on the disk are bounded. A reader of a
+//! content that is being fetched waits for that fetch, and takes no place of its own. Shards share
+//! nothing: one shard may have a content that another lacks or cannot fetch.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,18 +19,18 @@ use tempfile::NamedTempFile;
 
 use super::places::Places;
 
-/// How many contents come at once.
+/// The maximum number of fetches at once.
 const FETCHES_MAX: usize = 8;
-/// How many wait for that; more are refused.
+/// The maximum number that wait for that; more are refused.
 const WAITING_MAX: usize = 64;
-/// Most bytes of contents that are on the disk because they are read; more are refused.
+/// The maximum number of bytes of contents on the disk for readers; more are refused.
 const BYTES_MAX: u64 = 2 << 30;
-/// How many wait for fetches of others; more are refused. Each has a thread meanwhile.
+/// The maximum number that wait for fetches of others; more are refused. Each blocks a thread.
 const JOINED_MAX: usize = 128;
-/// How long one waits for the fetch of another, which may wait for a place itself.
+/// The timeout of a wait for another's fetch, which may wait for a place itself.
 const JOINED_WITHIN: Duration = Duration::from_secs(120);
 
-/// The contents that are read now.
+/// The contents that are being read.
 #[derive(Debug)]
 pub(super) struct Fetched {
     dir: PathBuf,
@@ -40,27 +40,27 @@ pub(super) struct Fetched {
     bytes: Arc<AtomicU64>,
 }
 
-/// A shard, and the hash of a content of it.
+/// A shard, and the hash of one of its contents.
 type Key = (u16, BlobHash);
 
-/// A content that somebody reads, or fetches.
+/// A content that is being read or fetched.
 #[derive(Debug)]
 enum Known {
     Read(Weak<Content>),
     Coming(Arc<Coming>),
 }
 
-/// A fetch that others may wait for, and what came of it.
+/// A fetch that others may wait for, and its outcome.
 #[derive(Debug, Default)]
 struct Coming {
     outcome: Mutex<Option<Outcome>>,
     ended: Condvar,
 }
 
-/// `None`: the content was not found.
+/// The outcome of a fetch; `None`: the content was not found.
 type Outcome = Result<Option<Arc<Content>>, String>;
 
-/// A content on the disk. Its file has no name any more, and goes when nobody reads it.
+/// A content on the disk. Its file has no name any more, and is freed after the last reader.
 #[derive(Debug)]
 pub(super) struct Content {
     file: File,
@@ -77,7 +77,7 @@ impl Content {
     }
 }
 
-/// Bytes of the disk that a content has.
+/// The bytes that a content occupies on the disk.
 #[derive(Debug)]
 struct Room {
     length: u64,
@@ -99,13 +99,13 @@ impl Drop for Room {
     }
 }
 
-/// Nobody panics while holding it.
+/// Locks a mutex. No holder of it panics.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Fetched {
-    /// Contents with files in this directory.
+    /// Makes an empty set of contents with files in this directory.
     pub(super) fn new(dir: &Path) -> Self {
         Self {
             dir: dir.to_owned(),
@@ -116,8 +116,10 @@ impl Fetched {
         }
     }
 
-    /// A content of a shard that somebody reads already, or that is found, by its name and length,
-    /// and fetched to a file; `None`: it is not found. Blocks.
+    /// Returns a content of a shard, from its readers or by fetching it. Blocks.
+    ///
+    /// `find` returns its name and length, and `fetch` writes it to a file. `None`: it was not
+    /// found.
     pub(super) fn get(
         &self,
         shard: u16,
@@ -143,7 +145,7 @@ impl Fetched {
             };
             drop(contents);
             let found = self.join(&joined)?;
-            // The first fetch may have looked before this was asked; the second has looked since.
+            // The first fetch may have looked before this request; the second has looked since.
             if found.is_some() || std::mem::replace(&mut was_missing, true) {
                 return Ok(found);
             }
@@ -171,7 +173,7 @@ impl Fetched {
         Ok(Some(Arc::new(Content { file: File::open(file.path())?, room })))
     }
 
-    /// Waits for the fetch of another.
+    /// Waits for another's fetch.
     fn join(&self, coming: &Coming) -> io::Result<Option<Arc<Content>>> {
         let more = |joined: usize| (joined < JOINED_MAX).then_some(joined + 1);
         let joined = self.joined.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
@@ -185,7 +187,7 @@ impl Fetched {
     }
 }
 
-/// A fetch under way. Its end is that of all who wait for it, however it ends.
+/// A fetch under way. However it ends, that is the outcome for all who wait for it.
 struct Fetching<'a> {
     of: &'a Fetched,
     key: Key,
@@ -261,8 +263,9 @@ mod tests {
         assert_eq!(fetches.load(Ordering::Relaxed), 2);
     }
 
-    /// Begins a fetch, and other reads of the same content before that ends; how each read ends.
-    /// Counts the looks for it.
+    /// Starts a fetch, and other reads of the same content before it ends; returns each outcome.
+    ///
+    /// Counts the looks for the content.
     fn read_by(
         fetched: &Fetched,
         readers: usize,
@@ -271,7 +274,7 @@ mod tests {
         ending: fn(&Path) -> io::Result<Digest>,
     ) -> Vec<Option<bool>> {
         let hash = hash();
-        // The first one ends when as many have asked as may wait.
+        // The first one ends when the maximum number of readers wait.
         let find = || {
             let waiting = (readers - 1).min(JOINED_MAX);
             let begun = Stopwatch::start();
@@ -282,7 +285,7 @@ mod tests {
                 std::thread::yield_now();
             }
             looks.fetch_add(1, Ordering::AcqRel);
-            // Another content does not wait for this one, nor does another shard.
+            // Another content does not wait for this one, and neither does another shard.
             for (shard, hash) in [(1, BlobHash([hash.0[0]; 32])), (2, hash)] {
                 let read = fetched.get(shard, &hash, || Ok(None), |_, _| unreachable!());
                 assert!(read.unwrap().is_none());
@@ -308,7 +311,7 @@ mod tests {
         let readers = FETCHES_MAX + WAITING_MAX + 28;
         let read = read_by(&fetched, readers, &looks, || found(9), write);
         assert!(read.iter().all(|read| *read == Some(true)), "{read:?}");
-        // Who comes when all others have read it begins anew.
+        // A reader who comes after all others have finished starts another fetch.
         assert!(looks.load(Ordering::Acquire) < readers / 2, "{looks:?}");
     }
 
@@ -343,7 +346,7 @@ mod tests {
         let failed = |_: &str, _: &Path| Err(io::Error::other("NATS is away"));
         let never = |_: &str, _: &Path| -> io::Result<Digest> { panic!("it is fetched") };
         let find = || {
-            // While one shard looks, another one has it, and a third one fails.
+            // While one shard looks, another has the content, and a third one fails.
             assert!(fetched.get(2, &hash, || found(9), write).unwrap().is_some());
             assert!(fetched.get(3, &hash, || found(9), failed).is_err());
             Ok(None)

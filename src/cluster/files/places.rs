@@ -1,9 +1,9 @@
-//! Leave to do what takes a thread for long: for some at once, while some more wait.
+//! A bound on long work that takes a thread: some run at once, and some more wait.
 
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Places, and who waits for them.
+/// Free places, and the number of waiters.
 #[derive(Debug)]
 pub(super) struct Places {
     state: Mutex<State>,
@@ -17,13 +17,13 @@ struct State {
     waiting: usize,
 }
 
-/// One that is taken, until it is dropped.
+/// A place that is taken until this is dropped.
 #[derive(Debug)]
 pub(super) struct Place<'a>(&'a Places);
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        // Nobody panics while holding it.
+        // No holder of the lock panics.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner).free += 1;
         self.0.freed.notify_one();
     }
@@ -35,9 +35,9 @@ impl Places {
         Self { state, freed: Condvar::new(), waiting_max }
     }
 
-    /// Takes one. Blocks while there is none, unless too many wait already.
+    /// Takes a place. Blocks while none is free, unless too many wait already.
     pub(super) fn take(&self) -> io::Result<Place<'_>> {
-        // Nobody panics while holding it.
+        // No holder of the lock panics.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.free == 0 {
             if state.waiting >= self.waiting_max {

@@ -1,4 +1,4 @@
-//! Answers of other nodes that do not come whole, and what is shown to them.
+//! Tests of incomplete answers of other nodes, and of the headers that are sent to them.
 
 use std::net::SocketAddr;
 
@@ -13,8 +13,9 @@ use crate::settings::Settings;
 
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// The body of a node that answers one request with these bytes. Its connection stays open as long
-/// as what comes with it.
+/// Returns the body of a node that answers one request with these bytes.
+///
+/// Its connection stays open as long as the returned stream.
 async fn body_of(bytes: &'static [u8]) -> (Body, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -1,5 +1,4 @@
-//! The files that have the newest entries of one shard: written at their end only, and removed
-//! whole.
+//! The files of the newest entries of one shard: appended to, and removed as a whole.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -9,15 +8,17 @@ use postrider_actors::store::postrider_log::Entry;
 
 use super::read::{BEGINNING, names, scan};
 
-/// How many files are kept: that of now, and those of the last two checkpoints. A checkpoint is
-/// noted a little behind where it stands, so what follows the older one begins before its note.
+/// The number of retained files: the current one, and those of the last two checkpoints.
+///
+/// A checkpoint is noted a little behind its own position, so the entries that follow the older one
+/// start before its note.
 const FILES: usize = 3;
 
 /// The files of one shard.
 pub(super) struct ShardFiles {
     dir: PathBuf,
     open: Option<File>,
-    /// The epoch and the position of the last entry that is there.
+    /// The epoch and the position of the last entry in the files.
     last: (u64, u64),
     is_dirty: bool,
 }
@@ -27,20 +28,20 @@ impl ShardFiles {
         Self { dir, open: None, last: (0, 0), is_dirty: false }
     }
 
-    /// Keeps an entry that is not there, in a new file if it `begins_anew`.
+    /// Appends an entry that the files lack, in a new file if it `begins_anew`.
     pub(super) fn keep(&mut self, entry: &Entry, begins_anew: bool) -> io::Result<()> {
         if self.open.is_none() {
             self.open_newest()?;
         }
-        // A node that starts reads the log from its newest checkpoint on. After a repair positions
-        // are given once more, in a later epoch.
+        // A node reads the log from its newest checkpoint on when it starts. After a repair
+        // positions are used again, in a later epoch.
         let at = (entry.header.epoch, entry.header.position.0);
         if at <= self.last {
             return Ok(());
         }
         let written = self.write(entry, at, begins_anew);
         if written.is_err() {
-            // It may have a part of the entry, which goes when it is opened.
+            // The file may have a part of the entry, which is cut off when it is opened.
             self.open = None;
         }
         written
@@ -58,7 +59,7 @@ impl ShardFiles {
         Ok(())
     }
 
-    /// Opens the file that was written last, without what is cut short at its end.
+    /// Opens the newest file, and cuts off an incomplete entry at its end.
     fn open_newest(&mut self) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let Some(newest) = names(&self.dir)?.pop() else { return Ok(()) };
@@ -67,7 +68,7 @@ impl ShardFiles {
         let whole = scan(&path, &mut |header, _| {
             last = last.max((header.epoch, header.position.0));
         })?;
-        // One that has not even its beginning, or is of a later version, is left as it is.
+        // A file without a complete beginning, or of a later version, is left as it is.
         if whole == 0 {
             return Ok(());
         }
@@ -78,7 +79,7 @@ impl ShardFiles {
         Ok(())
     }
 
-    /// A new file, beside as many older ones as are kept.
+    /// Makes a new file, and removes the oldest ones beyond the number that is retained.
     fn begin(&self, (epoch, position): (u64, u64)) -> io::Result<File> {
         let path = self.dir.join(name(epoch, position));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
@@ -92,7 +93,7 @@ impl ShardFiles {
         Ok(file)
     }
 
-    /// Has the disk take what was written.
+    /// Syncs the written data to the disk.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         match &self.open {
             Some(file) if std::mem::take(&mut self.is_dirty) => file.sync_data(),
@@ -101,12 +102,12 @@ impl ShardFiles {
     }
 }
 
-/// The name of a file by its first entry: sorted, they are in the order of the log.
+/// Returns the name of a file by its first entry: sorted names are in the order of the log.
 fn name(epoch: u64, position: u64) -> String {
     format!("{epoch:020}.{position:020}")
 }
 
-/// Whether it is a name of these.
+/// Returns whether this is the name of such a file.
 pub(super) fn is_name(name: &str) -> bool {
     let is_number = |it: &str| it.len() == 20 && it.bytes().all(|byte| byte.is_ascii_digit());
     name.split_once('.').is_some_and(|(epoch, position)| is_number(epoch) && is_number(position))

@@ -1,4 +1,4 @@
-//! Reads entries that a node has kept, by their positions.
+//! Reads the entries that a node has retained, by their positions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,13 +14,13 @@ use postrider_cluster::repair::NodeEntries;
 
 use super::file::is_name;
 
-/// How much is returned at once, and up to one entry more.
+/// The size of a page in bytes, which may be exceeded by one entry.
 const SOME_BYTES: usize = 1 << 20;
 
-/// What a file begins with: its format.
+/// The start of each file: its format.
 pub(super) const BEGINNING: &[u8] = b"postrider entries 1\n";
 
-/// The names of the files in a directory, the oldest first; none if it is not there.
+/// Returns the names of the files in a directory, oldest first; none if it does not exist.
 pub(super) fn names(dir: &Path) -> io::Result<Vec<String>> {
     let listed = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -33,8 +33,9 @@ pub(super) fn names(dir: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Visits the headers of the entries in a file, each with where its entry begins. Returns up to
-/// where the file is whole; 0 if it is of another format.
+/// Visits the headers of the entries in a file, each with the offset of its entry.
+///
+/// Returns the length of the valid part of the file; 0 if it is of another format.
 pub(super) fn scan(path: &Path, visit: &mut dyn FnMut(&Header, u64)) -> io::Result<u64> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
@@ -63,12 +64,12 @@ pub(super) fn scan(path: &Path, visit: &mut dyn FnMut(&Header, u64)) -> io::Resu
 #[derive(Debug)]
 pub(in crate::cluster) struct KeptFiles {
     files: Vec<File>,
-    /// By position: the file, where in it, and how many bytes.
+    /// The entries by position: the file, the offset in it, and the number of bytes.
     places: BTreeMap<u64, Vec<(usize, u64, usize)>>,
 }
 
 impl KeptFiles {
-    /// Those in a directory, or in one file.
+    /// Opens the files in a directory, or one file.
     pub(in crate::cluster) fn open(path: &Path) -> io::Result<Self> {
         let paths = if path.is_file() {
             vec![path.to_owned()]
@@ -98,7 +99,7 @@ impl NodeEntries for KeptFiles {
         let places = self.places.get(&position.0).into_iter().flatten();
         let read = |(file, at, bytes): &(usize, u64, usize)| {
             let mut entry = vec![0; *bytes];
-            // One that cannot be read is not there.
+            // An entry that cannot be read counts as missing.
             self.files.get(*file)?.read_exact_at(&mut entry, *at).ok()?;
             Some(Bytes::from(entry))
         };
@@ -106,7 +107,7 @@ impl NodeEntries for KeptFiles {
     }
 }
 
-/// Where whoever reads a directory from its beginning to its end goes on.
+/// The position at which a reader of a whole directory continues.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(in crate::cluster) struct Place {
     /// The name of a file; empty before the first one.
@@ -121,7 +122,7 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// That of a text; `None`: it is none.
+    /// Parses a place; `None` if the text is not one.
     pub(in crate::cluster) fn parse(text: &str) -> Option<Self> {
         let (file, at) = text.split_once(':')?;
         let is_one = file.is_empty() || is_name(file);
@@ -130,8 +131,10 @@ impl Place {
     }
 }
 
-/// Some of the entries in a directory from a place on, behind a line with the place behind them,
-/// which is empty at the end. However much is before it, none of that is read.
+/// Returns a page of the entries in a directory, from a place on.
+///
+/// The first line is the place behind the page, which is empty at the end. Nothing before the start
+/// is read.
 pub(in crate::cluster) fn some_from(dir: &Path, from: &Place) -> io::Result<Vec<u8>> {
     let mut some = Vec::new();
     for file in names(dir)?.into_iter().filter(|name| *name >= from.file) {
@@ -145,10 +148,10 @@ pub(in crate::cluster) fn some_from(dir: &Path, from: &Place) -> io::Result<Vec<
     Ok([b"\n", &some[..]].concat())
 }
 
-/// Adds whole entries of a file from a place in it until there are enough. Returns up to where.
+/// Adds whole entries of a file from an offset on until the page is full. Returns the end offset.
 fn take_some(path: &Path, from: u64, some: &mut Vec<u8>) -> io::Result<u64> {
     let file = match File::open(path) {
-        // It was among the oldest, and went meanwhile.
+        // It was among the oldest, and was removed meanwhile.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(from),
         file => file?,
     };
@@ -178,10 +181,10 @@ fn take_some(path: &Path, from: u64, some: &mut Vec<u8>) -> io::Result<u64> {
     Ok(at)
 }
 
-/// Writes what [`some_from`] returns to a file, again and again, until there is no more.
+/// Writes the pages that [`some_from`] returns to a file, until there are no more.
 ///
 /// # Errors
-/// Those of `ask`, and of the file; what comes is not what is asked for.
+/// Errors of `ask` and of the file; a page is not one, or does not advance.
 pub(in crate::cluster) fn write_all(
     to: &Path,
     ask: impl Fn(&Place) -> io::Result<Bytes>,

@@ -1,4 +1,5 @@
-//! Kept entries are read as they were written, whatever a crash has left, and the oldest go.
+//! Tests of retained entries: they are read as written, after any crash, and the oldest are
+//! removed.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -81,7 +82,7 @@ fn what_is_before_the_second_last_checkpoint_goes() {
     assert_eq!(positions(data), (20..=45).collect::<Vec<_>>());
 }
 
-/// A group with a body of this many bytes.
+/// Makes a group with a body of this many bytes.
 fn large(position: u64, body_bytes: usize) -> Entry {
     let (log, prev) = (LogId([7; 16]), EntryHash::NONE);
     let next = Next { log, shard: 3, position: Position(position), epoch: 1, prev };
@@ -101,7 +102,7 @@ fn a_page_begins_where_the_last_one_ended_and_nothing_before_it_is_read() {
     let ask = |from: &Place| {
         asked.borrow_mut().push(from.clone());
         let page = some_from(&dir, from)?;
-        // What was returned already is damaged meanwhile: whoever reads it again sees nothing more.
+        // The returned entries are damaged meanwhile: reading them again would end the page there.
         let next = page
             .split(|byte| *byte == b'\n')
             .next()
@@ -124,7 +125,7 @@ fn a_page_begins_where_the_last_one_ended_and_nothing_before_it_is_read() {
     for wrong in ["", "x:1", "../etc/passwd:1", "00000000000000000001.00000000000000000001:-1"] {
         assert_eq!(Place::parse(wrong), None, "{wrong}");
     }
-    // One that does not go on is not asked for ever.
+    // A source that does not advance is not asked for ever.
     let stuck = |_: &Place| Ok(format!("{}\n", Place::default()).into_bytes().into());
     assert!(write_all(&path, stuck).is_err());
 }
