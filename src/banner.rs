@@ -8,14 +8,15 @@ use crate::boot::AdminTokenSource;
 use crate::http::reachable;
 use crate::settings::{Secret, Settings};
 
-/// What a start prints. It contains the demo key, so it must go to a terminal and never into a log;
-/// `Debug` hides the key.
+/// The text that a start prints. `Debug` hides its demo key.
+///
+/// It contains the demo key, so it must go to a terminal and never into a log.
 #[derive(Debug, Clone)]
 pub struct Banner {
     address: SocketAddr,
     /// The address for operators, if it is another one.
     admin: Option<SocketAddr>,
-    /// Whether the server speaks TLS.
+    /// Set if the server speaks TLS.
     has_tls: bool,
     data_dir: PathBuf,
     admin_token: AdminTokenSource,
@@ -23,9 +24,9 @@ pub struct Banner {
     demo_key: Option<Secret>,
     /// A link that signs the owner in, in a sandbox with a dashboard.
     sign_in: Option<Secret>,
-    /// Whether the interface is described by a page.
+    /// Set if a page describes the interface.
     docs: bool,
-    /// What an operator should know about the data directory.
+    /// Warnings for an operator about the data directory.
     warnings: Vec<String>,
 }
 
@@ -60,7 +61,7 @@ impl Banner {
         Self { sign_in, ..self }
     }
 
-    /// Adds what the settings say: whether there is a page that describes the interface, and TLS.
+    /// Adds the parts from the settings: whether a page describes the interface, and TLS.
     pub(crate) fn with_settings(self, settings: &Settings) -> Self {
         let docs = settings.server.docs && settings.dashboard.enabled;
         let has_tls = settings.server.tls_certificate_file.is_some();

@@ -14,7 +14,7 @@ use crate::boot::BootError;
 use crate::http::Starting;
 use crate::serve::{Answers, Lingering, ServeOptions, serve_with};
 
-/// Longest wait for answers that report a start, once it is over.
+/// The maximum wait for answers about a start, once the start is over.
 const START_GRACE: Duration = Duration::from_secs(1);
 
 /// A listener that is bound and accepts nothing yet.
@@ -53,7 +53,7 @@ impl Bound {
         Listening { address: self.address, stop, serving }
     }
 
-    /// The same listener once more: who connects is taken by one of the two.
+    /// Duplicates the listener: one of the two accepts each connection.
     fn again(&self) -> std::io::Result<Self> {
         let copy = std::net::TcpListener::from(self.listener.as_fd().try_clone_to_owned()?);
         Ok(Self { listener: TcpListener::from_std(copy)?, address: self.address })
@@ -61,7 +61,7 @@ impl Bound {
 }
 
 impl Listening {
-    /// Has it accept no more, and end within the grace period.
+    /// Stops accepting, and ends within the grace period.
     pub(crate) fn stop(self, grace: Duration) -> JoinHandle<Lingering> {
         if self.stop.send(grace).is_err() {
             tracing::warn!("the server had stopped serving before");
@@ -70,7 +70,7 @@ impl Listening {
     }
 }
 
-/// Waits for a start. Once it is known to take long, whoever connects meanwhile is answered so.
+/// Waits for a start. Once it is known to take long, clients get that as an answer.
 pub(crate) async fn answering<T>(
     start: impl Future<Output = T>,
     takes_long: impl Future<Output = ()>,
@@ -86,7 +86,7 @@ pub(crate) async fn answering<T>(
     for (bound, app, options) in doors {
         match bound.again() {
             Ok(bound) => open.push(bound.serve(app.clone(), (*options).clone())),
-            // Whoever connects waits for the end of the start.
+            // Clients wait for the end of the start.
             Err(error) => {
                 tracing::warn!(%error, "nobody can be answered that the start takes long")
             }
@@ -151,13 +151,13 @@ mod tests {
             TcpStream::connect(address).await.unwrap()
         };
         let ready = std::future::ready(());
-        // As where a start has begun, which is looked at first.
+        // As in a start that has already begun, which is polled first.
         let start = async {
             tokio::task::yield_now().await;
             start.await
         };
         let _open = answering(start, ready, &[(&bound, starting.clone(), &options)]).await;
-        // The listener is still bound, and serves what comes next.
+        // The listener is still bound, and serves the next requests.
         let listening = bound.serve(starting, options);
         assert_eq!(get(address, "/healthz").await.1["status"], "ok");
         listening.stop(Duration::ZERO).await.unwrap().cut();

@@ -1,7 +1,7 @@
-//! The connections of one listener: what asks them to finish, and what ends them.
+//! The connections of one listener, and the ways to drain and to cut them.
 //!
-//! A connection is polled for each request. It reads one atomic number then; the lock is taken when
-//! it begins, when it ends and when all are woken.
+//! A connection is polled for each request. A poll reads one atomic number. The lock is taken when
+//! a connection starts, when it ends and when all are woken.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -13,14 +13,14 @@ const SERVING: u8 = 0;
 const DRAINING: u8 = 1;
 const CUT: u8 = 2;
 
-/// The connections of a listener. Clones are the same.
+/// The connections of a listener. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Connections(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// `SeqCst`: a connection registers and then reads it; who changes it writes it and then wakes
-    /// those that are registered. One of the two must see what the other wrote.
+    /// `SeqCst`: a connection registers and then reads the phase. A change writes the phase and
+    /// then wakes all registered connections. One of the two must see what the other wrote.
     phase: AtomicU8,
     wakers: Mutex<Wakers>,
 }
@@ -32,12 +32,12 @@ struct Wakers {
 }
 
 impl Connections {
-    /// Asks all to finish the request that they serve and to close then.
+    /// Asks all to finish their current request and then to close.
     pub(crate) fn drain(&self) {
         self.enter(DRAINING);
     }
 
-    /// Ends all at once.
+    /// Ends all of them immediately.
     pub(crate) fn cut(&self) {
         self.enter(CUT);
     }
@@ -69,7 +69,7 @@ impl Connections {
 
 impl Shared {
     fn wakers(&self) -> MutexGuard<'_, Wakers> {
-        // Nothing panics while it is held, so it is whole.
+        // No holder of the lock panics, so the value is intact.
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -78,12 +78,12 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Member {
     shared: Arc<Shared>,
-    /// Its number, and what wakes it.
+    /// Its number and its waker.
     registered: Mutex<Option<(u64, Waker)>>,
 }
 
 impl Member {
-    /// Whether it has to finish.
+    /// Returns whether the connection has to finish.
     pub(crate) fn is_draining(&self) -> bool {
         self.phase() != SERVING
     }
@@ -92,7 +92,7 @@ impl Member {
         self.shared.phase.load(Ordering::SeqCst)
     }
 
-    /// Makes sure that a change of phase wakes it.
+    /// Registers the waker, so that a change of phase wakes the connection.
     fn register(&self, context: &Context<'_>) {
         let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         if registered.as_ref().is_some_and(|(_, waker)| waker.will_wake(context.waker())) {
@@ -152,7 +152,7 @@ mod tests {
         connections.cut();
         assert_eq!(deaf.await.unwrap(), None);
         registered(&connections, 0).await;
-        // One that begins afterwards ends at once.
+        // A connection that starts afterwards ends immediately.
         assert_eq!(spawn(false).await.unwrap(), None);
     }
 

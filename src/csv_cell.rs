@@ -4,17 +4,18 @@ use std::borrow::Cow;
 
 use postrider_actors::domain::Phone;
 
-/// Characters with which a spreadsheet begins a formula, or skips to one.
+/// The characters with which a spreadsheet starts a formula, or skips to one.
 const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
-/// Writes a text as a cell that is no formula: a `'` comes before one. [`parse`] takes it away. A
-/// phone is none: `+` and digits are a number to a spreadsheet.
+/// Formats a text as a cell that is not a formula, by a `'` before one. [`parse`] removes it.
+///
+/// A phone is not a formula: `+` and digits are a number to a spreadsheet.
 #[must_use]
 pub fn text(text: &str) -> Cow<'_, str> {
     if looks_like_formula(text) { format!("'{text}").into() } else { text.into() }
 }
 
-/// The text of a cell that [`text`] wrote.
+/// Returns the text of a cell that [`text`] wrote.
 #[must_use]
 pub fn parse(cell: &str) -> &str {
     match cell.strip_prefix('\'') {
@@ -23,8 +24,9 @@ pub fn parse(cell: &str) -> &str {
     }
 }
 
-/// Whether a text is a formula, also behind any number of `'`: each of those may have been written
-/// by [`text`], so one more must be.
+/// Returns whether a text is a formula, also behind any number of `'`.
+///
+/// [`text`] may have written each of those, so it must write one more.
 fn looks_like_formula(text: &str) -> bool {
     let begins = text.trim_start_matches('\'').starts_with(FORMULA);
     begins && text.parse::<Phone>().is_err()

@@ -1,4 +1,4 @@
-//! The options of the engine that the settings give.
+//! Builds the options of the engine from the settings.
 
 use std::time::Duration;
 
@@ -15,18 +15,19 @@ use crate::boot::{self, BootError, DataDir};
 use crate::metrics::Metrics;
 use crate::settings::{Guard, Settings};
 
-/// The free bytes below which nothing more is made. A tenth of a small disk is enough where nobody
-/// has set them.
+/// Returns the number of free bytes below which nothing more is created.
+///
+/// If it is not set, a tenth of a small disk is enough.
 pub(crate) fn free_bytes_min(settings: &Settings, directory: &DataDir) -> u64 {
     const AUTO: u64 = 1 << 30;
     settings.storage.free_bytes_min.unwrap_or_else(|| {
         let space = DirectorySpace(directory.path().to_owned());
-        // Where the file system does not say how large it is, the engine logs it when it measures.
+        // If the file system does not report its size, the engine logs that when it measures.
         space.total_bytes().map_or(AUTO, |total| AUTO.min(total / 10))
     })
 }
 
-/// The log between two checkpoints, if there are any.
+/// Returns the log bytes between two checkpoints, if checkpoints are enabled.
 fn checkpoint_log_bytes(settings: &Settings) -> Option<u64> {
     settings.storage.checkpoints.then_some(settings.storage.checkpoint_log_bytes)
 }
@@ -97,7 +98,7 @@ pub(crate) fn engine_options(
     })
 }
 
-/// The outgoing mail server, when one is configured.
+/// Returns the outgoing mail server, if one is configured.
 fn mail_options(settings: &Settings) -> Result<Option<MailOptions>, BootError> {
     let email = &settings.email;
     let Some(from) = email.from.clone().filter(|_| !email.host.is_empty()) else {

@@ -1,10 +1,10 @@
 //! Refuses request heads that another reader of HTTP may understand as another request.
 //!
-//! hyper takes a bare LF for the end of a line, and the same `Content-Length` twice for one. A
+//! hyper accepts a bare LF as the end of a line, and a repeated equal `Content-Length` as one. A
 //! proxy that reads them differently sees another request than this server does (RFC 9112, sections
-//! 2.2 and 11.2). So what comes in is looked at before hyper gets it. In a head with such a line
-//! one byte is replaced by a NUL, which no head may have: hyper answers 400 and closes the
-//! connection. Bodies are only counted.
+//! 2.2 and 11.2). So input is checked before hyper reads it. In a head with such a line one byte is
+//! replaced by a NUL, which no head may have. hyper then answers 400 and closes the connection.
+//! Bodies are only counted.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,19 +12,20 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes of a line that are kept: a `Content-Length` of 20 digits fits.
+/// The bytes of a line that are stored: a `Content-Length` of 20 digits fits.
 const LINE_BYTES_MAX: usize = 64;
-/// Digits of the size of a chunk: those of 64 bits. With more, the part of the line that is kept
-/// may end within them.
+/// The maximum number of digits of a chunk's size: those of 64 bits.
+///
+/// With more digits, the stored part of the line might end within them.
 const CHUNK_SIZE_DIGITS_MAX: usize = 16;
-/// What ends the head of a refused request for hyper, which may be waiting for its end.
+/// The bytes that end the head of a refused request for hyper, which may be waiting for its end.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// A connection whose request heads are checked.
 pub(crate) struct HeadCheck<T> {
     io: T,
     scan: HeadScan,
-    /// The end of the refused head has been given to hyper.
+    /// Set if hyper has got the end of the refused head.
     has_ended: bool,
 }
 
@@ -42,7 +43,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for HeadCheck<T> {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.scan.part == Part::Refused {
-            // Nothing behind a refused head is read any more.
+            // Nothing behind a refused head is read.
             if !this.has_ended && buffer.remaining() >= HEAD_END.len() {
                 buffer.put_slice(HEAD_END);
                 this.has_ended = true;
@@ -86,16 +87,16 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for HeadCheck<T> {
     }
 }
 
-/// What the next byte belongs to.
+/// The part of a request that the next byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Part {
     #[default]
     Head,
-    /// A body of which so many bytes are still to come.
+    /// A body with this number of bytes to come.
     Body(u64),
     /// The line with the size of a chunk.
     ChunkSize,
-    /// A chunk of which so many bytes are still to come, with those that end it.
+    /// A chunk with this number of bytes to come, with the line end behind it.
     Chunk(u64),
     /// The lines behind the last chunk.
     Trailers,
@@ -107,12 +108,12 @@ enum Part {
 #[derive(Debug)]
 struct HeadScan {
     part: Part,
-    /// The beginning of the current line, and how long it is so far.
+    /// The start of the current line, and its length so far.
     line: [u8; LINE_BYTES_MAX],
     line_length: usize,
     /// The byte before the next one.
     last: u8,
-    /// Whether the request line of the head has been read.
+    /// Set if the request line of the head has been read.
     has_request_line: bool,
     content_length: Option<u64>,
     is_chunked: bool,
@@ -133,7 +134,7 @@ impl Default for HeadScan {
 }
 
 impl HeadScan {
-    /// Looks at the next bytes, and spoils the head of a request that has to be refused.
+    /// Checks the next bytes, and spoils the head of a request that has to be refused.
     fn check(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
             let passed = match self.part {
@@ -145,7 +146,7 @@ impl HeadScan {
         }
     }
 
-    /// Passes over a part of a body.
+    /// Skips a part of a body.
     fn pass(&mut self, left: u64, length: usize) -> usize {
         let passed = usize::try_from(left).unwrap_or(usize::MAX).min(length);
         let left = left - passed as u64;
@@ -179,12 +180,12 @@ impl HeadScan {
         end + 1
     }
 
-    /// Acts on the line that ends here. Returns whether it may be in a request.
+    /// Processes the line that ends here. Returns whether a request may have it.
     fn end_line(&mut self) -> bool {
         let length = self.line_length - 1;
         match self.part {
             Part::Head if length > 0 => return self.read_header(length),
-            // An empty line before a request line is passed over, as hyper does.
+            // An empty line before a request line is skipped, as hyper does.
             Part::Head if !self.has_request_line => {}
             Part::Head => self.end_head(),
             Part::Trailers if length == 0 => self.part = Part::Head,
@@ -192,7 +193,7 @@ impl HeadScan {
                 let Some(size) = chunk_size(&self.line[..length.min(LINE_BYTES_MAX)]) else {
                     return false;
                 };
-                // The bytes that end a chunk are counted with it.
+                // The line end behind a chunk is counted with it.
                 self.part =
                     if size == 0 { Part::Trailers } else { Part::Chunk(size.saturating_add(2)) };
             }
@@ -201,7 +202,7 @@ impl HeadScan {
         true
     }
 
-    /// Reads a line of a head, for what says how long the body is.
+    /// Reads a line of a head for the length of the body.
     fn read_header(&mut self, length: usize) -> bool {
         if !self.has_request_line {
             self.has_request_line = true;
@@ -235,7 +236,7 @@ impl HeadScan {
     }
 }
 
-/// The size of a chunk, from its line: hexadecimal digits, then perhaps an extension.
+/// Parses the size of a chunk from its line: hexadecimal digits, then perhaps an extension.
 fn chunk_size(line: &[u8]) -> Option<u64> {
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     if digits > CHUNK_SIZE_DIGITS_MAX {
@@ -250,12 +251,12 @@ mod tests {
 
     const GET: &str = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
-    /// A request up to the size of its first chunk.
+    /// Makes a request up to the size of its first chunk.
     fn chunk_of(size: &str) -> String {
         format!("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n")
     }
 
-    /// Whether a request of these bytes is refused, in pieces of whatever size.
+    /// Returns whether a request of these bytes is refused, in pieces of any size.
     fn is_refused(text: &str) -> bool {
         let in_pieces = |size: usize| {
             let mut scan = HeadScan::default();

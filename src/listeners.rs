@@ -1,4 +1,4 @@
-//! Derives from the settings how each listener serves, and what of that an operator should know.
+//! Derives the options of each listener from the settings, and warnings for an operator.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use crate::serve::ServeOptions;
 use crate::settings::{Server, Settings};
 use crate::tls::{Tls, TlsFiles};
 
-/// The options of the listener for clients, and of that for operators.
+/// Returns the options of the listener for clients, and of the one for operators.
 pub(crate) fn serve_options(
     settings: &Settings,
     open_files_max: Option<u64>,
 ) -> Result<(ServeOptions, ServeOptions), BootError> {
     let server = &settings.server;
     let reserved = server.reserved_connections;
-    // A connection that gives its place up may still be open when the next one has it.
+    // A displaced connection may still be open when the next one has its place.
     let mut beside = settings.webhooks.requests_max + 2 * reserved;
     if settings.admin.listen.is_some() {
         // The listener for operators has as many again, and as many places that are not reserved.
@@ -41,7 +41,7 @@ pub(crate) fn serve_options(
         tls: tls(server, false)?,
     };
     let mut operators = clients.clone();
-    // Operators have few connections, and none of them keeps another out.
+    // Operators have few connections, and none of them displaces another.
     operators.places.max = reserved;
     operators.places.per_address_max = 0;
     if server.tls_client_ca_file.is_some() {
@@ -63,7 +63,7 @@ fn tls(server: &Server, asks_clients: bool) -> Result<Option<Arc<Tls>>, BootErro
     Ok(Some(Arc::new(Tls::new(files)?)))
 }
 
-/// One line for each way in which what is secret can be reached from beyond this machine.
+/// Returns a warning for each way in which other machines can read secrets.
 pub(crate) fn exposure(settings: &Settings) -> Vec<String> {
     let mut warnings = Vec::new();
     let addresses = [Some(settings.server.listen), settings.admin.listen].into_iter().flatten();

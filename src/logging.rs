@@ -4,8 +4,9 @@ use std::io::{IsTerminal, stderr};
 
 use crate::settings::{Log, LogFormat};
 
-/// Starts logging to standard error for the whole process. Later calls change nothing. Standard
-/// output is reserved for the banner and for what commands print.
+/// Starts logging to standard error for the whole process. Later calls change nothing.
+///
+/// Standard output is reserved for the banner and the output of commands.
 pub fn start(settings: &Log) {
     let json = match settings.format {
         LogFormat::Json => true,

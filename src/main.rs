@@ -13,7 +13,7 @@ use clap::Parser;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    // What this process writes is for its user alone: data, secrets and exports of contacts.
+    // The files of this process are for its user alone: data, secrets and exports of contacts.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let cli = cli::Cli::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

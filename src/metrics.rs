@@ -9,21 +9,21 @@ use metrics_exporter_prometheus::{
     BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
 
-/// How often histogram samples are folded into their buckets. Until then every sample takes memory.
+/// The interval of folding histogram samples into buckets. Until then each sample takes memory.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// How long it takes until the next channel of a code has its turn: seconds, not milliseconds.
+/// The time until the next channel of a code has its turn: seconds, not milliseconds.
 const FAILOVER: &str = "postrider_otp_failover_seconds";
 const FAILOVER_BUCKETS: [f64; 8] = [0.1, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
-/// Upper bounds of the histograms' buckets, in seconds.
+/// The upper bounds of the histograms' buckets, in seconds.
 const BUCKETS: [f64; 14] =
     [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 30.0];
 
-/// Status classes that have counters of their own.
+/// The status classes that have counters of their own.
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
-/// Gauges whose series come and go; one that is NaN has ended.
+/// The gauges whose series come and go; a series that is NaN has ended.
 const ENDING: [&str; 2] = ["postrider_number_pace{", "postrider_portfolio_used{"];
 
 const METADATA: Metadata<'static> =
@@ -37,7 +37,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// An empty recorder.
+    /// Makes an empty recorder.
     ///
     /// # Errors
     /// The builder of the recorder refuses an empty list of buckets; ours is not empty.
@@ -60,23 +60,23 @@ impl Metrics {
         Ok(Self { recorder: Arc::new(recorder), handle })
     }
 
-    /// The recorder in which the engine registers its own metrics.
+    /// Returns the recorder in which the engine registers its own metrics.
     #[must_use]
     pub fn recorder(&self) -> Arc<dyn Recorder + Send + Sync> {
         self.recorder.clone()
     }
 
-    /// Says what the counters of this name count.
+    /// Describes the counters of this name.
     pub(crate) fn describe_counter(&self, name: &'static str, what: &'static str) {
         self.recorder.describe_counter(name.into(), None, what.into());
     }
 
-    /// The counter of this name and these labels.
+    /// Returns the counter of this name and these labels.
     pub(crate) fn counter(&self, key: Key) -> Counter {
         self.recorder.register_counter(&key, &METADATA)
     }
 
-    /// All metrics in the text format of Prometheus, without series that have ended.
+    /// Returns all metrics in the text format of Prometheus, without series that have ended.
     #[must_use]
     pub fn render(&self) -> String {
         let has_ended = |line: &str| {
@@ -102,8 +102,9 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-/// Counts the requests of one route and method. It belongs to one router, and so to one
-/// [`Metrics`].
+/// Counts the requests of one route and method.
+///
+/// It belongs to one router, and so to one [`Metrics`].
 ///
 /// A counter is registered at the first request that it counts: a route that is never called takes
 /// no memory, and later requests look nothing up.
@@ -141,23 +142,23 @@ impl Inner {
 }
 
 impl RouteMeter {
-    /// A meter for `method` on the path template `route`.
+    /// Makes a meter for `method` on the path template `route`.
     pub(crate) fn new(route: &str, method: &'static str) -> Self {
         let (answered, took) = Default::default();
         Self { inner: Arc::new(Inner { route: route.to_owned(), method, answered, took }) }
     }
 
-    /// Whether this is the same meter.
+    /// Returns whether this is the same meter.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// The route's path template.
+    /// Returns the route's path template.
     pub(crate) fn route(&self) -> &str {
         &self.inner.route
     }
 
-    /// The route's method.
+    /// Returns the route's method.
     pub(crate) fn method(&self) -> &'static str {
         self.inner.method
     }

@@ -1,8 +1,8 @@
-//! Gives connections their places: bounded in all and for each address, with a reserve.
+//! Bounds the places of connections, in total and for each address, with a reserve.
 //!
-//! Connections that send nothing keep nobody out: where no place is left, the oldest that has not
-//! sent the whole head of a request yet gives its own up. Without such a one a connection gets a
-//! place of the reserve, where only operators are served.
+//! Idle connections keep nobody out: when no place is left, the oldest one without a whole request
+//! head gives up its place. If there is none, a connection gets a place of the reserve, which
+//! serves only operators.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -14,22 +14,25 @@ use tokio::sync::oneshot;
 
 use crate::http::{counted, is_within};
 
-/// Bounds of connections.
+/// The bounds of connections.
 #[derive(Debug, Clone)]
 pub struct PlaceLimits {
-    /// Most ordinary connections at a time.
+    /// The maximum number of ordinary connections at a time.
     pub max: usize,
-    /// Most of one client address, where an IPv6 address counts with its /64; 0 is no bound. It is
-    /// never more than half of `max`, so that one address locks nobody out.
+    /// The maximum number per client address, where an IPv6 address counts with its /64; 0 is no
+    /// bound.
+    ///
+    /// It is never more than half of `max`, so that one address locks nobody out.
     pub per_address_max: usize,
-    /// Connections beyond these bounds that may ask for what operators need.
+    /// The number of connections beyond these bounds, for the requests of operators.
     pub reserved: usize,
-    /// Subnets of proxies, whose connections are of many clients and have no bound of their own.
+    /// The subnets of proxies, whose connections are of many clients and have no bound of their
+    /// own.
     pub trusted_proxies: Vec<IpNet>,
 }
 
 impl PlaceLimits {
-    /// The bound of one address.
+    /// Returns the bound of one address.
     fn of_address(&self, address: IpAddr) -> Option<usize> {
         let has_bound = self.per_address_max > 0 && !is_within(address, &self.trusted_proxies);
         has_bound.then(|| self.per_address_max.min(self.max.div_ceil(2)))
@@ -47,11 +50,11 @@ pub(crate) struct Places {
 struct Taken {
     ordinary: usize,
     by_address: HashMap<IpAddr, usize>,
-    /// Those of ordinary places that have not sent a request yet, by number: the oldest first.
+    /// The ordinary places without a request so far, by number: the oldest first.
     silent: BTreeMap<u64, Silent>,
     /// The oldest is in front.
     reserve: VecDeque<Reserved>,
-    /// How many places were ever given.
+    /// The number of places that were ever given.
     given: u64,
 }
 
@@ -76,9 +79,9 @@ pub(crate) struct Place {
     places: Arc<Places>,
     kind: Kind,
     number: u64,
-    /// Whether the connection has sent a request.
+    /// Set if the connection has sent a request.
     has_request: AtomicBool,
-    /// What an ordinary place is kept by, once it has.
+    /// The sender that holds an ordinary place after its first request.
     kept: OnceLock<oneshot::Sender<()>>,
 }
 
@@ -88,7 +91,7 @@ enum Kind {
     Reserved,
 }
 
-/// Resolves when a connection has to give its place up.
+/// Resolves when a connection has to give up its place.
 pub(crate) type Displaced = oneshot::Receiver<()>;
 
 impl Places {
@@ -96,7 +99,7 @@ impl Places {
         Arc::new(Self { limits, taken: Mutex::default() })
     }
 
-    /// Most connections at a time, those that are giving their places up included.
+    /// Returns the maximum number of connections at a time, including displaced ones.
     pub(crate) fn most(limits: &PlaceLimits) -> usize {
         limits.max + 2 * limits.reserved
     }
@@ -127,24 +130,26 @@ impl Places {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        // Nothing panics while it is held, so it is whole.
+        // No holder of the lock panics, so the value is intact.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Taken {
-    /// Whether there is an ordinary place for an address, which another connection may give up.
+    /// Makes room for an ordinary place of an address, by displacing another connection if need be.
+    ///
+    /// Returns whether there is room.
     fn make_room(&mut self, address: IpAddr, max: usize, bound: Option<usize>) -> bool {
         let held = self.by_address.get(&address).copied().unwrap_or_default();
         let is_own = bound.is_some_and(|bound| held >= bound);
         if !is_own && self.ordinary < max {
             return true;
         }
-        // Beyond its own bound an address displaces none of others.
+        // Beyond its own bound an address displaces no connection of another.
         let mut silent = self.silent.iter();
         let oldest = silent.find(|(_, silent)| !is_own || silent.address == address);
         let Some(number) = oldest.map(|(number, _)| *number) else { return false };
-        // Its place counts no more, though it is a moment until it ends.
+        // Its place no longer counts, though the connection takes a moment to end.
         self.silent.remove(&number).is_some_and(|silent| {
             self.give_back(silent.address);
             true
@@ -163,13 +168,14 @@ impl Taken {
 }
 
 impl Place {
-    /// Whether it is one of the reserve.
+    /// Returns whether the place is one of the reserve.
     pub(crate) const fn is_reserved(&self) -> bool {
         matches!(self.kind, Kind::Reserved)
     }
 
-    /// Notes that the connection has sent a request: an ordinary one is not displaced any more, one
-    /// of the reserve as the last.
+    /// Records that the connection has sent a request.
+    ///
+    /// An ordinary one is no longer displaced, and one of the reserve only as the last.
     pub(crate) fn has_request(&self) {
         if self.has_request.swap(true, Ordering::Relaxed) {
             return;
@@ -178,7 +184,7 @@ impl Place {
         match self.kind {
             Kind::Ordinary(_) => {
                 let silent = taken.silent.remove(&self.number);
-                // Dropped instead, it would end the connection. It is set once.
+                // Dropping it would end the connection. It is set once.
                 if let Some(silent) = silent {
                     self.kept.set(silent.held).ok();
                 }
@@ -198,7 +204,7 @@ impl Drop for Place {
         let mut taken = self.places.taken();
         match self.kind {
             Kind::Ordinary(address) => {
-                // One that was displaced has given its place back.
+                // A displaced connection has already given its place back.
                 let is_silent = taken.silent.remove(&self.number).is_some();
                 if is_silent || self.kept.get().is_some() {
                     taken.give_back(address);
@@ -222,7 +228,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// A place whose connection has sent a request.
+    /// Takes a place, and records that its connection has sent a request.
     fn take(places: &Arc<Places>, from: &str) -> (Place, Displaced) {
         let (place, displaced) = places.take(address(from));
         place.has_request();
@@ -266,7 +272,7 @@ mod tests {
         let (_third, mut third_ends) = places.take(address("192.0.2.1"));
         let (_fourth, mut fourth_ends) = take(&places, "192.0.2.2");
         second.has_request();
-        // All places are taken: the oldest that has sent nothing goes.
+        // All places are taken: the oldest one without a request is displaced.
         let (fifth, _fifth_ends) = take(&places, "192.0.2.3");
         assert!(!fifth.is_reserved() && is_displaced(&mut first_ends));
         let (sixth, _sixth_ends) = take(&places, "192.0.2.3");
@@ -301,10 +307,10 @@ mod tests {
         let mut third = take();
         assert!(!is_displaced(&mut first.1) && is_displaced(&mut second.1));
         third.0.has_request();
-        // With a request each, the oldest goes.
+        // All have sent a request, so the oldest is displaced.
         let mut fourth = take();
         assert!(is_displaced(&mut first.1) && !is_displaced(&mut third.1));
-        // What was displaced before takes nobody's place with it.
+        // A connection that was displaced before takes nobody's place with it.
         drop((first, second));
         assert!(!is_displaced(&mut third.1) && !is_displaced(&mut fourth.1));
         assert_eq!(places.taken().reserve.len(), 2);

@@ -1,10 +1,10 @@
-//! Holds back what refuses a connection that asks again too early.
+//! Delays refusals on a connection that retries too early.
 //!
-//! A refusal for overload costs the server a whole request. Clients that ask
-//! again at once keep every thread busy with refusals, and what is admitted waits behind them each
-//! time it has to run. So the first refusal leaves at once, and a further one within the time of
-//! its `Retry-After` leaves after a pause. The request itself never waits: whether it is admitted
-//! is decided when it comes.
+//! A refusal for overload costs the server a whole request. Clients that retry immediately keep
+//! every thread busy with refusals. Admitted requests then wait behind them each time they have to
+//! run. So the first refusal is sent immediately, and a further one within the time of its
+//! `Retry-After` after a pause. The request itself never waits: its admission is decided when it
+//! comes.
 
 use std::future::pending;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,17 +14,17 @@ use postrider_actors::LazyTimer;
 use postrider_actors::clock::deadline_in;
 use tokio::time::Instant;
 
-/// How long a further refusal is held back.
+/// The delay of a further refusal.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The least that any refusal says in `Retry-After`.
+/// The minimum `Retry-After` of any refusal.
 const RETRY_AFTER_MIN: Duration = Duration::from_secs(1);
 
-/// When a connection was refused last for overload.
+/// The time of the last refusal for overload on a connection.
 #[derive(Debug, Default)]
 pub(crate) struct RefusalPause(Mutex<Option<Instant>>);
 
 impl RefusalPause {
-    /// Waits until a refusal may leave.
+    /// Waits until a refusal may be sent.
     pub(crate) async fn wait(&self, timer: &LazyTimer) {
         let since_last = self.refused().map(|last| last.elapsed());
         if is_early(since_last) {
@@ -34,12 +34,12 @@ impl RefusalPause {
     }
 
     fn refused(&self) -> MutexGuard<'_, Option<Instant>> {
-        // Nothing panics while it is held, so it is whole.
+        // No holder of the lock panics, so the value is intact.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether a refusal that comes so long after the connection's last one is held back.
+/// Returns whether a refusal is delayed, given the time since the connection's last one.
 fn is_early(since_last: Option<Duration>) -> bool {
     since_last.is_some_and(|since| since < RETRY_AFTER_MIN)
 }

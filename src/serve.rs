@@ -27,30 +27,31 @@ use crate::refusal_pause::RefusalPause;
 use crate::tls::{Tls, Transport};
 use crate::write_timeout::WriteTimeout;
 
-/// Pause of the accept loop when the system has no sockets left. One may be closed meanwhile.
+/// The pause of the accept loop when the system has no sockets left. One may be closed meanwhile.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 
-/// Least time between two lines of the log about that.
+/// The minimum time between two log lines about that.
 const ACCEPT_LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// Most bytes that are buffered of a connection. This also bounds the head of a request.
+/// The maximum number of bytes buffered per connection. It also bounds the head of a request.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// Limits on connections.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
-    /// Longest wait for a request's head, and so the longest time that a connection may stay idle.
+    /// The maximum wait for a request's head, and so the maximum idle time of a connection.
     pub head_timeout: Duration,
-    /// Longest time that a write may wait for the client to read.
+    /// The maximum time that a write may wait for the client to read.
     pub write_timeout: Duration,
-    /// Bounds of simultaneous connections.
+    /// The bounds of simultaneous connections.
     pub places: PlaceLimits,
-    /// What encrypts them. `None`: nothing does.
+    /// The TLS settings; `None` for plain connections.
     pub tls: Option<Arc<Tls>>,
 }
 
-/// Connections that did not finish within the grace period. They stay open until this is dropped,
-/// which closes them.
+/// The connections that did not finish within the grace period.
+///
+/// They stay open until this is dropped, which closes them.
 #[derive(Debug)]
 #[must_use = "dropping it closes the connections"]
 pub struct Lingering {
@@ -60,7 +61,7 @@ pub struct Lingering {
 }
 
 impl Lingering {
-    /// Closes them and returns how many there were.
+    /// Closes the connections and returns their number.
     pub fn cut(self) -> usize {
         self.most.saturating_sub(self.permits.available_permits())
     }
@@ -72,7 +73,7 @@ impl Drop for Lingering {
     }
 }
 
-/// What answers requests.
+/// A service that answers requests.
 pub(crate) trait Answers: Clone + Send + Sync + 'static {
     fn answer(&self, request: Request<Body>) -> Answering;
 }
@@ -89,9 +90,10 @@ impl Answers for Starting {
     }
 }
 
-/// Serves `app` until `stop` resolves to the grace period. Then it accepts no more connections,
-/// answers requests in progress (with `Connection: close`), and returns the connections that are
-/// still open when the grace period is over.
+/// Serves `app` until `stop` resolves to the grace period.
+///
+/// Then it accepts no more connections, and answers requests in progress with `Connection: close`.
+/// It returns the connections that are still open when the grace period is over.
 pub async fn serve(
     listener: TcpListener,
     app: App,
@@ -101,7 +103,7 @@ pub async fn serve(
     serve_with(listener, app, options, stop).await
 }
 
-/// The same for anything that answers.
+/// Serves like [`serve`], for any service that answers.
 pub(crate) async fn serve_with(
     listener: TcpListener,
     app: impl Answers,
@@ -157,6 +159,8 @@ pub(crate) async fn serve_with(
     Lingering { permits, most, connections }
 }
 
+/// Logs the early end of a connection.
+///
 /// A client that disconnects or violates HTTP is not a failure of the server.
 fn note_end(ended: hyper::Result<()>) {
     if let Err(error) = ended {
@@ -164,7 +168,7 @@ fn note_end(ended: hyper::Result<()>) {
     }
 }
 
-/// Logs that connections cannot be accepted, however often that happens, at intervals.
+/// Logs at intervals that connections cannot be accepted, however often that happens.
 #[derive(Default)]
 struct Complaints {
     last: Option<Stopwatch>,
@@ -180,7 +184,7 @@ impl Complaints {
         }
     }
 
-    /// Counts one. Returns how many there were since the last line, if another line is due.
+    /// Counts one failure. Returns the number since the last line, if another line is due.
     fn count(&mut self, since_last: Option<Duration>) -> Option<u64> {
         self.since += 1;
         let is_due = since_last.is_none_or(|since| since >= ACCEPT_LOG_EVERY);
@@ -188,7 +192,7 @@ impl Complaints {
     }
 }
 
-/// Makes the handshake of TLS, for which a client has as long as for a head.
+/// Makes the TLS handshake, which has the timeout of a request head.
 async fn secured(stream: TcpStream, options: &ServeOptions) -> Option<Transport> {
     // A response is one small packet, which Nagle would delay.
     if let Err(error) = stream.set_nodelay(true) {
@@ -205,7 +209,7 @@ async fn secured(stream: TcpStream, options: &ServeOptions) -> Option<Transport>
     }
 }
 
-/// A client that is connected.
+/// A connected client.
 struct Client<A> {
     app: A,
     peer: SocketAddr,
@@ -213,7 +217,7 @@ struct Client<A> {
 }
 
 impl<A: Answers> Client<A> {
-    /// Answers its requests until it or the server closes the connection.
+    /// Answers the client's requests until it or the server closes the connection.
     async fn serve(
         self,
         stream: Transport,
@@ -241,7 +245,7 @@ impl<A: Answers> Client<A> {
         .await
     }
 
-    /// Answers one request. A place of the reserve is for one.
+    /// Answers one request. A place of the reserve serves a single request.
     async fn answer(
         &self,
         request: Request<Incoming>,
@@ -268,7 +272,9 @@ impl<A: Answers> Client<A> {
     }
 }
 
-/// Whether the client gave up before its connection was accepted. That affects no other client.
+/// Returns whether the client gave up before its connection was accepted.
+///
+/// Such a failure affects no other client.
 fn is_client_fault(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)

@@ -24,11 +24,12 @@ use crate::traces::Exporter;
 #[derive(Debug)]
 pub struct Server;
 
-/// A running server. Dropping it stops it at once, like a crash; [`RunningServer::shutdown`] stops
-/// it gracefully.
+/// A running server.
+///
+/// Dropping it stops it immediately, like a crash; [`RunningServer::shutdown`] stops it gracefully.
 pub struct RunningServer {
     main: Listening,
-    /// The listener for operators, if it is another one.
+    /// The listener for operators, if it is a separate one.
     admin: Option<Listening>,
     engine: Engine,
     demo_key: Option<Secret>,
@@ -38,11 +39,11 @@ pub struct RunningServer {
     upkeep: AbortOnDrop,
     exporter: Option<Exporter>,
     directory: DataDir,
-    /// What encrypts the connections of each listener.
+    /// The TLS settings of the listeners.
     tls: Vec<Arc<Tls>>,
 }
 
-/// Why a shutdown was not graceful. Everything that was acknowledged is durable nevertheless.
+/// The reason why a shutdown was not graceful. All acknowledged data is durable nevertheless.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
     /// The engine did not finish within the grace period.
@@ -54,11 +55,13 @@ pub enum StopError {
 }
 
 impl Server {
-    /// Starts a server. When this returns, the address is bound, the data directory is locked, and
-    /// in a sandbox the demo workspace exists.
+    /// Starts a server.
+    ///
+    /// When this returns, the address is bound, and the data directory is locked. In a sandbox the
+    /// demo workspace exists.
     ///
     /// # Errors
-    /// [`BootError`] says why the server cannot start.
+    /// [`BootError`] is the reason why the server cannot start.
     pub fn start(settings: Settings) -> BoxFuture<'static, Result<RunningServer, BootError>> {
         // Boxed, as a stop is: the compiler translates the body of an `async fn` in each program
         // that awaits it.
@@ -127,7 +130,7 @@ impl Server {
     }
 }
 
-/// The engine's options, and what sends the spans of its requests.
+/// Builds the engine's options, and the exporter for the spans of its requests.
 fn followed_options(
     settings: &Settings,
     directory: &DataDir,
@@ -142,38 +145,39 @@ fn followed_options(
 }
 
 impl RunningServer {
-    /// The bound address, with the actual port.
+    /// Returns the bound address, with the actual port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.main.address
     }
 
-    /// The address for health, metrics and administration, with the actual port.
+    /// Returns the address for health, metrics and administration, with the actual port.
     #[must_use]
     pub fn admin_address(&self) -> SocketAddr {
         self.admin.as_ref().map_or(self.main.address, |admin| admin.address)
     }
 
-    /// The engine behind the server.
+    /// Returns the engine behind the server.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// The key of the demo workspace, in a sandbox.
+    /// Returns the key of the demo workspace, in a sandbox.
     #[must_use]
     pub fn demo_key(&self) -> Option<&str> {
         self.demo_key.as_ref().map(Secret::reveal)
     }
 
-    /// What the command line prints after a start.
+    /// Returns the text that the command line prints after a start.
     #[must_use]
     pub fn banner(&self) -> &Banner {
         &self.banner
     }
 
-    /// Reads certificates and keys of TLS anew, for the connections from now on. Whatever cannot be
-    /// used is logged, and what was read before stays in use.
+    /// Reloads the TLS certificates and keys, for the connections from now on.
+    ///
+    /// A file that cannot be used is logged, and the earlier one stays in use.
     pub fn reload_certificates(&self) {
         let reloaded: Result<Vec<()>, TlsError> = self.tls.iter().map(|tls| tls.reload()).collect();
         match reloaded {
@@ -183,9 +187,11 @@ impl RunningServer {
         }
     }
 
-    /// Shuts down within the grace period of the settings: accepts no more connections, answers the
-    /// requests in progress, and makes everything durable. A client that has not sent its whole
-    /// request is refused, and the connection of a client that does not read its answer is closed.
+    /// Shuts down within the grace period of the settings.
+    ///
+    /// The server accepts no more connections, answers the requests in progress, and makes
+    /// everything durable. A client with an incomplete request is refused. The connection of a
+    /// client that does not read its answer is closed.
     ///
     /// # Errors
     /// [`StopError`] when not everything finished within the grace period.
@@ -206,7 +212,7 @@ impl RunningServer {
             None => None,
         };
         let finished = engine.shutdown(grace.saturating_sub(watch.elapsed())).await;
-        // The engine has answered every request. What is still open waits for its client to read.
+        // The engine has answered every request. Open connections wait for their clients to read.
         let cut = lingering.cut() + admin_lingering.map_or(0, Lingering::cut);
         if cut > 0 {
             tracing::warn!(connections = cut, "cut connections whose clients were not done");

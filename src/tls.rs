@@ -1,4 +1,4 @@
-//! Terminates TLS with a certificate that can be renewed while connections go on.
+//! Terminates TLS with a certificate that can be renewed while connections are open.
 
 use std::io::{self, IoSlice};
 use std::os::unix::fs::PermissionsExt;
@@ -24,11 +24,11 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// The certificate's private key.
     pub key: PathBuf,
-    /// Roots of the certificates that clients must have. `None`: they need none.
+    /// The roots of the certificates that clients must have; `None` if they need none.
     pub client_ca: Option<PathBuf>,
 }
 
-/// Why the files cannot be used.
+/// The reason why the files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -39,19 +39,19 @@ pub enum TlsError {
         /// The cause.
         source: io::Error,
     },
-    /// A file is not what it must be.
+    /// A file has the wrong content.
     #[error("{path}: must hold {expected} in PEM", path = .path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// What it must hold.
+        /// The expected content.
         expected: &'static str,
     },
     /// Every local user may read the key.
     #[error("{path}: every local user may read this key; take that right away: chmod o= FILE",
         path = .0.display())]
     KeyIsPublic(PathBuf),
-    /// Certificate and key do not go together, or cannot be used.
+    /// Certificate and key do not match, or cannot be used.
     #[error("{path}: {source}", path = .path.display())]
     Unusable {
         /// The file.
@@ -86,7 +86,7 @@ impl Tls {
         Ok(Self { files, current })
     }
 
-    /// Reads the files anew, for the connections from now on.
+    /// Reads the files again, for the connections from now on.
     ///
     /// # Errors
     /// [`TlsError`] names the file that cannot be used. The earlier ones stay in use.
@@ -96,7 +96,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Makes the handshake.
+    /// Makes the TLS handshake.
     pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<Transport> {
         let current = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
         let stream = TlsAcceptor::from(current).accept(stream).await?;
@@ -125,8 +125,9 @@ fn read(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
     Ok(config)
 }
 
-/// How this process calls others: it trusts these roots alone, and shows the certificate with this
-/// key, if it has one.
+/// Makes the TLS settings for outgoing connections of this process.
+///
+/// It trusts these roots alone, and shows the certificate with this key, if it has one.
 ///
 /// # Errors
 /// [`TlsError`] names the file that cannot be used.
@@ -183,14 +184,14 @@ fn contents(path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|source| TlsError::File { path: path.to_owned(), source })
 }
 
-/// What a connection is carried by.
+/// The transport of a connection.
 #[derive(Debug)]
 pub(crate) enum Transport {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Calls the same method of whatever carries the connection.
+/// Calls the same method of either transport.
 macro_rules! carried {
     ($transport:expr, $stream:ident => $call:expr) => {
         match $transport {

@@ -1,8 +1,8 @@
-//! Sends the spans of requests that are followed to a collector, by OTLP over HTTP.
+//! Sends the spans of traced requests to a collector, by OTLP over HTTP.
 //!
-//! It owns the spans from the moment they finish. It promises that they delay nobody: they are sent
-//! in batches by one task, a batch that the collector does not take is counted and forgotten, and
-//! a stop waits for the last one only for a moment.
+//! It owns the spans from the moment they finish. The spans delay no request: one task sends them
+//! in batches, and counts and drops a batch that the collector does not take. A stop waits for the
+//! last batch only for a moment.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
@@ -23,15 +23,15 @@ use crate::boot::BootError;
 use crate::metrics::Metrics;
 use crate::settings::TracesSettings;
 
-/// Most spans of one request to the collector.
+/// The maximum number of spans per request to the collector.
 const BATCH_MAX: usize = 512;
-/// How long finished spans are collected before they are sent.
+/// The time that finished spans are collected before they are sent.
 const EVERY: Duration = Duration::from_secs(1);
-/// Longest wait for the collector.
+/// The maximum wait for the collector.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest that a stop waits for the last batch.
+/// The maximum time that a stop waits for the last batch.
 const FINISH: Duration = Duration::from_secs(2);
-/// Least time between two lines of the log about a collector that does not take spans.
+/// The minimum time between two log lines about a collector that does not take spans.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// The task that sends spans. Dropping it ends the task at once.
@@ -41,10 +41,10 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// Starts the task, if the settings name a collector. The metrics are there in any case.
+    /// Starts the task, if the settings name a collector. The metrics are registered in any case.
     ///
     /// # Errors
-    /// [`BootError::Traces`]: the settings make no exporter.
+    /// [`BootError::Traces`]: no exporter can be made from the settings.
     pub(crate) fn start(
         settings: &TracesSettings,
         clock: &Clock,
@@ -64,7 +64,7 @@ impl Exporter {
         Ok((traces, Some(Self { finish, sending })))
     }
 
-    /// Sends what has finished until now, and ends.
+    /// Sends the spans that have finished until now, and ends.
     pub(crate) async fn finish(self) {
         let Self { finish, mut sending } = self;
         // The task ends by itself only when every span's sender was dropped.
@@ -76,8 +76,8 @@ impl Exporter {
 }
 
 fn exporter(endpoint: &str) -> Result<SpanExporter, String> {
-    // reqwest needs a crypto provider even for plain HTTP. If another one is installed already, it
-    // is used instead.
+    // reqwest needs a crypto provider even for plain HTTP. An already installed provider is used
+    // instead.
     drop(rustls::crypto::ring::default_provider().install_default());
     let client = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build();
     let client = client.map_err(|error| error.to_string())?;
@@ -98,7 +98,7 @@ fn exporter(endpoint: &str) -> Result<SpanExporter, String> {
     Ok(exporter)
 }
 
-/// What sends batches, one at a time.
+/// The sender of batches, one at a time.
 struct Batches {
     exporter: SpanExporter,
     counts: Counts,
@@ -149,7 +149,7 @@ impl Batches {
     }
 }
 
-/// A finished span in the terms of OpenTelemetry.
+/// Converts a finished span to the type of OpenTelemetry.
 fn span_data(span: FinishedSpan, scope: &InstrumentationScope) -> SpanData {
     let trace = TraceId::from_bytes(span.context.trace_id());
     let id = SpanId::from_bytes(span.context.span_id());
@@ -179,7 +179,7 @@ fn span_data(span: FinishedSpan, scope: &InstrumentationScope) -> SpanData {
     }
 }
 
-/// What becomes of spans.
+/// The counts of spans by outcome.
 struct Counts {
     exported: Counter,
     failed: Counter,

@@ -21,8 +21,9 @@ impl<T: Write + Unpin> WriteTimeout<T> {
         Self { io, wait, timer: None }
     }
 
-    /// Applies the timeout to the result of a write: progress clears the timer, and a pending write
-    /// starts it.
+    /// Applies the timeout to the result of a write.
+    ///
+    /// Progress clears the timer, and a pending write starts it.
     fn timed(
         &mut self,
         context: &mut Context<'_>,

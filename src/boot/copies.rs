@@ -1,4 +1,4 @@
-//! Locks the directories that copies are made of, and that are made of copies.
+//! Locks the directories that copies are made from, and those that are restored from copies.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use super::secrets::known_master_keys;
 use super::stopped::lock;
 use crate::settings::Settings;
 
-/// The data of a server that does not run. While this value lives, none can start.
+/// The data of a stopped server. While this value lives, no server can start on it.
 pub struct StoppedData {
     source: DataSource,
     contents: FileBlobs,
@@ -27,7 +27,7 @@ impl StoppedData {
     /// Opens the data in a directory.
     ///
     /// # Errors
-    /// [`CopyError`]: a server uses it, or there is none, or it cannot be read.
+    /// [`CopyError`]: a server uses it, there is no data, or it cannot be read.
     pub fn open(path: &Path) -> Result<Self, CopyError> {
         let none = || CopyError::Io(format!("there is no data in {}", path.display()));
         let _locked = lock(path).map_err(refused)?.ok_or_else(none)?;
@@ -35,20 +35,20 @@ impl StoppedData {
         Ok(Self { source: DataSource::stopped(path)?, contents, _locked })
     }
 
-    /// What to copy from.
+    /// Returns the data to copy from.
     #[must_use]
     pub const fn source(&self) -> &DataSource {
         &self.source
     }
 
-    /// The contents of files.
+    /// Returns the contents of files.
     #[must_use]
     pub const fn contents(&self) -> &FileBlobs {
         &self.contents
     }
 }
 
-/// A directory that a copy becomes data in, locked.
+/// A locked directory into which a copy is restored.
 pub struct CopyTarget {
     directory: DataDir,
     keys: Option<MasterKeys>,
@@ -65,31 +65,32 @@ impl CopyTarget {
         if DataDir::is_in_use(path) {
             return Err(refused(BootError::InUse(path.clone())));
         }
-        // Before it is locked: that closes a directory to others, and this may be the wrong one.
+        // Checked before it is locked: locking closes a directory to others, and this may be the
+        // wrong one.
         Import::must_be_free(path)?;
         let directory = DataDir::open(path, settings.server.data_group_access).map_err(refused)?;
         let keys = known_master_keys(&directory, &settings.secrets).map_err(refused)?;
         Ok(Self { directory, keys, segment_bytes: settings.storage.segment_bytes })
     }
 
-    /// Whether there is a master key that the data can be compared with.
+    /// Returns whether there is a master key to compare the data with.
     #[must_use]
     pub const fn has_keys(&self) -> bool {
         self.keys.is_some()
     }
 
-    /// Makes the data of an archive, with the contents of files in a directory. Blocks.
+    /// Restores an archive, with the contents of files from a directory. Blocks.
     ///
     /// # Errors
-    /// [`CopyError`]; nothing is made then.
+    /// [`CopyError`]; nothing is restored then.
     pub fn import(&self, archive: &Path, contents: Option<&Path>) -> Result<Made, CopyError> {
         import_archive(archive, Target { contents, ..self.target(false) })
     }
 
-    /// Makes the data of a backup, of all of it or up to a position. Blocks.
+    /// Restores a backup, all of it or up to a position. Blocks.
     ///
     /// # Errors
-    /// [`CopyError`]; nothing is made then.
+    /// [`CopyError`]; nothing is restored then.
     pub fn restore(
         &self,
         from: &Path,

@@ -17,20 +17,19 @@ use crate::settings::{Secret, Settings};
 
 const WORKSPACE: &str = "demo";
 pub(super) const KEY_FILE: &str = "demo.key";
-/// Who signs in by the link that a start prints.
+/// The person who signs in by the link that a start prints.
 const OWNER: &str = "owner@localhost";
 const CREDITS: u64 = 1_000_000;
 
-/// How long it waits for the removal of an earlier workspace, or for a place in a busy one, before
-/// it looks again.
+/// The wait for the removal of an earlier workspace, or for a place in a busy one, between tries.
 const WAIT: Duration = Duration::from_millis(50);
-/// How often it looks for a place.
+/// The maximum number of tries to get a place.
 const BUSY_TRIES: usize = 200;
 
-/// Creates what is missing of the demo workspace and returns its API key.
+/// Creates the missing parts of the demo workspace and returns its API key.
 ///
 /// The key file is written last. While it exists and its key is valid, the workspace was complete
-/// once, and whatever is missing was removed by its user.
+/// once, and its user removed whatever is missing.
 pub(crate) async fn prepare(engine: &Engine, directory: &DataDir) -> Result<Secret, BootError> {
     if let Some(key) = directory.read(KEY_FILE)?
         && engine.access().authenticate(&key).is_some()
@@ -49,8 +48,9 @@ pub(crate) async fn prepare(engine: &Engine, directory: &DataDir) -> Result<Secr
     Ok(key)
 }
 
-/// Makes the link that signs the owner of the demo workspace in, who operates the server too. That
-/// of an earlier start does not work any more.
+/// Makes the link that signs in the owner of the demo workspace, who also operates the server.
+///
+/// The link of an earlier start stops working.
 ///
 /// `None`: the server is no sandbox, or has no dashboard.
 pub(crate) async fn sign_in_link(
@@ -69,7 +69,7 @@ pub(crate) async fn sign_in_link(
     Ok(Some(made.map_err(DemoError::from)?.token))
 }
 
-/// One template for each category and status that a new user may want to try.
+/// Returns one template for each category and status that a new user may want to try.
 fn templates() -> impl Iterator<Item = NewTemplate> {
     use TemplateCategory::{Authentication, Marketing, Utility};
     use TemplateStatus::{Approved, Pending, Rejected};
@@ -91,7 +91,7 @@ fn templates() -> impl Iterator<Item = NewTemplate> {
     })
 }
 
-/// Whether something else of the workspace had all places that `admission` gives it.
+/// Returns whether other work of the workspace had all the places that `admission` gives it.
 fn is_busy(error: &DemoError) -> bool {
     use AdminError::Change;
     let why = match error {
@@ -111,13 +111,13 @@ async fn create(engine: &Engine) -> Result<Secret, DemoError> {
     loop {
         match admin.create_workspace(id.clone(), "Demo".to_owned()).await {
             Ok(_) | Err(CreateWorkspaceError::Exists) => break,
-            // One that was deleted may have been large.
+            // An earlier workspace that was deleted may have been large.
             Err(CreateWorkspaceError::BeingRemoved) => tokio::time::sleep(WAIT).await,
             Err(error) => return Err(error.into()),
         }
     }
-    // The key is created after the number and the credits. So if a key exists, a missing number or
-    // an empty balance is what the user chose. A lost key file revokes no key.
+    // The key is created after the number and the credits. So if a key exists, the user chose a
+    // missing number or an empty balance. A lost key file revokes no key.
     if admin.keys(&id).await?.is_empty() {
         if admin.numbers(&id).await?.is_empty() {
             admin.connect_sandbox_number(&id).await?;

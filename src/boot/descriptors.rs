@@ -1,12 +1,12 @@
-//! Raises the limit on open files, and says how many of them connections may have.
+//! Raises the limit on open files, and divides it among connections and other uses.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that the store may need: its files, and those that a flush opens beside them.
+/// The descriptors that the store may need: its files, and those that a flush opens beside them.
 const STORE: u64 = 256;
-/// Listeners, standard streams, the runtime's own, and calls to a provider.
+/// The descriptors of listeners, standard streams, the runtime, and calls to a provider.
 const OTHERS: u64 = 96;
-/// Fewer connections than these are of no use.
+/// The minimum number of connections: fewer are of no use.
 const LEAST: u64 = 16;
 
 /// Raises the soft limit on open files to the hard one. `None`: there is no limit.
@@ -24,8 +24,9 @@ pub(crate) fn raise_limit() -> Option<u64> {
     }
 }
 
-/// The connections that a limit on open files allows, when `wanted` are wished for and `beside` go
-/// to other connections.
+/// Returns the number of connections that a limit on open files allows, at most `wanted`.
+///
+/// `beside` is the number of other connections.
 pub(crate) fn connections_within(limit: Option<u64>, wanted: usize, beside: usize) -> usize {
     let Some(limit) = limit else { return wanted };
     let left = limit.saturating_sub(STORE + OTHERS).saturating_sub(beside as u64).max(LEAST);

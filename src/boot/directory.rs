@@ -11,7 +11,7 @@ use super::modes;
 /// The file that a server keeps locked while it uses the directory.
 const LOCK: &str = "server.lock";
 
-/// Largest size of a small file.
+/// The maximum size of a small file.
 const FILE_BYTES_MAX: u64 = 4096;
 
 /// The data directory. While this value lives, no other server can open it.
@@ -23,8 +23,10 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// Locks the directory. Creates it with mode 0700 when it is missing, and closes one that other
-    /// users can use; with `group_access` its group may.
+    /// Locks the directory. Creates it with mode 0700 when it is missing.
+    ///
+    /// A directory that other users can use is closed to them; with `group_access` its group may
+    /// use it.
     pub(crate) fn open(path: &Path, group_access: bool) -> Result<Self, BootError> {
         let failed = |source| BootError::File { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
@@ -44,24 +46,25 @@ impl DataDir {
         }
     }
 
-    /// Whether a server uses the directory. Makes no file.
+    /// Returns whether a server uses the directory. Creates no file.
     pub(super) fn is_in_use(path: &Path) -> bool {
         let lock = OpenOptions::new().write(true).open(path.join(LOCK));
         lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
-    /// The path of the directory.
+    /// Returns the path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path of the file `name`.
+    /// Returns the path of the file `name`.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The first line of the secret file `name`, or `None` when the file does not exist. A file
-    /// that other users can read is closed.
+    /// Returns the first line of the secret file `name`, or `None` when the file does not exist.
+    ///
+    /// A file that other users can read is closed to them.
     pub(crate) fn read(&self, name: &str) -> Result<Option<String>, BootError> {
         let path = self.file(name);
         let mut text = String::new();
@@ -84,7 +87,7 @@ impl DataDir {
 
     fn replace(&self, name: &str, path: &Path, line: &str) -> std::io::Result<()> {
         let temporary = self.file(&format!(".{name}.new"));
-        // A crash may have left it, possibly with another mode.
+        // A crash may have left this file, possibly with another mode.
         match std::fs::remove_file(&temporary) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -1,4 +1,4 @@
-//! Lists the reasons why a server does not start.
+//! The reasons why a server does not start.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use postrider_actors::{
 
 use crate::tls::TlsError;
 
-/// Why the server did not start. The message names the file or address and what to do about it.
+/// The reason why the server did not start. The message names the file or address, and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     /// A file or directory cannot be read or written.
@@ -23,7 +23,7 @@ pub enum BootError {
         /// The cause.
         source: io::Error,
     },
-    /// Others can use a file or directory, and that cannot be changed.
+    /// Other users can use a file or directory, and the permissions cannot be changed.
     #[error(
         "{path}: its permissions are {mode:04o} and its owner is user {owner}, but only the user \
          that runs the server may use it, and {why}",
@@ -36,18 +36,18 @@ pub enum BootError {
         mode: u32,
         /// The user id of its owner.
         owner: u32,
-        /// Why that cannot be changed.
+        /// The reason why they cannot be changed.
         why: String,
     },
-    /// The content of a file is not what it must be.
+    /// A file has the wrong content.
     #[error("{path}: must hold {expected}", path = .path.display())]
     Content {
         /// The file or directory.
         path: PathBuf,
-        /// What it must hold.
+        /// The expected content.
         expected: &'static str,
     },
-    /// Data exists, but the master key that it was written under is missing.
+    /// Data exists, but the master key under which it was written is missing.
     #[error(
         "{path}: there is no such file, but there is data that was written under a master key: \
          put it back, or give the key as `secrets.master_key` \
@@ -66,10 +66,10 @@ pub enum BootError {
     ClockMoved {
         /// The data directory.
         path: PathBuf,
-        /// By how much the clock was advanced.
+        /// The time by which the clock was advanced.
         ahead: std::time::Duration,
     },
-    /// Nothing can send traces to the collector that the settings name.
+    /// Traces cannot be sent to the collector that the settings name.
     #[error("`traces.endpoint`: {0}")]
     Traces(String),
     /// Another server has locked the data directory.
@@ -116,7 +116,7 @@ pub enum BootError {
     /// There is no data.
     #[error("{path}: there is no data", path = .0.display())]
     NoData(PathBuf),
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
         /// The address.
@@ -138,7 +138,7 @@ pub enum BootError {
     Demo(#[from] DemoError),
 }
 
-/// What helps where data is damaged or lost.
+/// Returns the advice for damaged or lost data.
 const fn advice(error: &StartError) -> &'static str {
     match error {
         StartError::Store(StoreError::Damaged(_) | StoreError::Lost { .. }) => {
@@ -149,7 +149,7 @@ const fn advice(error: &StartError) -> &'static str {
     }
 }
 
-/// Why the demo workspace cannot be created.
+/// The reason why the demo workspace cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     /// Creating the workspace failed.
@@ -161,7 +161,7 @@ pub enum DemoError {
     /// Creating one of its templates failed.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// The link that signs its owner in was not made.
+    /// The link that signs in its owner cannot be made.
     #[error(transparent)]
     People(#[from] PeopleError),
     /// The engine is unavailable.

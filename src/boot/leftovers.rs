@@ -1,4 +1,4 @@
-//! Warns of sandbox numbers and keys that remain when a server is no sandbox any more.
+//! Warns of sandbox numbers and keys that remain when a server is no longer a sandbox.
 
 use postrider_actors::Engine;
 
@@ -6,10 +6,10 @@ use super::demo::KEY_FILE;
 use super::directory::DataDir;
 use super::error::BootError;
 
-/// Most workspaces that one warning names.
+/// The maximum number of workspaces that one warning names.
 const NAMED_MAX: usize = 5;
 
-/// One line for each warning.
+/// Returns one line for each warning.
 pub(crate) fn leftovers(engine: &Engine, directory: &DataDir) -> Result<Vec<String>, BootError> {
     let mut warnings = Vec::new();
     let workspaces = engine.admin().workspaces_with_sandbox_number();

@@ -6,19 +6,19 @@ use std::path::Path;
 
 use super::error::BootError;
 
-/// Bits of the group and of others.
+/// The permission bits of the group and of others.
 const NOT_OWNERS: u32 = 0o077;
-/// Bits of others.
+/// The permission bits of others.
 const OTHERS: u32 = 0o007;
 /// The bit of a directory that many users share, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
-/// What the permissions of a file or directory ask for.
+/// The consequence of the permissions of a file or directory.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Only those may use it who are meant to.
+    /// Only the intended users may use it.
     Closed,
-    /// It is ours; its permissions must become these.
+    /// It belongs to this user; its permissions must become these.
     Close(u32),
     /// It cannot be used.
     Refuse(&'static str),
@@ -51,12 +51,12 @@ fn judge(metadata: &Metadata, user: u32, group: bool) -> Verdict {
     judge_bits(metadata.mode() & 0o7777, metadata.uid() == user, group)
 }
 
-/// Judges permission bits. `ours` says whether the owner is this user.
+/// Judges permission bits. `ours` states whether the owner is this user.
 fn judge_bits(mode: u32, ours: bool, group: bool) -> Verdict {
     let open = mode & if group { OTHERS } else { NOT_OWNERS };
     match (ours, open) {
         _ if mode & STICKY != 0 => Verdict::Refuse("many users share it"),
-        // A volume belongs to whoever made it, and is used by its group.
+        // A volume belongs to the user who made it, and is used by its group.
         (false, 0) if group => Verdict::Closed,
         (false, _) => Verdict::Refuse("it belongs to another user"),
         (true, 0) => Verdict::Closed,

@@ -10,14 +10,15 @@ use crate::http::AdminToken;
 use crate::settings::{MasterKey, Secret, Secrets};
 
 const MASTER_KEY_FILE: &str = "master.key";
-/// Where the engine stored its data in format 1, and what is there since. It exists after the first
-/// start.
+/// The directory of the data in format 1, and a file of that name in later formats.
+///
+/// It exists after the first start.
 const STORE: &str = "store";
 const ADMIN_TOKEN_FILE: &str = "admin.token";
-/// Least characters of an admin token, so that it cannot be guessed.
+/// The minimum number of characters of an admin token, so that it cannot be guessed.
 const ADMIN_TOKEN_CHARS_MIN: usize = 16;
 
-/// Where the admin token comes from.
+/// The source of the admin token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AdminTokenSource {
     /// The settings.
@@ -26,7 +27,7 @@ pub(crate) enum AdminTokenSource {
     File(PathBuf),
 }
 
-/// The master keys that codes are derived from.
+/// Returns the master keys from which codes are derived.
 pub(crate) fn master_keys(directory: &DataDir, secrets: &Secrets) -> Result<MasterKeys, BootError> {
     let current = match secrets.master_key {
         Some(key) => key,
@@ -39,7 +40,7 @@ pub(crate) fn master_keys(directory: &DataDir, secrets: &Secrets) -> Result<Mast
     Ok(keys.unwrap_or_else(|| MasterKeys::single(current.reveal())))
 }
 
-/// The master keys that are given or lie in the directory. None is made.
+/// Returns the master keys from the settings or the directory. Makes none.
 pub(crate) fn known_master_keys(
     directory: &DataDir,
     secrets: &Secrets,
@@ -61,7 +62,7 @@ fn master_key_file(directory: &DataDir) -> Result<MasterKey, BootError> {
     })
 }
 
-/// The token of `/admin/v1`.
+/// Returns the token of `/admin/v1`.
 pub(crate) fn admin_token(
     directory: &DataDir,
     given: Option<&Secret>,

@@ -10,7 +10,7 @@ use postrider_actors::{AuditCheck, ClockRebase, StoredClock, repair_directory};
 use super::directory::DataDir;
 use super::error::BootError;
 
-/// The clock of the data in `path`; `None` when a server uses it, or when there is no data.
+/// Returns the clock of the data in `path`; `None` when a server uses it, or when there is no data.
 ///
 /// # Errors
 /// [`BootError`]: the directory cannot be used or its data cannot be read.
@@ -22,8 +22,9 @@ pub fn stored_clock(path: &Path) -> Result<Option<StoredClock>, BootError> {
     }
 }
 
-/// Has moments count as the present that the data in `path` has of a clock which was ahead; `None`
-/// when it has none of a clock that was ahead.
+/// Rebases the times in `path` from a clock that was ahead, so that they count as the present.
+///
+/// Returns `None` when the data has no such times.
 ///
 /// # Errors
 /// [`BootError`]: a server uses the directory, it cannot be used, or its data cannot be read.
@@ -42,8 +43,9 @@ pub fn verify_stored_audit(path: &Path) -> Result<AuditCheck, BootError> {
     postrider_actors::verify_audit_directory(path).map_err(failed)
 }
 
-/// Reads everything in the data directory `path`, and reports what is wrong. With `deep` it also
-/// compares the records with what the log adds up to.
+/// Reads everything in the data directory `path`, and reports the damage.
+///
+/// With `deep` it also compares the records with the sum of the log.
 ///
 /// # Errors
 /// [`BootError`]: a server uses the directory, there is no data, or it cannot be read at all.
@@ -53,18 +55,18 @@ pub fn check_stored(path: &Path, deep: bool) -> Result<DirectoryCheck, BootError
     check::check(path, deep).map_err(failed)
 }
 
-/// What a repair would do, or has done.
+/// The plan or the result of a repair.
 #[derive(Debug)]
 pub enum Repair {
     /// Nothing is damaged.
     NotNeeded,
-    /// This is what it would keep and give up.
+    /// The repair would keep and give up these parts.
     Planned(Plan),
-    /// It is repaired; one that was ended before was taken up again where there is no plan.
+    /// The data is repaired. Without a plan an interrupted repair was completed.
     Done(Option<Plan>, Repaired),
 }
 
-/// Makes damaged data in `path` such that a server starts on it, or says what that would give up.
+/// Repairs damaged data in `path` so that a server starts on it, or reports what would be given up.
 ///
 /// # Errors
 /// [`BootError`]: a server uses the directory, there is no data, or it cannot be repaired.
@@ -85,10 +87,12 @@ pub fn repair_stored(path: &Path, accepts_loss: bool) -> Result<Repair, BootErro
     Ok(Repair::Done(Some(plan), repaired))
 }
 
-/// Locks a directory with data; `None` if there is none to be seen. Opening a store writes files
-/// even to read it, so it must be done by the user that owns it, or its server could not start.
+/// Locks a directory with data; `None` if no data can be seen.
+///
+/// Opening a store writes files even to read it, so the user that owns it must do it. Otherwise its
+/// server could not start.
 pub(super) fn lock(path: &Path) -> Result<Option<DataDir>, BootError> {
-    // In a directory of format 1 everything is in the second.
+    // In a directory of format 1 all data is in the second.
     let found = ["view", "store", "log"].map(|name| path.join(name)).into_iter().find_map(|data| {
         let metadata = std::fs::metadata(&data).ok()?;
         Some((data, metadata))
@@ -96,7 +100,7 @@ pub(super) fn lock(path: &Path) -> Result<Option<DataDir>, BootError> {
     let Some((store, metadata)) = found else { return Ok(None) };
     let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
     if owner == user {
-        // Whoever only reads changes no permissions: what a group may do stays.
+        // Reading changes no permissions: the rights of a group stay.
         return DataDir::open(path, true).map(Some);
     }
     if DataDir::is_in_use(path) {

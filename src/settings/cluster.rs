@@ -66,14 +66,15 @@ section! {
 }
 
 impl Cluster {
-    /// Whether this is a node of a cluster.
+    /// Returns whether this is a node of a cluster.
     #[must_use]
     pub const fn is_on(&self) -> bool {
         !self.nats.is_empty()
     }
 
-    /// The node's certificate, the key of that, and the roots of those of all nodes, where what
-    /// nodes send each other is encrypted.
+    /// Returns the node's certificate, its key, and the roots of the nodes' certificates.
+    ///
+    /// `None` if the traffic between nodes is not encrypted.
     #[must_use]
     pub fn tls(&self) -> Option<[&PathBuf; 3]> {
         Some([self.tls_cert.as_ref()?, self.tls_key.as_ref()?, self.tls_ca.as_ref()?])
@@ -84,12 +85,12 @@ fn name(raw: &Raw) -> Option<String> {
     NodeName::new(raw.as_text()?).ok().map(|name| name.to_string())
 }
 
-/// NATS servers: with or without TLS, but all of them the same.
+/// Parses NATS servers: with or without TLS, but all of them the same.
 fn servers(raw: &Raw) -> Option<Vec<String>> {
     list(&["nats://"])(raw).or_else(|| list(&["tls://"])(raw))
 }
 
-/// Addresses with one of these schemes, with commas between.
+/// Parses addresses with one of these schemes, separated by commas.
 fn list(schemes: &'static [&'static str]) -> impl Fn(&Raw) -> Option<Vec<String>> {
     move |raw| {
         let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());

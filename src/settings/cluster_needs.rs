@@ -1,4 +1,4 @@
-//! Checks the other settings of a node of a cluster: what it needs, and what does not work in one.
+//! Checks the other settings of a node of a cluster: required ones, and unsupported ones.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::error::SettingsError;
 use super::layers::Layers;
 
 impl Settings {
-    /// What a cluster needs, and what does not work in one.
+    /// Checks the settings that a cluster requires, and those that it does not support.
     ///
     /// # Errors
     /// [`SettingsError::BadValue`] of the first setting that does not fit.

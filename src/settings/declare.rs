@@ -1,9 +1,9 @@
-//! Declares a section of the settings once, for what reads it and for what checks it.
+//! Declares a section of the settings once, for reading and for checking it.
 
 use super::error::Refusal;
 use super::value::Raw;
 
-/// What the layers need to check the keys of a section.
+/// The specification by which the layers check the keys of a section.
 #[derive(Debug)]
 pub(super) struct SectionSpec {
     /// Its name in a file.

@@ -1,9 +1,9 @@
-//! Says why settings are refused, and where the refused value was given.
+//! The reasons why settings are refused, and the origins of refused values.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value was given.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// The compiled-in defaults.
@@ -24,7 +24,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why the settings are refused. No message repeats a value, because a value may be a secret.
+/// The reason why the settings are refused. No message repeats a value, as it may be a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file cannot be read.
@@ -46,7 +46,7 @@ pub enum SettingsError {
     /// No such key exists.
     #[error("{origin}: unknown key `{key}`; allowed: {allowed}")]
     UnknownKey {
-        /// Where the key was given.
+        /// The origin of the key.
         origin: Origin,
         /// The key.
         key: String,
@@ -56,7 +56,7 @@ pub enum SettingsError {
     /// The key does not allow the value.
     #[error("{origin}: bad value of `{key}`: must be {allowed}")]
     BadValue {
-        /// Where the key was given.
+        /// The origin of the key.
         origin: Origin,
         /// The key.
         key: String,
@@ -65,7 +65,7 @@ pub enum SettingsError {
     },
 }
 
-/// Why a section refuses a value.
+/// The reason why a section refuses a value.
 pub(super) enum Refusal {
     /// The section has no such key.
     UnknownKey,

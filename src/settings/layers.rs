@@ -7,10 +7,10 @@ use super::declare::SectionSpec;
 use super::error::{Origin, Refusal, SettingsError};
 use super::value::Raw;
 
-/// Prefix of the environment variables that are settings.
+/// The prefix of the environment variables that are settings.
 pub const VARIABLE_PREFIX: &str = "POSTRIDER__";
 
-/// The settings whose values nobody is shown.
+/// The settings whose values are never shown.
 pub(super) const SECRETS: [&str; 4] =
     ["admin.token", "email.password", "secrets.master_key", "secrets.previous_master_keys"];
 
@@ -20,18 +20,18 @@ pub type InForce = BTreeMap<String, serde_json::Value>;
 /// The merged layers. A value of a later layer replaces the earlier one.
 #[derive(Debug)]
 pub(super) struct Layers {
-    /// Every section that there is.
+    /// All sections.
     sections: &'static [SectionSpec],
     values: BTreeMap<(&'static str, String), (Raw, Origin)>,
 }
 
 impl Layers {
-    /// No layers yet, of these sections.
+    /// Makes an empty set of layers of these sections.
     pub(super) const fn of(sections: &'static [SectionSpec]) -> Self {
         Self { sections, values: BTreeMap::new() }
     }
 
-    /// The parsed value of a key.
+    /// Returns the parsed value of a key.
     pub(super) fn take<T>(
         &self,
         section: &'static str,
@@ -78,7 +78,7 @@ impl Layers {
         self.add_file(&text, &Origin::File(path.to_owned()))
     }
 
-    /// Adds the environment variables that have our prefix.
+    /// Adds the environment variables with the prefix.
     pub(super) fn add_variables(
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -120,8 +120,9 @@ impl Layers {
         }
     }
 
-    /// Every effective value, as it was given, by `section.key`. Of a secret it is only reported
-    /// that it is set.
+    /// Returns every effective value, as it was given, by `section.key`.
+    ///
+    /// A secret is only reported as set.
     pub(super) fn in_force(&self) -> InForce {
         let of = |((section, key), (raw, _)): (&(&str, String), &(Raw, Origin))| {
             let name = format!("{section}.{key}");
@@ -133,12 +134,12 @@ impl Layers {
         self.values.iter().map(of).collect()
     }
 
-    /// The effective value and its origin.
+    /// Returns the effective value and its origin.
     pub(super) fn value(&self, section: &'static str, key: &str) -> Option<&(Raw, Origin)> {
         self.values.get(&(section, key.to_owned()))
     }
 
-    /// The origin of the effective value.
+    /// Returns the origin of the effective value.
     pub(super) fn origin(&self, section: &'static str, key: &str) -> Origin {
         self.value(section, key).map_or(Origin::Defaults, |(_, origin)| origin.clone())
     }
@@ -155,7 +156,7 @@ impl Layers {
     }
 }
 
-/// A value for an operator: a number or a truth value where it reads as one.
+/// Converts a value for an operator: to a number or a boolean where it reads as one.
 fn shown(raw: &Raw) -> serde_json::Value {
     let text = match raw {
         Raw::Toml(value) => return serde_json::to_value(value).unwrap_or_default(),

@@ -56,17 +56,17 @@ fn session_rate(raw: &Raw) -> Option<u32> {
     value::whole(0..=u32::MAX.into())(raw)
 }
 
-/// The requests of a session in a minute.
+/// Builds the requests per minute of a session.
 pub(super) fn build_session_rate(layers: &Layers) -> Result<u32, SettingsError> {
     layers.take(LIMITS.name, SESSION_RATE, session_rate, SESSION_ALLOWED)
 }
 
-/// The rate of numbers that have none of their own.
+/// Builds the rate of numbers that have none of their own.
 pub(super) fn build_number_rate(layers: &Layers) -> Result<Option<u32>, SettingsError> {
     layers.take(LIMITS.name, NUMBER_RATE, rate, RATE_ALLOWED)
 }
 
-/// What the limit of this name may be. The texts stand for the largest values of the engine.
+/// Returns the allowed values of a limit. The texts correspond to the engine's largest values.
 fn limit_allowed(name: &str) -> &'static str {
     match Limits::max_of(name) {
         4_294_967_295 => "a whole number from 0 (no limit) to 4294967295",

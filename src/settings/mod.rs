@@ -1,6 +1,6 @@
 //! Reads the settings: compiled-in defaults, then a file, then the environment, then flags.
 //!
-//! A later layer wins. An unknown key or a value that is not allowed stops the start.
+//! A later layer wins. An unknown key or a forbidden value stops the start.
 
 mod cluster;
 mod cluster_needs;
@@ -104,7 +104,7 @@ pub struct Settings {
     pub traces: TracesSettings,
     /// `[cluster]`
     pub cluster: Cluster,
-    /// What all of them are, for an operator.
+    /// The effective values of all settings, for an operator.
     in_force: InForce,
 }
 
@@ -121,7 +121,7 @@ impl Settings {
     /// Loads the settings of this process: the defaults, `file`, the environment and `flags`.
     ///
     /// # Errors
-    /// [`SettingsError`] names where a key was given and what is allowed.
+    /// [`SettingsError`] names the origin of a key and the allowed values.
     pub fn load(file: Option<&Path>, flags: &Flags) -> Result<Self, SettingsError> {
         // A name or value that is not UTF-8 is converted to text that no key or value allows.
         let variables = std::env::vars_os()
@@ -133,7 +133,7 @@ impl Settings {
     /// Merges these layers into settings.
     ///
     /// # Errors
-    /// [`SettingsError`] names where a key was given and what is allowed.
+    /// [`SettingsError`] names the origin of a key and the allowed values.
     pub fn from_layers(
         file: Option<&Path>,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -159,15 +159,17 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Every setting in force by `section.key`, as it was given. Of a secret it is only reported
-    /// that it is `set`.
+    /// Returns every setting in force by `section.key`, as it was given.
+    ///
+    /// A secret is only reported as `set`.
     #[must_use]
     pub const fn in_force(&self) -> &InForce {
         &self.in_force
     }
 
-    /// The subnets that webhooks may be delivered to although they are not public. `auto` stands
-    /// for this machine, while nobody else can reach the server and set an endpoint.
+    /// Returns the subnets that webhooks may be delivered to although they are not public.
+    ///
+    /// `auto` is this machine, while nobody else can reach the server and set an endpoint.
     pub(crate) fn webhook_subnets(&self) -> Vec<IpNet> {
         match &self.webhooks.allowed_subnets {
             Some(subnets) => subnets.clone(),
@@ -235,7 +237,8 @@ impl Settings {
 }
 
 impl Settings {
-    /// A certificate needs its key, and only a listener for operators asks for those of clients.
+    /// Checks that a certificate has its key, and that only a listener for operators has a client
+    /// CA.
     fn check_tls(&self, layers: &Layers) -> Result<(), SettingsError> {
         let Server { tls_certificate_file, tls_key_file, tls_client_ca_file, .. } = &self.server;
         let bad = |key: &'static str, allowed: &str| {
@@ -258,7 +261,7 @@ impl Settings {
         }
     }
 
-    /// One client may hold half of the bytes of bodies, so the largest body has to fit in there.
+    /// Checks that the largest body fits in half of the bytes of bodies, which one client may hold.
     fn check_bodies(&self, origin: &Origin) -> Result<(), SettingsError> {
         let Server { max_body_bytes, max_broadcast_body_bytes, .. } = self.server;
         let largest = max_body_bytes.max(max_broadcast_body_bytes);
@@ -275,7 +278,7 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// The defaults alone, which are a developer sandbox.
+    /// Returns the defaults alone, which are a developer sandbox.
     fn default() -> Self {
         // The text is compiled in and a test of this module parses it, so this cannot fail.
         #[allow(clippy::expect_used)]

@@ -1,4 +1,4 @@
-//! Every section and key of the settings: type, parser and allowed values.
+//! All sections and keys of the settings: type, parser and allowed values.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -368,7 +368,7 @@ section! {
     sample_one_in: u32 = value::whole(0..=1_000_000), "a whole number from 0 to 1000000";
 }
 
-/// Every section, in the order of the defaults file.
+/// All sections, in the order of the defaults file.
 pub(super) static SECTIONS: [SectionSpec; 27] = [
     Server::SPEC,
     Dashboard::SPEC,

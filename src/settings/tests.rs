@@ -1,4 +1,4 @@
-//! Tests how settings are layered, checked and documented.
+//! Tests of how settings are layered, checked and documented.
 
 use super::*;
 
@@ -196,7 +196,7 @@ fn what_is_in_force_is_reported_without_secrets() {
     let open: Vec<_> =
         shown.keys().filter(|name| sounds(name) && !known(name) && !harmless(name)).collect();
     assert!(open.is_empty(), "{open:?}");
-    // What is not given is not said to be.
+    // A secret that is not given is not reported as set.
     assert_eq!(Settings::default().in_force()["admin.token"], "");
     let flags = Flags { listen: Some(([127, 0, 0, 1], 7).into()), data_dir: Some("there".into()) };
     let settings = Settings::from_layers(None, [], &flags).unwrap();

@@ -1,10 +1,12 @@
-//! Parses addresses of other places, and of pages.
+//! Parses addresses of other services, and of pages.
 
 use axum::http::Uri;
 
 use super::value::{Raw, optional};
 
-/// `auto` is `None`. What is given stands between angle brackets in a header.
+/// Parses the URL of the pages about errors; `auto` is `None`.
+///
+/// The value is put between angle brackets in a header.
 pub(super) fn errors_url(raw: &Raw) -> Option<Option<String>> {
     let url = raw.as_text()?;
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"<>\"\\^`{|}".contains(&byte);
@@ -16,7 +18,7 @@ pub(super) fn errors_url(raw: &Raw) -> Option<Option<String>> {
     }
 }
 
-/// A base URL: scheme and host, without a path.
+/// Parses a base URL: scheme and host, without a path.
 pub(super) fn base_url(raw: &Raw) -> Option<String> {
     let text = raw.as_text()?;
     let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
@@ -24,12 +26,12 @@ pub(super) fn base_url(raw: &Raw) -> Option<String> {
     (!authority.is_empty() && authority.bytes().all(host)).then(|| text.to_owned())
 }
 
-/// The address of a site, without a path.
+/// Parses the address of a site, without a path.
 pub(super) fn public_url(raw: &Raw) -> Option<Option<String>> {
     optional(base_url)(raw)
 }
 
-/// The address of a service with its path.
+/// Parses the address of a service with its path.
 pub(super) fn endpoint(raw: &Raw) -> Option<String> {
     let text = raw.as_text()?;
     let uri: Uri = text.parse().ok()?;

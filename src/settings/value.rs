@@ -41,7 +41,7 @@ impl Raw {
 pub struct MasterKey([u8; 32]);
 
 impl MasterKey {
-    /// A key of these bytes.
+    /// Makes a key of these bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
@@ -62,7 +62,7 @@ impl MasterKey {
         Some(Self(bytes))
     }
 
-    /// The key's bytes.
+    /// Returns the key's bytes.
     #[must_use]
     pub const fn reveal(&self) -> [u8; 32] {
         self.0
@@ -75,10 +75,10 @@ impl fmt::Debug for MasterKey {
     }
 }
 
-/// Who may move the clock of a sandbox.
+/// The callers that may move the clock of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxClock {
-    /// Whoever has an API key that may send, or an admin token.
+    /// Holders of an API key that may send, and of an admin token.
     Any,
     /// Only holders of an admin token.
     Admin,
@@ -133,7 +133,7 @@ pub(super) fn days(raw: &Raw) -> Option<Duration> {
     whole(1..=3650)(raw).map(|days: u64| Duration::from_secs(days * 24 * 3600))
 }
 
-/// Days, or `None` for 0.
+/// Parses days; 0 is `None`.
 pub(super) fn days_or_ever(raw: &Raw) -> Option<Option<Duration>> {
     match whole(0..=3650)(raw)? {
         0 => Some(None),
@@ -146,7 +146,7 @@ pub(super) fn subnets(raw: &Raw) -> Option<Vec<ipnet::IpNet>> {
     parts.map(|part| part.parse().ok()).collect()
 }
 
-/// A whole number, or `auto` for `None`.
+/// Parses a whole number; `auto` is `None`.
 pub(super) fn whole_or_auto<T: TryFrom<u64>>(
     allowed: RangeInclusive<u64>,
 ) -> impl Fn(&Raw) -> Option<Option<T>> {
@@ -154,12 +154,12 @@ pub(super) fn whole_or_auto<T: TryFrom<u64>>(
     move |raw| if raw.as_text() == Some("auto") { Some(None) } else { whole(raw).map(Some) }
 }
 
-/// Subnets, or `auto` for `None`.
+/// Parses subnets; `auto` is `None`.
 pub(super) fn subnets_or_auto(raw: &Raw) -> Option<Option<Vec<ipnet::IpNet>>> {
     if raw.as_text()? == "auto" { Some(None) } else { subnets(raw).map(Some) }
 }
 
-/// Names or addresses of hosts, without ports.
+/// Parses names or addresses of hosts, without ports.
 pub(super) fn hosts(raw: &Raw) -> Option<Vec<String>> {
     let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());
     let is_host = |host: &str| {
@@ -173,7 +173,7 @@ pub(super) fn hosts(raw: &Raw) -> Option<Vec<String>> {
     parts.map(|part| is_host(part).then(|| part.to_ascii_lowercase())).collect()
 }
 
-/// A version of the Cloud API, such as `v24.0`.
+/// Parses a version of the Cloud API, such as `v24.0`.
 pub(super) fn version(raw: &Raw) -> Option<String> {
     let text = raw.as_text()?;
     let number = text.strip_prefix('v')?;
@@ -182,17 +182,17 @@ pub(super) fn version(raw: &Raw) -> Option<String> {
         .then(|| text.to_owned())
 }
 
-/// A duration of up to thirty days.
+/// Parses a duration of up to thirty days.
 pub(super) fn long_seconds(raw: &Raw) -> Option<Duration> {
     whole(1..=2_592_000)(raw).map(Duration::from_secs)
 }
 
-/// The size of a request's body.
+/// Parses the size of a request's body.
 pub(super) fn body_bytes(raw: &Raw) -> Option<usize> {
     whole(1024..=1 << 30)(raw)
 }
 
-/// A duration of a minute up to thirty days.
+/// Parses a duration of a minute up to thirty days.
 pub(super) fn session_seconds(raw: &Raw) -> Option<Duration> {
     whole(60..=2_592_000)(raw).map(Duration::from_secs)
 }
@@ -224,7 +224,7 @@ pub(super) fn master_keys(raw: &Raw) -> Option<Vec<(u8, MasterKey)>> {
     Some(keys)
 }
 
-/// A TOML array of texts, or one text with commas in between.
+/// Parses a TOML array of texts, or one text with commas in between.
 pub(super) fn words(raw: &Raw) -> Option<Vec<String>> {
     let words: Vec<String> = match raw {
         Raw::Toml(toml::Value::Array(words)) => {
@@ -239,14 +239,14 @@ pub(super) fn words(raw: &Raw) -> Option<Vec<String>> {
     (short && words.len() <= 200).then_some(words)
 }
 
-/// A text of one line, of at most 254 characters.
+/// Parses a text of one line, of at most 254 characters.
 pub(super) fn line(raw: &Raw) -> Option<String> {
     let text = raw.as_text()?;
     let is_line = text.chars().count() <= 254 && !text.chars().any(char::is_control);
     is_line.then(|| text.to_owned())
 }
 
-/// Any text, kept secret.
+/// Parses any text of one line, kept secret.
 pub(super) fn password(raw: &Raw) -> Option<Secret> {
     line(raw).map(Secret::new)
 }

@@ -1,7 +1,9 @@
-//! Pure: leaves the comments of a module out of what is sent, which take an eighth of its bytes.
+//! Removes the comments of a module before it is sent: they are an eighth of its bytes. Pure.
 
-/// A module without the comments that begin a line: `/** … */` and `// …`. Lines keep their
-/// numbers, so an error's place is that of the file. No text of a page may begin a line so.
+/// Removes the comments at the start of a line, `/** … */` and `// …`, from a module.
+///
+/// Lines keep their numbers, so an error's position is that of the file. No text of a page may
+/// start with a comment mark at the start of a line.
 pub(super) fn without_comments(module: &str) -> String {
     let mut out = String::with_capacity(module.len());
     let mut is_inside = false;

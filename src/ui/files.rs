@@ -11,7 +11,7 @@ use super::shell::Shells;
 use crate::http::pipeline::Compressed;
 
 const SHELL: &str = "index.html";
-/// Stands for the hash while files change under it.
+/// The placeholder for the hash while files may change.
 const CHANGING: &str = "dev";
 
 #[derive(Embed)]
@@ -21,12 +21,12 @@ struct App;
 /// The files of a page.
 pub(super) struct Files {
     hash: String,
-    /// What was compiled in; `None`: each file is read anew.
+    /// The compiled-in files; `None` if each file is read on demand.
     known: Option<BTreeMap<String, Arc<Compressed>>>,
     shells: Option<Shells>,
 }
 
-/// How long a browser may keep a file.
+/// The time that a browser may cache a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
     /// Its address changes with its bytes.
@@ -35,7 +35,8 @@ pub(super) enum Kept {
 }
 
 impl Files {
-    /// Those of this build. A debug build reads them anew, so that an edit is seen at a reload.
+    /// Returns the files of this build. A debug build reads them each time, so that reloads show
+    /// edits.
     pub(super) fn current() -> Arc<Self> {
         static EMBEDDED: LazyLock<Arc<Files>> = LazyLock::new(|| {
             let read = |path: &str| Some((path.to_owned(), App::get(path)?.data.into_owned()));
@@ -44,8 +45,9 @@ impl Files {
         if cfg!(debug_assertions) { Arc::new(Self::on_disk()) } else { Arc::clone(&EMBEDDED) }
     }
 
-    /// Files that do not change. The hash is over all of them, since they name each other by
-    /// relative addresses.
+    /// Makes a set of files that do not change.
+    ///
+    /// The hash covers all of them, since they refer to each other by relative addresses.
     fn of(files: impl Iterator<Item = (String, Vec<u8>)>) -> Self {
         let files: BTreeMap<_, _> = files.collect();
         let mut digest = Sha256::new();
@@ -73,7 +75,7 @@ impl Files {
         Self { hash: CHANGING.to_owned(), known: None, shells }
     }
 
-    /// A file, if this is the hash of today's.
+    /// Returns a file, if the hash is the current one.
     pub(super) fn asset(&self, hash: &str, path: &str) -> Option<Arc<Compressed>> {
         if hash != self.hash || path == SHELL {
             return None;
@@ -87,7 +89,7 @@ impl Files {
         }
     }
 
-    /// The page itself, with the addresses of the files that a path below `/ui` needs.
+    /// Returns the page itself, with the addresses of the files that a path below `/ui` needs.
     pub(super) fn shell(&self, path: &str, has_cookie: bool) -> Option<Arc<Compressed>> {
         self.shells.as_ref()?.of(path, has_cookie)
     }
@@ -97,7 +99,7 @@ impl Files {
     }
 }
 
-/// What a browser gets of a file.
+/// Makes the response for a file.
 fn sent(path: &str, bytes: Vec<u8>) -> Compressed {
     let bytes = match std::str::from_utf8(&bytes) {
         Ok(module) if path.ends_with(".js") => without_comments(module).into_bytes(),

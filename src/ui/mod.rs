@@ -1,4 +1,4 @@
-//! Serves the dashboard: its page, its files, and signing in.
+//! Serves the dashboard: its page, its files, and sign-in.
 
 mod comments;
 mod files;
@@ -16,7 +16,7 @@ use files::{Files, Kept};
 const MISSING: &str = "there is no such file";
 const ASSET: &str = "/ui/assets/{hash}/{*path}";
 const PAGE: &str = "/ui/{*path}";
-/// Below `/ui/`, what is no page.
+/// The names below `/ui/` that are not pages.
 const NO_PAGES: [&str; 2] = ["assets", "api"];
 
 pub(crate) fn routes() -> Routes {
@@ -40,7 +40,8 @@ async fn below(_: Call<()>) -> Answer {
     Ok(Reply::redirect(StatusCode::PERMANENT_REDIRECT, "/ui/"))
 }
 
-/// A file of the page. Its address has the hash of all files, so a browser need not ask again.
+/// Returns a file of the page. Its address has the hash of all files, so a browser need not
+/// revalidate.
 async fn asset(mut call: Call<()>) -> Answer {
     let hash: String = call.path("hash", MISSING).await?;
     let path: String = call.path("path", MISSING).await?;
@@ -59,7 +60,7 @@ async fn first(call: Call<()>) -> Answer {
     shell(call, "").await
 }
 
-/// Every page is the shell, which shows what its address says.
+/// Returns the shell, which is every page and shows the content of its address.
 async fn page_of_shell(mut call: Call<()>) -> Answer {
     let path: String = call.path("path", MISSING).await?;
     let first = path.split('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Somebody's own sessions, and their password.
+//! A person's own sessions, and their password.
 
 use std::borrow::Cow;
 

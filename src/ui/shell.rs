@@ -1,42 +1,43 @@
-//! The page itself, which names ahead the files that the page at its address needs.
+//! The page itself, which preloads the files that the page at its address needs.
 //!
-//! Modules name each other, and a browser that learns of one from another waits for the network
-//! once for each step. So the shell names all of them: those that start the page, and those of the
-//! page that its address shows, as `lib/router.js` lists them.
+//! Modules import each other, and a browser that discovers one through another waits for the
+//! network once for each step. So the shell names all of them: those that start the page, and those
+//! of the page at its address, as `lib/router.js` lists them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::http::pipeline::Compressed;
 
-/// What the shell has in place of the folder of its files.
+/// The placeholder in the shell for the folder of its files.
 const PLACE: &str = "{{assets}}";
-/// What the shell has in place of the files that are named ahead.
+/// The placeholder in the shell for the preloaded files.
 const AHEAD: &str = "<!-- ahead -->";
-/// Who somebody is has to be known before anything is shown to them.
+/// A person must be identified before anything is shown to them.
 const SESSION: &str = "<link rel=\"preload\" as=\"fetch\" href=\"/ui/api/session\" crossorigin>";
 const START: &str = "app.js";
 const ROUTER: &str = "lib/router.js";
 
 /// A page, as `lib/router.js` lists it.
 struct Route {
-    /// The parts of its path; one that begins with a colon stands for any.
+    /// The parts of its path; one that starts with a colon matches anything.
     parts: Vec<String>,
     file: String,
     styles: Vec<String>,
-    /// Whether it is shown to whoever has not signed in.
+    /// Set if it is shown without a sign-in.
     is_open: bool,
 }
 
-/// The shell for each page.
+/// The shell of each page.
 pub(super) struct Shells {
     routes: Vec<Route>,
-    /// By the page's file; the empty name is that of an address without a page.
+    /// The shells by the page's file; the empty name is that of an address without a page.
     shells: BTreeMap<String, Arc<Compressed>>,
 }
 
 impl Shells {
-    /// `shell` is the page's text, `hash` that of its files, and `read` gives a file's text.
+    /// Makes the shells from the page's text `shell`, the `hash` of its files, and `read` for a
+    /// file.
     pub(super) fn new(shell: &str, hash: &str, read: impl Fn(&str) -> Option<String>) -> Self {
         let folder = format!("/ui/assets/{hash}");
         let routes: Vec<_> =
@@ -51,15 +52,17 @@ impl Shells {
         Self { routes, shells }
     }
 
-    /// The shell for a path below `/ui`. Who has no session's cookie comes with a link that signs
-    /// in, or is sent to another page: only what starts the page is sure to be needed.
+    /// Returns the shell for a path below `/ui`.
+    ///
+    /// A visitor without a session cookie uses a link that signs in, or is redirected to another
+    /// page. For them only the files that start the page are certainly needed.
     pub(super) fn of(&self, path: &str, has_cookie: bool) -> Option<Arc<Compressed>> {
         let found = self.route(path).filter(|it| has_cookie || it.is_open);
         let file = found.map_or("", |it| &it.file);
         self.shells.get(file).cloned()
     }
 
-    /// The files of all pages.
+    /// Returns the files of all pages.
     #[cfg(test)]
     pub(super) fn pages(&self) -> Vec<&str> {
         self.routes.iter().map(|route| route.file.as_str()).collect()
@@ -75,7 +78,7 @@ impl Shells {
     }
 }
 
-/// A line of the list of pages: `{ path: '/codes/:id', file: 'code', styles: 'data' },`.
+/// Parses a line of the list of pages: `{ path: '/codes/:id', file: 'code', styles: 'data' },`.
 fn route(line: &str) -> Option<Route> {
     let line = line.trim().strip_prefix("{ path: '")?;
     let value = |key: &str| line.split_once(key).and_then(|(_, rest)| rest.split('\'').next());
@@ -88,7 +91,7 @@ fn route(line: &str) -> Option<Route> {
     })
 }
 
-/// The links that make a browser fetch what a page needs before it is asked for.
+/// Returns the links that make a browser preload the files of a page.
 fn ahead(route: &Route, read: &impl Fn(&str) -> Option<String>) -> String {
     let page = format!("pages/{}.js", route.file);
     let mut links = String::new();
@@ -106,7 +109,7 @@ fn ahead(route: &Route, read: &impl Fn(&str) -> Option<String>) -> String {
     links
 }
 
-/// These modules and all that they import, those first that are nearest.
+/// Returns these modules and all that they import, the nearest first.
 fn modules(
     first: impl IntoIterator<Item = String>,
     read: &impl Fn(&str) -> Option<String>,
@@ -123,7 +126,7 @@ fn modules(
     found
 }
 
-/// The modules that a module imports before it runs. Comments may name others, for their types.
+/// Returns the modules that a module imports before it runs. Comments may name others, for types.
 fn imports(path: &str, text: &str) -> Vec<String> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with(['*', '/']));
     let named = code.filter_map(|line| line.split_once(" from '")?.1.split('\'').next());
@@ -131,7 +134,7 @@ fn imports(path: &str, text: &str) -> Vec<String> {
     relative.map(|name| resolved(path, name)).collect()
 }
 
-/// A module's path from where `name` is imported.
+/// Resolves the path of a module from the place where `name` is imported.
 fn resolved(from: &str, name: &str) -> String {
     let mut parts: Vec<_> = from.split('/').collect();
     parts.pop();

@@ -1,4 +1,4 @@
-//! Signing in and out, and proving it again.
+//! Signing in and out, and confirming the identity again.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ async fn sign_in(call: Call<Option<SignedIn>>) -> Answer {
     enter(&call, session).await
 }
 
-/// Refuses whoever signs in from another machine where it is not known how that reaches this one.
+/// Refuses a sign-in from another machine if it is not known how that machine reaches this one.
 pub(super) fn check_place(call: &Call<Option<SignedIn>>) -> Result<(), ApiError> {
     let options = &call.edge.options.dashboard;
     if options.public_url.is_some() || call.address().is_loopback() {
@@ -119,7 +119,7 @@ pub(super) fn check_place(call: &Call<Option<SignedIn>>) -> Result<(), ApiError>
     Err(ApiError::new(Code::Forbidden, message).because("public_url_missing"))
 }
 
-/// Answers who has signed in, and sets the cookie.
+/// Returns the signed-in person, and sets the cookie.
 pub(super) async fn enter(call: &Call<Option<SignedIn>>, session: NewSession) -> Answer {
     let NewSession { token, signed_in, device } = session;
     let me = Me::of(&call.edge, Known::of_person(&call.edge, signed_in)).await?;
@@ -133,15 +133,16 @@ pub(super) async fn enter(call: &Call<Option<SignedIn>>, session: NewSession) ->
     Ok(reply)
 }
 
-/// Where somebody signs in from.
+/// Returns the origin of a sign-in.
 pub(super) fn arrival(call: &Call<Option<SignedIn>>) -> Arrival {
     let user_agent = call.header(&header::USER_AGENT).unwrap_or_default().to_owned();
     let device = device_of(&call.edge, call.headers()).map(str::to_owned);
     Arrival { user_agent, context: call.audit_context(), device }
 }
 
-/// Refuses an address with too many failures before a password is looked at: each costs much work.
-/// A browser in which this person has signed in before is not meant.
+/// Refuses an address with too many failures before a password is checked, which is expensive.
+///
+/// A browser in which this person has signed in before is exempt.
 fn check_address(call: &Call<Option<SignedIn>>, email: &str) -> Result<(), ApiError> {
     let device = device_of(&call.edge, call.headers());
     let is_known = device.is_some_and(|it| call.edge.engine.people().knows_device(email, it));

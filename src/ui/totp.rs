@@ -1,4 +1,4 @@
-//! Somebody's authenticator: setting it up, and removing it.
+//! A person's authenticator: setting it up, and removing it.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::http::pipeline::{Answer, ApiError, Call, RecentlySignedIn, Reply, Routes, route};
 
-/// What an authenticator shows beside the code.
+/// The issuer that an authenticator shows beside the code.
 const ISSUER: &str = "Postrider";
 
 pub(crate) fn routes() -> Routes {
@@ -50,7 +50,7 @@ async fn begin(call: Call<SignedIn>) -> Answer {
     Ok(Reply::ok(&TotpAnswer { secret, uri }))
 }
 
-/// A byte as it may stand in a part of an address (RFC 3986, section 2.3).
+/// Escapes a byte for a part of an address (RFC 3986, section 2.3).
 fn escaped(byte: u8) -> String {
     match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
@@ -110,7 +110,7 @@ async fn remove(call: Call<SignedIn>) -> Answer {
     Ok(Reply::no_content())
 }
 
-/// Who calls; the holder of an admin token is nobody.
+/// Returns the calling person; the holder of an admin token is none.
 fn person(call: &Call<SignedIn>) -> Result<&Person, ApiError> {
     let person = call.caller.person.as_deref();
     person.ok_or_else(|| PeopleError::NoSuchPerson.into())
