@@ -1,4 +1,5 @@
-//! Calls `/v1` for long-running commands, and retries what the server answers with "later".
+//! Calls `/v1` for long-running commands, and retries requests that the server asks to repeat
+//! later.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,9 +16,9 @@ use super::error::CliError;
 use super::secret::Source;
 use super::server_args::ServerArgs;
 
-/// Total wait for an unavailable server before a command gives up.
+/// The total wait for an unavailable server before a command gives up.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(600);
-/// First wait for an unavailable server. Each further wait is twice as long.
+/// The first wait for an unavailable server. Each further wait is twice as long.
 const BACKOFF_MIN: Duration = Duration::from_millis(250);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
@@ -56,14 +57,14 @@ pub(crate) struct Api {
     key: Secret,
 }
 
-/// Why and how long to wait before a retry.
+/// The reason and the duration of a wait before a retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wait {
     /// The reason, for people.
     pub(crate) reason: String,
     /// The shortest wait that the server asks for.
     pub(crate) pause: Duration,
-    /// Whether it is a rate limit, which always passes, and not a fault, which may last.
+    /// Set for a rate limit, which always passes, and not for a fault, which may last.
     pub(crate) is_limit: bool,
 }
 
@@ -73,12 +74,12 @@ pub(crate) enum Attempt<T> {
     Retry(Wait),
 }
 
-/// Exponential backoff with a bound on the total wait. It says what it waits for.
+/// Exponential backoff with a bound on the total wait. It reports what it waits for.
 #[derive(Debug)]
 pub(crate) struct RetryBudget {
     waited: Duration,
     pause: Duration,
-    /// The reason that was said last.
+    /// The reason that was reported last.
     said: String,
 }
 
@@ -87,8 +88,9 @@ impl RetryBudget {
         Self { waited: Duration::ZERO, pause: BACKOFF_MIN, said: String::new() }
     }
 
-    /// Waits before the next attempt, or gives up. Rate limits do not use up the budget. `say` is
-    /// given a line about each reason.
+    /// Waits before the next attempt, or gives up. Rate limits do not use up the budget.
+    ///
+    /// `say` receives a line about each new reason.
     pub(crate) async fn wait(
         &mut self,
         wait: Wait,
@@ -136,14 +138,14 @@ impl Api {
         self.http.request(method, url).bearer_auth(self.key.reveal())
     }
 
-    /// Sends a request once. Returns a successful response, or whether to retry.
+    /// Sends a request once. Returns a successful response, or the wait before a retry.
     pub(crate) async fn send(
         &self,
         request: RequestBuilder,
     ) -> Result<Attempt<Response>, CliError> {
         let response = match request.send().await {
             Ok(response) => response,
-            // What cannot be sent now cannot be sent later.
+            // A request that cannot be built now cannot be sent later.
             Err(error) if error.is_builder() => {
                 let (server, cause) = (self.server.clone(), innermost(&error));
                 return Err(CliError::Unreachable { server, cause });
@@ -178,12 +180,12 @@ impl Api {
     }
 }
 
-/// A connection fault, to be retried.
+/// Returns the wait after a connection fault, which is retried.
 pub(crate) fn connection_fault(error: &reqwest::Error) -> Wait {
     Wait { reason: innermost(error), pause: Duration::ZERO, is_limit: false }
 }
 
-/// The key of the arguments, or the demo key in the data directory.
+/// Returns the key of the arguments, or the demo key in the data directory.
 fn key(caller: &CallerArgs) -> Result<Secret, CliError> {
     let source = Source {
         flag: "key",

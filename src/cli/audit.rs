@@ -17,9 +17,9 @@ use super::query::query;
 use super::remote::Remote;
 use super::table::{self, Column};
 
-/// How often a command that follows the log asks for more.
+/// The interval at which a command that follows the log asks for more.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
-/// Records that are requested at once.
+/// The number of records per request.
 const PART_ROWS: usize = 200;
 
 const RECORD: [Column; 7] = [
@@ -81,7 +81,7 @@ enum AuditCommand {
 }
 
 impl FilterArgs {
-    /// The query for a part of the log.
+    /// Builds the query for a part of the log.
     fn query(&self, order: &str, cursor: Option<&str>, limit: usize) -> String {
         let texts = [
             ("order", Some(order.to_owned())),
@@ -134,13 +134,13 @@ async fn show(args: &AuditArgs) -> Result<(), CliError> {
     }
 }
 
-/// A record as one line. Its columns cannot be aligned with those of records that are yet to come.
+/// Formats a record as one line. Its columns cannot be aligned with those of later records.
 fn line(row: &Value) -> String {
     let cells = table::cells(row, &RECORD);
     format!("{}\n", cells.join("  "))
 }
 
-/// The newest records that match, oldest first, and the cursor behind the newest of all.
+/// Returns the newest matching records, oldest first, and the cursor behind the newest of all.
 async fn newest(client: &Client, args: &AuditArgs) -> Result<(Vec<Value>, String), CliError> {
     let (mut rows, mut latest, mut cursor) = (Vec::new(), None, None);
     loop {
@@ -159,7 +159,7 @@ async fn newest(client: &Client, args: &AuditArgs) -> Result<(Vec<Value>, String
     }
 }
 
-/// Has a running server verify its log, part by part.
+/// Requests a running server to verify its log, part by part.
 async fn verify(remote: &Remote) -> Result<(), CliError> {
     let client = Client::new(remote)?;
     let (mut checked, mut cursor) = (0, String::new());
@@ -178,7 +178,7 @@ async fn verify(remote: &Remote) -> Result<(), CliError> {
     }
 }
 
-/// Verifies the log of a server that does not run.
+/// Verifies the log of a stopped server.
 fn verify_stopped(directory: &Path, as_json: bool) -> Result<(), CliError> {
     let AuditCheck { checked, fault, .. } = verify_stored_audit(directory)?;
     match fault {

@@ -1,4 +1,4 @@
-//! `postrider check`: reads everything in a data directory, and reports what is damaged.
+//! `postrider check`: reads everything in a data directory, and reports the damage.
 
 use clap::Args;
 use postrider::check_stored;
@@ -83,7 +83,7 @@ fn problem(problem: &Problem) -> Value {
     })
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -127,7 +127,7 @@ fn shown(check: &DirectoryCheck) -> String {
     lines.into_iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// A problem, what it is and what it costs.
+/// Formats a problem: its description and its cost.
 fn line(problem: &Problem) -> String {
     let offset = problem.offset.map(|offset| format!(" at byte {offset}")).unwrap_or_default();
     let position = problem.position.map(|at| format!(", position {at}")).unwrap_or_default();

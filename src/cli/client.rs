@@ -10,11 +10,11 @@ use super::error::CliError;
 use super::remote::Remote;
 use super::secret::Source;
 
-/// Longest wait for a connection.
+/// The maximum wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest wait for an answer, or for its next part.
+/// The maximum wait for an answer, or for its next part.
 const TIMEOUT: Duration = Duration::from_secs(70);
-/// Rows that are requested with one page of a list.
+/// The number of rows per page of a list.
 const PAGE_ROWS: usize = 200;
 
 /// A server and its admin token.
@@ -42,8 +42,9 @@ impl Client {
         self.administer(method, &format!("/workspaces{path}"), body).await
     }
 
-    /// Calls `path` below `/admin/v1`, for what concerns the whole server. The answer of a 204 is
-    /// null.
+    /// Calls `path` below `/admin/v1`, for operations on the whole server.
+    ///
+    /// The answer of a 204 is null.
     pub(crate) async fn administer(
         &self,
         method: Method,
@@ -57,7 +58,7 @@ impl Client {
         send(&self.server, request).await
     }
 
-    /// A request of `path` below `/admin/v1`.
+    /// Builds a request for `path` below `/admin/v1`.
     pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         let url = format!("{}/admin/v1{path}", self.server);
         self.http.request(method, url).bearer_auth(self.token.reveal())
@@ -87,19 +88,19 @@ impl Client {
         }
     }
 
-    /// A text that an answer must have.
+    /// Returns a text that an answer must have.
     pub(crate) fn text(&self, answer: &Value, name: &str) -> Result<String, CliError> {
         let text = answer[name].as_str().map(str::to_owned);
         text.ok_or_else(|| unexpected(&self.server, StatusCode::OK))
     }
 
-    /// A whole number that an answer must have.
+    /// Returns a whole number that an answer must have.
     pub(crate) fn number(&self, answer: &Value, name: &str) -> Result<u64, CliError> {
         answer[name].as_u64().ok_or_else(|| unexpected(&self.server, StatusCode::OK))
     }
 }
 
-/// Sends a request and returns the body of a success; null, where there is none.
+/// Sends a request and returns the body of a success; null if there is none.
 pub(super) async fn send(
     server: &str,
     request: reqwest::RequestBuilder,
@@ -130,7 +131,7 @@ pub(super) fn http(server: &str) -> Result<reqwest::Client, CliError> {
     http_trusting(server, false)
 }
 
-/// The same, which takes any certificate if `anyone` is set.
+/// Builds an HTTP client that accepts any certificate if `anyone` is set.
 pub(super) fn http_trusting(server: &str, anyone: bool) -> Result<reqwest::Client, CliError> {
     // reqwest needs a crypto provider even for plain HTTP. If another one is installed already, it
     // is used instead.
@@ -148,8 +149,9 @@ fn unreachable(server: &str, error: &reqwest::Error) -> CliError {
     CliError::Unreachable { server: server.to_owned(), cause: innermost(error) }
 }
 
-/// The innermost cause, which is the most specific: "connection refused" instead of "error sending
-/// request".
+/// Returns the innermost cause of an error, which is the most specific.
+///
+/// It is "connection refused" instead of "error sending request".
 pub(super) fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
@@ -158,8 +160,10 @@ pub(super) fn innermost(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// Finds the admin token: in the arguments; in the file of a data directory that is given; in the
-/// settings; or in the file of the default data directory.
+/// Finds the admin token.
+///
+/// It is in the arguments, in the file of a given data directory, in the settings, or in the file
+/// of the default data directory.
 fn token(remote: &Remote) -> Result<Secret, CliError> {
     let source = Source {
         flag: "token",

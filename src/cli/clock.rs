@@ -1,4 +1,4 @@
-//! `postrider clock`: shows an engine's clock, and rebases that of a stopped server's data.
+//! `postrider clock`: shows an engine's clock, and rebases the clock of a stopped server's data.
 
 use clap::Subcommand;
 use postrider::{rebase_stored_clock, stored_clock};
@@ -70,7 +70,7 @@ fn rebase(group: &Group<ClockCommand>) -> Result<(), CliError> {
     }
 }
 
-/// The clock of a stopped server's data, in the form of a running server's answer.
+/// Returns the clock of a stopped server's data, in the form of a running server's answer.
 fn stored(dir: &std::path::Path) -> Result<Option<Value>, CliError> {
     let Some(clock) = stored_clock(dir)? else { return Ok(None) };
     Ok(Some(json!({

@@ -1,4 +1,4 @@
-//! `postrider cluster`: makes a cluster in NATS, shows how one is, and empties its nodes.
+//! `postrider cluster`: makes a cluster in NATS, shows its state, and drains its nodes.
 
 mod repair;
 
@@ -19,7 +19,7 @@ use super::error::CliError;
 use super::output::print;
 use super::remote::Remote;
 
-/// How often a drain is asked how far it is.
+/// The interval at which the progress of a drain is requested.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
@@ -120,7 +120,7 @@ pub(crate) async fn run(args: ClusterArgs) -> Result<(), CliError> {
     }
 }
 
-/// With `--json` a failure is an object on standard output too.
+/// Prints a failure as an object on standard output too, with `--json`.
 fn reported(as_json: bool, done: Result<(), CliError>) -> Result<(), CliError> {
     let code = match &done {
         Err(CliError::Refused { code, .. }) => code.as_str(),
@@ -182,7 +182,7 @@ async fn move_shard(args: &MoveArgs) -> Result<(), CliError> {
     print(args.remote.json, &answer, &shown)
 }
 
-/// Prints a failure as JSON too, where that is wanted.
+/// Prints a failure as JSON too, if `json` is set.
 fn done<T>(done: Result<T, ClusterError>, json: bool) -> Result<T, CliError> {
     if let (Err(error), true) = (&done, json) {
         let object = json!({ "error": error.code(), "message": error.to_string() });
@@ -232,7 +232,7 @@ async fn init(args: &InitArgs) -> Result<(), CliError> {
     print(args.json, &answer, &shown)
 }
 
-/// A line for the cluster, each node and each shard, and the problems.
+/// Formats a line for the cluster, each node and each shard, and the problems.
 fn shown(answer: &Value) -> String {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),

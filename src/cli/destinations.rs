@@ -11,7 +11,7 @@ use super::output::print;
 use super::remote::Group;
 use super::table;
 
-/// The word for a workspace that does as the settings say.
+/// The word for a workspace that follows the settings.
 const SETTINGS: &str = "settings";
 
 #[derive(Debug, Subcommand)]

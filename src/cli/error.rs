@@ -1,4 +1,4 @@
-//! Lists the reasons why a command fails.
+//! The reasons why a command fails.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,10 @@ use super::json_file::JsonFileError;
 use super::secret::SecretError;
 use super::server_args::AddressError;
 
-/// Why a command failed. Each ends the process with status 1, but for a loss that was not accepted.
-/// That and a mistake in the arguments, which the parser finds, end it with status 2.
+/// The reason why a command failed.
+///
+/// It ends the process with status 1, except for a loss that was not accepted. That loss, and a
+/// mistake in the arguments, which the parser finds, end it with status 2.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error(transparent)]
@@ -89,7 +91,7 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// The status with which the process ends.
+    /// Returns the status with which the process ends.
     pub(crate) const fn status(&self) -> u8 {
         match self {
             Self::LossNotAccepted | Self::NodesNotHeard(_) => 2,

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Mode of files with contacts.
+/// The mode of files with contacts.
 const MODE: u32 = 0o600;
 
 /// Creates an empty file with mode 0600, or empties an existing one and closes it to others.

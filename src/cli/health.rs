@@ -1,4 +1,4 @@
-//! `postrider health`: asks how a server is, for health checks where there is no other program.
+//! `postrider health`: shows the state of a server, for health checks without another program.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::error::CliError;
 use super::output::print;
 use super::server_args::ServerArgs;
 
-/// Longest wait for the answer.
+/// The maximum wait for the answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub(crate) struct HealthArgs {
     json: bool,
 }
 
-/// Runs `postrider health`. A server that does not answer, or takes no work, is an error.
+/// Runs `postrider health`. A server that does not answer, or accepts no work, is an error.
 pub(crate) async fn run(args: &HealthArgs) -> Result<(), CliError> {
     let server = args.server.address();
     let path = if args.alive { "/healthz" } else { "/readyz" };
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &HealthArgs) -> Result<(), CliError> {
     print(args.json, &answer, &shown(&answer))
 }
 
-/// The status, and below it the warnings.
+/// Formats the status, and below it the warnings.
 fn shown(answer: &Value) -> String {
     let warnings = answer["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
     let held =
@@ -45,8 +45,9 @@ fn shown(answer: &Value) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// Whether the address is this machine's own, by a number or by name. The certificate there is for
-/// the public name, and nothing secret is sent, so it is not checked.
+/// Returns whether the address is this machine's own, by a number or by name.
+///
+/// Its certificate is not verified: it is for the public name, and nothing secret is sent.
 fn is_this_machine(server: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(server) else { return false };
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);

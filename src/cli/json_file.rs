@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Most bytes that are read: fifty languages of the longest texts are less.
+/// The maximum number of bytes that are read: fifty languages of the longest texts are less.
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Why JSON cannot be read.
+/// The reason why JSON cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JsonFileError {
     #[error("{path}: {source}", path = .path.display())]
@@ -17,7 +17,7 @@ pub(crate) enum JsonFileError {
     Json { path: PathBuf, source: serde_json::Error },
 }
 
-/// What a file holds; `-` is standard input.
+/// Reads JSON from a file; `-` is standard input.
 pub(super) fn read(path: &Path) -> Result<Value, JsonFileError> {
     let mut text = Vec::new();
     let read = if path == Path::new("-") {

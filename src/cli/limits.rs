@@ -28,7 +28,7 @@ pub(crate) enum LimitsCommand {
     },
 }
 
-/// Why an argument is not a limit.
+/// The reason why an argument is not a limit.
 #[derive(Debug, thiserror::Error)]
 enum LimitError {
     #[error("must be NAME=VALUE")]

@@ -21,7 +21,7 @@ const NUMBER: [Column; 7] = [
     ("CREATED", "/created_at"),
 ];
 
-/// A number and how it does, which a list shows.
+/// The columns of a list: a number and its condition.
 const LISTED: [Column; 10] = [
     ("ID", "/id"),
     ("KIND", "/kind"),
@@ -185,7 +185,7 @@ impl std::fmt::Debug for NumberArgs {
     }
 }
 
-/// What a check found, for people.
+/// Formats the problems that a check found, for people.
 fn problems(checked: &Value) -> String {
     match checked["problems"].as_array().map(Vec::as_slice) {
         None | Some([]) => "nothing is wrong with the number\n".to_owned(),
@@ -193,7 +193,7 @@ fn problems(checked: &Value) -> String {
     }
 }
 
-/// What a change of a number says: what is left out stays.
+/// Builds the body of a change of a number: omitted fields keep their values.
 fn changes(change: NumberChangeArgs) -> Value {
     let mut body = json!({
         "token": change.channel_token,
@@ -206,7 +206,7 @@ fn changes(change: NumberChangeArgs) -> Value {
     } else if let Some(portfolio) = change.portfolio {
         body["portfolio_id"] = portfolio.into();
     }
-    // Null would take the number's own figure away.
+    // Null would remove the number's own figure.
     if let Some(figure) = change.messages_per_second {
         body["messages_per_second"] = figure.into();
     }

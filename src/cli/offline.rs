@@ -1,4 +1,4 @@
-//! What commands have in common that work on the directory of a stopped server.
+//! The common parts of commands on the directory of a stopped server.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// The outcome, or the error, of which `--json` has an object.
+    /// Returns the outcome. With `--json`, an error is printed as an object too.
     pub(super) fn reported<T>(&self, outcome: Result<T, BootError>) -> Result<T, CliError> {
         let error = match outcome {
             Ok(done) => return Ok(done),
@@ -38,13 +38,13 @@ impl Directory {
         Err(error.into())
     }
 
-    /// Prints what was done.
+    /// Prints the outcome.
     pub(super) fn print(&self, answer: &Value, shown: &str) -> Result<(), CliError> {
         print(self.json, answer, shown)
     }
 }
 
-/// The error in a word.
+/// Returns the code of an error.
 fn code(error: &BootError) -> &'static str {
     match error {
         BootError::InUse(_) | BootError::Engine(StartError::Locked) => "IN_USE",

@@ -1,4 +1,4 @@
-//! `postrider otp`: lists and shows one-time passwords, and what was decided of them.
+//! `postrider otp`: lists and shows one-time passwords, and the decisions about them.
 
 use clap::Subcommand;
 use postrider_actors::domain::{Phone, Prefix, RequestId};

@@ -1,4 +1,4 @@
-//! `postrider otp-channels`: sets and shows over which channels codes of a workspace arrive.
+//! `postrider otp-channels`: sets and shows the channels of a workspace's codes.
 
 use clap::Subcommand;
 use postrider_actors::domain::WorkspaceId;

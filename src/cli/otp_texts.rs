@@ -1,4 +1,4 @@
-//! `postrider otp-texts`: sets and shows what codes are written in over SMS and mail.
+//! `postrider otp-texts`: sets and shows the texts of codes over SMS and mail.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Prints what a command received: as a table, or with `--json` as JSON.
+//! Prints the answer to a command: as a table, or with `--json` as JSON.
 
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
@@ -10,8 +10,9 @@ use super::error::CliError;
 use super::table::{self, Column};
 use super::terminal::escaped;
 
-/// Fetches every row of a list below `/admin/v1/workspaces`. Returns the answer as JSON and as a
-/// table.
+/// Fetches every row of a list below `/admin/v1/workspaces`.
+///
+/// Returns the answer as JSON and as a table.
 pub(super) async fn listed(
     client: &Client,
     path: &str,
@@ -20,7 +21,7 @@ pub(super) async fn listed(
     listed_of_server(client, &format!("/workspaces{path}"), columns).await
 }
 
-/// The same of a list below `/admin/v1`.
+/// Fetches every row of a list below `/admin/v1`, like [`listed`].
 pub(super) async fn listed_of_server(
     client: &Client,
     path: &str,

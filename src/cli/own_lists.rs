@@ -1,4 +1,4 @@
-//! Lists what a workspace has, by its API key, part after part.
+//! Lists the records of a workspace by its API key, part by part.
 
 use clap::{Args, Subcommand};
 use postrider_actors::domain::Timestamp;
@@ -11,7 +11,7 @@ use super::output::{print, report};
 use super::query::query;
 use super::table::{self, Column};
 
-/// Most rows that the server gives at once.
+/// The maximum number of rows in an answer of the server.
 const PART_ROWS: u32 = 200;
 
 /// Commands that call a workspace's own interface, and can print its answer.
@@ -43,7 +43,7 @@ pub(crate) struct PartArgs {
     limit: u32,
 }
 
-/// Shows the rows of `path` below `/v1` that `filters`, a query, asks for.
+/// Shows the rows of `path` below `/v1` that match `filters`, a query.
 pub(crate) async fn show(
     (caller, as_json): (&CallerArgs, bool),
     path: &str,
@@ -74,7 +74,7 @@ pub(crate) async fn show(
     print(as_json, &json!({ "data": rows, "next_cursor": cursor }), &shown)
 }
 
-/// Asks for `path` below `/v1` until there is an answer.
+/// Requests `path` below `/v1` until there is an answer.
 pub(crate) async fn read(api: &Api, path: &str) -> Result<Value, CliError> {
     let mut retries = RetryBudget::new();
     loop {

@@ -52,7 +52,7 @@ fn id(text: &str) -> Result<ProviderId, String> {
     text.parse().map_err(|rule: postrider_actors::ProviderIdError| rule.to_string())
 }
 
-/// What is to be set, with what is `known` of options that are left out.
+/// Builds the body of a change, with the `known` values of omitted options.
 fn body(daily_recipients: Option<i64>, reserve_percent: Option<u8>, known: &Value) -> Value {
     let mut body = json!({});
     if let Some(limit) = daily_recipients {

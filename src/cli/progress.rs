@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::terminal::escaped;
 
-/// Lines that report the progress where there is no terminal.
+/// The number of lines that report the progress without a terminal.
 const LINES: u64 = 20;
 
 /// Shows the progress of a command on standard error.
@@ -18,14 +18,14 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// The progress through `total` bytes.
+    /// Starts the progress through `total` bytes.
     pub(super) fn bytes(total: u64) -> Self {
         let bar = ProgressBar::new(total);
         bar.set_style(style("{bar:40} {bytes}/{total_bytes} {msg} ({eta})"));
         Self { bar, total, reported: 0 }
     }
 
-    /// The progress through `total` items.
+    /// Starts the progress through `total` items.
     pub(super) fn items(total: u64) -> Self {
         let bar = ProgressBar::new(total);
         bar.set_style(style("{bar:40} {human_pos}/{human_len} {msg} ({eta})"));
@@ -39,7 +39,7 @@ impl Progress {
         self.reported = self.part(at);
     }
 
-    /// Reports the position. `what` says what has been done.
+    /// Reports the position. `what` describes the work done so far.
     pub(super) fn at(&mut self, at: u64, what: &str) {
         self.bar.set_position(at);
         self.bar.set_message(what.to_owned());

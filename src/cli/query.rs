@@ -1,6 +1,6 @@
 //! Writes the query of a request.
 
-/// The parameters that are given, as they stand behind the `?`.
+/// Formats the given parameters for the part of an address behind the `?`.
 pub(crate) fn query<const N: usize>(parameters: [(&str, Option<String>); N]) -> String {
     let given = parameters.into_iter().filter_map(|(name, text)| Some((name, text?)));
     let pairs: Vec<_> = given.map(|(name, text)| format!("{name}={}", encoded(&text))).collect();

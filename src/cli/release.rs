@@ -1,4 +1,4 @@
-//! `postrider release`: has a held server send again.
+//! `postrider release`: lets a held server send again.
 
 use clap::Args;
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! `postrider repair`: makes damaged data such that a server starts on it.
+//! `postrider repair`: repairs damaged data so that a server starts on it.
 
 use clap::Args;
 use postrider::{Repair, repair_stored};

@@ -5,22 +5,22 @@ use std::path::{Path, PathBuf};
 
 use postrider::settings::Secret;
 
-/// Most bytes of a secret.
+/// The maximum number of bytes of a secret.
 const BYTES_MAX: u64 = 4096;
 
-/// Where a secret may come from.
+/// The possible sources of a secret.
 pub(super) struct Source<'a> {
-    /// The name of its flag, such as `token`. The one that names a file is `<name>-file`.
+    /// The name of its flag, such as `token`. The flag for a file is `<name>-file`.
     pub(super) flag: &'static str,
     /// The value of the flag: the secret itself, or `-` for standard input.
     pub(super) given: Option<&'a str>,
     /// The file that a flag names.
     pub(super) file: Option<&'a Path>,
-    /// The environment variable that may hold it.
+    /// The environment variable that may contain it.
     pub(super) variable: &'static str,
 }
 
-/// A secret cannot be read.
+/// The reason why a secret cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecretError {
     #[error("{path}: {source}", path = .path.display())]
@@ -33,7 +33,7 @@ pub(crate) enum SecretError {
     Malformed(String),
 }
 
-/// A secret as it was given, without white space around it. `from` names where it was given.
+/// Checks a secret, and trims white space around it. `from` names its source.
 fn checked(text: &str, from: impl FnOnce() -> String) -> Result<Secret, SecretError> {
     let text = text.trim();
     match text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -43,7 +43,7 @@ fn checked(text: &str, from: impl FnOnce() -> String) -> Result<Secret, SecretEr
 }
 
 impl Source<'_> {
-    /// The secret, or `None` when it was given nowhere.
+    /// Returns the secret, or `None` when no source has it.
     pub(super) fn read(&self) -> Result<Option<Secret>, SecretError> {
         match (self.given, self.file) {
             (Some("-"), _) => self.standard_input().map(Some),

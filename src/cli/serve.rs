@@ -12,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::error::CliError;
 use super::service;
 
-/// Exit status after a second signal.
+/// The exit status after a second signal.
 const STATUS_FORCED: i32 = 1;
 
 #[derive(Debug, Clone, Default, Args)]
@@ -28,15 +28,16 @@ pub(crate) struct ServeArgs {
     pub(crate) data_dir: Option<PathBuf>,
 }
 
-/// Runs until SIGTERM or SIGINT, then shuts down gracefully. A second signal exits at once. SIGHUP
-/// has the certificate read anew. Where the engine ends by itself, so does this, for whatever
-/// starts the process again.
+/// Runs until SIGTERM or SIGINT, then shuts down gracefully.
+///
+/// A second signal exits immediately. SIGHUP reloads the certificate. If the engine ends by itself,
+/// this ends too, so that the service manager restarts the process.
 pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     let flags = Flags { listen: args.listen, data_dir: args.data_dir.clone() };
     let settings = Settings::load(args.config.as_deref(), &flags)?;
     logging::start(&settings.log);
     let mut signals = Signals::new()?;
-    // A start may build records anew, which takes long. One that is ended is as a crash.
+    // A start may rebuild records, which takes long. Stopping it is like a crash.
     let server = tokio::select! {
         started = Running::start(settings) => started?,
         () = signals.next() => {

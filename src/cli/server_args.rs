@@ -3,11 +3,11 @@
 use clap::Args;
 use reqwest::Url;
 
-/// Where a server is, unless something else is given.
+/// The default address of a server.
 const SERVER: &str = "http://127.0.0.1:8080";
 /// The environment variable that names a server.
 const VARIABLE: &str = "POSTRIDER_SERVER";
-/// What an address may end in: the parts of the API, which are below it.
+/// The endings that an address may have: the parts of the API, which are below it.
 const PARTS: [&str; 2] = ["/v1", "/admin"];
 
 /// Which server.
@@ -25,37 +25,38 @@ pub(crate) struct ServerArgs {
     server: String,
 }
 
-/// It is no address of a server.
+/// The error for a text that is not the address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no address of a server, such as {SERVER} (--server or {VARIABLE})")]
 pub(crate) struct AddressError(String);
 
 impl ServerArgs {
-    /// The server of the environment, or the one that is looked for where nothing is given.
+    /// Returns the server of the environment, or the default server if nothing is given.
     ///
     /// # Errors
-    /// [`AddressError`]: the environment names none.
+    /// [`AddressError`]: the environment does not name a server.
     pub(crate) fn of_environment() -> Result<Self, AddressError> {
         let given = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
         Ok(Self { server: address(given.as_deref().unwrap_or(SERVER))? })
     }
 
-    /// The server at an address that [`address`] has read.
+    /// Returns the server at an address that [`address`] has parsed.
     pub(crate) const fn of(server: String) -> Self {
         Self { server }
     }
 
-    /// The address without a slash at its end.
+    /// Returns the address without a slash at its end.
     pub(crate) fn address(&self) -> String {
         self.server.clone()
     }
 }
 
-/// The address of a server as people write it: with or without `http://`, a slash at its end, and
-/// the part of the API that is called.
+/// Parses the address of a server as people write it.
+///
+/// It may lack `http://`, and may end in a slash and in the part of the API that is called.
 ///
 /// # Errors
-/// [`AddressError`]: it is none.
+/// [`AddressError`]: the text is not an address.
 pub(crate) fn address(text: &str) -> Result<String, AddressError> {
     let given = text.trim();
     let url = if given.contains("://") { given.to_owned() } else { format!("http://{given}") };

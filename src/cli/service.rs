@@ -1,10 +1,13 @@
-//! Notifies the service manager how the server is, by systemd's protocol. Without a service manager
-//! that asks for it (`NOTIFY_SOCKET`), nothing is sent.
+//! Notifies the service manager of the server's state, by systemd's protocol.
+//!
+//! Without a service manager that requests it (`NOTIFY_SOCKET`), nothing is sent.
 
 use sd_notify::NotifyState;
 
-/// The server takes requests. From now on the manager also hears that the runtime still runs
-/// tasks, three times in the time after which it would end the process (`WATCHDOG_USEC`).
+/// Notifies that the server accepts requests.
+///
+/// From now on the manager is also notified that the runtime still runs tasks. This happens three
+/// times in the period after which the manager would end the process (`WATCHDOG_USEC`).
 pub(super) fn ready() {
     notify(&[NotifyState::Ready]);
     let Some(limit) = sd_notify::watchdog_enabled() else { return };
@@ -17,7 +20,7 @@ pub(super) fn ready() {
     });
 }
 
-/// The server begins to stop.
+/// Notifies that the server starts to stop.
 pub(super) fn stopping() {
     notify(&[NotifyState::Stopping]);
 }

@@ -19,7 +19,7 @@ pub(crate) fn record(row: &Value, columns: &[Column]) -> String {
     aligned(&columns.iter().map(line).collect::<Vec<_>>())
 }
 
-/// The values of one row.
+/// Returns the cells of one row.
 pub(crate) fn cells(row: &Value, columns: &[Column]) -> Vec<String> {
     columns.iter().map(|(_, at)| cell(row, at)).collect()
 }

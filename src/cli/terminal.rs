@@ -1,16 +1,16 @@
-//! Escapes what would control the terminal that shows it.
+//! Escapes characters that would control the terminal.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
 use postrider_actors::domain::printable;
 
-/// Whether a character may not reach a terminal as it is.
+/// Returns whether a character must be escaped for a terminal.
 fn is_risky(char: char) -> bool {
     (char.is_control() && char != '\n') || printable::turns_text(char)
 }
 
-/// The text with `\u{1b}` in place of what would control a terminal. Line breaks stay.
+/// Escapes characters that would control a terminal, such as to `\u{1b}`. Line breaks stay.
 pub(super) fn escaped(text: &str) -> Cow<'_, str> {
     if !text.contains(is_risky) {
         return text.into();
@@ -22,12 +22,12 @@ pub(super) fn escaped(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// A writer to a terminal that escapes what it is given. Each write must be whole UTF-8.
+/// A writer to a terminal that escapes its input. Each write must be whole UTF-8.
 pub(super) struct Escaping<W>(pub(super) W);
 
 impl<W: Write> Write for Escaping<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A part of a character is left for the next call.
+        // An incomplete character is left for the next call.
         let whole = match std::str::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) if error.valid_up_to() > 0 => {

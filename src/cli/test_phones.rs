@@ -1,4 +1,4 @@
-//! `postrider test-phones`: sets and shows the phones that no code is sent to.
+//! `postrider test-phones`: sets and shows the phones to which no code is sent.
 
 use std::collections::BTreeMap;
 

@@ -103,7 +103,7 @@ async fn set(client: &Client, user: &str, disabled: bool) -> Result<(Value, Stri
     Ok((row, shown))
 }
 
-/// The id of the user of this id or e-mail address.
+/// Returns the id of the user with this id or e-mail address.
 async fn id_of(client: &Client, user: &str) -> Result<PersonId, CliError> {
     if let Ok(id) = user.parse() {
         return Ok(id);

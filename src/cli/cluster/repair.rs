@@ -1,4 +1,4 @@
-//! `postrider cluster repair`: makes a shard anew whose log lost something or is damaged.
+//! `postrider cluster repair`: rebuilds a shard whose log lost entries or is damaged.
 
 use std::path::PathBuf;
 

@@ -8,8 +8,9 @@ use super::phones::Country;
 use super::refused::{describe, describe_phone};
 use crate::cli::output::report;
 
-/// Reports the phones that would be sent in another form and the lines that would be refused
-/// before anything is sent.
+/// Reports the phones that would be sent in another form, and the lines that would be refused.
+///
+/// Nothing is sent.
 pub(super) fn run(file: &Path, country: Option<Country>) -> Result<(), ImportError> {
     let mut lines = Lines::open(file, None, country)?;
     let (mut good, mut refused) = (0_u64, 0_u64);

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use super::phones::{self, Country};
 use postrider::csv_cell as cell;
 
-/// Prefix of the columns of custom fields.
+/// The prefix of the columns of custom fields.
 const CUSTOM: &str = "custom.";
 
-/// What a column contains.
+/// The content of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Column {
     Name,
@@ -28,7 +28,7 @@ enum Column {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Columns(Vec<Column>);
 
-/// Why the header is invalid.
+/// The reason why the header is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ColumnsError {
     #[error("the first line must name the columns, and `name` must be one of them")]
@@ -42,7 +42,7 @@ pub(crate) enum ColumnsError {
     Twice(String),
 }
 
-/// Why a line is refused.
+/// The reason why a line is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LineRefusal {
     /// The field, or empty when the whole line is refused.
@@ -81,14 +81,15 @@ impl Columns {
         if columns.contains(&Column::Name) { Ok(Self(columns)) } else { Err(ColumnsError::NoName) }
     }
 
-    /// The phone of a line as it is written, or empty.
+    /// Returns the phone of a line as it is written, or an empty text.
     pub(super) fn phone<'a>(&self, line: &'a StringRecord) -> &'a str {
         let at = self.0.iter().position(|column| *column == Column::Phone);
         at.and_then(|at| line.get(at)).unwrap_or_default().trim()
     }
 
-    /// Converts a line into the JSON of a contact. The server validates the other fields than the
-    /// phone. `country` is that of national numbers.
+    /// Converts a line into the JSON of a contact. `country` is that of national numbers.
+    ///
+    /// The server validates the fields other than the phone.
     pub(super) fn contact(
         &self,
         line: &StringRecord,
@@ -102,7 +103,7 @@ impl Columns {
         let mut contact = Map::new();
         let (mut fields, mut single) = (Map::new(), Map::new());
         for (column, cell) in self.0.iter().zip(line).filter(|(_, cell)| !cell.trim().is_empty()) {
-            // A phone is read below, with its quotes.
+            // The phone is read below, with its quotes.
             let cell = if *column == Column::Phone { cell } else { cell::parse(cell) };
             match column {
                 Column::Name => drop(contact.insert("name".into(), json!(cell))),

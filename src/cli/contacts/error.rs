@@ -1,10 +1,10 @@
-//! Lists the reasons why an import or export of contacts fails.
+//! The reasons why an import or export of contacts fails.
 
 use std::path::{Path, PathBuf};
 
 use super::columns::ColumnsError;
 
-/// Why a file was not imported or exported.
+/// The reason why a file was not imported or exported.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ImportError {
     #[error("{path}: {source}", path = .path.display())]

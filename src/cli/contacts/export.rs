@@ -47,7 +47,7 @@ struct Export<'a> {
     last: Option<String>,
     count: u64,
     progress: Progress,
-    /// Whether texts are written as they are.
+    /// Set if texts are written without escaping.
     raw: bool,
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn run(api: &Api, file: Option<&Path>, raw: bool) -> Result<(),
     Ok(())
 }
 
-/// The number of contacts.
+/// Returns the number of contacts.
 async fn total(api: &Api) -> Result<u64, CliError> {
     let mut retries = RetryBudget::new();
     loop {
@@ -168,7 +168,7 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// The cell of a text.
+    /// Returns the cell of a text.
     fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.raw { text.into() } else { cell::text(text) }
     }

@@ -16,13 +16,13 @@ use crate::cli::api::{Api, Attempt, RetryBudget, Wait, connection_fault};
 use crate::cli::error::CliError;
 use crate::cli::progress::Progress;
 
-/// Most lines of a request: the limit of the server.
+/// The maximum number of lines in a request: the limit of the server.
 const BATCH_LINES_MAX: usize = 1000;
 /// A request of this size, in bytes, gets no more lines. The limit of the server is twice as high.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Refused lines that are printed one by one.
+/// The number of refused lines that are printed one by one.
 const REFUSED_SHOWN_MAX: u64 = 20;
-/// Phones that are printed one by one where the file has them in another form.
+/// The number of phones that are printed one by one if the file has them in another form.
 const REWRITTEN_SHOWN_MAX: usize = 5;
 
 /// The lines of one request.
@@ -34,7 +34,7 @@ struct Batch {
     body: String,
     /// Lines that are refused without being sent.
     refused: Vec<(u64, LineRefusal)>,
-    /// What is said of the first phones that are sent in another form.
+    /// The messages about the first phones that are sent in another form.
     rewritten: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ pub(super) async fn run(
     if let Some(path) = refused.filter(|path| kept.is_in_use(file, path)) {
         return Err(ImportError::RefusedIsInput { path: path.to_owned() }.into());
     }
-    // A file that cannot be read starts no import.
+    // If the file cannot be read, no import starts.
     drop(Lines::open(file, None, country)?);
     let state = kept.open(&content, &api.key_fingerprint(), country)?;
     let mut progress = Progress::bytes(size);
@@ -158,8 +158,10 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Sends a request until it succeeds or is refused. Its idempotency key contains the line where
-    /// it begins, so the server executes it once however often it is sent.
+    /// Sends a request until it succeeds or is refused.
+    ///
+    /// Its idempotency key contains its first line, so the server executes it once however often it
+    /// is sent.
     async fn send(&self, begins: u64, body: &str) -> Result<Vec<Value>, CliError> {
         let key = format!("import-{}-{begins}", self.state.run);
         let mut retries = RetryBudget::new();
@@ -221,7 +223,7 @@ impl Import<'_> {
         self.state.refused += refused.len() as u64;
         (self.state.byte, self.state.line) = (next.byte(), next.line());
         self.state.record = next.record();
-        // Saved last: what is not recorded is sent again under the same idempotency key.
+        // Saved last: unrecorded lines are sent again under the same idempotency key.
         self.kept.save(&self.state)?;
         self.progress.at(self.state.byte, &counted(&self.state));
         Ok(())
@@ -245,10 +247,10 @@ fn counted(state: &State) -> String {
     format!("{} contacts made, {} lines refused", state.made, state.refused)
 }
 
-/// Why the server refused a contact, if it did.
+/// Returns the reason why the server refused a contact, if it did.
 fn refusal(row: &Value) -> Option<LineRefusal> {
     let message = row["error"]["message"].as_str()?;
-    // A message about a field begins with its name.
+    // A message about a field starts with its name.
     let named = message.strip_prefix('`').and_then(|rest| rest.split_once('`'));
     Some(match (named, row["status"].as_u64()) {
         (Some((field, reason)), _) => LineRefusal::new(field, reason.trim()),

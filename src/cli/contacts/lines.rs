@@ -15,27 +15,27 @@ use super::columns::{Columns, LineRefusal};
 use super::error::ImportError;
 use super::phones::Country;
 
-/// Longest line, in bytes. A longer one probably has an unclosed quote.
+/// The maximum length of a line in bytes. A longer one probably has an unclosed quote.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Reads the lines after the header.
 pub(super) struct Lines {
     reader: csv::Reader<BoundedReader>,
     columns: Columns,
-    /// That of national phone numbers.
+    /// The country of national phone numbers.
     country: Option<Country>,
     seen: Rc<RefCell<ReadProgress>>,
-    /// Line ends before the current position.
+    /// The number of line ends before the current position.
     passed: u64,
     path: PathBuf,
     line: ByteRecord,
 }
 
-/// A line: its number, and its contact or why it is refused.
+/// A line: its number, and its contact or the reason for its refusal.
 pub(super) struct Line {
     pub(super) number: u64,
     pub(super) contact: Result<Value, LineRefusal>,
-    /// Its phone as the file has it, where the contact's is another text.
+    /// Its phone as the file has it, if the contact's is another text.
     pub(super) rewritten: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Lines {
         Ok(Self { reader, columns, country, seen, passed, path: path.to_owned(), line })
     }
 
-    /// The position of the next line.
+    /// Returns the position of the next line.
     pub(super) fn position(&self) -> Position {
         let mut position = self.reader.position().clone();
         position.set_line(self.passed + 1);
@@ -104,16 +104,17 @@ struct BoundedReader {
 /// The progress of reading a file.
 #[derive(Default)]
 struct ReadProgress {
-    /// Offset of the next byte.
+    /// The offset of the next byte.
     at: u64,
-    /// Bytes read since the line began. Read-ahead counts too, so this is an upper bound.
+    /// The bytes read since the start of the line. Read-ahead counts too, so this is an upper
+    /// bound.
     bytes: u64,
-    /// Offsets of line ends that were not passed yet.
+    /// The offsets of line ends that were not passed yet.
     ends: VecDeque<u64>,
 }
 
 impl ReadProgress {
-    /// Returns how many lines end before `place`, and whether one ends right before it.
+    /// Returns the number of lines that end before `place`, and whether one ends right before it.
     fn pass(&mut self, place: u64) -> (u64, bool) {
         let count = self.ends.partition_point(|end| *end < place);
         let last = self.ends.drain(..count).next_back();
@@ -231,7 +232,7 @@ mod tests {
             while let Ok(Some(line)) = lines.next() {
                 assert!(line.number >= last.max(1), "line {} after {last}", line.number);
                 last = line.number;
-                // An import may go on from behind each line.
+                // An import may resume behind each line.
                 let passed = lines.position().line() - 1;
                 assert!(passed <= content.iter().filter(|byte| **byte == b'\n').count() as u64);
             }

@@ -1,7 +1,7 @@
-//! Pure: reads phones as people and spreadsheets write them.
+//! Reads phones as people and spreadsheets write them. Pure.
 //!
 //! `src/ui/app/import/phones.js` does the same and describes `countries.json`.
-//! `tests/fixtures/phones.json` holds both to it.
+//! `tests/fixtures/phones.json` keeps the two equal.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,17 +15,17 @@ static COUNTRIES: LazyLock<BTreeMap<&str, Rule>> = LazyLock::new(|| {
     rows.into_iter().filter_map(|(country, row)| Some((country, Rule::parse(row)?))).collect()
 });
 
-/// How the numbers of a country are written.
+/// The rules by which the numbers of a country are written.
 #[derive(Debug)]
 struct Rule {
     code: &'static str,
-    /// What is dialled before a national number and is not part of it.
+    /// The prefixes that are dialled before a national number and are not part of it.
     trunks: Vec<&'static str>,
-    /// Fewest and most digits of a national number.
+    /// The minimum and maximum number of digits of a national number.
     lengths: (usize, usize),
-    /// What is dialled before a calling code; `*` where there are several.
+    /// The prefix that is dialled before a calling code; `*` if there are several.
     out: &'static str,
-    /// First digits of a number without trunk and calling code; empty means any.
+    /// The possible first digits of a number without trunk and calling code; empty means any.
     first: &'static str,
 }
 
@@ -49,7 +49,7 @@ impl Rule {
         (least..=most).contains(&digits.len()) && begins_well
     }
 
-    /// Whether this is a national number that may have lost its trunk prefix.
+    /// Returns whether this is a national number that may have lost its trunk prefix.
     fn fits_bare(&self, digits: &str) -> bool {
         let begins_well =
             self.first.is_empty() || digits.starts_with(|it: char| self.first.contains(it));
@@ -63,7 +63,7 @@ impl Rule {
         if let Some(rest) = self.trunks.iter().find_map(without_trunk) {
             return Ok(format!("{code}{rest}"));
         }
-        // A spreadsheet may have taken a 0 or a +.
+        // A spreadsheet may have removed a 0 or a +.
         let has_code = digits.strip_prefix(code).is_some_and(|rest| self.fits_bare(rest));
         match (self.fits_bare(digits), has_code) {
             (true, true) => Err(Unread::Unclear),
@@ -74,7 +74,7 @@ impl Rule {
     }
 }
 
-/// A text is not the code of a country.
+/// The error for a text that is not the code of a country.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("must be a country's code of two letters in ISO 3166, such as DE")]
 pub(crate) struct CountryError;
@@ -98,7 +98,7 @@ impl std::str::FromStr for Country {
     }
 }
 
-/// Why a text is not a phone.
+/// The reason why a text is not a phone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unread {
     #[error("{}", postrider_actors::domain::PhoneError)]
@@ -140,11 +140,11 @@ pub(super) fn read(written: &str, country: Option<Country>) -> Result<Phone, Unr
     format!("+{found}").parse().map_err(|_| Unread::Phone)
 }
 
-/// The digits after what is dialled before a calling code, if they begin with that.
+/// Returns the digits after the prefix for a calling code, if the number starts with that prefix.
 fn abroad<'a>(digits: &'a str, out: &str) -> Option<&'a str> {
     let own = digits.strip_prefix(out).filter(|rest| !rest.starts_with('0'));
     let rest = own.or_else(|| digits.strip_prefix("00"))?;
-    // No number of calling code 1 goes on with 0 or 1: another country dials this first.
+    // No number of calling code 1 continues with 0 or 1: another country dials this first.
     (!rest.is_empty() && !rest.starts_with("10") && !rest.starts_with("11")).then_some(rest)
 }
 
@@ -167,7 +167,7 @@ fn without_inner_zero(text: &str, digits: &str, rest: &str) -> String {
     }
 }
 
-/// The text without what stands between the digits of a number.
+/// Removes the signs between the digits of a number.
 fn without_signs(text: &str) -> String {
     let is_sign = |it: &char| {
         it.is_whitespace()
@@ -177,7 +177,7 @@ fn without_signs(text: &str) -> String {
     text.chars().filter(|it| !is_sign(it)).collect()
 }
 
-/// The text in ASCII digits, without marks that are not seen and without what a spreadsheet adds.
+/// Converts a text to ASCII digits, without invisible marks and the additions of spreadsheets.
 fn plain(written: &str) -> Result<String, Unread> {
     let seen: String = written.chars().filter(|it| !is_unseen(*it)).map(ascii).collect();
     let text = seen.trim().trim_start_matches(['\'', '\u{2019}']).trim();
@@ -196,8 +196,9 @@ fn plain(written: &str) -> Result<String, Unread> {
     Ok(whole.map_or(text, |(whole, _)| whole).to_owned())
 }
 
-/// The digits of `1.5550123456E+10`. With fewer digits than the power, a spreadsheet has kept the
-/// rest to itself.
+/// Returns the digits of `1.5550123456E+10`.
+///
+/// With fewer digits than the power, a spreadsheet has dropped the rest.
 fn unfolded(mantissa: &str, power: &str) -> Result<String, Unread> {
     let all_digits = |text: &str| text.bytes().all(|it| it.is_ascii_digit());
     let power = power.strip_prefix('+').unwrap_or(power);
@@ -283,7 +284,7 @@ mod tests {
             let text = String::from_utf8_lossy(&text);
             for country in [None, Some(Country("DE")), Some(Country("US"))] {
                 let Ok(phone) = read(&text, country) else { continue };
-                // What was read once is read again as it is.
+                // A phone that was read is read again without a change.
                 assert_eq!(read(&phone.to_string(), country), Ok(phone), "{text:?}");
             }
         });

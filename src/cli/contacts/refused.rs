@@ -1,4 +1,4 @@
-//! Writes the report of refused lines, and what is printed of a line.
+//! Writes the report of refused lines, and formats messages about lines.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ impl RefusedFile {
     }
 }
 
-/// Describes a phone that is sent otherwise than it is written.
+/// Describes a phone that is sent in another form than it is written.
 pub(super) fn describe_phone(line: u64, written: &str, contact: &Value) -> String {
     let sent = contact["phone"].as_str().unwrap_or_default();
     format!("line {line}: phone: {written} is sent as {sent}")

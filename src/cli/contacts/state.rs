@@ -1,4 +1,4 @@
-//! Stores the progress of an import in a file beside the one that is imported.
+//! Stores the progress of an import in a file beside the imported one.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use crate::cli::files;
 /// The progress of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// Identifies this import in its idempotency keys.
+    /// The identifier of this import in its idempotency keys.
     pub(super) run: String,
-    /// SHA-256 of the file, in hexadecimal.
+    /// The SHA-256 of the file, in hexadecimal.
     pub(super) file: String,
-    /// Fingerprint of the API key.
+    /// The fingerprint of the API key.
     pub(super) key: String,
     /// The country of national phone numbers, if one was named.
     pub(super) country: Option<String>,
@@ -25,18 +25,18 @@ pub(super) struct State {
     pub(super) byte: u64,
     pub(super) line: u64,
     pub(super) record: u64,
-    /// Contacts that were created.
+    /// The number of created contacts.
     pub(super) made: u64,
-    /// Lines that were refused.
+    /// The number of refused lines.
     pub(super) refused: u64,
-    /// Length of the report of refused lines, in bytes.
+    /// The length of the report of refused lines, in bytes.
     pub(super) refused_bytes: u64,
-    /// Whether the import is complete.
+    /// Set if the import is complete.
     pub(super) finished: bool,
 }
 
 impl State {
-    /// The state of a new import.
+    /// Makes the state of a new import.
     fn new(file: &str, key: &str, country: Option<Country>) -> Self {
         Self {
             run: format!("{:020x}", random::unique()),
@@ -61,7 +61,7 @@ pub(super) struct StateFile {
 }
 
 impl StateFile {
-    /// The state file of an import of `file`.
+    /// Returns the state file of an import of `file`.
     pub(super) fn beside(file: &Path) -> Self {
         let mut path = file.as_os_str().to_owned();
         path.push(".import");
@@ -72,7 +72,7 @@ impl StateFile {
         &self.path
     }
 
-    /// Whether `path` is the imported file, the state file, or its temporary file.
+    /// Returns whether `path` is the imported file, the state file, or its temporary file.
     pub(super) fn is_in_use(&self, file: &Path, path: &Path) -> bool {
         let path = absolute(path);
         [file, &self.path, &self.new_path()].iter().any(|used| absolute(used) == path)
@@ -84,8 +84,9 @@ impl StateFile {
         new.into()
     }
 
-    /// Opens the state of an import of this content under this key and with this country. Starts a
-    /// new import if there is none, or if the previous one, of other content, is finished.
+    /// Opens the state of an import of this content under this key and with this country.
+    ///
+    /// Starts a new import if there is none, or if the previous one, of other content, is finished.
     pub(super) fn open(
         &self,
         file: &str,
@@ -124,7 +125,7 @@ impl StateFile {
         Ok(state)
     }
 
-    /// Saves the state atomically: a crash leaves either the old one or the new one.
+    /// Saves the state atomically: a crash leaves either the old or the new state.
     pub(super) fn save(&self, state: &State) -> Result<(), ImportError> {
         let io = |source| ImportError::io(&self.path, source);
         let new = self.new_path();
@@ -136,7 +137,7 @@ impl StateFile {
     }
 }
 
-/// The absolute path, without symbolic links, of a file that may not exist yet.
+/// Returns the absolute path, without symbolic links, of a file that may not exist yet.
 fn absolute(path: &Path) -> PathBuf {
     let there = path.canonicalize();
     let of_name = || {

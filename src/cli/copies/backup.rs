@@ -1,4 +1,4 @@
-//! `postrider backup`: an archive, and what was committed since.
+//! `postrider backup`: an archive, and the entries that were committed since.
 
 use std::io::Write;
 use std::path::Path;
@@ -15,14 +15,14 @@ use crate::cli::error::CliError;
 /// A file in the directory of a backup.
 const MANIFEST: &str = "manifest.json";
 
-/// Adds to the backup what it lacks.
+/// Adds the missing parts to the backup.
 pub(super) fn run(to: &Path, source: &SourceArgs) -> Result<Report, CliError> {
     let source = source.open()?;
     let mut backup = BackupDir::open(to)?;
     let has_followed = match backup.end() {
         Some(_) => match follow(&mut backup, &source, to) {
             Ok(()) => true,
-            // What would follow is missing from the log: it begins anew, with a gap.
+            // The log lacks the entries that would follow: the backup starts again, with a gap.
             Err(CopyError::Trimmed(_)) => false,
             Err(error) => return Err(error.into()),
         },
@@ -35,7 +35,7 @@ pub(super) fn run(to: &Path, source: &SourceArgs) -> Result<Report, CliError> {
     }
     let position = backup.end().map(|(_, end)| end.position.0);
     let (files, copied) = (backup.files(), backup.copied_bytes());
-    // After the records: a file is there before a record names it.
+    // Copied after the records: a file is stored before a record names it.
     let media = copy_contents(&source, &to.join(MEDIA))?;
     let text = format!(
         "{}: up to position {}, {files} files, {copied} bytes copied\n{}",
@@ -49,7 +49,7 @@ pub(super) fn run(to: &Path, source: &SourceArgs) -> Result<Report, CliError> {
     Ok(Report { object, text })
 }
 
-/// Adds what was committed after the end of the backup.
+/// Adds the entries that were committed after the end of the backup.
 fn follow(backup: &mut BackupDir, source: &Source, to: &Path) -> Result<(), CopyError> {
     let Some((log, end)) = backup.end() else { return Ok(()) };
     source.check_space_for_log(&to.join(MANIFEST), end.position)?;

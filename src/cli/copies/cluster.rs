@@ -1,4 +1,4 @@
-//! `postrider import --cluster`: a cluster gets the data of a single node.
+//! `postrider import --cluster`: imports the data of a single node into a cluster.
 
 use std::path::Path;
 

@@ -1,12 +1,12 @@
-//! Reports what became of the contents of files in a copy.
+//! Reports the outcome for the contents of files in a copy.
 
 use postrider_actors::copies::CopiedContents;
 use serde_json::{Value, json};
 
-/// Most damaged contents that are named to people.
+/// The maximum number of damaged contents that the text names.
 const NAMED_MAX: usize = 10;
 
-/// The contents for programs.
+/// Formats the contents for programs.
 pub(in crate::cli) fn object(contents: &CopiedContents) -> Value {
     let damaged: Vec<_> = contents.damaged.iter().map(ToString::to_string).collect();
     json!({
@@ -17,7 +17,7 @@ pub(in crate::cli) fn object(contents: &CopiedContents) -> Value {
     })
 }
 
-/// The contents for people, with a warning for those that are left out.
+/// Formats the contents for people, with a warning for those that are left out.
 pub(in crate::cli) fn text(contents: &CopiedContents) -> String {
     let CopiedContents { files, copied, bytes, damaged } = contents;
     let mut text = format!("media: {files} files, {copied} of them copied, {bytes} bytes\n");

@@ -1,4 +1,4 @@
-//! `postrider export`: everything at one position, in one file.
+//! `postrider export`: all data at one position, in one file.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::report::Report;
 use super::source::SourceArgs;
 use crate::cli::error::CliError;
 
-/// Makes the file. It is read back before it gets its name.
+/// Writes the file. It is read back before it gets its name.
 pub(super) fn run(
     to: &Path,
     media: Option<&Path>,
@@ -25,7 +25,7 @@ pub(super) fn run(
     let (records, workspaces) = (counts.records, counts.workspaces);
     let (media, media_text) = match media {
         Some(dir) => {
-            // Also for no files: who imports them from it looks for it.
+            // Made even without files, because an import from it expects the directory.
             std::fs::create_dir_all(dir).map_err(|error| CopyError::io(dir, &error))?;
             let copied = copy_contents(&source, dir)?;
             (contents::object(&copied), contents::text(&copied))

@@ -121,7 +121,7 @@ pub(crate) async fn restore(args: RestoreArgs) -> Result<(), CliError> {
     report::show(as_json, done.await)
 }
 
-/// Runs what reads and writes files on a thread that may block.
+/// Runs an operation on files on a thread that may block.
 async fn blocking<T: Send + 'static>(
     run: impl FnOnce() -> Result<T, CliError> + Send + 'static,
 ) -> Result<T, CliError> {

@@ -1,11 +1,11 @@
-//! Shows how a command on data ended, to people or to programs.
+//! Shows the outcome of a command on data, to people or to programs.
 
 use serde_json::{Value, json};
 
 use crate::cli::error::CliError;
 use crate::cli::output::print;
 
-/// What a command did: the object for programs, and the text for people.
+/// The outcome of a command: the object for programs, and the text for people.
 pub(super) struct Report {
     pub(super) object: Value,
     pub(super) text: String,

@@ -1,4 +1,4 @@
-//! Where a copy is made of: the directory of a stopped server, or a running server.
+//! The source of a copy: the directory of a stopped server, or a running server.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl std::fmt::Debug for SourceArgs {
     }
 }
 
-/// What a copy is made of.
+/// The source of a copy.
 pub(super) enum Source {
     Stopped(Box<StoppedData>),
     Running(Client, Handle),
@@ -58,7 +58,7 @@ impl SourceArgs {
         self.json
     }
 
-    /// Opens the directory, or finds the token of the server. Must run where a runtime is.
+    /// Opens the directory, or finds the token of the server. Must run within a runtime.
     pub(super) fn open(&self) -> Result<Source, CliError> {
         match (&self.data_dir, &self.server) {
             (Some(dir), _) => Ok(Source::Stopped(Box::new(StoppedData::open(dir)?))),
@@ -81,8 +81,9 @@ impl SourceArgs {
 }
 
 impl Source {
-    /// Fails unless an archive has room beside `file`. How large that of a running server is, is
-    /// known only when it has come.
+    /// Fails unless an archive has room beside `file`.
+    ///
+    /// The size of an archive of a running server is known only after its transfer.
     pub(super) fn check_space_for_archive(&self, file: &Path) -> Result<(), CopyError> {
         match self {
             Self::Stopped(data) => check_space(folder(file), data.source().archive_bytes()?),
@@ -90,7 +91,7 @@ impl Source {
         }
     }
 
-    /// The same of what the log has after a position.
+    /// Fails unless the log after a position has room beside `file`.
     pub(super) fn check_space_for_log(
         &self,
         file: &Path,
@@ -102,7 +103,7 @@ impl Source {
         }
     }
 
-    /// Writes an archive that a backup goes on from: its newest checkpoint, if it has one.
+    /// Writes an archive that a backup can extend: the newest checkpoint, if there is one.
     pub(super) fn write_base(&self, out: &mut dyn Write) -> Result<(), CopyError> {
         match self {
             Self::Stopped(data) => data.source().write_base(None, out),
@@ -112,7 +113,7 @@ impl Source {
         }
     }
 
-    /// Writes an archive of it.
+    /// Writes an archive of the source.
     pub(super) fn write_archive(&self, out: &mut dyn Write) -> Result<(), CopyError> {
         match self {
             Self::Stopped(data) => data.source().write_archive(None, out).map(drop),
@@ -120,7 +121,7 @@ impl Source {
         }
     }
 
-    /// Writes what its log has after a position, if it is this log.
+    /// Writes the entries of the log after a position, if it is this log.
     pub(super) fn write_log(
         &self,
         log: LogId,
@@ -147,7 +148,7 @@ impl Contents for Source {
         };
         let mut text = Vec::new();
         match runtime.block_on(fetch(client, "/archive/files", &mut text)) {
-            // It keeps none.
+            // The server stores no files.
             Err(CopyError::Lost(_)) => return Ok(Vec::new()),
             fetched => fetched?,
         }
@@ -164,7 +165,7 @@ impl Contents for Source {
     }
 }
 
-/// The directory of a file that is to be made.
+/// Returns the directory of a file that is to be made.
 fn folder(file: &Path) -> &Path {
     match file.parent() {
         Some(dir) if dir != Path::new("") => dir,
@@ -184,8 +185,10 @@ async fn fetch(client: &Client, path: &str, out: &mut dyn Write) -> Result<(), C
     pour(response, &mut 0, out).await?.map_err(broken)
 }
 
-/// Writes the content of a file. Gives whether it is there. One whose answer breaks off twice is
-/// damaged: the server breaks off what it cannot read any further, and reports no cause.
+/// Writes the content of a file. Returns whether it exists.
+///
+/// A content whose answer breaks off twice is damaged. The server breaks off at unreadable data,
+/// and reports no cause.
 async fn fetch_file(
     client: &Client,
     hash: &BlobHash,
@@ -223,8 +226,9 @@ async fn ask(client: &Client, path: &str) -> Result<Response, CopyError> {
     })
 }
 
-/// Writes a body, but for so many bytes of it that are `written` already, and counts them. Gives
-/// where it breaks off.
+/// Writes a body except for its first `written` bytes, and counts the bytes.
+///
+/// Returns the error if the body breaks off.
 async fn pour(
     mut response: Response,
     written: &mut u64,

@@ -1,4 +1,4 @@
-//! `postrider import` and `restore`: a data directory is made of a copy.
+//! `postrider import` and `restore`: makes a data directory from a copy.
 
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ fn log_id(made: &Made) -> String {
     made.log.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Makes the data of an archive.
+/// Restores the data of an archive.
 pub(super) fn import(
     from: &Path,
     media: Option<&Path>,
@@ -77,7 +77,7 @@ pub(super) fn import(
     Ok(Report { object, text: args.text(&made, &target) })
 }
 
-/// Makes the data of a backup.
+/// Restores the data of a backup.
 pub(super) fn restore(
     from: &Path,
     position: Option<u64>,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::cli::client::{http, send};
 use crate::cli::error::CliError;
 
-/// Time between two looks at what is about to come, and how many there are at most.
+/// The interval between two polls for an expected result, and the maximum number of polls.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LOOKS: usize = 3000;
 
@@ -31,7 +31,7 @@ impl DemoClient {
         Ok(Self { http, server: address, key, token: String::new() })
     }
 
-    /// The same, with the admin token of the data directory.
+    /// Adds the admin token of the data directory.
     pub(super) fn with_admin(self, directory: &Path) -> Result<Self, CliError> {
         let read = std::fs::read_to_string(directory.join("admin.token"));
         let token =
@@ -67,7 +67,7 @@ impl DemoClient {
         self.request(method, &format!("/admin/v1{path}"), &self.token, body).await
     }
 
-    /// Reads `path` until `found` finds what it looks for, which the server is about to have.
+    /// Polls `path` until `found` finds the result that is expected soon.
     pub(super) async fn wait<T>(
         &self,
         path: &str,
@@ -108,7 +108,7 @@ pub(super) fn print(text: &str) -> Result<(), CliError> {
     printed.map_err(|source| CliError::Io { what: "standard output", source })
 }
 
-/// A text of an answer; empty, where there is none.
+/// Returns a text of an answer; empty if there is none.
 pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }

@@ -17,7 +17,7 @@ use super::error::CliError;
 use super::serve::Signals;
 use client::print;
 
-/// What the shutdown waits for. Data that is deleted anyway may be left at once.
+/// The grace period of the shutdown. It is short, as data that is deleted anyway may be abandoned.
 const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Args)]
@@ -42,13 +42,13 @@ pub(crate) struct DemoArgs {
     pub(crate) data_dir: Option<PathBuf>,
 }
 
-/// Where the data of a demo is.
+/// The place of a demo's data.
 enum Place {
     Temporary(TempDir),
     Kept(PathBuf),
 }
 
-/// Runs the demo. It leaves nothing behind that was not asked for, also when it is interrupted.
+/// Runs the demo. It leaves nothing behind that was not requested, even when it is interrupted.
 pub(crate) async fn run(args: &DemoArgs) -> Result<(), CliError> {
     let mut signals = Signals::new()?;
     let place = Place::of(args)?;
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<(), CliError> {
         shown = show(&server, place.path(), args) => shown,
         () = signals.next() => Err(CliError::Interrupted),
     };
-    // What is served ends with a signal, and that is its end.
+    // A served demo ends with a signal.
     let shown = match shown {
         Ok(Shown::Served(_receiver)) => tokio::select! {
             () = signals.next() => Ok(()),
@@ -74,10 +74,10 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<(), CliError> {
     Ok(stopped?)
 }
 
-/// What a demo has come to.
+/// The result of a demo.
 enum Shown {
     Toured,
-    /// The endpoint of a webhook answers as long as this is there.
+    /// The endpoint of a webhook answers as long as this value lives.
     Served(history::Receiver),
 }
 
@@ -128,7 +128,7 @@ impl Place {
     }
 }
 
-/// The settings of a sandbox, independent of those of this machine.
+/// Makes the settings of a sandbox, independent of those of this machine.
 fn settings(args: &DemoArgs, directory: &Path) -> Settings {
     let mut settings = Settings::default();
     settings.server.listen = args.listen.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());

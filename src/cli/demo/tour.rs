@@ -1,4 +1,4 @@
-//! The tour: a code and a broadcast, with what each took.
+//! The tour: a code and a broadcast, with their durations.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::client::{DemoClient, print, text};
 use crate::cli::error::CliError;
 use crate::cli::progress::Progress;
 
-/// Time between two polls of the server.
+/// The interval between two polls of the server.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 const PHONE: &str = "+15550123456";
 

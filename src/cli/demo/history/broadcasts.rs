@@ -8,7 +8,7 @@ use super::{HOUR, advance};
 use crate::cli::demo::client::{DemoClient, text};
 use crate::cli::error::CliError;
 
-/// Messages a second, for a broadcast that is seen on its way.
+/// The messages per second of a broadcast that is shown while it runs.
 const SLOW: u32 = 3;
 const STEADY: u32 = 400;
 
@@ -22,7 +22,7 @@ pub(super) async fn of_day(api: &DemoClient, day: u32) -> Result<(), CliError> {
     }
 }
 
-/// One that is paused, one that waits for its time, and one on its way.
+/// Makes a paused broadcast, a scheduled one, and a running one.
 pub(super) async fn newest(api: &DemoClient) -> Result<(), CliError> {
     rate(api, STEADY).await?;
     let paused =
@@ -39,7 +39,7 @@ pub(super) async fn newest(api: &DemoClient) -> Result<(), CliError> {
     Ok(())
 }
 
-/// With some that fail, some that are read, and a second try of those that failed.
+/// Makes a broadcast with failed and read messages, and a retry of the failed ones.
 async fn completed(api: &DemoClient) -> Result<(), CliError> {
     let to = phones(10_000, 400);
     for phone in to.iter().step_by(37) {
@@ -68,7 +68,7 @@ async fn cancelled(api: &DemoClient) -> Result<(), CliError> {
     rate(api, 0).await
 }
 
-/// Its template is refused before its time comes.
+/// Makes a broadcast whose template is refused before its time comes.
 async fn failed(api: &DemoClient) -> Result<(), CliError> {
     let now = api.get("/sandbox/clock").await?;
     let at = later(text(&now["now"]), i64::from(HOUR));
@@ -82,7 +82,7 @@ async fn failed(api: &DemoClient) -> Result<(), CliError> {
     over(api, &id).await
 }
 
-/// To a segment, each with their name.
+/// Makes a broadcast to a segment, with the name of each contact.
 async fn loyalty(api: &DemoClient) -> Result<(), CliError> {
     let segments = api.get("/segments?limit=50").await?;
     let newsletter = segments["data"].as_array().into_iter().flatten();
@@ -104,7 +104,7 @@ async fn make(api: &DemoClient, name: &str, more: &Value) -> Result<String, CliE
     Ok(text(&made["broadcast_id"]).to_owned())
 }
 
-/// Waits until so many were sent.
+/// Waits until this number of messages was sent.
 async fn begun(api: &DemoClient, id: &str, sent: u64) -> Result<(), CliError> {
     let has = |now: &Value| {
         let (pending, all) = (&now["counts"]["pending"], &now["total_recipients"]);
@@ -124,7 +124,7 @@ async fn control(api: &DemoClient, id: &str, what: &str) -> Result<Value, CliErr
     api.call(Method::POST, &format!("/messaging/broadcasts/{id}/{what}"), None).await
 }
 
-/// Sets how many messages the workspace's number sends in a second; 0 is no limit.
+/// Sets the messages per second of the workspace's number; 0 is no limit.
 async fn rate(api: &DemoClient, messages: u32) -> Result<(), CliError> {
     let numbers = api.administer(Method::GET, "/workspaces/demo/numbers", None).await?;
     let path = format!("/numbers/{}", text(&numbers["data"][0]["id"]));
@@ -137,7 +137,7 @@ fn phones(from: u32, count: u32) -> Vec<String> {
     (from..from + count).map(|number| format!("+1555{number:07}")).collect()
 }
 
-/// A time so many seconds after another.
+/// Returns the time this number of seconds after another.
 fn later(now: &str, seconds: i64) -> Option<String> {
     let now: jiff::Timestamp = now.parse().ok()?;
     now.checked_add(jiff::SignedDuration::from_secs(seconds)).ok().map(|at| at.to_string())

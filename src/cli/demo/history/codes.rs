@@ -1,4 +1,4 @@
-//! Codes: verified at once or at a second try, guessed at, forgotten, and never delivered.
+//! Codes: verified at the first or a second try, guessed, forgotten, and never delivered.
 
 use serde_json::json;
 
@@ -6,12 +6,12 @@ use super::{phone, refused};
 use crate::cli::demo::client::{DemoClient, text};
 use crate::cli::error::CliError;
 
-/// Phones that codes of a day may go to.
+/// The number of phones that the codes of a day may go to.
 const OF_DAY: u32 = 40;
-/// Wrong codes until a request is invalid.
+/// The number of wrong codes after which a request is invalid.
 const TRIES: u32 = 5;
 
-/// Each day has more codes than the day before.
+/// Makes the codes of a day: each day has more than the day before.
 pub(super) async fn of_day(api: &DemoClient, day: u32) -> Result<(), CliError> {
     for n in 0..8 + 2 * day {
         let to = phone(1000 + day * OF_DAY + n);
@@ -27,7 +27,7 @@ pub(super) async fn of_day(api: &DemoClient, day: u32) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Sends a code and enters it after so many wrong ones.
+/// Sends a code and enters it after this number of wrong ones.
 async fn verified(api: &DemoClient, to: &str, wrong: u32) -> Result<(), CliError> {
     let request = send(api, to).await?;
     let path = format!("/sandbox/messages?to=%2B{}&limit=1", &to[1..]);

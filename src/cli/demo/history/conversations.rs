@@ -1,4 +1,4 @@
-//! Conversations: answered and resolved, waiting for somebody, and just begun.
+//! Conversations: answered and resolved, waiting for somebody, and just started.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::phone;
 use crate::cli::demo::client::{DemoClient, text};
 use crate::cli::error::CliError;
 
-/// What a customer asks and is answered, two of them a day.
+/// The questions of customers and their answers, two of them a day.
 const TALKS: [(&str, &str); 12] = [
     ("Where is my order 7731?", "It left our warehouse this morning."),
     ("Can I still change the address?", "Yes. What is the new one?"),
@@ -29,7 +29,7 @@ const NEWEST: [&str; 5] = [
     "Is http://example.com/sale really yours?",
     "Thanks!",
 ];
-/// Contacts that write.
+/// The number of the first contact that writes.
 const FROM: u32 = 100;
 
 pub(super) async fn of_day(
@@ -48,7 +48,7 @@ pub(super) async fn of_day(
     Ok(())
 }
 
-/// One whose reply window has little time left at the end.
+/// Makes a conversation whose reply window has little time left at the end.
 pub(super) async fn nearly_closed(api: &DemoClient) -> Result<(), CliError> {
     write(api, &phone(FROM + 40), "My parcel has not come yet. Can you look?").await?;
     Ok(())
@@ -71,7 +71,7 @@ pub(super) async fn newest(api: &DemoClient, people: &[String; 2]) -> Result<(),
             api.post("/sandbox/inbound", &json!({ "from": from, "text": "43, please" })).await?;
         }
     }
-    // A message that fails, and one that is on its way.
+    // Makes a message that fails, and one that is on its way.
     let order = |to: String| {
         let parameters =
             json!([{ "type": "text", "text": "Ada" }, { "type": "text", "text": "77" }]);
@@ -86,13 +86,13 @@ pub(super) async fn newest(api: &DemoClient, people: &[String; 2]) -> Result<(),
     Ok(())
 }
 
-/// A customer writes; returns the conversation.
+/// Makes a customer write; returns the conversation.
 async fn write(api: &DemoClient, from: &str, asked: &str) -> Result<String, CliError> {
     api.post("/sandbox/inbound", &json!({ "from": from, "text": asked })).await?;
     begun(api, from).await
 }
 
-/// The newest conversation, once it is theirs.
+/// Waits for the newest conversation to be this contact's.
 async fn begun(api: &DemoClient, from: &str) -> Result<String, CliError> {
     let theirs = |found: &Value| {
         let newest = found.pointer("/data/0")?;

@@ -1,4 +1,4 @@
-//! Fills the workspace of a demo with what a week of work leaves behind, through the public API.
+//! Fills the workspace of a demo with the data of a week of work, through the public API.
 
 mod broadcasts;
 mod codes;
@@ -17,7 +17,7 @@ use super::client::{DemoClient, print};
 use crate::cli::error::CliError;
 
 const HOUR: u32 = 3600;
-/// Days before the last one.
+/// The number of days before the last one.
 const DAYS: u32 = 6;
 
 /// Makes the history. The engine's clock is a week ahead afterwards.
@@ -31,7 +31,7 @@ pub(super) async fn make(server: &RunningServer, directory: &Path) -> Result<Rec
         codes::of_day(&api, day).await?;
         conversations::of_day(&api, day, &people).await?;
         broadcasts::of_day(&api, day).await?;
-        // What was not verified expires, and reply windows close.
+        // Unverified codes expire, and reply windows close.
         advance(&api, 24 * HOUR).await?;
     }
     conversations::nearly_closed(&api).await?;
@@ -49,13 +49,13 @@ async fn advance(api: &DemoClient, seconds: u32) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A phone of the history: of five countries in turn.
+/// Returns a phone of the history: of five countries in turn.
 fn phone(number: u32) -> String {
     let country = ["+1555010", "+4915510", "+9665550", "+5511955", "+3460055"];
     format!("{}{number:04}", country[number as usize % country.len()])
 }
 
-/// Takes a refusal that belongs to the history.
+/// Accepts a refusal that belongs to the history.
 fn refused(answer: Result<Value, CliError>) -> Result<(), CliError> {
     match answer {
         Ok(_) | Err(CliError::Refused { .. }) => Ok(()),

@@ -1,4 +1,4 @@
-//! An endpoint that takes what webhooks deliver.
+//! An endpoint that accepts the deliveries of webhooks.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

@@ -1,6 +1,6 @@
-//! What a workspace has before anything is sent, from people to webhooks.
+//! The contents of a workspace before anything is sent, from people to webhooks.
 //!
-//! Each is a record of the audit log too.
+//! Each of them is a record of the audit log too.
 
 use std::net::SocketAddr;
 
@@ -57,7 +57,7 @@ const MEMBERS: [(&str, &str); 5] = [
     ("edsger@example.com", "developer"),
 ];
 
-/// Makes it, and returns the ids of two people who answer customers.
+/// Makes the contents, and returns the ids of two people who answer customers.
 pub(super) async fn workspace(
     api: &DemoClient,
     receiver: SocketAddr,
@@ -168,7 +168,9 @@ fn contact(n: u32) -> Value {
     })
 }
 
-/// An endpoint that has begun to fail: its tries go on, while one that fails for days is disabled.
+/// Makes an endpoint that has begun to fail.
+///
+/// It is still retried, while one that fails for days is disabled.
 pub(super) async fn failing_webhook(api: &DemoClient) -> Result<(), CliError> {
     let types = json!(["message.received", "otp.verified"]);
     api.post("/webhooks", &json!({ "url": "http://127.0.0.1:9/shop", "events": types })).await?;
@@ -179,7 +181,7 @@ async fn webhooks(api: &DemoClient, receiver: SocketAddr) -> Result<(), CliError
     let new = |url: String, events: Value| json!({ "url": url, "events": events });
     let types = json!(["otp.verified", "otp.failed", "message.received", "broadcast.completed"]);
     api.post("/webhooks", &new(format!("http://{receiver}/hooks"), types)).await?;
-    // Nothing listens there.
+    // No server listens at this address.
     let failing = json!(["otp.failed", "conversation.opened"]);
     api.post("/webhooks", &new("http://127.0.0.1:9/crm".to_owned(), failing)).await?;
     let all =
