@@ -29,7 +29,7 @@ pub(crate) struct Posts {
 }
 
 impl Posts {
-    /// A client of its own, with connections of its own, that posts `body`.
+    /// Makes a separate client, with its own connections, that posts `body`.
     pub(crate) fn new(uri: &str, headers: &[(&'static str, &str)], body: Bytes) -> Result<Self> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -54,24 +54,24 @@ impl Ask for Posts {
 #[derive(Clone)]
 pub(crate) struct Api {
     client: Client<HttpConnector, Full<Bytes>>,
-    /// What stands before each path.
+    /// The prefix of each path.
     base: String,
     authorization: HeaderValue,
 }
 
 impl Api {
-    /// Of the server at `address`, with a key.
+    /// Makes a client of the server at `address`, with a key.
     pub(crate) fn new(address: SocketAddr, key: &str) -> Result<Self> {
         let authorization = HeaderValue::try_from(format!("Bearer {key}"))?;
         Ok(Self { client: client(), base: format!("http://{address}/v1"), authorization })
     }
 
-    /// Posts JSON; what is answered.
+    /// Posts JSON; returns the body of the answer.
     pub(crate) async fn post(&self, path: &str, body: Bytes) -> Result<Bytes> {
         self.call(Method::POST, path, body).await
     }
 
-    /// Asks; what is answered.
+    /// Gets a path; returns the body of the answer.
     pub(crate) async fn get(&self, path: &str) -> Result<Bytes> {
         self.call(Method::GET, path, Bytes::new()).await
     }
@@ -95,7 +95,7 @@ fn client() -> Client<HttpConnector, Full<Bytes>> {
         .build(connector)
 }
 
-/// The body of an answer that is a success.
+/// Returns the body of an answer that is a success.
 async fn answered(answer: Response<Incoming>) -> Result<Bytes> {
     let status = answer.status();
     let body = answer.into_body().collect().await?.to_bytes();

@@ -9,14 +9,15 @@ use crate::cpu::CpuTime;
 use crate::measure::{Latencies, Measured, Stopwatch};
 use crate::{Error, Result};
 
-/// What a caller does over and over.
+/// The operation that a caller repeats.
 pub(crate) trait Ask: Send + Sync + 'static {
-    /// Once.
+    /// Performs it once.
     fn ask(&self) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// Runs that many callers in loops on the runtime that the engine has too, as they would be in a
-/// program that embeds it.
+/// Runs this number of callers in loops on the engine's own runtime.
+///
+/// That is how callers run in a program that embeds the engine.
 pub(crate) fn in_loops<A: Ask>(
     runtime: &Runtime,
     callers: usize,

@@ -1,12 +1,11 @@
 //! A lean HTTP/1.1 client renders each request once and then patches it in place.
 //!
-//! Of the answers it looks only at the status, the length and the body.
+//! It reads only the status, the length and the body of an answer.
 //!
-//! It has one thread with a runtime of its own, and the servers have theirs: a server then
-//! schedules its tasks as it does in production, where the load comes from another process, and
-//! its worker threads never run the client's tasks. Both sides of a row are driven by the same
-//! client in the same way. Its cost is part of both, which flatters the slower side; so it is kept
-//! small.
+//! It has one thread with its own runtime, and the servers have theirs. A server then schedules its
+//! tasks as in production, where the load comes from another process, and its worker threads never
+//! run the client's tasks. Both sides of a row are driven by the same client in the same way. Its
+//! cost is part of both, which flatters the slower side; so it is kept small.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,25 +17,25 @@ use crate::cpu::CpuTime;
 use crate::measure::{Latencies, Measured, Stopwatch, write_digits};
 use crate::{Error, Result};
 
-/// What one connection asks, request after request.
+/// The requests of one connection, in order.
 pub(crate) trait Script: Send + 'static {
     /// The bytes of the next request; `None` when there is nothing left to ask.
     fn next(&mut self) -> Option<&[u8]>;
 
-    /// Says what is wrong with an answer, or else whether its time counts.
+    /// Checks an answer. Returns an error, or whether its time counts.
     fn check(&mut self, status: u16, body: &[u8]) -> Result<bool>;
 
-    /// What the connection does before the next request, if it does not ask at once.
+    /// Returns the rest of the connection before the next request, if there is one.
     fn rest(&self) -> Option<Rest> {
         None
     }
 }
 
-/// What a connection does between two requests.
+/// The rest of a connection between two requests.
 pub(crate) struct Rest {
-    /// How long it rests.
+    /// The duration of the rest.
     pub(crate) time: Duration,
-    /// Whether it is opened anew then: the server may have closed it behind its answer.
+    /// Set if the connection is reopened then: the server may have closed it after its answer.
     pub(crate) reconnects: bool,
 }
 
@@ -48,8 +47,9 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// A POST of a JSON body. What is in `marks` occurs once in the body; each is a place, in the
-    /// order of the marks.
+    /// Makes a POST of a JSON body.
+    ///
+    /// Each of `marks` occurs once in the body and becomes a place, in the order of the marks.
     pub(crate) fn post(path: &str, token: &str, body: &str, marks: &[&str]) -> Result<Self> {
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
@@ -67,13 +67,13 @@ impl Request {
         self.bytes[start..start + text.len()].copy_from_slice(text);
     }
 
-    /// Overwrites a place of that many digits with a number's last ones.
+    /// Overwrites a place of this many digits with the last digits of a number.
     pub(crate) fn set_digits(&mut self, place: usize, digits: usize, number: u64) {
         let start = self.places[place];
         write_digits(number, &mut self.bytes[start..start + digits]);
     }
 
-    /// All of it.
+    /// Returns all bytes of the request.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -87,7 +87,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects that many times.
+    /// Opens this number of connections.
     pub(crate) fn connect(server: SocketAddr, connections: usize) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let connect = async {
@@ -101,8 +101,9 @@ impl Client {
         Ok(Self { runtime, connections })
     }
 
-    /// Has every connection follow a script, one request at a time, for as long as `time` or until
-    /// the scripts have nothing left.
+    /// Runs a script on every connection, one request at a time.
+    ///
+    /// It ends after `time`, or when the scripts have no requests left.
     pub(crate) fn drive<S: Script>(
         &mut self,
         time: Duration,
@@ -136,11 +137,11 @@ impl Client {
 struct Connection {
     stream: TcpStream,
     read: Vec<u8>,
-    /// How much of `read` came in.
+    /// The number of bytes that came in to `read`.
     filled: usize,
 }
 
-/// Where an answer's parts are in the bytes that came in.
+/// The positions of an answer's parts in the bytes that came in.
 struct Answer {
     status: u16,
     body: std::ops::Range<usize>,
@@ -222,7 +223,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Answer>> {
     let Some(head) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let status = bytes.get(9..12).ok_or("no status")?;
     let status: u16 = std::str::from_utf8(status)?.parse()?;
-    // This one has no body, and says no length.
+    // This status has no body, and no length.
     let mut length = (status == 204).then_some(0);
     for line in bytes[..head].split(|byte| *byte == b'\n').skip(1) {
         const NAME: &[u8] = b"content-length:";

@@ -1,11 +1,10 @@
 //! The harness measures the engine and the server against their budgets.
 //!
-//! Each row has, where there is one, a reference beside it, measured in alternating rounds of one
-//! run on one machine.
+//! Where a row has a reference, both are measured in alternating rounds of one run on one machine.
 //!
 //! `cargo bench -- soak --minutes N` is a row of its own kind: see [`soak`].
 //!
-//! `cargo bench -- curve` prints and draws how sends go with the connections: [`rows::curve`].
+//! `cargo bench -- curve` prints and draws how sends depend on the connections: [`rows::curve`].
 //!
 //! `cargo bench --profile dist` runs all rows, prints a Markdown table and writes
 //! `target/bench/report.json`. Without the profile it measures what `cargo run --release` starts,
@@ -14,8 +13,8 @@
 //! and shorter rounds, and a tenth of the pending requests; `--alone` leaves the references out,
 //! for a profiler, and writes no report. Progress goes to stderr.
 //!
-//! Without `--bench`, which cargo gives to `cargo bench` only, every row runs once at a tiny size:
-//! that it works is tested, nothing is measured.
+//! Without `--bench`, which cargo passes only for `cargo bench`, every row runs once at a tiny
+//! size. That tests whether it works, and measures nothing.
 
 #![allow(clippy::print_stdout, reason = "the table is what this program is for")]
 
@@ -53,19 +52,19 @@ use soak::Soak;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Whatever a row may fail with.
+/// The error of a row.
 type Error = Box<dyn std::error::Error + Send + Sync>;
-/// What a row gives.
+/// The result of a row.
 type Result<T> = std::result::Result<T, Error>;
 
-/// What the command line asks for.
+/// The options of the command line.
 struct Arguments {
     scale: Scale,
-    /// Words of which a row's name contains one; none is every row.
+    /// The words of which a row's name must contain one; none selects every row.
     words: Vec<String>,
-    /// Runs in the way of a test: nothing is reported.
+    /// Set for a run as a test: nothing is reported.
     smoke: bool,
-    /// How many minutes a soak is to be.
+    /// The minutes of a soak.
     minutes: Option<String>,
 }
 
@@ -100,7 +99,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1).peekable();
     let outcome = match arguments.next_if(|first| first == rows::child::CHILD) {
         Some(_) => rows::child::run(arguments),
-        // A test runner that asks for the names of tests: there are none.
+        // A test runner that asks for the names of tests gets none.
         None if arguments.peek().is_some_and(|first| first == "--list") => Ok(()),
         None => run(&Arguments::parse(arguments)),
     };
@@ -113,7 +112,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The profile that cargo built this with: the program is in `target/PROFILE/deps`.
+/// Returns the profile that cargo built this with: the program is in `target/PROFILE/deps`.
 fn profile() -> Result<String> {
     let program = std::env::current_exe()?;
     let folder = program.parent().and_then(Path::parent).and_then(Path::file_name);

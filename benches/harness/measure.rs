@@ -10,32 +10,32 @@ use postrider_actors::domain::Phone;
 use crate::Result;
 use crate::scale::Scale;
 
-/// The times that single operations took, in nanoseconds; more than four seconds count as four.
+/// The durations of single operations, in nanoseconds; more than four seconds count as four.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies(Vec<u32>);
 
 impl Latencies {
-    /// None yet, with room for a round's worth of one connection.
+    /// Makes an empty list, with room for a round of one connection.
     pub(crate) fn new() -> Self {
         Self(Vec::with_capacity(4096))
     }
 
-    /// Adds one.
+    /// Adds one duration.
     pub(crate) fn add(&mut self, time: Duration) {
         self.0.push(u32::try_from(time.as_nanos()).unwrap_or(u32::MAX));
     }
 
-    /// Adds all of another's.
+    /// Adds all durations of another list.
     pub(crate) fn merge(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    /// How many there are.
+    /// Returns the number of durations.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The time in milliseconds that this share of them did not exceed.
+    /// Returns the time in milliseconds that this share of them did not exceed.
     fn percentile_ms(&mut self, share: f64) -> f64 {
         let Some(last) = self.0.len().checked_sub(1) else { return f64::NAN };
         let (_, time, _) = self.0.select_nth_unstable((last as f64 * share) as usize);
@@ -43,28 +43,28 @@ impl Latencies {
     }
 }
 
-/// What one side did in one round, or in all of them.
+/// The result of one side in one round, or in all of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
-    /// Per second.
+    /// The operations per second.
     pub(crate) rate: f64,
-    /// Half of the operations took at most this; not a number where that is not measured.
+    /// The time that half of the operations did not exceed; NaN where it is not measured.
     pub(crate) p50_ms: f64,
-    /// All but one in a hundred took at most this.
+    /// The time that all but one in a hundred did not exceed.
     pub(crate) p99_ms: f64,
-    /// All but one in a thousand.
+    /// The time that all but one in a thousand did not exceed.
     pub(crate) p999_ms: f64,
-    /// Microseconds of processor time for each; not a number where that is not measured.
+    /// The microseconds of processor time per operation; NaN where it is not measured.
     pub(crate) cpu_us: f64,
 }
 
 impl Measured {
-    /// From the operations' times in a round that took `elapsed`.
+    /// Makes a result from the operations' times in a round that took `elapsed`.
     pub(crate) fn operations(latencies: Latencies, elapsed: Duration) -> Self {
         Self { rate: latencies.len() as f64 / elapsed.as_secs_f64(), ..Self::times(latencies) }
     }
 
-    /// Times alone.
+    /// Makes a result of times alone.
     pub(crate) fn times(mut latencies: Latencies) -> Self {
         Self {
             rate: f64::NAN,
@@ -75,17 +75,17 @@ impl Measured {
         }
     }
 
-    /// A rate alone.
+    /// Makes a result of a rate alone.
     pub(crate) const fn rate(rate: f64) -> Self {
         Self { rate, p50_ms: f64::NAN, p99_ms: f64::NAN, p999_ms: f64::NAN, cpu_us: f64::NAN }
     }
 
-    /// The same with the processor time of each.
+    /// Adds the processor time per operation.
     pub(crate) const fn with_cpu(self, cpu_us: f64) -> Self {
         Self { cpu_us, ..self }
     }
 
-    /// The rate, and the processor time where it was measured.
+    /// Formats the rate, and the processor time where it was measured.
     fn shown(&self) -> String {
         let Self { rate, cpu_us, .. } = self;
         match cpu_us.is_nan() {
@@ -94,7 +94,7 @@ impl Measured {
         }
     }
 
-    /// Of each figure by itself: a round that something disturbed counts for nothing.
+    /// Returns the median of each figure by itself: a disturbed round does not count.
     fn median(rounds: &[Self]) -> Self {
         let of = |figure: fn(&Self) -> f64| median(rounds.iter().map(figure).collect());
         Self {
@@ -107,7 +107,7 @@ impl Measured {
     }
 }
 
-/// The middle one, or the mean of the middle two.
+/// Returns the middle value, or the mean of the middle two.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -121,21 +121,23 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 /// Both sides of a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair {
-    /// What the budget is about.
+    /// The side that the budget is about.
     pub(crate) subject: Measured,
-    /// What it is compared with.
+    /// The side that it is compared with.
     pub(crate) reference: Measured,
 }
 
 impl Pair {
-    /// The medians of rounds.
+    /// Returns the medians of rounds.
     pub(crate) fn of_rounds(subjects: &[Measured], references: &[Measured]) -> Self {
         Self { subject: Measured::median(subjects), reference: Measured::median(references) }
     }
 }
 
-/// Runs both sides in alternating rounds, after a warm-up of each; medians of the rounds. The side
-/// that goes first changes with each pair, so that a machine that becomes slower favours neither.
+/// Runs both sides in alternating rounds, after a warm-up of each; returns the medians.
+///
+/// The side that goes first changes with each pair, so that a machine that becomes slower favours
+/// neither.
 pub(crate) fn alternate(
     scale: &Scale,
     mut subject: impl FnMut(Duration) -> Result<Measured>,
@@ -164,28 +166,28 @@ pub(crate) fn alternate(
     Ok(Pair::of_rounds(&subjects, &references))
 }
 
-/// Phones for a whole run, each given once: the digits of one, all of the same length.
+/// The phones of a whole run, each used once: the digits of a phone, all of the same length.
 #[derive(Debug)]
 pub(crate) struct Phones(AtomicU64);
 
 impl Phones {
-    /// Digits of every phone.
+    /// The number of digits of every phone.
     pub(crate) const DIGITS: usize = 12;
 
-    /// The first one.
+    /// The first phone.
     pub(crate) const FIRST: u64 = 491_500_000_000;
 
-    /// From the first on.
+    /// Starts from the first phone.
     pub(crate) const fn new() -> Self {
         Self(AtomicU64::new(Self::FIRST))
     }
 
-    /// The next one.
+    /// Returns the next phone.
     pub(crate) fn next(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The next one, parsed; cheap, for what an embedding program has is not text.
+    /// Returns the next phone, parsed. That is cheap, as an embedding program has no text to parse.
     pub(crate) fn next_phone(&self) -> Result<Phone> {
         let mut text = [b'+'; 1 + Self::DIGITS];
         write_digits(self.next(), &mut text[1..]);

@@ -1,27 +1,27 @@
-//! What this process has in memory.
+//! The memory of this process.
 
 use tikv_jemalloc_ctl::{epoch, stats};
 
 use crate::Result;
 
-/// Bytes that are allocated.
+/// Returns the allocated bytes.
 pub(crate) fn allocated() -> Result<f64> {
     let failed = |error: tikv_jemalloc_ctl::Error| error.to_string();
     epoch::advance().map_err(failed)?;
     Ok(stats::allocated::read().map_err(failed)? as f64)
 }
 
-/// Bytes that are resident.
+/// Returns the resident bytes.
 pub(crate) fn resident() -> Result<f64> {
     status("VmRSS:")
 }
 
-/// The most bytes that were resident since [`forget_most_resident`].
+/// Returns the maximum of resident bytes since [`forget_most_resident`].
 pub(crate) fn most_resident() -> Result<f64> {
     status("VmHWM:")
 }
 
-/// Has the most resident counted anew from now on.
+/// Resets the maximum of resident bytes.
 pub(crate) fn forget_most_resident() -> Result<()> {
     Ok(std::fs::write("/proc/self/clear_refs", "5")?)
 }

@@ -9,26 +9,26 @@ use tempfile::TempDir;
 use crate::ports::free_port;
 use crate::{Result, setup};
 
-/// Names another program than the one that `tests/run` installs.
+/// The variable that names another program than the one that `tests/run` installs.
 const PROGRAM: &str = "POSTRIDER_TEST_NATS_SERVER";
-/// What they are called.
+/// The names of the servers.
 const NAMES: [&str; 3] = ["n1", "n2", "n3"];
 
-/// Three servers. They end with this value.
+/// Three servers, which end with this value.
 pub(crate) struct Servers {
-    /// Where each takes connections: host and port.
+    /// The addresses for connections: host and port.
     pub(crate) addresses: Vec<String>,
-    /// Where each reports on itself.
+    /// The addresses for monitoring.
     pub(crate) monitors: Vec<String>,
     children: Vec<Child>,
-    /// It goes when they have ended.
+    /// The data, which is removed after the servers have ended.
     _data: TempDir,
 }
 
 impl Drop for Servers {
     fn drop(&mut self) {
         for child in &mut self.children {
-            // One that has ended needs no more.
+            // A server that has ended needs no more.
             child.kill().ok();
             child.wait().ok();
         }
@@ -41,7 +41,7 @@ fn program() -> PathBuf {
 }
 
 impl Servers {
-    /// Starts them, with their data on the disk. `None`, and it is said, where there is no program.
+    /// Starts the servers, with their data on the disk. Without the program, reports that; `None`.
     pub(crate) fn start() -> Result<Option<Self>> {
         let program = program();
         if !program.exists() {
@@ -77,7 +77,7 @@ impl Servers {
     }
 }
 
-/// Starts one, and waits until it listens.
+/// Starts a server, and waits until it listens.
 fn spawn(program: &Path, config: &Path) -> Result<Child> {
     let mut command = Command::new(program);
     command.arg("--config").arg(config).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -87,7 +87,7 @@ fn spawn(program: &Path, config: &Path) -> Result<Child> {
     if !lines.by_ref().map_while(std::result::Result::ok).any(is_ready) {
         return Err("a server of NATS has ended".into());
     }
-    // What it says from here on must be read, or it would stop for it.
+    // Its further output must be read, or the server would block on it.
     drop(std::thread::spawn(move || lines.for_each(drop)));
     Ok(child)
 }

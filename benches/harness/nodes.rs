@@ -16,15 +16,15 @@ use crate::{Result, setup};
 
 const TOKEN: &str = "the-token-of-administrators";
 const NAMES: [&str; 3] = ["pr-1", "pr-2", "pr-3"];
-/// Shards of the cluster.
+/// The number of the cluster's shards.
 const SHARDS: u32 = 4;
-/// Workspaces that are made.
+/// The number of workspaces that are made.
 const WORKSPACES: usize = 8;
-/// Longest wait for a start, or for what comes with time.
+/// The maximum wait for a start, or for an expected state.
 const PATIENCE: Duration = Duration::from_secs(120);
 const SCOPES: [&str; 2] = ["messaging:send", "contacts:write"];
 const LOOK: Duration = Duration::from_millis(50);
-/// Limits that would only be in the way are off.
+/// The settings. Limits that would only interfere are off.
 const SETTINGS: [(&str, &str); 9] = [
     ("LIMITS__CONTACTS_PER_MINUTE", "0"),
     ("LIMITS__KEY_REQUESTS_PER_HOUR", "0"),
@@ -37,7 +37,7 @@ const SETTINGS: [(&str, &str); 9] = [
     ("SECRETS__MASTER_KEY", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"),
 ];
 
-/// A server in a process. It is killed with this value.
+/// A server in a process, which is killed when this is dropped.
 pub(crate) struct Process {
     name: String,
     pub(crate) address: SocketAddr,
@@ -46,7 +46,7 @@ pub(crate) struct Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended needs no more.
+        // A process that has ended needs no more.
         self.child.kill().ok();
         self.child.wait().ok();
     }
@@ -72,7 +72,7 @@ fn program(arguments: &[&str], settings: &[(&str, String)]) -> Command {
 }
 
 impl Process {
-    /// Starts one on this data directory, and waits until it listens.
+    /// Starts a server on this data directory, and waits until it listens.
     pub(crate) fn start(name: &str, data: &TempDir, settings: &[(&str, String)]) -> Result<Self> {
         let arguments = ["serve", "--listen", "127.0.0.1:0", "--data-dir"];
         let mut command = program(&arguments, settings);
@@ -88,12 +88,12 @@ impl Process {
         Ok(Self { name: name.to_owned(), address, child })
     }
 
-    /// Asks it as an administrator; the status and the body.
+    /// Sends a request as an administrator; returns the status and the body.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Result<(u16, Value)> {
         call(self.address, TOKEN, method, path, body)
     }
 
-    /// Makes workspaces with a sandbox number and credits; the key of each.
+    /// Makes workspaces with a sandbox number and credits; returns the key of each.
     pub(crate) fn workspaces(&self) -> Result<Vec<String>> {
         let mut keys = Vec::new();
         for number in 0..WORKSPACES {
@@ -117,7 +117,7 @@ impl Process {
     }
 }
 
-/// One request over a connection of its own.
+/// Sends one request over its own connection.
 pub(crate) fn call(
     address: SocketAddr,
     token: &str,
@@ -142,7 +142,7 @@ pub(crate) fn call(
     Ok((status, serde_json::from_str(body).unwrap_or_default()))
 }
 
-/// Makes the streams of a cluster. The servers elect a leader first, so it is tried again.
+/// Makes the streams of a cluster. Retries, because the servers elect a leader first.
 fn init(settings: &[(&str, String)]) -> Result<()> {
     let watch = Stopwatch::start();
     loop {
@@ -159,7 +159,7 @@ fn init(settings: &[(&str, String)]) -> Result<()> {
 }
 
 impl Cluster {
-    /// Makes one that has no node yet. `None` where there is no NATS.
+    /// Makes a cluster without nodes. `None` without NATS.
     pub(crate) fn make() -> Result<Option<Self>> {
         let Some(servers) = Servers::start()? else { return Ok(None) };
         let data = setup::data_directory()?;
@@ -198,13 +198,14 @@ impl Cluster {
         self.wait_until_spread()
     }
 
-    /// Where the records of the node are that was started last.
+    /// Returns the directory of the records of the node that was started last.
     pub(crate) fn records_of_last(&self) -> Result<PathBuf> {
         Ok(self.data.path().join(&self.last()?.name).join("replicas"))
     }
 
     /// Kills the node that was started last, and removes its records if they are not to be kept.
-    /// What it is stays, so that the next start takes its shards over at once.
+    ///
+    /// Its identity stays, so that the next start takes over its shards immediately.
     pub(crate) fn kill_last(&mut self, keeps_records: bool) -> Result<()> {
         let records = self.records_of_last()?;
         drop(self.nodes.pop());
@@ -214,7 +215,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Imports the data of a single server that has ended.
+    /// Imports the data of a stopped single server.
     pub(crate) fn import(&self, from: &Path) -> Result<()> {
         let from = from.to_str().ok_or("a path is text")?;
         let mut import = program(&["import", "--cluster", "--from", from], &self.settings);
@@ -229,12 +230,12 @@ impl Cluster {
         Ok(self.nodes.last().ok_or("there are nodes")?)
     }
 
-    /// What the last node says of the cluster.
+    /// Returns the state of the cluster as the last node reports it.
     fn state(&self) -> Result<Value> {
         Ok(self.last()?.ask("GET", "/admin/v1/cluster", &Value::Null)?.1)
     }
 
-    /// Waits until the cluster is as wished, as it says itself.
+    /// Waits until the cluster reports an expected state.
     fn wait_until(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<()> {
         let watch = Stopwatch::start();
         loop {
@@ -258,7 +259,7 @@ impl Cluster {
         })
     }
 
-    /// Has the first node give all its shards to the others; the time until they own them.
+    /// Drains the first node; returns the time until the other nodes own its shards.
     pub(crate) fn drain_first(&self) -> Result<Duration> {
         let watch = Stopwatch::start();
         self.last()?.make(&format!("/admin/v1/cluster/nodes/{}/drain", NAMES[0]), &json!({}))?;
@@ -269,13 +270,15 @@ impl Cluster {
         Ok(watch.elapsed())
     }
 
-    /// Has it get its share again, and waits until it has.
+    /// Ends the drain of the first node, and waits until it has its share again.
     pub(crate) fn undrain_first(&self) -> Result<()> {
         self.last()?.make(&format!("/admin/v1/cluster/nodes/{}/undrain", NAMES[0]), &json!({}))?;
         self.wait_until_spread()
     }
 
-    /// The node that owns a workspace, by its key, whose end names the shard; and another one.
+    /// Returns the node that owns a workspace, and another one.
+    ///
+    /// The end of the workspace's key names the shard.
     pub(crate) fn owner_and_other(&self, key: &str) -> Result<(usize, usize)> {
         let encoded = key.strip_prefix("pr_").ok_or("a key begins with pr_")?;
         let bytes = data_encoding::BASE64URL_NOPAD.decode(encoded.as_bytes())?;

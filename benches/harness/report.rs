@@ -9,10 +9,10 @@ use serde::Serialize;
 use crate::Result;
 use crate::measure::{Measured, Pair};
 
-/// What the table says of a row that misses its budget.
+/// The verdict in the table on a row that misses its budget.
 const MISSED: &str = "**missed**";
 
-/// How durable an answer is where nothing else is said.
+/// The default durability of an answer.
 pub(crate) const FSYNC_FIRST: &str = "fsync per group commit before each answer";
 
 /// One row.
@@ -20,52 +20,54 @@ pub(crate) const FSYNC_FIRST: &str = "fsync per group commit before each answer"
 pub(crate) struct Row {
     /// The row's name among the budgets.
     pub(crate) name: &'static str,
-    /// What `value` counts.
+    /// The unit of `value`.
     pub(crate) unit: String,
-    /// What was measured.
+    /// The measured value.
     pub(crate) value: f64,
-    /// What it is compared with.
+    /// The reference that it is compared with.
     pub(crate) reference: Option<String>,
-    /// What was measured of that.
+    /// The measured value of the reference.
     pub(crate) reference_value: Option<f64>,
-    /// `value` by `reference_value`.
+    /// `value` divided by `reference_value`.
     pub(crate) ratio: Option<f64>,
-    /// Half of the operations took at most this.
+    /// The time that half of the operations did not exceed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p50_ms: Option<f64>,
-    /// All but one in a hundred took at most this.
+    /// The time that all but one in a hundred did not exceed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p99_ms: Option<f64>,
-    /// The same of the reference.
+    /// `p50_ms` of the reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reference_p50_ms: Option<f64>,
-    /// The same of the reference.
+    /// `p99_ms` of the reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reference_p99_ms: Option<f64>,
-    /// Microseconds of processor time for each operation, without the client's where that has a
-    /// thread of its own.
+    /// The microseconds of processor time per operation.
+    ///
+    /// They exclude the client if it has its own thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_us: Option<f64>,
-    /// The same of the reference.
+    /// `cpu_us` of the reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reference_cpu_us: Option<f64>,
-    /// What must be kept; nothing where the row only explains another.
+    /// The bound that must be kept; `None` if the row only explains another.
     pub(crate) budget: Option<f64>,
-    /// What is wanted.
+    /// The bound that is wanted.
     pub(crate) goal: Option<f64>,
     /// The goal is also that the p99 is at most this many times the reference's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) goal_p99_ratio: Option<f64>,
-    /// Whether the budget is the least that the ratio, or without one the value, may be; otherwise
-    /// it is the most.
+    /// Set if the budget is a minimum of the ratio, or of the value without one.
+    ///
+    /// Otherwise it is a maximum.
     #[serde(skip)]
     pub(crate) more_is_better: bool,
-    /// What is durable when an operation is answered.
+    /// The data that is durable when an operation is answered.
     pub(crate) durability: &'static str,
 }
 
 impl Row {
-    /// A row whose budget is a ratio of two rates.
+    /// Makes a row whose budget is a ratio of two rates.
     pub(crate) fn of_rates(
         name: &'static str,
         unit: impl Into<String>,
@@ -95,8 +97,9 @@ impl Row {
         }
     }
 
-    /// A row about the time that all but one in a hundred keep, and how many times the reference's
-    /// it may be; without a budget it explains another.
+    /// Makes a row about the p99, with a budget in multiples of the reference's p99.
+    ///
+    /// Without a budget it explains another row.
     pub(crate) fn of_p99(
         name: &'static str,
         unit: impl Into<String>,
@@ -117,7 +120,7 @@ impl Row {
         }
     }
 
-    /// A row about the time that all but one in a hundred keep, in milliseconds.
+    /// Makes a row about the p99 in milliseconds.
     pub(crate) fn of_time(
         name: &'static str,
         unit: impl Into<String>,
@@ -128,7 +131,7 @@ impl Row {
         Self { p50_ms: Some(times.p50_ms), p99_ms: Some(times.p99_ms), ..row }
     }
 
-    /// A row whose budget is the most that its value may be; without one it explains another.
+    /// Makes a row whose budget is the maximum of its value; without one it explains another row.
     pub(crate) fn of_value(
         name: &'static str,
         unit: impl Into<String>,
@@ -156,7 +159,7 @@ impl Row {
         }
     }
 
-    /// A row whose budget is the least that its value may be.
+    /// Makes a row whose budget is the minimum of its value.
     pub(crate) fn of_least(
         name: &'static str,
         unit: impl Into<String>,
@@ -167,7 +170,7 @@ impl Row {
         Self { more_is_better: true, ..row }
     }
 
-    /// How the row stands to its budget.
+    /// Returns whether the row keeps its budget and its goal, in a word.
     fn verdict(&self) -> &'static str {
         let (Some(budget), Some(goal)) = (self.budget, self.goal) else { return "–" };
         let figure = self.ratio.unwrap_or(self.value);
@@ -190,15 +193,16 @@ impl Row {
 /// All rows of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// The profile of cargo that the harness was built with, by the folder of its program: `dist`
-    /// has link-time optimization, `release` has not.
+    /// The profile of cargo that the harness was built with, by the folder of its program.
+    ///
+    /// `dist` has link-time optimization, `release` has not.
     pub(crate) profile: String,
-    /// In the order in which they ran.
+    /// The rows, in the order in which they ran.
     pub(crate) rows: Vec<Row>,
 }
 
 impl Report {
-    /// The table.
+    /// Formats the table.
     pub(crate) fn markdown(&self) -> String {
         let mut table = String::from(
             "| row | value | unit | reference | ratio | p50 / p99 ms | reference's | CPU µs, and the \
@@ -234,7 +238,7 @@ impl Report {
         table
     }
 
-    /// The rows that miss their budget.
+    /// Returns the rows that miss their budget.
     pub(crate) fn missed(&self) -> Vec<&'static str> {
         self.rows.iter().filter(|row| row.verdict() == MISSED).map(|row| row.name).collect()
     }
@@ -246,7 +250,7 @@ impl Report {
     }
 }
 
-/// A figure with about three digits that matter.
+/// Formats a figure with about three significant digits.
 fn figure(value: f64) -> String {
     match value.abs() {
         large if large >= 100.0 => format!("{value:.0}"),

@@ -1,32 +1,32 @@
-//! How long and how large a run is.
+//! The durations and sizes of a run.
 
 use std::time::Duration;
 
 /// The sizes of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
-    /// Pairs of rounds.
+    /// The number of pairs of rounds.
     pub(crate) rounds: usize,
-    /// How long a round is.
+    /// The duration of a round.
     pub(crate) round: Duration,
-    /// How long each side runs before the first round.
+    /// The time that each side runs before the first round.
     pub(crate) warm_up: Duration,
-    /// Keep-alive connections of the HTTP rows.
+    /// The keep-alive connections of the HTTP rows.
     pub(crate) connections: usize,
-    /// Concurrent callers that the in-process row tries.
+    /// The numbers of concurrent callers that the in-process row tries.
     pub(crate) callers: &'static [usize],
-    /// Requests that are pending in the rows about memory and restarts.
+    /// The pending requests in the rows about memory and restarts.
     pub(crate) pending: usize,
-    /// Restarts, of which the median counts.
+    /// The number of restarts, whose median counts.
     pub(crate) restarts: usize,
-    /// Bytes of the records that a node without any restores.
+    /// The bytes of the records that a node without any restores.
     pub(crate) restored_bytes: usize,
-    /// The references do not run: for a profiler.
+    /// Set if the references do not run: for a profiler.
     pub(crate) alone: bool,
 }
 
 impl Scale {
-    /// What the budgets are about.
+    /// The sizes that the budgets are about.
     pub(crate) const FULL: Self = Self {
         rounds: 5,
         round: Duration::from_secs(3),
@@ -39,7 +39,7 @@ impl Scale {
         alone: false,
     };
 
-    /// For a look while working.
+    /// The sizes for a quick look during development.
     pub(crate) const QUICK: Self = Self {
         rounds: 3,
         round: Duration::from_secs(1),
@@ -51,7 +51,7 @@ impl Scale {
         ..Self::FULL
     };
 
-    /// For a test of the harness itself.
+    /// The sizes for a test of the harness itself.
     pub(crate) const SMOKE: Self = Self {
         rounds: 1,
         round: Duration::from_millis(50),

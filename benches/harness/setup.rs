@@ -1,4 +1,4 @@
-//! What several rows need: directories on disk, runtimes, engines with a workspace.
+//! The parts that several rows need: directories on disk, runtimes, engines with a workspace.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::Result;
 
-/// Where the report and the rows' data are: below `target`, hence on the disk and not in memory.
+/// Returns the directory of the report and the rows' data.
+///
+/// It is below `target`, hence on the disk and not in memory.
 pub(crate) fn directory() -> Result<PathBuf> {
     // target/release/deps/harness-…
     let executable = std::env::current_exe()?;
@@ -20,22 +22,22 @@ pub(crate) fn directory() -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// A data directory that goes when this is dropped.
+/// Makes a data directory that is removed when this is dropped.
 pub(crate) fn data_directory() -> Result<TempDir> {
     Ok(tempfile::Builder::new().prefix("data-").tempdir_in(directory()?)?)
 }
 
-/// A runtime as the server's: a thread for each core.
+/// Makes a runtime like the server's: a thread for each core.
 pub(crate) fn runtime() -> Result<Runtime> {
     Ok(Builder::new_multi_thread().enable_all().build()?)
 }
 
-/// The workspace that every row uses.
+/// Returns the workspace that every row uses.
 pub(crate) fn workspace_id() -> Result<WorkspaceId> {
     Ok("bench".parse()?)
 }
 
-/// Limits that are looked at and never reached.
+/// Returns limits that are checked and never reached.
 pub(crate) fn high_limits() -> Limits {
     const HIGH: u32 = 1_000_000_000;
     Limits {
@@ -46,8 +48,9 @@ pub(crate) fn high_limits() -> Limits {
     }
 }
 
-/// An engine's options as a server has them, but for the limits and for `kept` messages in the
-/// sandbox. What is durable, and when, is as always.
+/// Returns an engine's options like a server's, except for the limits and `kept` messages.
+///
+/// The sandbox retains `kept` messages. Durability is as always.
 pub(crate) fn options(directory: impl Into<PathBuf>, kept: usize) -> EngineOptions {
     let mut options = EngineOptions::on_disk(directory, MasterKeys::single([7; 32]));
     options.limits = high_limits();

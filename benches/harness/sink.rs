@@ -1,7 +1,7 @@
 //! The sink is the server on loopback to which webhooks are delivered.
 //!
-//! It takes everything at once, but for one path where it never answers.
-//! It has a thread of its own.
+//! It accepts everything immediately, except for one path where it never answers. It has its own
+//! thread.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -24,31 +24,31 @@ use crate::{Error, Result};
 /// The path that is never answered.
 const HANGING: &str = "/hanging";
 
-/// A request that came, without what differs from one to the next in length.
+/// A received request, without the parts whose length differs between requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Received {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-/// When the event about a phone came to an endpoint.
+/// The time of arrival of the event about a phone at an endpoint.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) phone: u64,
     pub(crate) at: Duration,
 }
 
-/// What its connections share.
+/// The state that the connections share.
 struct State {
     since: Stopwatch,
-    /// Requests that were answered.
+    /// The number of answered requests.
     count: AtomicU64,
     last: Mutex<Option<Received>>,
-    /// Kept where somebody asked for them.
+    /// The arrivals, if somebody asked for them.
     arrivals: Option<Mutex<Vec<Arrival>>>,
 }
 
-/// The server. It goes when this is dropped.
+/// The server, which ends when this is dropped.
 pub(crate) struct Sink {
     address: SocketAddr,
     state: Arc<State>,
@@ -56,7 +56,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// One that counts; `timed` keeps when each event came too, reported by its phone.
+    /// Starts a sink that counts; with `timed` it also stores when the event of each phone arrived.
     pub(crate) fn start(since: Stopwatch, timed: bool) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -75,27 +75,27 @@ impl Sink {
         Ok(Self { address, state, _runtime: runtime })
     }
 
-    /// Where an endpoint is.
+    /// Returns the URL of an endpoint.
     pub(crate) fn url(&self, endpoint: usize) -> String {
         format!("http://{}/{endpoint}", self.address)
     }
 
-    /// Where the one is that never answers.
+    /// Returns the URL of the endpoint that never answers.
     pub(crate) fn hanging_url(&self) -> String {
         format!("http://{}{HANGING}", self.address)
     }
 
-    /// Requests that were answered, ever.
+    /// Returns the number of requests that were ever answered.
     pub(crate) fn count(&self) -> u64 {
         self.state.count.load(Ordering::Relaxed)
     }
 
-    /// A request that came lately.
+    /// Returns a recent request.
     pub(crate) fn last(&self) -> Option<Received> {
         lock(&self.state.last).clone()
     }
 
-    /// Takes what came out.
+    /// Takes the arrivals.
     pub(crate) fn take_arrivals(&self) -> Vec<Arrival> {
         let arrivals = self.state.arrivals.as_ref();
         arrivals.map(|it| std::mem::take(&mut *lock(it))).unwrap_or_default()
@@ -114,7 +114,7 @@ async fn serve(listener: TcpListener, state: Arc<State>) {
         let service = service_fn(move |request| take(Arc::clone(&state), request));
         tokio::spawn(async move {
             let connection = hyper::server::conn::http1::Builder::new();
-            // It ends with an error when the client goes.
+            // The connection ends with an error when the client goes.
             connection.serve_connection(TokioIo::new(stream), service).await.ok();
         });
     }
@@ -131,7 +131,7 @@ async fn take(state: Arc<State>, request: Request<Incoming>) -> Result<Response<
             let phone = phone(&body).ok_or_else(|| Error::from("an event without a phone"))?;
             lock(arrivals).push(Arrival { phone, at: state.since.elapsed() });
         }
-        // Now and then, so that it costs nothing.
+        // Only now and then, so that it costs nothing.
         None if state.count.load(Ordering::Relaxed).is_multiple_of(1000) => {
             *lock(&state.last) = Some(Received { headers: parts.headers, body });
         }
@@ -141,7 +141,7 @@ async fn take(state: Arc<State>, request: Request<Incoming>) -> Result<Response<
     Ok(Response::new(Empty::new()))
 }
 
-/// The digits of the phone that an event is about, or that an SMS goes to.
+/// Returns the digits of the phone that an event is about, or that an SMS goes to.
 fn phone(body: &[u8]) -> Option<u64> {
     const MARKS: [&[u8]; 2] = [br#""phone":"+"#, br#""to":"+"#];
     let start = MARKS.into_iter().find_map(|mark| {

@@ -1,15 +1,15 @@
 //! `otp_p99_beside_broadcast` measures how fast a code passes a broadcast of the same number.
 //!
-//! The broadcast uses all that the number may send. The reference is a number that has nothing else
-//! to do.
+//! The broadcast uses all that the number may send. The reference is a number that has no other
+//! messages.
 //!
-//! The number sends what one of the Cloud API does by default, 80 messages in a second, and its
-//! channel takes 20 ms for each. What counts is the time from the call until the channel is handed
-//! the message: the commit, the way through the number, and the wait for the number's rate. The
-//! channel's own time is left out, since it is the same on both sides and would hide the rest. The
-//! two numbers belong to two engines, and the one-time passwords go to both at the same moments, so
-//! what disturbs the machine disturbs both. `otp_answer_p99_beside_broadcast` is what the same
-//! callers waited for the durable answer.
+//! The number sends 80 messages in a second, like one of the Cloud API by default, and its channel
+//! takes 20 ms for each. The measured time goes from the call until the channel gets the message:
+//! the commit, the way through the number, and the wait for the number's rate. The channel's own
+//! time is left out, since it is the same on both sides and would hide the rest. The two numbers
+//! belong to two engines, and the one-time passwords go to both at the same moments. So a
+//! disturbance of the machine affects both. `otp_answer_p99_beside_broadcast` is the same callers'
+//! wait for the durable answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,14 +37,14 @@ pub(crate) const GROUP: Group =
     Group { rows: &["otp_p99_beside_broadcast", "otp_answer_p99_beside_broadcast"], run };
 
 const BUDGET_AND_GOAL: (f64, f64) = (1.2, 1.05);
-/// Messages in a second of the number.
+/// The messages per second of the number.
 const RATE: u32 = 80;
-/// What the channel takes for each.
+/// The time that the channel takes for each message.
 const CHANNEL: Duration = Duration::from_millis(20);
-/// Between one-time passwords: no multiple of the time between two messages of the number.
+/// The interval of one-time passwords: no multiple of the time between two messages of the number.
 const BETWEEN: Duration = Duration::from_millis(41);
 
-/// Takes its time for each message, and reports when it was handed a one-time password.
+/// A channel that takes time for each message, and reports when it got a one-time password.
 struct Taking {
     since: Stopwatch,
     arrived: UnboundedSender<(Phone, Duration)>,
@@ -64,7 +64,7 @@ impl Channel for Taking {
     }
 }
 
-/// What was measured of one-time passwords: until the channel had them, and until the answer.
+/// The measured times of one-time passwords: until the channel had them, and until the answer.
 #[derive(Default)]
 struct Times {
     channel: Latencies,
@@ -95,22 +95,22 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     ])
 }
 
-/// The times of both sides, measured in the same moments.
+/// Returns the times of both sides, measured in the same moments.
 async fn measure(scale: &Scale) -> Result<(Times, Times)> {
     let time = 2 * scale.round * u32::try_from(scale.rounds)?;
     let (mut beside, mut idle) = (Bench::start().await?, Bench::start().await?);
-    // More than the number sends meanwhile.
+    // More recipients than the number reaches meanwhile.
     let recipients = ((scale.warm_up + time).as_secs() as usize + 2) * RATE as usize;
     let new = to_phones(&beside.phones, recipients)?;
     let broadcast = beside.workspace.create_broadcast(new, None).await?.answer.broadcast_id;
-    // Until the number has used up the burst that it had saved.
+    // Wait until the number has used up its saved burst.
     tokio::time::sleep(scale.warm_up).await;
     let (beside_times, idle_times) = tokio::join!(beside.run(time), idle.run(time));
     let status = beside.workspace.broadcast(broadcast).await?.status;
     if status != BroadcastStatus::Sending {
         return Err(format!("the broadcast is {}", status.as_str()).into());
     }
-    // What waits for the number's rate is not waited for.
+    // Messages that wait for the number's rate are abandoned.
     for bench in [beside, idle] {
         bench.engine.shutdown(Duration::from_secs(1)).await.ok();
     }
@@ -130,7 +130,7 @@ impl Bench {
         Ok(Self { since, engine, workspace, phones: Phones::new(), arrived, _data: data })
     }
 
-    /// Sends one-time passwords for that long, each at its time whether or not others wait.
+    /// Sends one-time passwords for this time, each on schedule whether or not others wait.
     async fn run(&mut self, time: Duration) -> Result<Times> {
         let (since, begin) = (self.since, self.since.elapsed());
         let (mut asked, mut running) = (HashMap::new(), JoinSet::new());

@@ -1,8 +1,8 @@
 //! `broadcast_fan_out` measures a broadcast to a million through a channel that costs nothing.
 //!
-//! Each window is claimed durably before it is sent, and each outcome is kept.
-//! `broadcast_fan_out_sticky` is a second broadcast to the same people through two numbers, each of
-//! whom has one that is looked up; its reference is one number, where nothing is looked up.
+//! Each window is claimed durably before it is sent, and each outcome is stored.
+//! `broadcast_fan_out_sticky` is a second broadcast to the same people through two numbers. Each of
+//! them has a number that is looked up. Its reference is one number, without any lookups.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -29,19 +29,20 @@ pub(crate) const GROUP: Group = Group { rows: &["broadcast_fan_out"], run };
 /// The row of people who have a number each.
 pub(crate) const STICKY: Group = Group { rows: &["broadcast_fan_out_sticky"], run: run_sticky };
 
-/// Numbers of the pool where each of the people has one.
+/// The numbers of the pool if each of the people has one.
 const NUMBERS: usize = 2;
 const STICKY_BUDGET_AND_GOAL: (f64, f64) = (0.8, 0.95);
 /// Messages per second and core.
 const BUDGET_AND_GOAL: (f64, f64) = (600_000.0, 1_500_000.0);
-/// How often it is looked whether a broadcast is over.
+/// The interval between checks whether a broadcast is over.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Ids that the channel gives in turn.
+/// The number of ids that the channel returns in turn.
 const IDS: u64 = 1024;
 
-/// Takes everything at once and counts it. It gives each message an id as the chat-app channel
-/// does, for they are kept.
+/// A channel that accepts everything immediately and counts it.
+///
+/// It returns an id for each message like the chat-app channel, because ids are stored.
 struct Counting {
     taken: AtomicU64,
     ids: Vec<Box<str>>,
@@ -63,8 +64,9 @@ impl Channel for Counting {
     }
 }
 
-/// An id of 62 characters: what the channel writes before the recipient's digits, they, and 18
-/// hexadecimal digits.
+/// Returns an id of 62 characters.
+///
+/// They are the channel's prefix, the recipient's digits, and 18 hexadecimal digits.
 fn provider_id(number: u64) -> Box<str> {
     let unique = format!("{:018X}", number << 40);
     let digits = format!("{}", 15_550_000_000 + number);
@@ -104,8 +106,9 @@ fn run_sticky(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![Row::of_rates(STICKY.rows[0], unit, reference, pair, STICKY_BUDGET_AND_GOAL)])
 }
 
-/// The last of that many broadcasts to the same people, on an engine of its own: seconds to make
-/// it, seconds to send it.
+/// Runs this number of broadcasts to the same people, on its own engine.
+///
+/// Returns the seconds to make the last one, and the seconds to send it.
 async fn last_of(broadcasts: u64, recipients: usize, numbers: usize) -> Result<(f64, f64)> {
     let data = setup::data_directory()?;
     let channel = Arc::new(Counting::new());
@@ -136,7 +139,7 @@ async fn last_of(broadcasts: u64, recipients: usize, numbers: usize) -> Result<(
     Ok(times)
 }
 
-/// A broadcast at once to that many phones of their own.
+/// Makes an immediate broadcast to this number of phones of its own.
 pub(super) fn to_phones(phones: &Phones, recipients: usize) -> Result<NewBroadcast> {
     let mut audience = Audience::new();
     for _ in 0..recipients {
@@ -155,7 +158,7 @@ pub(super) fn to_phones(phones: &Phones, recipients: usize) -> Result<NewBroadca
     })
 }
 
-/// Waits until a broadcast has come to its end, and looks that often.
+/// Waits until a broadcast has ended, checking at this interval.
 pub(super) async fn wait(workspace: &Workspace, id: BroadcastId, look: Duration) -> Result<()> {
     loop {
         match workspace.broadcast(id).await?.status {

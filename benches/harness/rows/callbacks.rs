@@ -1,17 +1,16 @@
-//! `callback_intake` and `callback_intake_batched` measure how fast reports are taken over HTTP.
+//! `callback_intake` and `callback_intake_batched` measure how fast reports are accepted over HTTP.
 //!
 //! The reports are signed as the provider's are. A callback has one status, or many, as the
 //! provider sends them when it is busy. Its reference is the messages sent through that channel.
 //!
-//! The provider reports three times on a message: sent, delivered, read. So a server that sends as
-//! fast as it can is called back three times as often: that ratio is the goal. Each round
-//! sends messages as `cloud_api_send` does, through the server's own engine, and then has all of
-//! them reported on: first every `sent`, then every `delivered`, then every `read`. A report is
-//! answered when what it changes is durable.
+//! The provider reports three times on a message: sent, delivered, read. So a server that sends at
+//! full speed gets three times as many callbacks: that ratio is the goal. Each round sends messages
+//! like `cloud_api_send`, through the server's own engine. Then all of them are reported on: first
+//! every `sent`, then every `delivered`, then every `read`. A report is answered when its changes
+//! are durable.
 //!
-//! `callback_intake_user_ids` takes reports that name the person's id beside the phone. The first
-//! on a message teaches it, the others name what is known. Its reference are the same reports
-//! without.
+//! `callback_intake_user_ids` has reports that name the person's id beside the phone. The first on
+//! a message teaches it, the others name a known id. The reference is the same reports without ids.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,19 +43,19 @@ pub(crate) const USER_IDS: Group = Group { rows: &["callback_intake_user_ids"], 
 
 /// The most that the ids may cost is 5 %.
 const USER_IDS_BUDGET_AND_GOAL: (f64, f64) = (0.95, 1.0);
-/// Statuses for each message.
+/// The statuses per message.
 const BUDGET_AND_GOAL: (f64, f64) = (2.0, 3.0);
 const STATUSES: [&str; 3] = ["sent", "delivered", "read"];
-/// Statuses in one callback of each row.
+/// The statuses in one callback of each row.
 const STATUSES_IN_ONE: [usize; 2] = [1, 50];
 const APP_SECRET: &str = "secret";
 
-/// What callbacks have.
+/// The form of callbacks.
 #[derive(Clone, Copy)]
 struct Form {
-    /// Statuses of each.
+    /// The number of statuses in each.
     many: usize,
-    /// Whether each status names the person's id.
+    /// Set if each status names the person's id.
     user_ids: bool,
 }
 
@@ -66,7 +65,7 @@ pub(super) struct Bench {
     pub(super) workspace: Workspace,
     _fake: FakeCloudApi,
     _data: TempDir,
-    /// Where the number is called back.
+    /// The path of the number's callbacks.
     path: String,
 }
 
@@ -98,7 +97,7 @@ fn run_user_ids(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![Row::of_rates(USER_IDS.rows[0], unit, reference, pair, USER_IDS_BUDGET_AND_GOAL)])
 }
 
-/// Rounds with so many statuses in each callback.
+/// Runs rounds with this number of statuses in each callback.
 fn rounds(bench: &Bench, scale: &Scale, many: usize) -> Result<Pair> {
     let (mut taken, mut sent) = (Vec::new(), Vec::new());
     for round in 0..=scale.rounds {
@@ -137,7 +136,7 @@ impl Bench {
         Ok(Self { runtime, server, workspace, _fake: fake, _data: data, path })
     }
 
-    /// Sends messages for that long.
+    /// Sends messages for this time.
     fn send(&self, time: Duration) -> Result<(Measured, Vec<(MessageId, Phone)>)> {
         let sent = Arc::new(Mutex::new(Vec::new()));
         let send = || Sends { workspace: self.workspace.clone(), sent: Arc::clone(&sent) };
@@ -146,7 +145,7 @@ impl Bench {
         Ok((measured, ids))
     }
 
-    /// Reports on messages in this form, for at most that long.
+    /// Reports on messages in this form, for at most this time.
     fn call_back(
         &self,
         messages: &[(MessageId, Phone)],
@@ -154,14 +153,14 @@ impl Bench {
         scale: &Scale,
         time: Duration,
     ) -> Result<Measured> {
-        // Whole callbacks only, so that each one has as many statuses as the row says.
+        // Only whole callbacks, so that each one has the row's number of statuses.
         let of_status = |status| messages.chunks_exact(form.many).map(move |part| (part, status));
         let callbacks = STATUSES.into_iter().flat_map(of_status);
         let requests = callbacks.map(|(part, status)| self.request(part, status, form)).collect();
         self.call(requests, scale, time)
     }
 
-    /// Calls back with each of these requests once, for at most that long.
+    /// Calls back with each of these requests once, for at most this time.
     pub(super) fn call(
         &self,
         requests: Vec<Vec<u8>>,
@@ -196,7 +195,7 @@ impl Bench {
         self.signed(json!({"statuses": reports}))
     }
 
-    /// The request of a callback that reports this.
+    /// Makes the request of a callback with this report.
     pub(super) fn signed(&self, value: Value) -> Vec<u8> {
         let body = callback("106540352242922", value).to_string();
         let (path, signature) = (&self.path, sign(APP_SECRET, body.as_bytes()));
@@ -209,7 +208,7 @@ impl Bench {
     }
 }
 
-/// Sends a message and keeps its id.
+/// Sends a message and stores its id.
 struct Sends {
     workspace: Workspace,
     sent: Arc<Mutex<Vec<(MessageId, Phone)>>>,
@@ -223,13 +222,13 @@ impl Ask for Sends {
     }
 }
 
-/// Requests that are given out once each.
+/// The requests, each of which is used once.
 struct Reports {
     requests: Vec<Vec<u8>>,
     next: AtomicUsize,
 }
 
-/// Reports until there is nothing left to report.
+/// Sends reports until none are left.
 struct Report(Arc<Reports>);
 
 impl Script for Report {

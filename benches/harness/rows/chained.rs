@@ -1,9 +1,9 @@
-//! `otp_send_http_chain`: what it costs that a code may go on by SMS.
+//! `otp_send_http_chain` measures the cost of a code that may continue by SMS.
 //!
-//! The workspace of one server has a chain of two channels, that of the other none; both get the
-//! same sends in turn, and the first channel takes them all. The sandbox reports each code of a
-//! chain as delivered, because a chain waits for that; it does so on the other server too, as a
-//! channel reports every message.
+//! The workspace of one server has a chain of two channels, and that of the other has none. Both
+//! get the same sends in turn, and the first channel accepts them all. The sandbox reports each
+//! code of a chain as delivered, because a chain waits for that. It does so on the other server
+//! too, as a channel reports every message.
 
 use super::Group;
 use super::otp_http::{BARE, Servers};
@@ -15,7 +15,7 @@ use crate::scale::Scale;
 /// The row.
 pub(crate) const GROUP: Group = Group { rows: &["otp_send_http_chain"], run };
 
-/// The most that it may cost is 5 %; the goal is nothing that stands out from noise.
+/// The maximum cost is 5 %; the goal is a cost that does not exceed the noise.
 const BUDGET_AND_GOAL: (f64, f64) = (0.95, 1.0);
 
 fn run(scale: &Scale) -> Result<Vec<Row>> {

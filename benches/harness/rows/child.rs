@@ -1,6 +1,6 @@
-//! A child process gives a measurement a memory of its own.
+//! A child process gives a measurement its own memory.
 //!
-//! Nothing in it is warm but the system's cache of files, and it can be killed.
+//! Only the system's cache of files is warm for it, and it can be killed.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
@@ -14,7 +14,7 @@ use crate::Result;
 /// The first argument of such a process; the second is its order.
 pub(crate) const CHILD: &str = "--measure-in-this-process";
 
-/// What such a process does.
+/// The work of such a process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Starts with pending one-time passwords.
@@ -30,14 +30,14 @@ pub(crate) enum Order {
 /// A process that was started.
 pub(crate) struct Child {
     process: Process,
-    /// Nothing once it was asked to stop.
+    /// The input, until the process was asked to stop.
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // One that has ended already cannot be killed, and is waited for all the same.
+        // A process that has ended cannot be killed, and is waited for all the same.
         self.process.kill().ok();
         self.process.wait().ok();
     }
@@ -57,20 +57,20 @@ impl Child {
         Ok(Self { process, input, output: BufReader::new(output).lines() })
     }
 
-    /// What it says next.
+    /// Reads the next message of the process.
     pub(crate) fn says<T: DeserializeOwned>(&mut self) -> Result<T> {
         let line = self.output.next().ok_or("the process that was to measure failed")??;
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// Asks it something; what it says.
+    /// Sends a question to the process; returns its answer.
     pub(crate) fn ask<T: DeserializeOwned>(&mut self, what: &str) -> Result<T> {
         writeln!(self.input.as_mut().ok_or("it was asked to stop")?, "{what}")?;
         self.says()
     }
 }
 
-/// Runs as such a process.
+/// Runs as a child process.
 pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     match serde_json::from_str(&arguments.next().ok_or("no order was given")?)? {
         Order::Restart(order) => say(&restart::child(&order)?),
@@ -80,7 +80,7 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     }
 }
 
-/// Says something to the process that started this one.
+/// Sends a message to the parent process.
 pub(crate) fn say(what: &impl Serialize) -> Result<()> {
     println!("{}", serde_json::to_string(what)?);
     Ok(())

@@ -3,10 +3,10 @@
 //! The reference is the same client library, which posts the same bytes to the same fake and does
 //! nothing else.
 //!
-//! The fake is in this process, on a thread of its own, and both sides share it, so its cost is a
-//! part of both. A single message is made by a caller that waits for what the channel says: it is
-//! durable before it is handed over, and its outcome before the caller hears of it, which is two
-//! commits for each. A broadcast's messages share theirs, a window at a time.
+//! The fake is in this process, on its own thread, and both sides share it, so its cost is part of
+//! both. A single message is made by a caller that waits for the channel's answer. The message is
+//! durable before it is sent, and its outcome before the caller gets it, which is two commits each.
+//! The messages of a broadcast share their commits, a window at a time.
 
 use std::time::Duration;
 
@@ -35,15 +35,15 @@ pub(crate) const BROADCAST: Group =
     Group { rows: &["broadcast_through_cloud_api"], run: run_broadcast };
 
 const BUDGET_AND_GOAL: (f64, f64) = (0.55, 0.75);
-/// Callers of single messages, and requests that the reference has under way.
+/// The callers of single messages, and the requests that the reference has in flight.
 pub(super) const CONCURRENT: usize = 1024;
-/// Messages per second that the first round expects.
+/// The expected messages per second of the first round.
 const FIRST_GUESS: f64 = 10_000.0;
-/// How often it is looked whether a broadcast is over.
+/// The interval between checks whether a broadcast is over.
 const LOOK: Duration = Duration::from_millis(5);
 const REFERENCE: &str = "requests/s of a bare hyper client loop to the same fake";
 
-/// To none of them anything was sent before.
+/// The phones, each of which gets its first message here.
 static PHONES: Phones = Phones::new();
 
 /// An engine whose number leads to a fake.
@@ -67,7 +67,7 @@ impl Bench {
         Ok(Self { runtime, fake, engine, workspace, _data: data })
     }
 
-    /// A loop of the requests that the engine has just made.
+    /// Makes a loop of the requests that the engine has just made.
     fn reference(&self) -> Result<Posts> {
         let request = self.fake.requests().pop().ok_or("the fake was asked nothing")?;
         let uri = format!("{}{}", self.fake.base_url(), request.path);
@@ -80,7 +80,7 @@ impl Bench {
     }
 }
 
-/// A number of the Cloud API without a limit of its own.
+/// Makes a number of the Cloud API without a limit of its own.
 pub(super) fn number(app_secret: &str) -> Result<NewNumber> {
     let account = CloudApiAccount {
         phone: "+15550001111".parse()?,
@@ -96,7 +96,7 @@ pub(super) fn number(app_secret: &str) -> Result<NewNumber> {
     Ok(NewNumber { messages_per_second: Some(0), ..NewNumber::of(provider) })
 }
 
-/// Sends a template to a phone of its own and waits until the channel has it. Gives both.
+/// Sends a template to a new phone and waits until the channel has it. Returns both ids.
 pub(super) async fn send_one(workspace: &Workspace) -> Result<(MessageId, Phone)> {
     let template = TemplateMessage {
         name: setup::TEMPLATE.into(),
@@ -107,7 +107,7 @@ pub(super) async fn send_one(workspace: &Workspace) -> Result<(MessageId, Phone)
     let to = PHONES.next_phone()?;
     let notes = SenderNotes::default();
     let message = SendMessage { to: to.into(), content, answers: None, notes, from: None };
-    // The channel answers in time, or its own patience ends.
+    // The channel answers in time, or its own timeout ends the wait.
     let sent = workspace.send_message_and_wait(message, None, std::future::pending()).await?;
     match sent.answer.status {
         MessageStatus::Sent => Ok((sent.answer.message_id, to)),
@@ -163,7 +163,8 @@ fn run_broadcast(scale: &Scale) -> Result<Vec<Row>> {
 }
 
 impl Bench {
-    /// A broadcast to that many, from when it is made until the last outcome is durable.
+    /// Sends a broadcast to this many, measured from its creation until the last outcome is
+    /// durable.
     fn send_to(&self, recipients: usize) -> Result<Measured> {
         let before = self.fake.accepted_count();
         let new = to_phones(&PHONES, recipients)?;

@@ -1,12 +1,12 @@
-//! `cluster_otp_send`, `cluster_forward`, `cluster_failover_seconds`: what several nodes cost.
+//! `cluster_otp_send`, `cluster_forward`, `cluster_failover_seconds`: the cost of several nodes.
 //!
-//! Up to three nodes over three servers of NATS, all on this machine. `cluster_otp_send_1`,
+//! Up to three nodes run over three servers of NATS, all on this machine. `cluster_otp_send_1`,
 //! `cluster_otp_send_2` and `cluster_otp_send` are requests at all of one, two and three nodes for
-//! workspaces of all shards, each beside the same server without a cluster that has them all, so
-//! that their ratios can be compared. `cluster_forward` is requests at a node that sends them on to
-//! the owner, beside the same ones at the owner. What a drain costs is in [`super::drained`].
-//! `cluster_failover_seconds` is the time from `kill -9` of an owner until a code is sent for one
-//! of its workspaces again.
+//! workspaces of all shards. Each is beside the same server without a cluster that has them all, so
+//! that their ratios can be compared. `cluster_forward` is requests at a node that forwards them to
+//! the owner, beside the same ones at the owner. The cost of a drain is in [`super::drained`].
+//! `cluster_failover_seconds` is the time from `kill -9` of an owner until a code is sent again for
+//! one of its workspaces.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,15 +37,16 @@ pub(crate) const GROUP: Group = Group {
     run,
 };
 
-/// Of one, two and three nodes. They share the machine with all that they need, so more of them
-/// are slower.
+/// The budgets of one, two and three nodes.
+///
+/// They share the machine with all that they need, so more of them are slower.
 const SPREAD: [(&str, (f64, f64)); 3] =
     [("one node", (0.30, 0.50)), ("two nodes", (0.18, 0.35)), ("three nodes", (0.12, 0.25))];
 const FORWARD_BUDGET_AND_GOAL: (f64, f64) = (0.6, 0.8);
 const FAILOVER_BUDGET_AND_GOAL: (f64, f64) = (15.0, 14.0);
 /// The place of the phone in a request.
 pub(super) const PHONE: &str = "491500000000";
-/// Longest wait for another owner.
+/// The maximum wait for another owner.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 fn run(scale: &Scale) -> Result<Vec<Row>> {
@@ -78,7 +79,7 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// All nodes of a cluster, beside one server without.
+/// Measures all nodes of a cluster, beside one server without.
 fn spread(
     scale: &Scale,
     (cluster, keys): (&Cluster, &[String]),
@@ -146,11 +147,11 @@ fn drive(
     })
 }
 
-/// Kills the owner of a workspace; seconds until another node sends a code for it.
+/// Kills the owner of a workspace; returns the seconds until another node sends a code for it.
 fn failover(cluster: &mut Cluster, key: &str, phones: &Phones) -> Result<f64> {
     let (owner, other) = cluster.owner_and_other(key)?;
     let other = cluster.nodes[other].address;
-    // Dropped, it is killed.
+    // Dropping it kills it.
     let killed = cluster.nodes.swap_remove(owner);
     let watch = Stopwatch::start();
     drop(killed);

@@ -2,11 +2,11 @@
 //!
 //! They measure making, paging and searching them, their memory, and a start with them.
 //!
-//! They are made over HTTP in batches of a thousand, as an import makes them, and read over HTTP
-//! one request after the other, so each time is what one caller waits on an idle server. The search
-//! with few hits is for the digits of one phone, the one with many for what is in every e-mail
-//! address. The memory is what a process has allocated after a restart and a search, less what one
-//! has with a workspace that has no contacts; most of it is the database's cache, which is bounded.
+//! They are made over HTTP in batches of a thousand, as an import makes them. They are read over
+//! HTTP one request after the other, so each time is the wait of one caller on an idle server. The
+//! search with few hits is for the digits of one phone, and the one with many for a part of every
+//! e-mail address. The memory is the allocation of a process after a restart and a search, less
+//! that of a process with an empty workspace. Most of it is the database's cache, which is bounded.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,20 +43,20 @@ pub(crate) const GROUP: Group = Group {
     run,
 };
 
-/// Milliseconds that a first page may take, and a search: a few, and tens.
+/// The milliseconds that a first page may take, and a search: a few, and tens.
 const PAGE_BUDGET_AND_GOAL: (f64, f64) = (3.0, 1.0);
 const FEW_BUDGET_AND_GOAL: (f64, f64) = (30.0, 10.0);
 const MANY_BUDGET_AND_GOAL: (f64, f64) = (100.0, 50.0);
-/// Contacts of a batch.
+/// The contacts of a batch.
 const BATCH: usize = 1000;
-/// Batches under way at once.
+/// The number of batches in flight.
 const CONCURRENT: usize = 4;
-/// Contacts of a page.
+/// The contacts of a page.
 const PAGE: usize = 50;
 const NAMES: [&str; 8] = ["Ana", "Bo", "Chidi", "Dörte", "Emre", "Fatima", "Иван", "Joana"];
 const SURNAMES: [&str; 7] = ["Souza", "Nguyen", "Okafor", "Müller", "Yılmaz", "Петров", "Silva"];
 
-/// What a process that starts with contacts is to do.
+/// The order to a process that starts with contacts.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     directory: PathBuf,
@@ -142,7 +142,7 @@ impl Bench {
         Ok(self.runtime.block_on(self.server.shutdown())?)
     }
 
-    /// Makes contacts; how many in a second.
+    /// Makes contacts; returns their number per second.
     fn create(&self, contacts: usize) -> Result<f64> {
         let watch = Stopwatch::start();
         let phones = Arc::new(Phones::new());
@@ -160,7 +160,7 @@ impl Bench {
                     let batch: Vec<_> = (0..count).map(|_| contact(phones.next())).collect();
                     let body = serde_json::to_vec(&json!({ "contacts": batch }))?;
                     let made = api.post("/contacts/batch", Bytes::from(body)).await?;
-                    // Each answer is looked at, but not read through.
+                    // Each answer is checked, but not parsed.
                     match made.windows(12).filter(|it| *it == br#""status":201"#).count() {
                         made if made == count => Ok(()),
                         made => Err(Error::from(format!("{made} of {count} contacts were made"))),
@@ -175,7 +175,7 @@ impl Bench {
         Ok(contacts as f64 / watch.elapsed().as_secs_f64())
     }
 
-    /// Asks for a page over and over, for a round; it should report that many in all.
+    /// Requests a page repeatedly for a round; it must report this total.
     fn read(&self, scale: &Scale, path: &str, total: usize) -> Result<Measured> {
         let (mut times, start) = (Latencies::new(), Stopwatch::start());
         self.runtime.block_on(async {
@@ -195,7 +195,7 @@ impl Bench {
     }
 }
 
-/// One that has a bit of everything.
+/// Makes a contact that has a bit of everything.
 fn contact(phone: u64) -> Value {
     let place = usize::try_from(phone).unwrap_or_default();
     let (name, surname) = (NAMES[place % NAMES.len()], SURNAMES[place % SURNAMES.len()]);
@@ -208,8 +208,9 @@ fn contact(phone: u64) -> Value {
     })
 }
 
-/// The part of a process that starts with contacts: seconds until it has the first page, and its
-/// memory after a search.
+/// Runs the part of a process that starts with contacts.
+///
+/// Returns the seconds until it has the first page, and its memory after a search.
 pub(crate) fn child(order: &Order) -> Result<Restarted> {
     let runtime = setup::runtime()?;
     let watch = Stopwatch::start();

@@ -1,4 +1,4 @@
-//! The curve shows how throughput and times go with the number of connections.
+//! The curve shows how throughput and times depend on the number of connections.
 //!
 //! `cargo bench -- curve` sends codes over HTTP with 1 to 1,024 connections, beside an echo that
 //! syncs a record for each request, prints a table and writes a picture of it.
@@ -16,13 +16,13 @@ use crate::{Result, setup};
 pub(crate) const NAME: &str = "curve";
 
 const CONNECTIONS: &[usize] = &[1, 16, 64, 256, 1024];
-/// Those of a test of the harness itself.
+/// The connections of a test of the harness itself.
 const FEW_CONNECTIONS: &[usize] = &[1, 4];
 
-/// Both sides with so many connections.
+/// The results of both sides with this number of connections.
 type Step = (usize, Pair);
 
-/// Measures, and prints what came of it; writes the picture unless that is a test.
+/// Measures and prints the curve; writes the picture unless this is a test.
 pub(crate) fn run(scale: &Scale, smoke: bool) -> Result<()> {
     let servers = Servers::start(&DURABLE)?;
     let phones = Arc::new(Phones::new());
@@ -70,14 +70,14 @@ fn table(steps: &[Step]) -> String {
     table
 }
 
-/// Of the picture and of the field in it, in pixels.
+/// The sizes of the picture and of the field in it, in pixels.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 440.0;
 const LEFT: f64 = 60.0;
 const TOP: f64 = 40.0;
 const RIGHT: f64 = 20.0;
 const BOTTOM: f64 = 50.0;
-/// A line of each: its name, its dashes, and the figure.
+/// A line of each side: its name, its dashes, and the figure.
 type Line = (&'static str, &'static str, fn(&Measured) -> f64);
 const LINES: [Line; 3] = [
     ("p50", "none", |it| it.p50_ms),
@@ -87,10 +87,10 @@ const LINES: [Line; 3] = [
 const SENDS_COLOR: &str = "#0b62c4";
 const ECHO_COLOR: &str = "#777777";
 
-/// Where figures are in the picture: throughput to the right, the logarithm of time upwards.
+/// Places figures in the picture: throughput to the right, the logarithm of time upwards.
 struct Field {
     rate_max: f64,
-    /// Powers of ten.
+    /// The powers of ten at both ends.
     from: f64,
     to: f64,
 }
@@ -148,7 +148,7 @@ impl Field {
         )
     }
 
-    /// The lines of one side; the points of the first one say how many connections they are.
+    /// Draws the lines of one side; the points of the first one show the number of connections.
     fn side(&self, name: &str, color: &str, points: &[(usize, Measured)]) -> String {
         let mut lines = String::new();
         for (line, dashes, figure) in LINES {
@@ -174,7 +174,7 @@ impl Field {
     }
 }
 
-/// What the colors and the dashes stand for.
+/// Explains the colors and the dashes.
 fn legend() -> String {
     let mut legend = String::new();
     let sides = [("durable sends", SENDS_COLOR), ("durable echo", ECHO_COLOR)];

@@ -1,9 +1,9 @@
-//! `cluster_drain_seconds` and `cluster_drain_wait_seconds`: a node is emptied while clients send.
+//! `cluster_drain_seconds` and `cluster_drain_wait_seconds`: a node is drained while clients send.
 //!
-//! The first is the time from the order until others own all shards of the node. The second is the
-//! longest that a client waited meanwhile for a code that was sent, with all its tries, beside the
-//! longest wait in as long a time before it. Clients rest between two codes: with no rest, waits
-//! would be those of an overload.
+//! The first is the time from the order until other nodes own all shards of the node. The second is
+//! the longest wait of a client meanwhile for a code that was sent, with all its retries. Beside it
+//! is the longest wait in an equally long time before. Clients rest between two codes: without a
+//! rest, waits would be those of an overload.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,38 +17,38 @@ use crate::report::Row;
 use crate::scale::Scale;
 use crate::{Error, Result};
 
-/// Seconds until the node is empty.
+/// The seconds until the node is empty.
 const DRAIN_BUDGET_AND_GOAL: (f64, f64) = (10.0, 4.0);
-/// Seconds that a client waits at most: what is promised of a drain.
+/// The maximum wait of a client in seconds: the promise about a drain.
 const WAIT_BUDGET_AND_GOAL: (f64, f64) = (1.0, 0.5);
-/// Between two codes of a client, and before a refusal is tried again.
+/// The rest between two codes of a client, and before a refused one is retried.
 const REST: Duration = Duration::from_millis(20);
-/// No client works for longer than this.
+/// The maximum time that a client works.
 const TIME_MAX: Duration = Duration::from_secs(300);
 
-/// What the clients report while they work.
+/// The reports of the clients while they work.
 #[derive(Debug, Default)]
 struct Seen {
     is_over: AtomicBool,
     sent: AtomicU64,
     refused: AtomicU64,
-    /// Nanoseconds.
+    /// The longest wait, in nanoseconds.
     longest: AtomicU64,
 }
 
 impl Seen {
-    /// The longest wait since the last time that it was asked for, in seconds.
+    /// Returns and resets the longest wait, in seconds.
     fn take_longest(&self) -> f64 {
         Duration::from_nanos(self.longest.swap(0, Ordering::Relaxed)).as_secs_f64()
     }
 }
 
-/// Sends a code again until it is taken.
+/// Sends a code repeatedly until it is accepted.
 struct Sends {
     request: Request,
     phones: Arc<Phones>,
     seen: Arc<Seen>,
-    /// Since the first try of a code that is not answered yet.
+    /// The time since the first try of a code that is not answered yet.
     since: Option<Stopwatch>,
 }
 
@@ -73,7 +73,7 @@ impl Script for Sends {
                 self.seen.sent.fetch_add(1, Ordering::Relaxed);
                 Ok(true)
             }
-            // Nobody owned it for as long as a node holds a request.
+            // Nobody owned the shard for as long as a node holds a request.
             503 => {
                 self.seen.refused.fetch_add(1, Ordering::Relaxed);
                 Ok(false)
@@ -83,19 +83,19 @@ impl Script for Sends {
     }
 
     fn rest(&self) -> Option<Rest> {
-        // Behind a refusal the connection may be closed.
+        // After a refusal the connection may be closed.
         Some(Rest { time: REST, reconnects: self.since.is_some() })
     }
 }
 
-/// What one drain took, in seconds.
+/// The durations of one drain, in seconds.
 struct Drained {
     seconds: f64,
     wait: f64,
     wait_before: f64,
 }
 
-/// The rows, by their names.
+/// Measures the rows, by their names.
 pub(super) fn rows(
     [drain, wait]: [&'static str; 2],
     scale: &Scale,
@@ -151,7 +151,7 @@ fn beside_clients(
         for client in clients {
             client.join().map_err(|_| "a client panicked")??;
         }
-        // What was on its way at the end counts too.
+        // Requests in flight at the end count too.
         let (seconds, before, during) = drained?;
         let wait = during.max(seen.take_longest());
         let [sent, refused] = [&seen.sent, &seen.refused].map(|it| it.load(Ordering::Relaxed));
@@ -160,7 +160,7 @@ fn beside_clients(
     })
 }
 
-/// Seconds that it takes, and the longest waits before and during it.
+/// Drains the node; returns its seconds, and the longest waits before and during it.
 fn drain(scale: &Scale, cluster: &Cluster, seen: &Seen) -> Result<(f64, f64, f64)> {
     std::thread::sleep(scale.round);
     seen.take_longest();

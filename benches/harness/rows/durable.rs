@@ -1,4 +1,4 @@
-//! The least that makes requests durable: one thread that writes and syncs for all who wait.
+//! The minimum that makes requests durable: one thread that writes and syncs for all who wait.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -9,20 +9,20 @@ use tokio::sync::oneshot;
 
 use crate::Result;
 
-/// Bytes of the file, which is filled with zeros before. Its end is followed by its beginning.
+/// The size of the file in bytes. It is filled with zeros before, and reused from its start.
 const FILE_BYTES: usize = 64 << 20;
-/// Most requests that one write is for.
+/// The maximum number of requests per write.
 const GROUP_MAX: usize = 4096;
 
-/// Who waits for a sync.
+/// The sender that is notified after a sync.
 type Waiting = oneshot::Sender<()>;
 
-/// The way to the thread, which ends when the last one is dropped.
+/// The handle of the thread, which ends when the last one is dropped.
 #[derive(Clone)]
 pub(crate) struct Durable(Sender<Waiting>);
 
 impl Durable {
-    /// Starts the thread with a file at `path`, to write so many bytes for each request.
+    /// Starts the thread with a file at `path`, to write this many bytes for each request.
     pub(crate) fn start(path: &Path, record_bytes: usize) -> Result<Self> {
         let file = OpenOptions::new().create_new(true).write(true).open(path)?;
         let zeros = vec![0; 1 << 20];
@@ -37,7 +37,7 @@ impl Durable {
         Ok(Self(sender))
     }
 
-    /// Resolves when a record was written and synced; to an error when that failed.
+    /// Resolves when a record was written and synced; to an error if that failed.
     pub(crate) async fn write(&self) -> std::result::Result<(), oneshot::error::RecvError> {
         let (sender, synced) = oneshot::channel();
         // When the thread has ended, the sender is dropped, and that is the error.
@@ -63,7 +63,7 @@ fn run(file: &File, record_bytes: usize, waiting: &Receiver<Waiting>) {
         }
         at += length;
         for waiting in group.drain(..) {
-            // Who does not wait needs no answer.
+            // A caller that does not wait needs no answer.
             waiting.send(()).ok();
         }
     }

@@ -1,8 +1,8 @@
 //! The echo servers are the references of the HTTP rows.
 //!
 //! An axum handler reads a small JSON body and answers another. The bare echo does nothing else.
-//! The durable one answers when a record is synced, one for each request, which is the least that
-//! any server with the engine's promise has to do.
+//! The durable one answers when a record is synced, one for each request. That is the minimum for
+//! any server with the engine's promise.
 
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ struct Send {
     phone: String,
 }
 
-/// As long as the answer to a send.
+/// An answer as long as that to a send.
 #[derive(Serialize)]
 struct Sent {
     phone: String,
@@ -37,7 +37,7 @@ struct Verify {
     otp: String,
 }
 
-/// As long as the answer to a verify.
+/// An answer as long as that to a verify.
 #[derive(Serialize)]
 struct Verified {
     verified: bool,
@@ -57,7 +57,7 @@ struct Template {
     language: String,
 }
 
-/// As long as the answer to a message.
+/// An answer as long as that to a message.
 #[derive(Serialize)]
 struct Queued {
     message_id: String,
@@ -65,7 +65,7 @@ struct Queued {
     padding: &'static str,
 }
 
-/// What an answer waits for.
+/// The durability that an answer waits for.
 type Wait = State<Option<Durable>>;
 
 async fn wait(durable: Option<Durable>) -> std::result::Result<(), StatusCode> {
@@ -112,7 +112,7 @@ pub(crate) async fn start(durable: Option<Durable>) -> Result<SocketAddr> {
         .with_state(durable);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    // As the server does it.
+    // The server sets this option too.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     tokio::spawn(async move { axum::serve(listener, router).await });
     Ok(address)

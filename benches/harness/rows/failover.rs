@@ -1,9 +1,9 @@
-//! `otp_failover` measures how soon a code that was refused is with the gateway of its next step.
+//! `otp_failover` measures how soon the gateway of the next step has a code that was refused.
 //!
-//! The channel refuses each code that another step follows, and takes all others. The time goes
-//! from its refusal until the gateway has read the request: the commit that ends the step and
-//! claims the next one, and the way to the gateway. Meanwhile callers send codes that are taken, at
-//! an even rate.
+//! The channel refuses each code with a further step, and accepts all others. The time goes from
+//! its refusal until the gateway has read the request: the commit that ends the step and claims the
+//! next one, and the way to the gateway. Meanwhile callers send codes that are accepted, at an even
+//! rate.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,18 +31,18 @@ use crate::{Error, Result, setup};
 /// The row.
 pub(crate) const GROUP: Group = Group { rows: &["otp_failover"], run };
 
-/// Milliseconds.
+/// In milliseconds.
 const BUDGET_AND_GOAL: (f64, f64) = (50.0, 10.0);
-/// Between codes that are refused.
+/// The interval of codes that are refused.
 const BETWEEN: Duration = Duration::from_millis(11);
-/// Callers of the codes beside, and how long each rests after one: some 2,000 codes a second.
+/// The callers of the other codes, and their rest after each: some 2,000 codes a second.
 const CALLERS: usize = 16;
 const REST: Duration = Duration::from_millis(8);
-/// How often it is looked whether all SMS have come, and the longest wait for them.
+/// The interval between checks whether all SMS have arrived, and the maximum wait for them.
 const LOOK: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Refuses codes that another step follows, and reports when.
+/// A channel that refuses codes with a further step, and reports when.
 struct Refusing {
     since: Stopwatch,
     refused: UnboundedSender<(u64, Duration)>,
@@ -75,7 +75,7 @@ struct Bench {
 fn run(scale: &Scale) -> Result<Vec<Row>> {
     let runtime = setup::runtime()?;
     let since = Stopwatch::start();
-    // It has a runtime of its own, which cannot end inside of another.
+    // It has its own runtime, which cannot end inside another.
     let gateway = Arc::new(Sink::start(since, true)?);
     let times = runtime.block_on(async {
         let mut bench = Bench::start(since, Arc::clone(&gateway)).await?;
@@ -104,7 +104,7 @@ impl Bench {
         Ok(Self { since, engine, workspace, phones, gateway, refused, _data: data })
     }
 
-    /// The times of all codes that are sent in that time.
+    /// Returns the times of all codes that are sent in this time.
     async fn failovers(&mut self, time: Duration) -> Result<Latencies> {
         let is_over = Arc::new(AtomicBool::new(false));
         let mut load = JoinSet::new();
@@ -132,7 +132,7 @@ impl Bench {
         Ok(times)
     }
 
-    /// Waits until the gateway has got all that was refused.
+    /// Waits until the gateway has all refused codes.
     async fn arrived(&self, refused: &HashMap<u64, Duration>) -> Result<Latencies> {
         let (mut times, waited) = (Latencies::new(), Stopwatch::start());
         while times.len() < refused.len() {
@@ -149,7 +149,7 @@ impl Bench {
     }
 }
 
-/// A code that goes on by SMS.
+/// Makes a code that continues by SMS.
 fn chained(phones: &Phones) -> Result<SendOtp> {
     let step = |channel| ChainStep { channel, timeout_seconds: 30 };
     let channels = Some(vec![step(OtpChannel::Messaging), step(OtpChannel::Sms)]);
@@ -157,7 +157,7 @@ fn chained(phones: &Phones) -> Result<SendOtp> {
     Ok(SendOtp { more: Some(Box::new(more)), ..SendOtp::to(phones.next_phone()?) })
 }
 
-/// Sends codes that the channel takes, until it is over.
+/// Sends codes that the channel accepts, until the measurement is over.
 async fn send_beside(
     workspace: Workspace,
     phones: Arc<Phones>,

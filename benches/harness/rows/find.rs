@@ -1,10 +1,10 @@
 //! `find_by_phone` measures how fast the messages to one phone are found among a million.
 //!
-//! One phone has a thousandth of the messages, all others have one each. The first page of that
-//! phone is asked for, and its last one, over HTTP, one request after the other, so each time is
-//! what one caller waits on an idle server. The reference is the same page read bare, on the same
-//! data: the entries of the index, and the records they name, without a server and without reading
-//! through what they say.
+//! One phone has a thousandth of the messages, and all others have one each. The first and the last
+//! page of that phone are requested over HTTP, one request after the other. So each time is the
+//! wait of one caller on an idle server. The reference is the same page read bare, on the same
+//! data: the entries of the index, and the records they name, without a server and without parsing
+//! them.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -31,16 +31,16 @@ use crate::{Error, Result, setup};
 /// The rows.
 pub(crate) const GROUP: Group = Group { rows: &["find_by_phone", "find_by_phone_last_page"], run };
 
-/// Milliseconds that a page may take.
+/// The milliseconds that a page may take.
 const BUDGET_AND_GOAL: (f64, f64) = (5.0, 1.0);
-/// The phone that is looked for has one of so many messages.
+/// One of this many messages goes to the phone that is searched for.
 const ONE_OF: usize = 1_000;
-/// Messages of a page.
+/// The messages of a page.
 const PAGE: usize = 50;
-/// How long the threads of a server that has ended may keep its files, and between two looks.
+/// The time for which the threads of a stopped server may keep its files, and between two tries.
 const LET_GO_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
-/// Messages that are on their way at once.
+/// The number of messages in flight.
 const CONCURRENT: usize = 256;
 
 fn run(scale: &Scale) -> Result<Vec<Row>> {
@@ -80,7 +80,7 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![row(first_name, "first", first, bare_first), row(last_name, "last", last, bare_last)])
 }
 
-/// Opens the view once the threads of the server have let go of it.
+/// Opens the view once the threads of the server have released it.
 fn opened(view: &Path) -> Result<FjallView> {
     let watch = Stopwatch::start();
     loop {
@@ -99,7 +99,7 @@ fn serve(directory: &Path, runtime: &Runtime) -> Result<RunningServer> {
     Ok(runtime.block_on(Server::start(settings))?)
 }
 
-/// Sends so many messages, of which one in a thousand goes to this phone.
+/// Sends this many messages, of which one in a thousand goes to this phone.
 async fn fill(workspace: &Workspace, to: Phone, messages: usize) -> Result<()> {
     let (next, phones) = (Arc::new(AtomicUsize::new(0)), Arc::new(Phones::new()));
     let mut running = JoinSet::new();
@@ -135,7 +135,9 @@ fn message(to: Phone) -> SendMessage {
     SendMessage { to: to.into(), content, answers: None, notes, from: None }
 }
 
-/// The path of the last page, and how many messages it has; all pages have what was sent.
+/// Returns the path of the last page, and its number of messages.
+///
+/// All pages together must have the sent messages.
 async fn last_page(api: &Api, path: &str, messages: usize) -> Result<(String, usize)> {
     let (mut page, mut total) = (path.to_owned(), 0);
     loop {
@@ -152,7 +154,7 @@ async fn last_page(api: &Api, path: &str, messages: usize) -> Result<(String, us
     }
 }
 
-/// Asks for a page over and over, for a round; it has that many messages.
+/// Requests a page repeatedly for a round; it must have this many messages.
 fn read(scale: &Scale, runtime: &Runtime, api: &Api, path: &str, rows: usize) -> Result<Measured> {
     let (mut times, start) = (Latencies::new(), Stopwatch::start());
     runtime.block_on(async {
@@ -171,7 +173,7 @@ fn read(scale: &Scale, runtime: &Runtime, api: &Api, path: &str, rows: usize) ->
     Ok(Measured::times(times))
 }
 
-/// Reads the entries of a page and the records that they name, over and over, for a round.
+/// Reads the entries of a page and the records that they name, repeatedly for a round.
 fn bare(scale: &Scale, view: &FjallView, to: Phone, direction: Direction) -> Result<Measured> {
     let prefix = [b"demo\0t", to.to_string().as_bytes(), &[0]].concat();
     let (mut times, start) = (Latencies::new(), Stopwatch::start());

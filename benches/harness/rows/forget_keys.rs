@@ -1,8 +1,8 @@
-//! `forget_keys` measures how fast answers under idempotency keys are forgotten that end at once.
+//! `forget_keys` measures how fast answers under idempotency keys are removed that expire together.
 //!
-//! `read_p99_beside_forget_keys` is what reads of the same workspace wait meanwhile; the reference
-//! is what they wait before anything has ended. The codes themselves are over and forgotten before
-//! the measurement, so that only their keys are left.
+//! `read_p99_beside_forget_keys` is the wait of reads of the same workspace meanwhile. The
+//! reference is their wait before anything has expired. The codes themselves are over and removed
+//! before the measurement, so that only their keys are left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +22,9 @@ use crate::{Error, Result, setup};
 pub(crate) const GROUP: Group =
     Group { rows: &["forget_keys", "read_p99_beside_forget_keys"], run };
 
-/// Records in a second. Each key has two.
+/// The records per second. Each key has two.
 const BUDGET_AND_GOAL: (f64, f64) = (4_000.0, 20_000.0);
-/// Callers that make the keys.
+/// The callers that make the keys.
 const CALLERS: usize = 256;
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -45,7 +45,7 @@ async fn measure(keys: usize, scale: &Scale) -> Result<(f64, Pair)> {
     let engine = Engine::start(setup::options(data.path(), 1)).await?;
     let workspace = setup::make_workspace(&engine).await?;
     send(&workspace, keys).await?;
-    // Their codes end, and are forgotten.
+    // The codes end, and are removed.
     engine.advance_clock(3 * HOUR).await?;
     let (stop, stopped) = watch::channel(false);
     let reading = tokio::spawn(read(workspace.clone(), stopped.clone()));
@@ -55,7 +55,7 @@ async fn measure(keys: usize, scale: &Scale) -> Result<(f64, Pair)> {
     stop.send(false)?;
     let reading = tokio::spawn(read(workspace.clone(), stopped));
     let since = Stopwatch::start();
-    // It comes back when everything that has ended is forgotten.
+    // The call returns when everything that has expired is removed.
     engine.advance_clock(24 * HOUR).await?;
     let taken = since.elapsed();
     stop.send(true)?;
@@ -66,7 +66,7 @@ async fn measure(keys: usize, scale: &Scale) -> Result<(f64, Pair)> {
     Ok((2.0 * keys as f64 / taken.as_secs_f64(), pair))
 }
 
-/// Sends that many codes, each under a key of its own.
+/// Sends this number of codes, each under its own key.
 async fn send(workspace: &Workspace, keys: usize) -> Result<()> {
     let (mut running, phones) = (JoinSet::new(), Arc::new(Phones::new()));
     for caller in 0..CALLERS {

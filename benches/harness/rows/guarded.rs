@@ -1,8 +1,8 @@
-//! `otp_send_http_guarded`: what it costs to judge the destination of each code.
+//! `otp_send_http_guarded` measures the cost of judging the destination of each code.
 //!
-//! One server refuses codes to destinations where few are verified, another judges none; both get
-//! the same sends in turn. In the region that these go to no code has ended, and in others of its
-//! country some have: so each send adds up what is known of the whole country.
+//! One server refuses codes to destinations where few are verified, and another judges none. Both
+//! get the same sends in turn. No code has ended in the region that these go to, and some have in
+//! others of its country. So each send adds up the figures of the whole country.
 
 use postrider_actors::domain::{AdaptiveMode, Phone};
 
@@ -16,17 +16,17 @@ use crate::scale::Scale;
 /// The row.
 pub(crate) const GROUP: Group = Group { rows: &["otp_send_http_guarded"], run };
 
-/// The most that it may cost is 3 %; the goal is nothing that stands out from noise.
+/// The maximum cost is 3 %; the goal is a cost that does not exceed the noise.
 const BUDGET_AND_GOAL: (f64, f64) = (0.97, 1.0);
 
-/// How many regions of the country codes were verified in, and how many codes in each.
+/// The number of regions of the country with verified codes, and of codes in each.
 const REGIONS: u64 = 20;
 const VERIFIED: u64 = 50;
-/// The first phone of the first of these regions; each region has so many phones.
+/// The first phone of the first of these regions, and the number of phones in each region.
 const FIRST: u64 = 491_600_000_000;
 const PHONES_OF_REGION: u64 = 10_000_000;
 
-/// The phones whose codes are verified.
+/// Returns the phones whose codes are verified.
 fn phones() -> Result<Vec<Phone>> {
     let of = |region: u64| (0..VERIFIED).map(move |at| FIRST + region * PHONES_OF_REGION + at);
     let phones = (0..REGIONS).flat_map(of).map(|phone| Ok(format!("+{phone}").parse()?));

@@ -1,6 +1,6 @@
-//! `otp_send_in_process` measures what an embedding program gets of the engine.
+//! `otp_send_in_process` measures the engine's speed in an embedding program.
 //!
-//! The reference is the least that a question to an actor can cost.
+//! The reference is the minimum cost of a question to an actor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) const GROUP: Group = Group { rows: &["otp_send_in_process"], run };
 
 const BUDGET_AND_GOAL: (f64, f64) = (0.28, 0.45);
 
-/// An actor that answers.
+/// An actor that only answers.
 struct Idle;
 
 impl Actor for Idle {
@@ -62,7 +62,7 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![Row::of_rates(GROUP.rows[0], unit, reference, pair, BUDGET_AND_GOAL)])
 }
 
-/// The number of callers with which the engine answers most; both sides then have as many.
+/// Returns the number of callers with the most answers of the engine, which both sides then have.
 fn best_callers(scale: &Scale, runtime: &Runtime) -> Result<usize> {
     let mut best = (0.0, scale.callers[0]);
     for &callers in scale.callers {
@@ -75,7 +75,7 @@ fn best_callers(scale: &Scale, runtime: &Runtime) -> Result<usize> {
     Ok(best.1)
 }
 
-/// A round of an engine of its own, so that no round finds more pending requests than another.
+/// Runs a round on its own engine, so that no round finds more pending requests than another.
 fn send_otps(runtime: &Runtime, callers: usize, time: Duration) -> Result<Measured> {
     let data = setup::data_directory()?;
     let engine = runtime.block_on(Engine::start(setup::options(data.path(), 1000)))?;
@@ -88,7 +88,7 @@ fn send_otps(runtime: &Runtime, callers: usize, time: Duration) -> Result<Measur
     Ok(measured)
 }
 
-/// Sends a one-time password to a phone of its own.
+/// Sends a one-time password to a new phone.
 struct SendOne {
     workspace: Workspace,
     phones: Arc<Phones>,

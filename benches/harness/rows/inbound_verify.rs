@@ -1,8 +1,8 @@
-//! `otp_inbound_verify` measures how fast codes are verified that people send.
+//! `otp_inbound_verify` measures how fast codes that people send are verified.
 //!
 //! Each callback has one message, whose text has the code that its phone is to send. The reference
-//! is the same callbacks from phones that no code is asked of: what a verification adds is looking
-//! the request up, the record of its end and two events.
+//! is the same callbacks from phones without a pending code. So a verification adds the lookup of
+//! the request, the record of its end and two events.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -23,12 +23,12 @@ use crate::scale::Scale;
 pub(crate) const GROUP: Group = Group { rows: &["otp_inbound_verify"], run };
 
 const BUDGET_AND_GOAL: (f64, f64) = (0.9, 1.0);
-/// Codes in a second that are made ready for a round: more than it takes.
+/// The codes per second that are prepared for a round: more than it uses.
 const CODES_PER_SECOND: u32 = 60_000;
-/// Calls that make codes at once.
+/// The number of concurrent calls that make codes.
 const CONCURRENT: usize = 256;
 
-/// Of this process: none is sent to twice.
+/// The phones of this process: none is used twice.
 static PHONES: Phones = Phones::new();
 /// Each message has an id of its own.
 static MESSAGES: AtomicUsize = AtomicUsize::new(0);
@@ -58,12 +58,12 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![Row::of_rates(GROUP.rows[0], unit, reference, pair, BUDGET_AND_GOAL)])
 }
 
-/// How many codes a round may take.
+/// Returns the number of codes that a round may use.
 fn codes(time: Duration) -> usize {
     (time * CODES_PER_SECOND).as_secs_f64().ceil() as usize
 }
 
-/// Who is to send which code, and the request.
+/// The phone that is to send a code, the code, and the request.
 type Asked = (Phone, String, RequestId);
 
 /// Makes codes that people are to send.
@@ -89,7 +89,7 @@ async fn ask_one(workspace: Workspace) -> Result<Asked> {
     Ok((phone, code.reveal(), sent.request_id))
 }
 
-/// Has each phone write its text, for at most that long.
+/// Calls back with the text of each phone, for at most this time.
 fn write(
     bench: &Bench,
     texts: Vec<(Phone, String)>,
@@ -108,7 +108,7 @@ fn write(
     bench.call(texts.into_iter().map(request).collect(), scale, time)
 }
 
-/// What was written first is verified.
+/// Checks that the first code that was sent is verified.
 async fn check(bench: &Bench, asked: &[Asked]) -> Result<()> {
     let (_, _, first) = asked.first().ok_or("no code was asked for")?;
     match bench.workspace.otp(*first).await?.status {

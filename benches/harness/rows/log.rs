@@ -1,6 +1,6 @@
-//! `log_append`: what an append to the log costs beside a bare write to a zero-filled file.
+//! `log_append`: the cost of an append to the log beside a bare write to a zero-filled file.
 //!
-//! `view_rebuild`: how fast a view is built anew that was deleted, of a log that begins at 1.
+//! `view_rebuild`: the speed of rebuilding a deleted view from a log that starts at 1.
 
 use std::fs;
 use std::time::Duration;
@@ -23,13 +23,13 @@ pub(crate) const APPEND: Group = Group { rows: &["log_append"], run: run_append 
 pub(crate) const REBUILD: Group = Group { rows: &["view_rebuild"], run: run_rebuild };
 
 const APPEND_BUDGET_AND_GOAL: (f64, f64) = (0.9, 1.0);
-/// MB of keys and values in a second.
+/// The MB of keys and values per second.
 const REBUILD_BUDGET_AND_GOAL: (f64, f64) = (100.0, 200.0);
-/// Bytes of an entry's body.
+/// The bytes of an entry's body.
 const BODY_BYTES: usize = 4 * 1024;
-/// Bytes of a record's value.
+/// The bytes of a record's value.
 const VALUE_BYTES: usize = 1_000;
-/// Records of a commit.
+/// The records of a commit.
 const CHANGES: usize = 250;
 
 fn run_append(scale: &Scale) -> Result<Vec<Row>> {
@@ -70,7 +70,7 @@ fn run_append(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![row])
 }
 
-/// Bytes in a second of what `run` makes durable.
+/// Returns the bytes per second that `run` makes durable.
 fn rate(time: Duration, mut run: impl FnMut() -> Result<()>) -> Result<Measured> {
     let (start, mut count) = (Stopwatch::start(), 0_u64);
     while start.elapsed() < time {
@@ -87,7 +87,7 @@ fn run_rebuild(scale: &Scale) -> Result<Vec<Row>> {
     let bytes = fill(&new_store(&dir)?, scale.pending)?;
     let mut rates = Vec::new();
     for round in 0..scale.restarts {
-        // Threads of the one before may still write to it, so it goes at the end.
+        // Threads of the earlier one may still write to it, so it is removed at the end.
         fs::rename(dir.join("view"), data.path().join(format!("deleted-{round}")))?;
         let start = Stopwatch::start();
         let store = new_store(&dir)?;
@@ -107,7 +107,7 @@ fn key(number: usize) -> [u8; 8] {
     (number as u64).to_be_bytes()
 }
 
-/// Commits so many records. Returns the bytes of their keys and values.
+/// Commits this many records. Returns the bytes of their keys and values.
 fn fill(store: &LogStore, records: usize) -> Result<usize> {
     store.begin_epoch()?;
     for first in (0..records).step_by(CHANGES) {
@@ -120,7 +120,7 @@ fn fill(store: &LogStore, records: usize) -> Result<usize> {
     Ok(records * (key(0).len() + VALUE_BYTES))
 }
 
-/// Bytes that do not compress.
+/// Returns bytes that do not compress.
 fn value(number: usize) -> Vec<u8> {
     let mut state = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut value = Vec::with_capacity(VALUE_BYTES);

@@ -1,6 +1,6 @@
-//! `log_append_nats`: what a commit to the log of a shard costs beside bare publishes.
+//! `log_append_nats`: the cost of a commit to the log of a shard beside bare publishes.
 //!
-//! Both go to streams of three servers that sync every message, and whose leader is the same one.
+//! Both go to streams of three servers that sync every message, with the same leader.
 //! `log_append_nats_file` is the same commits beside those of a log in files.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -28,16 +28,16 @@ use crate::{Result, setup};
 pub(crate) const GROUP: Group = Group { rows: &["log_append_nats", "log_append_nats_file"], run };
 
 const BARE_BUDGET_AND_GOAL: (f64, f64) = (0.75, 0.9);
-/// Three servers sync each entry behind two trips over the network of this machine.
+/// Three servers sync each entry after two trips over the network of this machine.
 const FILE_BUDGET_AND_GOAL: (f64, f64) = (0.05, 0.2);
 
-/// Bytes of an entry's body.
+/// The bytes of an entry's body.
 const BODY_BYTES: usize = 4 * 1024;
 const REPLICAS: usize = 3;
 const STREAM_BYTES: i64 = 256 << 20;
-/// Streams that are made to find two with one leader.
+/// The number of streams that are made to find two with the same leader.
 const STREAMS: u16 = 16;
-/// Longest wait for the servers to elect a leader.
+/// The maximum wait for the servers to elect a leader.
 const PATIENCE: Duration = Duration::from_secs(30);
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 const CLUSTER: &str = "bench";
@@ -99,7 +99,7 @@ fn leader(stream: &NatsStream) -> Result<Option<String>> {
     Ok(stream.info()?.cluster.and_then(|it| it.leader))
 }
 
-/// The subject of a stream that has this leader. One with another leader is no reference.
+/// Returns the subject of a stream with this leader. Another leader would be no reference.
 fn beside(nats: &Arc<Nats>, wanted: Option<&str>) -> Result<String> {
     for shard in 1..STREAMS {
         let made = stream(nats, shard)?;
@@ -110,7 +110,7 @@ fn beside(nats: &Arc<Nats>, wanted: Option<&str>) -> Result<String> {
     Err(format!("none of {STREAMS} streams has the leader of the first one").into())
 }
 
-/// Operations in a second, and the time of each.
+/// Returns the operations per second, and the time of each.
 fn rate(time: Duration, mut run: impl FnMut() -> Result<()>) -> Result<Measured> {
     let mut latencies = crate::measure::Latencies::new();
     let start = Stopwatch::start();
@@ -124,7 +124,7 @@ fn rate(time: Duration, mut run: impl FnMut() -> Result<()>) -> Result<Measured>
     Ok(Measured::operations(latencies, start.elapsed()))
 }
 
-/// The writer of a log, which knows its end.
+/// The writer of a log, with its end.
 struct Writer<L> {
     log: L,
     chain: Chain,

@@ -1,6 +1,6 @@
 //! `media_upload`: files uploaded over HTTP, beside bytes that a bare program makes durable.
 //!
-//! Both sides have one file under way at a time, and remove each that is there: no disk fills.
+//! Both sides have one file in flight, and remove each that is stored, so that no disk fills.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -21,16 +21,16 @@ use crate::{Result, setup};
 pub(crate) const GROUP: Group = Group { rows: &["media_upload"], run };
 
 const BUDGET_AND_GOAL: (f64, f64) = (0.5, 0.7);
-/// Bytes of a file.
+/// The bytes of a file.
 const FILE_BYTES: usize = 4 << 20;
-/// Bytes that the bare program writes at once.
+/// The bytes per write of the bare program.
 const PART_BYTES: usize = 256 << 10;
 
 fn run(scale: &Scale) -> Result<Vec<Row>> {
     let servers = Servers::start(&BARE)?;
     let data = setup::data_directory()?;
     let key = servers.key().to_owned();
-    // Each file is another one: what is there already is not written again.
+    // Each file differs: a stored content is not written again.
     let mut number = 0;
     let pair = alternate(
         scale,
@@ -53,10 +53,10 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
 struct Uploads {
     key: String,
     upload: Vec<u8>,
-    /// Where its content begins.
+    /// The offset of the file's content.
     content: usize,
     number: u64,
-    /// What deletes the file that is there.
+    /// The request that deletes the stored file.
     delete: Option<Vec<u8>>,
     deletes: bool,
 }
@@ -107,7 +107,7 @@ impl Script for Uploads {
     }
 }
 
-/// Bytes in a second that a program writes as durably, without a server around it.
+/// Returns the bytes per second that a program writes as durably, without a server around it.
 fn bare(dir: &Path, time: Duration) -> Result<Measured> {
     let (start, mut count) = (Stopwatch::start(), 0_u64);
     let part = vec![b'a'; PART_BYTES];

@@ -38,15 +38,15 @@ mod traced;
 mod watched;
 mod webhooks;
 
-/// Rows that one measurement gives.
+/// Rows of one measurement.
 pub(crate) struct Group {
-    /// Their names.
+    /// The names of the rows.
     pub(crate) rows: &'static [&'static str],
     /// Measures them.
     pub(crate) run: fn(&Scale) -> Result<Vec<Row>>,
 }
 
-/// All of them, in the report's order.
+/// All groups, in the report's order.
 pub(crate) const GROUPS: &[Group] = &[
     otp_http::SEND,
     otp_http::SEND_256,

@@ -27,7 +27,7 @@ use crate::{Error, Result, setup};
 /// The row of sends.
 pub(crate) const SEND: Group =
     Group { rows: &["otp_send_http"], run: |scale| run_send("otp_send_http", scale, &DURABLE) };
-/// The same with more connections.
+/// The row of sends with more connections.
 pub(crate) const SEND_256: Group = Group {
     rows: &["otp_send_http_256"],
     run: |scale| {
@@ -35,7 +35,7 @@ pub(crate) const SEND_256: Group = Group {
         run_send("otp_send_http_256", &scale, &DURABLE_256)
     },
 };
-/// The same against an echo that makes nothing durable.
+/// The row of sends against an echo that makes nothing durable.
 pub(crate) const SEND_ECHO: Group = Group {
     rows: &["otp_send_http_echo"],
     run: |scale| run_send("otp_send_http_echo", scale, &BARE),
@@ -47,18 +47,18 @@ pub(crate) const VERIFY: Group = Group { rows: &["otp_verify_http"], run: run_ve
 
 /// An echo to compare with.
 pub(super) struct Reference {
-    /// Bytes that it syncs for each request, if any.
+    /// The bytes that it syncs for each request, if any.
     durable_bytes: Option<usize>,
     name: &'static str,
     budget_and_goal: (f64, f64),
 }
 
 const DURABLE_NAME: &str = "requests/s of an axum JSON echo that syncs a record for each";
-/// As many bytes as the engine writes for a code.
+/// The reference with the bytes that the engine writes for a code.
 pub(super) const DURABLE: Reference =
     Reference { durable_bytes: Some(190), name: DURABLE_NAME, budget_and_goal: (0.85, 0.95) };
 const DURABLE_256: Reference = Reference { budget_and_goal: (0.8, 0.95), ..DURABLE };
-/// As many as it writes for a message.
+/// The reference with the bytes that it writes for a message.
 const DURABLE_MESSAGE: Reference =
     Reference { durable_bytes: Some(500), budget_and_goal: (0.6, 0.8), ..DURABLE };
 /// The disk alone bounds this ratio to about 0.66.
@@ -67,18 +67,18 @@ pub(super) const BARE: Reference = Reference {
     name: "requests/s of a bare axum JSON echo",
     budget_and_goal: (0.55, 0.62),
 };
-/// The p99 of the goal, in p99s of the echo.
+/// The p99 of the goal, in multiples of the echo's p99.
 const GOAL_P99_RATIO: f64 = 1.5;
 const OWNER: &str = "watcher@example.com";
 const PHONE: &str = "491500000000";
 const REQUEST_ID: &str = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y";
 const CODE: &str = "123456";
-/// Verifications per second for which codes are made ready for the first round.
+/// The verifications per second for which codes are prepared in the first round.
 const FIRST_GUESS: f64 = 50_000.0;
-/// Messages that the sandbox keeps: at least as many as a round verifies.
+/// The messages that the sandbox retains: at least as many as a round verifies.
 const KEPT: usize = 1_000_000;
 
-/// The server and the echo, each on a runtime as the server's.
+/// The server and the echo, each on a runtime like the server's.
 pub(super) struct Servers {
     runtime: Runtime,
     server: RunningServer,
@@ -93,7 +93,7 @@ impl Servers {
         Self::start_with(reference, |_| {})
     }
 
-    /// With what `change` makes of the server's settings.
+    /// Starts both, after `change` has changed the server's settings.
     pub(super) fn start_with(
         reference: &Reference,
         change: impl FnOnce(&mut Settings),
@@ -119,7 +119,7 @@ impl Servers {
         Ok(Self { runtime, server, key, echo_runtime, echo, _data: data })
     }
 
-    /// Of the server.
+    /// Returns the address of the server.
     pub(super) fn address(&self) -> SocketAddr {
         self.server.address()
     }
@@ -128,7 +128,7 @@ impl Servers {
         &self.key
     }
 
-    /// Signs an owner of the workspace in, once. The link before does not work any more.
+    /// Makes a link that signs in an owner of the workspace, once. An earlier link stops working.
     pub(super) fn link(&self) -> Result<Secret> {
         let people = self.server.engine().people();
         let (member, by) = ((demo()?, Role::Owner), Arc::new(AuditContext::system()));
@@ -136,13 +136,13 @@ impl Servers {
         Ok(self.runtime.block_on(made)?.token)
     }
 
-    /// Has the sandbox report each code as delivered, as real channels do.
+    /// Makes the sandbox report each code as delivered, as real channels do.
     pub(super) fn set_reports(&self) -> Result<()> {
         self.server.engine().sandbox().set_auto_deliver(&demo()?, AutoDeliver::Delivered);
         Ok(())
     }
 
-    /// Lets codes of the workspace go on by SMS.
+    /// Lets codes of the workspace continue by SMS.
     pub(super) fn set_chain(&self) -> Result<()> {
         let (engine, demo) = (self.server.engine(), demo()?);
         let workspace = engine.workspace(&demo).ok_or("a sandbox has a workspace")?;
@@ -153,12 +153,12 @@ impl Servers {
         Ok(())
     }
 
-    /// Of the echo.
+    /// Returns the address of the echo.
     pub(super) const fn echo(&self) -> SocketAddr {
         self.echo
     }
 
-    /// A request for a code, with a place for the phone.
+    /// Makes a request for a code, with a place for the phone.
     pub(super) fn send_request(&self) -> Result<Request> {
         let body = format!(r#"{{"phone":"+{PHONE}"}}"#);
         Request::post("/v1/otp/send", &self.key, &body, &[PHONE])
@@ -170,7 +170,7 @@ impl Servers {
     }
 }
 
-/// The workspace that a sandbox has.
+/// Returns the id of a sandbox's workspace.
 fn demo() -> Result<postrider_actors::domain::WorkspaceId> {
     Ok("demo".parse()?)
 }
@@ -181,16 +181,16 @@ fn row(name: &'static str, what: &str, scale: &Scale, reference: &Reference, pai
     Row { goal_p99_ratio: Some(GOAL_P99_RATIO), ..row }
 }
 
-/// Sends to a phone of its own each time.
+/// Sends to a new phone each time.
 pub(super) struct Sends {
     request: Request,
     phones: Arc<Phones>,
-    /// What an answer starts with.
+    /// The start of each answer.
     expected: &'static [u8],
 }
 
 impl Sends {
-    /// What the answers of the server and of the echo start with.
+    /// The starts of the answers of the server and of the echo.
     pub(super) const ANSWER: &[u8] = br#"{"request_id":"otp_"#;
     pub(super) const ECHO: &[u8] = br#"{"phone":"+4915"#;
 
@@ -236,7 +236,7 @@ fn run_message(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![row(MESSAGE.rows[0], "messages", scale, &DURABLE_MESSAGE, pair)])
 }
 
-/// Both sides, and what their answers start with.
+/// Measures both sides, which differ in the start of their answers.
 fn sends(
     servers: &Servers,
     request: &Request,
@@ -258,13 +258,13 @@ fn sends(
 /// A request and its code.
 type Code = ([u8; REQUEST_ID.len()], [u8; CODE.len()]);
 
-/// Codes that are given out once each.
+/// The codes, each of which is used once.
 struct Codes {
     codes: Vec<Code>,
     next: AtomicUsize,
 }
 
-/// Verifies codes until there are none.
+/// Verifies codes until none are left.
 struct Verifies {
     request: Request,
     codes: Arc<Codes>,
@@ -295,7 +295,7 @@ fn run_verify(scale: &Scale) -> Result<Vec<Row>> {
     let pair = alternate(
         scale,
         |time| {
-            // A round that uses its codes up ends early: its rate is right even so.
+            // A round that uses up its codes ends early: its rate is right even so.
             let wanted = (fastest * time.as_secs_f64()) as usize;
             let codes = servers.codes(wanted.min(KEPT))?;
             let measured: Measured = drive(servers.server.address(), &codes, time)?;
@@ -303,7 +303,7 @@ fn run_verify(scale: &Scale) -> Result<Vec<Row>> {
             Ok(measured)
         },
         |time| {
-            // The echo takes any code: the same ones again and again are as good.
+            // The echo accepts any code, so the same ones are repeated.
             let codes = vec![([b'0'; REQUEST_ID.len()], [b'1'; CODE.len()]); KEPT];
             drive(servers.echo, &Arc::new(Codes { codes, next: AtomicUsize::new(0) }), time)
         },
@@ -313,11 +313,11 @@ fn run_verify(scale: &Scale) -> Result<Vec<Row>> {
 }
 
 impl Servers {
-    /// Sends that many and reads their codes where the sandbox delivered them.
+    /// Sends this number of codes and reads them where the sandbox delivered them.
     fn codes(&self, wanted: usize) -> Result<Arc<Codes>> {
         let (engine, id) = (self.server.engine(), demo()?);
         let workspace = engine.workspace(&id).ok_or("a sandbox has a workspace")?;
-        // Apart from the round before by more than the clock's resolution.
+        // Wait for more than the clock's resolution after the earlier round.
         std::thread::sleep(Duration::from_millis(10));
         let since = engine.clock().now();
         self.runtime.block_on(pending::send(&workspace, wanted))?;
@@ -328,7 +328,7 @@ impl Servers {
         Ok(Arc::new(Codes { codes, next: AtomicUsize::new(0) }))
     }
 
-    /// The requests and codes of what the sandbox delivers from a moment on, once it is that much.
+    /// Waits until the sandbox has delivered this many since a moment; returns requests and codes.
     fn delivered(&self, wanted: usize, since: Timestamp) -> Result<Vec<(String, String)>> {
         let (engine, id) = (self.server.engine(), demo()?);
         for _ in 0..200 {
@@ -342,7 +342,7 @@ impl Servers {
         Err("the sandbox did not deliver in time".into())
     }
 
-    /// Sends codes to these phones, and has all of them verified.
+    /// Sends codes to these phones, and verifies all of them.
     pub(super) fn verify_all(&self, phones: &[Phone]) -> Result<()> {
         let engine = self.server.engine();
         let workspace = engine.workspace(&demo()?).ok_or("a sandbox has a workspace")?;

@@ -1,13 +1,13 @@
-//! `overload_p99` and `neighbour_p99` measure who waits when there is more to do than can be done.
+//! `overload_p99` and `neighbour_p99` measure the waits when there is more work than capacity.
 //!
-//! `overload_p99`: a server admits as many commands at once as the row's connections; five times
-//! as many connections ask without a rest. What it admits must wait hardly longer than without the
-//! others, because the others are refused with 503 and a `retry_after`, and who does not heed that
-//! is refused a little later the next time. Anything else that is not an acknowledged code is an
-//! error of the row.
+//! `overload_p99`: a server admits as many commands at once as the row's connections, and five
+//! times as many connections send without a rest. Admitted requests must wait hardly longer than
+//! without the others, because the others are refused with 503 and a `retry_after`. A caller that
+//! does not heed it is refused a little later the next time. Any other answer than an acknowledged
+//! code is an error of the row.
 //!
-//! `neighbour_p99`: a quiet workspace sends a code now and then, alone and beside a loud one that
-//! imports contacts, searches them and broadcasts, all as fast as it can.
+//! `neighbour_p99`: a quiet workspace sends a code now and then, alone and beside a loud one. The
+//! loud one imports contacts, searches them and broadcasts, all at full speed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,21 +37,21 @@ pub(crate) const NEIGHBOUR: Group = Group { rows: &["neighbour_p99"], run: run_n
 
 const BUDGET_AND_GOAL: (f64, f64) = (3.0, 2.0);
 const NEIGHBOUR_BUDGET_AND_GOAL: (f64, f64) = (3.0, 1.5);
-/// How many times more is asked than is admitted.
+/// The ratio of the connections to the admitted commands.
 const OVERLOAD_TIMES: usize = 5;
-/// Between two codes of the quiet workspace.
+/// The interval of codes of the quiet workspace.
 const BETWEEN: Duration = Duration::from_millis(11);
-/// Of the loud workspace: those who import, and contacts of one import; those who search.
+/// The loud workspace: the importers, the contacts per import, and the searchers.
 const IMPORTERS: usize = 4;
 const IMPORTED: usize = 200;
 const SEARCHERS: usize = 4;
 const RECIPIENTS: usize = 5000;
-/// Broadcasts of one page, and how long what was handed over may take to settle.
+/// The broadcasts of a page, and the time for messages that were sent to settle.
 const PAGE: usize = 200;
 const SETTLING: Duration = Duration::from_secs(1);
 const PHONE: &str = "491500000000";
 
-/// Codes over HTTP; what is refused is counted, and its latency is not one of an admitted code.
+/// Sends codes over HTTP and counts refusals, whose latency is not that of an admitted code.
 struct Sends {
     request: Request,
     phones: Arc<Phones>,
@@ -95,7 +95,7 @@ fn run_overload(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![Row::of_p99("overload_p99", unit, reference, pair, Some(BUDGET_AND_GOAL))])
 }
 
-/// Rounds at the load that fits and at more, in turn.
+/// Runs rounds at the load that fits and at more, in turn.
 fn overload_rounds(scale: &Scale, server: &RunningServer) -> Result<Pair> {
     let key = server.demo_key().ok_or("a sandbox has a key")?.to_owned();
     let body = format!(r#"{{"phone":"+{PHONE}"}}"#);
@@ -134,7 +134,7 @@ fn run_neighbour(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![Row::of_p99("neighbour_p99", unit, "ms alone", pair, Some(NEIGHBOUR_BUDGET_AND_GOAL))])
 }
 
-/// The quiet one alone and beside the loud one, in turn, on one server.
+/// Measures the quiet workspace alone and beside the loud one, in turn, on one server.
 async fn neighbours(scale: &Scale) -> Result<Pair> {
     let data: TempDir = setup::data_directory()?;
     let mut settings = Settings::default();
@@ -165,12 +165,12 @@ async fn neighbours(scale: &Scale) -> Result<Pair> {
     Ok(Pair::of_rounds(&beside, &alone))
 }
 
-/// Cancels the loud one's broadcasts, so that it is quiet when the other is measured alone.
+/// Cancels the broadcasts of the loud workspace, so that it is quiet when the other runs alone.
 async fn quiesce(loud: &Workspace) -> Result<()> {
     for page in 0.. {
         let (broadcasts, _) = loud.broadcasts(page * PAGE, PAGE).await?;
         for broadcast in &broadcasts {
-            // One that has ended by itself cannot be cancelled.
+            // A broadcast that has ended by itself cannot be cancelled.
             loud.cancel_broadcast(broadcast.id).await.ok();
         }
         if broadcasts.len() < PAGE {
@@ -181,11 +181,11 @@ async fn quiesce(loud: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Codes at a steady pace, each at its time whether or not others wait.
+/// Sends codes at a steady pace, each on schedule whether or not others wait.
 async fn codes(quiet: &Workspace, phones: &Phones, time: Duration) -> Result<Latencies> {
     let (since, mut ticks, mut running) = (Stopwatch::start(), interval(BETWEEN), JoinSet::new());
     while since.elapsed() < time {
-        // Since it was due: a code that is asked for late has waited too.
+        // The time counts since the code was due: a late one has waited too.
         let due = ticks.tick().await;
         let (phone, quiet) = (phones.next_phone()?, quiet.clone());
         running.spawn(async move {
@@ -200,7 +200,7 @@ async fn codes(quiet: &Workspace, phones: &Phones, time: Duration) -> Result<Lat
     Ok(times)
 }
 
-/// A workspace that does all it can.
+/// A workspace that works at full speed.
 struct Noise {
     ends: Arc<AtomicBool>,
     running: JoinSet<Result<u64>>,
@@ -222,7 +222,7 @@ impl Noise {
                 let api = api.clone();
                 async move {
                     match api.get("/contacts?search=Nobody").await {
-                        // A loud workspace may be refused for asking too much.
+                        // A loud workspace may be refused for too many requests.
                         Err(error) if !error.to_string().starts_with("503") => Err(error),
                         _ => Ok(()),
                     }
@@ -241,7 +241,7 @@ impl Noise {
         noise
     }
 
-    /// Does something again and again until it must end, and counts how often.
+    /// Repeats an operation until the load must end, and counts the repetitions.
     fn again<F: Future<Output = Result<()>> + Send>(
         &mut self,
         turn: impl Fn() -> F + Send + 'static,
@@ -267,7 +267,7 @@ impl Noise {
     }
 }
 
-/// A body with new contacts.
+/// Makes a body with new contacts.
 fn import(phones: &Phones) -> Bytes {
     let contact = |_| json!({"name": "Somebody", "phone": format!("+{}", phones.next())});
     let contacts: Vec<_> = (0..IMPORTED).map(contact).collect();

@@ -1,13 +1,12 @@
 //! `otp_pending_memory` and `restart_pending_otps` measure a million pending one-time passwords.
 //!
-//! The first is what they cost in memory, the second how long a start with them takes.
+//! The first is their cost in memory, the second the duration of a start with them.
 //!
-//! One process makes a data directory; other ones, started afresh, measure. The memory of pending
-//! requests is all that a process has allocated after a restart on that directory, less what it
-//! has with a workspace that has none. That counts what the database below keeps of them too,
-//! its cache of the journal that the start has read and its memtables:
-//! `otp_pending_memory_store` says how much that is, `otp_pending_memory_resident` what the system
-//! sees of it all.
+//! One process makes a data directory; other, fresh ones measure. The memory of pending requests is
+//! the allocation of a process after a restart on that directory, less that with an empty
+//! workspace. It includes the memory of the database below: its cache of the journal that the start
+//! has read, and its memtables. `otp_pending_memory_store` is the size of that part, and
+//! `otp_pending_memory_resident` is the resident memory of it all.
 
 use std::path::Path;
 use std::time::Duration;
@@ -36,12 +35,12 @@ pub(crate) const GROUP: Group = Group {
 
 const MEMORY_BUDGET_AND_GOAL: (f64, f64) = (130.0, 80.0);
 const RESTART_BUDGET_AND_GOAL: (f64, f64) = (1.0, 0.5);
-/// Messages that the sandbox keeps: its memory is not what is measured.
+/// The messages that the sandbox retains: its memory is not measured here.
 const KEPT: usize = 1000;
-/// Concurrent callers while the directory is made.
+/// The number of concurrent callers while the directory is made.
 const CALLERS: usize = 2048;
 
-/// Of this process: none is sent to twice.
+/// The phones of this process: none is used twice.
 static PHONES: Phones = Phones::new();
 
 fn run(scale: &Scale) -> Result<Vec<Row>> {
@@ -94,15 +93,16 @@ fn rows(pending: usize, empty: &Restarted, restarts: &[Restarted], store: f64) -
 /// A request and its code, as arguments for another process.
 pub(crate) type Code = (String, String);
 
-/// Makes a data directory with that many pending requests, all of them delivered, and stops in
-/// order; some of the requests with their codes.
+/// Makes a data directory with this many pending requests, all of them delivered, and stops.
+///
+/// Returns some of the requests with their codes.
 fn fill(directory: &Path, pending: usize) -> Result<Vec<Code>> {
     let runtime = setup::runtime()?;
     let codes = runtime.block_on(async {
         let engine = Engine::start(setup::options(directory, KEPT)).await?;
         let workspace = setup::make_workspace(&engine).await?;
         send(&workspace, pending).await?;
-        // Lets the sandbox deliver and has it made durable: nothing is sent again by the restart.
+        // The sandbox delivers and everything becomes durable: the restart sends nothing again.
         let id = setup::workspace_id()?;
         let sandbox = engine.clone();
         engine.shutdown(Duration::from_secs(60)).await?;
@@ -113,14 +113,14 @@ fn fill(directory: &Path, pending: usize) -> Result<Vec<Code>> {
     Ok(codes)
 }
 
-/// The request that a message was for, with the code in it.
+/// Returns the request that a message was for, with the code in it.
 pub(crate) fn code_of(message: SandboxMessage) -> Option<Code> {
     // A request's first message has its id, under another prefix.
     let request = message.message_id.to_string().replacen("msg_", "otp_", 1);
     message.code.map(|code| (request, code))
 }
 
-/// Sends that many one-time passwords, with many at a time.
+/// Sends this many one-time passwords, with many at a time.
 pub(crate) async fn send(workspace: &Workspace, pending: usize) -> Result<()> {
     let mut running = JoinSet::new();
     for caller in 0..CALLERS {
@@ -129,7 +129,7 @@ pub(crate) async fn send(workspace: &Workspace, pending: usize) -> Result<()> {
         running.spawn(async move {
             for _ in 0..share {
                 let mut command = SendOtp::to(PHONES.next_phone()?);
-                // The longest: they are pending for the whole measurement.
+                // The longest expiry: they are pending for the whole measurement.
                 command.expiry = Expiry::from_seconds(900)?;
                 workspace.send_otp(command).await?;
             }

@@ -1,8 +1,7 @@
-//! `pool_send` measures a broadcast through four numbers with a pace of their own.
+//! `pool_send` measures a broadcast through four numbers with their own paces.
 //!
 //! The reference is the same broadcast through one such number. Both go to a fake of the channel,
-//! and are measured once what a number may send at once has left, so that the paces are what holds
-//! them.
+//! and are measured after the initial burst of a number, so that the paces are the bound.
 
 use std::time::Duration;
 
@@ -24,20 +23,20 @@ use crate::{Result, setup};
 pub(crate) const GROUP: Group = Group { rows: &["pool_send"], run };
 
 const BUDGET_AND_GOAL: (f64, f64) = (3.8, 3.95);
-/// Messages a second through each number.
+/// The messages per second through each number.
 const PACE: u32 = 80;
-/// Numbers of the pool.
+/// The numbers of the pool.
 const NUMBERS: u32 = 4;
-/// How often it is looked how much has left.
+/// The interval between checks of the number of sent messages.
 const LOOK: Duration = Duration::from_millis(5);
-/// The longest wait for what leaves at once.
+/// The maximum wait for the initial burst.
 const PATIENCE: Duration = Duration::from_secs(60);
 const REFERENCE: &str = "messages/s of one number of the same pace";
 
-/// To none of them anything was sent before.
+/// The phones, each of which gets its first message here.
 static PHONES: Phones = Phones::new();
 
-/// An engine with so many numbers.
+/// An engine with this number of numbers.
 struct Bench {
     runtime: Runtime,
     fake: FakeCloudApi,
@@ -55,7 +54,7 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![Row::of_rates(GROUP.rows[0], unit, REFERENCE, pair, BUDGET_AND_GOAL)])
 }
 
-/// One of the numbers.
+/// Makes one of the numbers.
 fn paced(index: u32) -> Result<NewNumber> {
     let mut new = number("secret")?;
     new.messages_per_second = Some(PACE);
@@ -81,7 +80,7 @@ impl Bench {
         Ok(Self { runtime, fake, engine, workspace, numbers, _data: data })
     }
 
-    /// How fast a broadcast goes that has more recipients than it reaches in this time.
+    /// Measures the speed of a broadcast with more recipients than it reaches in this time.
     fn send_for(&self, time: Duration) -> Result<Measured> {
         let at_once = u64::from(self.numbers * PACE);
         let lasting = (time.as_secs_f64() + 4.0) * at_once as f64;

@@ -1,7 +1,7 @@
-//! `portfolio_memory` is what a recipient costs that counts towards the budget of a portfolio.
+//! `portfolio_memory` is the cost of a recipient that counts towards the budget of a portfolio.
 //!
-//! So many are counted one after the other at the usual pace of a number, in this process: what it
-//! has allocated afterwards is less what it had before. Their rows in the store are not in it.
+//! The recipients are counted one after the other at the usual pace of a number, in this process.
+//! The value is the allocation afterwards, less that before. Their rows in the store are not in it.
 
 use std::hint::black_box;
 
@@ -18,11 +18,11 @@ use crate::scale::Scale;
 pub(crate) const GROUP: Group = Group { rows: &["portfolio_memory"], run };
 
 const BUDGET_AND_GOAL: (f64, f64) = (24.0, 20.0);
-/// The most that are counted: what the budget is about.
+/// The maximum number of recipients: the budget is about it.
 const RECIPIENTS_MAX: usize = 100_000;
-/// Recipients a second.
+/// The recipients per second.
 const PACE: u64 = 80;
-/// Makes a hash of a number.
+/// The factor that makes a hash of a number.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn run(scale: &Scale) -> Result<Vec<Row>> {

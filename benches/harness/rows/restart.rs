@@ -1,4 +1,4 @@
-//! What a start costs, measured in a process of its own.
+//! The cost of a start, measured in a process of its own.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -15,16 +15,16 @@ use crate::measure::Stopwatch;
 use crate::memory::{allocated, resident};
 use crate::{Result, setup};
 
-/// What such a process starts.
+/// The part that such a process starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Mode {
     /// The engine.
     Engine,
-    /// The database only, read as a start reads it, to see what it keeps in memory.
+    /// Only the database, read like in a start, to measure its memory.
     StoreAlone,
 }
 
-/// What such a process is to do.
+/// The order to such a process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     mode: Mode,
@@ -32,14 +32,14 @@ pub(crate) struct Order {
     code: Option<Code>,
 }
 
-/// What such a process found.
+/// The findings of such a process.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Restarted {
-    /// Seconds until a verification was answered, or without one until the start was over.
+    /// The seconds until a verification was answered, or without one until the start was over.
     pub(crate) seconds: f64,
-    /// Bytes that are allocated.
+    /// The allocated bytes.
     pub(crate) allocated: f64,
-    /// Bytes that are resident.
+    /// The resident bytes.
     pub(crate) resident: f64,
 }
 
@@ -51,20 +51,20 @@ impl fmt::Display for Restarted {
     }
 }
 
-/// Has a new process start on the directory.
+/// Starts a new process on the directory.
 pub(crate) fn restart(mode: Mode, directory: &Path, code: Option<&Code>) -> Result<Restarted> {
     let order = Order { mode, directory: directory.to_owned(), code: code.cloned() };
     Child::start(&child::Order::Restart(order))?.says()
 }
 
-/// The process's part.
+/// Runs the process's part.
 pub(crate) fn child(order: &Order) -> Result<Restarted> {
     match order.mode {
         Mode::Engine => start_engine(order),
         Mode::StoreAlone => {
             let time = Stopwatch::start();
             let store = directory::open_stopped(&order.directory)?;
-            // The blocks that this reads stay in the database's cache, as they do at a start.
+            // The blocks read here stay in the database's cache, as they do in a start.
             store.read(Position::START, &mut |_frame| ControlFlow::Continue(()))?;
             settled(time.elapsed())
         }
@@ -83,7 +83,7 @@ fn start_engine(order: &Order) -> Result<Restarted> {
             return Err(format!("a right code was answered {verification:?}").into());
         }
     } else {
-        // Its actor runs in the other case, so it does here.
+        // The actor of numbers runs in the other case, so it does here.
         runtime.block_on(engine.admin().numbers(&id))?;
     }
     let seconds = time.elapsed();
@@ -96,7 +96,7 @@ fn start_engine(order: &Order) -> Result<Restarted> {
     }
 }
 
-/// The memory once it no longer changes.
+/// Returns the memory once it no longer changes.
 pub(super) fn settled(seconds: Duration) -> Result<Restarted> {
     let mut last = allocated()?;
     let mut unchanged = 0;

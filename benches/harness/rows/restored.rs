@@ -1,10 +1,10 @@
 //! `cluster_restore_seconds`: a node without records fetches a shard from its checkpoint.
 //!
-//! The records are contacts of one workspace with text that does not compress. They come into a
-//! cluster by an import, which leaves one checkpoint of the shard and no log before it. The time
-//! goes from the start of the node's process until it sends a code for the workspace. Beside it is
-//! the same start with the records there. Nobody else may own the shard and the name of the node is
-//! free, so no lease is waited for.
+//! The records are contacts of one workspace with text that does not compress. An import brings
+//! them into a cluster, and leaves one checkpoint of the shard and no log before it. The time goes
+//! from the start of the node's process until it sends a code for the workspace. Beside it is the
+//! same start with the records in place. No other node may own the shard and the name of the node
+//! is free, so no lease is waited for.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,10 +25,10 @@ pub(crate) const GROUP: Group = Group { rows: &["cluster_restore_seconds"], run 
 
 /// Seconds for a gigabyte.
 const BUDGET_AND_GOAL: (f64, f64) = (30.0, 15.0);
-/// Bytes of a contact's text, and contacts of a request.
+/// The bytes of a contact's text, and the contacts per request.
 const TEXT_BYTES: usize = 8_000;
 const BATCH: usize = 50;
-/// Requests under way at once.
+/// The number of requests in flight.
 const CONCURRENT: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(20);
@@ -64,7 +64,7 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![Row { reference, reference_value: Some(median(with)), ..row }])
 }
 
-/// The bytes of all files below a directory.
+/// Returns the bytes of all files below a directory.
 fn bytes_of(directory: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(directory)? {
@@ -77,7 +77,7 @@ fn bytes_of(directory: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Makes contacts with so many bytes of text.
+/// Makes contacts with this many bytes of text.
 fn fill(server: &Process, key: &str, bytes: usize, phones: &Phones) -> Result<()> {
     let batches = bytes.div_ceil(TEXT_BYTES * BATCH);
     let begun = AtomicUsize::new(0);
@@ -114,7 +114,7 @@ fn contact(phone: u64) -> Value {
     })
 }
 
-/// Starts the node; seconds until it sends a code.
+/// Starts the node; returns the seconds until it sends a code.
 fn start(cluster: &mut Cluster, key: &str, phones: &Phones) -> Result<f64> {
     let watch = Stopwatch::start();
     let address = cluster.start_node()?.address;

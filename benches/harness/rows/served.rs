@@ -3,11 +3,11 @@
 //! It goes to a million recipients and is made with one body over HTTP, by a server in a process of
 //! its own.
 //!
-//! What a broadcast takes in memory is the most that the server's process has allocated at any
-//! moment, looked at every millisecond from before the first byte of the body until the last
-//! outcome, less what it had before. `broadcast_memory_resident` is what the system sees of that.
-//! The restart kills the server with half of the recipients sent to, and counts from the next
-//! start until the channel has a message again.
+//! The memory of a broadcast is the maximum allocation of the server's process, less that before.
+//! It is sampled every millisecond from before the first byte of the body until the last outcome.
+//! `broadcast_memory_resident` is the resident memory of that time. The restart kills the server
+//! with half of the recipients sent to, and counts from the next start until the channel has a
+//! message again.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -44,35 +44,36 @@ pub(crate) const GROUP: Group = Group {
 };
 
 const MEMORY_BUDGET_AND_GOAL: (f64, f64) = (36.0, 24.0);
-/// How often the memory is looked at.
+/// The interval of memory samples.
 const SAMPLE: Duration = Duration::from_millis(1);
-/// How often it is asked how far a broadcast is.
+/// The interval of checks of a broadcast's progress.
 const LOOK: Duration = Duration::from_millis(250);
-/// The longest that a broadcast may take.
+/// The maximum time of a broadcast.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A broadcast that is to be killed takes some three seconds.
+/// The seconds that a broadcast to be killed takes, roughly.
 const PARTS: usize = 3;
-/// At least as many recipients has one that is to be killed: what was claimed by then is not sent
-/// again, and that is up to a thousand.
+/// The minimum number of recipients of a broadcast to be killed.
+///
+/// Recipients that were claimed by then are not sent to again, and these are up to a thousand.
 const MANY: usize = 5000;
 
-/// What such a process is to do.
+/// The order to such a process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     directory: PathBuf,
     recipients: usize,
-    /// Most messages in a second; 0 for no limit.
+    /// The maximum number of messages per second; 0 for no limit.
     per_second: u32,
 }
 
-/// What a server says when it has started.
+/// The report of a server after its start.
 #[derive(Debug, Serialize, Deserialize)]
 struct Started {
     address: SocketAddr,
     key: String,
 }
 
-/// The most that was in use since it was asked to forget it, and what there was then.
+/// The maxima of memory in use since the last reset, and the values at the reset.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Most {
     allocated: f64,
@@ -86,7 +87,7 @@ struct Served {
     child: Child,
 }
 
-/// What was measured of one broadcast.
+/// The results of one broadcast.
 struct Measured {
     created: f64,
     create_memory: f64,
@@ -142,7 +143,7 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     ])
 }
 
-/// The body that makes a broadcast to that many.
+/// Makes the body of a broadcast to this many recipients.
 fn body(recipients: usize) -> Result<Bytes> {
     let (phones, mut body) = (Phones::new(), Vec::new());
     body.extend_from_slice(br#"{"name":"Benchmark","template_name":"spring_sale","recipients":["#);
@@ -154,8 +155,9 @@ fn body(recipients: usize) -> Result<Bytes> {
     Ok(Bytes::from(body))
 }
 
-/// A broadcast from its body to its end: seconds to make it, and the most that was allocated until
-/// then, in all, and resident.
+/// Runs a broadcast from its body to its end.
+///
+/// Returns the seconds to make it, and the maximum allocation until then, in all, and resident.
 fn whole(recipients: usize, body: &Bytes) -> Result<(f64, f64, f64, f64)> {
     let data = setup::data_directory()?;
     let mut served = Served::start(data.path(), recipients, 0)?;
@@ -168,14 +170,14 @@ fn whole(recipients: usize, body: &Bytes) -> Result<(f64, f64, f64, f64)> {
     Ok((created, over(made), over(most), most.resident - before.resident))
 }
 
-/// Kills a server in the middle of a broadcast; seconds until the next one sends again.
+/// Kills a server in the middle of a broadcast; returns the seconds until the next one sends.
 fn killed(recipients: usize, body: &Bytes) -> Result<f64> {
     let data = setup::data_directory()?;
     let per_second = u32::try_from(recipients / PARTS)?;
     let served = Served::start(data.path(), recipients, per_second)?;
     let (id, _) = served.create(body)?;
     served.wait(&id, |it| it["counts"]["sent"].as_u64() >= Some(recipients as u64 / 2))?;
-    // Dropped, it is killed.
+    // Dropping it kills it.
     drop(served);
     let order = Order { directory: data.path().to_owned(), recipients, per_second };
     Child::start(&child::Order::GoOn(order))?.says()
@@ -189,7 +191,7 @@ impl Served {
         Ok(Self { runtime: setup::runtime()?, api: Api::new(address, &key)?, child })
     }
 
-    /// Makes a broadcast: its id, and the seconds that it took.
+    /// Makes a broadcast; returns its id, and the seconds that this took.
     fn create(&self, body: &Bytes) -> Result<(String, f64)> {
         let watch = Stopwatch::start();
         let post = self.api.post("/messaging/broadcasts", body.clone());
@@ -199,7 +201,7 @@ impl Served {
         Ok((id.to_owned(), seconds))
     }
 
-    /// Waits until a broadcast is as it should be.
+    /// Waits until a broadcast has an expected state.
     fn wait(&self, id: &str, is: impl Fn(&serde_json::Value) -> bool) -> Result<()> {
         let (watch, path) = (Stopwatch::start(), format!("/messaging/broadcasts/{id}"));
         while watch.elapsed() < PATIENCE {
@@ -223,7 +225,7 @@ fn start(order: &Order, runtime: &Runtime) -> Result<RunningServer> {
     Ok(runtime.block_on(Server::start(settings))?)
 }
 
-/// The part of a process that serves, and reports its memory.
+/// Runs the part of a process that serves, and reports its memory.
 pub(crate) fn serve(order: &Order) -> Result<()> {
     let runtime = setup::runtime()?;
     let server = start(order, &runtime)?;
@@ -236,7 +238,7 @@ pub(crate) fn serve(order: &Order) -> Result<()> {
     let stopped = Arc::clone(&stop);
     let sampler = std::thread::spawn(move || {
         while !stopped.load(Ordering::Relaxed) {
-            // Bytes are far from what a float cannot count.
+            // The number of bytes is far below the precision of a float.
             sampled.fetch_max(memory::allocated()? as u64, Ordering::Relaxed);
             std::thread::sleep(SAMPLE);
         }
@@ -255,8 +257,9 @@ pub(crate) fn serve(order: &Order) -> Result<()> {
     Ok(runtime.block_on(server.shutdown())?)
 }
 
-/// The part of a process that starts in the middle of a broadcast: seconds until the channel has a
-/// message. Sees the broadcast to its end.
+/// Runs the part of a process that starts in the middle of a broadcast.
+///
+/// Returns the seconds until the channel has a message. Waits for the end of the broadcast.
 pub(crate) fn go_on(order: &Order) -> Result<f64> {
     let runtime = setup::runtime()?;
     let watch = Stopwatch::start();

@@ -1,7 +1,7 @@
-//! `store_commit`: what the group commit costs beside bare writes to a zero-filled file.
+//! `store_commit`: the cost of the group commit beside bare writes to a zero-filled file.
 //!
-//! `event_without_endpoints`: what a commit costs with an entry of the event log in it, beside the
-//! same one without. It is the entry's encoding, and its bytes in the log; where nobody listens,
+//! `event_without_endpoints`: the cost of a commit with an entry of the event log in it, beside the
+//! same one without. It is the entry's encoding, and its bytes in the log. Without a listener,
 //! nothing else is done.
 
 use std::fs::{File, OpenOptions};
@@ -29,14 +29,14 @@ pub(crate) const GROUP: Group = Group { rows: &["store_commit"], run };
 pub(crate) const EVENT: Group = Group { rows: &["event_without_endpoints"], run: run_event };
 
 const BUDGET_AND_GOAL: (f64, f64) = (0.8, 0.9);
-/// Bytes of an event.
+/// The bytes of an event.
 const EVENT_BYTES: usize = 120;
-/// Threads that submit, each as a workspace of its own.
+/// The threads that submit, each as a workspace of its own.
 const THREADS: usize = 4;
-/// Events that a thread has under way before it waits for a commit.
+/// The events that a thread has in flight before it waits for a commit.
 const UNDER_WAY: usize = 64;
 
-/// The events' bytes: nothing that could be seen to be alike.
+/// Returns the event's bytes, in which no pattern repeats.
 fn event(number: u64) -> [u8; EVENT_BYTES] {
     let mut event = [0; EVENT_BYTES];
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -100,19 +100,19 @@ fn run_event(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![Row { budget: None, goal: None, ..row }])
 }
 
-/// One thread's way to the writer.
+/// The access of one thread to the writer.
 struct Submitter {
     subscriber: Subscriber,
     commits: Receiver<(GroupNumber, std::result::Result<(), CommitError>)>,
     events: u64,
-    /// Entries of the event log that were submitted, if there are any.
+    /// The number of submitted entries of the event log, if there are any.
     logged: Option<u64>,
 }
 
 fn submitters(writer: &Writer, name: &str, logs: bool) -> Result<Vec<Submitter>> {
     let submitter = |thread| {
         let (sender, commits) = channel();
-        // Who has stopped listening needs no news.
+        // A receiver that has stopped listening needs no notice.
         let notify = move |commit, result| drop(sender.send((commit, result)));
         let id = format!("{name}-{thread}").parse()?;
         let subscriber = writer.subscribe(id, Box::new(notify));
@@ -121,7 +121,7 @@ fn submitters(writer: &Writer, name: &str, logs: bool) -> Result<Vec<Submitter>>
     (0..THREADS).map(submitter).collect()
 }
 
-/// A round: bytes per second, and the bytes of a mean group.
+/// Runs a round; returns the bytes per second, and the bytes of a mean group.
 fn submit(
     writer: &Writer,
     submitters: &mut [Submitter],
@@ -146,7 +146,7 @@ fn submit(
     Ok((Measured::rate(bytes as f64 / elapsed.as_secs_f64()), (bytes / groups) as usize))
 }
 
-/// What is reported of a one-time password.
+/// Makes the log entry about a one-time password.
 fn log_entry(number: u64) -> Result<LogEntry> {
     let at = Timestamp::from_millis(1_750_000_000_000 + number / 64);
     let event = PublicEvent::OtpSent {
@@ -159,12 +159,12 @@ fn log_entry(number: u64) -> Result<LogEntry> {
 }
 
 impl Submitter {
-    /// Events that all of them have submitted.
+    /// Returns the number of events that all of them have submitted.
     fn all(submitters: &[Self]) -> u64 {
         submitters.iter().map(|it| it.events / THREADS as u64).sum()
     }
 
-    /// Submits one event, and what is reported of it.
+    /// Submits one event, and its log entry.
     fn submit(&mut self, log: &mut Vec<u8>) -> Result<GroupNumber> {
         let event = event(self.events);
         let mut batch = Batch { events: &event, ..Batch::default() };
@@ -178,9 +178,9 @@ impl Submitter {
         Ok(self.subscriber.submit(batch)?)
     }
 
-    /// Submits events and waits until each is durable, with a bounded number of them under way.
+    /// Submits events and waits until each is durable, with a bounded number in flight.
     fn run(&mut self, start: Stopwatch, time: Duration) -> Result<()> {
-        // The commits that are waited for, with how many events each has of this thread.
+        // The commits that are waited for, with the number of this thread's events in each.
         let mut under_way: Vec<(GroupNumber, usize)> = Vec::new();
         let (mut waiting, mut log) = (0, Vec::new());
         loop {
@@ -209,7 +209,7 @@ impl Submitter {
     }
 }
 
-/// The store of a new directory, with the log's files as large as a server's.
+/// Opens the store of a new directory, with log files as large as a server's.
 pub(super) fn new_store(directory: &Path) -> Result<LogStore> {
     let options = DirectoryOptions {
         writes: Writes::default(),
@@ -221,7 +221,7 @@ pub(super) fn new_store(directory: &Path) -> Result<LogStore> {
     Ok(directory::open(directory, &options, &nothing)?.0)
 }
 
-/// A file of zeros, written from its beginning on, again and again.
+/// A file of zeros that is written from its start on, repeatedly.
 pub(super) struct Raw(File);
 
 impl Raw {
@@ -237,14 +237,14 @@ impl Raw {
         Ok(Self(file))
     }
 
-    /// One write and its sync, at the place of this number.
+    /// Writes and syncs once, at the place of this number.
     pub(super) fn put(&self, number: u64, value: &[u8]) -> Result<()> {
         let places = (Self::BYTES / value.len().max(1) as u64).max(1);
         self.0.write_all_at(value, number % places * value.len() as u64)?;
         Ok(self.0.sync_data()?)
     }
 
-    /// A round of one loop: the events of a group, a write, an fsync.
+    /// Runs a round of one loop: the events of a group, a write, an fsync.
     fn write(&self, number: &mut u64, group_bytes: usize, time: Duration) -> Result<Measured> {
         let start = Stopwatch::start();
         let (mut bytes, mut value) = (0, Vec::new());

@@ -1,7 +1,7 @@
-//! `otp_send_http_traced`: what it costs to follow one request of a hundred.
+//! `otp_send_http_traced` measures the cost of tracing one request of a hundred.
 //!
-//! One server sends its spans to a collector in this process, another follows nobody; both get the
-//! same sends in turn. The collector takes all and keeps nothing.
+//! One server sends its spans to a collector in this process, and another traces nothing. Both get
+//! the same sends in turn. The collector accepts all and stores nothing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::{Result, setup};
 /// The row.
 pub(crate) const GROUP: Group = Group { rows: &["otp_send_http_traced"], run };
 
-/// The most that it may cost is 3 %; the goal is nothing that can be distinguished from noise.
+/// The maximum cost is 3 %; the goal is a cost that does not exceed the noise.
 const BUDGET_AND_GOAL: (f64, f64) = (0.97, 1.0);
 const ONE_IN: u32 = 100;
 
@@ -42,7 +42,7 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![Row::of_rates(GROUP.rows[0], unit, reference, pair, BUDGET_AND_GOAL)])
 }
 
-/// Has one server and then another send codes, round after round.
+/// Sends codes to one server and then to another, round after round.
 pub(super) fn sends_in_turn(scale: &Scale, subject: &Servers, reference: &Servers) -> Result<Pair> {
     let phones = Arc::new(Phones::new());
     let drive = |servers: &Servers, time| {

@@ -1,9 +1,9 @@
-//! `otp_send_http_watched`: what it costs that fifty browsers show what happens.
+//! `otp_send_http_watched` measures the cost of fifty browsers that show the events.
 //!
-//! Each browser has a session of its own and the event stream that a page of the dashboard opens;
-//! its owner may read every event. One server is watched, another is not; both get the same sends
-//! in turn. The browsers are a thread of this process that reads all and keeps nothing. What that
-//! costs counts against the watched server; browsers on other machines would cost it less.
+//! Each browser has its own session and the event stream that a page of the dashboard opens; its
+//! owner may read every event. One server is watched, and another is not. Both get the same sends
+//! in turn. The browsers are a thread of this process that reads all and stores nothing. Its cost
+//! counts against the watched server; browsers on other machines would cost it less.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use crate::{Error, Result};
 /// The row.
 pub(crate) const GROUP: Group = Group { rows: &["otp_send_http_watched"], run };
 
-/// The most that it may cost is 3 %; the goal is nothing that can be distinguished from noise.
+/// The maximum cost is 3 %; the goal is a cost that does not exceed the noise.
 const BUDGET_AND_GOAL: (f64, f64) = (0.97, 1.0);
 const BROWSERS: usize = 50;
-/// The longest that the browsers may wait for the first event.
+/// The maximum wait of the browsers for the first event.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn run(scale: &Scale) -> Result<Vec<Row>> {
@@ -47,18 +47,18 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![Row::of_rates(GROUP.rows[0], unit, reference, pair, BUDGET_AND_GOAL)])
 }
 
-/// Streams that are read on a thread of their own until they are closed.
+/// Streams that are read on their own thread until they are closed.
 struct Browsers {
     thread: JoinHandle<Result<()>>,
     close: oneshot::Sender<()>,
-    /// What they have read.
+    /// The number of bytes read.
     bytes: Arc<AtomicU64>,
-    /// Of that, how streams begin.
+    /// The bytes of the starts of streams among them.
     opening: u64,
 }
 
 impl Browsers {
-    /// Signs each in and opens its stream; returns when all are answered.
+    /// Signs in each browser and opens its stream; returns when all are answered.
     fn open(servers: &Servers) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (server, bytes) = (servers.address(), Arc::new(AtomicU64::new(0)));
@@ -85,13 +85,13 @@ impl Browsers {
         Ok(Self { thread, close, bytes, opening })
     }
 
-    /// Closes them: none has ended before, and they were sent events of sends.
+    /// Closes the streams. Fails if one has ended before, or if they got no events of sends.
     fn close(self) -> Result<()> {
         let watch = Stopwatch::start();
         while self.bytes.load(Ordering::Relaxed) <= self.opening && watch.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // Where they have ended by themselves, nobody listens any more.
+        // If the streams have ended by themselves, nobody listens any more.
         self.close.send(()).ok();
         self.thread.join().map_err(|_| "the browsers panicked")??;
         let read = self.bytes.load(Ordering::Relaxed) - self.opening;
@@ -103,7 +103,7 @@ impl Browsers {
     }
 }
 
-/// The cookie of a new session.
+/// Returns the cookie of a new session.
 async fn sign_in(server: SocketAddr, link: &str) -> Result<String> {
     let body = format!(r#"{{"link":"{link}"}}"#);
     let head = format!(
@@ -117,7 +117,7 @@ async fn sign_in(server: SocketAddr, link: &str) -> Result<String> {
     Ok(cookie.to_owned())
 }
 
-/// A stream, once it has sent the clock.
+/// Opens a stream, and waits until it has sent the clock.
 async fn open(server: SocketAddr, cookie: &str, bytes: &AtomicU64) -> Result<TcpStream> {
     let request = format!(
         "GET /v1/events/stream?workspace=demo HTTP/1.1\r\nhost: {server}\r\ncookie: {cookie}\r\n\
@@ -128,7 +128,7 @@ async fn open(server: SocketAddr, cookie: &str, bytes: &AtomicU64) -> Result<Tcp
     Ok(stream)
 }
 
-/// What is answered, read until `end` has come.
+/// Sends a request and reads the answer until `end` has come.
 async fn ask(server: SocketAddr, request: &str, end: &str) -> Result<(TcpStream, String)> {
     let mut stream = TcpStream::connect(server).await?;
     stream.write_all(request.as_bytes()).await?;

@@ -2,11 +2,11 @@
 //!
 //! They are `webhook_delivery`, `webhook_p99_beside_hanging` and `webhook_publish_to_arrival`.
 //!
-//! The first delivers what an endpoint has missed while it was disabled, as fast as it can; its
-//! reference posts the bytes of such a delivery to the same sink, with as many requests at once as
-//! an endpoint may have. The other two publish events at an even rate and measure from the call
-//! that made the event until the sink has read the request, so the commit is a part of it. In both
-//! one endpoint of the workspace is never answered, and disabled for the reference.
+//! The first delivers the events that an endpoint has missed while it was disabled, at full speed.
+//! Its reference posts the bytes of such a delivery to the same sink, with as many concurrent
+//! requests as an endpoint may have. The other two publish events at an even rate. They measure
+//! from the call that made the event until the sink has read the request, so the commit is a part
+//! of it. In both, one endpoint of the workspace is never answered, and disabled for the reference.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -36,13 +36,13 @@ pub(crate) const PUBLISH_TO_ARRIVAL: Group =
 
 const DELIVERY_BUDGET_AND_GOAL: (f64, f64) = (0.55, 0.75);
 const BESIDE_BUDGET_AND_GOAL: (f64, f64) = (1.1, 1.05);
-/// Most requests that one endpoint has under way.
+/// The maximum number of requests in flight per endpoint.
 const CONCURRENT: usize = 64;
-/// Deliveries per second that the first round expects.
+/// The expected deliveries per second of the first round.
 const FIRST_GUESS: f64 = 10_000.0;
-/// How often it is looked whether everything has arrived.
+/// The interval between checks whether everything has arrived.
 const LOOK: Duration = Duration::from_millis(2);
-/// Longest that anything may take to arrive.
+/// The maximum time that anything may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Bench {
@@ -68,7 +68,7 @@ impl Bench {
         Ok(Self { since, runtime, engine, workspace, sink, phones, _data: data })
     }
 
-    /// Makes an endpoint that is sent each one-time password that is sent.
+    /// Makes an endpoint that gets an event for each one-time password that is sent.
     fn endpoint(&self, url: String) -> Result<WebhookId> {
         let settings = WebhookSettings {
             url,
@@ -89,7 +89,7 @@ impl Bench {
     }
 
     fn stop(self) -> Result<()> {
-        // What hangs is not waited for.
+        // Hanging requests are abandoned.
         self.runtime.block_on(self.engine.shutdown(Duration::from_secs(1))).ok();
         Ok(())
     }
@@ -126,7 +126,7 @@ fn run_delivery(scale: &Scale) -> Result<Vec<Row>> {
 }
 
 impl Bench {
-    /// Publishes that many events while the endpoint is disabled, then has them delivered.
+    /// Publishes this many events while the endpoint is disabled, then delivers them.
     fn deliver(&self, endpoint: WebhookId, events: usize) -> Result<Measured> {
         self.enable(endpoint, false)?;
         self.runtime.block_on(pending::send(&self.workspace, events))?;
@@ -165,7 +165,7 @@ fn run_publish_to_arrival(scale: &Scale) -> Result<Vec<Row>> {
     Ok(vec![Row::of_p99(PUBLISH_TO_ARRIVAL.rows[0], unit, "ms without it", pair, None)])
 }
 
-/// Times to arrival at that many endpoints: beside one that hangs, and without it.
+/// Returns the times to arrival at this many endpoints: beside one that hangs, and without it.
 fn beside_hanging(scale: &Scale, healthy: usize, per_second: u32) -> Result<Pair> {
     let mut bench = Bench::start(true)?;
     for endpoint in 0..healthy {
@@ -187,8 +187,9 @@ fn beside_hanging(scale: &Scale, healthy: usize, per_second: u32) -> Result<Pair
 }
 
 impl Bench {
-    /// Publishes for that long, each event at its time whether or not others wait, and adds how
-    /// long each took to each endpoint.
+    /// Publishes for this time, each event on schedule whether or not others wait.
+    ///
+    /// Adds the time that each took to each endpoint.
     fn publish(
         &mut self,
         time: Duration,

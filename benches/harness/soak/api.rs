@@ -1,4 +1,4 @@
-//! A client of the server that takes a lost answer for what it is.
+//! A client of the server that handles lost answers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use serde_json::Value;
 use crate::Result;
 use crate::measure::Stopwatch;
 
-/// Longest wait for one answer.
+/// The maximum wait for one answer.
 const ANSWER: Duration = Duration::from_secs(30);
-/// Longest wait until a request is answered, over all its tries.
+/// The maximum wait until a request is answered, over all its tries.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Rest between two tries.
+/// The rest between two tries.
 const REST: Duration = Duration::from_millis(50);
 
-/// What became of one try of a request.
+/// The outcome of one try of a request.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It was answered, and the server knows what became of it.
+    /// It was answered, and the server knows its outcome.
     Answered(Answer),
-    /// It may have been carried out, or not: no answer came, or one that says so.
+    /// It may have been carried out, or not: there was no answer, or one that states this.
     Unknown,
 }
 
@@ -35,12 +35,12 @@ pub(super) enum Outcome {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
-    /// Null where it is not JSON.
+    /// The body; null if it is not JSON.
     pub(super) body: Value,
 }
 
 impl Answer {
-    /// A text of it, by its name; empty where there is none.
+    /// Returns a text of the answer, by its name; empty if there is none.
     pub(super) fn text(&self, name: &str) -> String {
         self.body[name].as_str().unwrap_or_default().to_owned()
     }
@@ -56,22 +56,22 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A request without a body.
+    /// Makes a request without a body.
     pub(super) fn get(path: &'a str) -> Self {
         Self { method: Method::GET, path, headers: Vec::new(), body: Vec::new() }
     }
 
-    /// A request with JSON.
+    /// Makes a request with JSON.
     pub(super) fn of(method: Method, path: &'a str, body: &Value) -> Self {
         Self { method, path, headers: Vec::new(), body: body.to_string().into_bytes() }
     }
 
-    /// A `POST` with JSON that is carried out once, however often it is tried.
+    /// Makes a `POST` with JSON that is carried out once, however often it is tried.
     pub(super) fn once(path: &'a str, body: &Value, key: &str) -> Self {
         Self::of(Method::POST, path, body).with("idempotency-key", key.to_owned())
     }
 
-    /// The same with another header.
+    /// Adds a header.
     pub(super) fn with(mut self, name: &'static str, value: String) -> Self {
         self.headers.push((name, value));
         self
@@ -87,7 +87,7 @@ pub(super) struct Api {
 }
 
 impl Api {
-    /// Of the server at `address`.
+    /// Makes a client of the server at `address`.
     pub(super) fn new(address: SocketAddr, token: Option<String>) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
@@ -98,7 +98,7 @@ impl Api {
         Self { client, base: format!("http://{address}"), token }
     }
 
-    /// Tries once; the head has come, the body is still to be read.
+    /// Tries once; returns after the head, with the body still to be read.
     pub(super) async fn open(&self, call: &Call<'_>) -> Result<Response<Incoming>> {
         let mut request = Request::builder()
             .method(call.method.clone())
@@ -130,16 +130,16 @@ impl Api {
         }
     }
 
-    /// Tries until there is an answer that is certain, and says how often it was uncertain.
+    /// Tries until there is a certain answer; also returns the number of uncertain ones.
     ///
     /// # Errors
-    /// None came in three minutes.
+    /// There was no certain answer in three minutes.
     pub(super) async fn certain(&self, call: &Call<'_>) -> Result<(Answer, u32)> {
         let (watch, mut unknown) = (Stopwatch::start(), 0);
         let keyed = call.headers.iter().any(|(name, _)| *name == "idempotency-key");
         while watch.elapsed() < PATIENCE {
             match self.call(call).await {
-                // The try before is still being carried out.
+                // The earlier try is still being carried out.
                 Outcome::Answered(answer) if keyed && answer.status == 409 => {}
                 Outcome::Answered(answer) => return Ok((answer, unknown)),
                 Outcome::Unknown => unknown += 1,
@@ -149,7 +149,7 @@ impl Api {
         Err(format!("{} {}: no answer in three minutes", call.method, call.path).into())
     }
 
-    /// The body of an answer that must be a success, however often it has to be asked for.
+    /// Returns the body of an answer that must be a success, after any number of tries.
     pub(super) async fn fetch(&self, call: &Call<'_>) -> Result<Value> {
         let (answer, _) = self.certain(call).await?;
         match answer.status {

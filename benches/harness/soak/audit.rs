@@ -1,4 +1,4 @@
-//! The audit at the end of a soak: what was acknowledged is there, once, with one outcome.
+//! The audit at the end of a soak: all acknowledged data is stored, once, with one outcome.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::world::World;
 use crate::Result;
 use crate::measure::Stopwatch;
 
-/// Longest wait for what is still under way.
+/// The maximum wait for work in flight.
 const PATIENCE: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(500);
-/// How far engine time is moved while deliveries of webhooks wait for their next try.
+/// The step of engine time while deliveries of webhooks wait for their next try.
 const HOUR_SECONDS: u64 = 3600;
 
-/// Holds everything against the books. The load has ended, and nothing is wrong any more.
+/// Compares everything with the books. The load has ended, and no fault is active.
 pub(super) async fn audit(world: &World) -> Result<()> {
     messages(world).await?;
     broadcasts(world).await?;
@@ -26,7 +26,7 @@ pub(super) async fn audit(world: &World) -> Result<()> {
     inbox(world).await?;
     let most = world.fake.taken_again();
     for again in most.iter().filter(|again| !again.opaque.starts_with("otp_")) {
-        // A code may go out again when an answer was lost; a message may not.
+        // A code may be sent again when an answer was lost; a message may not.
         world.finding(format!("{} went out twice", again.opaque));
     }
     let events = log(world).await?;
@@ -39,11 +39,11 @@ pub(super) async fn audit(world: &World) -> Result<()> {
 struct Logged {
     id: String,
     kind: String,
-    /// Of one-time passwords.
+    /// The request, for events of one-time passwords.
     request: Option<String>,
 }
 
-/// The whole event log; its numbers have no gap.
+/// Reads the whole event log, and checks that its numbers have no gap.
 async fn log(world: &World) -> Result<Vec<Logged>> {
     let (mut events, mut cursor, mut last) = (Vec::new(), String::new(), None);
     loop {
@@ -73,8 +73,9 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Each acknowledged code was sent once by the log, and verified at most once; the accepted ones
-/// exactly once.
+/// Checks that each acknowledged code was sent once by the log, and verified at most once.
+///
+/// The accepted ones must be verified exactly once.
 fn codes(world: &World, events: &[Logged]) {
     let mut logged: HashMap<(&str, &str), u32> = HashMap::new();
     for event in events {
@@ -92,7 +93,7 @@ fn codes(world: &World, events: &[Logged]) {
     world.count("audited codes", world.books().codes.len() as u64);
 }
 
-/// Each message has come to its end, and the provider has it as often as its status says.
+/// Checks that each message has ended, and that the provider has it as often as its status states.
 async fn messages(world: &World) -> Result<()> {
     let messages = std::mem::take(&mut world.books().messages);
     for (id, phone) in &messages {
@@ -113,7 +114,7 @@ async fn messages(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The state of a message that is no longer under way.
+/// Waits for the final state of a message.
 async fn settled(world: &World, path: &str) -> Result<Value> {
     let watch = Stopwatch::start();
     loop {
@@ -125,7 +126,8 @@ async fn settled(world: &World, path: &str) -> Result<Value> {
     }
 }
 
-/// Each recipient of each broadcast has one outcome, and the provider has it as often as that says.
+/// Checks that each recipient of each broadcast has one outcome, which the provider's count
+/// matches.
 async fn broadcasts(world: &World) -> Result<()> {
     let broadcasts = std::mem::take(&mut world.books().broadcasts);
     for (id, phones) in &broadcasts {
@@ -159,7 +161,7 @@ async fn broadcasts(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Each contact is what was acknowledged last.
+/// Checks that each contact has the last acknowledged content.
 async fn contacts(world: &World) -> Result<()> {
     let contacts = std::mem::take(&mut world.books().contacts);
     for (id, name) in &contacts {
@@ -175,7 +177,7 @@ async fn contacts(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Each message that a customer wrote is in the conversation once.
+/// Checks that each message of a customer is in the conversation once.
 async fn inbox(world: &World) -> Result<()> {
     let mut written = std::mem::take(&mut world.books().written);
     for page in 1.. {
@@ -213,7 +215,9 @@ async fn inbound(world: &World, conversation: &str) -> Result<usize> {
     Ok(found)
 }
 
-/// Every event comes to both endpoints. Engine time is moved on, so that a retry is not waited for.
+/// Waits until every event has arrived at both endpoints.
+///
+/// Engine time is moved on, so that retries need not be waited for.
 async fn deliveries(world: &World, events: HashSet<String>) -> Result<()> {
     let watch = Stopwatch::start();
     let missing = || (0..ENDPOINTS.len()).map(|it| world.receiver.missing(it, &events)).sum();
@@ -229,7 +233,7 @@ async fn deliveries(world: &World, events: HashSet<String>) -> Result<()> {
         left = missing();
     }
     world.expect(left == 0, || format!("{left} events were not delivered"));
-    // Moving the time has ended codes, which are events too.
+    // Moving the time has ended codes, which caused more events.
     let all = log(world).await?.into_iter().map(|event| event.id).collect();
     for endpoint in 0..ENDPOINTS.len() {
         if let Some(id) = world.receiver.foreign(endpoint, &all) {

@@ -1,4 +1,4 @@
-//! The faults of a soak, one after the other, with a rest behind each.
+//! The faults of a soak, one after the other, with a rest after each.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use super::served::Served;
 use super::world::World;
 
-/// What goes wrong.
+/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     /// `kill -9`, and a start.
@@ -18,7 +18,7 @@ pub(super) enum Fault {
     KillOnSlowDisk,
     /// A clean stop, and a start.
     Stop,
-    /// The process stands still.
+    /// The process is suspended.
     Pause,
     /// Each sync takes long.
     SlowDisk,
@@ -26,9 +26,9 @@ pub(super) enum Fault {
     FullDisk,
     /// The provider answers 500.
     ProviderFails,
-    /// The provider takes messages and does not answer.
+    /// The provider accepts messages and does not answer.
     AnswersLost,
-    /// The provider takes its time.
+    /// The provider is slow.
     ProviderSlow,
     /// A receiver of webhooks does not answer.
     ReceiverHangs,
@@ -40,7 +40,7 @@ pub(super) enum Fault {
     ClockAhead,
 }
 
-/// All of them, in the order of a round.
+/// All faults, in the order of a round.
 pub(super) const ALL: [Fault; 13] = [
     Fault::SlowDisk,
     Fault::Kill,
@@ -63,15 +63,15 @@ const SLOW_SYNC: Duration = Duration::from_millis(60);
 const SLOW_ANSWER: Duration = Duration::from_millis(800);
 
 impl Fault {
-    /// Whether the process is another one afterwards.
+    /// Returns whether the process is another one afterwards.
     pub(super) const fn restarts(self) -> bool {
         matches!(self, Self::Kill | Self::KillOnSlowDisk | Self::Stop)
     }
 
-    /// How long it lasts.
+    /// Returns the duration of the fault.
     const fn length(self) -> Duration {
         match self {
-            // The engine looks at the wall clock once a second: it must see it.
+            // The engine reads the wall clock once a second, and must see the glitch.
             Self::ClockGlitch => Duration::from_millis(1500),
             Self::Kill | Self::Stop => Duration::ZERO,
             Self::Pause | Self::FullDisk | Self::KillOnSlowDisk => Duration::from_secs(3),
@@ -81,7 +81,7 @@ impl Fault {
         }
     }
 
-    /// Lets it happen, and ends it.
+    /// Causes the fault, and ends it.
     pub(super) async fn happen(
         self,
         world: &World,

@@ -1,13 +1,13 @@
 //! The soak runs a server for a long time under a mixed load, with faults on the way.
 //!
 //! `cargo bench -- soak --minutes 60` (10 by default) starts the server's own binary with a fake
-//! provider and a receiver of webhooks, drives every capability at a modest pace, and lets one
-//! fault after the other happen. At the end the audit holds everything that was acknowledged
-//! against what is there: nothing lost, nothing doubled, each limit held, one outcome for each
-//! recipient, each event delivered. In the last two fifths of the time the process is not
-//! restarted: there its memory and its descriptors must stay flat.
+//! provider and a receiver of webhooks. It drives every capability at a modest pace, and causes one
+//! fault after the other. At the end the audit compares everything that was acknowledged with the
+//! stored data: nothing lost, nothing doubled, each limit held, one outcome for each recipient,
+//! each event delivered. In the last two fifths of the time the process is not restarted: there its
+//! memory and its descriptors must stay flat.
 //!
-//! It ends with an error if anything was found, and leaves the data and the log where they are.
+//! It ends with an error if anything was found, and leaves the data and the log in place.
 
 mod api;
 mod audit;
@@ -35,27 +35,27 @@ use world::{APP_SECRET, World};
 /// The word on the command line.
 pub(crate) const NAME: &str = "soak";
 const MINUTES: u64 = 10;
-/// How long the test of the harness itself is.
+/// The duration of the test of the harness itself.
 const SMOKE: Duration = Duration::from_secs(12);
-/// Rest behind each fault.
+/// The rest after each fault.
 const CALM: Duration = Duration::from_secs(5);
-/// The share of the time, in tenths, after which the process is not restarted any more.
+/// The share of the time, in tenths, after which the process is no longer restarted.
 const RESTARTS_TENTHS: u32 = 6;
-/// Longest wait for what is under way when the load ends.
+/// The maximum wait for work in flight when the load ends.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How much more a process may hold in the last quarter of its life than in the second one.
+/// The allowed growth from the second to the last quarter of a process's life.
 const GROWTH: f64 = 1.2;
 const GROWTH_BYTES: f64 = 48.0 * 1024.0 * 1024.0;
 const GROWTH_DESCRIPTORS: usize = 48;
 
-/// How long it is.
+/// A soak: its duration and its faults.
 pub(crate) struct Soak {
     length: Duration,
     faults: &'static [Fault],
 }
 
 impl Soak {
-    /// Of the command line's options: `--minutes N`.
+    /// Makes a soak of the command line's options: `--minutes N`.
     pub(crate) fn parse(minutes: Option<&str>, smoke: bool) -> Result<Self> {
         if smoke {
             let faults = &[Fault::Kill, Fault::ClockGlitch, Fault::FullDisk];
@@ -66,7 +66,7 @@ impl Soak {
         Ok(Self { length: Duration::from_secs(60 * minutes), faults: &ALL })
     }
 
-    /// Runs it and prints what came of it.
+    /// Runs the soak and prints its result.
     pub(crate) fn run(&self) -> Result<()> {
         let directory = setup::data_directory()?;
         let runtime = setup::runtime()?;
@@ -135,7 +135,7 @@ impl Soak {
     }
 }
 
-/// Waits for what is under way.
+/// Waits for work in flight.
 async fn ended(world: &World, mut load: JoinSet<()>) {
     let all = async { while load.join_next().await.is_some() {} };
     if tokio::time::timeout(PATIENCE, all).await.is_err() {
@@ -143,10 +143,10 @@ async fn ended(world: &World, mut load: JoinSet<()>) {
     }
 }
 
-/// Memory and descriptors do not grow while the process lives.
+/// Checks that memory and descriptors do not grow while the process lives.
 fn flat(world: &World, usages: &[(Duration, Usage)]) {
     let quarter = usages.len() / 4;
-    // Too few say nothing.
+    // Too few samples are not conclusive.
     if quarter < 4 {
         eprintln!("  too short to judge memory and descriptors");
         return;
@@ -171,7 +171,7 @@ fn mib(bytes: f64) -> f64 {
     bytes / 1_048_576.0
 }
 
-/// What was done, and what was found, as a table in Markdown.
+/// Formats the counts and the findings, as a table in Markdown.
 fn report(world: &World, length: Duration) -> String {
     let mut report = format!("soak of {:.1} minutes\n\n", length.as_secs_f64() / 60.0);
     report.push_str("| what | how many |\n|---|--:|\n");

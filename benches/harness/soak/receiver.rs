@@ -1,4 +1,4 @@
-//! The receiver of a soak's webhooks: it remembers what came, and hangs now and then.
+//! The receiver of a soak's webhooks: it records the arrivals, and hangs now and then.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -16,12 +16,12 @@ use tokio::net::TcpListener;
 
 use crate::Result;
 
-/// How often a request that hangs looks whether it still must.
+/// The interval at which a hanging request checks whether it still must hang.
 const LOOK: Duration = Duration::from_millis(100);
-/// The endpoint that answers at once, and the one that hangs now and then.
+/// The endpoint that answers immediately, and the one that hangs now and then.
 pub(super) const ENDPOINTS: [&str; 2] = ["/steady", "/hanging"];
 
-/// The receiver. It goes with the runtime.
+/// The receiver, which ends with the runtime.
 pub(super) struct Receiver {
     address: SocketAddr,
     state: Arc<State>,
@@ -29,14 +29,14 @@ pub(super) struct Receiver {
 
 #[derive(Default)]
 struct State {
-    /// Ids of the events that were answered 200, for each endpoint.
+    /// The ids of the events that were answered 200, for each endpoint.
     received: [Mutex<HashSet<String>>; 2],
     count: AtomicU64,
     hangs: AtomicBool,
 }
 
 impl Receiver {
-    /// One on a free port.
+    /// Starts a receiver on a free port.
     pub(super) async fn start() -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (address, state) = (listener.local_addr()?, Arc::new(State::default()));
@@ -44,28 +44,28 @@ impl Receiver {
         Ok(Self { address, state })
     }
 
-    /// Where an endpoint is.
+    /// Returns the URL of an endpoint.
     pub(super) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// Has the second endpoint answer nothing, or answer again.
+    /// Makes the second endpoint hang, or answer again.
     pub(super) fn hang(&self, hangs: bool) {
         self.state.hangs.store(hangs, Ordering::Release);
     }
 
-    /// Deliveries that came, ever, the same event twice counted twice.
+    /// Returns the number of deliveries that ever arrived; the same event twice counts twice.
     pub(super) fn count(&self) -> u64 {
         self.state.count.load(Ordering::Relaxed)
     }
 
-    /// How many of these events an endpoint has not received.
+    /// Returns the number of these events that an endpoint has not received.
     pub(super) fn missing(&self, endpoint: usize, events: &HashSet<String>) -> usize {
         let received = lock(&self.state.received[endpoint]);
         events.iter().filter(|event| !received.contains(*event)).count()
     }
 
-    /// An event that an endpoint received and that is not among these.
+    /// Returns an event that an endpoint received and that is not among these.
     pub(super) fn foreign(&self, endpoint: usize, events: &HashSet<String>) -> Option<String> {
         let received = lock(&self.state.received[endpoint]);
         received.iter().find(|event| !events.contains(*event)).cloned()
@@ -82,7 +82,7 @@ async fn serve(listener: TcpListener, state: Arc<State>) {
         let service = service_fn(move |request| take(Arc::clone(&state), request));
         tokio::spawn(async move {
             let connection = hyper::server::conn::http1::Builder::new();
-            // It ends with an error when the client goes.
+            // The connection ends with an error when the client goes.
             connection.serve_connection(TokioIo::new(stream), service).await.ok();
         });
     }

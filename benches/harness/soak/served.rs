@@ -1,4 +1,4 @@
-//! The server of a soak: a process on one port that is killed and started again.
+//! The server of a soak: a process on one port that is killed and restarted.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,10 +11,10 @@ use crate::Result;
 use crate::machine::Machine;
 use crate::measure::Stopwatch;
 
-/// Longest wait for a start or an end.
+/// The maximum wait for a start or an end.
 const PATIENCE: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_millis(20);
-/// Settings that a soak needs: limits that would only be in its way are off.
+/// The settings of a soak: limits that would only interfere are off.
 const SETTINGS: [(&str, &str); 8] = [
     ("LIMITS__KEY_REQUESTS_PER_HOUR", "0"),
     ("LIMITS__OTP_PER_WORKSPACE_HOUR", "0"),
@@ -26,12 +26,12 @@ const SETTINGS: [(&str, &str); 8] = [
     ("WEBHOOKS__ALLOWED_SUBNETS", "127.0.0.0/8"),
 ];
 
-/// What a process holds at one moment.
+/// The resources of a process at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
-    /// Bytes that are resident.
+    /// The resident bytes.
     pub(super) resident: f64,
-    /// Open descriptors.
+    /// The number of open descriptors.
     pub(super) descriptors: usize,
 }
 
@@ -40,12 +40,12 @@ pub(super) struct Served {
     data: PathBuf,
     provider: String,
     address: SocketAddr,
-    /// Nothing while it is stopped.
+    /// The process, unless it is stopped.
     child: Option<Child>,
 }
 
 impl Served {
-    /// Starts one with its data below `directory`, whose provider is at this address.
+    /// Starts a server with its data below `directory`, whose provider is at this address.
     pub(super) fn start(directory: &Path, machine: &Machine, provider: String) -> Result<Self> {
         // A port that was free a moment ago: it must be the same in each life.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
@@ -54,7 +54,7 @@ impl Served {
         Ok(served)
     }
 
-    /// Starts it, and waits until it listens.
+    /// Starts the process, and waits until it listens.
     pub(super) fn begin(&mut self, machine: &Machine) -> Result<()> {
         let mut log = File::options().create(true).append(true).open(self.log_path())?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
@@ -66,7 +66,7 @@ impl Served {
         machine.host(&mut command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
-        // Written by this process, so that a disk that is full there loses no line.
+        // This process writes the log, so that a full disk of the server loses no line.
         let mut lines = child.stderr.take().ok_or("its log is a pipe")?;
         drop(std::thread::spawn(move || std::io::copy(&mut lines, &mut log)));
         self.child = Some(child);
@@ -81,7 +81,7 @@ impl Served {
         Ok(())
     }
 
-    /// Whether it answers that it is alive.
+    /// Returns whether the server answers that it is alive.
     fn answers(&self) -> bool {
         let ask = || {
             let mut stream = TcpStream::connect(self.address)?;
@@ -94,22 +94,22 @@ impl Served {
         ask().unwrap_or_default()
     }
 
-    /// Where its log is, of all its lives.
+    /// Returns the path of the log of all its lives.
     pub(super) fn log_path(&self) -> PathBuf {
         self.data.with_extension("log")
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it keeps in a file: the admin token, say.
+    /// Returns a secret that the server stores in a file, such as the admin token.
     pub(super) fn secret(&self, file: &str) -> Result<String> {
         Ok(std::fs::read_to_string(self.data.join(file))?.trim().to_owned())
     }
 
-    /// Whether it has not ended by itself.
+    /// Returns whether the process has not ended by itself.
     pub(super) fn runs(&mut self) -> Result<bool> {
         Ok(match &mut self.child {
             Some(child) => child.try_wait()?.is_none(),
@@ -117,7 +117,7 @@ impl Served {
         })
     }
 
-    /// `kill -9`.
+    /// Kills the process by `kill -9`.
     pub(super) fn kill(&mut self) -> Result<()> {
         let mut child = self.child.take().ok_or("it does not run")?;
         child.kill()?;
@@ -125,7 +125,7 @@ impl Served {
         Ok(())
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Requests a stop, and waits for it.
     pub(super) fn stop(&mut self) -> Result<()> {
         self.signal("TERM")?;
         let mut child = self.child.take().ok_or("it does not run")?;
@@ -143,14 +143,14 @@ impl Served {
         }
     }
 
-    /// Sends it a signal, by name.
+    /// Sends the process a signal, by name.
     pub(super) fn signal(&self, name: &str) -> Result<()> {
         let id = self.child.as_ref().ok_or("it does not run")?.id();
         let sent = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status()?;
         if sent.success() { Ok(()) } else { Err("the signal was not sent".into()) }
     }
 
-    /// What it holds now.
+    /// Returns the current resources of the process.
     pub(super) fn usage(&self) -> Result<Usage> {
         let id = self.child.as_ref().ok_or("it does not run")?.id();
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
@@ -164,7 +164,7 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // It may have ended.
+            // The process may have ended.
             child.kill().ok();
             child.wait().ok();
         }

@@ -1,4 +1,4 @@
-//! What everything in a soak shares: the ways to the server, the books, and what was found.
+//! The parts that everything in a soak shares: clients of the server, the books, and the findings.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,28 +16,28 @@ use crate::Result;
 use crate::cloud_api::FakeCloudApi;
 use crate::measure::Phones;
 
-/// The provider's name of the number, and what callbacks are signed with.
+/// The provider's id of the number, and the secret that signs callbacks.
 pub(super) const PHONE_NUMBER_ID: &str = "106";
 pub(super) const APP_SECRET: &str = "secret";
 /// The template of single messages and broadcasts.
 pub(super) const TEMPLATE: &str = "sale";
 /// The workspace.
 const WORKSPACE: &str = "/admin/v1/workspaces/soak";
-/// So many findings are kept with their words; more are counted.
+/// The maximum number of findings that are stored with their words; more are counted.
 const WORDS_MAX: usize = 50;
 
-/// What everything shares.
+/// The shared state of a soak.
 pub(super) struct World {
-    /// With the workspace's key.
+    /// A client with the workspace's key.
     pub(super) api: Api,
-    /// Without one, as the provider is.
+    /// A client without a key, like the provider.
     pub(super) provider: Api,
     pub(super) fake: FakeCloudApi,
     pub(super) receiver: Receiver,
-    /// Where the number is called back.
+    /// The path of the number's callbacks.
     pub(super) callback_path: String,
     pub(super) books: Mutex<Books>,
-    /// The right time, as the provider has it.
+    /// The correct time, which the provider has.
     pub(super) clock: Clock,
     phones: Phones,
     keys: AtomicU64,
@@ -45,22 +45,22 @@ pub(super) struct World {
     found: Mutex<Found>,
 }
 
-/// What was acknowledged, for the audit at the end.
+/// The acknowledged data, for the audit at the end.
 #[derive(Default)]
 pub(super) struct Books {
-    /// Requests for codes, and whether the right code was accepted.
+    /// The requests for codes, and whether the right code was accepted.
     pub(super) codes: HashMap<String, bool>,
-    /// Messages and their recipients.
+    /// The messages and their recipients.
     pub(super) messages: Vec<(String, String)>,
-    /// Broadcasts and their recipients.
+    /// The broadcasts and their recipients.
     pub(super) broadcasts: Vec<(String, Vec<String>)>,
-    /// Contacts and their names; `None` is one that was deleted.
+    /// The contacts and their names; `None` for a deleted one.
     pub(super) contacts: Vec<(String, Option<String>)>,
-    /// How many messages each customer wrote.
+    /// The number of messages that each customer wrote.
     pub(super) written: HashMap<String, usize>,
 }
 
-/// What was counted, and what should not have happened.
+/// The counts, and the findings.
 #[derive(Default)]
 struct Found {
     counts: BTreeMap<&'static str, u64>,
@@ -125,17 +125,17 @@ impl World {
         })
     }
 
-    /// A phone that nobody had.
+    /// Returns an unused phone.
     pub(super) fn phone(&self) -> String {
         format!("+{}", self.phones.next())
     }
 
-    /// An idempotency key that nothing had.
+    /// Returns an unused idempotency key.
     pub(super) fn key(&self) -> String {
         format!("soak-{}", self.keys.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether the load must end.
+    /// Returns whether the load must end.
     pub(super) fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -162,7 +162,7 @@ impl World {
         *self.found().counts.entry(what).or_default() += many;
     }
 
-    /// Notes what should not have happened.
+    /// Records a violation.
     pub(super) fn finding(&self, words: String) {
         eprintln!("  FOUND: {words}");
         let mut found = self.found();
@@ -172,19 +172,19 @@ impl World {
         }
     }
 
-    /// Notes it where something is not so.
+    /// Records a finding unless the condition is met.
     pub(super) fn expect(&self, is_so: bool, words: impl FnOnce() -> String) {
         if !is_so {
             self.finding(words());
         }
     }
 
-    /// What was counted.
+    /// Returns the counts.
     pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.found().counts.clone()
     }
 
-    /// How many findings there are, and the words of the first ones.
+    /// Returns the number of findings, and the words of the first ones.
     pub(super) fn findings(&self) -> (u64, Vec<String>) {
         let found = self.found();
         (found.findings, found.words.clone())

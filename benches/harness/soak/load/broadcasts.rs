@@ -1,4 +1,4 @@
-//! Broadcasts: each recipient has one outcome, and the counts add up at every look.
+//! Broadcasts: each recipient has one outcome, and the counts add up at every check.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::measure::Stopwatch;
 const PATH: &str = "/v1/messaging/broadcasts";
 const RECIPIENTS: usize = 500;
 const LOOK: Duration = Duration::from_millis(500);
-/// Longest time that one may take.
+/// The maximum time of a broadcast.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Makes one and sees it to its end; one that pauses, because the provider fails, is resumed.
+/// Makes a broadcast and waits for its end. If it pauses, because the provider fails, resumes it.
 pub(super) async fn completed(world: Arc<World>) -> Result<()> {
     let phones: Vec<_> = (0..RECIPIENTS).map(|_| world.phone()).collect();
     let body = json!({"name": "Soak", "template_name": TEMPLATE, "recipients": phones});
@@ -38,7 +38,7 @@ pub(super) async fn completed(world: Arc<World>) -> Result<()> {
             Some("completed") => return Ok(()),
             Some("paused") => {
                 let resume = format!("{path}/resume");
-                // It may have been resumed by a try that had no answer.
+                // A try that had no answer may have resumed it.
                 world.api.certain(&Call::of(Method::POST, &resume, &json!({}))).await?;
                 world.count("broadcasts resumed", 1);
             }

@@ -13,29 +13,31 @@ use crate::measure::Stopwatch;
 
 const SEND: &str = "/v1/otp/send";
 const VERIFY: &str = "/v1/otp/verify";
-/// Longest wait for a code to come out at the provider.
+/// The maximum wait for a code to arrive at the provider.
 const DELIVERY: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(25);
-/// The least expiry.
+/// The minimum expiry.
 const EXPIRY_SECONDS: u64 = 60;
-/// A code is accepted until then and refused from then on. The engine's time may run 5 % fast or
-/// slow while it follows the wall clock, and an answer takes its time.
+/// The time of a submission before the end, and the times of a sure acceptance and a sure refusal.
+///
+/// The engine's time may run 5 % fast or slow while it follows the wall clock, and an answer takes
+/// some time.
 const STILL_ALIVE: Duration = Duration::from_secs(50);
 const SURELY_ALIVE: Duration = Duration::from_secs(55);
 const SURELY_ENDED: Duration = Duration::from_secs(70);
-/// Codes that one phone may have in ten minutes, and how many are asked for.
+/// The codes that one phone may have in ten minutes, and the number of requests.
 const LIMIT: usize = 5;
 const ASKED: usize = 8;
 
-/// A code that was asked for.
+/// A code that was requested.
 struct Code {
     id: String,
     code: String,
-    /// Since before the first try to send it.
+    /// The time since before the first try to send it.
     since: Stopwatch,
 }
 
-/// Sends a code and waits until the provider has it; nothing if it does not get it.
+/// Sends a code and waits until the provider has it; `None` if it does not get it.
 async fn send(world: &World, expiry: u64) -> Result<Option<Code>> {
     let (phone, key, since) = (world.phone(), world.key(), Stopwatch::start());
     let body = json!({"phone": phone, "expiry": expiry});
@@ -65,7 +67,7 @@ async fn send(world: &World, expiry: u64) -> Result<Option<Code>> {
     Ok(None)
 }
 
-/// Submits a code until the answer is certain; also whether a try before was not.
+/// Submits a code until the answer is certain; also returns whether an earlier try was not.
 async fn submit(world: &World, id: &str, code: &str) -> Result<(Answer, bool)> {
     let body = json!({"request_id": id, "otp": code});
     let (answer, unknown) = world.api.certain(&Call::of(Method::POST, VERIFY, &body)).await?;
@@ -76,7 +78,7 @@ fn is_accepted(answer: &Answer) -> bool {
     answer.status == 200 && answer.body["verified"] == true
 }
 
-/// Submits the right code and then again: it is accepted once, whatever happens in between.
+/// Submits the right code twice, and checks that it is accepted once, whatever happens in between.
 async fn accept(world: &World, code: &Code) -> Result<()> {
     let (first, unknown) = submit(world, &code.id, &code.code).await?;
     // A try without an answer may have been the one that was accepted.
@@ -89,7 +91,7 @@ async fn accept(world: &World, code: &Code) -> Result<()> {
     Ok(())
 }
 
-/// A code that is submitted as soon as it is there, now and then after a wrong one.
+/// Submits a code as soon as it arrives, sometimes after a wrong one.
 pub(super) async fn verified(world: Arc<World>) -> Result<()> {
     let Some(code) = send(&world, 300).await? else { return Ok(()) };
     if code.id.ends_with(['a', 'e', 'k', 'p']) {
@@ -101,14 +103,14 @@ pub(super) async fn verified(world: Arc<World>) -> Result<()> {
     accept(&world, &code).await
 }
 
-/// A code that is submitted shortly before its end: no step of the clock ends it early.
+/// Submits a code shortly before its end: no step of the clock ends it early.
 pub(super) async fn before_its_end(world: Arc<World>) -> Result<()> {
     let Some(code) = send(&world, EXPIRY_SECONDS).await? else { return Ok(()) };
     world.rest(STILL_ALIVE.saturating_sub(code.since.elapsed())).await;
     let body = json!({"request_id": code.id, "otp": code.code});
     let call = Call::of(Method::POST, VERIFY, &body);
     let outcome = world.api.call(&call).await;
-    // Only an answer that came in time says something.
+    // Only an answer that came in time is conclusive.
     if let (Outcome::Answered(answer), true) = (outcome, code.since.elapsed() < SURELY_ALIVE) {
         world.expect(is_accepted(&answer), || format!("{} ended early: {answer:?}", code.id));
         world.books().codes.insert(code.id, is_accepted(&answer));
@@ -117,7 +119,7 @@ pub(super) async fn before_its_end(world: Arc<World>) -> Result<()> {
     Ok(())
 }
 
-/// A code that is submitted after its end: no step of the clock keeps it alive.
+/// Submits a code after its end: no step of the clock keeps it alive.
 pub(super) async fn after_its_end(world: Arc<World>) -> Result<()> {
     let Some(code) = send(&world, EXPIRY_SECONDS).await? else { return Ok(()) };
     let acknowledged = Stopwatch::start();
@@ -134,7 +136,7 @@ pub(super) async fn after_its_end(world: Arc<World>) -> Result<()> {
     Ok(())
 }
 
-/// More codes for one phone than its limit allows.
+/// Requests more codes for one phone than its limit allows.
 pub(super) async fn limited(world: Arc<World>) -> Result<()> {
     let (phone, mut acknowledged, mut unknown) = (world.phone(), 0, 0);
     for _ in 0..ASKED {

@@ -1,4 +1,4 @@
-//! Contacts: what was acknowledged last is what is there.
+//! Contacts: each has the last acknowledged content.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Customers who write, each message called back until it is taken, and answers to them.
+//! Customers who write, each message called back until it is accepted, and answers to them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,12 +11,12 @@ use super::super::world::{APP_SECRET, PHONE_NUMBER_ID, World};
 use crate::Result;
 use crate::cloud_api::{callback, sign};
 
-/// Customers who write again and again.
+/// The number of customers who write repeatedly.
 const CUSTOMERS: usize = 200;
-/// Their phones stand apart from those that are given once.
+/// The first of their phones, which are separate from those that are used once.
 const FIRST: u64 = 448_000_000_000;
 
-/// A customer writes, twice with the same id, and is answered inside the window that this opens.
+/// Sends a message of a customer, twice with the same id, and answers in the window that it opens.
 pub(super) async fn written_and_answered(world: Arc<World>) -> Result<()> {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

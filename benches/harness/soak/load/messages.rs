@@ -8,7 +8,7 @@ use super::super::api::Call;
 use super::super::world::{TEMPLATE, World};
 use crate::Result;
 
-/// A template to somebody new, tried until it is certain that it is taken.
+/// Sends a template to a new phone, until it is certain that it is accepted.
 pub(super) async fn sent(world: Arc<World>) -> Result<()> {
     let (phone, key) = (world.phone(), world.key());
     let template = json!({"name": TEMPLATE, "language": "en"});

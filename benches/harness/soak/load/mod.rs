@@ -1,4 +1,4 @@
-//! The load of a soak: every capability at a modest pace, each answer held against the books.
+//! The load of a soak: every capability at a modest pace, each answer compared with the books.
 
 mod broadcasts;
 mod codes;
@@ -19,7 +19,7 @@ use crate::Result;
 
 type Turn = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
-/// One kind of load: what is done again and again, by how many at a time, and the rest between.
+/// One kind of load: its operation, the number of concurrent callers, and the rest between.
 struct Kind {
     name: &'static str,
     many: usize,
@@ -50,7 +50,7 @@ const KINDS: &[Kind] = &[
     kind!("stream", 1 at a time, 0 ms, stream::followed),
 ];
 
-/// Begins all of it; it ends when the world says so.
+/// Starts all of the load; it ends when the world ends it.
 pub(super) fn begin(world: &Arc<World>) -> JoinSet<()> {
     let mut load = JoinSet::new();
     for kind in KINDS {

@@ -1,4 +1,4 @@
-//! A follower of the event stream that goes on from the last event after each cut.
+//! A follower of the event stream that resumes after the last event whenever the stream breaks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::super::api::Call;
 use super::super::world::World;
 use crate::Result;
 
-/// Rest before it connects again.
+/// The rest before it connects again.
 const REST: Duration = Duration::from_millis(200);
-/// How often it looks whether it must end.
+/// The interval between checks whether it must end.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Follows the stream to the end of the load: no event is missing, none comes twice.
+/// Follows the stream to the end of the load: no event is missing, and none comes twice.
 pub(super) async fn followed(world: Arc<World>) -> Result<()> {
     let mut last: Option<(String, u64)> = None;
     while !world.is_ended() {
@@ -49,12 +49,12 @@ pub(super) async fn followed(world: Arc<World>) -> Result<()> {
     Ok(())
 }
 
-/// Takes one message of the stream.
+/// Processes one message of the stream.
 fn take(world: &World, message: &str, last: &mut Option<(String, u64)>) -> Result<()> {
     let field = |name: &str| message.lines().find_map(|line| line.strip_prefix(name));
     let (Some(id), Some(data)) = (field("id: "), field("data: ")) else { return Ok(()) };
     let event: Value = serde_json::from_str(data)?;
-    // What the engine says of itself has no place in the log.
+    // Events about the engine itself have no place in the log.
     let Some(sequence) = event["sequence"].as_u64() else { return Ok(()) };
     if let Some((_, before)) = last {
         world.expect(sequence == *before + 1, || {

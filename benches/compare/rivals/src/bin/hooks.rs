@@ -1,10 +1,10 @@
-//! What one would write instead: webhooks by a loop of an HTTP client over a list in Redis.
+//! A typical alternative: webhooks by a loop of an HTTP client over a list in Redis.
 //!
 //!     hooks REDIS_URL SINK_URL
 //!
-//! Each of 64 tasks moves an event to a list of its own, posts it with a signature of Standard
-//! Webhooks, tries again after a failure with pauses that double, and takes the event off its list.
-//! The events are durable until then (`appendfsync always`).
+//! Each of 64 tasks moves an event to its own list, and posts it with a signature of Standard
+//! Webhooks. It retries after a failure with pauses that double, and then removes the event from
+//! its list. The events are durable until then (`appendfsync always`).
 
 use std::time::{Duration, SystemTime};
 

@@ -1,9 +1,9 @@
-//! What one would write instead: codes by axum over Redis, one script for each send.
+//! A typical alternative: codes by axum over Redis, one script for each send.
 //!
 //!     send LISTEN REDIS_URL API_KEY
 //!
-//! Redis syncs its log before it answers (`appendfsync always`), so what is answered is durable. A
-//! task takes the messages off their list, as a worker would that delivers them.
+//! Redis syncs its log before it answers (`appendfsync always`), so each answered send is durable.
+//! A task takes the messages off their list, like a worker that delivers them.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Takes webhooks and counts them.
+//! Accepts webhooks and counts them.
 //!
 //!     sink LISTEN
 //!
-//! `GET /` answers the count, and how many nanoseconds passed from the first to the last.
+//! `GET /` returns the count, and the nanoseconds from the first to the last.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
