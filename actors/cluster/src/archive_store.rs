@@ -1,4 +1,4 @@
-//! Where the checkpoints of a cluster are kept: in NATS, or in a directory that all nodes share.
+//! The store of a cluster's checkpoints: NATS, or a directory that all nodes share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::checkpoints::{Archives, DirectoryArchives};
 use crate::cluster_record::{Access, ClusterRecord, JoinError};
 use crate::nats::{Nats, NatsArchives};
 
-/// In what a cluster keeps its checkpoints.
+/// The kind of store in which a cluster keeps its checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckpointsIn {
@@ -26,7 +26,7 @@ impl CheckpointsIn {
     }
 }
 
-/// Where the checkpoints of a cluster are.
+/// The store of a cluster's checkpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum CheckpointStore {
     /// In NATS, beside the logs.
@@ -37,7 +37,7 @@ pub enum CheckpointStore {
 }
 
 impl CheckpointStore {
-    /// What that is in.
+    /// Returns the kind of the store.
     #[must_use]
     pub const fn kind(&self) -> CheckpointsIn {
         match self {
@@ -47,7 +47,9 @@ impl CheckpointStore {
     }
 }
 
-/// The checkpoints in the directory of the settings, if they are in one; the cluster must say so.
+/// Returns the directory of the settings, if the checkpoints are in one.
+///
+/// The record of the cluster must name the same kind of store.
 fn directory_of(
     access: &Access,
     record: &ClusterRecord,
@@ -66,8 +68,10 @@ fn directory_of(
     Ok(Some(DirectoryArchives::new(dir, record.id.clone())))
 }
 
-/// Makes where the checkpoints are kept. A directory is made for a new cluster only: of another one
-/// it has what the logs no longer have.
+/// Makes the store of the checkpoints.
+///
+/// A directory is made only for a new cluster. The directory of an existing cluster has data that
+/// the logs no longer have.
 pub(crate) fn make_archives(
     nats: &Nats,
     access: &Access,
@@ -81,7 +85,7 @@ pub(crate) fn make_archives(
     }
 }
 
-/// Opens where the checkpoints are kept.
+/// Opens the store of the checkpoints.
 pub(crate) fn archives_of(
     nats: &Nats,
     access: &Access,
@@ -91,7 +95,7 @@ pub(crate) fn archives_of(
         directory.check().map_err(JoinError::Checkpoints)?;
         return Ok(Arc::new(directory));
     }
-    // A cluster of an earlier version has no checkpoints.
+    // A cluster that an earlier version made has no store of checkpoints.
     NatsArchives::create(nats, &access.cluster, record.replicas)?;
     Ok(Arc::new(NatsArchives::open(Nats::connect(&access.nats)?, &access.cluster)?))
 }

@@ -1,15 +1,15 @@
 //! Pure: keys with revisions and times to live, as the bucket of the cluster has them.
 //!
-//! It owns what a key holds and until when, in memory.
-//! It promises that a write lands only on the revision that it names, and that a key whose time is
-//! over is as one that never was.
+//! It owns the value of each key and the time at which the key expires, in memory. It promises that
+//! a write succeeds only on the revision that it names. A key that has expired behaves as if it had
+//! never existed.
 
 use std::collections::BTreeMap;
 
 /// One key's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept<V> {
-    /// The number of the write that made it; it rises over all keys.
+    /// The number of the write that made the value; it rises over all keys.
     pub revision: u64,
     /// The value.
     pub value: V,
@@ -30,8 +30,10 @@ impl<V> Default for Bucket<V> {
 }
 
 impl<V> Bucket<V> {
-    /// Writes a key whose revision is `expected`, 0 for one that is not there, and returns its new
-    /// revision; `None` when it has another one.
+    /// Writes a key whose revision is `expected`, and returns its new revision.
+    ///
+    /// `expected` is 0 for a key that does not exist. Returns `None` if the key has another
+    /// revision.
     pub fn write(
         &mut self,
         now: u64,
@@ -51,13 +53,13 @@ impl<V> Bucket<V> {
         Some(self.revision)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     #[must_use]
     pub fn read(&self, now: u64, key: &str) -> Option<&Kept<V>> {
         self.keys.get(key).filter(|kept| kept.expires.is_none_or(|at| now < at))
     }
 
-    /// The keys that begin with this, with their values.
+    /// Returns the keys that begin with the prefix, with their values.
     pub fn keys<'a>(
         &'a self,
         now: u64,

@@ -1,10 +1,10 @@
-//! The checkpoints of a shard, where every node finds them: what is kept, and in which order.
+//! The checkpoints of a shard, stored where every node finds them.
 //!
-//! A key of the bucket lists the newest one and the newest whole one before it, and says which data
-//! format a reader must know: the log behind a checkpoint need not have a claim that says it. It is
-//! written only when the archive was stored and read back, and the log is trimmed only up to the
-//! older one. So whoever reads the list finds all that the log no longer holds, also if the newest
-//! is damaged.
+//! A key of the bucket lists the newest checkpoint and the newest whole one before it. It also
+//! names the data format that a reader must know, because the log behind a checkpoint may have no
+//! claim that names it. The key is written only after the archive was stored and read back. The log
+//! is trimmed only up to the older checkpoint. So a reader of the list finds everything that the
+//! log no longer holds, even if the newest checkpoint is damaged.
 
 #[cfg(test)]
 mod tests;
@@ -31,65 +31,65 @@ pub use digest::Digest;
 pub use directory::DirectoryArchives;
 pub use fake::FakeArchives;
 
-/// How many are listed.
+/// The number of checkpoints that are listed.
 const LISTED: usize = 2;
 
-/// One checkpoint, as it is listed.
+/// One checkpoint in the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointRecord {
-    /// The last position that is in it.
+    /// The last position that the checkpoint contains.
     pub position: u64,
     /// The epoch of the entry there.
     pub epoch: u64,
     /// The hash of the entry there.
     pub hash: [u8; 16],
-    /// Engine time when it was made, in milliseconds.
+    /// The engine time at which the checkpoint was made, in milliseconds.
     pub time_ms: u64,
     /// The node that owned the shard at the position.
     pub node: String,
-    /// The process of that node.
+    /// The incarnation of that node's process.
     pub incarnation: [u8; 16],
-    /// Its bytes.
+    /// The digest of the archive's bytes.
     pub digest: Digest,
 }
 
-/// What the key of a shard's checkpoints holds.
+/// The value of the key of a shard's checkpoints.
 #[derive(Serialize, Deserialize)]
 struct Listed<'a> {
     /// The lowest data format that a reader must know, of the archives and of the log.
     readable_from: u16,
-    /// The newest one first.
+    /// The checkpoints, the newest one first.
     listed: Cow<'a, [CheckpointRecord]>,
 }
 
-/// The same as it is read.
+/// The value of the key in any form that is read.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum AnyListed {
-    /// With its data format, so that versions which know format 1 only cannot read it.
+    /// The list with its data format, so that versions which know only format 1 cannot read it.
     Listed(Listed<'static>),
-    /// In data format 1.
+    /// The list in data format 1.
     First(Vec<CheckpointRecord>),
 }
 
-/// Why checkpoints could not be read or kept.
+/// The reason why checkpoints could not be read or stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointsError {
-    /// Nobody answered, or it was given up.
+    /// The store did not answer, or the caller gave up.
     #[error("{0}")]
     Failed(String),
-    /// It is missing, or not what was stored.
+    /// The checkpoint is missing, or is not what was stored.
     #[error("the checkpoint {name} is {what}")]
     Damaged {
-        /// Its name.
+        /// The name of the checkpoint.
         name: String,
-        /// What is wrong.
+        /// The damage.
         what: String,
     },
-    /// It is there, and does not come.
+    /// The checkpoint exists, but its bytes do not arrive in time.
     #[error("the checkpoint {0} comes too slowly; nothing came in time")]
     Slow(String),
-    /// Another owner has kept one since.
+    /// Another owner has stored a checkpoint since.
     #[error("another owner of the shard has kept a checkpoint")]
     Replaced,
 }
@@ -100,16 +100,17 @@ impl From<CoordinationError> for CheckpointsError {
     }
 }
 
-/// Where archives are stored, each whole and under a name. Every method blocks, for as long as it
-/// takes to store or to read one.
+/// The store of archives, each whole and under a name.
+///
+/// Every method blocks for as long as it takes to store or to read an archive.
 pub trait Archives: Debug + Send + Sync + 'static {
     /// Stores the bytes of a file. A name begins with the number of its shard and a dot.
     ///
     /// # Errors
-    /// [`CheckpointsError::Failed`]; nothing has the name then, or a part that is no archive.
+    /// [`CheckpointsError::Failed`]; then the name has nothing, or a part that is no archive.
     fn put(&self, name: &str, file: &Path, gives_up: GivesUp<'_>) -> Result<(), CheckpointsError>;
 
-    /// Reads what is stored under a name, and writes it to a file if there is one.
+    /// Reads the archive under a name, and writes it to a file if one is given.
     ///
     /// # Errors
     /// [`CheckpointsError::Damaged`] when it is missing; [`CheckpointsError::Failed`].
@@ -120,22 +121,25 @@ pub trait Archives: Debug + Send + Sync + 'static {
         gives_up: GivesUp<'_>,
     ) -> Result<Digest, CheckpointsError>;
 
-    /// Removes everything of a shard but what is stored under these names and what an owner with a
-    /// higher epoch stored: also parts of what was not stored to its end.
+    /// Removes the archives of a shard, except these and those of an owner with a higher epoch.
+    ///
+    /// It also removes parts of archives that were not stored completely.
     ///
     /// # Errors
     /// [`CheckpointsError::Failed`].
     fn keep_only(&self, shard: u16, names: &[String], epoch: u64) -> Result<(), CheckpointsError>;
 }
 
-/// Whether an archive of a shard goes when its owner of this epoch keeps these. An owner may have
-/// been replaced since it wrote its list, and what the next one stored is not its to remove.
+/// Returns whether an archive is removed when the owner of this epoch keeps `kept`.
+///
+/// The owner may have been replaced since it wrote its list. It must not remove an archive that the
+/// next owner stored.
 pub(crate) fn goes(name: &str, kept: &[String], epoch: u64) -> bool {
     let stored_in = name.rsplit('.').next().and_then(|it| it.parse::<u64>().ok());
     !kept.iter().any(|it| it == name) && stored_in.is_none_or(|it| it <= epoch)
 }
 
-/// Says whether to end early.
+/// A callback that returns whether to stop early.
 pub type GivesUp<'a> = &'a dyn Fn() -> bool;
 
 fn given_up() -> CheckpointsError {
@@ -143,14 +147,14 @@ fn given_up() -> CheckpointsError {
 }
 
 impl CheckpointRecord {
-    /// The last entry that is in it.
+    /// Returns the mark of the last entry that the checkpoint contains.
     #[must_use]
     pub const fn mark(&self) -> Mark {
         let Self { position, epoch, hash, .. } = self;
         Mark { position: Position(*position), epoch: *epoch, hash: EntryHash(*hash) }
     }
 
-    /// What a node knows of the shard that has loaded it.
+    /// Returns the replica of a node that has loaded the checkpoint.
     pub(crate) fn replica(&self, log: LogId, shard: u16, format: u16) -> Option<Replica> {
         let node = NodeName::new(&self.node).ok()?;
         let owner = Owner { node, incarnation: self.incarnation };
@@ -158,13 +162,14 @@ impl CheckpointRecord {
     }
 }
 
-/// The key that lists the checkpoints of a shard.
+/// Returns the key that lists the checkpoints of a shard.
 pub(crate) fn checkpoints_key(shard: u16) -> String {
     format!("checkpoints.{shard}")
 }
 
-/// What follows this position must stay in the log for those that are listed: one alone may be
-/// damaged, so the log stays whole until there are two.
+/// Returns the position after which the log must be retained for the listed checkpoints.
+///
+/// One checkpoint alone may be damaged, so the log stays whole until there are two.
 #[must_use]
 pub fn needed_after(listed: &[CheckpointRecord]) -> Position {
     listed.get(LISTED - 1).map_or(Position::START, |older| Position(older.position))
@@ -177,12 +182,12 @@ pub struct ShardCheckpoints {
     bucket: Arc<dyn Coordination>,
     archives: Arc<dyn Archives>,
     stream_bytes_max: u64,
-    /// Whether fetching one is given up, for the node stops.
+    /// Set when the node stops: fetching a checkpoint is then given up.
     is_stopping: Arc<AtomicBool>,
 }
 
 impl ShardCheckpoints {
-    /// The checkpoints of a shard whose stream has so many bytes at the most.
+    /// Creates the checkpoints of a shard whose stream holds at most `stream_bytes_max` bytes.
     #[must_use]
     pub fn new(
         shard: u16,
@@ -193,25 +198,28 @@ impl ShardCheckpoints {
         Self { shard, bucket, archives, stream_bytes_max, is_stopping: Arc::default() }
     }
 
-    /// The same, fetched only while this does not say that the node stops.
+    /// Returns the same checkpoints, which are fetched only until `is_stopping` is set.
     pub(crate) fn of_node(self, is_stopping: Arc<AtomicBool>) -> Self {
         Self { is_stopping, ..self }
     }
 
-    /// Whether the node stops, so that nothing long is begun any more.
+    /// Returns whether the node is stopping, so that no long work is started.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Acquire)
     }
 
-    /// The log since the last one at which the next one is made at the latest.
+    /// Returns the bytes of log since the last checkpoint at which the next one is due at the
+    /// latest.
     #[must_use]
     pub const fn log_bytes_max(&self) -> u64 {
         // With two checkpoints and what is written meanwhile, half of the stream is in use.
         self.stream_bytes_max / 4
     }
 
-    /// The whole log above which the next one is made, however little came since the last one.
+    /// Returns the bytes of the whole log above which a checkpoint is due.
+    ///
+    /// It is due however little was written since the last one.
     #[must_use]
     pub const fn whole_log_bytes_max(&self) -> u64 {
         self.stream_bytes_max / 2
@@ -221,13 +229,13 @@ impl ShardCheckpoints {
         checkpoints_key(self.shard)
     }
 
-    /// What an archive is called: the epoch distinguishes two owners.
+    /// Returns the name of an archive. The epoch distinguishes two owners.
     #[must_use]
     pub fn name(&self, record: &CheckpointRecord) -> String {
         format!("{}.{:020}.{}", self.shard, record.position, record.epoch)
     }
 
-    /// Those that are kept, the newest one first.
+    /// Returns the stored checkpoints, the newest one first.
     ///
     /// # Errors
     /// [`CheckpointsError::Failed`].
@@ -235,7 +243,8 @@ impl ShardCheckpoints {
         Ok(self.read()?.0)
     }
 
-    /// The newest one, and the data format that must be known behind it.
+    /// Returns the newest checkpoint, and the data format that a reader of the log behind it must
+    /// know.
     pub(crate) fn newest(&self) -> Result<Option<(CheckpointRecord, u16)>, CheckpointsError> {
         let Some(kept) = self.bucket.read(&self.key())? else { return Ok(None) };
         let (listed, format) = self.decoded(&kept.value)?;
@@ -262,11 +271,12 @@ impl ShardCheckpoints {
         })
     }
 
-    /// Fetches one into a file.
+    /// Fetches a checkpoint into a file.
     ///
     /// # Errors
-    /// [`CheckpointsError::Damaged`] when it is not what was stored; [`CheckpointsError::Slow`];
-    /// [`CheckpointsError::Failed`] also when it is given up, or the node stops meanwhile.
+    /// [`CheckpointsError::Damaged`] when the file is not what was stored;
+    /// [`CheckpointsError::Slow`]; [`CheckpointsError::Failed`] also when the caller gives up, or
+    /// the node stops meanwhile.
     pub fn fetch(
         &self,
         record: &CheckpointRecord,
@@ -289,11 +299,12 @@ impl ShardCheckpoints {
         Err(CheckpointsError::Damaged { name, what: "not what was stored".to_owned() })
     }
 
-    /// Keeps one beside the newest whole one before it, and returns after which position the log is
-    /// needed for them. All others go.
+    /// Stores a checkpoint beside the newest whole one before it, and removes all others.
+    ///
+    /// Returns the position after which the two need the log.
     ///
     /// # Errors
-    /// [`CheckpointsError`]; those that were kept before are kept still.
+    /// [`CheckpointsError`]; the checkpoints that were stored before are still stored.
     pub fn keep(
         &self,
         record: &CheckpointRecord,
@@ -304,7 +315,7 @@ impl ShardCheckpoints {
         if before.first().is_some_and(|newest| newest.position >= record.position) {
             return Err(CheckpointsError::Replaced);
         }
-        // Before it is stored: nobody lists what was stored when this is given up.
+        // Checked before storing: an archive that was stored before giving up would be in no list.
         let older = self.newest_whole(&before, gives_up)?;
         self.archives.put(&self.name(record), file, gives_up)?;
         self.get(record, None, gives_up)?;
@@ -318,18 +329,19 @@ impl ShardCheckpoints {
         Ok(needed_after(&listed))
     }
 
-    /// Keeps one alone, and forgets those that were listed before, while `is_mine` says that nobody
-    /// else does the same.
+    /// Stores a checkpoint alone and drops the listed ones, while `is_mine` returns `true`.
+    ///
+    /// `is_mine` returns `false` once another process does the same.
     ///
     /// # Errors
-    /// [`CheckpointsError`]; those that were listed before are listed still.
+    /// [`CheckpointsError`]; the checkpoints that were listed before are still listed.
     pub fn keep_alone(
         &self,
         record: &CheckpointRecord,
         file: &Path,
         is_mine: &dyn Fn() -> bool,
     ) -> Result<(), CheckpointsError> {
-        // Whoever comes later has another revision, or is asked for.
+        // A later writer changes the revision, or makes `is_mine` return `false`.
         let (_, revision) = self.read()?;
         if !is_mine() {
             return Err(CheckpointsError::Replaced);
@@ -340,8 +352,10 @@ impl ShardCheckpoints {
         self.archives.keep_only(self.shard, &[self.name(record)], record.epoch)
     }
 
-    /// One that comes too slowly may be whole, so that nothing is given up for it alone; a whole
-    /// one before it is as good.
+    /// Returns the newest whole checkpoint.
+    ///
+    /// A checkpoint that arrives too slowly may still be whole. It is passed over if an older one
+    /// is whole; otherwise its error is returned, so that it is not dropped.
     fn newest_whole(
         &self,
         before: &[CheckpointRecord],
@@ -370,7 +384,7 @@ impl ShardCheckpoints {
         let value = encode(&key, &with_format)?;
         match self.bucket.write(&key, value, revision, None) {
             Ok(Some(_)) => return Ok(()),
-            // A sole writer may be refused, and what was not answered may have been written.
+            // The only writer may still be refused, and an unanswered write may have succeeded.
             Ok(None) | Err(CoordinationError::Silent(_)) => {}
             Err(error) => return Err(error.into()),
         }

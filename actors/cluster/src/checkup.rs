@@ -1,7 +1,7 @@
-//! The thread that looks again whether the NATS servers are what they must be.
+//! The thread that checks again and again whether the NATS servers meet the requirements.
 //!
-//! It owns what the last look found wrong. That stops nothing: what is acknowledged already is not
-//! safer without the node, but somebody must be notified.
+//! It owns the problem that the last check found. A problem stops nothing: acknowledged data would
+//! be no safer without the node. But somebody must be notified.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::cluster_record::Access;
 use crate::nats::NatsStream;
 use crate::nats::preflight::{Monitor, NatsFacts, PreflightError, preflight};
 
-/// Between two looks.
+/// The time between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// What the last look found wrong.
+/// The problem that the last check found.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Checkup(Arc<Mutex<Option<String>>>);
 
@@ -26,7 +26,7 @@ impl Checkup {
         self.0.lock().clone()
     }
 
-    /// Notes what a look found, and logs what is new.
+    /// Records the result of a check, and logs it if it has changed.
     fn note(&self, found: Result<NatsFacts, PreflightError>) {
         let problem = match found {
             Ok(facts) if facts.silent.is_empty() => None,
@@ -46,7 +46,8 @@ impl Checkup {
     }
 }
 
-/// What is looked at. It holds nothing of the node, which does not wait for a look to end.
+/// The targets of the checks. They hold nothing of the node, which does not wait for a check to
+/// end.
 pub(crate) struct Looks {
     pub(crate) access: Access,
     pub(crate) streams: Vec<Arc<NatsStream>>,
@@ -54,7 +55,7 @@ pub(crate) struct Looks {
     pub(crate) checkup: Checkup,
 }
 
-/// Asks nothing once the node has stopped: what it asks with may have ended.
+/// Fetches no page once the node has stopped: the monitor's runtime may have ended.
 struct WhileItRuns<'a> {
     monitor: &'a dyn Monitor,
     node: &'a Receiver<Infallible>,
@@ -98,7 +99,7 @@ mod tests {
         assert!(problem.starts_with("NATS_NOT_SYNCED: n1 does not"), "{problem}");
         checkup.note(Err(NatsError::Unreachable("n1".to_owned()).into()));
         assert!(checkup.problem().unwrap().starts_with("NATS_UNREACHABLE"));
-        // One of several is enough to go on, and to be reported.
+        // One silent server of several does not stop the node, but it is reported.
         let silent = vec!["nats://n2: no answer in time".to_owned()];
         checkup.note(Ok(NatsFacts { silent, ..NatsFacts::default() }));
         let problem = checkup.problem().unwrap();

@@ -1,13 +1,13 @@
-//! The clock that runs on while the machine sleeps and never jumps, and waiting by it.
+//! The clock that counts on while the machine sleeps and never jumps, and waiting by it.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Time that only goes on. Its zero means nothing.
+/// A clock that only advances. Its zero has no meaning.
 pub trait SteadyClock: Debug + Send + Sync + 'static {
-    /// The time, in milliseconds.
+    /// Returns the time, in milliseconds.
     fn now_ms(&self) -> u64;
 
     /// Blocks the thread for this long.
@@ -31,7 +31,7 @@ impl SteadyClock for BootClock {
     }
 }
 
-/// A clock that moves only when somebody waits.
+/// A clock that advances only when a test waits.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(crate) struct StillClock(std::sync::atomic::AtomicU64);

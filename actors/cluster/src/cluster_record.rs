@@ -1,6 +1,7 @@
-//! The record of a cluster in its bucket, and how a cluster is made.
+//! The record of a cluster in its bucket, and the functions that make and open a cluster.
 //!
-//! It owns what is fixed when a cluster is made: its identity, its shards, its master key.
+//! It owns the facts that are fixed when a cluster is made: its identity, its shards, its master
+//! key.
 
 use std::sync::Arc;
 
@@ -17,60 +18,60 @@ use crate::nats::{Nats, NatsBucket, NatsError, NatsOptions, NatsStream, StreamSp
 
 /// The key of the record.
 const META: &str = "meta";
-/// How many shards a cluster may have.
+/// The number of shards that a cluster may have.
 pub const SHARDS_ALLOWED: std::ops::RangeInclusive<u16> = 4..=512;
 
-/// What is fixed of a cluster.
+/// The fixed facts of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterRecord {
     /// 16 random bytes, as hexadecimal digits.
     pub id: String,
-    /// How many shards there are.
+    /// The number of shards.
     pub shards: u16,
-    /// How many servers keep each stream.
+    /// The number of servers that store each stream.
     pub replicas: usize,
-    /// Most bytes of a stream.
+    /// The maximum number of bytes of a stream.
     pub stream_bytes_max: i64,
-    /// The fingerprint of the master key that it was made with.
+    /// The fingerprint of the master key with which the cluster was made.
     pub key: String,
-    /// Where its checkpoints are.
+    /// The kind of store of its checkpoints.
     #[serde(default, skip_serializing_if = "CheckpointsIn::is_nats")]
     pub checkpoints: CheckpointsIn,
 }
 
-/// How a cluster is reached.
+/// The parameters with which a cluster is reached.
 #[derive(Debug, Clone)]
 pub struct Access {
-    /// Its name.
+    /// The name of the cluster.
     pub cluster: NodeName,
-    /// Where NATS is.
+    /// The addresses and options of NATS.
     pub nats: NatsOptions,
-    /// What NATS must be.
+    /// The requirements that NATS must meet.
     pub requirements: Requirements,
     /// The fingerprints of the master keys, the current one first.
     pub keys: Vec<String>,
-    /// The version of the current one.
+    /// The version of the current master key.
     pub key_version: u8,
-    /// Most bytes of the contents of files, for whoever makes their stream.
+    /// The maximum number of bytes of the contents of files, used when their stream is made.
     pub files_bytes_max: i64,
-    /// Where the checkpoints are.
+    /// The store of the checkpoints.
     pub checkpoints: CheckpointStore,
 }
 
 impl Access {
-    /// What a node reports to others of its current master key.
+    /// Returns the form in which a node reports its current master key to others.
     pub(crate) fn current_key(&self) -> String {
         format!("{}-{}", self.key_version, self.keys.first().map_or("", String::as_str))
     }
 }
 
-/// Why a cluster cannot be made or joined.
+/// The reason why a cluster cannot be made or joined.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// The servers are not what they must be.
+    /// The servers do not meet the requirements.
     #[error(transparent)]
     Preflight(#[from] PreflightError),
-    /// NATS did not do what was asked.
+    /// NATS did not carry out a request.
     #[error(transparent)]
     Nats(#[from] NatsError),
     /// The bucket did not answer.
@@ -92,21 +93,21 @@ pub enum JoinError {
          there; `postrider cluster init` makes it anew without them"
     )]
     FilesMissing(NodeName),
-    /// The stream of the contents of files was never made, and is not made now.
+    /// The stream of the contents of files was never made, and cannot be made now.
     #[error(
         "FILES_NOT_MADE: NATS does not make the stream for the contents of files, for which it \
          reserves {bytes} bytes ({what}); give its servers room, or lower cluster.files_bytes_max"
     )]
     FilesNotMade {
-        /// The bytes that it reserves.
+        /// The number of bytes that it reserves.
         bytes: i64,
-        /// What NATS says.
+        /// The error of NATS.
         what: String,
     },
-    /// The directory of the checkpoints is not there, or of another cluster.
+    /// The directory of the checkpoints is missing, or belongs to another cluster.
     #[error("CLUSTER_MISSING: {0}; `postrider cluster init` makes one for a new cluster")]
     Checkpoints(CheckpointsError),
-    /// The cluster is another one than is asked for.
+    /// The cluster is not the requested one.
     #[error("CLUSTER_MISMATCH: {0}")]
     Mismatch(String),
     /// The cluster was made with another master key.
@@ -122,7 +123,7 @@ pub enum JoinError {
          all of them the same secrets.master_key and secrets.master_key_version"
     )]
     OtherKey(NodeName),
-    /// What is there is a part of an import.
+    /// The cluster holds only a part of an import.
     #[error(
         "IMPORT_UNFINISHED: an import into the cluster was not finished, so it has a part of the \
          data; run `postrider import --cluster` again"
@@ -134,21 +135,21 @@ pub enum JoinError {
 }
 
 impl ClusterRecord {
-    /// The stream of one shard.
+    /// Returns the specification of the stream of one shard.
     #[must_use]
     pub fn stream(&self, cluster: &NodeName, shard: u16) -> StreamSpec {
         let (cluster, replicas) = (cluster.clone(), self.replicas);
         StreamSpec { cluster, shard, replicas, bytes_max: self.stream_bytes_max }
     }
 
-    /// The shard of a workspace with this home.
+    /// Returns the shard of a workspace with this home.
     #[must_use]
     pub fn shard_of(&self, home: u16) -> u16 {
-        // Both are powers of two, and there are two shards at least.
+        // Both counts are powers of two, and there are at least two shards.
         home.checked_shr(16 - self.shards.trailing_zeros()).unwrap_or(0)
     }
 
-    /// The identity of a shard's log: that of the cluster, and the shard.
+    /// Returns the identity of a shard's log: that of the cluster, combined with the shard.
     pub(crate) fn log_id(&self, shard: u16) -> Option<LogId> {
         let byte = |at: usize| u8::from_str_radix(self.id.get(at * 2..at * 2 + 2)?, 16).ok();
         let mut id: [u8; 16] = (0..16).map(byte).collect::<Option<Vec<_>>>()?.try_into().ok()?;
@@ -172,9 +173,10 @@ impl ClusterRecord {
     }
 }
 
-/// Makes a cluster, unless it is there with the same settings. Returns its record, and whether this
-/// made it. It may be called again after a failure. A stream that is missing of a cluster that was
-/// used is not made: it would seem to be a shard that has nothing.
+/// Makes a cluster, unless it exists with the same settings.
+///
+/// Returns its record, and whether this call made it. It may be called again after a failure. If a
+/// stream of a used cluster is missing, it is not made: the shard would seem to be empty.
 ///
 /// # Errors
 /// See [`JoinError`].
@@ -204,7 +206,7 @@ pub fn init(
             return Err(JoinError::Mismatch(why));
         }
     }
-    // A run before this one may not have come so far.
+    // An earlier run may have failed before this point.
     let is_new = created || !was_used(&bucket, 0)?;
     make_archives(&nats, access, &record, is_new)?;
     for shard in 0..record.shards {
@@ -219,13 +221,13 @@ pub fn init(
     Ok((record, created))
 }
 
-/// Whether a shard may have had something: nodes were given shards, or a checkpoint was kept.
+/// Returns whether a shard may have had data: shards were assigned, or a checkpoint was stored.
 fn was_used(bucket: &dyn Coordination, shard: u16) -> Result<bool, CoordinationError> {
     let has = |key: &str| bucket.read(key).map(|kept| kept.is_some());
     Ok(has(ASSIGNMENT)? || has(&checkpoints_key(shard))?)
 }
 
-/// Everything that a node needs of NATS, checked.
+/// Everything of NATS that a node needs, checked.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) bucket: Arc<NatsBucket>,
@@ -235,7 +237,7 @@ pub(crate) struct Opened {
     pub(crate) version: String,
 }
 
-/// Opens a cluster that is there.
+/// Opens an existing cluster.
 pub(crate) fn open(access: &Access, monitor: &dyn Monitor) -> Result<Opened, JoinError> {
     let nats = Nats::connect(&access.nats)?;
     let (bucket, record) = bucket_of(&nats, access)?;
@@ -245,8 +247,9 @@ pub(crate) fn open(access: &Access, monitor: &dyn Monitor) -> Result<Opened, Joi
     opened(&nats, access, monitor, (bucket, record, streams))
 }
 
-/// Opens a cluster of which streams may be missing. It has those that are there, and that of one
-/// shard beside them.
+/// Opens a cluster of which streams may be missing.
+///
+/// Returns the existing streams, and beside them the stream of the shard `without`.
 pub(crate) fn open_without(
     access: &Access,
     monitor: &dyn Monitor,
@@ -284,7 +287,7 @@ pub(crate) struct MissingStream {
 }
 
 impl MissingStream {
-    /// Makes it anew.
+    /// Makes the stream again.
     pub(crate) fn make(&self) -> Result<Arc<NatsStream>, JoinError> {
         let Self { nats, access, record, shard } = self;
         let id = record.log_id(*shard);

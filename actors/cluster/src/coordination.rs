@@ -1,8 +1,9 @@
-//! The port to the bucket in which nodes have their keys, and what stands in it.
+//! The port to the bucket in which nodes have their keys, and the values of these keys.
 //!
-//! It owns the names of the keys and the form of their values.
-//! It promises compare-and-swap on each key, and that a key expires after its time to live. Nothing
-//! that is written to a log rests on it: it says who tries, and until when an owner may read.
+//! It owns the names of the keys and the form of their values. It promises compare-and-swap on each
+//! key, and that a key expires after its time to live. Nothing that is written to a log depends on
+//! the bucket for safety. The bucket only decides which node tries, and until when an owner may
+//! read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -27,24 +28,26 @@ pub use fake::FakeCoordination;
 pub const COORDINATOR: &str = "coordinator";
 /// The key of the assignment.
 pub const ASSIGNMENT: &str = "assignment";
-/// The key of the nodes that drain, over restarts too.
+/// The key of the nodes that drain. It outlives restarts.
 pub const DRAINING: &str = "draining";
-/// What the keys of nodes begin with.
+/// The prefix of the keys of nodes.
 pub const NODES: &str = "node.";
 
-/// The key of a node.
+/// Returns the key of a node.
 #[must_use]
 pub fn node_key(node: &NodeName) -> String {
     format!("{NODES}{node}")
 }
 
-/// The bucket of a cluster. Every method blocks, for about a second at most.
+/// The bucket of a cluster. Every method blocks for at most about a second.
 pub trait Coordination: Debug + Send + Sync + 'static {
-    /// Writes a key whose revision is `expected`, 0 for one that is not there, and returns its new
-    /// revision; `None` when it has another one. The time to live has whole seconds, 1 at least.
+    /// Writes a key whose revision is `expected`, and returns its new revision.
+    ///
+    /// `expected` is 0 for a key that does not exist. Returns `None` if the key has another
+    /// revision. The time to live is in whole seconds, at least 1.
     ///
     /// # Errors
-    /// [`CoordinationError`] when it is not known whether that was done.
+    /// [`CoordinationError`] when it is not known whether the key was written.
     fn write(
         &self,
         key: &str,
@@ -53,26 +56,27 @@ pub trait Coordination: Debug + Send + Sync + 'static {
         ttl_seconds: Option<u64>,
     ) -> Result<Option<u64>, CoordinationError>;
 
-    /// The value of a key and its revision, from the server that leads.
+    /// Returns the value of a key and its revision, from the server that leads.
     ///
     /// # Errors
     /// [`CoordinationError`] when the leader did not answer.
     fn read(&self, key: &str) -> Result<Option<KeyValue>, CoordinationError>;
 
-    /// The keys that begin with this, with their values.
+    /// Returns the keys that begin with the prefix, with their values.
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
     fn keys(&self, prefix: &str) -> Result<BTreeMap<String, KeyValue>, CoordinationError>;
 
-    /// When the bucket was made, in nanoseconds. One that was made anew in its place was made at
-    /// another moment, and its revisions begin anew.
+    /// Returns the time at which the bucket was made, in nanoseconds.
+    ///
+    /// A bucket that replaces a lost one has another time, and its revisions start again.
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
     fn made_at(&self) -> Result<u64, CoordinationError>;
 
-    /// The first keys with this prefix that were written after a revision, in that order.
+    /// Returns the first keys with this prefix that were written after a revision, in that order.
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
@@ -90,123 +94,123 @@ pub trait Coordination: Debug + Send + Sync + 'static {
     }
 }
 
-/// What a key holds.
+/// The value of a key with its revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyValue {
-    /// The number of the write that made it.
+    /// The number of the write that made the value.
     pub revision: u64,
     /// The value.
     pub value: Bytes,
 }
 
-/// The bucket could not be asked, or holds what this version cannot read.
+/// The bucket did not answer, or holds a value that this version cannot read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CoordinationError {
-    /// Nobody answered.
+    /// The bucket did not answer.
     #[error("the bucket of the cluster did not answer: {0}")]
     Silent(String),
-    /// A value is not what this version writes.
+    /// A value is not in the form that this version writes.
     #[error("the key {key} of the bucket cannot be read: {what}")]
     Unreadable {
         /// The key.
         key: String,
-        /// What is wrong.
+        /// The error of the parser.
         what: String,
     },
 }
 
-/// What a node says of itself in its key.
+/// The report of a node about itself in its key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
     /// The identity of its data directory.
     pub directory: [u8; 16],
-    /// The process.
+    /// The incarnation of its process.
     pub incarnation: [u8; 16],
     /// The number of the renewal that wrote this.
     pub renewal: u64,
-    /// Where other nodes reach it.
+    /// The address at which other nodes reach it.
     pub advertise: String,
-    /// What fails together with it.
+    /// The zone: the nodes that fail together with this one.
     pub zone: String,
-    /// It has stopped, and shall own nothing.
+    /// Set if the node has stopped, and shall own nothing.
     pub is_draining: bool,
-    /// Its disk takes nothing, so it shall own nothing meanwhile.
+    /// Set if its disk accepts no writes, so that it shall own nothing meanwhile.
     #[serde(default)]
     pub is_failing: bool,
-    /// It does so only because too little of it is free: what is there can be read.
+    /// Set if the disk fails only because too little space is free: existing data can be read.
     #[serde(default)]
     pub lacks_space: bool,
-    /// The version of its current master key, and the fingerprint; earlier versions report nothing.
+    /// The version and the fingerprint of its current master key; empty for earlier versions.
     #[serde(default)]
     pub key: String,
     /// The version of its program.
     pub version: String,
-    /// Its wall clock, in milliseconds, by which others see how far theirs are off.
+    /// Its wall clock, in milliseconds, with which others compare theirs.
     pub wall_ms: u64,
-    /// The newest data format that it reads, which is the one that it writes.
+    /// The newest data format that it reads, which is also the one that it writes.
     #[serde(default = "formats::unreported")]
     pub reads: u16,
-    /// What it has of each shard.
+    /// The state of each shard on the node.
     #[serde(default)]
     pub shards: Vec<ShardReport>,
 }
 
 impl NodeRecord {
-    /// Who wrote it.
+    /// Returns the identity of the writer.
     #[must_use]
     pub const fn identity(&self) -> Identity {
         Identity { directory: self.directory, incarnation: self.incarnation }
     }
 
-    /// The version of its current master key; `None`: it is of an earlier version of the program.
+    /// Returns the version of its current master key; `None` for an earlier version of the program.
     #[must_use]
     pub fn key_version(&self) -> Option<u64> {
         self.key.split_once('-').and_then(|(version, _)| version.parse().ok())
     }
 
-    /// Whether it can own anything, as far as it says itself.
+    /// Returns whether the node can own shards, by its own report.
     #[must_use]
     pub const fn can_own(&self) -> bool {
         !self.is_draining && !self.is_failing
     }
 }
 
-/// What a node says of one shard of which it has a replica.
+/// The report of a node about one shard of which it has a replica.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardReport {
     /// The shard.
     pub shard: u16,
-    /// Where its life on this node is.
+    /// The state of the shard on this node.
     pub state: Standing,
-    /// The epoch of what the node has applied.
+    /// The epoch of the last entry that the node has applied.
     pub epoch: u64,
-    /// The position of what the node has applied.
+    /// The position of the last entry that the node has applied.
     pub position: u64,
-    /// The position of the newest checkpoint, as far as the node knows.
+    /// The position of the newest checkpoint that the node knows.
     #[serde(default)]
     pub checkpoint: Option<u64>,
-    /// The data format that a reader of it must know.
+    /// The data format that a reader of the shard must know.
     #[serde(default)]
     pub format: u16,
-    /// Why it has stopped, if it has.
+    /// The reason why the shard has stopped, if it has.
     pub reason: Option<String>,
 }
 
-/// Where a shard's life on a node is, as is reported to others.
+/// The state of a shard on a node, in the form that is reported to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
-    /// Its engine answers.
+    /// The engine of the shard answers.
     Owned,
     /// The node is about to own it.
     Claiming,
-    /// The node follows its log.
+    /// The node follows the log of the shard.
     Following,
-    /// Its log lost something, and nothing goes on.
+    /// The log of the shard lost something, and the shard has stopped.
     Stopped,
 }
 
-/// The nodes of one shard, as they stand in the bucket.
+/// The nodes of one shard, in the form that the bucket holds.
 #[derive(Serialize, Deserialize)]
 struct PlacedRecord {
     owner: Option<String>,
@@ -223,7 +227,7 @@ pub fn encode<T: Serialize>(key: &str, value: &T) -> Result<Bytes, CoordinationE
     serde_json::to_vec(value).map(Bytes::from).map_err(|error| unreadable(key, &error))
 }
 
-/// Reads a value that was written as JSON. Fields that are not known are left out.
+/// Parses a value that was written as JSON. Unknown fields are ignored.
 ///
 /// # Errors
 /// [`CoordinationError::Unreadable`] for anything else.
@@ -235,7 +239,7 @@ fn unreadable(key: &str, what: &dyn std::fmt::Display) -> CoordinationError {
     CoordinationError::Unreadable { key: key.to_owned(), what: what.to_string() }
 }
 
-/// Writes the assignment, if its revision is this one.
+/// Writes the assignment, if its revision is `expected`.
 ///
 /// # Errors
 /// Those of [`Coordination::write`].
@@ -253,7 +257,7 @@ pub fn write_assignment(
     bucket.write(ASSIGNMENT, encode(ASSIGNMENT, &records)?, expected, None)
 }
 
-/// Reads what a node needs to know of the cluster.
+/// Reads the part of the bucket that a node needs.
 ///
 /// # Errors
 /// Those of [`Coordination::read`], and [`CoordinationError::Unreadable`].
@@ -261,7 +265,7 @@ pub fn read_view(bucket: &dyn Coordination) -> Result<BucketView, CoordinationEr
     view_with(bucket, &read_nodes(bucket)?, &read_draining(bucket)?.0)
 }
 
-/// Reads which nodes drain, and the revision of their key.
+/// Reads the set of draining nodes, and the revision of its key.
 ///
 /// # Errors
 /// Those of [`read_view`].
@@ -274,7 +278,7 @@ pub fn read_draining(
     Ok((names, kept.revision))
 }
 
-/// Writes which nodes drain, if the revision of their key is this one.
+/// Writes the set of draining nodes, if the revision of its key is `expected`.
 ///
 /// # Errors
 /// Those of [`Coordination::write`].
@@ -287,7 +291,7 @@ pub fn write_draining(
     bucket.write(DRAINING, encode(DRAINING, &names)?, expected, None)
 }
 
-/// Reads what the nodes say of themselves whose keys are there.
+/// Reads the reports of the nodes whose keys exist.
 ///
 /// # Errors
 /// Those of [`read_view`].
@@ -302,7 +306,7 @@ pub fn read_nodes(
     Ok(nodes)
 }
 
-/// Reads the rest of what [`read_view`] reads.
+/// Reads the rest of the view that [`read_view`] returns.
 ///
 /// # Errors
 /// Those of [`read_view`].
@@ -311,7 +315,7 @@ pub fn view_with(
     nodes: &BTreeMap<NodeName, NodeRecord>,
     draining: &BTreeSet<NodeName>,
 ) -> Result<BucketView, CoordinationError> {
-    // What is sealed under a later master key can be read with that alone.
+    // A value that is sealed under a later master key can be read with that key alone.
     let newest = nodes.values().filter_map(NodeRecord::key_version).max();
     let candidate = |(node, record): (&NodeName, &NodeRecord)| {
         let is_earlier = record.key_version().is_some_and(|it| Some(it) < newest);

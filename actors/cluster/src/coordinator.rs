@@ -1,16 +1,16 @@
-//! Pure: what the node that coordinates writes into the bucket.
+//! Pure: the writes of the coordinating node to the bucket.
 //!
-//! It owns the choice of the coordinator and when the assignment is written anew.
-//! It promises nothing that safety rests on: without a coordinator nothing is placed anew, and two
-//! of them overwrite each other by compare-and-swap.
+//! It owns the choice of the coordinator and the decision when to write a new assignment. Safety
+//! does not depend on it. Without a coordinator no shard is placed again, and two coordinators
+//! overwrite each other by compare-and-swap.
 
 use crate::name::NodeName;
 use crate::placement::{Assignment, Bounds, Candidate, place};
 
-/// What a node has read of the bucket.
+/// The values that a node has read from the bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BucketView {
-    /// The nodes whose keys are there.
+    /// The nodes whose keys exist.
     pub nodes: Vec<Candidate>,
     /// The coordinator, with the revision of its key.
     pub coordinator: Option<(NodeName, u64)>,
@@ -18,7 +18,7 @@ pub struct BucketView {
     pub assignment: Option<(Assignment, u64)>,
 }
 
-/// A write of the coordinator, if the key has this revision; 0 when it must not be there.
+/// A write of the coordinator, if the key has this revision; 0 if the key must not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CoordinatorWrite {
     /// The key of the coordinator, with a time to live.
@@ -35,7 +35,7 @@ pub enum CoordinatorWrite {
     },
 }
 
-/// What this node writes, having just read the bucket.
+/// Returns the writes of this node, which has just read the bucket.
 #[must_use]
 pub fn coordinate(me: &NodeName, view: &BucketView, bounds: Bounds) -> Vec<CoordinatorWrite> {
     if !view.nodes.iter().any(|it| it.node == *me) {

@@ -1,4 +1,4 @@
-//! The shards of a cluster for whoever copies them: nothing is claimed and nothing is written.
+//! The shards of a cluster, opened for copying: nothing is claimed and nothing is written.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::import::must_be_finished;
 use crate::log::{ReplicatedLog, ReplicatedOptions};
 use crate::nats::preflight::Monitor;
 
-/// One shard, to be read.
+/// One shard, opened for reading.
 #[derive(Debug)]
 pub struct ShardCopy {
     /// Its number.
@@ -22,10 +22,10 @@ pub struct ShardCopy {
     pub checkpoints: ShardCheckpoints,
 }
 
-/// Why shards cannot be copied.
+/// The reason why shards cannot be copied.
 #[derive(Debug, thiserror::Error)]
 pub enum ShardCopyError {
-    /// The cluster is not there, or NATS is not what it must be.
+    /// The cluster does not exist, or NATS does not meet the requirements.
     #[error(transparent)]
     Join(#[from] JoinError),
     /// The log of a shard cannot be read.

@@ -1,7 +1,8 @@
-//! The stream of the contents of files: how it is made, and that it is not made twice.
+//! The stream of the contents of files, which is made only once.
 //!
-//! The bucket notes that it was made. So one that is missing later is distinguished from one that
-//! never was: empty in its place, it would seem that nobody had stored anything.
+//! The bucket notes that the stream was made. So a missing stream is distinguished from one that
+//! was never made. An empty stream in place of a missing one would look as if nobody had stored
+//! anything.
 
 use std::sync::Arc;
 
@@ -9,15 +10,16 @@ use crate::cluster_record::{Access, ClusterRecord, JoinError, bucket_of};
 use crate::coordination::Coordination;
 use crate::nats::{FilesSpec, Nats, NatsError, NatsFiles};
 
-/// The key that is there once the stream was made.
+/// The key that exists once the stream was made.
 const MADE: &str = "files";
 
-/// Opens the contents of files of a cluster that is there, over a connection of their own. A
-/// cluster of an earlier version has none, so they are made. Blocks.
+/// Opens the contents of files of an existing cluster, over a connection of their own. Blocks.
+///
+/// The stream is made if the cluster has none because an earlier version made it.
 ///
 /// # Errors
-/// [`JoinError`]: the cluster or the stream is missing, or not as it must be. Where NATS has no
-/// room for the stream it is [`JoinError::FilesNotMade`].
+/// [`JoinError`]: the cluster or the stream is missing, or not as it must be.
+/// [`JoinError::FilesNotMade`] if NATS has no room for the stream.
 pub fn open_files(access: &Access) -> Result<NatsFiles, JoinError> {
     let nats = Nats::connect(&access.nats)?;
     let (bucket, record) = bucket_of(&nats, access)?;
@@ -44,8 +46,9 @@ pub fn open_files(access: &Access) -> Result<NatsFiles, JoinError> {
     Ok(NatsFiles::open(nats, &access.cluster)?)
 }
 
-/// Makes the stream, or gives it more room, as whoever makes the cluster asks for. One that is
-/// missing is made anew.
+/// Makes the stream, or gives it more room if `access` asks for more.
+///
+/// A missing stream is made again.
 pub(crate) fn make_files(
     nats: &Arc<Nats>,
     access: &Access,
@@ -63,7 +66,7 @@ pub(crate) fn make_files(
         found => {
             let found = found?;
             check_replicas(access, record, found)?;
-            // Less could take away what it has.
+            // A smaller bound could remove existing contents.
             if found.bytes_max > wanted.bytes_max {
                 let why = format!(
                     "the contents of files have room for {} bytes, so cluster.files_bytes_max \
@@ -80,7 +83,9 @@ pub(crate) fn make_files(
     note(bucket)
 }
 
-/// Why the stream is not made: NATS keeps the logs of the shards, so it has servers enough.
+/// Returns the error of a stream that was not made.
+///
+/// NATS stores the logs of the shards, so it has enough servers.
 fn not_made(error: NatsError, FilesSpec { bytes_max: bytes, .. }: FilesSpec) -> JoinError {
     match error {
         NatsError::Unreplicated { what, .. } | NatsError::Stream { what, .. } => {
@@ -112,7 +117,7 @@ fn check_replicas(
 
 fn note(bucket: &dyn Coordination) -> Result<(), JoinError> {
     if bucket.read(MADE)?.is_none() {
-        // Another may have written it meanwhile.
+        // Another process may have written the key meanwhile.
         bucket.write(MADE, "{}".into(), 0, None)?;
     }
     Ok(())

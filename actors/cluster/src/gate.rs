@@ -1,7 +1,8 @@
-//! Whether this node may answer for a shard at this very moment.
+//! The gate that says whether this node may answer for a shard at this very moment.
 //!
 //! It owns the deadline of the tenure and the term in which each shard is owned, as other threads
-//! see them. Who asks reads the clock: a flag that a timer sets would be late after a pause.
+//! see them. The asking thread reads the clock itself: a flag that a timer sets would be late after
+//! a pause.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use crate::clock::SteadyClock;
 /// No term.
 const NONE: u64 = u64::MAX;
 
-/// What every request asks. Clones share it.
+/// The check that every request makes. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Gate(Arc<Inner>);
 
@@ -22,7 +23,7 @@ struct Inner {
     term: AtomicU64,
     /// By shard, the term in which its engine answers.
     owned: Vec<AtomicU64>,
-    /// By shard, whether it takes nothing new: it is being handed over.
+    /// By shard, set while it accepts nothing new because it is being handed over.
     closing: Vec<AtomicBool>,
 }
 
@@ -37,34 +38,34 @@ impl Gate {
     /// Publishes the tenure.
     pub(crate) fn publish(&self, term: u64, deadline: u64) {
         if self.0.term.load(Ordering::Acquire) != term {
-            // Who reads the new deadline must not take it for one of the term before.
+            // A reader of the new deadline must not take it for one of the term before.
             self.0.deadline.store(0, Ordering::Release);
             self.0.term.store(term, Ordering::Release);
         }
         self.0.deadline.store(deadline, Ordering::Release);
     }
 
-    /// The tenure holds no more.
+    /// Ends the tenure.
     pub(crate) fn end(&self) {
         self.0.deadline.store(0, Ordering::Release);
     }
 
-    /// The term of the tenure, if that holds now.
+    /// Returns the term of the tenure, if the tenure holds now.
     #[must_use]
     pub fn term(&self) -> Option<u64> {
-        // In this order: a deadline that was read is of this term or of an earlier one.
+        // The order matters: the deadline that was read belongs to this term or to an earlier one.
         let deadline = self.0.deadline.load(Ordering::Acquire);
         let term = self.0.term.load(Ordering::Acquire);
         (self.0.clock.now_ms() < deadline && term != NONE).then_some(term)
     }
 
-    /// For how much longer the tenure holds, in milliseconds.
+    /// Returns for how much longer the tenure holds, in milliseconds.
     #[must_use]
     pub fn left_ms(&self) -> u64 {
         self.0.deadline.load(Ordering::Acquire).saturating_sub(self.0.clock.now_ms())
     }
 
-    /// The engine of a shard answers in this term, or does not any more.
+    /// Sets the term in which the engine of a shard answers; `None`: it answers no more.
     pub(crate) fn owns(&self, shard: u16, term: Option<u64>) {
         let at = usize::from(shard);
         if let Some((owned, closing)) = self.0.owned.get(at).zip(self.0.closing.get(at)) {
@@ -73,21 +74,21 @@ impl Gate {
         }
     }
 
-    /// The engine of a shard takes nothing new. What it was given before, it still answers.
+    /// Closes a shard to new requests. Its engine still answers the requests that it has accepted.
     pub(crate) fn close(&self, shard: u16) {
         if let Some(closing) = self.0.closing.get(usize::from(shard)) {
             closing.store(true, Ordering::Release);
         }
     }
 
-    /// Whether this node may begin a request for a shard.
+    /// Returns whether this node may start a request for a shard.
     #[must_use]
     pub fn admits(&self, shard: u16) -> bool {
         let closing = self.0.closing.get(usize::from(shard));
         self.answers(shard) && !closing.is_some_and(|closing| closing.load(Ordering::Acquire))
     }
 
-    /// Whether this node may answer for a shard what it has begun.
+    /// Returns whether this node may answer a request for a shard that it has started.
     #[must_use]
     pub fn answers(&self, shard: u16) -> bool {
         let owned = self.0.owned.get(usize::from(shard));
@@ -96,7 +97,7 @@ impl Gate {
     }
 }
 
-/// Whether the engine of one claim may act for its shard, which it asks before something leaves.
+/// The right of one claim's engine to act for its shard, checked before anything is sent.
 #[derive(Debug, Clone)]
 pub struct ShardTenure {
     gate: Gate,
@@ -105,17 +106,17 @@ pub struct ShardTenure {
 }
 
 impl ShardTenure {
-    /// That of a claim in this term.
+    /// Creates the tenure of a claim in this term.
     pub(crate) fn new(gate: Gate, term: Option<u64>) -> Self {
         Self { gate, term, is_over: Arc::default() }
     }
 
-    /// The engine is given up, whatever the node's key says.
+    /// Ends the right of the engine, whatever the node's key says.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
     }
 
-    /// Whether it may act at this very moment.
+    /// Returns whether the engine may act at this very moment.
     #[must_use]
     pub fn holds(&self) -> bool {
         let term = self.gate.term();

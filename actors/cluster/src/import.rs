@@ -1,9 +1,10 @@
-//! The data of a single node comes into a cluster that nobody has used yet.
+//! Imports the data of a single node into a cluster that nobody has used yet.
 //!
-//! A mark in the bucket says that an import is under way. Until it says that the import was
-//! finished no node starts, so what a process leaves that dies in the midst is never served. Each
-//! shard is claimed, so that two imports cannot both write one. Everything stands at that claim, in
-//! a checkpoint, and the log is trimmed behind it: without the checkpoint nothing can be begun.
+//! A mark in the bucket says that an import is under way. No node starts until the mark says that
+//! the import was finished, so the remains of a process that dies midway are never served. Each
+//! shard is claimed, so that two imports cannot both write one. All data of a shard is at that
+//! claim, in a checkpoint, and the log is trimmed behind it. Without the checkpoint no engine can
+//! start.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -26,21 +27,21 @@ use crate::nats::preflight::Monitor;
 
 /// The key of the mark.
 const MARK: &str = "import";
-/// What the keys begin with that name the homes of API keys.
+/// The prefix of the keys that name the homes of API keys.
 const HOMES: &str = "homes.";
-/// Who claims shards for an import.
+/// The node name under which an import claims shards.
 const IMPORTER: &str = "import";
-/// More than a note of a checkpoint has.
+/// The maximum number of bytes of an entry, more than the note of a checkpoint needs.
 const NOTE_BYTES_MAX: usize = 4_096;
 
 /// The first bytes of the hash of an API key, which names its home.
 pub type KeyMark = [u8; 8];
 
-/// How far an import is.
+/// The stage of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Stage {
-    /// It was given up before it wrote anything.
+    /// The import was given up before it wrote anything.
     Withdrawn,
     Unfinished,
     Finished,
@@ -54,25 +55,25 @@ struct MarkRecord {
     homes: Vec<String>,
 }
 
-/// Why data is not imported.
+/// The reason why data is not imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The cluster cannot be reached, or is not what it must be.
+    /// The cluster cannot be reached, or does not meet the requirements.
     #[error(transparent)]
     Join(#[from] JoinError),
     /// The bucket did not answer.
     #[error("NATS_UNREACHABLE: {0}")]
     Bucket(#[from] CoordinationError),
-    /// A node runs.
+    /// A node is running.
     #[error("IN_USE: the node {0} runs; stop all nodes, and wait until its lease has ended (13 s)")]
     InUse(NodeName),
-    /// There is data already.
+    /// The cluster has data already.
     #[error(
         "NOT_EMPTY: shard {0} has been used: an import needs a cluster that no node has served; \
          make one of another cluster.name with `postrider cluster init`"
     )]
     NotEmpty(u16),
-    /// Another import has begun since.
+    /// Another import has started since.
     #[error("IN_USE: another import into the cluster has begun; this one has ended")]
     Replaced,
     /// A log cannot be read.
@@ -106,7 +107,7 @@ fn mark_of(bucket: &dyn Coordination) -> Result<Option<(MarkRecord, u64)>, Coord
     Ok(Some((decode(MARK, &kept.value)?, kept.revision)))
 }
 
-/// Fails while an import is not finished: what is there is a part of it.
+/// Returns an error while an import is unfinished: the cluster then holds only a part of it.
 pub(crate) fn must_be_finished(bucket: &dyn Coordination) -> Result<(), JoinError> {
     match mark_of(bucket)? {
         Some((MarkRecord { stage: Stage::Unfinished, .. }, _)) => Err(JoinError::ImportUnfinished),
@@ -114,7 +115,7 @@ pub(crate) fn must_be_finished(bucket: &dyn Coordination) -> Result<(), JoinErro
     }
 }
 
-/// The homes of the API keys that an import has brought, which do not carry them.
+/// Reads the homes of the imported API keys, which do not carry their homes.
 pub(crate) fn homes_of_keys(
     bucket: &dyn Coordination,
 ) -> Result<HashMap<KeyMark, u16>, CoordinationError> {
@@ -134,7 +135,7 @@ pub struct ClusterImport {
     incarnation: [u8; 16],
     mark: MarkRecord,
     revision: u64,
-    /// Where each shard stands when it is done.
+    /// The last position of each shard that is done.
     ends: BTreeMap<u16, Position>,
 }
 
@@ -145,15 +146,16 @@ pub struct ShardClaim {
     pub shard: u16,
     /// Its log's identity.
     pub id: LogId,
-    /// The claim, at which everything stands.
+    /// The claim, at which all data of the shard is.
     pub at: Mark,
     log: ReplicatedLog,
     time_ms: u64,
 }
 
 impl ClusterImport {
-    /// Begins with a cluster that is empty, or in which an import was not finished. `incarnation`
-    /// is of this import alone.
+    /// Starts an import into a cluster that is empty, or in which an import was not finished.
+    ///
+    /// `incarnation` belongs to this import alone.
     ///
     /// # Errors
     /// [`ImportError::InUse`], [`ImportError::NotEmpty`], and others of [`ImportError`].
@@ -169,7 +171,7 @@ impl ClusterImport {
         let revision = before.map_or(0, |(_, revision)| revision);
         let mut import = Self { opened, incarnation, mark, revision, ends: BTreeMap::new() };
         match import.must_be_unused(goes_on) {
-            // The import that is not finished was ended before it saw that a node has served.
+            // The unfinished import ended before it noticed that a node has served.
             Err(error @ ImportError::NotEmpty(_)) if goes_on => {
                 import.withdraw()?;
                 return Err(error);
@@ -185,14 +187,14 @@ impl ClusterImport {
         Ok(import)
     }
 
-    /// What is fixed of the cluster.
+    /// Returns the record of the cluster.
     #[must_use]
     pub const fn cluster(&self) -> &ClusterRecord {
         &self.opened.record
     }
 
     fn must_be_unused(&self, goes_on: bool) -> Result<(), ImportError> {
-        // The key of one that has stopped is there for a second more.
+        // The key of a stopped node exists for one more second.
         let mut nodes = read_nodes(&*self.opened.bucket)?.into_iter();
         if let Some((node, _)) = nodes.find(|(_, record)| !record.is_draining) {
             return Err(ImportError::InUse(node));
@@ -207,7 +209,7 @@ impl ClusterImport {
         Ok(())
     }
 
-    /// Lets nodes start, unless a part of an import is there: that must never be served.
+    /// Lets nodes start, unless the cluster holds a part of an import, which must never be served.
     fn withdraw(&mut self) -> Result<(), ImportError> {
         for shard in 0..self.opened.record.shards {
             let failed = |error| ImportError::Checkpoint { shard, error };
@@ -226,7 +228,7 @@ impl ClusterImport {
         ReplicatedLog::open(id, shard, stream, Arc::new(BootClock), options)
     }
 
-    /// Writes the mark, if it is the one that this import knows.
+    /// Writes the mark, if its revision is the one that this import knows.
     fn note(&mut self, stage: Stage) -> Result<(), ImportError> {
         self.mark.stage = stage;
         let value = encode(MARK, &self.mark)?;
@@ -235,7 +237,7 @@ impl ClusterImport {
                 self.revision = revision;
                 return Ok(());
             }
-            // A sole writer may be refused, and what was not answered may have been written.
+            // The only writer may still be refused, and an unanswered write may have succeeded.
             Ok(None) | Err(CoordinationError::Silent(_)) => {}
             Err(error) => return Err(error.into()),
         }
@@ -250,7 +252,7 @@ impl ClusterImport {
         }
     }
 
-    /// Whether no other import has begun since.
+    /// Returns an error if another import has started since.
     fn must_be_mine(&self) -> Result<(), ImportError> {
         match mark_of(&*self.opened.bucket)? {
             Some((mark, _)) if mark.incarnation == self.incarnation => Ok(()),
@@ -279,7 +281,7 @@ impl ClusterImport {
         Ok(ShardClaim { shard, id: log.id(), at, log, time_ms })
     }
 
-    /// Keeps a shard's archive, which stands at its claim, as its only checkpoint.
+    /// Stores a shard's archive, made at its claim, as its only checkpoint.
     ///
     /// # Errors
     /// See [`ImportError`]; the shard may be imported again.
@@ -312,7 +314,7 @@ impl ClusterImport {
         ShardCheckpoints::new(shard, bucket.clone(), archives.clone(), bytes_max)
     }
 
-    /// Keeps the homes of API keys that do not carry them.
+    /// Stores the homes of API keys that do not carry them.
     ///
     /// # Errors
     /// See [`ImportError`].
@@ -326,7 +328,7 @@ impl ClusterImport {
         let incarnation = format!("{incarnation:032x}");
         for (first, mut part) in parts {
             part.sort_unstable();
-            // Another import that has begun since writes none of these.
+            // Another import that has started since writes none of these keys.
             let key = format!("{HOMES}{incarnation}.{first:02x}");
             let revision = self.opened.bucket.read(&key)?.map_or(0, |kept| kept.revision);
             let value = encode(&key, &part)?;
@@ -337,7 +339,7 @@ impl ClusterImport {
         Ok(())
     }
 
-    /// Ends it: from here on nodes may start.
+    /// Finishes the import: from here on nodes may start.
     ///
     /// # Errors
     /// See [`ImportError`]; the import is not finished then.
@@ -353,7 +355,7 @@ impl ClusterImport {
     }
 }
 
-/// Whether a log has nothing, or only what an import wrote that was not finished.
+/// Returns whether a log has nothing, or only entries of an unfinished import.
 fn is_unused(log: &ReplicatedLog, goes_on: bool) -> Result<bool, LogError> {
     let tail = log.tail()?;
     if tail.last == Position::START || !goes_on {

@@ -1,4 +1,5 @@
-//! The thread of one shard: it asks what its life wants to know, and does what it says.
+//! The thread of one shard: it answers the questions of the shard's rules and carries out their
+//! outputs.
 
 mod answers;
 #[cfg(test)]
@@ -28,12 +29,12 @@ use crate::shared::{Inner, Input, Seen};
 use crate::turns::Turn;
 use warmth::{Idle, Warmth, follow};
 
-/// Between two looks at the tenure, in milliseconds.
+/// The time between two checks of the tenure, in milliseconds.
 const TICK_MS: u64 = 100;
-/// How long a shard rests after its engine has stopped, in milliseconds.
+/// The time for which a shard rests after its engine has stopped, in milliseconds.
 const REST_MS: u64 = 1_000;
 
-/// What the thread beside it does with the engine, in this order.
+/// An order to the worker thread for the engine; orders are carried out in sequence.
 enum Order {
     Start(u64, Arc<OwnedLog>, ShardTenure, Turn),
     Follow(Turn),
@@ -53,17 +54,17 @@ pub(crate) struct Life {
     shard: Shard,
     inbox: Receiver<Input>,
     sender: Sender<Input>,
-    /// The engine's number, and its log and its right to act while it may write.
+    /// The number of the engine. The next field is its log and its right to act while it may write.
     engine: u64,
     log: Option<(Arc<OwnedLog>, ShardTenure)>,
     reply: Option<SyncSender<ReleaseAnswer>>,
-    /// When the shard may be followed again, after its engine has stopped.
+    /// The time from which the shard may be followed again after its engine has stopped.
     rest_until: Option<u64>,
-    /// Whether a repair kept the shard from being claimed when that was tried last.
+    /// Set if a repair prevented the last attempt to claim the shard.
     waits_for_repair: Cell<bool>,
-    /// How far the records of a shard are that this node stands by for.
+    /// The progress of the records of a shard for which this node is a standby.
     warmth: Warmth,
-    /// Since when the node has nothing to do with the shard.
+    /// The time since which the node has nothing to do with the shard.
     idle: Idle,
 }
 
@@ -98,7 +99,7 @@ impl Life {
     /// Runs until the node stops.
     pub(crate) fn run(mut self) {
         let (orders, taken) = channel();
-        // Without it nothing could be owned.
+        // Without the worker the node could own nothing.
         let Some(worker) = self.worker(taken) else { return };
         let mut ticked = 0;
         loop {
@@ -125,21 +126,21 @@ impl Life {
             self.report();
         }
         self.inner.gate.close(self.number);
-        // Both fail only when the worker has ended.
+        // Both sends fail only when the worker has ended.
         drop((orders.send(Order::Drain), orders.send(Order::Abandon)));
         drop(orders);
-        // One that panicked has ended.
+        // A worker that panicked has ended.
         drop(worker.join());
         self.inner.gate.owns(self.number, None);
     }
 
-    /// The thread that starts and stops the engine, which may take long.
+    /// Starts the thread that starts and stops the engine, which may take long.
     fn worker(&self, orders: Receiver<Order>) -> Option<JoinHandle<()>> {
         let (host, shard, sender) = (self.inner.host.clone(), self.number, self.sender.clone());
         let (checkpoints, inner) = (self.inner.checkpoints(shard), self.inner.clone());
         let work = move || {
             for order in orders {
-                // A turn ends before anybody hears of it.
+                // The turn is dropped before anybody learns of the result.
                 let done = match order {
                     Order::Start(engine, log, tenure, _turn) => {
                         let started = host.start(shard, log, checkpoints.clone(), tenure);
@@ -158,7 +159,7 @@ impl Life {
                         Input::Stopped
                     }
                 };
-                // The shard's thread may have ended.
+                // The thread of the shard may have ended.
                 drop(sender.send(done));
             }
         };
@@ -191,7 +192,7 @@ impl Life {
             Input::Followed(followed) => self.followed(followed),
             Input::Removed(is_done) => self.idle.removed(is_done),
             Input::Drained => {
-                // Everything is answered; what follows is the handoff, and another owner.
+                // Every request is answered; the handoff and another owner follow.
                 self.inner.gate.owns(self.number, None);
                 self.step(ShardInput::Drained, orders);
             }
@@ -200,7 +201,7 @@ impl Life {
                 self.reply = Some(reply);
                 self.step(ShardInput::ReleaseAsked { by }, orders);
             }
-            // Of an engine that was given up; and the end is heard before.
+            // The input belongs to an engine that was given up. The end arrives before.
             Input::Log(..) | Input::Started(..) | Input::Quit => {}
         }
     }
@@ -228,7 +229,8 @@ impl Life {
         }
     }
 
-    /// A clock that is set counts at once, so it is compared before each step that may claim.
+    /// Compares the clocks before each step that may claim, because a clock that is set counts at
+    /// once.
     fn compare_clocks(&mut self, orders: &Sender<Order>) {
         self.step(ShardInput::ClockAgrees(self.inner.clock_agrees()), orders);
     }
@@ -245,7 +247,7 @@ impl Life {
                         let answer = self.ask(question).unwrap_or(Answer::Nothing);
                         inputs.push_back(ShardInput::Answered(ticket, answer));
                     }
-                    // The engine's start brings the view up to the log.
+                    // The start of the engine applies the log to the records.
                     ShardOutput::Apply(entry) => self.inner.host.keep(self.number, entry),
                     ShardOutput::StartEngine { .. } => {
                         if was_left {
@@ -262,7 +264,7 @@ impl Life {
                     }
                     ShardOutput::StopEngine => self.stop_engine(orders),
                     ShardOutput::AnswerRelease(answer) => {
-                        // Who asked may not wait any more.
+                        // The node that asked may wait no more.
                         self.reply.take().map(|reply| reply.try_send(answer));
                     }
                     ShardOutput::Stopped(reason) => {
@@ -291,7 +293,7 @@ impl Life {
         orders.send(Order::Start(engine, log, tenure, turn)).map_err(ended)
     }
 
-    /// Nothing of it counts from here on.
+    /// Gives up the engine: nothing from it counts any more.
     fn stop_engine(&mut self, orders: &Sender<Order>) {
         self.inner.gate.owns(self.number, None);
         self.engine += 1;
@@ -303,7 +305,7 @@ impl Life {
         drop(orders.send(Order::Abandon));
     }
 
-    /// Why the shard is not served, or could not be served here.
+    /// Returns the reason why the shard is not served, or could not be served here.
     fn reason(&self, state: Standing) -> Option<String> {
         let waits = state == Standing::Claiming && self.waits_for_repair.get();
         let stopped = self.shard.stop_reason().map(ToString::to_string);
@@ -311,7 +313,7 @@ impl Life {
         stopped.or_else(|| self.lags_because())
     }
 
-    /// Notes what is reported to others of the shard.
+    /// Records the report about the shard for other nodes.
     fn report(&self) {
         let state = match self.shard.state() {
             ShardState::Absent | ShardState::Restoring => None,

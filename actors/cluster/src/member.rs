@@ -1,4 +1,4 @@
-//! The thread that keeps a node's key alive, and publishes the tenure that follows from it.
+//! The thread that keeps a node's key alive, and publishes the tenure that the key gives.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use crate::coordination::{NodeRecord, Standing, decode, encode, node_key};
 use crate::shared::Inner;
 use crate::tenure::{NodeKey, Tenure, TenureInput, TenureOutput};
 
-/// Between two looks at what is due, in milliseconds.
+/// The time between two checks of due work, in milliseconds.
 const TICK_MS: u64 = 100;
-/// How long the key of a node lives that has stopped, in seconds.
+/// The time to live of the key of a stopped node, in seconds.
 const LEFT_SECONDS: u64 = 1;
 
 /// Runs until the node stops.
@@ -20,7 +20,7 @@ pub(crate) fn run(inner: &Arc<Inner>) {
     let mut tenure = Tenure::new(inner.terms, inner.options.identity);
     let mut published = Vec::new();
     loop {
-        // Others wait for it when a shard was added or removed.
+        // Other nodes wait for the key when a shard was added or removed.
         let standings = standings(inner);
         let has_news = standings != published;
         published = standings;
@@ -35,7 +35,7 @@ pub(crate) fn run(inner: &Arc<Inner>) {
                         inputs.push_back(write(inner, renewal, revision));
                     }
                     TenureOutput::Read => inputs.extend(read(inner)),
-                    // Each shard sees it at the gate.
+                    // Each shard notices it at the gate.
                     TenureOutput::TermOver => {}
                     TenureOutput::NameTaken => {
                         tracing::error!(node = %inner.options.node, "another node has the name");
@@ -50,7 +50,7 @@ pub(crate) fn run(inner: &Arc<Inner>) {
     }
 }
 
-/// A node that has stopped lets its key expire soon.
+/// Lets the key expire soon, since the node has stopped.
 pub(crate) fn leave(inner: &Inner) {
     let key = node_key(&inner.options.node);
     let Ok(Some(kept)) = inner.bucket.read(&key) else { return };
@@ -82,7 +82,7 @@ fn answered(inner: &Inner) {
     inner.answered_ms.store(inner.clock.now_ms(), Ordering::Release);
 }
 
-/// What the node says of itself.
+/// Returns the report of the node about itself.
 fn record(inner: &Inner, renewal: u64) -> NodeRecord {
     let options = &inner.options;
     NodeRecord {

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Most characters of a name.
+/// The maximum number of characters of a name.
 const NAME_CHARS_MAX: usize = 32;
 
 /// The name of a node or of a cluster: 1 to 32 of `a` to `z`, `0` to `9` and `-`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(Arc<str>);
 
-/// A name has a length or a character that names do not have.
+/// A name is empty, is too long or has a forbidden character.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a name has 1 to {NAME_CHARS_MAX} of a-z, 0-9 and -, but this is {0:?}")]
 pub struct NameError(String);
@@ -19,7 +19,7 @@ impl NodeName {
     /// Checks a name.
     ///
     /// # Errors
-    /// [`NameError`] with what was given.
+    /// [`NameError`] with the given text.
     pub fn new(name: &str) -> Result<Self, NameError> {
         let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.bytes().all(is_fit) {
@@ -28,7 +28,7 @@ impl NodeName {
         Ok(Self(name.into()))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -41,7 +41,7 @@ impl fmt::Display for NodeName {
     }
 }
 
-/// Who a process is: what its data directory holds, and what only this process has.
+/// The identity of a process: an id of its data directory, and an id of the process alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// 16 random bytes of the data directory, which outlive a restart.

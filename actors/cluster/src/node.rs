@@ -1,8 +1,8 @@
 //! A node of a cluster: its membership, and the life of each shard on it.
 //!
-//! It owns the threads that carry out what the pure rules say.
-//! It promises that an engine runs only while this node may own the shard, and that whoever asks
-//! the gate before an answer leaves never answers from what another node has replaced.
+//! It owns the threads that carry out the outputs of the pure rules. It promises that an engine
+//! runs only while this node may own the shard. A request that asks the gate before its answer
+//! leaves is never answered from data that another node has replaced.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -31,7 +31,7 @@ use crate::shared::{Counters, Counts, Host, Inner, Input, LOOK_EVERY_MS, NodeOpt
 use crate::tenure::Terms;
 use crate::watch;
 
-/// How long a node waits for its key at the start, in milliseconds.
+/// The maximum time that a node waits for its key at the start, in milliseconds.
 const MEMBER_WITHIN_MS: u64 = 10_000;
 
 /// A running node.
@@ -42,12 +42,12 @@ pub struct Node {
     checkup: Checkup,
     /// The homes of API keys that do not carry them.
     homes: OnceLock<HashMap<KeyMark, u16>>,
-    /// Its end is that of the looks at NATS.
+    /// The sender whose drop ends the checks of NATS.
     runs: Mutex<Option<Sender<Infallible>>>,
 }
 
 impl Node {
-    /// Checks NATS, becomes a member and begins with the shards. Blocks.
+    /// Checks NATS, becomes a member and starts the lives of the shards. Blocks.
     ///
     /// # Errors
     /// See [`JoinError`].
@@ -93,7 +93,8 @@ impl Node {
             }
             inner.clock.wait_ms(LOOK_EVERY_MS);
         }
-        // Looked at again: none begins while the node has its key. Who starts meanwhile sees it.
+        // Checked again: no import starts while the node has its key. An import that starts
+        // meanwhile sees the key.
         must_be_finished(&*inner.bucket)?;
         must_have_same_key(inner)?;
         // It is set once, here.
@@ -110,7 +111,7 @@ impl Node {
         self.spawn("cluster-watch", watch::run)
     }
 
-    /// One look may take long, so nobody waits for its thread.
+    /// Starts the checks of NATS. One check may take long, so nobody waits for the thread.
     fn look_after_nats(&self, looks: Looks, stops: Receiver<Infallible>) -> Result<(), JoinError> {
         let thread = std::thread::Builder::new().name("cluster-nats".to_owned());
         let spawned = thread.spawn(move || checkup::run(&looks, &stops));
@@ -130,8 +131,9 @@ impl Node {
         Ok(())
     }
 
-    /// Hands nothing over: finishes what is there, and gives the node's key up, so that others
-    /// claim its shards. Blocks.
+    /// Stops the node without handing shards over. Blocks.
+    ///
+    /// It finishes the accepted work, and gives the node's key up, so that others claim its shards.
     pub fn stop(&self) {
         self.inner.is_stopping.store(true, Ordering::Release);
         self.runs.lock().take();
@@ -145,31 +147,33 @@ impl Node {
         member::leave(&self.inner);
     }
 
-    /// What each request asks.
+    /// Returns the gate that each request asks.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.inner.gate
     }
 
-    /// The node's name.
+    /// Returns the node's name.
     #[must_use]
     pub fn name(&self) -> &NodeName {
         &self.inner.options.node
     }
 
-    /// The cluster's name and what is fixed of it.
+    /// Returns the cluster's name and record.
     #[must_use]
     pub fn cluster(&self) -> (&NodeName, &ClusterRecord) {
         (&self.inner.cluster, &self.inner.record)
     }
 
-    /// The home of an API key that does not carry it, by its mark, if an import has brought it.
+    /// Returns the home of an API key that does not carry it, by the key's mark.
+    ///
+    /// Only the homes of imported keys are known.
     #[must_use]
     pub fn home_of_key(&self, mark: &KeyMark) -> Option<u16> {
         self.homes.get()?.get(mark).copied()
     }
 
-    /// Which shard has which number of a provider; nothing is known yet.
+    /// Returns the list of the providers' numbers and their shards; it is still empty.
     #[must_use]
     pub fn numbers(&self) -> NumberList {
         NumberList::new(self.inner.bucket.clone())
@@ -179,37 +183,37 @@ impl Node {
         &*self.inner.bucket
     }
 
-    /// The version of the NATS server that it is connected to.
+    /// Returns the version of the NATS server to which the node is connected.
     #[must_use]
     pub fn server_version(&self) -> &str {
         &self.inner.server_version
     }
 
-    /// What the last look found wrong with the NATS servers, a minute ago or so.
+    /// Returns the problem that the last check of the NATS servers found, about a minute ago.
     #[must_use]
     pub fn nats_problem(&self) -> Option<String> {
         self.checkup.problem()
     }
 
-    /// Whether the wall clock is that of most nodes: if not, the node claims no shard.
+    /// Returns whether the wall clock agrees with most nodes: if not, the node claims no shard.
     #[must_use]
     pub fn clock_agrees(&self) -> bool {
         self.inner.clock_agrees()
     }
 
-    /// What the node has seen of the cluster, half a second ago at most while NATS answers.
+    /// Returns the node's view of the cluster, at most half a second old while NATS answers.
     #[must_use]
     pub fn seen(&self) -> Arc<Seen> {
         self.inner.seen.lock().clone()
     }
 
-    /// What this node has of each shard now.
+    /// Returns the current state of each shard on this node.
     #[must_use]
     pub fn reports(&self) -> Vec<ShardReport> {
         self.inner.reports.lock().iter().flatten().cloned().collect()
     }
 
-    /// What has happened to the shards of this node since it started.
+    /// Returns the counts of events of the shards of this node since it started.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -223,13 +227,15 @@ impl Node {
         }
     }
 
-    /// By shard, how old the records are of those that this node stands by for, in milliseconds.
+    /// Returns the age of the records of each shard for which this node is a standby, in
+    /// milliseconds.
     #[must_use]
     pub fn apply_lags(&self) -> Vec<Option<u64>> {
         self.inner.apply_lags.lock().clone()
     }
 
-    /// How far the wall clock of the node that differs most is from this node's, in milliseconds.
+    /// Returns the largest difference between this node's wall clock and another's, in
+    /// milliseconds.
     #[must_use]
     pub fn clock_difference_ms(&self) -> u64 {
         let (now, wall_ms) = (self.inner.clock.now_ms(), self.inner.host.wall_ms());
@@ -237,25 +243,25 @@ impl Node {
         clocks.differences(now, wall_ms).map(|(_, by)| by.unsigned_abs()).max().unwrap_or(0)
     }
 
-    /// Whether another node has a later master key: then this one owns nothing.
+    /// Returns whether another node has a later master key: then this one owns nothing.
     #[must_use]
     pub fn has_earlier_key(&self) -> bool {
         self.inner.seen.lock().has_earlier_key(&self.inner.options.node)
     }
 
-    /// The nodes that have another master key than this one.
+    /// Returns the nodes whose master key differs from this node's.
     #[must_use]
     pub fn nodes_with_other_keys(&self) -> Vec<NodeName> {
         self.inner.seen.lock().other_keys(&self.inner.key).cloned().collect()
     }
 
-    /// For how long the bucket has not answered, in milliseconds.
+    /// Returns for how long the bucket has not answered, in milliseconds.
     #[must_use]
     pub fn silent_ms(&self) -> u64 {
         self.inner.clock.now_ms().saturating_sub(self.inner.answered_ms.load(Ordering::Acquire))
     }
 
-    /// Another node asks for a shard. Blocks for a moment.
+    /// Takes another node's request for a shard and returns the answer. Blocks for a moment.
     #[must_use]
     pub fn release(&self, shard: u16, by: NodeName) -> Option<ReleaseAnswer> {
         let (reply, answer) = mpsc::sync_channel(1);
@@ -266,15 +272,17 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // As a crash: nothing is finished and nothing is given up.
+        // As in a crash, nothing is finished and nothing is given up.
         self.inner.is_stopping.store(true, Ordering::Release);
     }
 }
 
-/// A node with another master key could not read what the others seal from now on.
+/// Returns an error if another node runs with another master key.
+///
+/// This node could not read the values that the others seal from now on.
 fn must_have_same_key(inner: &Inner) -> Result<(), JoinError> {
     let nodes = read_nodes(&*inner.bucket)?;
-    // One that drains has stopped, and earlier versions report nothing.
+    // A node that drains has stopped, and earlier versions report no key.
     let differs = |record: &NodeRecord| {
         !record.is_draining && !record.key.is_empty() && record.key != inner.key
     };

@@ -1,9 +1,9 @@
-//! Which shard has which number of a provider: a key of the bucket for each, by compare-and-swap.
+//! The shard of each number of a provider: a key of the bucket per number, by compare-and-swap.
 //!
-//! It owns these keys and this node's copy of them.
-//! It promises that of several shards that claim a number of one name only one gets it, and that a
-//! copy that was brought up to date has every claim that had succeeded when that began. A shard
-//! says once that all of its numbers are claimed; until each has, what is missing proves nothing.
+//! It owns these keys and this node's copy of them. It promises that of several shards that claim a
+//! number of one name only one gets it. A copy that was refreshed has every claim that had
+//! succeeded when the refresh started. A shard notes once that all of its numbers are claimed.
+//! Until every shard has, a missing number proves nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,57 +15,60 @@ use sha2::{Digest as _, Sha256};
 
 use crate::coordination::{Coordination, CoordinationError, KeyValue, decode, encode};
 
-/// What the keys of numbers begin with.
+/// The prefix of the keys of numbers.
 const NUMBERS: &str = "number.";
-/// What the keys begin with by which shards say that all of their numbers are claimed. It is among
-/// those of numbers, so that a copy reads both at once.
+/// The prefix of the keys by which shards note that all of their numbers are claimed.
+///
+/// It extends the prefix of numbers, so that a copy reads both at once.
 const KEPT: &str = "number.kept.";
-/// How often a write is tried that another one came before, or that nobody answered.
+/// The number of attempts of a write that another write preceded, or that nobody answered.
 const TRIES: usize = 5;
-/// Keys that are read at a time: each is a request, and all of them have a second.
+/// The number of keys read at a time: each is a request, and all of them have one second.
 const KEYS_AT_ONCE: usize = 50;
 
-/// Who has a number.
+/// The holder of a number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumberHolder {
     /// The number's id.
     pub number: String,
     /// The shard of its workspace.
     pub shard: u16,
-    /// The apps whose callbacks may be about it: more than one while its secret changes.
+    /// The apps whose callbacks may concern it: more than one while its secret changes.
     pub apps: Vec<String>,
 }
 
-/// The numbers of all shards, as this node knows them.
+/// The numbers of all shards, as far as this node knows.
 #[derive(Debug)]
 pub struct NumberList {
     bucket: Arc<dyn Coordination>,
-    /// Held while the bucket is read, so that what is older is not put over what is newer.
+    /// Locked while the bucket is read, so that older values do not replace newer ones.
     reading: Mutex<()>,
-    /// Never held while somebody waits for the bucket.
+    /// Never locked while a thread waits for the bucket.
     copy: Mutex<Copy>,
 }
 
 #[derive(Debug, Default)]
 struct Copy {
-    /// When the bucket was made that it is of; `None`: it is of none yet.
+    /// The time at which the copied bucket was made; `None` before the first read.
     made_at: Option<u64>,
-    /// Everything up to this revision was read.
+    /// The revision up to which everything was read.
     read_to: u64,
     by_key: BTreeMap<String, NumberHolder>,
     keys: HashMap<String, String>,
-    /// The shards that have said that all of their numbers are claimed.
+    /// The shards that have noted that all of their numbers are claimed.
     kept: BTreeSet<u16>,
 }
 
-/// The key by which a shard says that all of its numbers are claimed.
+/// Returns the key by which a shard notes that all of its numbers are claimed.
 fn kept_key(shard: u16) -> String {
     format!("{KEPT}{shard}")
 }
 
 impl Copy {
-    /// Takes up a key as it was written. What cannot be read is left as it was known before: it
-    /// must not keep the others away.
+    /// Adds a key to the copy as it was written.
+    ///
+    /// A value that cannot be read is left as it was known before, so that it does not block the
+    /// others.
     fn take_up(&mut self, key: String, kept: &KeyValue) {
         match key.strip_prefix(KEPT) {
             Some(shard) => self.kept.extend(shard.parse::<u16>()),
@@ -93,7 +96,7 @@ impl Copy {
     }
 }
 
-/// The key of the number that its provider calls so. Names of keys have few letters.
+/// Returns the key of the number with this id of its provider. Names of keys have few letters.
 fn key_of(provider_id: &str) -> String {
     let digest = Sha256::digest(provider_id.as_bytes());
     let digits: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -101,17 +104,16 @@ fn key_of(provider_id: &str) -> String {
 }
 
 impl NumberList {
-    /// The numbers in this bucket; none is known yet.
+    /// Creates the list of the numbers in this bucket; none is known yet.
     #[must_use]
     pub(crate) fn new(bucket: Arc<dyn Coordination>) -> Self {
         Self { bucket, reading: Mutex::default(), copy: Mutex::default() }
     }
 
-    /// Reads what has changed since it was read last, and all of a bucket that was made anew.
-    /// Blocks.
+    /// Reads the changes since the last read, or everything if the bucket was made again. Blocks.
     ///
     /// # Errors
-    /// [`CoordinationError`]: what was read until then is kept.
+    /// [`CoordinationError`]; the values read until then are kept.
     pub fn refresh(&self) -> Result<(), CoordinationError> {
         let _reading = self.reading.lock();
         let made_at = Some(self.bucket.made_at()?);
@@ -130,11 +132,13 @@ impl NumberList {
         }
     }
 
-    /// Has a shard hold the number that the provider calls so, and returns whether it does now: not
-    /// if another shard holds it. What the shard itself held under that name is replaced. Blocks.
+    /// Lets a shard hold the number with this id of the provider, and returns whether it does now.
+    ///
+    /// It does not if another shard holds the number. An earlier entry of the same shard under that
+    /// id is replaced. Blocks.
     ///
     /// # Errors
-    /// [`CoordinationError`]: it may hold it or not.
+    /// [`CoordinationError`]; the shard may or may not hold the number.
     pub fn claim(
         &self,
         provider_id: &str,
@@ -148,10 +152,10 @@ impl NumberList {
         self.change(&key, &change).map(|now| now.as_ref() == Some(holder))
     }
 
-    /// Has nobody hold a number, if this shard holds it under this id. Blocks.
+    /// Releases a number, if this shard holds it under this id. Blocks.
     ///
     /// # Errors
-    /// [`CoordinationError`]: it may be held still.
+    /// [`CoordinationError`]; the number may still be held.
     pub fn release(
         &self,
         provider_id: &str,
@@ -169,13 +173,14 @@ impl NumberList {
         self.change(key, &change).map(drop)
     }
 
-    /// Has a shard hold these numbers, by their names at the provider, and no others, and say so.
-    /// Returns those that another shard holds. The copy must be up to date, and the shard must
-    /// claim nothing meanwhile. `may` is asked before each change: an owner that was replaced
-    /// changes nothing that the next one has. Blocks.
+    /// Lets a shard hold exactly these numbers, by the provider's ids, and notes that it does.
+    ///
+    /// Returns the ids that another shard holds. The copy must be up to date, and the shard must
+    /// claim nothing meanwhile. `may` is called before each change, so that a replaced owner
+    /// changes nothing of the next one. Blocks.
     ///
     /// # Errors
-    /// [`CoordinationError`]: only a part may be done.
+    /// [`CoordinationError`]; only a part may be done.
     pub fn keep(
         &self,
         shard: u16,
@@ -225,29 +230,31 @@ impl NumberList {
         Ok(())
     }
 
-    /// Whether each of so many shards has said that all of its numbers are claimed. Until then, one
-    /// that is not in the list may be connected nevertheless.
+    /// Returns whether each of `shards` shards has noted that all of its numbers are claimed.
+    ///
+    /// Until then, a number that is not in the list may be connected nevertheless.
     #[must_use]
     pub fn is_complete(&self, shards: u16) -> bool {
         let copy = self.copy.lock();
         (0..shards).all(|shard| copy.kept.contains(&shard))
     }
 
-    /// Who has the number of this id.
+    /// Returns the holder of the number with this id.
     #[must_use]
     pub fn holder(&self, number: &str) -> Option<NumberHolder> {
         let copy = self.copy.lock();
         copy.by_key.get(copy.keys.get(number)?).cloned()
     }
 
-    /// The numbers in other shards that callbacks to this one may be about, by shard.
+    /// Returns the numbers in other shards that callbacks to this one may concern, by shard.
     #[must_use]
     pub fn beside(&self, holder: &NumberHolder) -> BTreeMap<u16, Vec<String>> {
         beside(holder, self.copy.lock().by_key.values())
     }
 
-    /// Those of them that a callback is about which is about these alone, by their names at the
-    /// provider.
+    /// Returns those of [`beside`](Self::beside) that have one of these ids at the provider.
+    ///
+    /// They are for a callback that concerns these numbers alone.
     #[must_use]
     pub fn named<'a>(
         &self,
@@ -258,7 +265,8 @@ impl NumberList {
         beside(holder, names.into_iter().filter_map(|name| copy.by_key.get(&key_of(name))))
     }
 
-    /// Changes who holds a key, as long as it is to be changed. Returns who holds it then.
+    /// Changes the holder of a key for as long as `change` asks for it. Returns the holder after
+    /// that.
     fn change(
         &self,
         key: &str,
@@ -281,8 +289,8 @@ impl NumberList {
             };
             match self.bucket.write(key, encode(key, &wanted)?, revision, None) {
                 Ok(Some(_)) => return Ok(wanted),
-                // A sole writer may be refused, and what was not answered may have been written:
-                // the next look says what is there.
+                // The only writer may still be refused, and an unanswered write may have succeeded:
+                // the next read shows it.
                 Ok(None) => {}
                 Err(error) => last = error,
             }
@@ -291,7 +299,7 @@ impl NumberList {
     }
 }
 
-/// Those in other shards that share an app with this one, by shard.
+/// Returns the numbers in other shards that share an app with this one, by shard.
 fn beside<'a>(
     holder: &NumberHolder,
     all: impl Iterator<Item = &'a NumberHolder>,

@@ -1,7 +1,7 @@
-//! What operators ask of a cluster: that a node owns nothing, and that a shard is moved.
+//! The operators' requests to a cluster: that a node owns nothing, and that a shard moves.
 //!
-//! It owns the changes of the bucket that say so. The coordinator and the lives of the shards do
-//! what they say, as with any other assignment. Every method blocks.
+//! It owns the changes of the bucket for these requests. The coordinator and the lives of the
+//! shards carry them out, as with any other assignment. Every method blocks.
 
 use crate::coordination::{
     Coordination, CoordinationError, read_draining, read_nodes, view_with, write_assignment,
@@ -12,10 +12,10 @@ use crate::node::Node;
 use crate::placement::Placed;
 use crate::watch::may_move;
 
-/// How often something is tried that others change at the same time.
+/// The number of attempts of a change while others change the same key.
 const TRIES: usize = 20;
 
-/// Why an operation was not done.
+/// The reason why an operation was not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OperationError {
     /// There is no such node.
@@ -24,7 +24,7 @@ pub enum OperationError {
     /// There is no such shard.
     #[error("there is no shard {0}; shards are numbered from 0 to {1}")]
     NoShard(u16, u16),
-    /// Nobody could own what it owns.
+    /// No other node could own the shards of this one.
     #[error("no other node could own the shards of {0}: start one, or undrain one")]
     Last(NodeName),
     /// A node that drains is given nothing.
@@ -33,18 +33,18 @@ pub enum OperationError {
     /// A node whose disk takes nothing is given nothing.
     #[error("the disk of {0} is full or fails")]
     Failing(NodeName),
-    /// A node that is not there is given nothing.
+    /// A node that does not run is given nothing.
     #[error("{0} is not running")]
     Away(NodeName),
-    /// As many shards are on their way as may be.
+    /// The maximum number of shards are moving.
     #[error("other shards are on their way; ask again when they have arrived")]
     Busy,
-    /// It is not known whether it was done.
+    /// It is not known whether the operation was done.
     #[error(transparent)]
     Bucket(#[from] CoordinationError),
 }
 
-/// A move that has begun.
+/// A move that has started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
     /// The node that owned the shard.
@@ -52,7 +52,7 @@ pub struct Move {
 }
 
 impl Node {
-    /// Says that a node shall own nothing until it is said otherwise.
+    /// Sets whether a node shall own nothing, until it is set otherwise.
     ///
     /// # Errors
     /// [`OperationError`].
@@ -60,7 +60,7 @@ impl Node {
         set_draining(self.bucket(), &self.seen().assignment, node, drains)
     }
 
-    /// Gives a shard to a node, where it stays. The node owns it some time later.
+    /// Assigns a shard to a node, where it stays. The node owns it some time later.
     ///
     /// # Errors
     /// [`OperationError`].
@@ -170,7 +170,7 @@ mod tests {
         assert!(written.unwrap().is_some());
     }
 
-    /// Two nodes, each with the shards that it shall own.
+    /// Returns a bucket with two nodes, each with the shards that it shall own.
     fn two() -> FakeCoordination {
         let bucket = FakeCoordination::new(Arc::new(StillClock::default()));
         report(&bucket, "a", &[]);
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!((&placed.owner, placed.is_pinned), (&Some(name("a")), true));
         let others: Vec<u16> = (0..4).filter(|it| !of_b.contains(it)).collect();
         assert_eq!(to(others[0], "b"), Err(OperationError::Busy));
-        // One that does not arrive may go elsewhere, for it is on its way already.
+        // A shard that does not arrive may go elsewhere, because it is already moving.
         assert_eq!(to(of_b[0], "b"), Ok(Move { from: Some(name("a")) }));
         report(&bucket, "a", &[]);
         report(&bucket, "b", &[]);

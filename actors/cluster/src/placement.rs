@@ -1,8 +1,8 @@
-//! Pure: which node shall own which shard, and which nodes stand by.
+//! Pure: the choice of the owner and the standbys of each shard.
 //!
-//! It owns the choice: rendezvous hashing, bounds on the load, and staying where a shard is.
-//! It promises that equal inputs give equal assignments, that a shard moves only when its node
-//! has ended, drains or has more than its share, and that living owners lose few shards at a time.
+//! It uses rendezvous hashing, bounds on the load, and preference for the current owner. It
+//! promises that equal inputs give equal assignments. A shard moves only when its node has ended,
+//! drains or has more than its share. Living owners lose few shards at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,64 +16,66 @@ mod tests;
 /// A node that can be given shards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its name.
+    /// The name of the node.
     pub node: NodeName,
-    /// What fails together with it; empty when nothing is said.
+    /// The nodes that fail together with it; empty when not set.
     pub zone: String,
-    /// It shall own nothing, and stand by for nothing.
+    /// Set if the node shall own nothing, and be no standby.
     pub is_draining: bool,
-    /// It drains only because too little of its disk is free: what is there can be read.
+    /// Set if it drains only because too little of its disk is free: existing data can be read.
     pub lacks_space: bool,
 }
 
 /// The nodes of one shard.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Placed {
-    /// The owner; none when there is no node.
+    /// The owner; `None` when there is no node.
     pub owner: Option<NodeName>,
-    /// The nodes that stand by, by rank.
+    /// The standbys, by rank.
     pub standbys: Vec<NodeName>,
-    /// Somebody moved it there: it stays until its owner drains or has ended, whatever others have.
+    /// Set if an operator moved the shard to its owner.
+    ///
+    /// It stays until its owner drains or has ended, whatever the load of the others.
     pub is_pinned: bool,
 }
 
 /// The nodes of every shard, by the shard's number.
 pub type Assignment = Vec<Placed>;
 
-/// What an assignment must keep to.
+/// The bounds of an assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
-    /// How many shards there are.
+    /// The number of shards.
     pub shards: u16,
-    /// How many nodes stand by for each.
+    /// The number of standbys of each shard.
     pub standbys: usize,
-    /// How many shards are taken from living owners with this assignment; see [`moves_left`].
+    /// The number of shards taken from living owners with this assignment; see [`moves_left`].
     pub moves: usize,
-    /// Shards that go from draining nodes beside these moves; see [`free_moves`].
+    /// Shards that leave draining nodes beside these moves; see [`free_moves`].
     pub free: BTreeSet<u16>,
 }
 
-/// How well a node suits a shard: the highest one has it.
+/// Returns how well a node suits a shard: the node with the highest weight gets it.
 fn weight(shard: u16, node: &NodeName) -> u64 {
     let mut bytes = shard.to_be_bytes().to_vec();
     bytes.extend_from_slice(node.as_str().as_bytes());
     xxh3_64(&bytes)
 }
 
-/// The nodes in the order in which they suit a shard.
+/// Returns the nodes in the order in which they suit a shard.
 fn ranked<'a>(shard: u16, nodes: &[&'a Candidate]) -> Vec<&'a Candidate> {
     let mut ranked = nodes.to_vec();
     ranked.sort_by_key(|it| (std::cmp::Reverse(weight(shard, &it.node)), it.node.clone()));
     ranked
 }
 
-/// Where a shard was moved to.
+/// Returns the node to which an operator moved a shard.
 fn pinned(current: &[Placed], shard: u16) -> Option<&NodeName> {
     let placed = current.get(usize::from(shard)).filter(|it| it.is_pinned);
     placed.and_then(|it| it.owner.as_ref())
 }
 
-/// The next assignment.
+/// Returns the next assignment.
 #[must_use]
 pub fn place(candidates: &[Candidate], current: &[Placed], bounds: Bounds) -> Assignment {
     let alive: BTreeSet<&NodeName> = candidates.iter().map(|it| &it.node).collect();
@@ -88,7 +90,7 @@ pub fn place(candidates: &[Candidate], current: &[Placed], bounds: Bounds) -> As
         let kept = current.get(usize::from(shard)).map_or(&[][..], |it| &it.standbys);
         let mut rest = ranked(shard, &usable);
         rest.retain(|it| it.node != *owner);
-        // Other zones first, then who stands by already.
+        // Nodes of other zones are first, then current standbys.
         rest.sort_by_key(|it| {
             let is_near = zone.is_some_and(|zone| !zone.is_empty() && zone == it.zone);
             (is_near, !kept.contains(&it.node))
@@ -103,8 +105,11 @@ pub fn place(candidates: &[Candidate], current: &[Placed], bounds: Bounds) -> As
     placed.collect()
 }
 
-/// Who drains goes on owning until somebody else can. What has no owner goes to who stands by for
-/// it and lacks space alone: that has the records, and needs no more space to read them.
+/// Returns the assignment when every node drains.
+///
+/// A draining node remains the owner until another node can own the shard. A shard without an owner
+/// goes to a standby that drains only for lack of space. That node has the records, and needs no
+/// more space to read them.
 fn kept_or_read(
     alive: &BTreeSet<&NodeName>,
     candidates: &[Candidate],
@@ -125,11 +130,10 @@ fn kept_or_read(
     kept
 }
 
-/// How many shards may be taken from living owners now, of those that may be on their way at a
-/// time.
+/// Returns how many shards may now be taken from living owners, of `at_a_time` moving ones.
 ///
-/// A shard is on its way while the node that shall own it lives and does not own it yet, whether it
-/// comes from a living owner or from a dead one.
+/// A shard is moving while the node that shall own it lives and does not own it yet. It may come
+/// from a living owner or from a dead one.
 #[must_use]
 pub fn moves_left(
     candidates: &[Candidate],
@@ -140,11 +144,11 @@ pub fn moves_left(
     at_a_time.saturating_sub(coming(candidates, current, owns).count())
 }
 
-/// The shards that are on their way to draining nodes and may go elsewhere now.
+/// Returns the shards that are moving to draining nodes and may go elsewhere now.
 ///
-/// They are on their way with it or without it, so they cost no move: else a node whose engines do
-/// not start could not be emptied. No more go than keep those that are on their way to other nodes
-/// within `at_a_time`, for a draining node may own one by now and not have said so yet.
+/// They are moving either way, so they cost no move. Otherwise a node whose engines do not start
+/// could not be emptied. The shards that are moving to other nodes stay within `at_a_time` with
+/// these. A draining node may already own such a shard and not have reported it yet.
 #[must_use]
 pub fn free_moves(
     candidates: &[Candidate],
@@ -158,7 +162,7 @@ pub fn free_moves(
     free.take(at_a_time.saturating_sub(others.len())).collect()
 }
 
-/// The shards that are on their way, and to whom.
+/// Returns the moving shards and their destinations.
 fn coming<'a>(
     candidates: &'a [Candidate],
     current: &'a [Placed],
@@ -183,7 +187,8 @@ fn owners(
     let mut load: BTreeMap<&NodeName, usize> = can.iter().map(|node| (*node, 0)).collect();
     let mut owners: Vec<Option<NodeName>> = vec![None; bounds.shards.into()];
     let mut moves = bounds.moves;
-    // A node keeps what was moved to it, and those of its other shards that it suits best.
+    // A node keeps the shards that were moved to it, and those of its other shards that it suits
+    // best.
     let mut kept: Vec<(u16, &NodeName)> = Vec::new();
     for shard in 0..bounds.shards {
         let living = owner(shard).filter(|owner| alive.contains(*owner));
@@ -212,7 +217,8 @@ fn owners(
         let standbys = current.get(usize::from(shard)).map_or(&[][..], |it| &it.standbys);
         let ranked = ranked(shard, usable);
         let fits = |node: &NodeName| load.get(node).is_some_and(|held| *held < most);
-        // Who stands by has the shard's records; then who suits it best, then who has least.
+        // A standby has the shard's records. After it come the most suitable node and the one with
+        // the fewest shards.
         let ready = standbys.iter().filter(|node| can.contains(*node));
         let suited = ranked.iter().map(|it| &it.node);
         let poor = ranked.iter().map(|it| &it.node).min_by_key(|node| load.get(*node));
@@ -226,7 +232,7 @@ fn owners(
     owners
 }
 
-/// Gives nodes with less than their share some of what others have more than theirs.
+/// Moves shards from nodes with more than their share to nodes with less.
 fn level(
     owners: &mut [Option<NodeName>],
     can: &BTreeSet<&NodeName>,

@@ -13,7 +13,7 @@ pub(crate) enum Planted {
     NoMargin,
     /// The end and the entries of the log are read from a follower.
     TailFromFollower,
-    /// A write is answered when it was published.
+    /// A write is answered as soon as it was published.
     AnswerBeforeAcknowledgement,
     /// The right is measured by the wall clock.
     TenureOnWallClock,
@@ -25,13 +25,13 @@ pub(crate) enum Planted {
     TakenIgnored,
     /// A log that ends before what was applied is followed from its end.
     LogLostIgnored,
-    /// A claim whose position was taken is made again behind it, whoever took it.
+    /// A claim whose position was taken is repeated behind it, whoever took it.
     OwnerNotAskedAgain,
-    /// What was owned stays owned when the node's key had expired and is made anew.
+    /// An owned shard stays owned after the node's key had expired and was written again.
     TermOutlivesKey,
-    /// A node whose own claim is under way says that it does not own the shard.
+    /// A node whose own claim is under way replies that it does not own the shard.
     ReleasedWhileClaiming,
-    /// What was asked before a pause and read after it counts as asked just now.
+    /// An answer that was asked for before a pause and read after it counts as fresh.
     LateAnswerTakenForFresh,
     /// The next owner's windows are empty.
     WindowsForgotten,
@@ -43,23 +43,23 @@ pub(crate) enum Planted {
     ClockNotCompared,
     /// The next owner's engine time begins with its wall clock, whatever the log says.
     TimeGoesBack,
-    /// A message is handed over when its claim is under way.
+    /// A message is handed over while its claim is still under way.
     HandedOverBeforeClaim,
-    /// What the owner before had claimed is handed over, as if it had not been.
+    /// A message that the owner before had claimed is handed over as if it had not been.
     ClaimedSentAgain,
-    /// What leaves the process does not look at the tenure.
+    /// A message leaves the process without a check of the tenure.
     HandedOverUnchecked,
     /// A shard is claimed when its handoff was promised, and not when it is in the log.
     HandoffNotAwaited,
-    /// A handoff that was promised is waited for without end.
+    /// A promised handoff is waited for without end.
     HandoffAwaitedForever,
-    /// Each look at the bucket may begin two moves, whatever is on its way.
+    /// Each look at the bucket may start two moves, however many are under way.
     MovesNotCounted,
     /// The log is trimmed to the newest checkpoint, whatever the older one needs.
     TrimsPastOlder,
-    /// An owner that stood idle appends without a look at its tenure.
+    /// An owner that was idle appends without a check of its tenure.
     IdleOwnerNotAsked,
-    /// An engine begins with what a server has of its log, which may lack entries before its claim.
+    /// An engine starts with a server's copy of its log, which may lack entries before its claim.
     ReadEndsEarly,
 }
 

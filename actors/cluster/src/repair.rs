@@ -1,8 +1,9 @@
-//! A shard whose log lost something, or is damaged, begins anew behind what is whole.
+//! The repair of a shard whose log lost something or is damaged: it starts again from the whole
+//! part.
 //!
-//! It owns what is found out about such a shard, and the order in which it is written anew: a mark
-//! that keeps nodes from claiming it, a claim, a checkpoint that stands at the claim, the log
-//! trimmed behind it, and the mark once more. A repair that ends in the midst is run again.
+//! It owns the finding about such a shard, and the order of the writes. They are a mark that
+//! prevents nodes from claiming it, a claim, a checkpoint at the claim, the trimmed log, and the
+//! mark again. A repair that ends midway is run again.
 
 mod error;
 mod finding;
@@ -37,14 +38,16 @@ pub use finding::{Base, Finding, NodeEntries};
 use mark::RepairMark;
 pub(crate) use mark::{is_under_way, repaired_in};
 
-/// Who claims a shard that is repaired.
+/// The node name under which a repair claims a shard.
 const REPAIRER: &str = "repair";
-/// How many epochs are left out: what was lost may have had claims that nobody alive knows of, and
-/// whoever has applied one must see that the shard was begun anew since.
+/// The number of epochs that a repair skips.
+///
+/// The lost part may have had claims that no living node knows of. A node that has applied one must
+/// notice that the shard was started again since.
 const EPOCHS: u64 = 1_000;
-/// How long an append is tried, in milliseconds.
+/// The maximum time for which an append is tried, in milliseconds.
 const APPEND_FOR_MS: u64 = 30_000;
-/// More than a claim or a note has.
+/// The maximum number of bytes of an entry, more than a claim or a note has.
 const ENTRY_BYTES_MAX: usize = 4_096;
 
 /// One shard that may need a repair.
@@ -61,7 +64,7 @@ pub struct ShardRepair {
     nodes: Vec<Arc<dyn NodeEntries>>,
 }
 
-/// The claim of a repair, at which everything stands.
+/// The claim of a repair, at which all data of the shard is.
 #[derive(Debug)]
 pub struct RepairClaim {
     /// The log's identity.
@@ -73,7 +76,7 @@ pub struct RepairClaim {
 }
 
 impl ShardRepair {
-    /// Opens a shard, whose stream may be missing. `incarnation` is of this repair alone.
+    /// Opens a shard, whose stream may be missing. `incarnation` belongs to this repair alone.
     ///
     /// # Errors
     /// See [`RepairError`].
@@ -90,7 +93,7 @@ impl ShardRepair {
         let id = id.ok_or(no_such)?;
         let (stream, missing): (Arc<dyn Stream>, _) = match stream {
             Ok(stream) => (stream, None),
-            // It reads as one that has nothing, until it is made anew.
+            // A missing stream reads as an empty one until it is made again.
             Err(missing) => (Arc::new(FakeStream::default()), Some(missing)),
         };
         let bucket: Arc<dyn Coordination> = opened.bucket;
@@ -102,7 +105,7 @@ impl ShardRepair {
         Ok(Self { shard, id, stream, missing, bucket, checkpoints, clock, incarnation, nodes })
     }
 
-    /// Looks at what nodes have too.
+    /// Reads the entries of these nodes too.
     #[must_use]
     pub fn with_nodes(self, nodes: Vec<Arc<dyn NodeEntries>>) -> Self {
         Self { nodes, ..self }
@@ -112,7 +115,7 @@ impl ShardRepair {
         Beside { nodes: &self.nodes, is_first: is_unfinished }
     }
 
-    /// The nodes that run, and where others reach them.
+    /// Returns the running nodes and the addresses at which others reach them.
     ///
     /// # Errors
     /// See [`RepairError`].
@@ -121,7 +124,7 @@ impl ShardRepair {
         Ok(nodes.map(|(name, record)| (name, record.advertise)).collect())
     }
 
-    /// The identity of the shard's log.
+    /// Returns the identity of the shard's log.
     #[must_use]
     pub const fn id(&self) -> LogId {
         self.id
@@ -144,8 +147,9 @@ impl ShardRepair {
         finding::commits(&*self.stream, self.beside(finding.is_unfinished), log, finding, visit)
     }
 
-    /// Keeps nodes away and claims the shard behind everything that its log has, if nothing was
-    /// written since this was found.
+    /// Keeps nodes away and claims the shard behind all entries of its log.
+    ///
+    /// It fails if anything was written since the finding.
     ///
     /// # Errors
     /// See [`RepairError`].
@@ -160,8 +164,8 @@ impl ShardRepair {
                 Ok(RepairClaim { id: self.id, at, time_ms, mark })
             }
             Err(error) => {
-                // A claim of which nothing is known may come yet, and a stream that was made anew
-                // must not be taken for what it was: then the shard stays marked.
+                // A claim with an unknown outcome may still be appended. A stream that was made
+                // again must not be taken for the old one. In both cases the shard stays marked.
                 let may_come = matches!(error, RepairError::NotStored { .. });
                 if !may_come && !is_missing && !mark.withdraw(&*self.bucket).unwrap_or(false) {
                     tracing::warn!(shard = self.shard, "the mark of the repair stays");
@@ -175,7 +179,8 @@ impl ShardRepair {
         if let Some(missing) = self.missing.take() {
             self.stream = missing.make()?;
         }
-        // A node that claimed it meanwhile reports so, or has written, and the claim is refused.
+        // A node that claimed the shard meanwhile reports it or has written, and then the claim is
+        // refused.
         self.must_be_unserved(finding)?;
         self.append_claim(finding, time_ms)
     }
@@ -194,7 +199,7 @@ impl ShardRepair {
         }
     }
 
-    /// Encodes and appends what is one entry, and returns its mark.
+    /// Encodes and appends a commit of one entry, and returns its mark.
     fn append_one(
         &self,
         next: &Next,
@@ -205,7 +210,7 @@ impl ShardRepair {
         let too_long = |error: EncodeError| self.not_stored(&error);
         let body = body.map_err(too_long)?;
         let entries = encode_commit(next, kind, time_ms, &body, ENTRY_BYTES_MAX);
-        // Names and versions are short, so it is one.
+        // Names and versions are short, so the commit has one entry.
         let bytes = entries.map_err(too_long)?.into_iter().next().unwrap_or_default();
         let (position, epoch, hash) = (next.position, next.epoch, EntryHash::of(&bytes));
         self.append(position, bytes)?;
@@ -223,7 +228,7 @@ impl ShardRepair {
         Ok(())
     }
 
-    /// Claims the shard behind the last entry, whatever that is: nobody reads it any more.
+    /// Claims the shard behind the last entry, whatever that is: no node reads that entry any more.
     fn append_claim(&self, finding: &Finding, time_ms: u64) -> Result<Mark, RepairError> {
         let before = match finding.last {
             Position::START => None,
@@ -241,7 +246,7 @@ impl ShardRepair {
         self.append_one(&next, Kind::Claim, time_ms, claim.encode())
     }
 
-    /// Notes the checkpoint behind the claim.
+    /// Appends the note of the checkpoint behind the claim.
     fn append_note(&self, claimed: Mark, record: &CheckpointRecord) -> Result<(), RepairError> {
         let Mark { position, epoch, hash: prev } = claimed;
         let next = Next { log: self.id, shard: self.shard, position: position.next(), epoch, prev };
@@ -251,8 +256,9 @@ impl ShardRepair {
         self.append_one(&next, Kind::Checkpoint, record.time_ms, note.encode()).map(drop)
     }
 
-    /// Keeps the shard's archive, which stands at the claim, as its only checkpoint, trims the log
-    /// behind it, and lets the nodes go on.
+    /// Stores the shard's archive, made at the claim, as its only checkpoint.
+    ///
+    /// It then trims the log behind the claim, and lets the nodes continue.
     ///
     /// # Errors
     /// See [`RepairError`]; the repair may be run again.

@@ -1,6 +1,6 @@
-//! Pure: what a node knows of a shard from the entries that it has applied.
+//! Pure: the state of a shard that follows from the entries that a node has applied.
 //!
-//! It owns the end of the replica's chain, its engine time, and who the log says owns the shard.
+//! It owns the end of the replica's chain, its engine time, and the owner of the shard by the log.
 //! It promises that an entry which does not follow the one before it is never taken.
 
 use bytes::Bytes;
@@ -13,16 +13,16 @@ use crate::name::{NameError, NodeName};
 #[cfg(test)]
 use crate::planted::Planted;
 
-/// Who claimed a shard last.
+/// The node that claimed a shard last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// The node.
     pub node: NodeName,
-    /// Its process.
+    /// The incarnation of its process.
     pub incarnation: [u8; 16],
 }
 
-/// Why an entry cannot be applied.
+/// The reason why an entry cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplicaFault {
     /// The bytes are no entry.
@@ -31,15 +31,15 @@ pub enum ReplicaFault {
     /// The entry does not follow the one before it.
     #[error("{0}")]
     Chain(#[from] ChainFault),
-    /// Its body is not one of its kind.
+    /// The body of the entry does not match its kind.
     #[error("{0}")]
     Body(#[from] BodyError),
-    /// A claim or a handoff has a name that no node has.
+    /// A claim or a handoff has an invalid node name.
     #[error("{0}")]
     Name(#[from] NameError),
 }
 
-/// What is applied of one shard.
+/// The applied state of one shard.
 #[derive(Debug, Clone)]
 pub struct Replica {
     chain: Chain,
@@ -54,7 +54,7 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// A replica before the first entry of a log.
+    /// Returns a replica before the first entry of a log.
     #[must_use]
     pub const fn empty(log: LogId, shard: u16) -> Self {
         Self {
@@ -69,7 +69,8 @@ impl Replica {
         }
     }
 
-    /// A replica that has loaded a checkpoint, which was made while this node owned the shard.
+    /// Returns a replica that has loaded a checkpoint, which was made while `owner` owned the
+    /// shard.
     #[must_use]
     pub const fn at(log: LogId, shard: u16, mark: &Mark, owner: Owner, time_ms: u64) -> Self {
         Self {
@@ -84,60 +85,61 @@ impl Replica {
         }
     }
 
-    /// The same, behind which a reader must know this data format.
+    /// Returns the same replica, behind which a reader must know this data format.
     #[must_use]
     pub(crate) const fn of_format(mut self, format: u16) -> Self {
         self.format = format;
         self
     }
 
-    /// The data format that a reader must know, as far as the log or the checkpoint says; 0 before
-    /// the first claim.
+    /// Returns the data format that a reader must know, by the log or the checkpoint.
+    ///
+    /// It is 0 before the first claim.
     #[must_use]
     pub const fn format(&self) -> u16 {
         self.format
     }
 
-    /// The end of what is applied.
+    /// Returns the end of the applied chain.
     #[must_use]
     pub const fn chain(&self) -> &Chain {
         &self.chain
     }
 
-    /// The position, epoch and hash of what is applied.
+    /// Returns the position, epoch and hash of the last applied entry.
     #[must_use]
     pub const fn mark(&self) -> Mark {
         Mark { position: self.chain.last(), epoch: self.chain.epoch(), hash: self.chain.hash() }
     }
 
-    /// Who claimed the shard last.
+    /// Returns the node that claimed the shard last.
     #[must_use]
     pub const fn owner(&self) -> Option<&Owner> {
         self.owner.as_ref()
     }
 
-    /// Whom the owner has handed the shard to; it answers for the shard no more.
+    /// Returns the node to which the owner has handed the shard; the owner answers for it no more.
     #[must_use]
     pub const fn handed_to(&self) -> Option<&NodeName> {
         self.handed_to.as_ref()
     }
 
-    /// The position of the newest checkpoint that the log names, or that was loaded.
+    /// Returns the position of the newest checkpoint that the log names, or that was loaded.
     #[must_use]
     pub const fn checkpoint(&self) -> Option<Position> {
         self.checkpoint
     }
 
-    /// The engine time of the last entry, in milliseconds; 0 before the first one.
+    /// Returns the engine time of the last entry, in milliseconds; 0 before the first one.
     #[must_use]
     pub const fn time_ms(&self) -> u64 {
         self.time_ms
     }
 
-    /// Checks and takes the next entry.
+    /// Checks and applies the next entry.
     ///
     /// # Errors
-    /// See [`ReplicaFault`]; the replica is then as it was.
+    /// See [`ReplicaFault`]; the replica is unchanged then.
     pub fn take(&mut self, bytes: Bytes) -> Result<Entry, ReplicaFault> {
         let entry = Entry::decode(bytes)?;
         let checked = self.chain.check(&entry.header);
@@ -165,7 +167,7 @@ impl Replica {
         Ok(entry)
     }
 
-    /// Pretends that the chain ends here: what a program does that ignores what it lost.
+    /// Pretends that the chain ends here, like a faulty program that ignores a loss.
     #[cfg(test)]
     pub(crate) const fn pretend(&mut self, last: Position, epoch: u64, hash: EntryHash) {
         self.chain = Chain::new(self.chain.log(), self.chain.shard(), last, epoch, hash);

@@ -1,9 +1,9 @@
-//! Pure: what a writer does until it knows whether its entry is in the stream.
+//! Pure: the steps of a writer until it knows whether its entry is in the stream.
 //!
-//! It owns one append of one entry, from its first publish to an outcome that is sure.
-//! It promises that an entry is durable only if the stream has it, taken only if another's entry
-//! stands at its position, and that neither a refusal nor a silence is ever an outcome. What was
-//! not appended at once is published again only behind the entry that it follows.
+//! It owns one append of one entry, from its first publish to a certain outcome. It promises that
+//! an entry is durable only if the stream has it. It is taken only if another writer's entry is at
+//! its position. Neither a refusal nor a silence is ever an outcome. An entry that was not appended
+//! at once is published again only behind the entry that it follows.
 
 use bytes::Bytes;
 use postrider_log::{EntryHash, Header, Position};
@@ -14,28 +14,28 @@ use crate::planted::Planted;
 #[cfg(test)]
 mod tests;
 
-/// How long a writer waits before it asks again what it could not learn, in milliseconds.
+/// The time before a writer repeats an unanswered question, in milliseconds.
 pub const ASK_AGAIN_MS: u64 = 1_000;
 
-/// For how long a stream must look too short before its end is believed, in milliseconds.
+/// The time for which a stream must look too short before its end is believed, in milliseconds.
 ///
-/// A server that no longer leads may show an older end until it notices, within 20 s: it looks
-/// each 10 s whether it heard the others in the last ten. So whoever sees such an end asks another
-/// server next, and the end is believed when all of them show it for as long as this.
+/// A server that no longer leads may show an older end until it notices, within 20 s. It checks
+/// each 10 s whether it heard the others in the last ten. So a writer that sees such an end asks
+/// another server next. The end is believed when all of them show it for as long as this.
 pub const SHORT_FOR_MS: u64 = 12_000;
 
-/// What was heard after an [`Act`].
+/// The result of an [`Act`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
-    /// The publish was acknowledged with the sequence that was expected.
+    /// The publish was acknowledged with the expected sequence.
     Acknowledged,
     /// The publish was refused, for the sequence or for anything else.
     Refused,
-    /// Nothing was heard in time.
+    /// No answer arrived in time.
     Nothing,
-    /// These bytes stand at the position.
+    /// The position has these bytes.
     Found(Bytes),
-    /// Nothing stands at the position that was looked at, and the stream ends here.
+    /// The position that was looked up is empty, and the stream ends here.
     Absent {
         /// The last position of the stream.
         last: Position,
@@ -44,12 +44,12 @@ pub enum Heard {
     Woken,
 }
 
-/// What the writer does next; each is answered by one [`Heard`].
+/// The next step of the writer; each is answered by one [`Heard`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
-    /// Publish the entry, expecting that the one before it is the last.
+    /// Publish the entry, expecting the entry before it to be the last.
     Publish,
-    /// Read what stands at this position, from the stream's leader.
+    /// Read the message at this position, from the stream's leader.
     LookUp(Position),
     /// Wait until this time.
     WaitUntil(u64),
@@ -57,16 +57,16 @@ pub enum Act {
     Done(Settled),
 }
 
-/// How an append ended.
+/// The outcome of an append.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settled {
     /// The entry is in the stream.
     Durable,
-    /// Another's entry has the position. Whoever wrote as an owner has been replaced.
+    /// Another writer's entry has the position. A writer that was the owner has been replaced.
     Taken(Header),
-    /// What stands at the position is no entry, or it does not follow what stands before it.
+    /// The message at the position is no entry, or does not follow the one before it.
     Damaged(String),
-    /// The stream ends before what this writer knows to have been in it.
+    /// The stream ends before an entry that this writer knows to have been in it.
     Lost {
         /// The last position of the stream.
         last: Position,
@@ -79,18 +79,18 @@ pub struct Settlement {
     at: Position,
     bytes: Bytes,
     has_begun: bool,
-    /// Since when the stream has looked too short.
+    /// The time since which the stream has looked too short.
     short_since: Option<u64>,
-    /// What was looked at last: the position, or the one before it.
+    /// The position that was looked up last: the entry's, or the one before it.
     looks_at: Position,
-    /// When it was looked at last: an answer may be heard long after it was given.
+    /// The time of the last lookup: an answer may be read long after it was given.
     looked_at: u64,
     #[cfg(test)]
     pub(crate) planted: Option<Planted>,
 }
 
 impl Settlement {
-    /// The append of these bytes at this position.
+    /// Creates the append of these bytes at this position.
     #[must_use]
     pub const fn new(at: Position, bytes: Bytes) -> Self {
         Self {
@@ -105,19 +105,19 @@ impl Settlement {
         }
     }
 
-    /// The position of the entry.
+    /// Returns the position of the entry.
     #[must_use]
     pub const fn at(&self) -> Position {
         self.at
     }
 
-    /// The bytes of the entry.
+    /// Returns the bytes of the entry.
     #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// What is done first: a publish, and when it was begun before, a look at what became of it.
+    /// Returns the first step: a publish, or a lookup if the append was started before.
     pub fn begin(&mut self, now: u64) -> Act {
         if std::mem::replace(&mut self.has_begun, true) {
             return self.step(now, Heard::Woken);
@@ -125,7 +125,7 @@ impl Settlement {
         Act::Publish
     }
 
-    /// Takes what was heard, and says what to do next.
+    /// Processes a result, and returns the next step.
     pub fn step(&mut self, now: u64, heard: Heard) -> Act {
         match heard {
             Heard::Acknowledged => Act::Done(Settled::Durable),
@@ -143,7 +143,7 @@ impl Settlement {
                 self.short_since = None;
                 match last {
                     Position::START => Act::Publish,
-                    // It was removed below the end.
+                    // The message was removed below the end.
                     last if last == self.looks_at => Act::WaitUntil(now + ASK_AGAIN_MS),
                     last => self.look_up(last),
                 }
@@ -168,8 +168,10 @@ impl Settlement {
         Act::LookUp(at)
     }
 
-    /// Publishes again if this is what the entry follows. A stream that has lost its end and was
-    /// written by another since ends at the same position, and its servers look at no more.
+    /// Publishes again if the entry follows `before`.
+    ///
+    /// A stream that lost its end and was written by another node since may end at the same
+    /// position. Its servers compare positions only.
     fn publish_behind(&self, before: &Bytes) -> Act {
         let own = Header::decode(&self.bytes);
         if own.is_ok_and(|own| own.prev == EntryHash::of(before)) {

@@ -1,4 +1,4 @@
-//! What the threads of a node share, and the port to what runs its engines.
+//! The state that the threads of a node share, and the port to the host of its engines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -22,16 +22,17 @@ use crate::shard::ReleaseAnswer;
 use crate::tenure::Terms;
 use crate::turns::Turns;
 
-/// Between two looks at whether it is there.
+/// The time between two checks of an awaited condition.
 pub(crate) const LOOK_EVERY_MS: u64 = 20;
 
-/// What runs the engines. Its methods block, and are called from threads of the node.
+/// The host of the engines. Its methods block, and are called from threads of the node.
 pub trait Host: Debug + Send + Sync + 'static {
-    /// Starts the engine of a shard over its log, and over a checkpoint where its records are not
-    /// here. It acts only while the tenure holds.
+    /// Starts the engine of a shard over its log. It acts only while the tenure holds.
+    ///
+    /// The engine loads a checkpoint if its records are not on this node.
     ///
     /// # Errors
-    /// Why it did not start.
+    /// The reason why it did not start.
     fn start(
         &self,
         shard: u16,
@@ -40,12 +41,14 @@ pub trait Host: Debug + Send + Sync + 'static {
         tenure: ShardTenure,
     ) -> Result<(), String>;
 
-    /// Brings the records of a shard that another node owns towards the end of its log, beginning
-    /// with a checkpoint where they are not here, until it is given up. Returns the position that
-    /// they have. They stay open until the engine starts, or the shard is forgotten.
+    /// Brings the records of a shard that another node owns towards the end of its log.
+    ///
+    /// It starts with a checkpoint if the records are not on this node, and continues until
+    /// `gives_up` returns `true`. Returns the position of the records. They stay open until the
+    /// engine starts, or the shard is forgotten.
     ///
     /// # Errors
-    /// Why they are not there.
+    /// The reason why the records could not be brought up to date.
     fn follow(
         &self,
         shard: u16,
@@ -54,15 +57,18 @@ pub trait Host: Debug + Send + Sync + 'static {
         gives_up: &dyn Fn() -> bool,
     ) -> Result<Position, String>;
 
-    /// Notes an entry that was read from or written to the log of a shard, for the time when that
-    /// has lost it. It does not block.
+    /// Keeps an entry that was read from or written to the log of a shard, in case the log loses
+    /// it.
+    ///
+    /// It does not block.
     fn keep(&self, shard: u16, entry: Entry);
 
-    /// Removes the records of a shard with which the node has nothing to do any more. Returns
-    /// whether nothing is left of them.
+    /// Removes the records of a shard with which the node has nothing to do any more.
+    ///
+    /// Returns whether they were removed completely.
     fn forget(&self, shard: u16) -> bool;
 
-    /// Lets nothing new in, and returns when all that was admitted is in the log.
+    /// Admits nothing new, and returns when all admitted work is in the log.
     fn drain(&self, shard: u16);
 
     /// Stops the engine at once, if there is one.
@@ -71,63 +77,66 @@ pub trait Host: Debug + Send + Sync + 'static {
     /// Asks the node at this address to hand a shard over; `None` when it did not answer.
     fn ask_release(&self, address: &str, shard: u16, by: &NodeName) -> Option<ReleaseAnswer>;
 
-    /// The wall clock, in milliseconds.
+    /// Returns the wall clock, in milliseconds.
     fn wall_ms(&self) -> u64;
 
-    /// Whether the disk takes nothing, so that other nodes shall own the shards. It does not block.
+    /// Returns whether the disk accepts no writes, so that other nodes shall own the shards.
+    ///
+    /// It does not block.
     fn is_failing(&self) -> bool;
 
-    /// Whether it does so only because too little of the disk is free. It does not block.
+    /// Returns whether the disk fails only because too little of it is free. It does not block.
     fn lacks_space(&self) -> bool;
 }
 
-/// What a node is.
+/// The options of a node.
 #[derive(Debug, Clone)]
 pub struct NodeOptions {
-    /// Its name.
+    /// The name of the node.
     pub node: NodeName,
-    /// Who the process is.
+    /// The identity of the process.
     pub identity: Identity,
     /// The cluster that its directory belongs to, if it has belonged to one.
     pub belongs_to: Option<String>,
-    /// Where other nodes reach it.
+    /// The address at which other nodes reach it.
     pub advertise: String,
-    /// What fails together with it.
+    /// The zone: the nodes that fail together with this one.
     pub zone: String,
     /// The version of its program.
     pub version: String,
-    /// How long its key lives without a renewal, in seconds.
+    /// The time to live of its key without a renewal, in seconds.
     pub lease_seconds: u64,
-    /// How many nodes stand by for each shard.
+    /// The number of standbys of each shard.
     pub standbys: usize,
 }
 
-/// What a node has seen of the cluster.
+/// The view that a node has of the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// The nodes whose keys are there.
+    /// The nodes whose keys exist.
     pub nodes: BTreeMap<NodeName, NodeRecord>,
-    /// Which node shall own which shard.
+    /// The node that shall own each shard.
     pub assignment: Assignment,
     /// The nodes that shall own nothing.
     pub draining: BTreeSet<NodeName>,
 }
 
 impl Seen {
-    /// Whether a node shall own nothing.
+    /// Returns whether a node shall own nothing.
     #[must_use]
     pub fn drains(&self, node: &NodeName) -> bool {
         self.draining.contains(node) || self.nodes.get(node).is_some_and(|it| it.is_draining)
     }
 
-    /// The nodes with another current master key than this one: neither can read what the other
-    /// seals. Earlier versions do not name theirs.
+    /// Returns the nodes whose current master key differs from this one.
+    ///
+    /// Neither can read the values that the other seals. Earlier versions report no key.
     pub fn other_keys<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a NodeName> {
         let differs = move |it: &NodeRecord| !it.key.is_empty() && it.key != key;
         self.nodes.iter().filter(move |(_, it)| differs(it)).map(|(name, _)| name)
     }
 
-    /// Whether another node has a later master key than this one: then this one is given nothing.
+    /// Returns whether another node has a later master key: then this one is given nothing.
     #[must_use]
     pub fn has_earlier_key(&self, node: &NodeName) -> bool {
         let own = self.nodes.get(node).and_then(NodeRecord::key_version);
@@ -135,7 +144,7 @@ impl Seen {
         own.is_some() && own < newest
     }
 
-    /// How many shards a node still has to give away before it owns nothing.
+    /// Returns how many shards a node still has to give away before it owns nothing.
     #[must_use]
     pub fn left(&self, node: &NodeName) -> usize {
         let reports = self.nodes.get(node).map_or(&[][..], |record| &record.shards);
@@ -146,8 +155,9 @@ impl Seen {
         acting.chain(placed).collect::<BTreeSet<_>>().len()
     }
 
-    /// The node that says of itself that it owns a shard: of several, the one with the highest
-    /// epoch.
+    /// Returns the node that reports that it owns a shard.
+    ///
+    /// Of several, it is the one with the highest epoch.
     #[must_use]
     pub fn owner(&self, shard: u16) -> Option<(&NodeName, &NodeRecord, &ShardReport)> {
         let is_owned = |it: &&ShardReport| it.shard == shard && it.state == Standing::Owned;
@@ -158,7 +168,7 @@ impl Seen {
     }
 }
 
-/// What has happened to the shards of a node since it started.
+/// The counters of events of the shards of a node since it started.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) claims: AtomicU64,
@@ -168,51 +178,53 @@ pub(crate) struct Counters {
     pub(crate) appends: Arc<Appends>,
 }
 
-/// The same, as it was read.
+/// The values of the counters when they were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Shards that the node began to own.
+    /// The number of shards that the node started to own.
     pub claims: u64,
-    /// Those of them that another node owned before, and had not handed over.
+    /// The number of claims of shards whose owner before had not handed them over.
     pub failovers: u64,
-    /// Owners that found the place of their next entry taken: another node had replaced them.
+    /// The number of owners that found the position of their next entry taken.
+    ///
+    /// Another node had replaced them.
     pub fenced: u64,
-    /// Shards that stopped, for their log had lost something or was damaged.
+    /// The number of shards that stopped because their log had lost something or was damaged.
     pub lost: u64,
-    /// What became of its appends.
+    /// The counts of its appends by outcome.
     pub appends: AppendCounts,
 }
 
-/// What the thread of a shard hears.
+/// An input of the thread of a shard.
 pub(crate) enum Input {
-    /// The bucket holds this.
+    /// The view of the bucket.
     Seen(Arc<Seen>),
-    /// The log of the engine with this number reports this.
+    /// A report of the log of the engine with this number.
     Log(u64, LogReport),
-    /// The engine with this number has started, or did not.
+    /// The engine with this number has started, or failed to start.
     Started(u64, Result<(), String>),
-    /// The records of a shard that another node owns have this position, or why they have not.
+    /// The position of the followed records, or the reason why they could not be updated.
     Followed(Result<Position, String>),
-    /// The records of a shard that the node has nothing to do with were removed, or were not.
+    /// The records of a shard that the node does not need were removed, or were not.
     Removed(bool),
-    /// The engine has finished all that was admitted.
+    /// The engine has finished all admitted work.
     Drained,
     /// The engine has stopped.
     Stopped,
     /// Another node asks for the shard.
     Release { by: NodeName, reply: SyncSender<ReleaseAnswer> },
-    /// Finish what is there, and end.
+    /// The request to finish the current work, and to end.
     Quit,
 }
 
-/// What the threads of a node share.
+/// The state that the threads of a node share.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) options: NodeOptions,
     pub(crate) terms: Terms,
     pub(crate) record: ClusterRecord,
     pub(crate) cluster: NodeName,
-    /// What is reported to others of the current master key.
+    /// The form in which the current master key is reported to others.
     pub(crate) key: String,
     pub(crate) server_version: String,
     pub(crate) bucket: Arc<dyn Coordination>,
@@ -225,16 +237,16 @@ pub(crate) struct Inner {
     pub(crate) seen: Mutex<Arc<Seen>>,
     /// The wall clocks of the other nodes.
     pub(crate) clocks: Mutex<Clocks>,
-    /// By shard, what this node says of it.
+    /// By shard, the report of this node about it.
     pub(crate) reports: Mutex<Vec<Option<ShardReport>>>,
-    /// By shard that it stands by for, how old its records are, in milliseconds.
+    /// By shard for which it is a standby, the age of its records, in milliseconds.
     pub(crate) apply_lags: Mutex<Vec<Option<u64>>>,
     pub(crate) counters: Counters,
     pub(crate) turns: Arc<Turns>,
     pub(crate) lives: OnceLock<Vec<Sender<Input>>>,
     pub(crate) is_stopping: Arc<AtomicBool>,
     pub(crate) is_name_taken: AtomicBool,
-    /// When the bucket answered last, by the steady clock.
+    /// The time of the last answer of the bucket, by the steady clock.
     pub(crate) answered_ms: AtomicU64,
 }
 
@@ -245,12 +257,12 @@ impl Inner {
 
     pub(crate) fn deliver(&self, shard: usize, input: Input) {
         if let Some(life) = self.lives.get().and_then(|lives| lives.get(shard)) {
-            // One that has ended needs to know nothing.
+            // A life that has ended needs no input.
             drop(life.send(input));
         }
     }
 
-    /// A handle of a shard's log.
+    /// Opens a handle of a shard's log.
     pub(crate) fn open_log(&self, shard: u16) -> Result<ReplicatedLog, LogError> {
         let (id, stream) = (self.logs[usize::from(shard)], &self.streams[usize::from(shard)]);
         let (stream, clock) = (stream.clone(), self.clock.clone());
@@ -258,7 +270,7 @@ impl Inner {
         Ok(log.counted_by(self.counters.appends.clone()))
     }
 
-    /// The checkpoints of a shard.
+    /// Returns the checkpoints of a shard.
     pub(crate) fn checkpoints(&self, shard: u16) -> ShardCheckpoints {
         let bytes_max = self.record.stream_bytes_max.unsigned_abs();
         let (bucket, archives) = (self.bucket.clone(), self.archives.clone());
@@ -266,12 +278,12 @@ impl Inner {
         checkpoints.of_node(self.is_stopping.clone())
     }
 
-    /// Whether this node's wall clock is that of most nodes.
+    /// Returns whether this node's wall clock agrees with most nodes.
     pub(crate) fn clock_agrees(&self) -> bool {
         self.clocks.lock().may_claim(self.clock.now_ms(), self.host.wall_ms())
     }
 
-    /// Waits, unless the node is stopped first. Returns whether it goes on.
+    /// Waits, unless the node is stopped first. Returns whether the node continues.
     pub(crate) fn pause(&self, for_ms: u64) -> bool {
         let until = self.clock.now_ms() + for_ms;
         while !self.is_stopping() && self.clock.now_ms() < until {

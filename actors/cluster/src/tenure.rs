@@ -1,8 +1,9 @@
-//! Pure: for how long a node may answer as an owner, and what it does to keep that right.
+//! Pure: the time for which a node may answer as an owner, and the renewals that extend it.
 //!
-//! It owns the node's key in the bucket, its renewals, and the deadline that follows from them.
-//! It promises that the deadline passes before the key can have expired at any server whose clock's
-//! rate differs by less than the margin in a lease, and that a right never outlives its key.
+//! It owns the node's key in the bucket, its renewals, and the deadline that follows from them. It
+//! promises that the deadline passes before the key can have expired at any server. The rate of
+//! that server's clock must differ by less than the margin in a lease. A right never outlives its
+//! key.
 
 use std::collections::VecDeque;
 
@@ -11,14 +12,14 @@ use crate::name::Identity;
 #[cfg(test)]
 mod tests;
 
-/// How long keys live, and how much earlier a node stops by its own clock.
+/// The time to live of keys, and the margin by which a node stops earlier by its own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
     /// The time to live of a node's key, in milliseconds.
     pub lease_ms: u64,
-    /// How much earlier the right ends than the key, in milliseconds.
+    /// The time by which the right ends before the key, in milliseconds.
     pub margin_ms: u64,
-    /// The time between two renewals, which is also how long one is waited for.
+    /// The time between two renewals, which is also the maximum wait for one, in milliseconds.
     pub renewal_ms: u64,
 }
 
@@ -27,28 +28,28 @@ impl Terms {
     pub const DEFAULT: Self = Self { lease_ms: 13_000, margin_ms: 2_000, renewal_ms: 1_000 };
 }
 
-/// Unsettled renewals that are remembered.
+/// The number of unsettled renewals that are remembered.
 const RENEWALS_KEPT: usize = 64;
-/// How soon after a renewal the next one may report what is new, in milliseconds.
+/// The minimum time between a renewal and the next one with news, in milliseconds.
 const NEWS_AFTER_MS: u64 = 200;
 
-/// What the bucket has under the node's name.
+/// The value of the node's key in the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeKey {
     /// The revision, which a renewal names.
     pub revision: u64,
-    /// Who wrote it.
+    /// The identity of its writer.
     pub identity: Identity,
     /// The number of the renewal that wrote it.
     pub renewal: u64,
 }
 
-/// What has happened.
+/// An input of the tenure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TenureInput {
     /// Time has passed.
     Tick,
-    /// The key should say something else: its renewal is not waited for.
+    /// The content of the key has changed: the next renewal comes early.
     News,
     /// The write of this renewal succeeded.
     Written {
@@ -66,19 +67,19 @@ pub enum TenureInput {
     Found(Option<NodeKey>),
 }
 
-/// What shall be done.
+/// An action of the tenure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TenureOutput {
-    /// Write the key with its time to live, if its revision is this one; 0 when there must be none.
+    /// Write the key with its time to live, if its revision is this one; 0 if it must not exist.
     Write {
-        /// The number of the renewal, which stands in the key.
+        /// The number of the renewal, which is written to the key.
         renewal: u64,
-        /// The revision that must be there.
+        /// The revision that the key must have.
         revision: u64,
     },
     /// Read the key.
     Read,
-    /// The key has expired, or was an earlier process's: nothing that was owned is owned any more.
+    /// The key expired, or belonged to an earlier process: nothing is owned any more.
     TermOver,
     /// Another node has the name.
     NameTaken,
@@ -86,36 +87,37 @@ pub enum TenureOutput {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeyState {
-    /// It must be read: at the start, and after a renewal with an unknown outcome.
+    /// The key must be read: at the start, and after a renewal with an unknown outcome.
     Unknown,
-    /// It is there, with this revision.
+    /// The key exists, with this revision.
     Held(u64),
-    /// It was not there when it was read.
+    /// The key did not exist when it was read.
     Absent,
 }
 
 /// The right of a node to answer as an owner.
 ///
-/// Times are of one clock that runs on while the machine sleeps, and never jumps.
+/// All times are of one clock that counts on while the machine sleeps, and never jumps.
 #[derive(Debug)]
 pub struct Tenure {
     terms: Terms,
     me: Identity,
     key: KeyState,
-    /// The renewals that may still become known, with the time when each was sent.
+    /// The renewals whose outcome may still become known, with the time when each was sent.
     sent: VecDeque<(u64, u64)>,
     renewals: u64,
-    /// Something is to be said with the next renewal, which shall come soon.
+    /// Set if the next renewal has news and shall come soon.
     has_news: bool,
-    /// When the outstanding read or write was begun.
+    /// The time at which the outstanding read or write was started.
     asked_at: Option<u64>,
-    /// It rises each time the key is made anew; what is owned is owned in a term.
+    /// The number of the term, in which shards are owned. It rises each time the key is written
+    /// again.
     term: u64,
     deadline: u64,
 }
 
 impl Tenure {
-    /// The tenure of a process that has just started: it has no right yet.
+    /// Creates the tenure of a process that has just started: it has no right yet.
     #[must_use]
     pub const fn new(terms: Terms, me: Identity) -> Self {
         Self {
@@ -131,19 +133,19 @@ impl Tenure {
         }
     }
 
-    /// The term, if the right holds at this time.
+    /// Returns the term, if the right holds at this time.
     #[must_use]
     pub const fn term(&self, now: u64) -> Option<u64> {
         if now < self.deadline { Some(self.term) } else { None }
     }
 
-    /// When the right ends unless it is renewed.
+    /// Returns the time at which the right ends unless it is renewed.
     #[must_use]
     pub const fn deadline(&self) -> u64 {
         self.deadline
     }
 
-    /// Takes what has happened, and says what shall be done.
+    /// Processes an input, and returns the next actions.
     pub fn step(&mut self, now: u64, input: &TenureInput) -> Vec<TenureOutput> {
         match *input {
             TenureInput::Tick => self.tick(now),
@@ -180,7 +182,7 @@ impl Tenure {
             return Vec::new();
         }
         if self.asked_at.is_some() {
-            // No answer in time: it may have been written, or may be yet.
+            // The key may have been written without an answer in time, or may still be.
             self.key = KeyState::Unknown;
         }
         match self.key {
@@ -214,7 +216,7 @@ impl Tenure {
         self.sent.iter().any(|(number, _)| *number == renewal)
     }
 
-    /// The key is this process's own: the right counts from when the renewal was sent.
+    /// Notes that the key is this process's own: the right counts from when the renewal was sent.
     fn hold(&mut self, renewal: u64, revision: u64) {
         self.key = KeyState::Held(revision);
         let sent = self.sent.iter().find(|(number, _)| *number == renewal);
@@ -222,7 +224,7 @@ impl Tenure {
             let until = sent + self.terms.lease_ms.saturating_sub(self.terms.margin_ms);
             self.deadline = self.deadline.max(until);
         }
-        // The last one stays: it says when the next is due.
+        // The last renewal stays: its time decides when the next one is due.
         self.sent.retain(|(number, _)| *number >= renewal);
     }
 
@@ -236,7 +238,8 @@ impl Tenure {
             return Vec::new();
         }
         if key.identity.directory == self.me.directory {
-            // An earlier process of this directory, which has ended: the lock is free.
+            // The key is of an earlier process of this directory, which has ended: the lock is
+            // free.
             return self.begin_term(now, key.revision);
         }
         self.key = KeyState::Unknown;
@@ -244,7 +247,7 @@ impl Tenure {
         vec![TenureOutput::TermOver, TenureOutput::NameTaken]
     }
 
-    /// Nothing holds from here on until the key is there again.
+    /// Starts a new term: no right holds until the key exists again.
     fn begin_term(&mut self, now: u64, revision: u64) -> Vec<TenureOutput> {
         self.term += 1;
         self.deadline = 0;

@@ -1,19 +1,19 @@
-//! Whose turn it is on a node's disk: engines that start go before records that follow their log.
+//! The use of a node's disk in turns: starting engines precede records that follow their log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many shards' records follow at a time.
+/// The maximum number of shards whose records follow at a time.
 const FOLLOWS_MAX: usize = 2;
 
-/// The turns of a node that are under way.
+/// The turns of a node that are in use.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     starts: AtomicUsize,
     follows: AtomicUsize,
 }
 
-/// One of them, until it is dropped.
+/// One turn, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
     turns: Arc<Turns>,
@@ -21,18 +21,18 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Whether an engine starts, or shall start.
+    /// Returns whether an engine is starting, or shall start.
     pub(crate) fn are_starts(&self) -> bool {
         self.starts.load(Ordering::Acquire) > 0
     }
 
-    /// The turn of an engine, which has one at any time.
+    /// Takes a turn for an engine, which always gets one.
     pub(crate) fn start(self: &Arc<Self>) -> Turn {
         self.starts.fetch_add(1, Ordering::AcqRel);
         Turn { turns: self.clone(), is_start: true }
     }
 
-    /// The turn of records, unless enough have theirs or an engine starts.
+    /// Takes a turn for records, unless enough shards have one or an engine is starting.
     pub(crate) fn follow(self: &Arc<Self>) -> Option<Turn> {
         if self.are_starts() {
             return None;

@@ -1,7 +1,7 @@
-//! The thread that looks at the bucket: who is there, and who shall own what.
+//! The thread that reads the bucket: the existing nodes and the assignment of the shards.
 //!
-//! If this node coordinates, it writes what the rules of placement say. It also compares the wall
-//! clocks of the nodes, and warns when they differ.
+//! If this node coordinates, it writes the results of the placement rules. It also compares the
+//! wall clocks of the nodes, and warns when they differ.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,10 +19,12 @@ use crate::shared::{Inner, Input, Seen};
 #[cfg(test)]
 pub(crate) mod tests;
 
-/// Between two looks, in milliseconds, one after the other. A node renews its key each second: if
-/// every look came as late after that, its clock would seem slow.
+/// The times between looks, in milliseconds, used in turn.
+///
+/// A node renews its key each second. If every look came equally late after that, its clock would
+/// seem slow.
 const LOOK_EVERY_MS: [u64; 3] = [500, 400, 300];
-/// How many shards may be on their way between living owners at a time.
+/// The maximum number of shards that move between living owners at a time.
 const MOVES: usize = 2;
 
 /// Runs until the node stops.
@@ -45,12 +47,12 @@ pub(crate) fn run(inner: &Arc<Inner>) {
     }
 }
 
-/// What seems wrong with this node's wall clock.
+/// The suspected faults of this node's wall clock.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Doubts {
-    /// It is not that of most nodes.
+    /// Set if the clock disagrees with most nodes.
     is_alone: bool,
-    /// How far it is ahead of each node whose clock differs, in milliseconds.
+    /// The time by which it is ahead of each node whose clock differs, in milliseconds.
     ahead_ms: BTreeMap<NodeName, i64>,
 }
 
@@ -62,7 +64,7 @@ impl Doubts {
         Self { is_alone: !clocks.may_claim(now, wall_ms), ahead_ms: ahead_ms.collect() }
     }
 
-    /// Whether something began or ended. By how much clocks differ changes all the time.
+    /// Returns whether a doubt started or ended. The differences themselves change all the time.
     fn are_news(&self, before: &Self) -> bool {
         let differ = |nodes: &Self, other: &Self| {
             nodes.ahead_ms.keys().any(|node| !other.ahead_ms.contains_key(node))
@@ -85,15 +87,15 @@ impl Doubts {
     }
 }
 
-/// Whether a shard is not on its way to its owner any more.
+/// Returns whether a shard has arrived at its owner.
 fn is_there(nodes: &BTreeMap<NodeName, NodeRecord>, shard: u16, owner: &NodeName) -> bool {
     let reports = nodes.get(owner).map_or(&[][..], |record| &record.shards);
-    // One that has stopped waits for a repair, and the others do not wait for that.
+    // A stopped shard waits for a repair, and the other moves do not wait for that.
     let done = |state| matches!(state, Standing::Owned | Standing::Stopped);
     reports.iter().any(|it| it.shard == shard && done(it.state))
 }
 
-/// Whether somebody may move a shard now: one that is on its way already may go elsewhere.
+/// Returns whether an operator may move a shard now: a moving shard may go elsewhere.
 pub(crate) fn may_move(
     shard: u16,
     view: &BucketView,

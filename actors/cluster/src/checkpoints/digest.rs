@@ -1,4 +1,4 @@
-//! What is known of an archive by its bytes.
+//! The digest and the length of an archive.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -11,20 +11,20 @@ use super::{CheckpointsError, GivesUp, given_up};
 
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
-/// What is known of an archive by its bytes.
+/// The digest and the length of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest {
-    /// The SHA-256.
+    /// The SHA-256 of its bytes.
     pub sha256: [u8; 32],
-    /// The length.
+    /// The number of its bytes.
     pub bytes: u64,
 }
 
 impl Digest {
-    /// That of a file.
+    /// Computes the digest of a file.
     ///
     /// # Errors
-    /// [`CheckpointsError::Failed`] when it cannot be read.
+    /// [`CheckpointsError::Failed`] when the file cannot be read.
     pub fn of_file(path: &Path) -> Result<Self, CheckpointsError> {
         let failed = |error: std::io::Error| CheckpointsError::Failed(error.to_string());
         let mut file = File::open(path).map_err(failed)?;
@@ -32,8 +32,9 @@ impl Digest {
     }
 }
 
-/// Copies a file, if there is one to copy it to, and returns what is known of its bytes; `None`
-/// when it was given up.
+/// Copies a file to `to`, if it is given, and returns the digest of its bytes.
+///
+/// Returns `None` if the caller gave up.
 pub(super) fn copy(
     from: &mut File,
     mut to: Option<&mut File>,

@@ -1,7 +1,7 @@
 //! Archives in a directory that all nodes share, such as a mounted one.
 //!
-//! A file in it says of which cluster it is. Without that nothing is read or written: a directory
-//! that is not mounted must not seem to have lost what was stored.
+//! A file in the directory names its cluster. Without that file nothing is read or written: an
+//! unmounted directory must not look as if it had lost the archives.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use super::digest::copy;
 use super::{Archives, CheckpointsError, Digest, GivesUp, given_up, goes};
 
-/// The file that says of which cluster the directory is.
+/// The name of the file that names the cluster of the directory.
 const MARK: &str = "cluster";
-/// What the names of files begin with that are not written to their end.
+/// The prefix of the names of files that are not written completely.
 const PART: &str = "part-";
 
 /// The archives of a cluster in a directory.
@@ -28,16 +28,16 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> CheckpointsError {
 }
 
 impl DirectoryArchives {
-    /// Those of a cluster in a directory.
+    /// Returns the archives of a cluster in a directory.
     #[must_use]
     pub const fn new(dir: PathBuf, id: String) -> Self {
         Self { dir, id }
     }
 
-    /// Makes the directory, unless it is there for the same cluster.
+    /// Makes the directory, unless it exists for the same cluster.
     ///
     /// # Errors
-    /// [`CheckpointsError::Failed`]: it cannot be made, or is of another cluster.
+    /// [`CheckpointsError::Failed`]: the directory cannot be made, or belongs to another cluster.
     pub fn create(&self) -> Result<(), CheckpointsError> {
         fs::create_dir_all(&self.dir).map_err(failed(&self.dir))?;
         let mark = self.dir.join(MARK);
@@ -51,7 +51,7 @@ impl DirectoryArchives {
         }
     }
 
-    /// Checks that the directory is there, and of this cluster.
+    /// Checks that the directory exists and belongs to this cluster.
     ///
     /// # Errors
     /// [`CheckpointsError::Failed`].
@@ -81,7 +81,7 @@ impl Archives for DirectoryArchives {
         let mut to = File::create(&part).map_err(failed(&part))?;
         let copied = copy(&mut from, Some(&mut to), gives_up).map_err(failed(&part))?;
         copied.ok_or_else(given_up)?;
-        // It has its name once it is whole, and keeps it.
+        // The archive gets its name once it is whole, and keeps it.
         let named = fs::rename(&part, &whole).and_then(|()| self.sync());
         named.map_err(failed(&whole))
     }
@@ -112,7 +112,7 @@ impl Archives for DirectoryArchives {
         for entry in fs::read_dir(&self.dir).map_err(failed(&self.dir))? {
             let file = entry.map_err(failed(&self.dir))?.file_name();
             let Some(file) = file.to_str() else { continue };
-            // A part of one that is kept is of before it was whole.
+            // A part of a kept archive is older than the whole one.
             let name = file.strip_prefix(PART).unwrap_or(file);
             if name.starts_with(&own) && goes(name, names, epoch) {
                 let path = self.dir.join(file);
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(kept.get(NAME, Some(&to), &|| false), Ok(digest));
         assert_eq!(kept.get(NAME, None, &|| false), Ok(digest));
         assert_eq!(fs::read(&to).unwrap(), fs::read(&file).unwrap());
-        // What is given up has no name, and goes with the next one that is kept.
+        // An archive that was given up has no name, and is removed with the next `keep_only`.
         assert!(kept.put("3.00000000000000000008.2", &file, &|| true).is_err());
         for other in ["3.00000000000000000009.3", "30.00000000000000000001.1"] {
             kept.put(other, &file, &|| false).unwrap();

@@ -13,27 +13,27 @@ use super::{Archives, CheckpointsError, Digest, GivesUp, goes};
 #[derive(Debug, Clone, Default)]
 pub struct FakeArchives(Arc<Mutex<BTreeMap<String, Vec<u8>>>>, Arc<Mutex<BTreeSet<String>>>);
 
-/// What is known of these bytes.
+/// Returns the digest of these bytes.
 #[must_use]
 pub(super) fn digest(bytes: &[u8]) -> Digest {
     Digest { sha256: Sha256::digest(bytes).into(), bytes: bytes.len() as u64 }
 }
 
 impl FakeArchives {
-    /// The names of what is stored.
+    /// Returns the names of the stored archives.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.0.lock().keys().cloned().collect()
     }
 
-    /// Changes a bit of what is stored under a name.
+    /// Changes a bit of the archive under a name.
     pub fn flip(&self, name: &str, byte: usize) {
         if let Some(byte) = self.0.lock().get_mut(name).and_then(|it| it.get_mut(byte)) {
             *byte ^= 1;
         }
     }
 
-    /// Has what is stored under a name not come any more.
+    /// Makes the archive under a name arrive no more.
     pub fn stall(&self, name: &str) {
         self.1.lock().insert(name.to_owned());
     }

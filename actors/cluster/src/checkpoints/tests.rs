@@ -1,4 +1,4 @@
-//! What is kept, and what is done about one that is damaged.
+//! Tests of which checkpoints are kept, and of the handling of damaged ones.
 
 use std::path::PathBuf;
 
@@ -117,14 +117,14 @@ fn an_owner_that_was_replaced_changes_nothing() {
     rig.of(0).keep(&newer, &rig.file(20), &|| false).unwrap();
     assert_eq!(rig.keep(15), Err(CheckpointsError::Replaced));
     assert_eq!(rig.positions(), [20, 10]);
-    // It has read the list before the other wrote it.
+    // This owner has read the list before the other one wrote it.
     let (before, revision) = rig.of(0).read().unwrap();
     rig.of(0).keep(&rig.record(30, 5), &rig.file(30), &|| false).unwrap();
     assert_eq!(rig.of(0).write(&before, revision), Err(CheckpointsError::Replaced));
     assert_eq!(rig.positions(), [30, 20]);
 }
 
-/// Archives whose owner pauses before it removes what it no longer lists.
+/// Archives whose owner pauses before it removes the archives that it no longer lists.
 #[derive(Debug)]
 struct Paused {
     archives: FakeArchives,
@@ -199,7 +199,7 @@ fn a_list_of_an_earlier_version_is_read_and_one_of_a_newer_version_is_refused() 
     assert_eq!(rig.positions(), [10]);
     assert_eq!(rig.keep(20), Ok(Position(10)));
     assert_eq!(rig.positions(), [20, 10]);
-    // A version that knows format 1 only takes nothing over.
+    // A version that knows only format 1 takes nothing over.
     let unreadable = decode::<Vec<CheckpointRecord>>(&key, &there().value).unwrap_err();
     assert!(unreadable.to_string().contains("expected a sequence"), "{unreadable}");
     let newer = Listed { readable_from: DATA_FORMAT + 1, listed: Cow::Owned(Vec::new()) };

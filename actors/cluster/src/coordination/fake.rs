@@ -20,7 +20,7 @@ pub struct FakeCoordination {
 }
 
 impl FakeCoordination {
-    /// An empty bucket whose keys live by this clock.
+    /// Creates an empty bucket whose keys expire by this clock.
     #[must_use]
     pub fn new(clock: Arc<dyn SteadyClock>) -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);

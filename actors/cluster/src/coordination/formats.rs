@@ -1,21 +1,23 @@
-//! Pure: which data formats members read, and who waits for whom.
+//! Pure: the data formats that members read, and the members for which a newer one waits.
 //!
 //! A node writes the newest format that it reads, which members of an earlier version cannot
-//! follow. So it owns nothing while there is one that could, until a shard was written in the
-//! newer format.
+//! follow. So it owns nothing while such a member could own shards, until a shard was written in
+//! the newer format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::NodeRecord;
 use crate::name::NodeName;
 
-/// The format that versions read which do not report theirs.
+/// Returns the format of versions that report none.
 pub(super) const fn unreported() -> u16 {
     2
 }
 
-/// The members that a writer of this data format waits for: they could own shards, do not drain,
-/// and read earlier formats only. None once any shard has this format: then they cannot go back.
+/// Returns the members for which a writer of this data format waits.
+///
+/// They could own shards, do not drain, and read only earlier formats. There are none once any
+/// shard has this format, because there is no way back then.
 pub fn waited_for<'a>(
     nodes: &'a BTreeMap<NodeName, NodeRecord>,
     draining: &'a BTreeSet<NodeName>,

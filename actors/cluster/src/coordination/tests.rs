@@ -1,4 +1,4 @@
-//! The contract of every bucket, and what stands in it.
+//! Tests of the contract of every bucket, and of the values in it.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::clock::{SteadyClock as _, StillClock};
 use crate::placement::Bounds;
 
-/// What every bucket keeps to. `wait` lets this many milliseconds pass, as far as keys see.
+/// Checks the contract of every bucket. `wait` lets this many milliseconds pass for its keys.
 pub(crate) fn a_bucket_keeps_its_contract(bucket: &dyn Coordination, wait: &dyn Fn(u64)) {
     let value = |text: &'static str| Bytes::from_static(text.as_bytes());
     let made_at = bucket.made_at().unwrap();
@@ -18,7 +18,7 @@ pub(crate) fn a_bucket_keeps_its_contract(bucket: &dyn Coordination, wait: &dyn 
     let second = bucket.write("a", value("2"), first, None).unwrap().unwrap();
     assert!(second > first);
     assert_eq!(bucket.write("a", value("x"), first, None), Ok(None));
-    // Others' writes do not count.
+    // Writes of other keys do not count.
     let other = bucket.write("node.b", value("b"), 0, None).unwrap().unwrap();
     bucket.write("a", value("3"), second, None).unwrap().unwrap();
     bucket.write("node.a", value("a"), 0, None).unwrap().unwrap();
@@ -26,7 +26,7 @@ pub(crate) fn a_bucket_keeps_its_contract(bucket: &dyn Coordination, wait: &dyn 
     let keys = bucket.keys(NODES).unwrap();
     let texts: Vec<_> = keys.iter().map(|(key, kept)| (key.as_str(), &kept.value[..])).collect();
     assert_eq!(texts, [("node.a", &b"a"[..]), ("node.b", b"c")]);
-    // A renewal begins the time to live anew, and an expired key is as one that never was.
+    // A renewal restarts the time to live, and an expired key behaves as if it never existed.
     let lease = bucket.write("lease", value("1"), 0, Some(2)).unwrap().unwrap();
     wait(1_200);
     let lease = bucket.write("lease", value("2"), lease, Some(2)).unwrap().unwrap();
@@ -92,7 +92,7 @@ fn nodes_and_assignments_are_read_back() {
 }
 
 impl NodeRecord {
-    /// What a node that owns these shards says of itself.
+    /// Returns the report of a node that owns these shards.
     pub(crate) fn owning(owned: &[u16]) -> Self {
         let report = |shard: &u16| ShardReport {
             checkpoint: None,

@@ -1,4 +1,4 @@
-//! What the thread of a shard asks of the log, of the bucket and of other nodes.
+//! The questions of a shard's thread to the log, the bucket and other nodes.
 
 use bytes::Bytes;
 use postrider_log::{Entry, EntryHash, Header, Kind, Position};
@@ -11,12 +11,12 @@ use crate::replica::Replica;
 use crate::settle::{Settled, Settlement};
 use crate::shard::{Answer, Question};
 
-/// How long a question for entries may take, in milliseconds, and how many are asked for at a time.
+/// The maximum time of a question for entries, in milliseconds, and the number read at a time.
 const READ_FOR_MS: u64 = 1_000;
 const READ_AT_ONCE: u64 = 128;
-/// How long an append is tried before it is looked whether the node stops, in milliseconds.
+/// The time an append is tried before a check whether the node stops, in milliseconds.
 const APPEND_FOR_MS: u64 = 30_000;
-/// How long a claim waits before it is looked again whether the shard is repaired, in milliseconds.
+/// The time a claim waits before the next check of a repair, in milliseconds.
 const REPAIR_PAUSE_MS: u64 = 500;
 
 impl Life {
@@ -54,8 +54,9 @@ impl Life {
         }
     }
 
-    /// The replica begins at the newest checkpoint. The log is asked first, so that what is trimmed
-    /// of it is in a checkpoint by then.
+    /// Returns the replica at the newest checkpoint.
+    ///
+    /// The log is read first, so that any part trimmed from it is in a checkpoint by then.
     fn restore(&self) -> Option<Answer> {
         let log = self.inner.logs[usize::from(self.number)];
         let first = self.inner.streams[usize::from(self.number)].ends().ok()?.first;
@@ -78,7 +79,7 @@ impl Life {
             return Some(Answer::Trimmed);
         }
         if last + 1 < from.0 {
-            // A server that no longer leads may say so: the next one is asked then.
+            // A server that no longer leads may answer this: the next one is asked then.
             stream.switch_server();
         }
         let until = self.inner.clock.now_ms() + READ_FOR_MS;
@@ -97,8 +98,9 @@ impl Life {
         Some(Answer::Entries { entries, last: Position(last) })
     }
 
-    /// Appends until it is known how that ended, or the node stops. A shard that is being repaired
-    /// is not claimed: that is looked at before each try.
+    /// Appends until the outcome is known, or the node stops.
+    ///
+    /// A shard under repair is not claimed: that is checked before each attempt.
     fn append(&self, at: Position, bytes: &Bytes) -> Option<Settled> {
         let is_claim = Header::decode(bytes).is_ok_and(|it| it.kind == Kind::Claim);
         let stream = &*self.inner.streams[usize::from(self.number)];
@@ -123,8 +125,9 @@ impl Life {
         None
     }
 
-    /// Whether a repair keeps nodes from claiming the shard, which is logged once; `None` while the
-    /// bucket does not answer.
+    /// Returns whether a repair prevents nodes from claiming the shard, and logs a change once.
+    ///
+    /// Returns `None` while the bucket does not answer.
     fn waits_for_repair(&self) -> Option<bool> {
         let is_marked = is_under_way(&*self.inner.bucket, self.number).ok()?;
         if self.waits_for_repair.replace(is_marked) != is_marked && is_marked {
@@ -134,7 +137,7 @@ impl Life {
         Some(is_marked)
     }
 
-    /// Why a shard is not claimed that is marked by a repair.
+    /// Returns the reason why a shard that a repair has marked is not claimed.
     pub(super) fn waiting(shard: u16) -> String {
         format!(
             "a repair of the shard has begun and is not finished; if none runs any more, run \

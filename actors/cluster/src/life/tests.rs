@@ -1,4 +1,4 @@
-//! A shard that is marked by a repair is not claimed, and says so.
+//! Tests that a shard which a repair has marked is not claimed, and that its report has the reason.
 
 use bytes::Bytes;
 use postrider_log::{Claim, EntryHash, Kind, LogId, Next, Position, encode_commit};

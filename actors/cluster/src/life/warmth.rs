@@ -1,8 +1,8 @@
 //! Keeps the records of a shard close to the end of its log while another node owns it.
 //!
 //! Its takeover then has no checkpoint to fetch, and few entries to apply. A node that shall own a
-//! shard asks the living owner for it only when they are. Records with which the node has nothing
-//! to do any more are removed.
+//! shard asks the living owner for it only when its records are close. Records that the node does
+//! not need any more are removed.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -14,39 +14,42 @@ use crate::checkpoints::ShardCheckpoints;
 use crate::shard::{Role, ShardInput, ShardState};
 use crate::shared::{Host, Inner, Seen};
 
-/// Entries that the records may lack before they are brought up to date.
+/// The number of entries that the records may lack before they are updated early.
 const LACKS_MAX: u64 = 1_000;
-/// How long they may lack fewer than that, in milliseconds: it costs a sync each time.
+/// The time between updates when fewer entries are missing, in milliseconds: each costs a sync.
 const EVERY_MS: u64 = 10_000;
-/// How long they rest however much they lack, in milliseconds.
+/// The minimum time between updates, however much the records lack, in milliseconds.
 const REST_MS: u64 = 1_000;
-/// They rest this many times as long as it took.
+/// The pause after an update, as a multiple of its duration.
 const REST_TIMES: u64 = 4;
-/// How old they may be when the living owner is asked for the shard, in milliseconds. If it takes
-/// longer to bring them up to date, they are as old as that took twice at most.
+/// The maximum age of the records when the living owner is asked for the shard, in milliseconds.
+///
+/// If an update takes longer, they may be twice as old as it took.
 const CLOSE_MS: u64 = 1_000;
-/// How long records stay with which the node has nothing to do, in milliseconds: it may be asked to
-/// stand by again, such as after a restart of another node.
+/// The time for which unneeded records are retained, in milliseconds.
+///
+/// The node may become a standby again, such as after a restart of another node.
 const FORGET_AFTER_MS: u64 = 600_000;
 
-/// How far the records are.
+/// The progress of the records of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Warmth {
     at: Position,
-    /// When it was last tried to bring them up to date, and how long that took.
+    /// The time at which the last update ended, and its duration.
     tried: Option<(u64, u64)>,
     begun: Option<u64>,
-    /// Where the log ended when that was begun.
+    /// The end of the log when the update was started.
     aim: Position,
-    /// When the log ended where the records do, or before that.
+    /// A time at which the log ended where the records do now, or earlier.
     as_of: Option<u64>,
-    /// Why that failed, if it did.
+    /// The reason why the last update failed, if it did.
     failed: Option<String>,
 }
 
 impl Warmth {
-    /// Whether they shall be brought up to date now, of a log that ends there. Of a shard that is
-    /// about to move they do not rest.
+    /// Returns whether the records shall be updated now, for a log that ends at `end`.
+    ///
+    /// The records of a shard that is about to move do not rest.
     fn is_due(&self, now: u64, end: Position, moves: bool) -> bool {
         let lacks = end.0.saturating_sub(self.at.0);
         let is_much = lacks >= LACKS_MAX && self.failed.is_none();
@@ -56,19 +59,22 @@ impl Warmth {
         self.begun.is_none() && lacks > 0 && !self.tried.is_some_and(rests)
     }
 
-    /// Whether an engine would start over them at once, of a log that ends there.
+    /// Returns whether an engine could start over the records at once, for a log that ends at
+    /// `end`.
     fn is_close(&self, now: u64, end: Position) -> bool {
         let took = self.tried.map_or(0, |(_, took)| took);
         self.lag_ms(now, end).is_some_and(|lag| lag <= CLOSE_MS.max(took * 2))
     }
 
-    /// How old the records are of a log that ends there, in milliseconds, if they were ever whole.
+    /// Returns the age of the records for a log that ends at `end`, in milliseconds.
+    ///
+    /// Returns `None` if they were never whole.
     fn lag_ms(&self, now: u64, end: Position) -> Option<u64> {
         let lag = self.as_of.map(|as_of| now.saturating_sub(as_of));
         if self.at >= end { lag.map(|_| 0) } else { lag }
     }
 
-    /// Notes what came of it. Returns whether it failed for a new reason.
+    /// Records the outcome of an update. Returns whether it failed for a new reason.
     fn tried(&mut self, now: u64, outcome: Result<Position, String>) -> bool {
         let began = self.begun.take().unwrap_or(now);
         self.tried = Some((now, now.saturating_sub(began)));
@@ -76,7 +82,7 @@ impl Warmth {
         match outcome {
             Ok(at) => {
                 self.at = at;
-                // It may have been given up on the way.
+                // The update may have been given up on the way.
                 if at >= self.aim {
                     self.as_of = Some(began);
                 }
@@ -91,7 +97,7 @@ impl Warmth {
     }
 }
 
-/// Since when the node has nothing to do with a shard that another one owns.
+/// The time since which the node does not need the records of a shard that another node owns.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     since: Option<u64>,
@@ -99,7 +105,7 @@ pub(super) struct Idle {
 }
 
 impl Idle {
-    /// Whether the records shall go now, which is said once.
+    /// Returns whether the records shall be removed now; returns `true` once.
     fn is_over(&mut self, now: u64, is_idle: bool) -> bool {
         if !is_idle {
             *self = Self::default();
@@ -110,7 +116,8 @@ impl Idle {
         is_over && !std::mem::replace(&mut self.is_forgotten, is_over)
     }
 
-    /// The records were removed, or that is tried again as much later.
+    /// Notes that the records were removed. If they were not, the removal is tried again much
+    /// later.
     pub(super) fn removed(&mut self, is_done: bool) {
         if !is_done {
             *self = Self::default();
@@ -118,7 +125,7 @@ impl Idle {
     }
 }
 
-/// Brings the records up to date. It ends early when the node stops or one of its engines starts.
+/// Updates the records. It ends early when the node stops or one of its engines starts.
 pub(super) fn follow(
     host: &dyn Host,
     inner: &Inner,
@@ -131,7 +138,7 @@ pub(super) fn follow(
 }
 
 impl Life {
-    /// Has the records brought up to date if they lack much, or something for long.
+    /// Orders an update of the records if they lack much, or have lacked something for long.
     pub(super) fn keep_warm(&mut self, now: u64, orders: &Sender<Order>) {
         let end = self.shard.replica().chain().last();
         self.step(ShardInput::RecordsAreClose(self.warmth.is_close(now, end)), orders);
@@ -148,7 +155,7 @@ impl Life {
         }
     }
 
-    /// Why the records of a shard that the node follows cannot be brought up to date.
+    /// Returns the reason why the records of a shard that the node follows cannot be updated.
     pub(super) fn lags_because(&self) -> Option<String> {
         let why = self.warmth.failed.as_ref().filter(|_| self.shard.stands_by());
         why.map(|why| format!("its records do not follow the log: {why}"))
@@ -167,8 +174,9 @@ impl Life {
         }
     }
 
-    /// Has the records removed when the node has had nothing to do with the shard for long, and
-    /// another one owns it.
+    /// Orders the removal of the records if the node has not needed them for long.
+    ///
+    /// Another node must own the shard.
     pub(super) fn forget_later(&mut self, role: Role, seen: &Seen, orders: &Sender<Order>) {
         let is_away = matches!(
             self.shard.state(),
@@ -176,7 +184,7 @@ impl Life {
         );
         let is_idle = role == Role::Nothing && is_away && seen.owner(self.number).is_some();
         if self.idle.is_over(self.inner.clock.now_ms(), is_idle) {
-            // Only a worker that has ended does not hear it.
+            // The order is lost only if the worker has ended.
             drop(orders.send(Order::Forget));
             self.warmth = Warmth::default();
         }
@@ -248,7 +256,7 @@ mod tests {
         assert!(at(0).is_close(9_000, Position(7)), "they have everything");
         assert!(at(0).is_close(2_000, Position(8)) && !at(0).is_close(2_001, Position(8)));
         assert!(at(600).is_close(2_200, Position(8)) && !at(600).is_close(2_201, Position(8)));
-        // They do not rest meanwhile, unless it fails.
+        // The records do not rest meanwhile, unless the update fails.
         assert!(
             at(600).is_due(1_001, Position(8), true) && !at(600).is_due(1_001, Position(8), false)
         );

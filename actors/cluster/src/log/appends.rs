@@ -1,4 +1,4 @@
-//! The append of one entry to a stream, until its outcome is sure, and what is counted of that.
+//! The append of one entry to a stream, until its outcome is certain, and the counts of outcomes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,10 +8,10 @@ use super::stream::{Ends, Published, Stream};
 use crate::clock::SteadyClock;
 use crate::settle::{Act, Heard, Settled, Settlement};
 
-/// What becomes of appends that are not acknowledged at once.
+/// The names of the outcomes of appends that are not acknowledged at once.
 pub const SETTLED: [&str; 5] = ["durable", "taken", "damaged", "lost", "unknown"];
 
-/// What the appends of a node have come to.
+/// The counters of the appends of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Appends {
     entries: AtomicU64,
@@ -20,16 +20,16 @@ pub(crate) struct Appends {
     settled: [AtomicU64; SETTLED.len()],
 }
 
-/// The same, as it was read.
+/// The values of the counters when they were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AppendCounts {
-    /// Entries that were appended.
+    /// The number of appended entries.
     pub entries: u64,
-    /// Their bytes.
+    /// The number of their bytes.
     pub bytes: u64,
-    /// Publishes of an entry behind its first.
+    /// The number of publishes of an entry after its first.
     pub retries: u64,
-    /// Appends that were not acknowledged at once, by what became of them.
+    /// The number of appends that were not acknowledged at once, by outcome.
     pub settled: [u64; SETTLED.len()],
 }
 
@@ -44,7 +44,7 @@ impl Appends {
         }
     }
 
-    /// Notes how an append ended, of which more than a first publish was heard or not.
+    /// Counts the outcome of an append. `was_at_once` is set if its first publish was enough.
     fn ended(&self, outcome: Option<&Settled>, bytes: usize, was_at_once: bool) {
         let add = |count: &AtomicU64, by: u64| count.fetch_add(by, Ordering::Relaxed);
         let [durable, taken, damaged, lost, unknown] = &self.settled;
@@ -65,8 +65,9 @@ impl Appends {
     }
 }
 
-/// Appends one entry, and returns how that ended; `None` when it could not be settled in time, and
-/// may be continued.
+/// Appends one entry, and returns the outcome.
+///
+/// Returns `None` if it could not be settled in time; then it may be continued.
 pub(crate) fn settle(
     stream: &dyn Stream,
     clock: &dyn SteadyClock,
@@ -96,7 +97,7 @@ pub(crate) fn settle(
                     Published::Declined(why) if publishes == 1 => {
                         return Err(AppendError::Refused(why));
                     }
-                    // An earlier one may still land.
+                    // An earlier publish may still land.
                     Published::Declined(_) => Heard::Refused,
                     Published::Silent(why) => {
                         tracing::warn!(stream = stream.name(), why, "no answer");
@@ -118,13 +119,13 @@ pub(crate) fn settle(
             return ended(None, was_at_once);
         }
         if heard == Heard::Nothing && now < began + 100 {
-            // A connection that is refused at once shall not be tried in a loop.
+            // A connection that is refused at once must not be tried in a busy loop.
             clock.wait_ms(100);
         }
     }
 }
 
-/// Looks at a position, in a stream that must have this one.
+/// Looks up a position in a stream that must have the position `before`.
 fn look_up(stream: &dyn Stream, at: Position, before: Position) -> Heard {
     match stream.message(at.0) {
         Ok(Some(bytes)) => return Heard::Found(bytes),
@@ -133,7 +134,7 @@ fn look_up(stream: &dyn Stream, at: Position, before: Position) -> Heard {
     }
     let Ok(Ends { last, .. }) = stream.ends() else { return Heard::Nothing };
     if last < before.0 {
-        // A server that no longer leads may say so: the next one is asked then.
+        // A server that no longer leads may answer this: the next one is asked then.
         stream.switch_server();
     }
     Heard::Absent { last: Position(last) }

@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 
 use super::stream::{Ends, Published, Stream, StreamError};
 
-/// A stream in memory. It keeps nothing; logs over it are for tests and for trying things.
+/// A stream in memory. It stores nothing durably; logs over it are for tests and for trials.
 #[derive(Debug, Clone, Default)]
 pub struct FakeStream(Arc<Mutex<Kept>>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// How many messages were purged.
+    /// The number of purged messages.
     purged: u64,
     messages: VecDeque<Bytes>,
 }
@@ -26,7 +26,7 @@ impl Kept {
 }
 
 impl FakeStream {
-    /// Loses its last messages, as a broken server may.
+    /// Loses the last messages, as a broken server may.
     pub fn lose(&self, count: usize) {
         let mut kept = self.0.lock();
         let left = kept.messages.len().saturating_sub(count);

@@ -1,8 +1,8 @@
 //! The log of a shard as its owner's engine sees it: it ends where the owner's own entries end.
 //!
-//! It owns what the owner knows of the end, and whether it has been fenced.
-//! It promises that an engine never writes behind what it has not applied: once another's entry
-//! stands in the log, nothing is appended through this handle any more.
+//! It owns the end that the owner knows, and whether the owner has been fenced. It promises that an
+//! engine never writes behind an entry that it has not applied. Once another writer's entry is in
+//! the log, nothing is appended through this handle any more.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::settle::{SHORT_FOR_MS, Settled};
 #[cfg(test)]
 mod tests;
 
-/// What the engine's log reports to the shard's life.
+/// A report of the engine's log to the shard's life.
 #[derive(Debug)]
 pub(crate) enum LogReport {
     /// This entry was appended.
     Appended(Bytes),
-    /// The log has another's entry, or less than it had.
+    /// The log has another writer's entry, or less than it had.
     NotAppended(Settled),
 }
 
-/// Receives what the engine's log reports.
+/// The receiver of the reports of the engine's log.
 pub(crate) type Reporter = Box<dyn Fn(LogReport) + Send>;
 
 /// The log of one owner.
@@ -41,11 +41,12 @@ struct Own {
     end: Tail,
     /// The owner's right to act.
     tenure: ShardTenure,
-    /// What the stream has, about, and what it may have before groups are refused.
+    /// The approximate bytes of the stream. The next field is the bound above which groups are
+    /// refused.
     bytes: u64,
     bytes_max: u64,
     fenced: Option<String>,
-    /// Since when the stream has looked too short.
+    /// The time since which the stream has looked too short.
     short_since: Option<u64>,
     report: Reporter,
 }
@@ -68,9 +69,11 @@ impl Own {
     }
 }
 
-/// A part of the stream that groups do not get: claims, handoffs and checkpoints need it.
+/// The divisor for the part of the stream that groups do not get.
+///
+/// Claims, handoffs and checkpoints need that part.
 const RESERVED: u64 = 16;
-/// What the servers keep of a message beside its bytes, about.
+/// The approximate bytes that the servers store of a message beside its content.
 const MESSAGE_BYTES: u64 = 128;
 
 fn kept_bytes(entries: usize, bytes: usize) -> u64 {
@@ -82,7 +85,7 @@ fn taken(header: &Header) -> String {
 }
 
 impl OwnedLog {
-    /// The log behind the owner's claim, which must be its last entry.
+    /// Creates the log behind the owner's claim, which must be its last entry.
     pub(crate) fn behind_claim(
         inner: ReplicatedLog,
         claim: Position,
@@ -102,12 +105,12 @@ impl OwnedLog {
         Ok(Arc::new(Self { inner, own: Mutex::new(own) }))
     }
 
-    /// Has every append from now on refused.
+    /// Refuses every append from now on.
     pub(crate) fn fence(&self) {
         self.own.lock().fenced.get_or_insert_with(|| "the shard is given up".to_owned());
     }
 
-    /// Takes what the log has behind the own end, which must be of the own epoch.
+    /// Takes the entries behind the own end, which must be of the own epoch.
     fn take_own(&self, own: &mut Own, tail: Tail) -> Result<(), LogError> {
         let (mut entries, mut others) = (Vec::new(), None);
         if tail.last > own.end.last {
@@ -151,14 +154,16 @@ impl Log for OwnedLog {
     fn append(&self, at: Position, entries: &[Bytes]) -> Result<(), AppendError> {
         let mut own = self.own.lock();
         own.check().map_err(|error| AppendError::Refused(error.to_string()))?;
-        // Nobody else may have written while the lease held. Afterwards the log may end where this
-        // owner has read it to, and be another: servers compare positions only.
+        // No other node may have written while the lease held. After that, the log may end at the
+        // position that this owner has read and still be another log: servers compare positions
+        // only.
         if !own.tenure.holds() {
             return Err(AppendError::Refused("the node's lease may have ended".to_owned()));
         }
         match self.inner.append(at, entries) {
             Ok(()) => {}
-            // Nobody else writes in its epoch: it landed after the log was opened again without it.
+            // No other node writes in its epoch: the entry landed after the log was opened again
+            // without it.
             Err(AppendError::Taken(header)) if header.epoch == own.end.epoch => {
                 let at = header.position;
                 let why = format!("an own entry has landed late, at {at}");
@@ -215,7 +220,7 @@ impl Log for OwnedLog {
     }
 
     fn trim(&self, through: Position) -> Result<(), LogError> {
-        // Appends need not wait for it, and it is right whoever owns the shard by then.
+        // Appends need not wait for the trim, which is right whoever owns the shard by then.
         let through = {
             let own = self.own.lock();
             own.check()?;
@@ -253,7 +258,8 @@ impl Log for OwnedLog {
         let tail = match self.inner.reopen() {
             Err(LogError::Lost { last, applied }) => {
                 let why = format!("the log ends at {last}, but {applied} was acknowledged");
-                // A server that no longer leads may have answered: it is believed when it stays so.
+                // A server that no longer leads may have answered: the end is believed if it stays
+                // the same.
                 let since = *own.short_since.get_or_insert(looked_at);
                 if looked_at < since + SHORT_FOR_MS {
                     self.inner.switch_server();

@@ -1,8 +1,8 @@
 //! The log of one shard over a stream, of which each node has a handle.
 //!
-//! It owns what this handle knows of the end, and the settling of its appends.
-//! It promises what every log promises, over any stream that appends by compare-and-swap: position
-//! and sequence are the same number, and no refusal or silence of a server is taken for an outcome.
+//! It owns the end that this handle knows, and the settling of its appends. It keeps the promises
+//! of every log, over any stream that appends by compare-and-swap. Position and sequence are the
+//! same number. No refusal or silence of a server is taken for an outcome.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -19,16 +19,15 @@ use super::stream::{Ends, Stream, StreamError};
 use crate::clock::SteadyClock;
 use crate::settle::{Settled, Settlement};
 
-/// Messages that are asked for at a time.
+/// The number of messages that are read at a time.
 const READ_AHEAD: u64 = 64;
 
-/// How a log over a stream behaves.
+/// The options of a log over a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplicatedOptions {
-    /// Most bytes of an entry: less than what the servers take as one message.
+    /// The maximum number of bytes of an entry, less than the servers accept as one message.
     pub entry_bytes_max: usize,
-    /// For how long an append is settled before its outcome is reported as unknown, in
-    /// milliseconds.
+    /// The time for which an append is settled before its outcome is unknown, in milliseconds.
     pub stall_ms: u64,
 }
 
@@ -68,8 +67,10 @@ fn failed(error: StreamError) -> LogError {
     LogError::Failed(error.0)
 }
 
-/// Whoever is asked where a log ends may be a server that no longer leads, or leads since a moment:
-/// what was read of the log then lacks entries that are known to be there.
+/// Returns the error of a server that shows an older end of the log.
+///
+/// It may no longer lead, or have led only for a moment. A read then lacks entries that are known
+/// to exist.
 pub(super) fn ends_early(reached: Position, last: Position) -> LogError {
     LogError::Failed(format!(
         "one server says that the log ends at {reached}, and it ends at {last}"
@@ -77,7 +78,7 @@ pub(super) fn ends_early(reached: Position, last: Position) -> LogError {
 }
 
 impl ReplicatedLog {
-    /// Opens the log and looks for its end.
+    /// Opens the log and finds its end.
     ///
     /// # Errors
     /// Those of [`Log::tail`].
@@ -96,7 +97,7 @@ impl ReplicatedLog {
         Ok(log)
     }
 
-    /// Has the appends of this handle counted with others.
+    /// Counts the appends of this handle with others.
     pub(crate) fn counted_by(self, appends: Arc<Appends>) -> Self {
         Self { appends, ..self }
     }
@@ -123,14 +124,16 @@ impl ReplicatedLog {
         Ok(entry)
     }
 
-    /// The entry at a position between the ends.
+    /// Returns the entry at a position between the ends.
     fn entry_at(&self, at: Position) -> Result<Entry, LogError> {
         let bytes = self.stream.message(at.0).map_err(failed)?;
         self.decode(at, bytes.ok_or_else(|| self.missing(at))?)
     }
 
-    /// Why the entry at a position between the ends is not there: it may have been trimmed since.
-    /// Two servers may have been asked, of which one is behind; only what stays away is damage.
+    /// Returns the error for a missing entry at a position between the ends.
+    ///
+    /// It may have been trimmed since. Two servers may have answered, of which one is behind. An
+    /// entry is damaged only if it stays missing.
     fn missing(&self, at: Position) -> LogError {
         match self.stream.ends() {
             Ok(Ends { first, .. }) if at.0 < first => {
@@ -146,7 +149,7 @@ impl ReplicatedLog {
         }
     }
 
-    /// Looks for the end, which must not be before what this handle knows to be there.
+    /// Reads the end, which must not be before the end that this handle knows.
     fn look(&self, handle: &mut Handle) -> Result<Tail, LogError> {
         let Ends { first, last, .. } = self.stream.ends().map_err(failed)?;
         let (last, applied) = (Position(last), handle.chain.last());
@@ -176,7 +179,7 @@ impl ReplicatedLog {
         })
     }
 
-    /// Where the stream begins and ends.
+    /// Returns the ends of the stream.
     pub(crate) fn ends(&self) -> Result<Ends, LogError> {
         self.stream.ends().map_err(failed)
     }
@@ -185,12 +188,12 @@ impl ReplicatedLog {
         self.clock.now_ms()
     }
 
-    /// Goes to another server, for the one that was asked may not know.
+    /// Switches to another server, because the current one may be behind.
     pub(crate) fn switch_server(&self) {
         self.stream.switch_server();
     }
 
-    /// The end as this handle knows it.
+    /// Returns the end that this handle knows.
     pub(crate) fn known_end(&self) -> (Position, u64, EntryHash) {
         let handle = self.handle.lock();
         (handle.chain.last(), handle.chain.epoch(), handle.chain.hash())
@@ -206,7 +209,7 @@ impl ReplicatedLog {
             let unknown = match settled {
                 Ok(Some(Settled::Durable)) => continue,
                 Ok(Some(Settled::Taken(header))) => return Err(AppendError::Taken(header)),
-                // The parts before it are there, so the commit is not surely not there.
+                // The parts before it are in the log, so the commit may be there.
                 Err(AppendError::Refused(why)) if number > 0 => why,
                 Err(error) => return Err(error),
                 Ok(Some(Settled::Damaged(what))) => what,
@@ -330,7 +333,7 @@ impl Log for ReplicatedLog {
         if last == 0 || through.0 < first.max(1) {
             return Ok(());
         }
-        // The entry behind the cut must begin a commit, and the last commit stays.
+        // The entry behind the cut must start a commit, and the last commit stays.
         let behind = Position(last).min(through.next());
         let keep = self.entry_at(behind)?.header.commit_begins();
         self.stream.purge_before(keep.0).map_err(failed)
@@ -353,7 +356,7 @@ impl Log for ReplicatedLog {
     }
 }
 
-/// The chain that ends with this entry, whatever was before it.
+/// Returns the chain that ends with this entry, whatever precedes it.
 fn chain_of(entry: &Entry) -> Chain {
     let Header { log, shard, position, epoch, prev, kind, .. } = entry.header;
     let before = if kind == Kind::Claim { epoch.saturating_sub(1) } else { epoch };

@@ -5,21 +5,22 @@ use std::fmt::Debug;
 use bytes::Bytes;
 use postrider_log::Position;
 
-/// A stream of messages. Every method blocks, for about a second at most.
+/// A stream of messages. Every method blocks for at most about a second.
 pub trait Stream: Debug + Send + Sync + 'static {
-    /// What messages about it call it.
+    /// Returns the name of the stream for messages about it.
     fn name(&self) -> &str;
 
     /// Publishes a message if the last sequence is `expected`.
     fn publish(&self, expected: u64, bytes: &Bytes) -> Published;
 
-    /// The message with this sequence, from the server that leads; `None` when there is none.
+    /// Returns the message with this sequence, from the server that leads; `None` when there is
+    /// none.
     ///
     /// # Errors
     /// [`StreamError`] when the leader did not answer.
     fn message(&self, sequence: u64) -> Result<Option<Bytes>, StreamError>;
 
-    /// The messages from a sequence on, up to `count`, without those that are not there.
+    /// Returns the messages from a sequence on, up to `count`, without missing ones.
     ///
     /// # Errors
     /// Those of [`message`](Self::message).
@@ -31,7 +32,7 @@ pub trait Stream: Debug + Send + Sync + 'static {
         Ok(found)
     }
 
-    /// Where the stream begins and ends, from the server that leads.
+    /// Returns the ends of the stream, from the server that leads.
     ///
     /// # Errors
     /// [`StreamError`] when the leader did not answer.
@@ -40,39 +41,39 @@ pub trait Stream: Debug + Send + Sync + 'static {
     /// Deletes all messages before this sequence.
     ///
     /// # Errors
-    /// [`StreamError`] when it is not known whether that was done.
+    /// [`StreamError`] when it is not known whether the messages were deleted.
     fn purge_before(&self, sequence: u64) -> Result<(), StreamError>;
 
-    /// Nothing was heard of a publish in time: another server may do better.
+    /// Switches to another server after a publish that was not answered in time.
     fn switch_server(&self) {}
 }
 
-/// What was heard of a publish.
+/// The answer to a publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Published {
     /// The message has the sequence behind the expected one.
     Acknowledged,
-    /// It was refused for the sequence, or the answer is not what a sole publish gets.
+    /// The publish was refused for the sequence, or the answer is not that of a first publish.
     Refused(String),
     /// This publish surely did nothing: the stream is full or the message too large.
     Declined(String),
-    /// Nothing was heard.
+    /// No answer arrived.
     Silent(String),
 }
 
-/// Where a stream begins and ends.
+/// The first and the last sequence of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ends {
-    /// The first sequence that is kept, or the next one of an empty stream.
+    /// The first stored sequence, or the next one of an empty stream.
     pub first: u64,
     /// The last sequence; 0 before the first message.
     pub last: u64,
-    /// The bytes that are kept.
+    /// The number of stored bytes.
     pub bytes: u64,
 }
 
 impl Ends {
-    /// The bytes behind a position, if all entries are equally long.
+    /// Returns the bytes behind a position, as if all entries were equally long.
     pub(crate) fn bytes_after(self, after: Position) -> u64 {
         let Self { first, last, bytes } = self;
         let kept = (last + 1).saturating_sub(first.max(1));
@@ -84,7 +85,7 @@ impl Ends {
     }
 }
 
-/// A stream could not be asked.
+/// The error of a stream that did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StreamError(pub String);

@@ -1,4 +1,4 @@
-//! A log over a stream keeps the contract of every log, and settles what a server leaves open.
+//! Tests that a log over a stream keeps the contract of every log, and settles unknown outcomes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,15 +12,17 @@ use postrider_log::{AppendError, Log, LogError, Position, log_contract};
 use super::*;
 use crate::clock::StillClock;
 
-/// A stream whose next publishes fail as scripted. Until it is mended nothing is heard of the
-/// sequence that failed, nor of the end; what was before it can be read.
+/// A stream whose next publishes fail as scripted.
+///
+/// Until it is mended, reads of the failed sequence and of the end get no answer. Earlier messages
+/// can be read.
 #[derive(Debug)]
 pub(crate) struct FaultyStream {
     stream: Arc<dyn Stream>,
     next: Mutex<Option<Outcome>>,
-    /// 0 while it works.
+    /// The sequence from which reads fail; 0 while the stream works.
     broken_from: AtomicU64,
-    /// The next publish is refused although it lands.
+    /// Set if the next publish is refused although it lands.
     refuses: AtomicBool,
 }
 

@@ -1,6 +1,6 @@
 //! Archives in an object store of NATS JetStream: chunks, with their SHA-256.
 //!
-//! It has a connection of its own, so that no append waits behind the chunks of an archive.
+//! The store has its own connection, so that no append waits behind the chunks of an archive.
 
 mod fetching;
 mod files;
@@ -34,13 +34,13 @@ pub(crate) use files::FilesSpec;
 pub use files::{FilesOf, NatsFiles};
 pub use owned::OwnedFiles;
 
-/// Bytes of a chunk: half of what a server takes as one message.
+/// The number of bytes of a chunk: half of the largest message that a server accepts.
 const CHUNK_BYTES: usize = 512 * 1024;
-/// How long a chunk may take to be read.
+/// The maximum time of reading a chunk.
 const READ_WITHIN: Duration = Duration::from_secs(10);
-/// How long it may take to be stored.
+/// The maximum time of storing a chunk.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// How often it is seen whether to go on.
+/// The time between two checks whether to continue.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The archives of a cluster.
@@ -70,17 +70,17 @@ fn config(bucket: &str, replicas: usize) -> Config {
         discard: DiscardPolicy::New,
         num_replicas: replicas,
         allow_rollup: true,
-        // What was stored is read back from the server that leads.
+        // A stored archive is read back from the server that leads.
         allow_direct: false,
         ..Config::default()
     }
 }
 
 impl NatsArchives {
-    /// Makes the object store, unless it is there.
+    /// Makes the object store, unless it exists.
     ///
     /// # Errors
-    /// Those of making a stream.
+    /// The errors of making a stream.
     pub fn create(nats: &Nats, cluster: &NodeName, replicas: usize) -> Result<(), NatsError> {
         nats.create_stream(config(&bucket(cluster), replicas))
     }
@@ -88,7 +88,7 @@ impl NatsArchives {
     /// Opens the object store.
     ///
     /// # Errors
-    /// [`NatsError`]: it is not there, or does not answer.
+    /// [`NatsError`]: the store does not exist, or does not answer.
     pub fn open(nats: Arc<Nats>, cluster: &NodeName) -> Result<Self, NatsError> {
         Self::open_bucket(nats, bucket(cluster))
     }
@@ -105,7 +105,7 @@ impl NatsArchives {
         Ok(Self { nats, bucket, store, stream })
     }
 
-    /// Removes what is stored under a name, and what describes it.
+    /// Removes the archive under a name, and its description.
     fn purge(&self, name: &str) -> Result<(), CheckpointsError> {
         let (stream, bucket) = (self.stream.clone(), self.bucket.clone());
         let about = about_subject(&bucket, name);
@@ -116,7 +116,7 @@ impl NatsArchives {
         })
     }
 
-    /// Stores the bytes of a file under a name that nothing has.
+    /// Stores the bytes of a file under an unused name.
     fn store(
         &self,
         name: &str,
@@ -136,7 +136,7 @@ impl NatsArchives {
             }
             hasher.update(&chunk);
             (size, chunks) = (size + chunk.len(), chunks + 1);
-            // Each is a call of its own, so that it is seen between any two whether to go on.
+            // Each chunk is a separate call, so that giving up is checked between any two.
             let headers = HeaderMap::new();
             self.run(gives_up, publish(context.clone(), subject.clone(), headers, chunk))?;
         }
@@ -147,8 +147,9 @@ impl NatsArchives {
         self.run(gives_up, publish(context, about_subject(&self.bucket, name), headers, about))
     }
 
-    /// Reads what is stored under a name, into a file if there is one, which is synced if that is
-    /// asked for.
+    /// Reads the archive under a name, into a file if one is given.
+    ///
+    /// `synced` requests a sync of the file.
     fn read(
         &self,
         name: &str,
@@ -165,7 +166,7 @@ impl NatsArchives {
         self.run(gives_up, async move { fetch(&kept, &name, to.as_deref(), synced).await })
     }
 
-    /// Runs a call to its end, unless it is given up: before it, or when it takes long.
+    /// Runs a call to its end, unless the caller gives up before it or while it runs.
     fn run<T: Send + 'static>(
         &self,
         gives_up: GivesUp<'_>,
@@ -177,7 +178,7 @@ impl NatsArchives {
         }
         let (sender, receiver) = mpsc::sync_channel(1);
         let task = self.nats.handle.spawn(async move {
-            // Nobody may wait any more.
+            // The caller may wait no more.
             drop(sender.send(call.await));
         });
         loop {
@@ -200,7 +201,7 @@ fn failed(error: impl std::fmt::Display) -> CheckpointsError {
     CheckpointsError::Failed(error.to_string())
 }
 
-/// The objects as they are in NATS.
+/// The objects in NATS.
 struct Kept {
     store: ObjectStore,
     context: Context,
@@ -230,7 +231,7 @@ impl Objects for Kept {
             Err(_) => Ok(Part::Slow),
             Ok(Ok(0)) => Ok(Part::End),
             Ok(Ok(read)) => Ok(Part::Bytes(read)),
-            // The store's own digest does not match.
+            // The digest of the store does not match.
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
                 Ok(Part::Damaged(error.to_string()))
             }
@@ -254,7 +255,7 @@ impl Objects for Kept {
     }
 }
 
-/// The subjects of the store that fit a filter, with how many messages each has.
+/// Returns the subjects of the store that match a filter, with their numbers of messages.
 async fn subjects(
     context: &Context,
     bucket: &str,
@@ -270,8 +271,10 @@ async fn subjects(
     Ok(found.map(|(name, count)| (name.clone(), count.as_u64().unwrap_or(0))).collect())
 }
 
-/// What the store keeps of an object beside its chunks. They stand under its own name, so that what
-/// is left of an upload that was given up is found again.
+/// Returns the description that the store has of an object beside its chunks.
+///
+/// The chunks are under the object's own name, so that the remains of an interrupted upload are
+/// found again.
 fn about(bucket: &str, name: &str, size: usize, chunks: usize, sha256: &[u8]) -> ObjectInfo {
     ObjectInfo {
         description: None,
@@ -305,7 +308,7 @@ fn about_subject(bucket: &str, name: &str) -> String {
 
 impl Archives for NatsArchives {
     fn put(&self, name: &str, file: &Path, gives_up: GivesUp<'_>) -> Result<(), CheckpointsError> {
-        // What is left under the name is of a process that did not end it.
+        // Any remains under the name are of a process that did not finish it.
         self.purge(name)?;
         self.store(name, file, gives_up)
     }

@@ -1,4 +1,4 @@
-//! The bucket of a cluster in NATS: a stream with one message for each key, as its KV stores are.
+//! The bucket of a cluster in NATS: a stream with one message per key, like its KV stores.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::name::NodeName;
 pub struct NatsBucket {
     nats: Arc<Nats>,
     stream: JetStream<()>,
-    /// What the subjects of its keys begin with.
+    /// The prefix of the subjects of its keys.
     prefix: String,
 }
 
 impl NatsBucket {
-    /// Makes the bucket of a cluster, unless it is there already.
+    /// Makes the bucket of a cluster, unless it exists already.
     ///
     /// # Errors
-    /// Those of making a stream.
+    /// The errors of making a stream.
     pub fn create(nats: &Arc<Nats>, cluster: &NodeName, replicas: usize) -> Result<(), NatsError> {
         nats.create_stream(Config {
             name: format!("KV_PR_{cluster}"),
@@ -41,7 +41,7 @@ impl NatsBucket {
             max_messages_per_subject: 1,
             max_consumers: -1,
             max_message_size: -1,
-            // A key with its own time to live; without markers: nothing is left of an expired one.
+            // A key has its own time to live. Without markers nothing remains of an expired key.
             allow_message_ttl: true,
             allow_rollup: true,
             deny_delete: true,
@@ -50,10 +50,10 @@ impl NatsBucket {
         })
     }
 
-    /// Opens a bucket that is there.
+    /// Opens an existing bucket.
     ///
     /// # Errors
-    /// [`NatsError::Missing`] when it is not there.
+    /// [`NatsError::Missing`] when it does not exist.
     pub fn open(nats: &Arc<Nats>, cluster: &NodeName) -> Result<Self, NatsError> {
         let name = format!("KV_PR_{cluster}");
         let stream = nats.open_stream(&name)?;
@@ -65,9 +65,10 @@ impl NatsBucket {
         CoordinationError::Silent(what.to_string())
     }
 
-    /// What a call gave, if it ended. A server that the others do not reach keeps its connections
-    /// and answers nothing, so the next call is made at another one. That holds for reads too: a
-    /// node whose lease has ended reads before it writes again.
+    /// Returns the result of a call, if it ended, and switches the server after a silence.
+    ///
+    /// A server that the others do not reach keeps its connections and answers nothing. That holds
+    /// for reads too: a node whose lease has ended reads before it writes again.
     fn answered<T>(
         &self,
         outcome: Option<Result<T, CoordinationError>>,
@@ -142,7 +143,7 @@ impl Coordination for NatsBucket {
         keys_max: usize,
     ) -> Result<Vec<(String, KeyValue)>, CoordinationError> {
         let (stream, own) = (self.stream.clone(), self.prefix.clone());
-        // Keys end a part with a dot, so all that begin with one are below it.
+        // Keys end a part with a dot, so all keys with the prefix are below it.
         let filter = format!("{own}{prefix}>");
         let read = self.nats.wait(async move {
             let mut found = Vec::new();

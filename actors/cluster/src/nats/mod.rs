@@ -1,8 +1,7 @@
 //! The connection to NATS that all shards of a node share.
 //!
-//! It owns the connection, its runtime, and the choice of the server.
-//! It promises that no call blocks for much longer than a second, and that after a silence another
-//! server is asked.
+//! It owns the connection, its runtime, and the choice of the server. It promises that no call
+//! blocks for much longer than a second, and that after a silence another server is asked.
 
 mod archives;
 mod bucket;
@@ -31,44 +30,46 @@ pub use archives::{FilesOf, NatsArchives, NatsFiles, OwnedFiles};
 pub use bucket::NatsBucket;
 pub use stream::{NatsStream, StreamSpec};
 
-/// How long an answer is waited for.
+/// The maximum wait for an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-/// How long making a stream may take: its servers elect a leader first.
+/// The maximum time of making a stream: its servers elect a leader first.
 const CREATED_WITHIN: Duration = Duration::from_secs(10);
-/// How long a server is asked before the next one is tried, in milliseconds: questions to the one
-/// before are answered late for a second.
+/// The minimum time between two switches of the server, in milliseconds.
+///
+/// Questions to the server before are answered late for a second.
 const SWITCHED_EVERY_MS: u64 = 1_500;
-/// The same where a server answers that it knows of no leader, in milliseconds. The others may not
-/// know one either, and each time answers of streams that have one are lost with the connection.
+/// The minimum time between two switches if the server knows of no leader, in milliseconds.
+///
+/// The others may not know one either, and each switch loses answers of streams that have a leader.
 const LEADER_SOUGHT_EVERY_MS: u64 = 20_000;
-/// Between two tries to connect.
+/// The time between two attempts to connect.
 const RECONNECT_AFTER: Duration = Duration::from_millis(100);
 
-/// What this process and the servers show each other.
+/// The credentials with which this process and the servers identify themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NatsCredentials {
     /// A file of NATS credentials.
     pub file: Option<PathBuf>,
-    /// Roots of the servers' certificates; with it nothing is sent that is not encrypted.
+    /// The roots of the servers' certificates; with them every connection is encrypted.
     pub ca: Option<PathBuf>,
-    /// The certificate that servers are shown which ask for one, and its key.
+    /// The certificate for servers that ask for one, and its key.
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
-/// Where NATS is.
+/// The addresses of NATS and the options of the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatsOptions {
     /// The addresses of the servers, `nats://host:port`, or `tls://host:port` for all of them.
     pub servers: Vec<String>,
-    /// What they are shown, and show.
+    /// The credentials of both sides.
     pub credentials: Option<NatsCredentials>,
-    /// What the servers call the connection.
+    /// The name of the connection that the servers see.
     pub name: String,
-    /// How long the first connection may take.
+    /// The maximum time of the first connection.
     pub connect_within: Duration,
 }
 
-/// Why NATS cannot be used.
+/// The reason why NATS cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NatsError {
     /// No server answers.
@@ -80,20 +81,20 @@ pub enum NatsError {
          needed, or cluster.allow_unreplicated = true for trying it"
     )]
     Unreplicated {
-        /// How many replicas were asked for.
+        /// The requested number of replicas.
         replicas: usize,
-        /// What NATS says.
+        /// The error of NATS.
         what: String,
     },
-    /// A stream is not there.
+    /// A stream does not exist.
     #[error("CLUSTER_MISSING: there is no stream {0}")]
     Missing(String),
-    /// A stream is there, but not as it must be.
+    /// A stream exists, but with wrong settings.
     #[error("CLUSTER_MISMATCH: the stream {stream} is not as it must be: {what}")]
     Stream {
         /// The stream.
         stream: String,
-        /// What is wrong.
+        /// The wrong setting.
         what: String,
     },
     /// The threads of the connection could not be started.
@@ -104,12 +105,12 @@ pub enum NatsError {
 /// A connection to NATS.
 #[derive(Debug)]
 pub struct Nats {
-    /// It is taken when the connection is dropped, also inside of another runtime.
+    /// The runtime, which is taken when the connection is dropped, also inside another runtime.
     runtime: Option<Runtime>,
     handle: tokio::runtime::Handle,
     client: Client,
     context: Context,
-    /// When it went to another server last, in milliseconds.
+    /// The time of the last switch of the server, in milliseconds.
     switched: AtomicU64,
 }
 
@@ -152,19 +153,20 @@ impl Nats {
         Ok(Arc::new(Self { runtime, handle, client, context, switched }))
     }
 
-    /// What the server says of itself.
+    /// Returns the information that the server sends about itself.
     #[must_use]
     pub fn server(&self) -> ServerInfo {
         self.client.server_info()
     }
 
-    /// Goes to another server, if there is one, and if it did not do so a moment ago: then the new
-    /// one has not been heard yet.
+    /// Switches to another server, if there is one.
+    ///
+    /// It does nothing shortly after a switch, because the new server has not been heard yet.
     pub fn switch_server(&self) {
         self.switch_unless_within(SWITCHED_EVERY_MS);
     }
 
-    /// The same for a stream whose leader the server does not know.
+    /// Switches the server for a stream whose leader the current one does not know.
     pub(crate) fn seek_leader(&self) {
         self.switch_unless_within(LEADER_SOUGHT_EVERY_MS);
     }
@@ -204,7 +206,7 @@ impl Nats {
         self.wait(call).unwrap_or_else(silent)
     }
 
-    /// Makes a stream, unless it is there with the same settings.
+    /// Makes a stream, unless it exists with the same settings.
     pub(crate) fn create_stream(&self, config: Config) -> Result<(), NatsError> {
         let (name, replicas) = (config.name.clone(), config.num_replicas);
         let mut context = self.context.clone();
@@ -258,14 +260,14 @@ impl Nats {
     }
 }
 
-/// What the server said, if an error is of a server.
+/// Returns the server's error, if the error came from a server.
 pub(crate) fn of_server<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> Option<&'a jetstream::Error> {
     error.source().and_then(|source| source.downcast_ref())
 }
 
-/// Runs a future on the runtime and blocks this thread, whatever that belongs to.
+/// Runs a future on the runtime and blocks this thread, whatever runtime the thread belongs to.
 fn wait<T: Send + 'static>(
     handle: &tokio::runtime::Handle,
     within: Duration,
@@ -274,20 +276,21 @@ fn wait<T: Send + 'static>(
     let (sender, receiver) = mpsc::sync_channel(1);
     handle.spawn(async move {
         let outcome = tokio::time::timeout(within, call).await.ok();
-        // Nobody may wait any more.
+        // The caller may wait no more.
         drop(sender.send(outcome));
     });
     receiver.recv().ok().flatten()
 }
 
-/// Adds what is shown to the servers, and how their certificates are verified. Files of TLS are
-/// read with each connection, so that they may be renewed.
+/// Adds the credentials, and the verification of the servers' certificates.
+///
+/// TLS files are read at each connection, so that they may be renewed.
 async fn with_credentials(
     mut connect: ConnectOptions,
     options: &NatsOptions,
 ) -> Result<ConnectOptions, String> {
     let NatsCredentials { file, ca, certificate } = options.credentials.clone().unwrap_or_default();
-    // Of servers that others report the scheme is not known.
+    // The scheme of servers that others report is not known.
     let is_tls = |address: &String| address.starts_with("tls://");
     connect = connect.require_tls(ca.is_some() || options.servers.iter().any(is_tls));
     if let Some(ca) = ca {
@@ -310,7 +313,7 @@ fn connect_options(options: &NatsOptions) -> ConnectOptions {
         .connection_timeout(Duration::from_secs(2))
         .request_timeout(Some(ANSWER_WITHIN))
         .reconnect_to_server_callback(move |servers, _| {
-            // Each in turn: the one that was silent is the last to be asked again.
+            // The servers are tried in turn: the silent one is tried again last.
             let mut addresses: Vec<_> = servers.into_iter().map(|server| server.addr).collect();
             addresses.sort_by_key(|it| it.as_url_str().to_owned());
             let mut last = last.lock();

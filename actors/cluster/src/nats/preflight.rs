@@ -1,8 +1,7 @@
-//! What the servers must be before a log is trusted to them.
+//! The requirements that the servers must meet before a log is entrusted to them.
 //!
-//! It owns the conditions and the codes of their refusals.
-//! It promises that a server which may lose what it acknowledged is refused, unless a setting says
-//! that this is known.
+//! It owns the conditions and the codes of their refusals. It promises that a server which may lose
+//! acknowledged data is refused, unless a setting accepts that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,42 +9,42 @@ use serde_json::Value;
 
 use super::{Nats, NatsError, NatsOptions, NatsStream};
 
-/// The oldest version whose faults that lose data are fixed.
+/// The oldest version without the faults that lose data.
 const VERSION_MIN: (u64, u64, u64) = (2, 15, 1);
-/// The smallest bound on messages that entries fit into.
+/// The smallest bound on messages into which entries fit.
 const PAYLOAD_BYTES_MIN: usize = 1_048_576;
-/// How many servers keep each stream.
+/// The number of servers that store each stream.
 pub const REPLICAS: usize = 3;
 
 /// Reads a page of a monitoring address.
 pub trait Monitor {
-    /// The body of the page.
+    /// Returns the body of the page.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     fn page(&self, url: &str) -> Result<String, String>;
 }
 
-/// What the settings demand and let pass.
+/// The demands and the exceptions of the settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requirements {
     /// The monitoring addresses, `http://host:port`.
     pub monitor: Vec<String>,
-    /// The servers sync always, although no monitoring address shows it.
+    /// Set if the servers always sync, although no monitoring address shows it.
     pub assume_synced: bool,
-    /// One server is enough.
+    /// Set if one server is enough.
     pub allow_unreplicated: bool,
 }
 
 impl Requirements {
-    /// How many servers keep each stream.
+    /// Returns the number of servers that store each stream.
     #[must_use]
     pub const fn replicas(&self) -> usize {
         if self.allow_unreplicated { 1 } else { REPLICAS }
     }
 }
 
-/// Why the servers are refused.
+/// The reason why the servers are refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PreflightError {
     /// A server is too old.
@@ -56,7 +55,7 @@ pub enum PreflightError {
         /// Its version.
         version: String,
     },
-    /// A server takes only smaller messages.
+    /// A server accepts only smaller messages.
     #[error(
         "NATS_PAYLOAD: the NATS server {server} takes {bytes} bytes; max_payload must be 1 MiB"
     )]
@@ -74,33 +73,33 @@ pub enum PreflightError {
     Unreplicated {
         /// The stream.
         stream: String,
-        /// How many it has.
+        /// The number of its replicas.
         replicas: usize,
     },
-    /// A server is not known to sync each message before it acknowledges.
+    /// A server is not known to sync each message before it acknowledges it.
     #[error(
         "NATS_NOT_SYNCED: {0}; set sync_interval: always in the servers' jetstream block and name \
          their monitoring addresses in cluster.monitor, or set cluster.assume_synced = true"
     )]
     NotSynced(String),
-    /// A server did not answer, or a stream is not there.
+    /// A server did not answer, or a stream does not exist.
     #[error(transparent)]
     Nats(#[from] NatsError),
 }
 
-/// What was found.
+/// The findings of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NatsFacts {
-    /// The servers that were asked, with their versions.
+    /// The servers that answered, with their versions.
     pub servers: BTreeMap<String, String>,
-    /// Addresses of the settings that did not answer, and why. Others did.
+    /// The addresses of the settings that did not answer, with the reasons. Others did answer.
     pub silent: Vec<String>,
 }
 
 /// Checks each server of the settings and each stream.
 ///
 /// # Errors
-/// The first condition that is not kept.
+/// The first condition that does not hold.
 pub fn preflight(
     options: &NatsOptions,
     requirements: &Requirements,
@@ -150,7 +149,7 @@ fn check_server(server: &str, version: &str, max_payload: usize) -> Result<(), P
     Ok(())
 }
 
-/// Whether a version is one of those that are trusted. What precedes one of them is not.
+/// Returns whether a version is trusted. A pre-release of the oldest trusted version is not.
 fn is_new_enough(version: &str) -> bool {
     let (numbers, is_early) =
         version.split_once('-').map_or((version, false), |(numbers, _)| (numbers, true));
@@ -186,7 +185,7 @@ fn check_synced(
         };
         let varz = page("/varz")?;
         let name = varz.get("server_name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        // It is left out when it is off.
+        // The field is missing when the setting is off.
         if page("/jsz")?.pointer("/config/sync_always") != Some(&Value::Bool(true)) {
             return Err(refused(format!("the server {name} does not sync always")));
         }

@@ -17,9 +17,9 @@ use super::{Nats, NatsError, of_server};
 use crate::log::{Ends, Published, Stream, StreamError};
 use crate::name::NodeName;
 
-/// What the stream's metadata calls the identity of its log.
+/// The key of the log's identity in the stream's metadata.
 const LOG_ID: &str = "postrider-log-id";
-/// Most bytes of a message: a mebibyte, as the servers take by default.
+/// The maximum number of bytes of a message: a mebibyte, the default bound of the servers.
 const MESSAGE_BYTES_MAX: i32 = 1_048_576;
 
 /// The stream of one shard.
@@ -29,9 +29,9 @@ pub struct StreamSpec {
     pub cluster: NodeName,
     /// The shard.
     pub shard: u16,
-    /// How many servers keep it.
+    /// The number of servers that store it.
     pub replicas: usize,
-    /// Most bytes that it keeps; more are refused.
+    /// The maximum number of bytes of the stream; more are refused.
     pub bytes_max: i64,
 }
 
@@ -77,19 +77,19 @@ pub struct NatsStream {
 }
 
 impl NatsStream {
-    /// Makes the stream with this identity of its log, unless it is there already.
+    /// Makes the stream with this identity of its log, unless it exists already.
     ///
     /// # Errors
-    /// [`NatsError::Unreplicated`] when there are too few servers; [`NatsError::Stream`] when it is
-    /// there with other settings.
+    /// [`NatsError::Unreplicated`] when there are too few servers; [`NatsError::Stream`] when it
+    /// exists with other settings.
     pub fn create(nats: &Arc<Nats>, spec: &StreamSpec, id: LogId) -> Result<(), NatsError> {
         nats.create_stream(spec.config(id))
     }
 
-    /// Opens a stream that is there.
+    /// Opens an existing stream.
     ///
     /// # Errors
-    /// [`NatsError::Missing`] when it is not there; [`NatsError::Stream`] when it is not a log's.
+    /// [`NatsError::Missing`] when it does not exist; [`NatsError::Stream`] when it is not a log's.
     pub fn open(nats: &Arc<Nats>, spec: &StreamSpec) -> Result<Self, NatsError> {
         let (name, subject) = (spec.name(), spec.subject());
         let stream = nats.open_stream(&name)?;
@@ -103,16 +103,16 @@ impl NatsStream {
         Ok(Self { nats: nats.clone(), stream, name, subject, id })
     }
 
-    /// The identity of the log.
+    /// Returns the identity of the log.
     #[must_use]
     pub const fn id(&self) -> LogId {
         self.id
     }
 
-    /// What the servers say of the stream.
+    /// Returns the servers' information about the stream.
     ///
     /// # Errors
-    /// Those of asking them.
+    /// The errors of the request.
     pub fn info(&self) -> Result<Info, NatsError> {
         self.nats.stream_info(&self.stream, &self.name)
     }
@@ -124,7 +124,7 @@ fn parse_id(text: &str) -> Option<LogId> {
     Some(LogId(bytes.try_into().ok().filter(|_| text.len() == 32)?))
 }
 
-/// What the error of a publish says of its outcome.
+/// Returns the outcome of a publish by its error.
 pub(crate) fn publish_outcome(error: &jetstream::context::PublishError) -> Published {
     let text = error.to_string();
     let of_server = of_server(error);
@@ -143,11 +143,11 @@ pub(crate) fn publish_outcome(error: &jetstream::context::PublishError) -> Publi
     }
 }
 
-/// The ends that the leader of a stream names.
+/// Returns the ends that the leader of a stream names.
 ///
-/// A server that knows of no leader, as in an election, answers for itself as well: it may lack
-/// what was acknowledged a moment before, for it hears only with the next entry that one is
-/// committed. The leader never counts itself among the other servers, and one that follows it does.
+/// A server that knows of no leader, as in an election, answers for itself as well. It may lack a
+/// recently acknowledged entry, because it learns only with the next entry that one is committed.
+/// The leader never counts itself among the other servers, and a follower does count it.
 fn leaders_ends(info: &Info) -> Result<Ends, StreamError> {
     if let Some(cluster) = &info.cluster {
         let leader = cluster.leader.as_ref().filter(|leader| !leader.is_empty());
@@ -241,7 +241,8 @@ impl Stream for NatsStream {
 mod tests {
     use super::*;
 
-    /// What a server says of a stream that ends at 7, with this as its leader and the others.
+    /// Returns the information of a server about a stream that ends at 7, with this leader and
+    /// others.
     fn info(leader: Option<&str>, others: &[&str]) -> Info {
         let config = serde_json::json!({
             "name": "PR_a_0", "subjects": ["pr.a.0"], "retention": "limits", "max_consumers": -1,

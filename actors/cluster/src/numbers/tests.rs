@@ -1,4 +1,4 @@
-//! Claims of numbers in a bucket in memory.
+//! Tests of claims of numbers in a bucket in memory.
 
 use super::*;
 use crate::clock::StillClock;
@@ -19,7 +19,7 @@ fn a_number_has_one_shard_until_that_gives_it_up() {
     let other = NumberList::new(Arc::new(bucket));
     assert!(list.claim("106", &holder("num_a", 1, "x")).unwrap());
     assert!(!other.claim("106", &holder("num_b", 2, "x")).unwrap());
-    // What a process has left that died before its commit is in nobody's way in the same shard.
+    // The remains of a process that died before its commit do not block others in the same shard.
     assert!(other.claim("106", &holder("num_c", 1, "x")).unwrap());
     other.release("106", 1, "num_a").unwrap();
     other.release("106", 2, "num_c").unwrap();
@@ -93,7 +93,7 @@ fn a_bucket_that_was_made_anew_is_read_from_its_beginning() {
     list.refresh().unwrap();
     list.keep(0, &held, &|| true).unwrap();
     list.refresh().unwrap();
-    // This one is on a node that owns no shard.
+    // This list is on a node that owns no shard.
     let other = NumberList::new(swapped.clone());
     other.refresh().unwrap();
     let know = |is_known| {
@@ -103,7 +103,7 @@ fn a_bucket_that_was_made_anew_is_read_from_its_beginning() {
         }
     };
     know(true);
-    // Its revisions may be as far as those of the other before anybody looks.
+    // Its revisions may reach those of the other bucket before anybody reads it.
     for writes in [0, 50] {
         let anew = FakeCoordination::new(clock.clone());
         for at in 0..writes {
@@ -136,7 +136,7 @@ fn a_number_whose_holder_cannot_be_read_keeps_no_other_away() {
     assert!(list.claim("1", &holder("num_a", 0, "y")).is_err());
 }
 
-/// A bucket in whose place another one comes.
+/// A bucket that another one replaces.
 #[derive(Debug)]
 struct Swapped(Mutex<FakeCoordination>);
 

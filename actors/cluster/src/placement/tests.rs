@@ -1,4 +1,4 @@
-//! Assignments are complete, even, and change no more than they must.
+//! Tests that assignments are complete and even, and change no more than they must.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn what_was_moved_stays_until_its_owner_drains_or_has_ended() {
     let mut moved = settled(&candidates, Vec::new());
     let to = candidates[0].node.clone();
     let others: Vec<_> = (0..32).filter(|it| moved[*it].owner.as_ref() != Some(&to)).collect();
-    // More than any share.
+    // The node owns more than any share.
     for shard in &others[..8] {
         moved[*shard] = Placed { owner: Some(to.clone()), is_pinned: true, ..Placed::default() };
     }
@@ -43,7 +43,7 @@ fn what_was_moved_stays_until_its_owner_drains_or_has_ended() {
     }
 }
 
-/// Repeats until nothing changes; each round takes at most the allowed moves.
+/// Repeats `place` until nothing changes; each round makes at most the allowed moves.
 fn settled(candidates: &[Candidate], mut current: Assignment) -> Assignment {
     for _ in 0..100 {
         let next = place(candidates, &current, BOUNDS);
@@ -105,7 +105,7 @@ fn a_new_or_a_draining_node_moves_few_shards_at_a_time() {
     let step = place(&drained, &before, BOUNDS);
     assert_eq!(moved(&before, &step), 2);
     assert_eq!(load(&settled(&drained, before.clone()), &drained[1]), 0);
-    // The last one goes on although it drains.
+    // The last node remains the owner although it drains.
     let alone = [Candidate { is_draining: true, ..node(0) }];
     assert_eq!(place(&alone, &before, BOUNDS), before);
 }
@@ -126,7 +126,7 @@ fn where_every_disk_is_almost_full_shards_of_dead_nodes_go_to_those_that_can_be_
             assert_eq!(old, new, "who lives keeps what it has");
             continue;
         }
-        // Only who has the records already: others would have to fetch them.
+        // Only a standby that has the records already: others would have to fetch them.
         let ready = old.standbys.iter().find(|it| left[1..].iter().any(|node| node.node == **it));
         assert_eq!(owner, ready.unwrap_or(&dead), "{old:?} {new:?}");
         assert!(!new.standbys.contains(owner), "{new:?}");
@@ -134,7 +134,7 @@ fn where_every_disk_is_almost_full_shards_of_dead_nodes_go_to_those_that_can_be_
     }
     assert!(moved > 0);
     assert_eq!(place(&left, &after, BOUNDS), after, "and they stay there");
-    // Once one of them has space again, it is given all, a few at a time.
+    // Once one of them has space again, it gets all shards, a few at a time.
     left[1] = node(1);
     assert_eq!(load(&settled(&left, after), &left[1]), usize::from(BOUNDS.shards));
 }
@@ -162,7 +162,7 @@ fn what_is_on_its_way_counts_as_a_move() {
     assert_eq!(moves_left(&drained, &before, owned_before, 2), 2);
     assert_eq!(moves_left(&drained, &after, owned_before, 2), 0);
     assert_eq!(moves_left(&drained, &after, |_, _| true, 2), 2);
-    // Who is dead is waited for by nobody.
+    // No move waits for a dead node.
     assert_eq!(moves_left(&[], &after, owned_before, 2), 2);
     let none = Bounds { moves: 0, ..BOUNDS };
     assert_eq!(place(&drained, &after, none), after);
@@ -174,7 +174,7 @@ fn a_node_that_drains_and_owns_nothing_is_emptied() {
     let mut candidates = nodes(3);
     candidates[1].is_draining = true;
     let sick = candidates[1].node.clone();
-    // Who is well owns what it shall own by the next look.
+    // A healthy node owns its shards by the next look.
     let owns = |_: u16, owner: &NodeName| *owner != sick;
     let on_their_way = |current: &[Placed], before: &[Placed]| {
         let differs = |it: &(&Placed, &Placed)| it.0.owner != it.1.owner;
@@ -188,7 +188,7 @@ fn a_node_that_drains_and_owns_nothing_is_emptied() {
         let moves = moves_left(&candidates, &current, owns, 2);
         let next = place(&candidates, &current, Bounds { moves, free, ..BOUNDS });
         assert!(on_their_way(&next, &current) <= 2);
-        // Nothing more goes while these are on their way.
+        // Nothing more moves while these shards are moving.
         let is_new =
             |shard: u16| next[usize::from(shard)].owner != current[usize::from(shard)].owner;
         let owned_before = |shard: u16, owner: &NodeName| owns(shard, owner) && !is_new(shard);

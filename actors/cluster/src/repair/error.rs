@@ -1,4 +1,4 @@
-//! Lists the reasons why a shard is not repaired.
+//! The reasons why a shard is not repaired.
 
 use postrider_log::Position;
 
@@ -7,10 +7,10 @@ use crate::coordination::CoordinationError;
 use crate::log::StreamError;
 use crate::name::NodeName;
 
-/// Why a shard is not repaired.
+/// The reason why a shard is not repaired.
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {
-    /// The cluster cannot be reached, or is not what it must be.
+    /// The cluster cannot be reached, or does not meet the requirements.
     #[error(transparent)]
     Join(#[from] JoinError),
     /// The bucket did not answer.
@@ -22,12 +22,12 @@ pub enum RepairError {
     /// There is no such shard.
     #[error("NO_SUCH_SHARD: the cluster has the shards 0 to {last}, and no shard {asked}")]
     NoSuchShard {
-        /// What was asked for.
+        /// The requested shard.
         asked: u16,
-        /// The last one.
+        /// The last shard.
         last: u16,
     },
-    /// A node serves it.
+    /// A node serves the shard.
     #[error(
         "IN_USE: the node {node} serves shard {shard}, so it has what its log lacks; wait until \
          `postrider cluster status` shows a checkpoint of the shard behind {behind}, then run it \
@@ -41,7 +41,7 @@ pub enum RepairError {
         /// The last position that is not whole, or the last one.
         behind: Position,
     },
-    /// Nothing whole is left that the shard could begin with.
+    /// No whole base is left from which the shard could start.
     #[error(
         "LOST: no whole checkpoint of shard {shard} is left, and its log begins at {first}; give a \
          backup of the cluster with --from"
@@ -49,18 +49,18 @@ pub enum RepairError {
     NothingLeft {
         /// The shard.
         shard: u16,
-        /// Where the log begins.
+        /// The first position of the log.
         first: Position,
     },
     /// Something was written meanwhile.
     #[error("REPLACED: shard {0} was written meanwhile, by a node or another repair; run it again")]
     Replaced(u16),
-    /// What was read a moment ago cannot be read.
+    /// An entry that was read a moment ago cannot be read any more.
     #[error("LOST: the log of shard {shard} has changed: {what}; run it again")]
     Changed {
         /// The shard.
         shard: u16,
-        /// What is wrong.
+        /// The change.
         what: String,
     },
     /// The checkpoint was not fetched or not stored, or the log not written.

@@ -1,6 +1,6 @@
-//! How far a shard is whole: its base, and the entries that follow it one by one.
+//! The whole part of a shard: its base, and the entries that follow it one by one.
 //!
-//! Where the log has lost entries, they come from nodes that have kept them.
+//! Entries that the log has lost come from nodes that have kept them.
 
 use std::cmp::Reverse;
 use std::fmt::Debug;
@@ -14,32 +14,33 @@ use crate::checkpoints::CheckpointRecord;
 use crate::log::{Ends, Stream, StreamError};
 use crate::name::NodeName;
 
-/// Messages that are asked for at a time.
+/// The number of messages that are read at a time.
 const READ_AT_ONCE: u64 = 64;
 
-/// Entries that a node has read or written, and has kept beside the log. They may be of several
-/// branches.
+/// Entries that a node has read or written, and has kept beside the log.
+///
+/// They may be of several branches.
 pub trait NodeEntries: Debug + Send + Sync {
-    /// The last position that it has.
+    /// Returns the last position that the node has.
     fn last(&self) -> Position;
 
-    /// What it has at a position.
+    /// Returns the entries that the node has at a position.
     fn at(&self, position: Position) -> Vec<Bytes>;
 }
 
-/// What a shard begins with.
+/// The base from which a shard starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Base {
     /// The beginning of its log.
     Nothing,
-    /// A checkpoint that is whole.
+    /// A whole checkpoint.
     Checkpoint(CheckpointRecord),
     /// A backup that ends with this entry.
     Backup(Mark),
 }
 
 impl Base {
-    /// The last entry that is in it.
+    /// Returns the mark of the last entry in the base.
     #[must_use]
     pub fn mark(&self) -> Mark {
         match self {
@@ -58,47 +59,47 @@ pub(super) struct StoppedNode {
     pub(super) reason: String,
 }
 
-/// What was found out about a shard.
+/// The findings about a shard.
 #[derive(Debug)]
 pub struct Finding {
-    /// What it begins with.
+    /// The base from which it starts.
     pub base: Base,
-    /// The last entry of the last commit up to which all is whole.
+    /// The last entry of the last commit up to which everything is whole.
     pub whole: Mark,
     /// The last position up to which each entry follows the one before it.
     pub end: Position,
     /// The last position of the log.
     pub last: Position,
-    /// The last position that anybody knows to have been written.
+    /// The last position that any node is known to have written.
     pub known: Position,
     /// The first position of the log.
     pub first: Position,
     /// The engine time of the last whole entry, in milliseconds; 0 if there is none.
     pub time_ms: u64,
-    /// The first and the last position whose entries nodes have, and the log has not.
+    /// The first and the last position of entries that only nodes have.
     pub from_nodes: Option<(Position, Position)>,
-    /// What is wrong, in words.
+    /// The problems, in words.
     pub problems: Vec<String>,
-    /// Whether a repair did not come to its end, so that no node claims the shard.
+    /// Set if a repair did not finish, so that no node claims the shard.
     pub is_unfinished: bool,
-    /// Whether the log itself is missing.
+    /// Set if the log itself is missing.
     pub(super) is_missing: bool,
     /// The first entry of the log that is of another branch than the base.
     pub(super) fork: Option<Position>,
-    /// Whether a checkpoint that is listed is of another branch, or cannot be read.
+    /// Set if a listed checkpoint is of another branch, or cannot be read.
     pub(super) has_bad_copy: bool,
-    /// Whether more may be lost than the positions show.
+    /// Set if more may be lost than the positions show.
     pub(super) is_loss_unknown: bool,
     /// The node that serves the shard.
     pub(super) owner: Option<NodeName>,
     /// The nodes that have stopped.
     pub(super) stopped: Vec<StoppedNode>,
-    /// The highest epoch that was seen.
+    /// The highest known epoch.
     pub(super) epoch: u64,
 }
 
 impl Finding {
-    /// Whether nodes could go on with what is there.
+    /// Returns whether nodes could continue with the existing log and base.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let is_kept = !matches!(self.base, Base::Backup(_)) && !self.has_bad_copy;
@@ -106,33 +107,33 @@ impl Finding {
         has_all && self.leads_on() && is_kept
     }
 
-    /// Whether the log goes on from the base, as far as the base shows.
+    /// Returns whether the log continues from the base, as far as the base shows.
     pub(super) fn leads_on(&self) -> bool {
         let at = self.base.mark().position;
         at.next() >= self.first && at <= self.last && self.fork.is_none()
     }
 
-    /// Whether there is anything to repair.
+    /// Returns whether the shard needs a repair.
     #[must_use]
     pub fn needs_repair(&self) -> bool {
-        // They go on only with a shard that was begun anew.
+        // Stopped nodes continue only with a shard that was started again.
         let waits = self.owner.is_none() && !self.stopped.is_empty();
         self.is_unfinished || self.is_missing || !self.is_whole() || waits
     }
 
-    /// Whether something is lost with a repair, or may be.
+    /// Returns whether a repair loses something, or may lose something.
     #[must_use]
     pub fn loses(&self) -> bool {
         self.given_up().is_some() || self.is_loss_unknown
     }
 
-    /// The position behind which something may be lost that no node reports.
+    /// Returns the position behind which entries may be lost that no node reports.
     #[must_use]
     pub fn unknown_behind(&self) -> Option<Position> {
         self.is_loss_unknown.then_some(self.end)
     }
 
-    /// What to do about a shard that needs no repair.
+    /// Returns the advice about a shard that needs no repair.
     #[must_use]
     pub fn advice(&self) -> Vec<String> {
         let restart = |it: &StoppedNode| {
@@ -142,12 +143,12 @@ impl Finding {
         self.stopped.iter().map(restart).collect()
     }
 
-    /// How good it is to begin with its base: a later branch first, then more of it.
+    /// Returns the rank of the base: a later branch is better, then a longer one.
     pub(super) fn rank(&self) -> (u64, Position) {
         (self.whole.epoch, self.end)
     }
 
-    /// Whether there is anything to begin with.
+    /// Returns whether there is a base from which the shard can start.
     #[must_use]
     pub fn has_base(&self) -> bool {
         let beginning = Position::START.next();
@@ -156,7 +157,7 @@ impl Finding {
         self.base != Base::Nothing || has_log || have_nodes
     }
 
-    /// The positions that would be given up.
+    /// Returns the positions that a repair would give up.
     #[must_use]
     pub fn given_up(&self) -> Option<(Position, Position)> {
         let (from, to) = (self.fork.unwrap_or(self.end.next()), self.last.max(self.known));
@@ -164,12 +165,13 @@ impl Finding {
     }
 }
 
-/// What nodes have beside the log.
+/// The entries that nodes have beside the log.
 #[derive(Clone, Copy)]
 pub(super) struct Beside<'a> {
     pub(super) nodes: &'a [Arc<dyn NodeEntries>],
-    /// Whether that comes before what the log has: a repair that did not come to its end has
-    /// claimed where the log had lost something.
+    /// Set if they precede those of the log.
+    ///
+    /// An unfinished repair has put its claim at a position that the log had lost.
     pub(super) is_first: bool,
 }
 
@@ -181,10 +183,10 @@ impl Beside<'_> {
     }
 }
 
-/// What may stand at a position; each with whether the log has it there.
+/// The possible entries at a position; each is marked with whether the log has it there.
 type Candidates = Vec<(bool, Bytes)>;
 
-/// Reads what may stand at each position, until `visit` says to end.
+/// Reads the possible entries at each position, until `visit` returns `false`.
 fn entries(
     stream: &dyn Stream,
     beside: Beside<'_>,
@@ -208,8 +210,10 @@ fn entries(
     Ok(())
 }
 
-/// What the log has before or behind what nodes have, of which that of the latest epoch is first:
-/// an earlier one may be of a branch that was given up.
+/// Returns the log's entry before or behind the entries of nodes.
+///
+/// Of those, the one of the latest epoch is first: an earlier one may be of a branch that was given
+/// up.
 fn in_order(own: Option<&Bytes>, mut others: Vec<Bytes>, are_first: bool) -> Candidates {
     let epoch = |bytes: &Bytes| Header::decode(bytes).map_or(0, |header| header.epoch);
     others.sort_by_key(|bytes| Reverse(epoch(bytes)));
@@ -218,7 +222,9 @@ fn in_order(own: Option<&Bytes>, mut others: Vec<Bytes>, are_first: bool) -> Can
     if are_first { others.chain(own).collect() } else { own.into_iter().chain(others).collect() }
 }
 
-/// The first of these that follows, and whether the log has it, or why the first one does not.
+/// Returns the first candidate that follows the chain, and whether the log has it.
+///
+/// Otherwise returns the reason why the first one does not follow.
 fn next_of(chain: &Chain, candidates: Candidates) -> Result<(bool, Entry), String> {
     let mut why = None;
     for (is_own, bytes) in candidates {
@@ -235,8 +241,9 @@ fn next_of(chain: &Chain, candidates: Candidates) -> Result<(bool, Entry), Strin
     Err(why.unwrap_or_else(|| "it is missing".to_owned()))
 }
 
-/// Follows the log from the base as far as it goes, with what nodes have in the place of what it
-/// has lost. Nothing in the stream leads anywhere when the one before it `is_missing`.
+/// Follows the log from the base as far as it goes, with nodes' entries in place of lost ones.
+///
+/// If `is_missing`, an earlier stream is lost, and nothing in the present one leads anywhere.
 pub(super) fn walk(
     stream: &dyn Stream,
     beside: Beside<'_>,
@@ -268,11 +275,11 @@ pub(super) fn walk(
                 chain.push(&entry);
                 found.goes_on(&chain, entry.header.time_ms, is_own);
             }
-            // What nodes have behind the end of the log belongs to another branch.
+            // Entries that nodes have behind the end of the log belong to another branch.
             Err(_) if at > last => return false,
             Err(what) => {
                 fits = false;
-                // What is cut short there was never a commit.
+                // A part that is cut short there was never a commit.
                 found.end = found.whole.position;
                 found.problems.push(format!("the entry {at} does not fit: {what}"));
             }
@@ -284,7 +291,7 @@ pub(super) fn walk(
 }
 
 impl Finding {
-    /// A base alone, beside a log of which only the ends are known.
+    /// Creates the finding of a base alone, beside a log of which only the ends are known.
     fn at(base: Base, Ends { first, last, .. }: Ends, is_missing: bool) -> Self {
         let (last, mark) = (Position(last), base.mark());
         Self {
@@ -300,7 +307,7 @@ impl Finding {
             is_missing,
             fork: None,
             has_bad_copy: false,
-            // The log had more, for it was written before a copy was made of it.
+            // The log had more, because an entry is written before a copy is made of it.
             is_loss_unknown: is_missing || mark.position > last,
             owner: None,
             stopped: Vec::new(),
@@ -309,7 +316,7 @@ impl Finding {
         }
     }
 
-    /// Says what is wrong between the base and the log.
+    /// Describes the problem between the base and the log.
     fn explain_base(&mut self, leads: bool) {
         let (at, first, last) = (self.base.mark().position, self.first, self.last);
         if let Some(fork) = self.fork {
@@ -322,8 +329,9 @@ impl Finding {
         }
     }
 
-    /// Says what nodes have that the log has not. A commit that they have in parts was never
-    /// acknowledged by what is here.
+    /// Describes the entries that nodes have and the log has not.
+    ///
+    /// A commit of which they have only parts was never acknowledged.
     fn explain_nodes(&mut self, chain: &Chain) {
         if self.end > self.last && !chain.is_whole() {
             self.end = self.whole.position.max(self.last.min(self.end));
@@ -335,8 +343,9 @@ impl Finding {
         }
     }
 
-    /// Looks for entries that the base has not, although they stand where it has some: of a later
-    /// epoch, or another one than its last.
+    /// Looks for entries within the range of the base that are not in the base.
+    ///
+    /// They are of a later epoch, or differ from its last entry.
     fn look_for_fork(&mut self, stream: &dyn Stream) -> Result<(), StreamError> {
         let mark = self.base.mark();
         let until = mark.position.min(self.last);
@@ -352,7 +361,7 @@ impl Finding {
         })
     }
 
-    /// One more entry fits.
+    /// Records that one more entry fits.
     fn goes_on(&mut self, chain: &Chain, time_ms: u64, is_in_log: bool) {
         self.end = chain.last();
         if !is_in_log {
@@ -366,7 +375,7 @@ impl Finding {
     }
 }
 
-/// Visits the commits of the log from behind the base up to what is whole.
+/// Visits the commits of the log from behind the base to the end of the whole part.
 pub(super) fn commits<E: From<RepairError>>(
     stream: &dyn Stream,
     beside: Beside<'_>,

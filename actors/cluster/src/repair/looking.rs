@@ -1,4 +1,4 @@
-//! What a repair looks at: what the nodes report, the copies that are kept, the log behind each.
+//! The view of a repair: the reports of the nodes, the stored copies, and the log behind each.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::checkpoints::{CheckpointRecord, CheckpointsError};
 use crate::coordination::{Standing, read_nodes};
 use crate::name::NodeName;
 
-/// How often it is looked where the owner keeps another checkpoint meanwhile.
+/// The maximum number of looks while the owner stores other checkpoints meanwhile.
 const LOOKS: usize = 3;
 
-/// What is known of a shard beside its log.
+/// The known facts of a shard beside its log.
 #[derive(Debug, Default)]
 struct Seen {
     known: Position,
@@ -25,20 +25,21 @@ struct Seen {
     is_missing: bool,
 }
 
-/// What may be begun with, each with what follows it, and what was wrong with others.
+/// The possible bases, each with the entries that follow it, and the problems of the others.
 #[derive(Default)]
 struct Bases {
     found: Vec<Finding>,
-    /// The checkpoint that is in the file.
+    /// The checkpoint that was fetched into the file.
     fetched: Option<CheckpointRecord>,
     slow: Option<CheckpointsError>,
     problems: Vec<String>,
 }
 
 impl ShardRepair {
-    /// Finds out what is whole, and what is not. A whole checkpoint is left in the file `into`,
-    /// unless it is better to begin with a backup that ends at `backup`. Nothing is written to the
-    /// cluster.
+    /// Finds out which part of the shard is whole.
+    ///
+    /// A whole checkpoint is left in the file `into`, unless a backup that ends at `backup` is a
+    /// better base. Nothing is written to the cluster.
     ///
     /// # Errors
     /// See [`RepairError`].
@@ -49,7 +50,7 @@ impl ShardRepair {
             if finding.as_ref().is_ok_and(|it| !it.needs_repair()) {
                 return finding;
             }
-            // The owner removes what it no longer lists, and trims the log.
+            // The owner removes unlisted checkpoints, and trims the log.
             let now = self.listed()?;
             if now == listed {
                 return finding;
@@ -78,13 +79,13 @@ impl ShardRepair {
         if !bases.found.iter().any(Finding::leads_on) {
             bases.found.push(self.walked(Base::Nothing, &seen)?);
         }
-        // A backup that has more than the log shows that the log lost it.
+        // A backup that has more than the log shows that the log lost entries.
         if let Some(end) = backup {
             bases.found.push(self.walked(Base::Backup(end), &seen)?);
         }
         let Bases { found, fetched, slow, mut problems } = bases;
         let first = found.first().map_or(Position::START, |it| it.first);
-        // Copies that end before the branch of another one does are of no use.
+        // Copies that end before the branch of another copy starts are of no use.
         let others = found.iter().filter(|it| matches!(it.base, Base::Checkpoint(_)));
         let forked: Vec<_> =
             others.filter(|it| it.fork.is_some()).map(|it| it.base.mark()).collect();
@@ -111,7 +112,7 @@ impl ShardRepair {
         Ok(best)
     }
 
-    /// Fetches the newest checkpoint that leads on, or all that are whole, and follows each.
+    /// Fetches the newest checkpoint that leads on, or all whole ones, and follows each.
     fn fetched(
         &self,
         listed: &[CheckpointRecord],
@@ -144,7 +145,7 @@ impl ShardRepair {
     }
 
     fn walked(&self, base: Base, seen: &Seen) -> Result<Finding, RepairError> {
-        // An owner writes meanwhile, and reports what the log lacks by itself.
+        // The owner is writing meanwhile, and itself reports entries that the log lacks.
         let mut beside = self.beside(seen.is_unfinished);
         if seen.owner.is_some() {
             beside.nodes = &[];
@@ -161,7 +162,7 @@ impl ShardRepair {
         })
     }
 
-    /// What the live nodes report of the shard, since it was repaired last.
+    /// Returns the reports of the live nodes about the shard since its last repair.
     fn seen_by_nodes(&self) -> Result<Seen, RepairError> {
         let bucket = &*self.bucket;
         let repaired = last_epoch(bucket, self.shard)?;
@@ -172,7 +173,7 @@ impl ShardRepair {
             ..Seen::default()
         };
         for (node, record) in read_nodes(bucket)? {
-            // Those that have applied nothing since have nothing that a repair gave up.
+            // Nodes that have applied nothing since then have nothing that a repair gave up.
             let counts = |epoch| epoch >= repaired || epoch == 0;
             let mut reports = record.shards.iter().filter(|it| counts(it.epoch));
             let Some(report) = reports.find(|it| it.shard == self.shard) else { continue };
@@ -192,7 +193,7 @@ impl ShardRepair {
 }
 
 impl Finding {
-    /// Says what is wrong beside the log, before what is wrong with it.
+    /// Puts the problems beside the log before those of the log.
     fn set_problems(&mut self, copies: Vec<String>, is_missing: bool) {
         let mut problems = Vec::new();
         for StoppedNode { node, epoch, reason } in &self.stopped {

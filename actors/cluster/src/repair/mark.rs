@@ -1,7 +1,7 @@
 //! The mark of a repair in the bucket.
 //!
-//! While it says that a repair is under way nodes leave the shard alone; one that has stopped
-//! begins it anew afterwards.
+//! While a repair is under way by the mark, nodes leave the shard alone. A node that has stopped
+//! starts the shard again afterwards.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,10 @@ fn key(shard: u16) -> String {
 struct MarkRecord {
     is_finished: bool,
     incarnation: [u8; 16],
-    /// The epoch with which the shard began anew; while it is not finished that of the time before.
+    /// The epoch with which the shard started again; in an unfinished mark, that of the repair
+    /// before.
     epoch: u64,
-    /// The shard's stream was missing, so that nothing in the present one leads anywhere.
+    /// Set if the shard's stream was missing, so that nothing in the present one leads anywhere.
     was_missing: bool,
 }
 
@@ -30,7 +31,7 @@ fn read(
     Ok(Some((decode(&key, &kept.value)?, kept.revision)))
 }
 
-/// Whether a repair of a shard has begun and has not ended.
+/// Returns whether a repair of a shard has started and has not ended.
 pub(crate) fn is_under_way(
     bucket: &dyn Coordination,
     shard: u16,
@@ -38,7 +39,7 @@ pub(crate) fn is_under_way(
     Ok(read(bucket, shard)?.is_some_and(|(mark, _)| !mark.is_finished))
 }
 
-/// The epoch with which a repair has begun a shard anew, if one has.
+/// Returns the epoch with which a repair has started a shard again, if one has.
 pub(crate) fn repaired_in(
     bucket: &dyn Coordination,
     shard: u16,
@@ -47,12 +48,14 @@ pub(crate) fn repaired_in(
     Ok(mark.filter(|mark| mark.is_finished).map(|mark| mark.epoch))
 }
 
-/// The epoch with which the shard began anew last, whether or not a repair is under way; 0 if none.
+/// Returns the epoch with which the shard last started again, or 0.
+///
+/// It does not matter whether a repair is under way.
 pub(super) fn last_epoch(bucket: &dyn Coordination, shard: u16) -> Result<u64, CoordinationError> {
     Ok(read(bucket, shard)?.map_or(0, |(mark, _)| mark.epoch))
 }
 
-/// Whether a repair that has not ended found the shard's stream missing.
+/// Returns whether an unfinished repair found the shard's stream missing.
 pub(super) fn was_missing(
     bucket: &dyn Coordination,
     shard: u16,
@@ -66,16 +69,17 @@ pub(super) struct RepairMark {
     shard: u16,
     incarnation: [u8; 16],
     revision: u64,
-    /// The epoch with which the shard begins anew.
+    /// The epoch with which the shard starts again.
     pub(super) epoch: u64,
     was_missing: bool,
-    /// What stood there before.
+    /// The mark that was there before.
     before: Option<MarkRecord>,
 }
 
 impl RepairMark {
-    /// Says that this repair is under way, whatever became of one before; `None` when another one
-    /// said so at the same time.
+    /// Marks that this repair is under way, whatever the state of an earlier one.
+    ///
+    /// Returns `None` when another repair wrote its mark at the same time.
     pub(super) fn begin(
         bucket: &dyn Coordination,
         shard: u16,
@@ -89,8 +93,9 @@ impl RepairMark {
         Ok(written.map(|revision| Self { revision, ..mark }))
     }
 
-    /// Puts back what stood there before, for this repair has written nothing else. Returns whether
-    /// no other repair has begun since.
+    /// Restores the mark that was there before, because this repair has written nothing else.
+    ///
+    /// Returns whether no other repair has started since.
     pub(super) fn withdraw(&self, bucket: &dyn Coordination) -> Result<bool, CoordinationError> {
         let nothing = MarkRecord {
             is_finished: true,
@@ -102,12 +107,12 @@ impl RepairMark {
         Ok(self.put(bucket, &before)?.is_some())
     }
 
-    /// Lets the nodes go on. Returns whether no other repair has begun since.
+    /// Lets the nodes continue. Returns whether no other repair has started since.
     pub(super) fn finish(&self, bucket: &dyn Coordination) -> Result<bool, CoordinationError> {
         Ok(self.write(bucket, true)?.is_some())
     }
 
-    /// Whether no other repair has begun since.
+    /// Returns whether no other repair has started since.
     pub(super) fn is_mine(&self, bucket: &dyn Coordination) -> Result<bool, CoordinationError> {
         let there = read(bucket, self.shard)?;
         Ok(there.is_some_and(|(mark, _)| mark.incarnation == self.incarnation))
@@ -130,7 +135,7 @@ impl RepairMark {
         let key = key(self.shard);
         match bucket.write(&key, encode(&key, record)?, self.revision, None) {
             Ok(Some(revision)) => return Ok(Some(revision)),
-            // A sole writer may be refused, and what was not answered may have been written.
+            // The only writer may still be refused, and an unanswered write may have succeeded.
             Ok(None) | Err(CoordinationError::Silent(_)) => {}
             Err(error) => return Err(error),
         }

@@ -1,4 +1,5 @@
-//! A repair keeps what is whole, never what it does not know, and never beside an owner.
+//! Tests that a repair keeps the whole part, gives up nothing unknown, and never runs beside an
+//! owner.
 
 use std::io::Write as _;
 
@@ -18,7 +19,7 @@ mod nodes;
 
 const LOG: LogId = LogId([7; 16]);
 
-/// A shard over fakes, which several repairs may have at a time.
+/// A shard over fakes, on which several repairs may run at a time.
 struct Rig {
     stream: FakeStream,
     bucket: Arc<dyn Coordination>,
@@ -27,7 +28,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// A log of a claim and seven groups.
+    /// Creates a log of a claim and seven groups.
     fn new() -> Self {
         let clock = Arc::new(StillClock::default());
         let rig = Self {
@@ -65,7 +66,7 @@ impl Rig {
         }
     }
 
-    /// Whoever has the epoch of the log's end writes one more group.
+    /// Writes one more group with the epoch of the log's end.
     fn write(&self, number: u8) {
         let tail = self.log().tail().unwrap();
         let next = tail.next(tail.epoch);
@@ -81,7 +82,7 @@ impl Rig {
         repair.find(&self.base(), None).unwrap()
     }
 
-    /// A node reports the shard.
+    /// Writes the report of a node about the shard.
     fn report(&self, node: &str, state: Standing, position: u64) {
         let mut record = NodeRecord::owning(&[0]);
         (record.shards[0].state, record.shards[0].position) = (state, position);
@@ -90,7 +91,7 @@ impl Rig {
         self.bucket.write(&key, encode(&key, &record).unwrap(), revision, None).unwrap();
     }
 
-    /// Keeps a checkpoint of the log's present end.
+    /// Stores a checkpoint of the log's present end.
     fn keep(&self, text: &str) -> Tail {
         let tail = self.log().tail().unwrap();
         let file = self.place.path().join("made");
@@ -173,14 +174,14 @@ fn a_log_that_lost_its_end_begins_anew_behind_what_is_there() {
     assert!(!is_under_way(&*rig.bucket, 0).unwrap());
     assert_eq!(repaired_in(&*rig.bucket, 0), Ok(Some(epoch)));
     assert_eq!(rig.log().tail().unwrap().first, Position(7), "nothing before it is read again");
-    // What the nodes report is of the time before.
+    // The nodes' reports are from before the repair.
     let finding = rig.find(&rig.repair(2));
     assert!(!finding.needs_repair(), "{finding:?}");
     assert_eq!(std::fs::read_to_string(rig.base()).unwrap(), "what is whole");
     goes_on(&rig, epoch);
 }
 
-/// A node that had stopped begins anew and follows the log to its end.
+/// Checks that a node that had stopped starts again and follows the log to its end.
 fn goes_on(rig: &Rig, epoch: u64) {
     let (me, identity) = (NodeName::new("b").unwrap(), [1; 16]);
     let identity = crate::name::Identity { directory: identity, incarnation: identity };
@@ -215,7 +216,7 @@ fn nothing_behind_an_entry_that_does_not_fit_is_kept() {
     let rig = Rig::new();
     let good = rig.stream.message(8).unwrap().unwrap();
     rig.stream.flip(40);
-    // Something stands behind it, as the owner wrote it before the bit flipped.
+    // An entry follows it, which the owner wrote before the bit flipped.
     let header = Entry::decode(good.clone()).unwrap().header;
     let next = Next {
         log: LOG,
@@ -317,7 +318,7 @@ fn without_anything_to_begin_with_a_backup_is_asked_for() {
 }
 
 impl Rig {
-    /// One more group, a checkpoint there, and one more group.
+    /// Appends one more group, stores a checkpoint there, and appends one more group.
     fn keep_more(&self) -> Tail {
         claim(&self.log(), &by("a"), 0).unwrap();
         let end = self.keep("at 9");

@@ -1,10 +1,10 @@
-//! Every order of what may be heard ends with what the stream has.
+//! Tests that every order of answers ends with the true state of the stream.
 
 use postrider_log::{Claim, EntryHash, Kind, LogId, Next, encode_commit};
 
 use super::*;
 
-/// What stands at position 4.
+/// The entry at position 4.
 const BEFORE: Bytes = Bytes::from_static(b"the entry before it");
 
 fn entry(epoch: u64) -> Bytes {
@@ -62,14 +62,14 @@ fn a_stream_is_too_short_only_when_it_stays_so() {
     let short = Heard::Absent { last: Position(3) };
     assert_eq!(settlement.step(0, short.clone()), Act::WaitUntil(1_000));
     assert_eq!(settlement.step(1_000, Heard::Woken), Act::LookUp(Position(5)));
-    // A stale answer is forgotten when the right one comes.
+    // A stale answer is forgotten when the right one arrives.
     let end = Heard::Absent { last: Position(4) };
     assert_eq!(settlement.step(11_000, end), Act::LookUp(Position(4)));
     assert_eq!(settlement.step(11_000, Heard::Found(BEFORE)), Act::Publish);
     assert_eq!(settlement.step(11_500, Heard::Refused), Act::LookUp(Position(5)));
     assert_eq!(settlement.step(12_000, short.clone()), Act::WaitUntil(13_000));
     assert_eq!(settlement.step(23_999, Heard::Woken), Act::LookUp(Position(5)));
-    // It is heard late, but was given before.
+    // The answer arrives late, but was given before.
     assert_eq!(settlement.step(30_000, short.clone()), Act::WaitUntil(31_000));
     assert_eq!(settlement.step(31_000, Heard::Woken), Act::LookUp(Position(5)));
     let lost = Act::Done(Settled::Lost { last: Position(3) });
@@ -82,16 +82,16 @@ fn nothing_is_published_again_behind_what_it_does_not_follow() {
     let mut settlement = settlement();
     settlement.step(0, Heard::Refused);
     assert_eq!(settlement.step(1, end.clone()), Act::LookUp(Position(4)));
-    // Nothing was heard of it: both are looked at anew.
+    // Neither was answered, so both are looked up again.
     assert_eq!(settlement.step(2, Heard::Nothing), Act::LookUp(Position(5)));
     assert_eq!(settlement.step(3, end.clone()), Act::LookUp(Position(4)));
     assert_eq!(settlement.step(4, end.clone()), Act::WaitUntil(1_004), "it is missing");
     assert_eq!(settlement.step(1_004, Heard::Woken), Act::LookUp(Position(5)));
     assert_eq!(settlement.step(1_005, end), Act::LookUp(Position(4)));
-    // The stream has lost what was there, and another has written since.
+    // The stream has lost its entry, and another node has written since.
     let other = settlement.step(1_006, Heard::Found(entry(2)));
     assert!(matches!(other, Act::Done(Settled::Damaged(_))), "{other:?}");
-    // Nothing is before the first entry.
+    // No entry precedes the first one.
     let mut first = Settlement::new(Position(1), entry(1));
     first.step(0, Heard::Refused);
     assert_eq!(first.step(1, Heard::Absent { last: Position(0) }), Act::Publish);

@@ -1,4 +1,4 @@
-//! Pure: how a shard is claimed: the owner before can answer no more, then catch up, then append.
+//! Pure: the claim of a shard: make sure the owner before answers no more, catch up, and append.
 
 use postrider_log::body::DATA_FORMAT;
 use postrider_log::{Claim, EntryHash, Kind, Next, Position, encode_commit};
@@ -8,62 +8,68 @@ use crate::planted::Planted;
 
 use super::{Moment, Outputs, Question, ReleaseAnswer, Role, Shard, State, StopReason, short};
 
-/// How long a handoff is waited for before the owner's key is looked at again, in milliseconds.
+/// The maximum wait for a handoff before the owner's key is read again, in milliseconds.
 const HANDOFF_WITHIN_MS: u64 = 10_000;
-/// How often it is looked for meanwhile: nobody owns the shard.
+/// The time between looks for the handoff, in milliseconds; it is short, as nobody owns the shard.
 const HANDOFF_EVERY_MS: u64 = 50;
-/// How long a claim rests while the node's records do not have enough of the log, in milliseconds.
+/// The time a claim rests while the node's records lack too much of the log, in milliseconds.
 const RECORDS_LOOK_MS: u64 = 500;
-/// How long a node that did not release the shard is left alone, in milliseconds.
+/// The time before a node that did not release the shard is asked again, in milliseconds.
 const ASK_RELEASE_AGAIN_MS: u64 = 1_000;
 
-/// More than any claim or handoff has.
+/// The maximum number of bytes of an entry, more than any claim or handoff has.
 const NOTE_BYTES_MAX: usize = 4_096;
 
-/// How far a claim is.
+/// The progress of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Claiming {
     /// The epoch whose owner is known to answer no more.
     cleared: Option<u64>,
-    /// Until when a handoff is waited for.
+    /// The time until which a handoff is waited for.
     handoff_until: Option<u64>,
     /// The end of the log, up to which the replica must be applied.
     tail: Option<Position>,
-    /// The term in which the claim was appended. In a later one others may have seen the claim and
-    /// no key, and own the shard already.
+    /// The term in which the claim was appended.
+    ///
+    /// In a later term others may have seen the claim and no key, and already own the shard.
     pub(super) term: Option<u64>,
 }
 
 impl Claiming {
-    /// The claim's position was taken, by an entry of the owner before or by another claim. What
-    /// was cleared counts for its epoch only.
+    /// Starts again after another entry has taken the claim's position.
+    ///
+    /// The other entry is of the owner before or another claim. `cleared` counts only for its
+    /// epoch.
     pub(super) const fn again(self) -> Self {
         Self { tail: None, ..self }
     }
 }
 
 impl Shard {
-    /// Whether the node follows the shard to own it: when the owner's key has expired, or when the
-    /// records here are close to the end of the log.
+    /// Returns whether the node is a standby or the coming owner, and follows the shard.
+    ///
+    /// It claims when the owner's key has expired. As the coming owner it also claims when its
+    /// records are close to the end of the log.
     #[must_use]
     pub fn stands_by(&self) -> bool {
         matches!(self.state, State::Following) && self.role != Role::Nothing
     }
 
-    /// Whether it shall own the shard and may claim it, so that a living owner is only waiting for
-    /// the records here.
+    /// Returns whether the node shall own the shard and may claim it.
+    ///
+    /// A living owner then only waits for the records of this node.
     #[must_use]
     pub fn prepares(&self) -> bool {
         self.stands_by() && self.role == Role::Owner && self.may_claim()
     }
 
-    /// Whether the log has the shard with another node, which has not handed it over.
+    /// Returns whether the shard is another node's by the log, and was not handed over.
     pub(crate) fn was_left(&self) -> bool {
         let owner = self.replica.owner().is_some_and(|owner| owner.node != self.me);
         owner && self.replica.handed_to().is_none()
     }
 
-    /// The next step of a claim. No question is outstanding.
+    /// Takes the next step of a claim. No question is outstanding.
     pub(super) fn claim(&mut self, moment: Moment, outputs: &mut Outputs) {
         let State::Claiming(claiming) = self.state else { return };
         if moment.term.is_none() || self.role == Role::Nothing || !self.may_claim() {
@@ -83,7 +89,7 @@ impl Shard {
         }
     }
 
-    /// Whether the node's wall clock lets it claim, and everybody can read what it writes then.
+    /// Returns whether the wall clock permits a claim, and all members could read its entries.
     pub(super) fn may_claim(&self) -> bool {
         self.clock_allows() && !self.waits_for_older
     }
@@ -142,7 +148,7 @@ impl Shard {
     ) {
         let State::Claiming(claiming) = &mut self.state else { return };
         let Some(owner) = self.replica.owner() else { return };
-        // A process that replaced the owner's holds no right of the one before.
+        // A process that replaced the owner's process holds no right of the earlier one.
         if holder != Some(owner.incarnation) {
             claiming.cleared = Some(self.replica.chain().epoch());
             claiming.handoff_until = None;
@@ -150,7 +156,7 @@ impl Shard {
             let node = owner.node.clone();
             self.ask(moment, Question::Release { node }, outputs);
         } else if self.role == Role::Owner {
-            // Nobody would answer for as long as the records are fetched.
+            // Nobody would answer while the records are fetched.
             self.claim_at = moment.now + RECORDS_LOOK_MS;
             self.state = State::Following;
         } else {
@@ -188,7 +194,7 @@ impl Shard {
         #[cfg(test)]
         self.plant_at_tail(last, hash);
         if !short::compare(self, moment, last, outputs) {
-            // Looked at again after a pause.
+            // The end is looked at again after a pause.
             if let State::Claiming(_) = self.state {
                 self.claim_at = moment.now + ASK_RELEASE_AGAIN_MS;
                 self.state = State::Following;
@@ -206,7 +212,7 @@ impl Shard {
         }
     }
 
-    /// Appends a claim or a handoff behind what is applied.
+    /// Appends a claim or a handoff behind the applied entries.
     pub(super) fn append_note(
         &mut self,
         moment: Moment,
@@ -216,21 +222,22 @@ impl Shard {
         outputs: &mut Outputs,
     ) {
         let next = Next::after(self.replica.chain(), epoch);
-        // Only a claim has the time: an owner whose wall clock has jumped may hand over.
+        // Only a claim has the time: an owner may hand over although its wall clock has jumped.
         let time_ms = match kind {
             Kind::Claim => self.time(moment),
             _ => self.replica.time_ms(),
         };
         let entries = encode_commit(&next, kind, time_ms, body, NOTE_BYTES_MAX);
-        // Names and versions are short, so it is one entry.
+        // Names and versions are short, so the commit is one entry.
         if let Ok([bytes]) = entries.as_deref() {
             let question = Question::Append { at: next.position, bytes: bytes.clone() };
             self.ask(moment, question, outputs);
         }
     }
 
-    /// The engine time of a claim: never before that of the last entry, which an owner whose clock
-    /// was ahead may have written.
+    /// Returns the engine time of a claim, never before that of the last entry.
+    ///
+    /// An owner whose clock was ahead may have written that entry.
     fn time(&self, moment: Moment) -> u64 {
         #[cfg(test)]
         if self.planted == Some(Planted::TimeGoesBack) {

@@ -1,8 +1,8 @@
 //! Pure: the life of one shard on one node, from no replica to an engine and back.
 //!
-//! It owns the replica's place in the log, the claim, and whether an engine may run.
-//! It promises that an engine runs only over everything before its own claim, only after the owner
-//! before can answer no more, and that a log which lost something is never continued.
+//! It owns the replica's place in the log, the claim, and whether an engine may run. It promises
+//! that an engine runs only over everything before its own claim. It runs only after the owner
+//! before can answer no more. A log that lost something is never continued.
 
 mod claim;
 mod port;
@@ -27,15 +27,15 @@ pub use port::{
     Answer, Moment, Question, ReleaseAnswer, Role, ShardInput, ShardOutput, ShardState, StopReason,
 };
 
-/// How long an answer is waited for before the question is put again, in milliseconds.
+/// The maximum wait for an answer before the question is repeated, in milliseconds.
 const ANSWER_WITHIN_MS: u64 = 2_000;
-/// How often a replica asks for what is new, in milliseconds.
+/// The time between a replica's questions for new entries, in milliseconds.
 const FOLLOW_EVERY_MS: u64 = 500;
-/// How often a shard that has stopped asks whether it was repaired, in milliseconds.
+/// The time between a stopped shard's questions for a repair, in milliseconds.
 const REPAIRED_EVERY_MS: u64 = 2_000;
-/// How much later each further standby claims, in milliseconds.
+/// The additional delay with which each further standby claims, in milliseconds.
 const RANK_STEP_MS: u64 = 500;
-/// How long a node that handed a shard over leaves it to the other, in milliseconds.
+/// The time for which a node leaves a shard that it handed over, in milliseconds.
 const LEAVE_FOR_MS: u64 = 5_000;
 
 /// One shard on one node.
@@ -46,24 +46,24 @@ pub struct Shard {
     replica: Replica,
     state: State,
     role: Role,
-    /// The outstanding question, with when it was asked.
+    /// The outstanding question, with its number and the time when it was asked.
     asked: Option<(u64, u64, Question)>,
     tickets: u64,
     follow_at: u64,
     claim_at: u64,
-    /// Since when the log has looked shorter than the replica.
+    /// The time since which the log has looked shorter than the replica.
     short_since: Option<u64>,
-    /// When the question was put that was answered last: an answer may wait for a paused node.
+    /// The time when the last answered question was asked: its answer may wait for a paused node.
     answered_of: u64,
-    /// Since when the owner's key has expired.
+    /// The time since which the owner's key has been expired.
     vacant_since: Option<u64>,
-    /// The node's wall clock is that of most nodes.
+    /// Set if the node's wall clock agrees with most nodes.
     clock_agrees: bool,
-    /// Members could not read what the node writes.
+    /// Set if some members could not read the entries that the node writes.
     waits_for_older: bool,
-    /// The node's records have nearly all of the log.
+    /// Set if the node's records have nearly all of the log.
     records_are_close: bool,
-    /// The epoch of the repair with which it was begun anew last.
+    /// The epoch of the last repair with which the shard was started again.
     begun_anew: u64,
     #[cfg(test)]
     planted: Option<Planted>,
@@ -84,7 +84,7 @@ enum State {
 type Outputs = Vec<ShardOutput>;
 
 impl Shard {
-    /// A shard of which the node has nothing yet.
+    /// Creates a shard of which the node has nothing yet.
     #[must_use]
     pub const fn new(me: NodeName, identity: Identity, log: LogId, shard: u16) -> Self {
         Self {
@@ -109,7 +109,7 @@ impl Shard {
         }
     }
 
-    /// Where the shard's life is.
+    /// Returns the state of the shard on this node.
     #[must_use]
     pub const fn state(&self) -> ShardState {
         match self.state {
@@ -124,25 +124,25 @@ impl Shard {
         }
     }
 
-    /// Why the shard has stopped, if it has.
+    /// Returns the reason why the shard has stopped, if it has.
     #[must_use]
     pub const fn stop_reason(&self) -> Option<&StopReason> {
         if let State::Stopped(reason) = &self.state { Some(reason) } else { None }
     }
 
-    /// What is applied.
+    /// Returns the applied replica.
     #[must_use]
     pub const fn replica(&self) -> &Replica {
         &self.replica
     }
 
-    /// The term in which the shard is owned and answers; none while it does not.
+    /// Returns the term in which the shard is owned and answers; `None` otherwise.
     #[must_use]
     pub const fn owned_in(&self) -> Option<u64> {
         if let State::Owning { term } = self.state { Some(term) } else { None }
     }
 
-    /// Takes what has happened, and says what shall be done.
+    /// Processes an input, and returns the next actions.
     pub fn step(&mut self, moment: Moment, input: ShardInput) -> Outputs {
         let mut outputs = Vec::new();
         match input {
@@ -187,7 +187,7 @@ impl Shard {
             self.abandon(outputs);
         }
         if let Some((_, at, question)) = &self.asked {
-            // Those two always end, and must not be begun twice.
+            // These two questions always end, and must not be asked twice.
             let ends = matches!(question, Question::Append { .. } | Question::Restore);
             if ends || moment.now < at + ANSWER_WITHIN_MS {
                 return;
@@ -256,7 +256,7 @@ impl Shard {
                 self.stop(StopReason::Trimmed { first }, outputs);
                 return;
             }
-            // A checkpoint holds it. Whoever owns the shard asks for no entries.
+            // A checkpoint has these entries. An owner asks for no entries.
             (Answer::Trimmed, _) => {
                 if matches!(self.state, State::Following | State::Claiming(_)) {
                     self.state = State::Restoring;
@@ -278,7 +278,7 @@ impl Shard {
                 self.note_settled(moment, settled, bytes, outputs);
             }
             (Answer::Repaired { epoch }, _) => self.begin_anew(epoch),
-            // It is asked again with the next tick.
+            // The question is asked again with the next tick.
             (Answer::Settled(_) | Answer::Nothing, _) => return,
         }
         if matches!(self.state, State::Claiming(_)) && self.asked.is_none() {
@@ -330,7 +330,7 @@ impl Shard {
                 self.state = state;
                 self.not_appended(settled, outputs);
             }
-            // It was abandoned meanwhile; following shows what became of it.
+            // The shard was abandoned meanwhile; following the log shows the outcome.
             (Settled::Durable | Settled::Taken(_), state) => self.state = state,
         }
     }
@@ -372,18 +372,18 @@ impl Shard {
         self.replica.planted = planted;
     }
 
-    /// Whether the log has looked shorter than the replica, and is watched.
+    /// Returns whether the log has looked shorter than the replica, and is watched.
     pub(crate) const fn is_suspicious(&self) -> bool {
         self.short_since.is_some()
     }
 
-    /// Whether it is suspicious, has asked again, and has not made up its mind.
+    /// Returns whether the shard is suspicious, has asked again, and is still undecided.
     pub(crate) const fn doubts(&self) -> bool {
         let has_stopped = matches!(self.state, State::Stopped(_));
         self.is_suspicious() && self.asked.is_some() && !has_stopped
     }
 
-    /// The end of the replica's chain.
+    /// Returns the end of the replica's chain.
     pub(crate) const fn chain(&self) -> &postrider_log::Chain {
         self.replica.chain()
     }

@@ -1,4 +1,4 @@
-//! Pure: what a shard's life on a node takes in, and what it asks for.
+//! Pure: the inputs, questions and outputs of a shard's life on a node.
 
 use bytes::Bytes;
 use postrider_log::{Entry, EntryHash, Position};
@@ -7,53 +7,56 @@ use crate::name::NodeName;
 use crate::replica::Replica;
 use crate::settle::Settled;
 
-/// What the assignment says of this node.
+/// The role of this node by the assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It shall own the shard.
+    /// The node shall own the shard.
     Owner,
-    /// It follows, and claims when its turn comes after the owner's key has ended; from 0.
+    /// The node follows the log. After the owner's key has ended it claims by its rank, from 0.
     Standby(u32),
-    /// It has nothing to do with the shard.
+    /// The node has nothing to do with the shard.
     Nothing,
 }
 
-/// What the node knows when something happens.
+/// The circumstances of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// The time of the node's clock, in milliseconds.
     pub now: u64,
-    /// The term of its tenure, if that holds now.
+    /// The term of the node's tenure, if the tenure holds now.
     pub term: Option<u64>,
-    /// The engine time that a claim or handoff carries, in milliseconds; that of the last entry if
-    /// it is later. The node's wall clock will do.
+    /// The engine time for a claim or handoff, in milliseconds; the node's wall clock suffices.
+    ///
+    /// The time of the last entry is used if it is later.
     pub engine_ms: u64,
 }
 
-/// What has happened.
+/// An input of a shard's life.
 #[derive(Debug)]
 pub enum ShardInput {
     /// Time has passed.
     Tick,
-    /// The assignment says this.
+    /// The role by the assignment.
     Role(Role),
-    /// Whether the key of the shard's owner is in the bucket. It is a hint when to try.
+    /// The input is `true` if the owner's key is in the bucket. It is a hint when to try.
     OwnerKey(bool),
-    /// Whether the node's wall clock is that of most nodes. Until this is said it is.
+    /// The input is `true` if the node's wall clock agrees with most nodes, as is assumed at first.
     ClockAgrees(bool),
-    /// Whether the node waits for members that could not read what it writes.
+    /// The input is `true` if the node waits for members that could not read its entries.
     OlderMembers(bool),
-    /// Whether the node's records have nearly all of the log, so that an engine would start over
-    /// them at once. Until this is said they have. The shard is not asked for before.
+    /// The input is `true` if the node's records have nearly all of the log, as is assumed at
+    /// first.
+    ///
+    /// An engine would start over them at once. Until then the owner is not asked for the shard.
     RecordsAreClose(bool),
-    /// The answer to the question with this number. Any other is too late and ignored.
+    /// The answer to the question with this number. Any other number is too late and ignored.
     Answered(u64, Answer),
     /// Another node asks for the shard.
     ReleaseAsked {
         /// The node that asks.
         by: NodeName,
     },
-    /// The engine's admission is closed, and all that was admitted is in the log.
+    /// The engine's admission is closed, and all admitted work is in the log.
     Drained,
     /// The engine has stopped.
     EngineStopped,
@@ -61,11 +64,11 @@ pub enum ShardInput {
     EngineFailed,
     /// The engine appended this entry.
     Appended(Bytes),
-    /// The engine could not append: what stands in the log is another's, or less than it was.
+    /// The engine could not append: the log has another writer's entry, or less than before.
     NotAppended(Settled),
 }
 
-/// What is asked of the log, of the bucket or of another node.
+/// A question to the log, the bucket or another node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
     /// Open or make the replica.
@@ -77,7 +80,7 @@ pub enum Question {
     },
     /// The end of the log, from the stream's leader.
     Tail,
-    /// Which process holds this node's key. It must be read after the question was asked.
+    /// The process that holds this node's key. It must be read after the question was asked.
     Lease {
         /// The node.
         node: NodeName,
@@ -87,9 +90,9 @@ pub enum Question {
         /// The node.
         node: NodeName,
     },
-    /// Whether a repair has begun the shard anew.
+    /// The epoch of a repair that has started the shard again.
     Repaired,
-    /// Append this entry, until it is known whether it is there.
+    /// Append this entry, until it is known whether it is in the log.
     Append {
         /// Its position.
         at: Position,
@@ -98,21 +101,21 @@ pub enum Question {
     },
 }
 
-/// What was answered.
+/// The answer to a question.
 #[derive(Debug)]
 pub enum Answer {
-    /// The replica as it is on the disk.
+    /// The replica from the disk.
     Restored(Box<Replica>),
-    /// The log begins behind what no checkpoint holds.
+    /// The log starts behind entries that no checkpoint has.
     Unrestorable {
-        /// Its first position.
+        /// The first position of the log.
         first: Position,
     },
-    /// What was asked for is trimmed: the log begins later.
+    /// The requested entries are trimmed: the log starts later.
     Trimmed,
     /// Entries, and the last position of the log.
     Entries {
-        /// The entries, oldest first; not all of them need to be there.
+        /// The entries, oldest first; the list may be incomplete.
         entries: Vec<Bytes>,
         /// The last position of the log.
         last: Position,
@@ -126,31 +129,31 @@ pub enum Answer {
     },
     /// The process that holds the node's key, if there is a key.
     Lease(Option<[u8; 16]>),
-    /// What the other node said.
+    /// The answer of the other node.
     Release(ReleaseAnswer),
-    /// A repair has begun the shard anew with this epoch.
+    /// A repair has started the shard again with this epoch.
     Repaired {
         /// The epoch.
         epoch: u64,
     },
     /// The append is settled.
     Settled(Settled),
-    /// Nothing was answered.
+    /// No answer arrived.
     Nothing,
 }
 
-/// What a node says when it is asked for a shard.
+/// The answer of a node that was asked for a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReleaseAnswer {
-    /// It hands the shard over; the log will have a handoff.
+    /// The node hands the shard over; the log will have a handoff.
     Accepted,
-    /// It does not own the shard, and will not without another claim.
+    /// The node does not own the shard, and will not without another claim.
     NotOwner,
-    /// Its own claim is under way. Ask again.
+    /// The node's own claim is under way. Ask again.
     Busy,
 }
 
-/// Why a shard has stopped and waits for a repair.
+/// The reason why a shard has stopped and waits for a repair.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StopReason {
     /// The log ends before what this node has applied.
@@ -167,20 +170,20 @@ pub enum StopReason {
         /// The first position of the log.
         first: Position,
     },
-    /// What stands in the log is not what follows.
+    /// The entry in the log does not follow the applied ones.
     #[error("the entry behind {applied} does not fit: {what}")]
     Broken {
         /// The last position that was applied.
         applied: Position,
-        /// What does not fit.
+        /// The reason why it does not fit.
         what: String,
     },
 }
 
-/// What shall be done.
+/// An action of a shard's life.
 #[derive(Debug)]
 pub enum ShardOutput {
-    /// Ask this, and answer with the number.
+    /// Ask this question, and answer with the number.
     Ask(u64, Question),
     /// Apply this entry to the view.
     Apply(Entry),
@@ -189,17 +192,17 @@ pub enum ShardOutput {
         /// The epoch.
         epoch: u64,
     },
-    /// Let nothing new in, finish what is there, and say [`ShardInput::Drained`].
+    /// Admit nothing new, finish the current work, and send [`ShardInput::Drained`].
     CloseAdmission,
-    /// Stop the engine at once, whatever it is at, and say [`ShardInput::EngineStopped`].
+    /// Stop the engine at once, whatever it does, and send [`ShardInput::EngineStopped`].
     StopEngine,
     /// Answer the node that asked for the shard.
     AnswerRelease(ReleaseAnswer),
-    /// The shard has stopped; only a repair goes on from here.
+    /// The shard has stopped; only a repair can start it again.
     Stopped(StopReason),
 }
 
-/// Where a shard's life on a node is.
+/// The state of a shard on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ShardState {
     /// There is no replica.
@@ -216,6 +219,6 @@ pub enum ShardState {
     HandingOff,
     /// The engine stops.
     Abandoned,
-    /// The log lost something; nothing goes on.
+    /// The log lost something, and the shard has stopped.
     Stopped,
 }

@@ -1,4 +1,4 @@
-//! Pure: how a shard is handed to the node that asks for it, and begun anew after a repair.
+//! Pure: the handoff of a shard to a node that asks for it, and the new start after a repair.
 
 use postrider_log::{Handoff, Kind};
 
@@ -30,7 +30,7 @@ impl Shard {
         if self.planted == Some(Planted::ReleasedWhileClaiming) {
             return true;
         }
-        // A claim that is not under way yet will find whoever comes first.
+        // A claim that is not being appended yet will notice the node that comes first.
         matches!(self.state, State::Claiming(_)) && !self.is_appending()
     }
 
@@ -40,7 +40,8 @@ impl Shard {
 
     pub(super) fn drained(&mut self, moment: Moment, outputs: &mut Outputs) {
         let State::HandingOff { term, to } = &self.state else { return };
-        // Who was replaced appends nothing: after a loss the log may end where it would fit.
+        // A replaced owner appends nothing: after a loss the log may end at a position where it
+        // would fit.
         if moment.term != Some(*term) {
             self.abandon(outputs);
             return;
@@ -49,16 +50,17 @@ impl Shard {
         let epoch = self.replica.chain().epoch();
         match handoff.encode() {
             Ok(body) => self.append_note(moment, Kind::Handoff, epoch, &body, outputs),
-            // A name is far shorter than a text may be.
+            // A name is far shorter than the limit of a text.
             Err(_) => self.abandon(outputs),
         }
     }
 
-    /// A repair has begun the shard anew with this epoch, which is higher than any before it. What
-    /// this node has of it counts no more.
+    /// Starts the shard again after a repair with this epoch, which is higher than any before it.
+    ///
+    /// The node's present replica counts no more.
     pub(super) fn begin_anew(&mut self, epoch: u64) {
         let chain = self.replica.chain();
-        // What could not be begun with once is not tried again, or it would never seem to stop.
+        // An epoch that failed once is not tried again, or the shard would never seem to stop.
         let is_known = epoch <= chain.epoch().max(self.begun_anew);
         if !matches!(self.state, State::Stopped(_)) || is_known {
             return;

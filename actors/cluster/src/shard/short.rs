@@ -1,4 +1,4 @@
-//! Pure: when a shard stops for a log that ends before what was applied.
+//! Pure: the rule by which a shard stops when its log ends before the applied entries.
 
 use postrider_log::Position;
 
@@ -20,7 +20,7 @@ pub(super) fn compare(
         shard.short_since = None;
         return true;
     }
-    // A server that no longer leads may have answered: it is believed when it stays so.
+    // A server that no longer leads may have answered: the end is believed if it stays the same.
     let since = *shard.short_since.get_or_insert(moment.now);
     #[cfg(test)]
     if shard.planted == Some(Planted::LateAnswerTakenForFresh) {

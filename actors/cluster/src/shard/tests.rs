@@ -1,4 +1,4 @@
-//! A shard's life step by step, where the simulation would not show what is wrong.
+//! Tests of a shard's life step by step, for faults that the simulation would not show.
 
 use postrider_log::body::DATA_FORMAT;
 use postrider_log::{
@@ -23,7 +23,7 @@ fn shard(node: &str) -> Shard {
     Shard::new(name(node), identity, LOG, 0)
 }
 
-/// The only question among the outputs.
+/// Returns the only question among the outputs.
 fn question(outputs: &[ShardOutput]) -> (u64, Question) {
     let mut asked = outputs.iter().filter_map(|output| match output {
         ShardOutput::Ask(ticket, question) => Some((*ticket, question.clone())),
@@ -38,7 +38,7 @@ fn answer(shard: &mut Shard, now: u64, ticket: u64, answer: Answer) -> Vec<Shard
     shard.step(moment(now), ShardInput::Answered(ticket, answer))
 }
 
-/// Brings a shard to where it follows, with these entries applied.
+/// Brings a shard to the state in which it follows, with these entries applied.
 fn following(node: &str, entries: &[Bytes]) -> Shard {
     let mut shard = shard(node);
     shard.step(moment(0), ShardInput::Role(Role::Standby(0)));
@@ -90,7 +90,7 @@ fn a_standby_waits_for_the_owners_key_and_asks_for_it_anew() {
     let (_, claim) = owning("a");
     let mut shard = following("b", &[claim]);
     shard.step(moment(10), ShardInput::OwnerKey(false));
-    // The hint was wrong: the key is there.
+    // The hint was wrong: the key exists.
     let (ticket, asked) = question(&shard.step(moment(20), ShardInput::Tick));
     assert_eq!(asked, Question::Lease { node: name("a") });
     answer(&mut shard, 30, ticket, Answer::Lease(Some([b'a'; 16])));
@@ -136,7 +136,7 @@ fn a_living_owner_is_asked_when_the_records_are_close_and_a_dead_one_is_not_wait
     let held = || Answer::Lease(Some([b'a'; 16]));
     assert!(answer(&mut b, 11, ticket, held()).is_empty());
     assert!(b.prepares());
-    // It follows meanwhile, and looks again.
+    // The shard follows meanwhile, and looks again.
     let (ticket, asked) = question(&b.step(moment(500), ShardInput::Tick));
     assert_eq!(asked, Question::Entries { from: Position(2) });
     answer(&mut b, 501, ticket, Answer::Entries { entries: Vec::new(), last: Position(1) });
@@ -235,7 +235,7 @@ fn a_claim_is_not_dated_before_the_last_entry_even_if_that_was_restored() {
     let (ticket, asked) = question(&answer(&mut shard, 30, ticket, Answer::Lease(None)));
     assert_eq!(asked, Question::Tail);
     let tail = Answer::Tail { last: Position(1), hash: shard.chain().hash() };
-    // The node's clock shows 40, long before what the owner before wrote.
+    // The node's clock shows 40, long before the time that the owner before wrote.
     let (_, asked) = question(&answer(&mut shard, 40, ticket, tail));
     let Question::Append { bytes, .. } = asked else { panic!("{asked:?}") };
     assert_eq!(Header::decode(&bytes).unwrap().time_ms, 5_000);

@@ -1,4 +1,4 @@
-//! How a node of a simulation appends: each publish and each look has a deadline.
+//! The appends of a node of a simulation: each publish and each lookup has a deadline.
 
 use bytes::Bytes;
 use postrider_log::Position;
@@ -9,7 +9,7 @@ use crate::planted::Planted;
 use crate::settle::{Act, Heard, Settled, Settlement};
 use crate::shard::{Answer, ShardInput};
 
-/// How long a publish or a look is waited for.
+/// The maximum wait for a publish or a lookup.
 const WITHIN_MS: u64 = 1_000;
 
 /// An append under way.
@@ -17,14 +17,14 @@ const WITHIN_MS: u64 = 1_000;
 pub(super) struct Append {
     pub(super) number: u64,
     pub(super) settlement: Settlement,
-    /// It rises with each act; what is heard of an earlier one is ignored.
+    /// The number of the act; answers to an earlier act are ignored.
     pub(super) attempt: u32,
-    /// The present act is a publish.
+    /// Set if the present act is a publish.
     is_publish: bool,
 }
 
 impl World {
-    /// Begins to append an entry.
+    /// Starts to append an entry.
     pub(super) fn begin_append(
         &mut self,
         node: NodeNumber,
@@ -43,7 +43,7 @@ impl World {
         append
     }
 
-    /// Does what the settlement says; the deadline is a message to oneself.
+    /// Carries out an act of the settlement; the deadline is a message to the node itself.
     fn act(&mut self, node: NodeNumber, shard: usize, append: &mut Append, act: &Act) {
         self.trace(|| format!("node {node} shard {shard}: {act:?}"));
         append.attempt += 1;
@@ -71,7 +71,7 @@ impl World {
         self.after_a_while(node, within, Input::Heard { shard, append: number, attempt, heard });
     }
 
-    /// Something was heard of an append, a claim's or a group's.
+    /// Processes an answer to the append of a claim or a group.
     pub(super) fn heard(
         &mut self,
         node: NodeNumber,

@@ -1,4 +1,4 @@
-//! What goes over the network of a simulation, and what comes of it.
+//! The messages over the network of a simulation, and their answers.
 
 use bytes::Bytes;
 use postrider_log::{EntryHash, Position};
@@ -14,18 +14,18 @@ use crate::tenure::{NodeKey, TenureInput};
 /// The number of a node; the numbers of nodes begin at 0.
 pub(super) type NodeNumber = usize;
 
-/// What a node says of itself in a simulation.
+/// The report of a node about itself in a simulation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NodeValue {
     pub(super) identity: Identity,
     pub(super) renewal: u64,
     pub(super) wall_ms: u64,
     pub(super) is_draining: bool,
-    /// A bit for each shard.
+    /// The owned shards, one bit for each.
     pub(super) owned: u32,
 }
 
-/// What the bucket holds in a simulation.
+/// A value of the bucket in a simulation.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Node(NodeValue),
@@ -33,7 +33,7 @@ pub(super) enum Value {
     Assignment(Assignment),
 }
 
-/// What a node reads of the bucket.
+/// The part of the bucket that a node reads.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) view: BucketView,
@@ -57,7 +57,7 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// Whether the log is called, and not the bucket.
+    /// Returns whether the call is to the log, and not to the bucket.
     pub(super) const fn is_of_log(&self) -> bool {
         matches!(
             self,
@@ -70,15 +70,15 @@ impl Call {
     }
 }
 
-/// What a client asks of a node.
+/// A client's request to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ask {
     Issue,
     Verify,
     Read,
-    /// Send a message, within what a window has room for.
+    /// Send a message, if its window has room.
     Message,
-    /// Anything that takes a place of the bucket.
+    /// Do anything that takes a place of the bucket.
     Take,
 }
 
@@ -88,15 +88,15 @@ pub(super) struct Request {
     pub(super) ask: Ask,
     pub(super) shard: usize,
     pub(super) code: u32,
-    /// What had been answered of the code when the request began: 0 nothing, 1 issued, 2 verified.
+    /// The answered state of the code when the request started: 0 nothing, 1 issued, 2 verified.
     pub(super) floor: u8,
 }
 
-/// What happens at a node.
+/// An event at a node.
 #[derive(Debug)]
 pub(super) enum Input {
     Tick,
-    /// The shards look at the time; it may be late.
+    /// The tick of the shards; it may be late.
     ShardTick,
     Tenure(TenureInput),
     Key(Option<NodeKey>),
@@ -115,7 +115,7 @@ pub(super) enum Input {
     EngineStopped {
         shard: usize,
     },
-    /// The engine looks what is due.
+    /// The engine checks for due work.
     EngineTick {
         shard: usize,
         epoch: u64,
@@ -126,7 +126,7 @@ pub(super) enum Input {
         epoch: u64,
         message: u32,
     },
-    /// What became of a message is known.
+    /// The outcome of a message is known.
     Outcome {
         shard: usize,
         epoch: u64,
@@ -157,7 +157,7 @@ pub(super) enum Input {
     Client(Request),
 }
 
-/// What happens in the world.
+/// An event in the world.
 #[derive(Debug)]
 pub(super) enum Event {
     At { node: NodeNumber, life: u32, input: Input },
@@ -167,7 +167,7 @@ pub(super) enum Event {
     Heal(usize),
 }
 
-/// The end of a log, as it is read.
+/// The end of a log at the time when it is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End {
     pub(super) last: Position,

@@ -1,4 +1,4 @@
-//! Checkpoints of a simulation: the owner stores its records beside, lists them and trims the log.
+//! Checkpoints of a simulation: the owner stores and lists its records, and trims the log.
 
 use postrider_log::{CheckpointNote, EntryHash, Kind, Next, Position, encode_commit};
 
@@ -9,7 +9,7 @@ use crate::checkpoints::{CheckpointRecord, Digest, needed_after};
 use crate::planted::Planted;
 use crate::shard::{Answer, ShardInput};
 
-/// How many entries the log has since the last one when the next one is made.
+/// The number of entries since the last checkpoint after which the next one is made.
 const DUE_AFTER: u64 = 12;
 
 /// One checkpoint.
@@ -21,7 +21,7 @@ pub(super) struct Archive {
 }
 
 impl World {
-    /// Begins to store a checkpoint if one is due. Of a log that has lost entries none is made.
+    /// Starts to store a checkpoint if one is due. None is made of a log that has lost entries.
     pub(super) fn consider_checkpoint(&mut self, node: NodeNumber, shard: usize) {
         let since = self.archives[shard].first().map_or(0, |newest| newest.record.position);
         let it = &self.nodes[node];
@@ -50,8 +50,9 @@ impl World {
         self.after_a_while(node, within, Input::Stored { shard, epoch, archive });
     }
 
-    /// An archive is stored: it is listed beside the newest whole one, unless another was since.
-    /// Whoever was replaced may do so too; the log then refuses its note.
+    /// Lists a stored archive beside the newest whole one, unless another was listed since.
+    ///
+    /// A replaced owner may do so too; the log then refuses its note.
     pub(super) fn stored(&mut self, node: NodeNumber, shard: usize, epoch: u64, new: Archive) {
         let it = &self.nodes[node];
         let is_heard = !it.is_cut() && !it.has_no_bucket && self.now >= self.silent_until;
@@ -100,7 +101,7 @@ impl World {
         }
     }
 
-    /// The servers trim a log.
+    /// Trims a log at the servers.
     pub(super) fn trim(&mut self, shard: usize, through: Position) {
         let stream = &mut self.streams[shard];
         if stream.has_lost || through <= stream.trimmed {
@@ -112,8 +113,9 @@ impl World {
         self.judge.trimmed(shard, through, &listed);
     }
 
-    /// Opens a replica: what is on the disk, or the newest whole checkpoint if the log no longer
-    /// leads on from that.
+    /// Opens a replica from the disk, or from the newest whole checkpoint.
+    ///
+    /// The checkpoint is used if the log no longer continues from the disk.
     pub(super) fn restore(&mut self, node: NodeNumber, shard: usize, ticket: u64) {
         let answer = self.restored(node, shard);
         self.step(node, shard, ShardInput::Answered(ticket, answer));

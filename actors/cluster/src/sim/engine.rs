@@ -1,4 +1,4 @@
-//! What a node of a simulation has of a shard: the applied records, and the engine of an owner.
+//! The part of a shard on a node of a simulation: the applied records, and the engine of an owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +10,23 @@ use super::call::Request;
 use super::ops::{Change, changes};
 use crate::planted::Planted;
 
-/// How long a window of messages is, in engine time.
+/// The length of a window of messages, in engine time.
 const WINDOW_MS: u64 = 5_000;
-/// How many messages a window has room for.
+/// The number of messages for which a window has room.
 pub(super) const WINDOW_ROOM: u32 = 4;
-/// How long one place of the bucket takes to come back, in engine time.
+/// The time in which one place of the bucket returns, in engine time.
 pub(super) const PLACE_MS: u64 = 2_000;
-/// How many places the bucket has.
+/// The number of places of the bucket.
 const PLACES: u64 = 6;
-/// How often the bucket is saved.
+/// The time between two saves of the bucket.
 const SAVE_EVERY_MS: u64 = 1_000;
-/// The same with a fault.
+/// The same time with a planted fault.
 const SAVE_LATE_MS: u64 = 10_000;
 
-/// What is known of a message that is not done with.
+/// The state of an unfinished message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Message {
-    /// Nobody was given it yet.
+    /// It was given to nobody yet.
     Accepted,
     /// It may have been handed over.
     Claimed,
@@ -34,21 +34,21 @@ pub(super) enum Message {
     Unknown,
 }
 
-/// The records of one shard, as far as they are applied.
+/// The applied records of one shard.
 #[derive(Debug, Clone, Default)]
 pub(super) struct View {
     pub(super) entries: Vec<Bytes>,
     /// 1 for an issued code, 2 for a verified one.
     pub(super) codes: BTreeMap<u32, u8>,
-    /// The messages that are not done with.
+    /// The unfinished messages.
     pub(super) messages: BTreeMap<u32, Message>,
-    /// The newest window, and how many messages it has.
+    /// The newest window, and the number of its messages.
     pub(super) window: (u32, u32),
-    /// Until when the bucket was empty when it was saved last.
+    /// The time until which the bucket was empty when it was saved last.
     pub(super) empty_until: u64,
-    /// When the group with that was made, in virtual time.
+    /// The virtual time of the group that saved the bucket.
     pub(super) saved_at: u32,
-    /// When the last group was made, in virtual time.
+    /// The virtual time of the last group.
     pub(super) stamp: u32,
     /// The engine time of the last entry.
     pub(super) last_ms: u64,
@@ -63,7 +63,7 @@ impl View {
         self.entries.push(bytes);
     }
 
-    /// Forgets what the entries behind so many changed.
+    /// Drops the changes of the entries behind the first `count`.
     pub(super) fn forget_behind(&mut self, count: usize) {
         let (entries, last_ms) = (std::mem::take(&mut self.entries), self.last_ms);
         *self = Self::default();
@@ -77,7 +77,7 @@ impl View {
 
     fn change(&mut self, change: Change) {
         match change {
-            // It comes before all others of its group.
+            // The stamp precedes all other changes of its group.
             Change::Stamp(at) => self.stamp = at,
             Change::Issue(code) => {
                 self.codes.entry(code).or_insert(1);
@@ -91,7 +91,7 @@ impl View {
             Change::Claim(id) => {
                 self.messages.insert(id, Message::Claimed);
             }
-            // Those with odd numbers shall be sent at least once, the others at most once.
+            // Messages with odd numbers shall be sent at least once, the others at most once.
             Change::Unknown(id) if id % 2 == 1 => {
                 self.messages.insert(id, Message::Unknown);
             }
@@ -108,15 +108,15 @@ impl View {
     }
 }
 
-/// Something that waits for the next group.
+/// A change that waits for the next group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job {
     pub(super) change: Change,
-    /// Who is answered when it is durable.
+    /// The request that is answered when the change is durable.
     pub(super) request: Option<Request>,
 }
 
-/// What runs while a shard is owned.
+/// The engine that runs while a shard is owned.
 #[derive(Debug, Default)]
 pub(super) struct Engine {
     pub(super) epoch: u64,
@@ -127,27 +127,27 @@ pub(super) struct Engine {
     pub(super) queue: Vec<Job>,
     /// The group that is being appended.
     pub(super) flight: Option<(Append, Vec<Job>)>,
-    /// What is to be noted of a checkpoint, and up to where the log is trimmed behind that.
+    /// The note of a checkpoint, and the position up to which the log is trimmed after it.
     pub(super) note: Option<(CheckpointNote, Position)>,
-    /// Up to where, when the note under way is durable.
+    /// The position up to which the log is trimmed when the note under way is durable.
     pub(super) trims: Option<Position>,
-    /// A checkpoint is being stored.
+    /// Set while a checkpoint is being stored.
     pub(super) is_storing: bool,
     /// Codes with a verification under way.
     pub(super) verifying: BTreeSet<u32>,
-    /// Messages from when they are claimed to when their outcome is durable.
+    /// Messages between their claim and the durable outcome.
     pub(super) in_hand: BTreeSet<u32>,
     window: (u32, u32),
-    /// The bucket: no place until then, less by each place.
+    /// The time until which the bucket is empty; each place takes its share of it.
     empty_until: u64,
-    /// What was saved of it last, and when by the steady clock.
+    /// The last saved value of the bucket, and the time of the save by the steady clock.
     saved: (u64, Option<u64>),
     pub(super) is_closed: bool,
     pub(super) is_drained: bool,
 }
 
 impl Engine {
-    /// Starts over what is applied.
+    /// Creates an engine over the applied records.
     pub(super) fn over(view: &View, planted: Option<Planted>) -> Self {
         let forgets = |fault| planted == Some(fault);
         let window = if forgets(Planted::WindowsForgotten) { (0, 0) } else { view.window };
@@ -167,7 +167,7 @@ impl Engine {
 
     /// Takes a place of the window at this engine time.
     pub(super) fn count(&mut self, now: u64) -> Option<Change> {
-        // Engine time is far below what a u32 of windows holds.
+        // The number of windows in the engine time of a run fits a u32.
         let number = (now / WINDOW_MS) as u32;
         if self.window.0 < number {
             self.window = (number, 0);
@@ -186,7 +186,7 @@ impl Engine {
         true
     }
 
-    /// Whether the bucket has to be saved, at this time of the steady clock.
+    /// Returns whether the bucket must be saved, at this time of the steady clock.
     pub(super) fn is_save_due(&self, boot: u64, planted: Option<Planted>) -> bool {
         let every = match planted {
             Some(Planted::BucketsSavedLate) => SAVE_LATE_MS,
@@ -197,12 +197,12 @@ impl Engine {
 
     pub(super) const fn save(&mut self, boot: u64) -> Change {
         self.saved = (self.empty_until, Some(boot));
-        // Times of a run are below what a u32 holds.
+        // The times of a run fit a u32.
         Change::Save(self.empty_until as u32)
     }
 }
 
-/// The generic cell rate algorithm, by which a bucket is judged too.
+/// Returns the next state of a bucket by the generic cell rate algorithm, which the judge uses too.
 pub(super) fn next_empty_until(empty_until: u64, now: u64) -> Option<u64> {
     let next = empty_until.max(now) + PLACE_MS;
     (next <= now + PLACES * PLACE_MS).then_some(next)

@@ -1,4 +1,4 @@
-//! What clients were answered must be true of the log, and nobody may go on over a loss.
+//! The judge: answers to clients must be true of the log, and no node may continue over a loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,36 +17,37 @@ use crate::name::NodeName;
 use crate::placement::{Assignment, Placed};
 use crate::shard::ShardState;
 
-/// What a run did that no run may do.
+/// A forbidden behaviour of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {
     /// The judgement, by which planted faults are counted.
     pub(crate) judgement: &'static str,
-    /// What was seen.
+    /// The description of the behaviour.
     pub(crate) what: String,
 }
 
-/// Clocks that differ by more than this do so for every node: the rule's bound, what a renewal is
-/// late, and what clocks with different rates add.
+/// The difference above which clocks differ for every node.
+///
+/// It is the sum of the rule's bound, the delay of a renewal, and the differences of clock rates.
 const CLOCKS_DIFFER_MS: u64 = 4_000;
 
 fn violation<T>(judgement: &'static str, what: String) -> Result<T, Violation> {
     Err(Violation { judgement, what })
 }
 
-/// What clients know of one code.
+/// The facts that clients know of one code.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
     is_issued: bool,
     verified: u32,
 }
 
-/// What a log says of each code and message, and of each window.
+/// The counts in a log of each code and message, and of each window.
 #[derive(Debug, Default)]
 struct Counts {
-    /// How often each was issued or accepted, and how often verified.
+    /// The number of times each was issued or accepted, and verified.
     codes: BTreeMap<u32, (u32, u32)>,
-    /// How often the outcome of a message was unknown.
+    /// The number of times the outcome of a message was unknown.
     unknown: BTreeMap<u32, u32>,
     windows: BTreeMap<u32, u32>,
 }
@@ -63,27 +64,27 @@ impl Counts {
     }
 }
 
-/// What was answered so far.
+/// The answers so far.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
     buckets: BTreeMap<usize, BucketReference>,
     /// The newest epoch in which an engine was started.
     epochs: BTreeMap<usize, u64>,
-    /// How often each message was handed over.
+    /// The number of times each message was handed over.
     handed_over: BTreeMap<(usize, u32), u32>,
-    /// Moves that were begun, with the node that shall own the shard.
+    /// The moves that were started, with the node that shall own the shard.
     on_way: BTreeMap<usize, NodeName>,
     /// The shards that were owned in time.
     owned: BTreeSet<usize>,
     known: BTreeMap<(usize, u32), Known>,
-    /// What was answered as surely not done.
+    /// The requests that were answered as certainly not done.
     failed: Vec<(usize, u32, Ask)>,
     pub(super) summary: Summary,
     pub(super) found: Option<Violation>,
 }
 
 impl Judge {
-    /// What was answered of a code until now.
+    /// Returns the answered state of a code until now.
     pub(super) fn floor(&self, shard: usize, code: u32) -> u8 {
         let known = self.known.get(&(shard, code)).copied().unwrap_or_default();
         if known.verified > 0 { 2 } else { u8::from(known.is_issued) }
@@ -93,7 +94,7 @@ impl Judge {
         self.found.get_or_insert(Violation { judgement, what });
     }
 
-    /// A write was acknowledged. Of a log that has lost entries nothing is promised to clients.
+    /// Judges an acknowledged write. A log that has lost entries promises clients nothing.
     pub(super) fn acknowledged(&mut self, request: Request, has_lost: bool) {
         self.summary.acknowledged += 1;
         let known = self.known.entry((request.shard, request.code)).or_default();
@@ -107,12 +108,12 @@ impl Judge {
         }
     }
 
-    /// A write was answered as surely not done.
+    /// Records a write that was answered as certainly not done.
     pub(super) fn failed(&mut self, request: Request) {
         self.failed.push((request.shard, request.code, request.ask));
     }
 
-    /// A read was answered with what the node has of the code.
+    /// Judges a read that was answered with the node's state of the code.
     pub(super) fn read(&mut self, node: NodeNumber, request: Request, seen: u8, has_lost: bool) {
         self.summary.reads += 1;
         if seen < request.floor && !has_lost {
@@ -121,7 +122,7 @@ impl Judge {
         }
     }
 
-    /// A node learned that another has its place.
+    /// Judges that a node learned that another has its place.
     pub(super) fn fenced(&mut self, stream: &Stream, at: Position, bytes: &Bytes) {
         let there = stream.entries.get((at.0 as usize).saturating_sub(1));
         if there.is_none_or(|there| there == bytes) && !stream.has_lost {
@@ -130,8 +131,9 @@ impl Judge {
         }
     }
 
-    /// A node whose lease may have ended begins to append a group. The servers take it where only
-    /// the positions fit.
+    /// Judges the start of an append of a group at a node whose lease may have ended.
+    ///
+    /// The servers accept it where only the positions fit.
     pub(super) fn appends_late(&mut self, stream: &Stream, at: Position, bytes: &Bytes) {
         let Some(before) = stream.written.last() else { return };
         let fits = Header::decode(bytes).is_ok_and(|own| own.prev == EntryHash::of(before));
@@ -141,7 +143,7 @@ impl Judge {
         }
     }
 
-    /// A log is trimmed up to a position, with these checkpoints listed.
+    /// Judges a trim of a log up to a position, with these checkpoints listed.
     pub(super) fn trimmed(&mut self, shard: usize, through: Position, listed: &[Position]) {
         self.summary.trims += 1;
         if listed.is_empty() || listed.iter().any(|position| *position < through) {
@@ -150,7 +152,7 @@ impl Judge {
         }
     }
 
-    /// A place of a bucket was given away, at this virtual time and engine time.
+    /// Judges a place of a bucket that was given away, at this virtual time and engine time.
     pub(super) fn taken(&mut self, shard: usize, at: (u64, u64), has_lost: bool) {
         self.summary.taken += 1;
         if !self.buckets.entry(shard).or_default().take(at) && !has_lost {
@@ -158,7 +160,7 @@ impl Judge {
         }
     }
 
-    /// An engine starts over what is applied.
+    /// Judges the start of an engine over the applied records.
     pub(super) fn started(
         &mut self,
         node: &Node,
@@ -180,7 +182,7 @@ impl Judge {
         }
     }
 
-    /// A message left the process.
+    /// Judges that a message left the process.
     pub(super) fn handed_over(&mut self, shard: usize, epoch: u64, message: u32, has_lost: bool) {
         self.summary.handed_over += 1;
         *self.handed_over.entry((shard, message)).or_default() += 1;
@@ -191,7 +193,7 @@ impl Judge {
         }
     }
 
-    /// A node appends a claim.
+    /// Judges a claim that a node appends.
     pub(super) fn claims(&mut self, nodes: &[Node], node: NodeNumber, now: u64) {
         let me = &nodes[node];
         let others = || nodes.iter().filter(|it| it.number != node && me.knows(it));
@@ -206,7 +208,7 @@ impl Judge {
         }
     }
 
-    /// The coordinator has written an assignment.
+    /// Judges an assignment that the coordinator has written.
     pub(super) fn assigned(
         &mut self,
         before: &[Placed],
@@ -231,12 +233,12 @@ impl Judge {
         }
     }
 
-    /// The key of a node has expired: nothing is on its way to it.
+    /// Removes the moves to a node whose key has expired.
     pub(super) fn key_has_expired(&mut self, node: &NodeName) {
         self.on_way.retain(|_, to| to != node);
     }
 
-    /// The time in which every shard must be owned ends soon.
+    /// Looks for the owners, shortly before the end of the time in which every shard must be owned.
     pub(super) fn looks_for_owners(&mut self, shards: usize, nodes: &[Node], now: u64) {
         for shard in 0..shards {
             if nodes.iter().any(|node| node.owns(shard, now)) {
@@ -297,7 +299,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Judges what stands in a log that has lost nothing.
+    /// Judges the contents of a log that has lost nothing.
     fn counts(&self, shard: usize, counts: &Counts) -> Result<(), Violation> {
         for (code, (issued, verified)) in &counts.codes {
             if *issued > 1 || *verified > 1 {
@@ -321,7 +323,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Checks that the log is one chain, and counts what it says.
+    /// Checks that the log is one chain, and counts its changes.
     fn chain(&mut self, shard: usize, log: LogId, stream: &Stream) -> Result<Counts, Violation> {
         let mut chain = Chain::new(log, shard as u16, Position::START, 0, EntryHash::NONE);
         let mut counts = Counts::default();
@@ -334,7 +336,7 @@ impl Judge {
             });
             let entry = match checked {
                 Ok(entry) => entry,
-                // What is left of it is read as far as it fits.
+                // The rest of the log is read as far as it fits.
                 Err(_) if stream.has_lost => break,
                 Err(fault) => {
                     let what = format!("shard {shard} behind {}: {fault}", chain.last());
@@ -357,7 +359,7 @@ impl Judge {
     }
 }
 
-/// Every replica that has not stopped holds what was written, from the beginning and no more.
+/// Checks that every replica that has not stopped holds exactly the written entries from the start.
 fn replicas(shard: usize, stream: &Stream, nodes: &[Node]) -> Result<(), Violation> {
     for node in nodes.iter().filter(|node| node.is_alive) {
         let it = &node.shards[shard];

@@ -1,8 +1,8 @@
 //! Seeded runs of a cluster in virtual time, with faults of everything that can fail.
 //!
 //! The nodes run the rules that ship. The network, the log, the bucket, the clocks and the clients
-//! are made up here, and each is drawn from the seed. What clients were answered is judged against
-//! the log at the end. `POSTRIDER_SIM_SEED` runs one seed alone and prints what happened.
+//! are made up here, and each is drawn from the seed. The answers to clients are judged against the
+//! log at the end. `POSTRIDER_SIM_SEED` runs one seed alone and prints its events.
 
 mod append;
 mod call;
@@ -24,41 +24,41 @@ use crate::planted::Planted;
 pub(crate) use judge::Violation;
 pub(crate) use world::World;
 
-/// How a run differs from others.
+/// The options of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options {
-    /// What everything is drawn from.
+    /// The seed from which everything is drawn.
     pub(crate) seed: u64,
-    /// The fault that is planted.
+    /// The planted fault.
     pub(crate) planted: Option<Planted>,
-    /// Whether each step is printed.
+    /// Set if each step is printed.
     pub(crate) is_traced: bool,
 }
 
-/// What a run did.
+/// The counts of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Summary {
-    /// Writes that were acknowledged.
+    /// The number of acknowledged writes.
     pub(crate) acknowledged: usize,
-    /// Reads that were answered.
+    /// The number of answered reads.
     pub(crate) reads: usize,
-    /// Claims in all logs.
+    /// The number of claims in all logs.
     pub(crate) claims: usize,
-    /// Handoffs in all logs.
+    /// The number of handoffs in all logs.
     pub(crate) handoffs: usize,
-    /// Shards that stopped for a log that lost something.
+    /// The number of shards that stopped for a log that lost something.
     pub(crate) stopped: usize,
-    /// Places of buckets that were taken.
+    /// The number of places taken from buckets.
     pub(crate) taken: usize,
-    /// Messages that were handed over.
+    /// The number of messages that were handed over.
     pub(crate) handed_over: usize,
-    /// Moves that the coordinator began and that ended with another owner.
+    /// The number of moves that the coordinator started and that ended with another owner.
     pub(crate) moves: usize,
-    /// Trims of a log.
+    /// The number of trims of a log.
     pub(crate) trims: usize,
-    /// Replicas that began at a checkpoint.
+    /// The number of replicas that started at a checkpoint.
     pub(crate) restored: usize,
-    /// Appends that were settled by looking.
+    /// The number of appends that were settled by a lookup.
     pub(crate) settled: usize,
 }
 

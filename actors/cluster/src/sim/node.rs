@@ -1,4 +1,4 @@
-//! A node of a simulation: its clocks, its tenure, its shards, and what a kill leaves of them.
+//! A node of a simulation: its clocks, its tenure, its shards, and the remains after a kill.
 
 use postrider_log::LogId;
 
@@ -13,9 +13,9 @@ use crate::replica::Replica;
 use crate::shard::{Moment, Shard, ShardState};
 use crate::tenure::{Tenure, Terms};
 
-/// How long after the last fault everybody knows a node as it is.
+/// The time after the last fault in which all nodes learn the true state of a node.
 const STEADY_MS: u64 = 8_000;
-/// What wall clocks say when a run begins; they may be set back by some hours.
+/// The wall clock at the start of a run; it may be set back by some hours.
 const WALL_BEGINS_MS: u64 = 20_000_000;
 
 /// One shard of a node.
@@ -24,14 +24,14 @@ pub(super) struct ShardNode {
     pub(super) shard: Shard,
     pub(super) view: View,
     pub(super) engine: Option<Engine>,
-    /// A claim or a handoff that is being appended, with its ticket.
+    /// The claim or handoff that is being appended, with its ticket.
     pub(super) note: Option<(Append, u64)>,
     /// The node that waits for the answer to its request.
     pub(super) asker: Option<(NodeNumber, u64)>,
 }
 
 impl ShardNode {
-    /// Whether its own claim is being appended.
+    /// Returns whether the shard's own claim is being appended.
     pub(super) fn is_claiming(&self) -> bool {
         self.note.is_some() && self.shard.state() == ShardState::Claiming
     }
@@ -43,29 +43,29 @@ pub(super) struct Node {
     pub(super) number: NodeNumber,
     pub(super) name: NodeName,
     pub(super) is_alive: bool,
-    /// It rises with each start.
+    /// The number of the start, which rises with each one.
     pub(super) life: u32,
     pub(super) identity: Identity,
-    /// Nothing that it sends arrives anywhere, and nothing comes to it.
+    /// Set if no message of the node arrives anywhere. The next field: set if none arrives at it.
     pub(super) is_mute: bool,
     pub(super) is_deaf: bool,
-    /// The bucket does not hear it, and the log does.
+    /// Set if the bucket does not hear the node, although the log does.
     pub(super) has_no_bucket: bool,
     pub(super) is_draining: bool,
-    /// Since when nothing has failed at it.
+    /// The time since which nothing has failed at the node.
     pub(super) steady_since: u64,
     pub(super) paused_until: u64,
-    /// What the log answers comes then.
+    /// The time until which answers of the log are delayed.
     pub(super) late_until: u64,
-    /// How much faster its clock runs, in parts of a thousand.
+    /// The difference in the rate of its clock, in thousandths.
     pub(super) rate: i64,
     pub(super) offset: u64,
-    /// How much its wall clock differs.
+    /// The fixed difference of its wall clock.
     pub(super) skew: i64,
-    /// How much its wall clock was set back or forth.
+    /// The sum of the jumps of its wall clock.
     pub(super) jumps: i64,
     pub(super) tenure: Tenure,
-    /// What a timer last said of the tenure.
+    /// The term of the tenure that a timer saw last.
     pub(super) flag: Option<u64>,
     pub(super) shards: Vec<ShardNode>,
     pub(super) view: BucketView,
@@ -113,7 +113,7 @@ impl Node {
         node
     }
 
-    /// Starts a process over what the disk has kept of each shard.
+    /// Starts a process over the part of each shard that the disk has kept.
     pub(super) fn start(&mut self, logs: &[LogId], kept: impl Fn(usize) -> usize) {
         self.life += 1;
         self.is_alive = true;
@@ -137,7 +137,7 @@ impl Node {
         }
     }
 
-    /// Opens the replica: what is on the disk, as far as it is one chain.
+    /// Opens the replica from the disk, as far as it is one chain.
     pub(super) fn opened(&mut self, shard: usize, log: LogId) -> Replica {
         let mut replica = Replica::empty(log, shard as u16);
         replica.planted = self.planted;
@@ -151,19 +151,19 @@ impl Node {
         replica
     }
 
-    /// The clock that runs on while the machine sleeps, and never jumps.
+    /// Returns the clock that counts on while the machine sleeps, and never jumps.
     pub(super) fn boot(&self, now: u64) -> u64 {
         self.offset + now + now * self.rate.unsigned_abs() / 1_000 * u64::from(self.rate > 0)
             - now * self.rate.unsigned_abs() / 1_000 * u64::from(self.rate < 0)
     }
 
-    /// The clock by which the tenure is measured.
+    /// Returns the clock by which the tenure is measured.
     pub(super) fn tenure_clock(&self, now: u64) -> u64 {
         let wall = self.planted == Some(Planted::TenureOnWallClock);
         self.boot(now).saturating_add_signed(if wall { self.jumps } else { 0 })
     }
 
-    /// The term of the tenure, as the node sees it when a request comes.
+    /// Returns the term of the tenure that the node sees when a request arrives.
     pub(super) fn term(&self, now: u64) -> Option<u64> {
         let term = match self.planted {
             Some(Planted::TenureAsFlag) => self.flag,
@@ -173,12 +173,12 @@ impl Node {
         term.map(|term| if outlives { 1 } else { term })
     }
 
-    /// The clock that people set.
+    /// Returns the wall clock, which people set.
     pub(super) fn wall(&self, now: u64) -> u64 {
         (WALL_BEGINS_MS + now).saturating_add_signed(self.skew + self.jumps)
     }
 
-    /// The engine time of a shard: that of its engine, or the one that an engine would begin with.
+    /// Returns the engine time of a shard: that of its engine, or that with which one would start.
     pub(super) fn engine_ms(&self, shard: usize, now: u64) -> u64 {
         let it = &self.shards[shard];
         let (wall, boot) = (self.wall(now), self.boot(now));
@@ -194,20 +194,20 @@ impl Node {
         Moment { now: self.boot(now), term: self.term(now), engine_ms }
     }
 
-    /// Whether it owns the shard, and may answer.
+    /// Returns whether the node owns the shard, and may answer.
     pub(super) fn owns(&self, shard: usize, now: u64) -> bool {
         let owned = self.shards[shard].shard.owned_in();
         self.is_alive && owned.is_some() && owned == self.term(now)
     }
 
-    /// Whether something may leave the process for a shard, in this epoch.
+    /// Returns whether a message may leave the process for a shard, in this epoch.
     pub(super) fn may_hand_over(&self, shard: usize, epoch: u64, now: u64) -> bool {
         let engine = self.shards[shard].engine.as_ref().filter(|it| it.epoch == epoch);
         let unchecked = self.planted == Some(Planted::HandedOverUnchecked);
         engine.is_some() && (unchecked || self.is_owner(shard, epoch, now))
     }
 
-    /// Whether the engine of this epoch may act.
+    /// Returns whether the engine of this epoch may act.
     pub(super) fn is_owner(&self, shard: usize, epoch: u64, now: u64) -> bool {
         let engine = self.shards[shard].engine.as_ref().filter(|it| it.epoch == epoch);
         engine.is_some_and(|it| it.term == self.term(now))
@@ -217,24 +217,24 @@ impl Node {
         (self.is_mute, self.is_deaf) = (is_mute, is_deaf);
     }
 
-    /// Whether it is cut off in any direction.
+    /// Returns whether the node is cut off in any direction.
     pub(super) const fn is_cut(&self) -> bool {
         self.is_mute || self.is_deaf
     }
 
-    /// Whether nothing has failed at it for so long that others know its clock.
+    /// Returns whether nothing has failed at the node for so long that others know its clock.
     pub(super) fn is_steady(&self, now: u64) -> bool {
         let reaches = !self.is_cut() && !self.has_no_bucket;
         let runs = self.is_alive && reaches && now >= self.paused_until;
         runs && now > self.steady_since + STEADY_MS
     }
 
-    /// Whether it saw the other's key when it looked last.
+    /// Returns whether the node saw the other's key when it looked last.
     pub(super) fn knows(&self, other: &Self) -> bool {
         self.view.nodes.iter().any(|it| it.node == other.name)
     }
 
-    /// What it writes into the bucket of itself.
+    /// Returns the value that the node writes to its key.
     pub(super) fn value(&self, renewal: u64, now: u64) -> NodeValue {
         let owns = |shard: &usize| self.shards[*shard].shard.owned_in().is_some();
         NodeValue {

@@ -1,4 +1,4 @@
-//! What the groups of a simulation change, as their entries carry it.
+//! The changes of the groups of a simulation, in the form that their entries carry.
 
 /// One change of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,15 +11,15 @@ pub(super) enum Change {
     Accept(u32),
     /// A message is about to be handed over.
     Claim(u32),
-    /// A message was handed over, and what became of it is known.
+    /// A message was handed over, and its outcome is known.
     Sent(u32),
-    /// A message was claimed by an owner before, and what became of it is not known.
+    /// A message was claimed by an owner before, and its outcome is not known.
     Unknown(u32),
     /// One more message in the window with this number.
     Count(u32),
     /// The bucket is empty until this engine time.
     Save(u32),
-    /// When the group was made, in virtual time: the judge's, which no rule sees.
+    /// The virtual time at which the group was made: only the judge sees it.
     Stamp(u32),
 }
 
@@ -55,7 +55,7 @@ impl Change {
     }
 }
 
-/// The body of a group.
+/// Encodes the body of a group.
 pub(super) fn body(changes: impl Iterator<Item = Change>) -> Vec<u8> {
     let mut body = Vec::with_capacity(4 * Change::BYTES);
     for change in changes {
@@ -66,7 +66,7 @@ pub(super) fn body(changes: impl Iterator<Item = Change>) -> Vec<u8> {
     body
 }
 
-/// What such a body changes.
+/// Decodes the changes in a body.
 pub(super) fn changes(body: &[u8]) -> impl Iterator<Item = Change> {
     let numbers = body.chunks_exact(Change::BYTES);
     numbers.map(|it| Change::of(it[0], u32::from_be_bytes([it[1], it[2], it[3], it[4]])))

@@ -12,7 +12,7 @@ use crate::settle::Settled;
 use crate::shard::ShardInput;
 
 impl World {
-    /// A client's request comes in.
+    /// Processes a client's request.
     pub(super) fn request(&mut self, node: NodeNumber, request: Request) {
         let (now, shard) = (self.now, request.shard);
         let may_answer = self.nodes[node].owns(shard, now);
@@ -36,7 +36,7 @@ impl World {
                 return;
             }
             Ask::Verify => {
-                // A verification under way counts as one.
+                // A verification under way counts as done.
                 if known != 1 || !engine.verifying.insert(request.code) {
                     return;
                 }
@@ -53,8 +53,9 @@ impl World {
         self.flush(node, shard);
     }
 
-    /// The engine reads its log for itself. It does not start over less than what is before its own
-    /// claim, whatever the server has that is asked.
+    /// Starts an engine, which reads the log for itself.
+    ///
+    /// It does not start over less than the entries before its own claim, whatever the server has.
     pub(super) fn start_engine(&mut self, node: NodeNumber, shard: usize, epoch: u64) {
         let seen = self.seen_by_engine(shard);
         let it = &mut self.nodes[node].shards[shard];
@@ -103,7 +104,7 @@ impl World {
         self.after_a_while(node, within, Input::EngineTick { shard, epoch });
     }
 
-    /// Messages leave the process soon.
+    /// Schedules the messages to leave the process soon.
     fn leave(&mut self, node: NodeNumber, shard: usize, epoch: u64, messages: &[u32]) {
         for message in messages.iter().copied() {
             let within = 1 + self.draw(60);
@@ -111,10 +112,10 @@ impl World {
         }
     }
 
-    /// A message leaves the process, if the node still may.
+    /// Hands a message over, if the node still may.
     pub(super) fn hand_over(&mut self, node: NodeNumber, shard: usize, epoch: u64, message: u32) {
         if !self.nodes[node].may_hand_over(shard, epoch, self.now) {
-            // A renewal that comes late lengthens the same term, and the message must not be left.
+            // A late renewal extends the same term, and the message must not be dropped.
             let engine = &self.nodes[node].shards[shard].engine;
             if engine.as_ref().is_some_and(|it| it.epoch == epoch) {
                 self.after_a_while(node, 100, Input::HandOver { shard, epoch, message });
@@ -128,7 +129,7 @@ impl World {
         self.after_a_while(node, within, Input::Outcome { shard, epoch, message });
     }
 
-    /// What became of a message is known.
+    /// Records the known outcome of a message.
     pub(super) fn outcome(&mut self, node: NodeNumber, shard: usize, epoch: u64, message: u32) {
         let engine = self.nodes[node].shards[shard].engine.as_mut();
         let Some(engine) = engine.filter(|it| it.epoch == epoch) else { return };
@@ -164,11 +165,11 @@ impl World {
             self.append_group(node, shard, jobs, last, hash);
             return;
         }
-        // Who waits is answered that the outcome is not known.
+        // The waiting requests get the answer that the outcome is not known.
         self.step(node, shard, ShardInput::NotAppended(settled));
     }
 
-    /// A group is in the log: who waits is answered, and what was claimed may leave.
+    /// Processes a durable group: answers its requests, and lets its claimed messages leave.
     fn durable(&mut self, node: NodeNumber, shard: usize, jobs: &[Job]) {
         let planted = self.options.planted;
         if planted != Some(Planted::AnswerBeforeAcknowledgement) {
@@ -198,7 +199,7 @@ impl World {
         }
     }
 
-    /// Appends what waits, or says that nothing is left.
+    /// Appends the waiting changes, or reports that nothing is left.
     pub(super) fn flush(&mut self, node: NodeNumber, shard: usize) {
         let boot = self.nodes[node].boot(self.now);
         let it = &mut self.nodes[node].shards[shard];

@@ -1,46 +1,47 @@
-//! What fails in a simulated run, when, and for how long.
+//! The faults of a simulated run, with their times and durations.
 
 use super::World;
 use super::call::{Event, Input};
 use super::node::Node;
 
-/// Faults end by then, so that a run is short.
+/// The time by which faults end, so that a run is short.
 const LAST_FAULT_MS: u64 = 28_000;
-/// How often it is looked for one who doubts.
+/// The time between looks for a doubting node.
 const LOOK_EVERY_MS: u64 = 10;
-/// How often it is looked for one who claims: an append is soon acknowledged.
+/// The time between looks for a claiming node: an append is soon acknowledged.
 const CLAIMS_EVERY_MS: u64 = 2;
-/// One run in so many has a claimer that hears of the log late.
+/// The number of runs of which one has a claimer that hears of the log late.
 const SLOW_CLAIMER_IN: u64 = 8;
 
-/// One thing that fails.
+/// One fault.
 #[derive(Debug, Clone)]
 pub(super) enum Fault {
     /// The process ends; it starts again, maybe without its disk.
     Kill { node: usize, loses_disk: bool },
-    /// The process stands still.
+    /// The process is paused.
     Pause { node: usize, for_ms: u64 },
-    /// The process of whoever owns the shard then stands still.
+    /// The process of the present owner of the shard is paused.
     PauseOwner { shard: usize, for_ms: u64 },
-    /// The process of the first that sees the log end too early stands still when it has asked
+    /// The process of the first node that sees the log end too early is paused after it has asked
     /// again.
     PauseDoubter { shard: usize, for_ms: u64 },
-    /// The process of the first that claims the shard is drained, and hears of the log late: others
-    /// ask for the shard while they see the claim and it does not.
+    /// The process of the first node that claims the shard is drained, and hears of the log late.
+    ///
+    /// Others ask for the shard while they see the claim and the node does not.
     SlowClaimer { shard: usize, until: u64, for_ms: u64 },
-    /// Neither log nor bucket nor other nodes hear it, or it does not hear them, or both.
+    /// The log, the bucket and other nodes do not hear the node, or it does not hear them, or both.
     Cut { node: usize, is_mute: bool, is_deaf: bool },
-    /// The bucket does not hear it; the log and other nodes do.
+    /// The bucket does not hear the node; the log and other nodes do.
     CutFromBucket { node: usize },
-    /// It shall own nothing for a while.
+    /// The node shall own nothing for a while.
     Drain { node: usize },
-    /// The wall clock is set, and set right again.
+    /// The wall clock is set wrong, and set right again.
     Jump { node: usize, by_ms: i64 },
     /// The stream has no leader.
     Election { shard: usize, for_ms: u64 },
-    /// Nothing of the log and the bucket answers.
+    /// The log and the bucket do not answer.
     Silence { for_ms: u64 },
-    /// A server that no longer leads goes on answering.
+    /// A server that no longer leads continues to answer.
     Stale { shard: usize, for_ms: u64 },
     /// The stream loses its last entries, while the owner dies and one node was away.
     Lose { shard: usize, count: usize, kills: usize },
@@ -51,7 +52,7 @@ pub(super) enum Fault {
 }
 
 impl World {
-    /// Draws what fails in this run.
+    /// Draws the faults of this run.
     pub(super) fn write_script(&mut self) {
         let count = self.draw(7);
         // Nothing is lost in most runs: then everything else is judged to the end.
@@ -61,13 +62,13 @@ impl World {
         for number in 0..count {
             let mut at = 2_500 + self.draw(LAST_FAULT_MS - 8_000);
             if number > 0 && self.draw(3) == 0 {
-                // Faults come together.
+                // Some faults come close together.
                 at = (before + self.draw(2_000)).min(LAST_FAULT_MS - 5_500);
             }
             before = at;
             let mut lasts = 500 + self.draw(LAST_FAULT_MS - at - 500);
             if self.draw(2) == 0 {
-                // A little longer than a lease is where most can go wrong.
+                // Durations slightly longer than a lease are the most likely to cause failures.
                 lasts = 13_000 + self.draw(4_000);
             }
             let fault = self.draw_fault(lasts, damages);
@@ -83,33 +84,34 @@ impl World {
             self.add_fault(fault, at, lasts);
             calm_from = calm_from.max(at + lasts);
         }
-        // What is under way when it heals may be late by some seconds.
+        // Work that is under way at the end of the faults may be late by some seconds.
         self.calm_from = calm_from;
     }
 
-    /// A claimer that hears of the log late, in some runs. Nothing is drawn for it, so that the
-    /// other runs go on as they did.
+    /// Returns a claimer that hears of the log late, in some runs.
+    ///
+    /// Nothing is drawn for it, so that the other runs stay the same.
     fn slow_claimer(&self) -> Option<(u64, u64, Fault)> {
         let (kind, number) =
             (self.options.seed % SLOW_CLAIMER_IN, self.options.seed / SLOW_CLAIMER_IN);
         let shard = number as usize % self.streams.len();
-        // Beside the first claims, or those that follow on other faults.
+        // The times are those of the first claims, or of claims that follow other faults.
         let at = (number % 4) * 5_000;
         let for_ms = 1_500 + (number * 700) % 5_000;
         let (lasts, until) = (9_000, at + 2_500);
         (kind == 5).then_some((at, lasts, Fault::SlowClaimer { shard, until, for_ms }))
     }
 
-    /// Draws who stands still after a fault, when, and for how long: a lease, about.
+    /// Draws the node that is paused after a fault, the time, and the duration of about a lease.
     fn draw_pause(&mut self, fault: &Fault, at: u64) -> Option<(Fault, u64, u64)> {
         match *fault {
-            // What such a server said is read long after it was asked.
+            // The answer of such a server is read long after it was asked.
             Fault::Stale { shard, for_ms: stale_ms } => {
                 let for_ms = 12_000 + self.draw(3_000);
                 Some((Fault::PauseDoubter { shard, for_ms }, at + 1, stale_ms + for_ms))
             }
-            // Who knows what was lost has begun to append behind it, or has not yet, and wakes when
-            // the next owner has written about as much.
+            // The node that knows the lost entries has started to append behind them, or has not
+            // yet. It wakes when the next owner has written about as much.
             Fault::Lose { shard, kills: 0, .. } => {
                 let (within, for_ms) = (1_500 + self.draw(1_500), 12_500 + self.draw(1_500));
                 let at = if within % 2 == 0 { at + within } else { at };
@@ -155,7 +157,7 @@ impl World {
         }
     }
 
-    /// Nodes at which something fails, or ends to fail, are not steady for a while.
+    /// Marks nodes as unsteady for a while when a fault starts or ends at them.
     fn disturb(&mut self, fault: &Fault) {
         let now = self.now;
         match fault {
@@ -165,7 +167,7 @@ impl World {
             | Fault::CutFromBucket { node }
             | Fault::Drain { node }
             | Fault::Jump { node, .. } => self.nodes[*node].steady_since = now,
-            // It is looked for again and again; whoever stands still is not steady.
+            // The fault looks for its node again and again; a paused node is not steady.
             Fault::PauseDoubter { .. } | Fault::SlowClaimer { .. } => {}
             _ => self.nodes.iter_mut().for_each(|node| node.steady_since = now),
         }
@@ -248,7 +250,9 @@ impl World {
         true
     }
 
-    /// How many entries only the owner has, if that are some: another may go on without them.
+    /// Returns the number of entries that only the owner has, if there are some.
+    ///
+    /// Another node may continue without them.
     fn unseen(&self, shard: usize) -> Option<usize> {
         let others = self.nodes.iter().filter(|it| !it.owns(shard, self.now));
         let applied = others.map(|it| it.shards[shard].shard.chain().last().0 as usize).max()?;

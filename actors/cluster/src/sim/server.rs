@@ -5,25 +5,25 @@ use postrider_log::{EntryHash, Position};
 
 use super::call::End;
 
-/// One stream, and how it fails.
+/// One stream, with its faults.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     pub(super) entries: Vec<Bytes>,
-    /// What was written, where what is there was flipped.
+    /// The entries as written, without flipped bits.
     pub(super) written: Vec<Bytes>,
-    /// What is up to here can no longer be read; it is left for the judge.
+    /// The position up to which entries can no longer be read; they are left for the judge.
     pub(super) trimmed: Position,
-    /// No leader until then: nothing is answered.
+    /// The time until which the stream has no leader and nothing is answered.
     pub(super) silent_until: u64,
-    /// A server that no longer leads answers reads from this many entries until then.
+    /// The time until which a replaced server answers reads, and the number of its entries.
     pub(super) stale: (u64, usize),
-    /// How much a follower has.
+    /// The time and the number of entries of a follower.
     pub(super) follower: (u64, usize),
-    /// When entries were lost last.
+    /// The time at which entries were lost last.
     pub(super) lost_at: u64,
-    /// Entries were lost.
+    /// Set if entries were lost.
     pub(super) has_lost: bool,
-    /// An entry was flipped.
+    /// Set if an entry was flipped.
     pub(super) is_flipped: bool,
 }
 
@@ -50,7 +50,7 @@ impl Stream {
         self.entries[from..seen.min(from + 16)].to_vec()
     }
 
-    /// The last entries are lost.
+    /// Loses the last entries.
     pub(super) fn lose(&mut self, count: usize) {
         let left = self.entries.len().saturating_sub(count);
         self.has_lost |= left < self.entries.len();
@@ -58,7 +58,7 @@ impl Stream {
         self.written.truncate(left);
     }
 
-    /// A bit of one of the last entries changes.
+    /// Changes a bit of one of the last entries.
     pub(super) fn flip(&mut self, back: usize, byte: usize) {
         let Some(at) = self.entries.len().checked_sub(back) else { return };
         if let Some(entry) = self.entries.get_mut(at) {

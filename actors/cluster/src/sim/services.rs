@@ -1,4 +1,4 @@
-//! The servers of a simulation: what the log and the bucket do with a call, and what they answer.
+//! The servers of a simulation: the log and the bucket, with their answers to calls.
 
 use super::World;
 use super::call::{Call, Input, NodeNumber, NodeValue, Snapshot, Value};
@@ -9,7 +9,7 @@ use crate::settle::Heard;
 use crate::shard::Answer;
 use crate::tenure::{NodeKey, TenureInput, Terms};
 
-/// For how long all ask the same server while one that was replaced goes on answering.
+/// The time for which all nodes ask the same server while a replaced one still answers.
 const ONE_SERVER_MS: u64 = 1_500;
 
 impl World {
@@ -24,12 +24,12 @@ impl World {
             | Call::Entries { shard, .. }
             | Call::Tail { shard, .. }
             | Call::Trim { shard, .. } => {
-                // A server that was replaced, as often as not, was because it is slow.
+                // A server that was replaced is often slow, which may be why it was replaced.
                 if self.now < self.streams[shard].stale.0 && self.draw(2) == 0 {
                     slow = 300 + self.draw(1_500);
                 }
                 if sent < self.streams[shard].lost_at {
-                    // It was under way to the servers that have lost what they had.
+                    // The call was under way to the servers that have lost their entries.
                     return;
                 }
                 slow = slow.max(self.nodes[node].late_until.saturating_sub(self.now));
@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    /// How many entries of a stream the server that is asked shows.
+    /// Returns the number of entries of a stream that the asked server shows.
     fn seen(&mut self, shard: usize) -> usize {
         let draw = self.draw(20_000);
         let (now, planted) = (self.now, self.options.planted);
@@ -53,7 +53,7 @@ impl World {
             }
             return stream.follower.1;
         }
-        // Which server is asked changes now and then.
+        // The asked server changes now and then.
         if now < stream.stale.0 && (now / ONE_SERVER_MS).is_multiple_of(2) {
             stream.stale.1
         } else {
@@ -61,12 +61,13 @@ impl World {
         }
     }
 
-    /// The same when an engine begins: it reads long enough to meet any server. Nothing is drawn
-    /// for it, so that runs without such a server go on as they did.
+    /// Returns the number that a starting engine reads: it reads long enough to meet any server.
+    ///
+    /// Nothing is drawn for it, so that runs without such a server stay the same.
     pub(super) fn seen_by_engine(&self, shard: usize) -> usize {
         let stream = &self.streams[shard];
         let has = stream.entries.len();
-        // That fault takes any server's word, also of one that is behind by some entries only.
+        // The planted fault believes any server, also one that is behind by only some entries.
         if self.options.planted == Some(Planted::ReadEndsEarly) {
             return has.saturating_sub(self.now as usize % 8);
         }
@@ -88,7 +89,7 @@ impl World {
                 if is_silent {
                     return None;
                 }
-                // A sole writer was once refused for nothing.
+                // The only writer was once refused without a reason.
                 let heard = match !is_wrong && stream.publish(at, &bytes) {
                     true => Heard::Acknowledged,
                     false => Heard::Refused,

@@ -1,4 +1,4 @@
-//! The thin shell of a simulated node: it hands inputs to the rules and does what they say.
+//! The thin shell of a simulated node: it passes inputs to the rules and carries out their outputs.
 
 use postrider_log::Kind;
 
@@ -12,11 +12,11 @@ use crate::planted::Planted;
 use crate::shard::{Answer, Question, Role, ShardInput, ShardOutput, ShardState};
 use crate::tenure::{TenureInput, TenureOutput};
 
-/// How many shards may be on their way at a time.
+/// The maximum number of shards that move at a time.
 pub(super) const MOVES: usize = 2;
 
 impl World {
-    /// Something happens at a node that runs.
+    /// Processes an event at a running node.
     pub(super) fn happens(&mut self, node: NodeNumber, input: Input) {
         match input {
             Input::Tick => self.tick(node),
@@ -61,7 +61,7 @@ impl World {
     }
 
     fn shard_tick(&mut self, node: NodeNumber) {
-        // The thread that looks at the deadline may come late; nothing may rest on it.
+        // The thread that checks the deadline may come late; nothing may depend on it.
         let calm_in = self.calm_from.saturating_sub(self.now);
         let is_late = self.draw(30) == 0;
         let pause = if is_late { calm_in.clamp(200, 4_000) } else { 200 + self.draw(200) };
@@ -88,7 +88,7 @@ impl World {
                     self.call(node, Call::Renew { revision, value });
                 }
                 TenureOutput::Read => self.call(node, Call::ReadKey),
-                // Each shard looks at its term with the tick; a request does so before.
+                // Each shard checks its term with the tick; a request does so before.
                 TenureOutput::TermOver => {
                     if self.options.planted != Some(Planted::TermOutlivesKey) {
                         for shard in 0..self.streams.len() {
@@ -152,7 +152,7 @@ impl World {
         self.nodes[node].view = view;
     }
 
-    /// Hands something to a shard's life, and does what that says.
+    /// Passes an input to a shard's life, and carries out its outputs.
     pub(super) fn step(&mut self, node: NodeNumber, shard: usize, input: ShardInput) {
         let moment = self.nodes[node].moment(shard, self.now);
         let outputs = self.nodes[node].shards[shard].shard.step(moment, input);
@@ -208,7 +208,7 @@ impl World {
                     self.between(node, of, Input::Release { shard, by: node, ticket });
                 }
             }
-            // Nobody repairs anything here.
+            // No repair runs in a simulation.
             Question::Repaired => {}
             Question::Append { at, bytes } => {
                 if self.nodes[node].shards[shard].shard.state() == ShardState::Claiming {

@@ -1,4 +1,4 @@
-//! Many seeds without a violation, and each planted fault caught by a judgement.
+//! Tests many seeds without a violation, and that a judgement catches each planted fault.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,13 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// How many seeds are run unless [`COUNT`] says otherwise.
+/// The number of seeds that are run unless [`COUNT`] sets another.
 const SEEDS: u64 = 1_000;
-/// Says how many seeds are run.
+/// The variable that sets the number of seeds.
 const COUNT: &str = "POSTRIDER_SIM_SEEDS";
-/// Within how many seeds a planted fault must be caught.
+/// The number of seeds within which a planted fault must be caught.
 const CAUGHT_WITHIN: u64 = 3_000;
-/// Runs one seed alone.
+/// The variable that runs one seed alone.
 const SEED: &str = "POSTRIDER_SIM_SEED";
 
 fn options(seed: u64, planted: Option<Planted>) -> Options {
@@ -64,7 +64,7 @@ fn no_seed_breaks_a_promise() {
     if let Some((seed, violation)) = found {
         panic!("seed {seed}: {violation:?}; {SEED}={seed} runs it alone");
     }
-    // The runs must have done something that could have failed.
+    // The runs must have done work that could have failed.
     let sum = |field: fn(&Summary) -> usize| done.iter().map(field).sum::<usize>();
     let per_run = |count: usize| count as u64 / seeds;
     println!(
@@ -95,7 +95,7 @@ fn no_seed_breaks_a_promise() {
     assert!(sum(|it| it.restored) as u64 > seeds / 20);
 }
 
-/// By which judgements each planted fault may be caught.
+/// Returns the judgements that may catch a planted fault.
 const fn judgements(planted: Planted) -> &'static [&'static str] {
     const STALE: &str = "no read is older than an answered write";
     const MISSING: &str = "no acknowledged entry is missing";
@@ -127,7 +127,7 @@ const fn judgements(planted: Planted) -> &'static [&'static str] {
         Planted::IdleOwnerNotAsked => &["nobody appends behind what it has not read"],
         Planted::TrimsPastOlder => &["what is trimmed is in every checkpoint", SHORT],
         Planted::MovesNotCounted => &["two shards move at a time"],
-        // Two answer as owners: reads are old, or both give the same places of a bucket away.
+        // Two nodes answer as owners: reads are old, or both give the same places of a bucket away.
         Planted::NoMargin
         | Planted::TenureOnWallClock
         | Planted::TenureAsFlag

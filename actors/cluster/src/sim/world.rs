@@ -17,15 +17,15 @@ use super::{Options, Summary};
 use crate::bucket::Bucket;
 use crate::tenure::Terms;
 
-/// After the last fault every shard is owned again within a lease and this.
+/// The time beyond a lease within which every shard is owned again after the last fault.
 const OWNED_WITHIN_MS: u64 = 5_000;
 
-/// For how long before that it is looked for owners: a shard may move at any moment.
+/// The time before that end in which owners are looked for: a shard may move at any moment.
 const LOOKED_FOR_MS: u64 = 2_000;
-/// How late the thread that looks at the deadlines may run after a pause.
+/// The maximum delay, after a pause, of the thread that checks the deadlines.
 const WAKES_WITHIN_MS: u64 = 1_500;
 
-/// The numbers of messages begin behind those of codes.
+/// The first number of messages, behind those of codes.
 const MESSAGES_FROM: u32 = 1_000_000;
 
 /// Everything of one run.
@@ -33,19 +33,19 @@ pub(crate) struct World {
     pub(super) options: Options,
     rng: SmallRng,
     pub(super) now: u64,
-    /// What happens when: the time, a drawn order, a number, and the place in `events`.
+    /// The scheduled events: the time, a drawn order, a number, and the place in `events`.
     queue: BinaryHeap<Reverse<(u64, u32, u32, usize)>>,
     events: Vec<Option<Event>>,
     free: Vec<usize>,
     numbers: u32,
     pub(super) nodes: Vec<Node>,
     pub(super) streams: Vec<Stream>,
-    /// Of each shard, those that are listed, the newest one first.
+    /// The listed archives of each shard, the newest one first.
     pub(super) archives: Vec<Vec<Archive>>,
     pub(super) logs: Vec<LogId>,
     pub(super) bucket: Bucket<Value>,
     pub(super) faults: Vec<Fault>,
-    /// Neither the log nor the bucket answers until then.
+    /// The time until which neither the log nor the bucket answers.
     pub(super) silent_until: u64,
     pub(super) calm_from: u64,
     codes: u32,
@@ -102,7 +102,7 @@ impl World {
         world
     }
 
-    /// A number below `below`.
+    /// Draws a number below `below`.
     pub(super) fn draw(&mut self, below: u64) -> u64 {
         self.rng.random_range(0..below.max(1))
     }
@@ -166,7 +166,7 @@ impl World {
                     return;
                 }
                 if self.now < it.paused_until {
-                    // What waited comes in any order when it runs again.
+                    // Waiting inputs arrive in any order when the node runs again.
                     let mut within = it.paused_until - self.now + self.draw(3);
                     if matches!(input, Input::ShardTick) && self.draw(2) == 0 {
                         within += self.draw(WAKES_WITHIN_MS);
@@ -183,7 +183,7 @@ impl World {
         }
     }
 
-    /// How long messages of one sending are under way: none is lost, two is a duplicate.
+    /// Draws the delays of the copies of a message: none is a loss, two are a duplicate.
     fn ways(&mut self) -> Vec<u64> {
         let usual = 1 + self.draw(20);
         if self.now >= self.calm_from {
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// A node calls the log or the bucket.
+    /// Sends a node's call to the log or the bucket.
     pub(super) fn call(&mut self, node: NodeNumber, call: Call) {
         let it = &self.nodes[node];
         if it.is_mute || (it.has_no_bucket && !call.is_of_log()) {
@@ -213,13 +213,13 @@ impl World {
         if self.nodes[node].is_deaf {
             return;
         }
-        // A duplicate is as a late one: what was asked is answered already.
+        // A duplicate is like a late message: the question is answered already.
         if let Some(within) = self.ways().pop() {
             self.later(slow + within, Event::At { node, life, input });
         }
     }
 
-    /// A node talks to another.
+    /// Sends a message from one node to another.
     pub(super) fn between(&mut self, from: NodeNumber, to: NodeNumber, input: Input) {
         if self.nodes[from].is_mute || self.nodes[to].is_deaf {
             return;
@@ -230,7 +230,7 @@ impl World {
         }
     }
 
-    /// A client asks something of one or two nodes.
+    /// Sends a client's request to one or two nodes.
     fn client(&mut self) {
         let within = 20 + self.draw(80);
         self.later(within, Event::Client);
@@ -258,7 +258,7 @@ impl World {
         };
         let floor = self.judge.floor(shard, code);
         let request = Request { ask, shard, code, floor };
-        // What is new goes to one node: its number is drawn once.
+        // A new code or message goes to one node: its number is drawn once.
         let is_new = matches!(ask, Ask::Issue | Ask::Message);
         let copies = if is_new { 1 } else { self.nodes.len() as u64 };
         for _ in 0..copies {

@@ -1,4 +1,4 @@
-//! Renewals lengthen the right, whatever becomes known of them, and only those of the same key.
+//! Tests that only renewals of the same key extend the right, whatever becomes known of them.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn news_are_reported_soon_and_never_much_more_often_than_the_key_is_renewed() {
     let mut tenure = Tenure::new(Terms::DEFAULT, ME);
     let mut written = Vec::new();
     let mut now = 0;
-    // News all the time for a second, and then none.
+    // News arrive all the time for a second, and then none.
     for step in 0..30 {
         now += 100;
         let input = if step < 10 { TenureInput::News } else { TenureInput::Tick };
@@ -62,7 +62,7 @@ fn a_renewal_without_answer_is_settled_by_reading() {
     tenure.step(2_000, &TenureInput::Tick);
     assert_eq!(tenure.step(2_500, &TenureInput::Tick), []);
     assert_eq!(tenure.step(3_000, &TenureInput::Tick), [TenureOutput::Read]);
-    // It had not landed; the next one names the same revision, and the late one wins.
+    // The renewal had not landed. The next one names the same revision, and the late one wins.
     let first = NodeKey { revision: 7, identity: ME, renewal: 1 };
     assert_eq!(tenure.step(3_010, &TenureInput::Found(Some(first))), []);
     let next = [TenureOutput::Write { renewal: 3, revision: 7 }];
@@ -90,7 +90,7 @@ fn a_key_that_has_expired_begins_another_term() {
     assert_eq!(tenure.term(20_020), None);
     tenure.step(20_030, &TenureInput::Written { renewal: 3, revision: 20 });
     assert_eq!(tenure.term(20_030), Some(2));
-    // An answer of the term before says nothing of this one.
+    // An answer of the term before does not count for this one.
     let stale = TenureInput::Written { renewal: 2, revision: 8 };
     assert_eq!(tenure.step(20_040, &stale), [TenureOutput::Read]);
 }

@@ -1,4 +1,4 @@
-//! Two nodes over a bucket in memory: what one looks at, writes, and delivers to its shards.
+//! Tests of two nodes over a bucket in memory: one node's looks, writes, and inputs to its shards.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +27,7 @@ fn name(node: &str) -> NodeName {
     NodeName::new(node).unwrap()
 }
 
-/// A host without engines, whose wall clock is set.
+/// A host without engines, with a settable wall clock.
 #[derive(Debug)]
 struct Wall(AtomicU64);
 
@@ -86,7 +86,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// As the node a sees it.
+    /// Creates the view of the node a.
     pub(crate) fn new() -> Self {
         let clock: Arc<dyn SteadyClock> = Arc::new(StillClock::default());
         let wall = Arc::new(Wall(AtomicU64::new(WALL_MS)));
@@ -137,7 +137,7 @@ impl Cluster {
         Self { inner: Arc::new(inner), wall, heard }
     }
 
-    /// Writes what a node says of itself.
+    /// Writes the report of a node.
     fn report(&self, node: &str, renewal: u64, wall_ms: u64, owned: &[u16]) {
         self.says(node, &NodeRecord { renewal, wall_ms, ..NodeRecord::owning(owned) });
     }
@@ -150,9 +150,9 @@ impl Cluster {
         assert!(bucket.write(&key, value, revision, None).unwrap().is_some());
     }
 
-    /// How many shards of the assignment are each node's, after some looks.
+    /// Returns the number of assigned shards of each node, after some looks.
     fn assigned(&self) -> (usize, usize) {
-        // It leads, assigns, and sees what it has assigned; and once more.
+        // The node leads, assigns, and reads its assignment; and then once more.
         (0..4).for_each(|_| look(&self.inner).unwrap());
         let seen = self.inner.seen.lock().clone();
         let of =
@@ -177,7 +177,7 @@ fn no_more_shards_are_on_their_way_than_two_however_often_it_is_looked() {
         (kept.revision, of_b.map(|(shard, _)| shard).collect::<Vec<_>>())
     };
     let (revision, coming) = owners();
-    // One of them has arrived, so one more may go.
+    // One of the shards has arrived, so one more may move.
     cluster.report("b", 2, WALL_MS, &coming[..1]);
     assert_eq!(cluster.assigned(), (5, 3));
     assert!(owners().0 > revision);
@@ -202,7 +202,7 @@ fn a_clock_that_most_nodes_have_not_claims_nothing_until_it_is_set() {
     assert!(doubts.are_news(&Doubts::default()) && Doubts::default().are_news(&doubts));
     let further = Doubts { is_alone: true, ahead_ms: [(name("b"), -3_001)].into() };
     assert!(!further.are_news(&doubts));
-    // It is set, and that counts without another look.
+    // The clock is set, which counts without another look.
     cluster.wall.0.store(WALL_MS + 2_000, Ordering::Relaxed);
     assert!(inner.clock_agrees());
     let doubts = look();

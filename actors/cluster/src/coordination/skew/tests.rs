@@ -1,4 +1,5 @@
-//! Late keys and dead nodes make no clock look wrong, and a wrong one is seen at once.
+//! Tests that late keys and dead nodes make no clock look wrong, and that a wrong one shows at
+//! once.
 
 use super::*;
 
@@ -10,7 +11,7 @@ fn sighting(node: &str, renewal: u64, wall_ms: u64) -> Sighting {
 fn half_of_the_nodes_is_not_enough_and_nobody_else_is() {
     let mut clocks = Clocks::default();
     assert!(clocks.may_claim(1_000, 50_000));
-    // The steady clock says 1,000 when the walls say 50,000.
+    // The steady clock reads 1,000 when the wall clocks read 50,000.
     clocks.read(1_000, &[sighting("b", 1, 50_000)]);
     assert!(clocks.may_claim(1_000, 50_000));
     assert!(clocks.may_claim(3_000, 54_000) && !clocks.may_claim(3_000, 54_001));
@@ -33,12 +34,12 @@ fn the_quickest_of_the_last_renewals_counts() {
     assert_eq!(difference(&clocks, 5_000, 54_000), [3_000]);
     clocks.read(5_100, &[sighting("b", 2, 54_000)]);
     assert_eq!(difference(&clocks, 5_100, 54_100), [100]);
-    // The key of a node that died says the same for long.
+    // The key of a node that died reports the same for long.
     clocks.read(16_000, &[sighting("b", 2, 54_000)]);
     assert_eq!(difference(&clocks, 16_000, 65_000), [100]);
     assert_eq!(clocks.suspicious(16_000, 65_000).count(), 0);
     assert_eq!(clocks.suspicious(16_000, 65_401).count(), 1);
-    // What the other's clock was set to counts when the older renewals are forgotten.
+    // The new time of the other's clock counts when the older renewals are forgotten.
     for (renewal, now) in [(3, 17_000), (4, 18_000), (5, 19_000)] {
         clocks.read(now, &[sighting("b", renewal, now + 40_000)]);
     }

@@ -1,4 +1,4 @@
-//! An owner writes behind what it has applied only, and stops when its log stays too short.
+//! Tests that an owner writes only behind applied entries, and stops when its log stays too short.
 
 use std::sync::mpsc::{Receiver, channel};
 
@@ -23,7 +23,7 @@ fn by(node: &str) -> Claim {
     Claim { node, incarnation: [1; 16], program, readable_from: 1 }
 }
 
-/// The log of an owner whose claim is the last entry, and what it reports.
+/// Returns the log of an owner whose claim is the last entry, and its reports.
 fn owned(stream: &FakeStream) -> (Arc<OwnedLog>, Receiver<LogReport>) {
     let claimed = claim(&handle(stream), &by("a"), 0).unwrap().last;
     let (sender, heard) = channel();
@@ -31,7 +31,7 @@ fn owned(stream: &FakeStream) -> (Arc<OwnedLog>, Receiver<LogReport>) {
     (OwnedLog::behind_claim(handle(stream), claimed, 1 << 20, tenure(), send).unwrap(), heard)
 }
 
-/// That of an owner whose lease holds until its clock is moved by a second.
+/// Returns the tenure of an owner whose lease holds until its clock is advanced by a second.
 fn leased() -> (ShardTenure, Arc<StillClock>) {
     let clock = Arc::new(StillClock::default());
     let gate = Gate::new(clock.clone(), 1);
@@ -52,7 +52,7 @@ fn an_owner_that_stood_idle_beyond_its_lease_writes_nothing_behind_what_it_did_n
     let log = log.unwrap();
     claim(&*log, &by("a"), 0).unwrap();
     append(&*log, b"1").unwrap();
-    // The log loses what only this owner has read, and another writes as much.
+    // The log loses the entries that only this owner has read, and another owner writes as many.
     stream.lose(2);
     let other = handle(&stream);
     claim(&other, &by("b"), 0).unwrap();
@@ -88,7 +88,7 @@ fn whoever_was_replaced_writes_nothing_any_more() {
     claim(&*log, &by("a"), 0).unwrap();
     let other = handle(&stream);
     claim(&other, &by("b"), 0).unwrap();
-    // It still ends where the owner's own entries do: the other's claim is not applied.
+    // The log still ends where the owner's own entries do: the other's claim is not applied.
     assert_eq!(log.tail().unwrap().last, Position(2));
     assert!(matches!(append(&*log, b"1"), Err(AppendError::Taken(_))));
     let reports: Vec<_> = reports.try_iter().collect();
@@ -127,7 +127,7 @@ fn a_log_that_looks_too_short_for_a_moment_has_lost_nothing() {
     claim(&*log, &by("a"), 0).unwrap();
     append(&*log, b"1").unwrap();
     let last = stream.message(3).unwrap().unwrap();
-    // A server that no longer leads answers, and then the one that does.
+    // A server that no longer leads answers, and then the leader.
     stream.lose(1);
     let error = log.reopen().unwrap_err();
     assert!(matches!(&error, LogError::Failed(why) if why.contains("ends at 2")), "{error}");
@@ -204,7 +204,7 @@ fn a_read_that_ends_before_what_is_known_to_be_there_is_an_error() {
     let read = |from: u64| log.read(Position(from), &mut |_| ControlFlow::Continue(()));
     assert!(read(1).is_ok() && read(3).is_ok() && read(4).is_ok());
     assert!(log.read(Position(1), &mut |_| ControlFlow::Break(())).is_ok());
-    // Whoever answers now does not have the last entry yet.
+    // The server that answers now does not have the last entry yet.
     stream.lose(1);
     for from in [1, 3] {
         let error = read(from).unwrap_err();
@@ -232,7 +232,7 @@ fn an_own_entry_that_lands_late_costs_no_owner_its_shard() {
     let stream = FakeStream::default();
     let (log, reports) = owned(&stream);
     claim(&*log, &by("a"), 0).unwrap();
-    // What was under way when the log was opened again without it.
+    // An entry that was under way when the log was opened again without it.
     let next = log.tail().unwrap().next(log.tail().unwrap().epoch);
     let late = encode_commit(&next, Kind::Group, 0, b"late", 1_000).unwrap();
     stream.publish(2, &late[0]);

@@ -1,4 +1,4 @@
-//! Reads an object to its end, and distinguishes what is damaged from what is only slow.
+//! Reads an object to its end, and distinguishes damage from slowness.
 
 #[cfg(test)]
 mod tests;
@@ -13,29 +13,29 @@ use tokio::io::AsyncWriteExt as _;
 use super::{CHUNK_BYTES, failed};
 use crate::checkpoints::{CheckpointsError, Digest};
 
-/// How often an object is read that comes too slowly.
+/// The number of attempts to read an object that arrives too slowly.
 const ATTEMPTS: usize = 4;
 /// The pause after the first attempt; each further one is twice as long.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What was read of an object.
+/// The result of reading a part of an object.
 pub(super) enum Part {
-    /// So many bytes.
+    /// This number of bytes was read.
     Bytes(usize),
-    /// Nothing more is there.
+    /// The object has ended.
     End,
-    /// Nothing came in time. It may be there all the same.
+    /// No bytes arrived in time. They may exist all the same.
     Slow,
-    /// It is not what was stored.
+    /// The object is not what was stored.
     Damaged(String),
 }
 
-/// Where objects are.
+/// The store of objects.
 pub(super) trait Objects: Sync {
-    /// One that is being read.
+    /// An object that is being read.
     type Object: Send;
 
-    /// Begins to read an object; `None` when there is none of this name.
+    /// Opens an object for reading; `None` when the name has none.
     fn open(
         &self,
         name: &str,
@@ -48,7 +48,7 @@ pub(super) trait Objects: Sync {
         chunk: &mut [u8],
     ) -> impl Future<Output = Result<Part, CheckpointsError>> + Send;
 
-    /// Whether all parts of an object are stored, whoever may read them now.
+    /// Returns whether all parts of an object are stored, even if they cannot be read now.
     fn has_all(
         &self,
         name: &str,
@@ -59,8 +59,9 @@ pub(super) trait Objects: Sync {
     fn pause(&self, time: Duration) -> impl Future<Output = ()> + Send;
 }
 
-/// Reads an object, and writes it to a file if there is one, which is `synced` or not. Slowness is
-/// never damage: it is read again, and at last given up as what cannot be reached.
+/// Reads an object, and writes it to a file if one is given, which is `synced` or not.
+///
+/// Slowness is never damage. A slow object is read again, and at last given up as unreachable.
 pub(super) async fn fetch<O: Objects>(
     objects: &O,
     name: &str,
@@ -79,7 +80,7 @@ pub(super) async fn fetch<O: Objects>(
     attempt(objects, name, to, synced).await?.ok_or_else(slow)
 }
 
-/// The digest of what was read; `None` when it came too slowly.
+/// Returns the digest of the read bytes; `None` when they arrived too slowly.
 async fn attempt<O: Objects>(
     objects: &O,
     name: &str,

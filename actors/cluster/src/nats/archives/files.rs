@@ -1,8 +1,9 @@
 //! The contents of files, in an object store of NATS JetStream beside that of the checkpoints.
 //!
-//! A name ends with the epoch of the owner that stored it and with a text of this one attempt, so
-//! no two ever write one object: a request that was not answered and is carried out late changes
-//! what a failed attempt has left, or what was removed, and nothing that was acknowledged since.
+//! A name ends with the epoch of the owner that stored it and with a text unique to the attempt. So
+//! no two attempts ever write one object. An unanswered request may be carried out late. It then
+//! changes only the remains of a failed attempt, or a removed object, and nothing that was
+//! acknowledged since.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -19,15 +20,15 @@ use crate::clock::{BootClock, SteadyClock as _};
 use crate::name::NodeName;
 use crate::nats::{Nats, NatsError};
 
-/// How long a content may take to be read.
+/// The maximum time of reading a content, in milliseconds.
 const READ_WITHIN_MS: u64 = 60_000;
 
-/// What the stream must be.
+/// The required settings of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FilesSpec {
-    /// How many servers keep it.
+    /// The number of servers that store it.
     pub(crate) replicas: usize,
-    /// Most bytes of it, all of which NATS reserves; more are refused.
+    /// The maximum number of its bytes, all of which NATS reserves; more are refused.
     pub(crate) bytes_max: i64,
 }
 
@@ -45,18 +46,18 @@ pub struct FilesOf {
 }
 
 impl FilesOf {
-    /// What the names of a content begin with, by its SHA-256 in hexadecimal digits.
+    /// Returns the prefix of the names of a content, by its SHA-256 in hexadecimal digits.
     fn content(self, hash: &str) -> String {
         format!("{}.{}.{hash}", self.shard, hash.get(..2).unwrap_or_default())
     }
 
-    /// The name of a content that this owner stores in this attempt.
+    /// Returns the name of a content that this owner stores in this attempt.
     fn name(self, hash: &str, attempt: u128) -> String {
         format!("{}.{}.{attempt:032x}", self.content(hash), self.epoch)
     }
 }
 
-/// The hash and the epoch in a name.
+/// Returns the hash and the epoch in a name.
 fn parts(name: &str) -> Option<(&str, u64)> {
     let mut parts = name.split('.').skip(2);
     Some((parts.next()?, parts.next()?.parse().ok()?))
@@ -74,7 +75,7 @@ impl NatsFiles {
     /// Makes the object store.
     ///
     /// # Errors
-    /// Those of making a stream.
+    /// The errors of making a stream.
     pub(crate) fn create(
         nats: &Nats,
         cluster: &NodeName,
@@ -83,14 +84,14 @@ impl NatsFiles {
         nats.create_stream(stream_config(cluster, spec))
     }
 
-    /// What the stream is; [`NatsError::Missing`] when there is none.
+    /// Returns the settings of the stream; [`NatsError::Missing`] when there is none.
     pub(crate) fn found(nats: &Nats, cluster: &NodeName) -> Result<FilesSpec, NatsError> {
         let name = format!("OBJ_{}", bucket(cluster));
         let found = nats.stream_info(&nats.open_stream(&name)?, &name)?.config;
         Ok(FilesSpec { replicas: found.num_replicas, bytes_max: found.max_bytes })
     }
 
-    /// Sets how many bytes the stream may have.
+    /// Sets the maximum number of bytes of the stream.
     pub(crate) fn update(
         nats: &Nats,
         cluster: &NodeName,
@@ -113,11 +114,13 @@ impl NatsFiles {
         NatsArchives::open_bucket(nats, bucket(cluster)).map(Self)
     }
 
-    /// Stores the content of a file under its hash, in an attempt that no other is like, and
-    /// returns its name. Every server that keeps it has synced it then.
+    /// Stores the content of a file under its hash, and returns its name.
+    ///
+    /// No other attempt may have the same `attempt`. When this returns, every server that stores
+    /// the content has synced it.
     ///
     /// # Errors
-    /// [`CheckpointsError`]: it is not stored.
+    /// [`CheckpointsError`]: the content is not stored.
     pub fn put(
         &self,
         of: FilesOf,
@@ -129,27 +132,30 @@ impl NatsFiles {
         match self.0.store(&name, file, &|| false) {
             Ok(()) => Ok(name),
             Err(error) => {
-                // What is left of it takes room. If it stays, it goes with the content.
+                // The remains of the attempt take room. If they stay, they are removed with the
+                // content.
                 self.0.purge(&name).ok();
                 Err(error)
             }
         }
     }
 
-    /// The length of what is stored under a name; `None` unless all of it is there.
+    /// Returns the length of the content under a name; `None` unless all of it is stored.
     ///
     /// # Errors
-    /// [`CheckpointsError`]: it is not known.
+    /// [`CheckpointsError`]: the length is not known.
     pub fn length(&self, name: &str) -> Result<Option<u64>, CheckpointsError> {
         let chunks = self.named(name)?.get(name).copied();
         let Some((length, of)) = self.about(name)? else { return Ok(None) };
         Ok((chunks == Some(of)).then_some(length))
     }
 
-    /// The newest whole one of a content, by its name, and its length; `None`: it is not there.
+    /// Returns the name and the length of the newest whole copy of a content.
+    ///
+    /// Returns `None` if there is none.
     ///
     /// # Errors
-    /// [`CheckpointsError`]: it is damaged, or it is not known.
+    /// [`CheckpointsError`]: the content is damaged, or it is not known whether it exists.
     pub fn find(&self, of: FilesOf, hash: &str) -> Result<Option<(String, u64)>, CheckpointsError> {
         let mut names: Vec<_> = self.names(of, hash)?.into_iter().collect();
         names.sort_by_key(|(name, _)| Reverse(parts(name).map(|(_, epoch)| epoch)));
@@ -165,20 +171,21 @@ impl NatsFiles {
         damaged.map_or(Ok(None), |name| Err(CheckpointsError::Damaged { name, what }))
     }
 
-    /// Writes a content, by its name, to a file, which is not synced. It is given up after a
-    /// minute.
+    /// Writes a content, by its name, to a file, which is not synced.
+    ///
+    /// It is given up after a minute.
     ///
     /// # Errors
-    /// [`CheckpointsError`]: it does not come, or is damaged.
+    /// [`CheckpointsError`]: the content does not arrive, or is damaged.
     pub fn get(&self, name: &str, to: &Path) -> Result<Digest, CheckpointsError> {
         let until = BootClock.now_ms() + READ_WITHIN_MS;
         self.0.read(name, Some(to), false, &|| BootClock.now_ms() > until)
     }
 
-    /// Removes a content that this owner or one before it has stored. `may` is asked last.
+    /// Removes a content that this owner or an earlier one has stored. `may` is called last.
     ///
     /// # Errors
-    /// [`CheckpointsError`]: a part of it may be left.
+    /// [`CheckpointsError`]: a part of it may remain.
     pub fn remove(
         &self,
         of: FilesOf,
@@ -197,8 +204,9 @@ impl NatsFiles {
         Ok(())
     }
 
-    /// The hashes of the contents of a shard that begin with this byte, and of what is left of some
-    /// that were not stored to their end.
+    /// Returns the hashes that begin with this byte of the contents of a shard.
+    ///
+    /// They include contents that were not stored completely.
     ///
     /// # Errors
     /// [`CheckpointsError`]: they cannot be listed.
@@ -208,18 +216,18 @@ impl NatsFiles {
         Ok(names.keys().filter_map(hash).collect())
     }
 
-    /// How many chunks of a content there are, in all attempts.
+    /// Returns the number of chunks of a content, in all attempts.
     #[cfg(test)]
     pub(crate) fn list_chunks(&self, of: FilesOf, hash: &str) -> Result<u64, CheckpointsError> {
         Ok(self.names(of, hash)?.values().sum())
     }
 
-    /// The names of a content.
+    /// Returns the names of a content, with their numbers of chunks.
     fn names(&self, of: FilesOf, hash: &str) -> Result<HashMap<String, u64>, CheckpointsError> {
         self.named(&format!("{}.>", of.content(hash)))
     }
 
-    /// The names that fit a filter, and how many chunks each has.
+    /// Returns the names that match a filter, with their numbers of chunks.
     fn named(&self, filter: &str) -> Result<HashMap<String, u64>, CheckpointsError> {
         let prefix = format!("$O.{}.C.", self.0.bucket);
         let (context, bucket) = (self.0.nats.context(), self.0.bucket.clone());
@@ -232,7 +240,7 @@ impl NatsFiles {
         Ok(found.into_iter().filter_map(name).collect())
     }
 
-    /// The length and the chunks of what was stored under a name to its end.
+    /// Returns the length and the number of chunks of a content that was stored completely.
     fn about(&self, name: &str) -> Result<Option<(u64, u64)>, CheckpointsError> {
         let (store, name) = (self.0.store.clone(), name.to_owned());
         self.0.run(&|| false, async move {
@@ -258,7 +266,7 @@ mod tests {
         let name = FilesOf { shard: 12, epoch: 34 }.name(&hash, 0xf);
         assert_eq!(name, format!("12.a7.{hash}.34.{:0>32}", "f"));
         assert_eq!(parts(&name), Some((hash.as_str(), 34)));
-        // As they were before an attempt had a name.
+        // The form of a name before attempts had a text.
         assert_eq!(parts(&format!("12.a7.{hash}.34")), Some((hash.as_str(), 34)));
         assert_eq!((parts("a7.x"), parts("")), (None, None));
     }

@@ -1,7 +1,7 @@
-//! The contents of files of one shard, as one owner of it stores and removes them.
+//! The contents of files of one shard, for one owner that stores and removes them.
 //!
-//! The owner remembers what it has stored, and relies on nothing else that is there: a removal that
-//! was not answered, its own or that of an owner before it, may be carried out at any time later.
+//! The owner remembers the contents that it has stored, and relies on no others. An unanswered
+//! removal, its own or that of an earlier owner, may still be carried out at any time.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use super::files::{FilesOf, NatsFiles};
 use crate::checkpoints::CheckpointsError;
 
-/// Of two that store the same content, one waits for the other.
+/// The number of locks: of two threads that store the same content, one waits for the other.
 const TURNS: usize = 16;
-/// How many contents are remembered. One that was forgotten is stored once more.
+/// The maximum number of remembered contents. A forgotten one is stored once more.
 const REMEMBERED: usize = 100_000;
 
 /// The contents of a shard, for one owner. All calls block.
@@ -22,23 +22,25 @@ const REMEMBERED: usize = 100_000;
 pub struct OwnedFiles {
     files: Arc<NatsFiles>,
     of: FilesOf,
-    /// The names of what was stored and not removed since, by their hashes.
+    /// The names of the contents that were stored and not removed since, by their hashes.
     stored: Mutex<HashMap<String, String>>,
     turns: [Mutex<()>; TURNS],
 }
 
 impl OwnedFiles {
-    /// Those that this owner stores.
+    /// Creates the contents of this owner.
     #[must_use]
     pub fn new(files: Arc<NatsFiles>, of: FilesOf) -> Self {
         Self { files, of, stored: Mutex::default(), turns: Default::default() }
     }
 
-    /// Stores the content of a file under its hash, unless this owner has it stored. When this
-    /// returns, every server that keeps it has synced it. No other `attempt` is like this one.
+    /// Stores the content of a file under its hash, unless this owner has it stored.
+    ///
+    /// When this returns, every server that stores the content has synced it. No other attempt may
+    /// have the same `attempt`.
     ///
     /// # Errors
-    /// [`CheckpointsError`]: it is not stored.
+    /// [`CheckpointsError`]: the content is not stored.
     pub fn put(&self, hash: &str, attempt: u128, file: &Path) -> Result<(), CheckpointsError> {
         let _turn = self.turns.get(turn_of(hash)).map(Mutex::lock);
         if self.kept(hash)?.is_some() {
@@ -53,35 +55,38 @@ impl OwnedFiles {
         Ok(())
     }
 
-    /// The length of a content that this owner has stored and that nothing can remove but this.
+    /// Returns the length of a content that this owner has stored and that only it can remove.
     ///
     /// # Errors
-    /// [`CheckpointsError`]: it is not known.
+    /// [`CheckpointsError`]: the length is not known.
     pub fn kept(&self, hash: &str) -> Result<Option<u64>, CheckpointsError> {
         let name = self.stored.lock().get(hash).cloned();
         name.map_or(Ok(None), |name| self.files.length(&name))
     }
 
-    /// The name and the length of a content, whoever has stored it; `None`: it is not there.
+    /// Returns the name and the length of a content, whichever owner has stored it.
+    ///
+    /// Returns `None` if it does not exist.
     ///
     /// # Errors
-    /// [`CheckpointsError`]: it is damaged, or it is not known.
+    /// [`CheckpointsError`]: the content is damaged, or it is not known whether it exists.
     pub fn find(&self, hash: &str) -> Result<Option<(String, u64)>, CheckpointsError> {
         self.files.find(self.of, hash)
     }
 
-    /// Removes a content that this owner or one before it has stored. `may` is asked last.
+    /// Removes a content that this owner or an earlier one has stored. `may` is called last.
     ///
     /// # Errors
-    /// [`CheckpointsError`]: a part of it may be left.
+    /// [`CheckpointsError`]: a part of it may remain.
     pub fn remove(&self, hash: &str, may: &dyn Fn() -> bool) -> Result<(), CheckpointsError> {
-        // Whatever comes of it: it may go later.
+        // Forgotten whatever the outcome, because the removal may be carried out later.
         self.stored.lock().remove(hash);
         self.files.remove(self.of, hash, may)
     }
 
-    /// The hashes of the contents that begin with this byte, and of what is left of some that were
-    /// not stored to their end.
+    /// Returns the hashes that begin with this byte of the contents of the shard.
+    ///
+    /// They include contents that were not stored completely.
     ///
     /// # Errors
     /// [`CheckpointsError`]: they cannot be listed.

@@ -1,4 +1,5 @@
-//! The contents of files: late requests harm nothing acknowledged, and their bytes are bounded.
+//! Tests that late requests harm no acknowledged contents of files, and that their bytes are
+//! bounded.
 
 use std::path::PathBuf;
 
@@ -60,7 +61,7 @@ impl Content {
         self.dir.path().join("content")
     }
 
-    /// What is read of it; `None`: it is not there.
+    /// Returns the digest of the content that is read; `None` if it does not exist.
     fn read(&self, files: &NatsFiles) -> Result<Option<Digest>, CheckpointsError> {
         let found = files.find(OWNER, &self.hash)?;
         found.map(|(name, _)| files.get(&name, &self.dir.path().join("read"))).transpose()
@@ -76,8 +77,9 @@ fn stream_of_files(nats: &Nats) -> async_nats::jetstream::stream::Info {
     nats.stream_info(&nats.open_stream(name).unwrap(), name).unwrap()
 }
 
-/// Requests as a server carries them out that was silent when they were made: after what was
-/// acknowledged since. When a paused server does, is not in a test's hand.
+/// Requests that a silent server carries out late, after other requests were acknowledged.
+///
+/// A test cannot control when a paused server carries them out.
 struct Late<'a>(&'a Nats);
 
 impl Late<'_> {
@@ -119,7 +121,7 @@ fn what_is_carried_out_late_harms_no_content() {
     assert_eq!(files.find(OWNER, hash), Ok(Some((second, 1_000))));
     files.remove(OWNER, hash, &|| true).unwrap();
 
-    // Nobody knows whether a removal was carried out, and the same content is uploaded again.
+    // The outcome of a removal is not known, and the same content is uploaded again.
     let owned = OwnedFiles::new(files.clone(), OWNER);
     owned.put(hash, 3, &file).unwrap();
     let (name, _) = owned.find(hash).unwrap().unwrap();
@@ -149,7 +151,7 @@ fn an_owner_stores_once_and_stores_anew_what_is_damaged() {
     owned.put(hash, 2, &file).unwrap();
     assert_eq!(files.list_chunks(OWNER, hash), Ok(3));
     assert_eq!(owned.list(u8::from_str_radix(&hash[..2], 16).unwrap()).unwrap().len(), 1);
-    // The next owner relies on nothing that another may be removing, and reads it nevertheless.
+    // The next owner relies on no content that another may be removing, but still reads it.
     let next = OwnedFiles::new(files.clone(), FilesOf { epoch: 8, ..OWNER });
     assert_eq!(next.kept(hash), Ok(None));
     assert!(next.find(hash).unwrap().is_some());
@@ -160,7 +162,7 @@ fn an_owner_stores_once_and_stores_anew_what_is_damaged() {
     assert!(matches!(owned.find(hash), Err(CheckpointsError::Damaged { .. })));
     owned.put(hash, 3, &file).unwrap();
     assert_eq!(content.read(&files), Ok(Some(content.digest())));
-    // What the next owner has stored is not removed by this one.
+    // The content that the next owner has stored is not removed by this one.
     next.put(hash, 4, &file).unwrap();
     assert!(owned.remove(hash, &|| true).is_err());
     assert_eq!(content.read(&files), Ok(Some(content.digest())));
@@ -190,7 +192,7 @@ fn full_files_leave_the_logs_their_room() {
     let options = ReplicatedOptions { entry_bytes_max: 2_000, stall_ms: 3_000 };
     let log = ReplicatedLog::open(log.id(), 0, Arc::new(log), Arc::new(BootClock), options);
     claimed(&log.unwrap());
-    // Others make room, in spite of everything being full.
+    // Other removals make room, although everything is full.
     files.remove(OWNER, &stored[0].hash, &|| true).unwrap();
     files.put(OWNER, &last.hash, 99, &last.file()).unwrap();
     assert_eq!(last.read(&files), Ok(Some(last.digest())));
@@ -218,14 +220,14 @@ fn the_stream_of_files_is_made_once_and_only_as_it_must_be() {
     opened(&access).unwrap();
     let other = Access { keys: vec!["other".to_owned()], ..access.clone() };
     assert!(matches!(opened(&other), Err(JoinError::Key)));
-    // What was there and is missing is not made as if nothing had been stored.
+    // An existing stream that is missing later is not made again as if it had been empty.
     delete();
     let error = opened(&access).unwrap_err().to_string();
     assert!(error.starts_with("CLUSTER_MISSING: ") && error.contains("cluster init"), "{error}");
     assert!(!is_there());
     init(&access, &record, &Pages).unwrap();
     opened(&access).unwrap();
-    // More room is made, and none is taken away.
+    // The room can be enlarged, but not reduced.
     let more = Access { files_bytes_max: 20 << 20, ..access.clone() };
     opened(&more).unwrap();
     assert_eq!(stream_of_files(&nats).config.max_bytes, 16 << 20);
@@ -233,7 +235,7 @@ fn the_stream_of_files_is_made_once_and_only_as_it_must_be() {
     assert_eq!(stream_of_files(&nats).config.max_bytes, 20 << 20);
     assert!(matches!(init(&access, &record, &Pages), Err(JoinError::Mismatch(_))));
     opened(&access).unwrap();
-    // One without a bound is given one.
+    // A stream without a bound gets one.
     delete();
     NatsFiles::create(&nats, &cluster(), FilesSpec { replicas: 1, bytes_max: -1 }).unwrap();
     assert!(matches!(opened(&access), Err(JoinError::Mismatch(_))));
@@ -249,11 +251,11 @@ fn a_cluster_of_an_earlier_version_gets_its_stream_of_files() {
     NatsBucket::create(&nats, &cluster(), 1).unwrap();
     let bucket = NatsBucket::open(&nats, &cluster()).unwrap();
     bucket.write("meta", encode("meta", &record).unwrap(), 0, None).unwrap();
-    // One with another master key makes nothing.
+    // A node with another master key makes nothing.
     let other = Access { keys: vec!["other".to_owned()], ..access.clone() };
     assert!(matches!(open_files(&other), Err(JoinError::Key)));
     assert!(matches!(NatsFiles::found(&nats, &cluster()), Err(NatsError::Missing(_))));
-    // A NATS that has no room for it says so, and nothing is noted.
+    // A NATS that has no room for the stream reports it, and nothing is noted.
     let large = Access { files_bytes_max: 1 << 60, ..access.clone() };
     let error = open_files(&large).unwrap_err();
     let text = error.to_string();
@@ -261,7 +263,7 @@ fn a_cluster_of_an_earlier_version_gets_its_stream_of_files() {
     assert!(text.starts_with("FILES_NOT_MADE: ") && text.contains("files_bytes_max"), "{text}");
     assert!(bucket.read("files").unwrap().is_none());
     drop(open_files(&access).unwrap());
-    // The record says how many servers keep it, whatever this node would allow.
+    // The record decides how many servers store the stream, whatever this node would allow.
     let kept_by_three = ClusterRecord { replicas: 3, ..record };
     let revision = bucket.read("meta").unwrap().unwrap().revision;
     bucket.write("meta", encode("meta", &kept_by_three).unwrap(), revision, None).unwrap();

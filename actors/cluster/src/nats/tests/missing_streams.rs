@@ -1,4 +1,4 @@
-//! A missing stream of a cluster that was used is never made anew as if it had been empty.
+//! Tests that a missing stream of a used cluster is never made again as if it had been empty.
 
 use super::*;
 use crate::archive_store::{CheckpointStore, CheckpointsIn};
@@ -47,16 +47,16 @@ fn only_a_cluster_that_was_never_used_is_made_whole_by_init() {
         assert!(error.starts_with("CLUSTER_MISSING: "), "{error}");
         assert!(error.contains(&format!("cluster repair --shard {shard}")), "{error}");
     };
-    // An init that did not come to its end is run again.
+    // An init that did not finish is run again.
     delete(&nats, 3);
     assert!(!init(&access, &record, &Pages).unwrap().1);
     open(&access, &Pages).unwrap();
-    // An import has kept a checkpoint, and no node has run.
+    // An import has stored a checkpoint, and no node has run.
     bucket.write("checkpoints.2", "[]".into(), 0, None).unwrap();
     refused_without(2);
     bucket.write(ASSIGNMENT, "[]".into(), 0, None).unwrap();
     refused_without(1);
-    // One of two that are missing is made at a time.
+    // One of two missing streams is made at a time.
     for shard in [2, 1] {
         let (_, stream) = open_without(&access, &Pages, shard).unwrap();
         stream.unwrap_err().make().unwrap();

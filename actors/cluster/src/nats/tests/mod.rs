@@ -38,7 +38,7 @@ fn spec(shard: u16, replicas: usize) -> StreamSpec {
 struct Alone {
     nats: Arc<Nats>,
     stream: Arc<NatsStream>,
-    /// It ends last.
+    /// The server, which is dropped last.
     _server: Server,
 }
 
@@ -56,7 +56,7 @@ impl Alone {
     }
 }
 
-/// The log under test, with the server that keeps it.
+/// The log under test, with the server that stores it.
 struct OverNats {
     log: OverStream,
     _alone: Alone,
@@ -147,7 +147,7 @@ fn a_claim_races_an_append_under_way() {
         match appended {
             Ok(()) => acknowledged.push(Bytes::copy_from_slice(&body)),
             Err(AppendError::Taken(header)) => assert_eq!(header.kind, Kind::Claim),
-            // The claim was seen before anything was published.
+            // The owner noticed the claim before anything was published.
             Err(AppendError::Refused(_)) => {}
             Err(AppendError::Unknown(why)) => panic!("{why}"),
         }
@@ -190,7 +190,7 @@ fn the_bucket_in_nats_keeps_the_contract() {
     let Alone { nats, _server, .. } = Alone::new();
     NatsBucket::create(&nats, &cluster(), 1).unwrap();
     let bucket = NatsBucket::open(&nats, &cluster()).unwrap();
-    // Keys live by the server's clock, which only time moves.
+    // Keys expire by the server's clock, which a test cannot set.
     let wait = |for_ms: u64| {
         let until = BootClock.now_ms() + for_ms;
         while BootClock.now_ms() < until {
@@ -201,14 +201,14 @@ fn the_bucket_in_nats_keeps_the_contract() {
 }
 
 impl NatsBucket {
-    /// A trip to the server and back.
+    /// Makes a round trip to the server.
     fn server_is_there(&self) {
         use crate::coordination::Coordination;
         self.read("nothing").unwrap();
     }
 }
 
-/// Reads a page as simply as can be.
+/// A monitor that reads pages with the simplest request.
 struct Pages;
 
 impl Monitor for Pages {
@@ -262,7 +262,7 @@ fn nothing_is_lost_when_the_leader_is_killed() {
     let mut servers = Server::three();
     let nats = Server::connect(&servers.iter().collect::<Vec<_>>());
     let until = BootClock.now_ms() + 120_000;
-    // The three elect a leader first.
+    // The three servers elect a leader first.
     while let Err(error) = NatsStream::create(&nats, &spec(0, 3), ID) {
         assert!(BootClock.now_ms() < until, "{error}");
     }
@@ -328,7 +328,7 @@ fn archives_are_stored_in_chunks_and_damage_is_reported() {
         assert_eq!(archives.get(name, Some(&fetched), &|| false), Ok(digest));
         assert_eq!(std::fs::read(&fetched).unwrap(), bytes);
     }
-    // An upload that was given up is stored anew, and what it left goes with the others.
+    // An interrupted upload is stored again, and its remains are removed with the others.
     let stream = nats.open_stream("OBJ_PR_test_checkpoints").unwrap();
     let until = BootClock.now_ms() + 60_000;
     let has_chunk = || loop {
@@ -344,7 +344,7 @@ fn archives_are_stored_in_chunks_and_damage_is_reported() {
     archives.put("0.3.2", &file, &|| false).unwrap();
     assert_eq!(archives.get("0.3.2", None, &|| false), Ok(digest));
     archives.keep_only(0, &["0.2.1".to_owned(), "0.3.2".to_owned()], 2).unwrap();
-    // What the next owner stored stays.
+    // The archive that the next owner stored stays.
     let there = [("0.2.1", true), ("0.3.2", true), ("0.5.3", true), ("10.1.1", true)];
     for (name, is_there) in [("0.1.1", false)].into_iter().chain(there) {
         let got = archives.get(name, None, &|| false);

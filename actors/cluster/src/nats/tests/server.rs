@@ -11,10 +11,10 @@ use tempfile::TempDir;
 
 use crate::nats::{Nats, NatsOptions};
 
-/// Names another program than the one that `tests/run` installs.
+/// The variable that names another program than the one that `tests/run` installs.
 const PROGRAM: &str = "POSTRIDER_TEST_NATS_SERVER";
 
-/// What a server says whose port somebody else has, and how many ports are tried.
+/// The error of a server whose port is taken, and the number of ports that are tried.
 const TAKEN: &str = "address already in use";
 const PORTS_MAX: usize = 10;
 
@@ -29,7 +29,7 @@ fn program() -> PathBuf {
     program
 }
 
-/// One server; it ends with this value.
+/// One server; the process ends with this value.
 pub(super) struct Server {
     pub(super) name: String,
     pub(super) address: String,
@@ -50,13 +50,13 @@ fn free_port() -> u16 {
 }
 
 impl Server {
-    /// One server alone. It syncs each message only if that is asked for.
+    /// Starts one server alone. It syncs each message only if `syncs` is set.
     pub(super) fn alone(syncs: bool, more: &str) -> Self {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         Self::started("alone", &dir, syncs, more)
     }
 
-    /// Servers that keep streams together.
+    /// Starts three servers that store streams together.
     pub(super) fn three() -> Vec<Self> {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         let ports: Vec<_> = (0..3).map(|_| free_port()).collect();
@@ -76,7 +76,7 @@ impl Server {
             let mut server = Self::made(name, dir, syncs, more);
             match server.try_start() {
                 Ok(()) => return server,
-                // Somebody else took a port that was free a moment ago.
+                // Another process took a port that was free a moment ago.
                 Err(said) if said.contains(TAKEN) => {}
                 Err(said) => panic!("the server {name} has ended: {said}"),
             }
@@ -105,7 +105,7 @@ impl Server {
         }
     }
 
-    /// Starts the process and returns when it listens, or what it said if it has ended.
+    /// Starts the process and returns when it listens, or its output if it has ended.
     fn try_start(&mut self) -> Result<(), String> {
         let mut command = Command::new(program());
         command.arg("--config").arg(&self.config).stderr(Stdio::piped()).stdout(Stdio::null());
@@ -122,7 +122,7 @@ impl Server {
         if !is_ready {
             return Err(said.join("\n"));
         }
-        // What it says from here on must be read, or it would stop for it.
+        // Its further output must be read, or the process would block.
         std::thread::spawn(move || lines.for_each(drop));
         Ok(())
     }
@@ -134,7 +134,7 @@ impl Server {
         }
     }
 
-    /// The settings of a connection to these servers.
+    /// Returns the settings of a connection to these servers.
     pub(super) fn options(servers: &[&Self]) -> NatsOptions {
         NatsOptions {
             servers: servers.iter().map(|server| server.address.clone()).collect(),

@@ -1,8 +1,8 @@
-//! A base of another branch than the log is never taken for what the log goes on from.
+//! Tests that a base of another branch than the log is never taken for the start of the log.
 
 use super::*;
 
-/// Whatever the log has there is of a later epoch than the base.
+/// Replaces the entries of the log there by those of a later epoch than the base.
 fn goes_on_elsewhere(rig: &Rig) {
     claim(&rig.log(), &by("b"), 0).unwrap();
     (0..2).for_each(|number| rig.write(number));
@@ -33,7 +33,7 @@ fn a_backup_of_before_an_earlier_repair_does_not_cover_what_was_written_since() 
     assert_eq!(finding.given_up().unwrap().0, Position(2), "{finding:?}");
     assert!(finding.loses() && finding.needs_repair());
     assert!(finding.problems.iter().any(|it| it.contains("other entries from 2")), "{finding:?}");
-    // No entry of the log has the epoch of what comes.
+    // No entry of the log has the epoch of the new claim.
     let epoch = rig.log().tail().unwrap().epoch;
     let claimed = rig.repair(3).claim(&finding, 9).unwrap();
     assert!(claimed.at.epoch > epoch);
@@ -51,7 +51,7 @@ fn a_copy_that_ends_on_a_lost_branch_loses_against_the_log() {
         assert_eq!((&finding.base, finding.end), (&Base::Nothing, finding.last), "{finding:?}");
         assert!(finding.needs_repair() && finding.loses(), "{finding:?}");
         assert!(finding.problems.iter().any(|it| it.contains("another branch")), "{finding:?}");
-        // Nothing but the copy is left of the beginning.
+        // Only the copy is left of the start of the log.
         rig.stream.purge_before(3).unwrap();
         let finding = rig.find(&repair);
         assert_eq!(finding.base.mark(), mark(&of_branch));
@@ -100,7 +100,7 @@ fn a_checkpoint_that_does_not_come_is_passed_over_and_the_older_one_taken() {
     assert_eq!((finding.base.mark().position, finding.end), (Position(8), Position(10)));
     assert!(finding.needs_repair() && !finding.loses(), "{finding:?}");
     assert!(finding.problems[0].contains("too slowly"), "{finding:?}");
-    // It is not called lost where there is no other.
+    // A slow copy is not reported as lost when there is no other.
     rig.archives.stall(&rig.archives.names()[0]);
     let error = rig.repair(1).find(&rig.base(), None).unwrap_err();
     assert!(error.to_string().starts_with("NOT_STORED: "), "{error}");

@@ -1,4 +1,4 @@
-//! What nodes do while a shard is repaired, and what becomes of those that have stopped.
+//! Tests of the nodes while a shard is repaired, and of the nodes that have stopped.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::coordination::{CoordinationError, KeyValue};
 
 type Deed = Box<dyn FnOnce() + Send>;
 
-/// A bucket in which something happens once a key was written, or read.
+/// A bucket that runs a callback once a key was written, or read.
 struct Meanwhile {
     bucket: Arc<dyn Coordination>,
     written: Mutex<Option<(String, Deed)>>,
@@ -58,7 +58,7 @@ impl Coordination for Meanwhile {
 }
 
 impl Rig {
-    /// The same shard, of which the nodes do something once the key was written or read.
+    /// Returns a repair of the same shard that runs `deed` once the key was written or read.
     fn meanwhile(self: &Arc<Self>, key: &str, on_write: bool, deed: fn(&Self)) -> ShardRepair {
         let rig = self.clone();
         let deed: Option<(String, Deed)> = Some((key.to_owned(), Box::new(move || deed(&rig))));
@@ -87,7 +87,7 @@ fn a_repair_that_did_not_claim_leaves_no_mark() {
             if begun_before {
                 break;
             }
-            // What an earlier repair has said is said still.
+            // The mark of an earlier repair is still valid.
             let mut repair = rig.repair(1);
             let finding = rig.find(&repair);
             let claimed = repair.claim(&finding, 7).unwrap();
@@ -125,7 +125,7 @@ fn a_whole_shard_on_which_nodes_have_stopped_is_begun_anew_unless_one_serves_it(
     assert!(!finding.needs_repair(), "{finding:?}");
     assert!(finding.advice()[0].ends_with("restart a"), "{finding:?}");
     rig.report("b", Standing::Following, 8);
-    // The log went on with another epoch.
+    // The log continues with another epoch.
     append_as_owner(&rig);
     let mut repair = rig.repair(1);
     let finding = rig.find(&repair);

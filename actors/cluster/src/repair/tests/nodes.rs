@@ -1,8 +1,8 @@
-//! What the log has lost is taken from nodes that have kept it, as far as it follows.
+//! Tests that entries lost from the log are taken from nodes that have kept them, if they follow.
 
 use super::*;
 
-/// What a node has kept, by position.
+/// The entries that a node has kept, by position.
 #[derive(Debug, Default)]
 struct Kept(Vec<(u64, Bytes)>);
 
@@ -17,7 +17,7 @@ impl NodeEntries for Kept {
     }
 }
 
-/// A node that has read these positions of the log.
+/// Returns a node that has read these positions of the log.
 fn node(rig: &Rig, positions: std::ops::RangeInclusive<u64>) -> Arc<dyn NodeEntries> {
     let entry = |at| (at, rig.stream.message(at).unwrap().unwrap());
     Arc::new(Kept(positions.map(entry).collect()))
@@ -41,7 +41,7 @@ fn the_lost_end_of_a_log_comes_from_nodes_and_nothing_is_given_up() {
     assert_eq!(commits(&first, &finding), [1, 2, 3, 4, 5, 6, 7, 8]);
     let left = first.claim(&finding, 7).unwrap();
     assert_eq!(left.at.position, Position(6), "the log has no gaps");
-    // It ends in the midst: its claim does not keep the next one from what nodes have.
+    // The first repair ends midway. Its claim does not hide the nodes' entries from the next one.
     let mut second = repair(&rig, 2, &nodes);
     let finding = rig.find(&second);
     assert_eq!((finding.end, finding.loses()), (Position(8), false), "{finding:?}");
@@ -80,7 +80,7 @@ fn what_nodes_have_of_another_branch_or_behind_a_gap_is_not_taken() {
     let finding = rig.find(&repair(&rig, 1, &nodes));
     assert_eq!((finding.end, finding.from_nodes), (Position(6), None), "position 7 is lost");
     assert_eq!(finding.given_up(), Some((Position(7), Position(8))));
-    // Another owner has written since, where the log had lost something.
+    // Another owner has written since, at positions that the log had lost.
     let lost = Rig::new();
     let nodes = [node(&lost, 6..=8)];
     lost.stream.lose(3);
@@ -118,7 +118,7 @@ fn of_two_branches_that_nodes_have_the_later_one_is_followed() {
         let mut first = repair(&rig, 1, &nodes);
         let finding = rig.find(&first);
         assert_eq!((finding.end, finding.whole.epoch), (Position(written), 2), "{finding:?}");
-        // A repair that ends in the midst changes nothing about it.
+        // A repair that ends midway does not change the result.
         first.claim(&finding, 7).unwrap();
         let finding = rig.find(&repair(&rig, 2, &nodes));
         assert_eq!((finding.end, finding.whole.epoch), (Position(written), 2), "{finding:?}");

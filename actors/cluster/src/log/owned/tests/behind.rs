@@ -1,7 +1,9 @@
-//! An owner over servers of which any may be behind: nobody may take what one has for all there is.
+//! Tests of an owner over servers of which any may be behind, so that one server's end proves
+//! nothing.
 //!
-//! The end of a log is believed when an entry was appended behind it. So whoever begins, or goes on
-//! after an outcome that is not known, claims before it answers, and reads all that is before that.
+//! The end of a log is believed when an entry was appended behind it. So an owner that starts, or
+//! continues after an unknown outcome, claims before it answers, and reads everything before the
+//! claim.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,12 +13,12 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::log::{Published, Stream, StreamError};
 
-/// How many histories are drawn.
+/// The number of drawn histories.
 const SEEDS: u64 = 120;
-/// How many entries a server lacks at most that is behind.
+/// The maximum number of entries that a lagging server lacks.
 const LACKS: u64 = 4;
 
-/// Servers of one stream, of which each call is answered by another one.
+/// Servers of one stream; each call is answered by another one.
 #[derive(Debug)]
 pub(super) struct Servers {
     whole: FakeStream,
@@ -27,9 +29,9 @@ pub(super) struct Servers {
 #[derive(Debug)]
 struct Drawn {
     rng: SmallRng,
-    /// For so many calls nothing is answered.
+    /// The number of calls that get no answer.
     silent: u32,
-    /// A publish that lands later, if it still fits.
+    /// A publish that lands later, if its sequence still fits.
     late: Option<(u64, Bytes)>,
 }
 
@@ -44,7 +46,7 @@ impl Servers {
         self.drawn.lock().rng.random_range(0..below)
     }
 
-    /// Something is asked, of a server that has this many entries.
+    /// Returns the number of entries that the answering server has.
     fn asked(&self) -> Result<u64, StreamError> {
         let last = self.whole.ends()?.last;
         if self.is_calm.load(Ordering::Relaxed) {
@@ -110,7 +112,7 @@ impl Stream for Servers {
     }
 }
 
-/// An owner with its records, as its store and its actors have them.
+/// An owner with its records and its log.
 struct Owner {
     log: Arc<OwnedLog>,
     records: Vec<Bytes>,
@@ -122,7 +124,7 @@ fn over(servers: &Arc<Servers>) -> Result<ReplicatedLog, LogError> {
     ReplicatedLog::open(LOG, 0, servers.clone(), clock, options)
 }
 
-/// The groups from a position on.
+/// Returns the groups from a position on.
 fn groups(log: &dyn Log, from: Position) -> Result<Vec<Bytes>, LogError> {
     let mut groups = Vec::new();
     log.read(from, &mut |entry| {
@@ -135,7 +137,7 @@ fn groups(log: &dyn Log, from: Position) -> Result<Vec<Bytes>, LogError> {
 }
 
 impl Owner {
-    /// Claims the shard, and reads what was before.
+    /// Claims the shard, and reads the earlier entries.
     fn begin(servers: &Arc<Servers>, node: &str) -> Self {
         for _ in 0..20_000 {
             let begun = (|| {
@@ -153,24 +155,24 @@ impl Owner {
         panic!("nobody could claim the shard");
     }
 
-    /// Applies what it lacks, and claims; it answers only when that has succeeded.
+    /// Applies the missing entries, and claims. The owner answers only after that has succeeded.
     fn go_on(&mut self, node: &str) -> bool {
         let Ok(lacked) = groups(&*self.log, self.applied.next()) else { return false };
         let Ok(end) = self.log.tail() else { return false };
         self.records.extend(lacked);
         self.applied = end.last;
         let Ok(tail) = claim(&*self.log, &by(node), 0) else { return false };
-        // A store's mark goes to its claim, whatever it has applied before that.
+        // A store's mark advances to its claim, whatever it has applied before that.
         self.applied = tail.last;
         true
     }
 
-    /// Opens the log again until that succeeds; `false` when another owns the shard.
+    /// Opens the log again until that succeeds; `false` when another node owns the shard.
     fn recover(&mut self, node: &str, tries: usize) -> bool {
         (0..tries).any(|_| self.log.reopen().is_ok() && self.go_on(node))
     }
 
-    /// What an actor is made of, which reads the log from its beginning.
+    /// Returns the state of an actor, which reads the log from its start.
     fn hot(&self) -> Vec<Bytes> {
         let read = (0..10_000).find_map(|_| groups(&*self.log, Position(1)).ok());
         read.expect("it can be read at some time")
@@ -185,8 +187,9 @@ impl Owner {
     }
 }
 
-/// One history: groups, other owners, and what fails on the way. Returns how often the log was
-/// opened again.
+/// Runs one history of groups, other owners, and failures.
+///
+/// Returns the number of times that the log was opened again.
 fn history(seed: u64) -> usize {
     let servers = Arc::new(Servers::new(seed));
     let (mut owner, mut acknowledged) = (Owner::begin(&servers, "a"), Vec::new());

@@ -1,4 +1,4 @@
-//! What is slow is read again and never taken for damage; what is not there is.
+//! Tests that a slow object is read again and never taken for damage, and that a missing one is.
 
 use parking_lot::Mutex;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const WHOLE: &[u8] = b"everything up to 30";
 
-/// An object that stalls in the midst, this many times, and may have lost its end.
+/// An object that stalls midway, this many times, and may have lost its end.
 struct Stalling {
     stalls: Mutex<usize>,
     has_all: bool,
@@ -14,7 +14,7 @@ struct Stalling {
 }
 
 impl Objects for Stalling {
-    /// How much of it was read.
+    /// The number of bytes that were read.
     type Object = usize;
 
     async fn open(&self, name: &str) -> Result<Option<usize>, CheckpointsError> {
