@@ -1,4 +1,4 @@
-//! A directory of the actors of one kind: which exist, and where each of them is.
+//! A directory of the actors of one kind, with the placement of each.
 //!
 //! An entry lasts while its actor starts and stops: the actor is started on demand, passivates
 //! itself when it has nothing to do, and is restarted by the supervisor when it fails.
@@ -15,14 +15,15 @@ use tokio::sync::oneshot;
 
 use crate::supervise::{Placement, SupervisorMessage};
 
-/// The actors of one kind, by key `K`, and the address of their supervisor. `M` is their message,
-/// `X` what the kind keeps of each.
+/// The actors of one kind, by key `K`, and the address of their supervisor.
+///
+/// `M` is their message, `X` the kind's own state of each actor.
 pub struct Directory<K, M, X> {
     slots: DashMap<K, Arc<Slot<M, X>>>,
     supervisor: OnceLock<ActorRef<SupervisorMessage<K>>>,
 }
 
-/// One actor's entry: where the actor is, and the kind's own `X`, to which it dereferences.
+/// One actor's entry: its placement, and the kind's own `X`, to which it dereferences.
 pub struct Slot<M, X> {
     placement: RwLock<Placement<M>>,
     kept: X,
@@ -33,8 +34,10 @@ pub struct Slot<M, X> {
 pub struct Undelivered<M> {
     /// The message.
     pub message: M,
-    /// Where the actor was. If idle, the caller may have it started. If live, it has failed and the
-    /// supervisor has not noticed yet. Otherwise it is down or parked.
+    /// The placement of the actor.
+    ///
+    /// If it is idle, the caller may have it started. If it is live, the actor has failed and the
+    /// supervisor has not noticed yet. Otherwise the actor is down or parked.
     pub placement: Placement<M>,
 }
 
@@ -54,12 +57,12 @@ where
         drop(self.supervisor.set(supervisor));
     }
 
-    /// The entry of `key`, if there is one.
+    /// Returns the entry of `key`, if there is one.
     pub fn slot(&self, key: &K) -> Option<Arc<Slot<M, X>>> {
         self.slots.get(key).map(|slot| Arc::clone(&slot))
     }
 
-    /// The entry of `key`. If there is none, an idle one is added with what `new` makes.
+    /// Returns the entry of `key`. If there is none, adds an idle one with the value of `new`.
     pub fn slot_or_insert_with(&self, key: K, new: impl FnOnce() -> X) -> Arc<Slot<M, X>> {
         // Most calls find one: look before locking the shard for writing.
         if let Some(slot) = self.slot(&key) {
@@ -73,12 +76,12 @@ where
         self.slots.remove(key).map(|(_, slot)| slot)
     }
 
-    /// Whether there is an entry of `key`.
+    /// Returns whether `key` has an entry.
     pub fn contains(&self, key: &K) -> bool {
         self.slots.contains_key(key)
     }
 
-    /// Every entry.
+    /// Returns every entry.
     pub fn slots(&self) -> Vec<Arc<Slot<M, X>>> {
         self.slots.iter().map(|slot| Arc::clone(&slot)).collect()
     }
@@ -88,23 +91,22 @@ where
         self.slots.iter().for_each(|entry| visit(entry.key(), entry.value()));
     }
 
-    /// The actor of `key`, if it runs.
+    /// Returns the actor of `key`, if it runs.
     pub fn live(&self, key: &K) -> Option<ActorRef<M>> {
         self.slot(key).and_then(|slot| slot.live())
     }
 
-    /// Whether the actor of `key` runs.
+    /// Returns whether the actor of `key` runs.
     pub fn is_live(&self, key: &K) -> bool {
         self.slot(key).is_some_and(|slot| slot.is_live())
     }
 
-    /// The actors that run.
+    /// Returns the actors that run.
     pub fn all_live(&self) -> Vec<ActorRef<M>> {
         self.slots.iter().filter_map(|slot| slot.live()).collect()
     }
 
-    /// Puts a message into the mailbox of `key`'s actor, if it runs. Returns whether it was put
-    /// there.
+    /// Puts a message into the mailbox of `key`'s actor, if it runs. Returns whether it did.
     pub fn cast_live(&self, key: &K, message: M) -> bool {
         self.slot(key).is_some_and(|slot| slot.cast(message).is_ok())
     }
@@ -119,13 +121,14 @@ where
         }
     }
 
-    /// Has the supervisor start the actor of `key`, unless it runs, or is down or parked.
+    /// Asks the supervisor to start the actor of `key`, unless it runs, or is down or parked.
     pub fn start(&self, key: K) {
         self.ask_to_start(key, None);
     }
 
-    /// The same, and returns when the supervisor has replied. The actor may not run even then: it
-    /// is down or parked, or the engine is stopping.
+    /// Does the same as [`start`](Self::start), and returns when the supervisor has replied.
+    ///
+    /// The actor may not run even then: it is down or parked, or the engine is stopping.
     pub async fn start_and_wait(&self, key: K) {
         let (done, seen) = oneshot::channel();
         self.ask_to_start(key, Some(done));
@@ -140,7 +143,7 @@ where
         }
     }
 
-    /// Publishes where the actor of `key` is, if there is such an entry.
+    /// Publishes the placement of the actor of `key`, if there is such an entry.
     pub fn publish(&self, key: &K, placement: Placement<M>) {
         if let Some(slot) = self.slot(key) {
             slot.publish(placement);
@@ -149,17 +152,17 @@ where
 }
 
 impl<M, X> Slot<M, X> {
-    /// A slot whose actor is idle.
+    /// Creates a slot whose actor is idle.
     pub const fn new(kept: X) -> Self {
         Self { placement: RwLock::new(Placement::Idle), kept }
     }
 
-    /// Where the actor is.
+    /// Returns the placement of the actor.
     pub fn placement(&self) -> Placement<M> {
         self.placement.read().clone()
     }
 
-    /// The actor, if it runs.
+    /// Returns the actor, if it runs.
     pub fn live(&self) -> Option<ActorRef<M>> {
         match &*self.placement.read() {
             Placement::Live(actor) => Some(actor.clone()),
@@ -167,28 +170,29 @@ impl<M, X> Slot<M, X> {
         }
     }
 
-    /// Whether the actor runs.
+    /// Returns whether the actor runs.
     pub fn is_live(&self) -> bool {
         matches!(&*self.placement.read(), Placement::Live(_))
     }
 
-    /// Whether the actor is idle: not running, and neither down nor parked.
+    /// Returns whether the actor is idle: not running, and neither down nor parked.
     pub fn is_idle(&self) -> bool {
         matches!(&*self.placement.read(), Placement::Idle)
     }
 
-    /// Whether the actor is parked.
+    /// Returns whether the actor is parked.
     pub fn is_parked(&self) -> bool {
         matches!(&*self.placement.read(), Placement::Parked(_))
     }
 
-    /// Publishes where the actor is.
+    /// Publishes the placement of the actor.
     pub fn publish(&self, placement: Placement<M>) {
         *self.placement.write() = placement;
     }
 
-    /// Makes a parked slot idle, so that its actor may be started anew. Returns whether it was
-    /// parked.
+    /// Makes a parked slot idle, so that its actor may be started again.
+    ///
+    /// Returns whether it was parked.
     pub fn unpark(&self) -> bool {
         let mut placement = self.placement.write();
         let is_parked = matches!(&*placement, Placement::Parked(_));
@@ -198,9 +202,10 @@ impl<M, X> Slot<M, X> {
         is_parked
     }
 
-    /// Publishes where the actor is, after calling `before` under the write lock. `before` can hand
-    /// the actor the messages that [`cast_or`](Self::cast_or) has kept for it; none is kept later
-    /// that the actor would miss.
+    /// Publishes the placement of the actor, after calling `before` under the write lock.
+    ///
+    /// `before` can hand the actor the messages that [`cast_or`](Self::cast_or) has kept for it. No
+    /// message that the actor would miss is kept later.
     pub fn publish_with(&self, placement: Placement<M>, before: impl FnOnce(&Placement<M>, &X)) {
         let mut place = self.placement.write();
         before(&placement, &self.kept);
@@ -233,9 +238,10 @@ impl<M: Message, X> Slot<M, X> {
         self.cast_or(message, |undelivered, _| undelivered).map_or(Ok(()), Err)
     }
 
-    /// Puts a message into the actor's mailbox, or calls `otherwise` with it under the read lock,
-    /// so that the placement does not change meanwhile. Returns what `otherwise` returned; `None`
-    /// if the message is in the mailbox.
+    /// Puts a message into the actor's mailbox, or calls `otherwise` with it.
+    ///
+    /// `otherwise` runs under the read lock, so that the placement does not change meanwhile.
+    /// Returns the result of `otherwise`; `None` if the message is in the mailbox.
     ///
     /// `otherwise` must not use the slot's placement: it is locked.
     pub fn cast_or<R>(
@@ -247,8 +253,8 @@ impl<M: Message, X> Slot<M, X> {
         let message = match &*placement {
             Placement::Live(actor) => match actor.cast(message) {
                 Err(MessagingErr::SendErr(message)) => message,
-                // No other error returns the message. It is lost as if the actor had failed with it
-                // in its mailbox.
+                // No other error returns the message. It is lost as if the actor had failed with
+                // the message in its mailbox.
                 Ok(()) | Err(_) => return None,
             },
             Placement::Idle | Placement::Down { .. } | Placement::Parked(_) => message,

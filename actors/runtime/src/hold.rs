@@ -1,29 +1,30 @@
-//! Whether something may leave an engine: it is not held, and has its tenure if it needs one.
+//! The check before anything leaves an engine: no hold, and a valid tenure if it needs one.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long something waits that could not leave without the tenure, before it is asked again.
+/// The time after which work that could not leave without the tenure asks again.
 pub const TENURE_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// Says whether this process may act for the engine's records at this very moment.
+/// The right of this process to act for the engine's records at this very moment.
 ///
-/// It is asked before each thing that leaves, so it must be cheap: a clock and an atomic.
+/// It is checked before everything that leaves, so the check must be cheap: a clock and an atomic.
 pub trait Tenure: Debug + Send + Sync + 'static {
-    /// Whether it may. It may end at any time, and come back.
+    /// Returns whether the process may act. The right may end at any time, and come back.
     fn holds(&self) -> bool;
 }
 
-/// Says whether nothing may leave the engine. Clones share it.
+/// The state in which nothing may leave the engine. Clones share it.
 ///
-/// State that was restored is older than the world: what it takes for unsent may have been sent.
-/// So it begins held, and somebody who knows ends that. Being held begins before the first message
-/// could leave, and never anew while an engine runs.
+/// Restored state is older than the world: a message that it holds as unsent may have been sent. So
+/// an engine with restored state starts held, and an operator who knows more ends the hold. A hold
+/// starts before the first message could leave, and never again while an engine runs.
 ///
-/// An engine that another process may replace has a tenure besides. What cannot leave without it
-/// waits: it may come back, and else the successor knows of everything that was claimed.
+/// An engine that another process may replace has a tenure besides. A message that cannot leave
+/// without it waits. The tenure may come back; otherwise the successor knows everything that was
+/// claimed.
 #[derive(Debug, Clone, Default)]
 pub struct Hold {
     held: Arc<AtomicBool>,
@@ -31,35 +32,35 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Not held, with the tenure that must hold whenever something leaves.
+    /// Creates a hold that is off, with the tenure that must hold whenever something leaves.
     #[must_use]
     pub fn under(tenure: Option<Arc<dyn Tenure>>) -> Self {
         Self { held: Arc::default(), tenure }
     }
 
-    /// Lets nothing out from now on.
+    /// Lets nothing leave from now on.
     pub fn begin(&self) {
         self.held.store(true, Ordering::Release);
     }
 
-    /// Lets everything out again. Returns whether it was held.
+    /// Lets everything leave again. Returns whether it was held.
     pub fn end(&self) -> bool {
         self.held.swap(false, Ordering::AcqRel)
     }
 
-    /// Whether nothing may leave until somebody ends that.
+    /// Returns whether nothing may leave until the hold is ended.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.held.load(Ordering::Acquire)
     }
 
-    /// Whether the tenure holds now. An engine without one needs none.
+    /// Returns whether the tenure holds now. An engine without one needs none.
     #[must_use]
     pub fn has_tenure(&self) -> bool {
         self.tenure.as_ref().is_none_or(|tenure| tenure.holds())
     }
 
-    /// Whether something may leave at this moment.
+    /// Returns whether something may leave at this moment.
     #[must_use]
     pub fn lets_out(&self) -> bool {
         !self.is_held() && self.has_tenure()

@@ -1,8 +1,8 @@
-//! One timer for all that a connection waits for: heads of requests and the handling of them.
+//! One timer for all waits of a connection: for the heads of requests and for their handling.
 //!
 //! Nearly every deadline of a connection passes unused, and arming a timer for each takes a lock
-//! that all connections share. So a timer that is armed for an earlier deadline stays armed; when
-//! it fires, it is armed anew for the deadline that then holds. A request arms none.
+//! that all connections share. So a timer that is armed for an earlier deadline stays armed. When
+//! it fires, it is armed again for the deadline that holds then. A request arms none.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,9 +19,9 @@ use crate::clock::deadline_in;
 pub struct LazyTimer(Arc<Mutex<Option<Pin<Box<Sleep>>>>>);
 
 impl LazyTimer {
-    /// Ready once `deadline` has passed. Only the task of the connection may poll it.
+    /// Returns `Ready` once `deadline` has passed. Only the task of the connection may poll it.
     pub fn poll(&self, context: &mut Context<'_>, deadline: Instant) -> Poll<()> {
-        // Nothing panics while it is held, so it is whole.
+        // No code panics while the lock is held, so the timer is whole.
         let mut armed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let timer = armed.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if timer.deadline() > deadline {
@@ -36,7 +36,7 @@ impl LazyTimer {
         }
     }
 
-    /// What `work` returns, or `None` if it takes longer than `wait`.
+    /// Returns the result of `work`, or `None` if it takes longer than `wait`.
     pub async fn within<T>(&self, wait: Duration, work: impl Future<Output = T>) -> Option<T> {
         let mut work = std::pin::pin!(work);
         let mut deadline = None;

@@ -1,7 +1,7 @@
-//! What every actor needs: time, randomness, secrets, supervision and flow control.
+//! The base of every actor: time, randomness, secrets, supervision and flow control.
 //!
-//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
-//! stability. [`clock`] alone reads the time and [`random`] alone draws random numbers.
+//! Not an API: `postrider-actors` re-exports the parts for embedders, and this crate promises no
+//! stability. Only [`clock`] reads the time, and only [`random`] draws random numbers.
 
 pub mod clock;
 pub mod directory;

@@ -1,4 +1,4 @@
-//! The priority of a thread that computes without a rest.
+//! The priority of a thread that computes without pause.
 
 /// The niceness of such a thread: beside one of the usual priority it gets about a tenth of a core.
 #[cfg(target_os = "linux")]
@@ -13,6 +13,6 @@ pub fn lower_priority() {
     }
 }
 
-/// Elsewhere a niceness belongs to the whole process.
+/// Does nothing: elsewhere a niceness belongs to the whole process.
 #[cfg(not(target_os = "linux"))]
 pub const fn lower_priority() {}

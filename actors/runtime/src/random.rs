@@ -1,12 +1,12 @@
 //! The one place that draws random numbers, from a cryptographically secure generator.
 //!
-//! Each thread has its own, which the operating system seeds.
+//! Each thread has its own generator, which the operating system seeds.
 
 use rand::Rng;
 
 use postrider_domain::Timestamp;
 
-/// Unguessable bytes, for keys and tokens.
+/// Draws unguessable bytes, for keys and tokens.
 #[must_use]
 pub fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
@@ -14,14 +14,14 @@ pub fn bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// 80 bits that make an identifier unique.
+/// Draws 80 bits that make an identifier unique.
 #[must_use]
 pub fn unique() -> u128 {
     let mut generator = rand::rng();
     u128::from(generator.next_u64()) << 16 | u128::from(generator.next_u32() & 0xffff)
 }
 
-/// A fraction from 0 up to, not including, 1: for jitter.
+/// Draws a fraction from 0 up to, not including, 1: for jitter.
 #[must_use]
 pub fn fraction() -> f64 {
     // The upper 53 bits: as many as an f64 holds exactly.

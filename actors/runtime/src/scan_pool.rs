@@ -1,9 +1,9 @@
 //! Runs reads that scan on few threads, so that nothing else waits for them.
 //!
-//! Of the blocking threads of the async runtime they take as many as there are cores less one; the
-//! others are left to what is short. Which scan is next is decided by [`ScanQueue`]. A scan runs at
-//! a lower priority of the system: a thread that computes without a rest would otherwise keep the
-//! writer, which computes little and often, from a core for milliseconds each time it wakes.
+//! Scans take as many of the blocking threads of the async runtime as there are cores less one. The
+//! others are left to short work. [`ScanQueue`] decides which scan is next. A scan runs at a lower
+//! priority of the system. The writer computes little and often. A thread that computes without
+//! pause would keep it from a core for milliseconds each time it wakes.
 
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,15 +17,17 @@ use tokio::sync::oneshot;
 use crate::flow::{ScanBounds, ScanQueue};
 use crate::priority::lower_priority;
 
-/// Scans of all owners that wait.
+/// The maximum number of waiting scans of all owners.
 const WAITING_MAX: usize = 1024;
-/// Scans of one owner that wait: an eighth, so that seven others find room beside a flood.
+/// The maximum number of waiting scans of one owner.
+///
+/// It is an eighth of all, so that seven others find room beside a flood.
 const WAITING_PER_OWNER_MAX: usize = 128;
 
-/// A scan that waits. It returns what it found to its caller itself.
+/// A waiting scan. It returns its result to its caller itself.
 type Scan = Box<dyn FnOnce() + Send>;
 
-/// Scans for owners `K`: as many at once as there are cores less one, at least one.
+/// Runs scans for owners `K`: as many at once as there are cores less one, at least one.
 pub struct ScanPool<K: Clone + Eq + Hash> {
     shared: Arc<Shared<K>>,
 }
@@ -39,20 +41,20 @@ struct Shared<K> {
 /// Counts of the scans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanFigures {
-    /// Scans that run.
+    /// The number of running scans.
     pub running: usize,
-    /// Scans that wait.
+    /// The number of waiting scans.
     pub waiting: usize,
-    /// Scans that have ended, since the start.
+    /// The number of ended scans since the start.
     pub finished: u64,
-    /// Scans that were refused because too many waited, since the start.
+    /// The number of scans since the start that were refused because too many waited.
     pub refused: u64,
 }
 
-/// Why a scan returned nothing.
+/// The reason why a scan returned nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ScanError {
-    /// As many scans wait as may.
+    /// The maximum number of scans is waiting.
     #[error("too many scans wait")]
     Full,
     /// The scan panicked, or the pool was dropped.
@@ -61,7 +63,7 @@ pub enum ScanError {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> ScanPool<K> {
-    /// A pool that leaves one core to everything else.
+    /// Creates a pool that leaves one core to everything else.
     #[must_use]
     pub fn for_this_machine() -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
@@ -72,7 +74,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> ScanPool<K> {
         })
     }
 
-    /// A pool with these bounds.
+    /// Creates a pool with these bounds.
     #[must_use]
     pub fn new(bounds: ScanBounds) -> Self {
         let shared = Shared {
@@ -83,8 +85,9 @@ impl<K: Clone + Eq + Hash + Send + 'static> ScanPool<K> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Runs `scan` when it is the owner's turn, and resolves to what it returns. A scan whose
-    /// caller has given up by then does not run.
+    /// Runs `scan` when it is the owner's turn, and resolves to its result.
+    ///
+    /// A scan whose caller has given up by then does not run.
     ///
     /// # Errors
     /// [`ScanError::Full`] at once if too many wait; [`ScanError::Failed`] if it did not end.
@@ -104,7 +107,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> ScanPool<K> {
         answer.await.map_err(|_| ScanError::Failed)
     }
 
-    /// Counts of the scans.
+    /// Returns the counts of the scans.
     pub fn figures(&self) -> ScanFigures {
         let shared = &*self.shared;
         let queue = shared.queue.lock();
@@ -130,8 +133,9 @@ impl<K: Clone + Eq + Hash + Send + 'static> ScanPool<K> {
     }
 }
 
-/// Runs `work` on a thread of its own, because only a privileged thread gets its priority back.
-/// Where the system has no thread left it runs on this one: a scan that never ran would keep its
+/// Runs `work` on a separate thread, because only a privileged thread gets its priority back.
+///
+/// If the system has no thread left, `work` runs on this one. A scan that never ran would keep its
 /// place for ever.
 fn at_low_priority(work: impl FnOnce() + Send) {
     let mut work = Some(work);
@@ -153,14 +157,14 @@ fn at_low_priority(work: impl FnOnce() + Send) {
 }
 
 impl<K: Clone + Eq + Hash> ScanPool<K> {
-    /// Answers the callers of what waits that it failed.
+    /// Ends the waiting scans; their callers get [`ScanError::Failed`].
     fn close(&self) {
         drop(self.shared.queue.lock().clear());
     }
 }
 
 impl<K: Clone + Eq + Hash> Shared<K> {
-    /// Scans for as long as something waits for this thread's place.
+    /// Runs scans for as long as one waits for this thread's place.
     fn work(&self, owner: K, scan: Scan) {
         let mut next = Some((owner, scan));
         while let Some((owner, scan)) = next {
@@ -272,7 +276,7 @@ mod tests {
             let (pool, meet) = (Arc::clone(&all), Arc::clone(&meet));
             tokio::spawn(async move { pool.run(&'a', move || meet.wait().is_leader()).await })
         });
-        // They end only if they run at the same time.
+        // The scans end only if they run at the same time.
         for scan in scans.collect::<Vec<_>>() {
             scan.await.unwrap().unwrap();
         }

@@ -1,4 +1,4 @@
-//! Stored secrets that must be read again: they are encrypted at rest.
+//! Stored secrets that must be read again, encrypted at rest.
 //!
 //! The cipher is XChaCha20-Poly1305 with a random nonce. Its key is derived from a master key for
 //! this use only; the master key's version is stored beside the secret.
@@ -24,20 +24,22 @@ pub struct Sealed {
     text: String,
 }
 
-/// Why a secret cannot be decrypted.
+/// The reason why a secret cannot be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// The master key of this version is not given.
     #[error("it was encrypted under version {0} of the master key, which is not given")]
     NoKey(u8),
-    /// It is not what was written, or was sealed for another place.
+    /// The text is not the one that was written, or was sealed for another place.
     #[error("it is damaged, or the master key is another one")]
     Damaged,
 }
 
 impl Sealed {
-    /// Encrypts `secret` under the current master key. It opens only with the same `place`, so that
-    /// a stored secret cannot be moved to another record.
+    /// Encrypts `secret` under the current master key.
+    ///
+    /// It opens only with the same `place`, so that a stored secret cannot be moved to another
+    /// record.
     pub fn seal(keys: &MasterKeys, place: &[u8], secret: &[u8]) -> Self {
         let nonce: [u8; NONCE_BYTES] = random::bytes();
         let (key_version, key) = keys.current_for(PURPOSE);
@@ -50,17 +52,19 @@ impl Sealed {
         Self { key_version, text: STANDARD_NO_PAD.encode([&nonce[..], &encrypted].concat()) }
     }
 
-    /// The same secret under the current master key, if it is under an earlier one and can be read.
+    /// Returns the same secret under the current master key, if an earlier one sealed it.
+    ///
+    /// Returns `None` also if the secret cannot be read.
     pub fn resealed(&self, keys: &MasterKeys, place: &[u8]) -> Option<Self> {
         let is_current = self.key_version == keys.current_for(PURPOSE).0;
         let secret = if is_current { None } else { self.open(keys, place).ok() };
         secret.map(|secret| Self::seal(keys, place, &secret))
     }
 
-    /// Decrypts it for the `place` that it was sealed for.
+    /// Decrypts the secret, which must be sealed for `place`.
     ///
     /// # Errors
-    /// [`OpenError`]: the key is missing, or it cannot be authenticated.
+    /// [`OpenError`]: the key is missing, or the text cannot be authenticated.
     pub fn open(&self, keys: &MasterKeys, place: &[u8]) -> Result<Vec<u8>, OpenError> {
         let version = self.key_version;
         let key = keys.of_version_for(version, PURPOSE).ok_or(OpenError::NoKey(version))?;

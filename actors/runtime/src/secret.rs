@@ -13,7 +13,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text. The caller must not log it.
+    /// Returns the text. The caller must not log it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

@@ -20,19 +20,19 @@ use crate::clock::Clock;
 /// The level of a token bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BucketState {
-    /// Tokens of a full bucket: the requests that it allows at once.
+    /// The number of tokens of a full bucket: the requests that it allows at once.
     pub limit: u32,
-    /// Tokens that are left now.
+    /// The number of tokens that are left now.
     pub remaining: u32,
-    /// When it is full again, if nothing more is taken.
+    /// The time at which it is full again, if nothing more is taken.
     pub full_at: Timestamp,
-    /// Seconds in which an empty bucket fills.
+    /// The time in which an empty bucket fills, in seconds.
     pub window_s: u32,
 }
 
 /// A bucket of `limit` tokens that fills in `window`, full at first.
 ///
-/// GCRA, the generic cell rate algorithm, keeps one number, the theoretical arrival time: the
+/// GCRA, the generic cell rate algorithm, has one number, the theoretical arrival time. It is the
 /// moment at which the bucket is full again if nothing more is taken. Only that number has to be
 /// saved.
 #[derive(Debug)]
@@ -43,11 +43,11 @@ pub struct SharedBucket {
     start_ns: u64,
     limit: NonZeroU32,
     window: Duration,
-    /// Time for one token.
+    /// The time for one token.
     token_ns: u64,
 }
 
-/// The limiter's one number, in nanoseconds from its start; 0 if nothing was taken yet.
+/// The single number of the limiter, in nanoseconds from its start; 0 before the first token.
 #[derive(Debug, Clone, Default)]
 struct SharedState(Arc<AtomicU64>);
 
@@ -83,15 +83,16 @@ impl GovernorClock for EngineClock {
     }
 }
 
-/// A moment in nanoseconds since the epoch; a `u64` holds them until the year 2554.
+/// Returns a moment in nanoseconds since the epoch; a `u64` holds them until the year 2554.
 #[must_use]
 pub const fn nanos(at: Timestamp) -> u64 {
     at.as_millis().saturating_mul(1_000_000)
 }
 
 impl SharedBucket {
-    /// A bucket that is full at `full_at_ns`, nanoseconds since the epoch, or now; `None` when
-    /// `limit` is 0, which is no limit.
+    /// Creates a bucket that is full at `full_at_ns`, nanoseconds since the epoch, or now.
+    ///
+    /// Returns `None` when `limit` is 0, which is no limit.
     #[must_use]
     pub fn new(
         limit: u32,
@@ -108,7 +109,7 @@ impl SharedBucket {
         let token_ns = u64::try_from(token.as_nanos()).unwrap_or(u64::MAX);
         let bucket = Self { limiter, state, start_ns, limit, window, token_ns };
         if let Some(full_at_ns) = full_at_ns {
-            // The limit may be smaller than when it was saved: the bucket is at most empty.
+            // The limit may be smaller than at the time of the save: the bucket is at most empty.
             let left_ns = full_at_ns.saturating_sub(start_ns).min(bucket.window_ns());
             bucket.state.0.store(left_ns, Ordering::Release);
         }
@@ -119,20 +120,21 @@ impl SharedBucket {
         self.token_ns.saturating_mul(self.limit.get() as u64)
     }
 
-    /// Tokens of a full bucket.
+    /// Returns the number of tokens of a full bucket.
     #[must_use]
     pub const fn limit(&self) -> u32 {
         self.limit.get()
     }
 
-    /// Seconds in which an empty bucket fills.
+    /// Returns the time in which an empty bucket fills, in seconds.
     #[must_use]
     pub fn window_s(&self) -> u32 {
         u32::try_from(self.window.as_secs()).unwrap_or(u32::MAX)
     }
 
-    /// The moment at which the bucket is full, in nanoseconds since the epoch; in the past if it is
-    /// full.
+    /// Returns the moment at which the bucket is full, in nanoseconds since the epoch.
+    ///
+    /// It is in the past if the bucket is full.
     #[must_use]
     pub fn full_at_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.state.0.load(Ordering::Acquire))
@@ -141,14 +143,14 @@ impl SharedBucket {
     /// Takes one token.
     ///
     /// # Errors
-    /// The bucket is empty; the time until a token is available.
+    /// Returns the time until a token is available if the bucket is empty.
     pub fn take(&self, clock: &Clock) -> Result<(), Duration> {
         self.limiter
             .check()
             .map_err(|not_until| not_until.wait_time_from(Nanos::from(nanos(clock.now()))))
     }
 
-    /// The time until a token is available; `None` if one is.
+    /// Returns the time until a token is available; `None` if one is.
     #[must_use]
     pub fn wait(&self, now: Timestamp) -> Option<Duration> {
         let missing_ns = self.full_at_ns().saturating_sub(nanos(now));
@@ -157,7 +159,7 @@ impl SharedBucket {
         (wait_ns > 0).then(|| Duration::from_nanos(wait_ns))
     }
 
-    /// The level of the bucket at `now`.
+    /// Returns the level of the bucket at `now`.
     #[must_use]
     pub fn state(&self, now: Timestamp) -> BucketState {
         let missing_ns = self.full_at_ns().saturating_sub(nanos(now));

@@ -1,8 +1,7 @@
-//! Work beside its caller: on a blocking thread, or to its end when the caller is cancelled.
+//! Work beside its caller: on a blocking thread, or completed even if the caller is cancelled.
 //!
-//! Both give tokio one type of task each, whatever the work is: the compiler translates a thousand
-//! lines of tokio for each type of task, and a hundred kinds of reads and changes come through
-//! here.
+//! Both give tokio one type of task each, whatever the work is. The compiler translates a thousand
+//! lines of tokio for each type of task. A hundred kinds of reads and changes come through here.
 
 use postrider_domain::{Unavailable, UnavailableReason};
 use tokio::sync::oneshot;
@@ -13,7 +12,8 @@ pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a
 /// Runs `work` to its end, even if its caller is dropped in the middle.
 ///
 /// # Errors
-/// Those of `work`; [`UnavailableReason::Restarting`] when it panicked or the runtime shuts down.
+/// The errors of `work`; [`UnavailableReason::Restarting`] if it panicked or the runtime shuts
+/// down.
 pub async fn detached<T, E>(
     work: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> Result<T, E>
@@ -34,7 +34,7 @@ where
 /// Runs `work` on a thread that may block, to its end.
 ///
 /// # Errors
-/// [`Lost`]: it panicked, or the runtime shuts down.
+/// [`Lost`]: `work` panicked, or the runtime shuts down.
 pub fn blocking<T: Send + 'static, W: FnOnce() -> T + Send + 'static>(
     work: W,
 ) -> impl Future<Output = Result<T, Lost>> + use<T, W> {
@@ -47,7 +47,7 @@ pub fn blocking<T: Send + 'static, W: FnOnce() -> T + Send + 'static>(
     async move { result.await.map_err(|_| Lost) }
 }
 
-/// Work on a blocking thread panicked, or the runtime shuts down.
+/// The error of work on a blocking thread that panicked, or of a runtime that shuts down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the work did not end")]
 pub struct Lost;
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(blocking(|| -> u8 { panic!("no") }).await, Err(Lost));
     }
 
-    /// A caller may count on it: nothing of the work is in the way of its next step.
+    /// A caller may rely on this: its next step never meets a value that the work still holds.
     #[tokio::test]
     async fn the_work_has_let_go_of_what_it_had_before_it_is_answered() {
         for _ in 0..100 {

@@ -1,14 +1,14 @@
 //! A timer that wakes its actor at the earliest moment that was requested.
 //!
-//! Each wait has a generation, which the wake-up carries. It distinguishes a wake-up that was in
-//! the mailbox when an earlier moment replaced its wait from the one that counts.
+//! Each wait has a generation, which the wake-up carries. A wake-up may be in the mailbox when an
+//! earlier moment replaces its wait. The generation distinguishes it from the current one.
 
 use postrider_domain::Timestamp;
 use tokio::task::AbortHandle;
 
 use crate::clock::Clock;
 
-/// Waits for one moment of engine time. Dropping it ends the wait.
+/// A wait for one moment of engine time. Dropping it ends the wait.
 #[derive(Debug, Default)]
 pub struct Timer {
     /// The generation of the last wait.
@@ -54,7 +54,7 @@ impl Timer {
         is_current
     }
 
-    /// The moment of the running wait; `None` when no wait runs.
+    /// Returns the moment of the running wait; `None` when no wait runs.
     #[must_use]
     pub const fn until(&self) -> Option<Timestamp> {
         self.until
@@ -106,7 +106,7 @@ mod tests {
             });
         }
 
-        /// Moves the clock and gives the generation that is woken then.
+        /// Moves the clock and returns the generation that is woken then.
         async fn woken_after(&mut self, seconds: u64) -> u64 {
             self.clock.advance(Duration::from_secs(seconds));
             self.mailbox.recv().await.unwrap()
@@ -159,7 +159,7 @@ mod tests {
         let Rig { mut timer, clock, sender, mut mailbox } = Rig::new();
         timer.wake_at(&clock, at(10), move |generation| sender.send(generation).unwrap());
         drop(timer);
-        // Tokio's own time, which passes at once when nothing else is to do.
+        // This is tokio's own time, which passes at once when there is no other work.
         let received = tokio::time::timeout(Duration::from_secs(60), mailbox.recv()).await;
         assert_eq!(received, Ok(None), "the task has ended, and its sender with it");
     }

@@ -1,11 +1,12 @@
 //! The one place that reads the time.
 //!
-//! **Real time** is what other systems compare with their own clock. It begins as the wall clock's
-//! and runs with the monotonic clock; the wall clock is followed only by slewing, so that a step of
-//! it reaches nobody (`Discipline`). **Engine time** is real time, plus what the sandbox moved it
-//! forward by, plus the lead: what it had to be ahead by at the start so that it is not behind the
-//! last durable moment. Expiries, windows, buckets, paces, ids and event times read engine time. It
-//! never goes back.
+//! **Real time** is the time that other systems compare with their own clock. It starts as the wall
+//! clock's and runs with the monotonic clock. It follows the wall clock only by slewing, so that a
+//! step reaches nobody (`Discipline`).
+//!
+//! **Engine time** is real time, plus the offset by which the sandbox moved it forward, plus the
+//! lead. The lead is set at the start, so that engine time is not behind the last durable moment.
+//! Expiries, windows, buckets, paces, ids and event times read engine time. It never goes back.
 
 mod source;
 
@@ -22,21 +23,22 @@ use postrider_domain::Timestamp;
 use crate::flow::clock_discipline::{Discipline, StepChange};
 use source::{ManualClocks, Source, SystemClocks};
 
-/// Longest time between two looks at the clock while sleeping. It bounds how late a sleeper notices
-/// that time was moved forward.
+/// The longest time between two looks at the clock while sleeping.
+///
+/// It bounds the delay after which a sleeper notices that time was moved forward.
 const NAP_MAX: Duration = Duration::from_secs(1);
 
-/// A start this long after the last durable moment may be one with a wrong clock.
+/// The time since the last durable moment after which a start may have a wrong clock.
 const LONG_STOP: Duration = Duration::from_secs(24 * 3600);
 
-/// What a clock takes for a step, and how careful it is then.
+/// The thresholds of a step of the wall clock, and the rest after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockOptions {
-    /// A larger difference between the wall clock and real time is a step.
+    /// The difference between the wall clock and real time above which it is a step.
     pub step: Duration,
-    /// A larger lead of engine time at a start is reported as a step is.
+    /// The lead of engine time at a start above which it is reported like a step.
     pub ahead_max: Duration,
-    /// For how long after a step nothing is deleted because of its age.
+    /// The time after a step in which nothing is deleted because of its age.
     pub rest: Duration,
 }
 
@@ -51,19 +53,20 @@ impl Default for ClockOptions {
     }
 }
 
-/// How the wall clock stands to the engine's.
+/// The state of the wall clock in relation to the engine's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockHealth {
     /// The wall clock less real time, in milliseconds, as of the last comparison.
     pub difference_ms: i64,
-    /// Whether that is a step.
+    /// Set if that difference is a step.
     pub in_step: bool,
-    /// Steps since the start.
+    /// The number of steps since the start.
     pub steps: u64,
-    /// What engine time is ahead of real time by because the data was written by a clock that was
-    /// ahead. The sandbox's part is not in it.
+    /// The lead of engine time over real time because data was written by a clock that was ahead.
+    ///
+    /// The sandbox's part is not in it.
     pub lead: Duration,
-    /// Whether that is more than [`ClockOptions::ahead_max`].
+    /// Set if the lead is more than [`ClockOptions::ahead_max`].
     pub is_ahead: bool,
 }
 
@@ -78,11 +81,11 @@ struct Inner {
     source: Source,
     options: ClockOptions,
     discipline: ArcSwap<Discipline>,
-    /// Held by the one that compares with the wall clock.
+    /// Locked by the thread that compares with the wall clock.
     comparing: Mutex<()>,
-    /// Milliseconds that the sandbox moved engine time forward by.
+    /// The time by which the sandbox moved engine time forward, in milliseconds.
     offset_ms: AtomicU64,
-    /// Milliseconds that engine time is ahead by since the start.
+    /// The lead of engine time since the start, in milliseconds.
     lead_ms: AtomicU64,
     /// The latest moment that was returned, in milliseconds since the epoch. No earlier one is
     /// returned after it.
@@ -96,19 +99,19 @@ struct Inner {
 }
 
 impl Clock {
-    /// The system's clock, with the default options.
+    /// Returns the system's clock, with the default options.
     #[must_use]
     pub fn system() -> Self {
         Self::with_options(ClockOptions::default())
     }
 
-    /// The system's clock.
+    /// Returns the system's clock.
     #[must_use]
     pub fn with_options(options: ClockOptions) -> Self {
         Self::with(Source::System(SystemClocks::start()), options)
     }
 
-    /// A clock that stays at `start` until it is advanced, for tests.
+    /// Creates a clock that stays at `start` until it is advanced, for tests.
     #[must_use]
     pub fn manual(start: Timestamp) -> Self {
         Self::with(Source::Manual(ManualClocks::at(start.as_millis())), ClockOptions::default())
@@ -132,7 +135,7 @@ impl Clock {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Now, in engine time.
+    /// Returns the present moment in engine time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         let ahead_ms = self.inner.offset_ms.load(Ordering::Acquire)
@@ -149,26 +152,28 @@ impl Clock {
         Timestamp::from_millis(now_ms)
     }
 
-    /// How far the sandbox has moved engine time forward.
+    /// Returns the time by which the sandbox has moved engine time forward.
     #[must_use]
     pub fn offset(&self) -> Duration {
         Duration::from_millis(self.inner.offset_ms.load(Ordering::Acquire))
     }
 
-    /// What the machine's clock shows. It may step, so nothing is measured by it.
+    /// Returns the time of the machine's clock. It may step, so nothing is measured by it.
     #[must_use]
     pub fn wall(&self) -> Timestamp {
         Timestamp::from_millis(self.inner.source.wall_ms())
     }
 
-    /// Now, in the time of other systems.
+    /// Returns the present moment in the time of other systems.
     #[must_use]
     pub fn real(&self) -> Timestamp {
         Timestamp::from_millis(self.real_ms())
     }
 
-    /// Real time. Whoever finds that the last comparison with the wall clock is a second old makes
-    /// the next one; nobody waits for it.
+    /// Returns real time.
+    ///
+    /// A thread that finds the last comparison with the wall clock a second old makes the next one.
+    /// No thread waits for it.
     fn real_ms(&self) -> u64 {
         let mono_ms = self.inner.source.mono_ms();
         let discipline = self.inner.discipline.load();
@@ -181,7 +186,7 @@ impl Clock {
     }
 
     fn compare(&self, mono_ms: u64) -> u64 {
-        // Another thread may have compared since this one saw that it is due.
+        // Another thread may have compared since this one found that it is due.
         let mut discipline = **self.inner.discipline.load();
         if discipline.is_due(mono_ms) {
             let change = discipline.compare(mono_ms, self.inner.source.wall_ms());
@@ -217,16 +222,17 @@ impl Clock {
         self.inner.rests_until_ms.fetch_max(until_ms, Ordering::Relaxed);
     }
 
-    /// Whether nothing may be deleted because of its age: the wall clock has stepped, or had until
-    /// a short time ago, or may be wrong since the start.
+    /// Returns whether nothing may be deleted because of its age.
+    ///
+    /// The wall clock has stepped, or had until a short time ago, or may be wrong since the start.
     #[must_use]
     pub fn deletion_rests(&self) -> bool {
-        // Reads the wall clock if that is due: a step must be seen before anything is deleted.
+        // Reads the wall clock if that is due: a step must be noticed before anything is deleted.
         let _ = self.real_ms();
         self.inner.source.mono_ms() < self.inner.rests_until_ms.load(Ordering::Relaxed)
     }
 
-    /// How the wall clock stands to the engine's.
+    /// Returns the state of the wall clock in relation to the engine's.
     #[must_use]
     pub fn health(&self) -> ClockHealth {
         let _ = self.real_ms();
@@ -240,9 +246,10 @@ impl Clock {
         }
     }
 
-    /// Begins after the last durable moment: engine time is never behind it, and no further ahead
-    /// than it must be. An engine calls this before it reads the time, after the sandbox's offset
-    /// is in place.
+    /// Starts after the last durable moment.
+    ///
+    /// Engine time is never behind it, and no further ahead than it must be. An engine calls this
+    /// before it reads the time, after the sandbox's offset is set.
     pub fn start_after(&self, durable: Timestamp) {
         let now = self.now();
         let lead = durable.plus(Duration::from_millis(1)).since(now);
@@ -266,8 +273,9 @@ impl Clock {
         self.inner.moved.send_replace(());
     }
 
-    /// Takes the wall clock's time at once, as after a pause of the machine. Returns by how much
-    /// time moved, or `None` if the wall clock is behind: time never goes back.
+    /// Takes the wall clock's time at once, as after a pause of the machine.
+    ///
+    /// Returns by how much time moved, or `None` if the wall clock is behind: time never goes back.
     pub fn follow(&self) -> Option<Duration> {
         let _comparing = self.inner.comparing.lock();
         let mut discipline = **self.inner.discipline.load();
@@ -282,7 +290,7 @@ impl Clock {
         Some(Duration::from_millis(moved_ms))
     }
 
-    /// Moves engine time forward by `step` and wakes those that sleep on it.
+    /// Moves engine time forward by `step` and wakes the sleepers.
     pub fn advance(&self, step: Duration) {
         self.inner.offset_ms.fetch_add(millis(step), Ordering::AcqRel);
         self.inner.moved.send_replace(());
@@ -304,7 +312,7 @@ impl Clock {
         }
     }
 
-    /// Time passes for a manual clock, as it does while no engine runs. It wakes nobody.
+    /// Lets time pass for a manual clock, as it does while no engine runs. It wakes nobody.
     #[cfg(any(test, feature = "testing"))]
     pub fn pass(&self, step: Duration) {
         if let Source::Manual(clocks) = &self.inner.source {
@@ -320,7 +328,7 @@ impl Clock {
         }
     }
 
-    /// A receiver that changes each time engine time has been moved forward.
+    /// Returns a receiver that changes each time engine time has been moved forward.
     #[must_use]
     pub fn moves(&self) -> watch::Receiver<()> {
         self.inner.moved.subscribe()
@@ -331,26 +339,26 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The moment in `wait`, for deadlines of I/O. The sandbox does not affect it.
+/// Returns the moment in `wait`, for deadlines of I/O. The sandbox does not affect it.
 #[must_use]
 #[allow(clippy::disallowed_methods, reason = "the one place that reads the runtime's clock")]
 pub fn deadline_in(wait: Duration) -> tokio::time::Instant {
     tokio::time::Instant::now() + wait
 }
 
-/// Measures how long something took, for metrics and backoff. The sandbox does not affect it.
+/// A measurement of elapsed time, for metrics and backoff. The sandbox does not affect it.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(std::time::Instant);
 
 impl Stopwatch {
-    /// Starts to measure.
+    /// Starts the measurement.
     #[must_use]
     #[allow(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
     pub fn start() -> Self {
         Self(std::time::Instant::now())
     }
 
-    /// The time since the start.
+    /// Returns the time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where the time comes from, in milliseconds.
+/// The source of the time, in milliseconds.
 #[derive(Debug)]
 pub(super) enum Source {
     /// The clocks of the machine.
@@ -13,7 +13,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// A clock that only runs forward, at a steady rate, from an arbitrary beginning.
+    /// Returns the clock that only runs forward, at a steady rate, from an arbitrary start.
     pub(super) fn mono_ms(&self) -> u64 {
         match self {
             Self::System(clocks) => clocks.mono_ms(),
@@ -21,7 +21,7 @@ impl Source {
         }
     }
 
-    /// The clock that people set, since the Unix epoch. It can step.
+    /// Returns the clock that people set, since the Unix epoch. It can step.
     pub(super) fn wall_ms(&self) -> u64 {
         match self {
             Self::System(_) => system_wall_ms(),
@@ -37,8 +37,10 @@ fn system_wall_ms() -> u64 {
     since_epoch.map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// The monotonic clock of the machine. On Linux it counts the time in which the machine was
-/// suspended, so that a laptop that wakes does not have to catch up.
+/// The monotonic clock of the machine.
+///
+/// On Linux it counts the time in which the machine was suspended, so that a laptop that wakes does
+/// not have to catch up.
 #[derive(Debug)]
 #[cfg(target_os = "linux")]
 pub(super) struct SystemClocks;
@@ -73,7 +75,7 @@ impl SystemClocks {
     }
 }
 
-/// Clocks that stay where they are until they are moved.
+/// Clocks that stay at their time until they are moved.
 #[derive(Debug)]
 pub(super) struct ManualClocks {
     mono_ms: AtomicU64,
@@ -94,14 +96,14 @@ impl ManualClocks {
         self.wall_ms.load(Ordering::Relaxed)
     }
 
-    /// Time passes: both clocks run.
+    /// Lets time pass: both clocks run.
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn pass(&self, ms: u64) {
         self.mono_ms.fetch_add(ms, Ordering::Relaxed);
         self.wall_ms.fetch_add(ms, Ordering::Relaxed);
     }
 
-    /// Somebody sets the wall clock.
+    /// Sets the wall clock, as an administrator does.
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn set_wall(&self, wall_ms: u64) {
         self.wall_ms.store(wall_ms, Ordering::Relaxed);

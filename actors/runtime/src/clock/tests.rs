@@ -1,4 +1,4 @@
-//! The clock with a wall clock that steps, and with a start behind the data.
+//! Tests of the clock with a wall clock that steps, and with a start behind the data.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How a directory delivers messages while its actors start, stop and fail.
+//! Tests of a directory that delivers messages while its actors start, stop and fail.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::*;
 
 type Keys = Directory<&'static str, u32, Kept>;
 
-/// What the tests keep of each actor.
+/// The tests' own state of each actor.
 #[derive(Debug, Default)]
 struct Kept {
     wakes: AtomicUsize,
     waiting: Mutex<Vec<u32>>,
 }
 
-/// Forwards what it receives.
+/// An actor that forwards the messages that it receives.
 struct Echo<M>(UnboundedSender<M>);
 
 impl<M: Message> Actor for Echo<M> {
@@ -47,7 +47,7 @@ async fn echo<M: Message>() -> (ActorRef<M>, UnboundedReceiver<M>) {
     (actor, heard)
 }
 
-/// A slot whose actor runs.
+/// Creates a slot whose actor runs.
 async fn live_slot() -> (Slot<u32, Kept>, ActorRef<u32>, UnboundedReceiver<u32>) {
     let slot = Slot::new(Kept::default());
     let (actor, heard) = echo().await;
@@ -116,7 +116,7 @@ async fn what_no_actor_has_comes_back_with_where_it_was() {
 #[tokio::test]
 async fn the_supervisor_is_asked_to_start_an_actor() {
     let keys = Keys::default();
-    // Without one nothing is started, and nobody waits for it.
+    // Without a supervisor nothing is started, and the caller does not wait.
     keys.start("a");
     keys.start_and_wait("a").await;
     let (supervisor, mut asked) = echo::<SupervisorMessage<&str>>().await;
@@ -174,8 +174,10 @@ async fn what_waits_for_an_actor_is_handed_to_it_as_it_is_published() {
     }
 }
 
-/// Wakes an actor from one thread while it passivates itself in another: whichever comes first, the
-/// message is in a mailbox that is read, or its sender knows that it must start the actor.
+/// Wakes an actor from one thread while it passivates itself in another.
+///
+/// In either order, the message is in a mailbox that is read, or its sender knows that it must
+/// start the actor.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_message_is_lost_between_a_wake_up_and_a_rest() {
     let (slot, actor, mut heard) = live_slot().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Doublings after which a delay no longer grows, so that the factor fits in a `u32`.
+/// The number of doublings after which a delay no longer grows, so that the factor fits a `u32`.
 const DOUBLINGS_MAX: u32 = 31;
 const _: () = assert!(DOUBLINGS_MAX < u32::BITS);
 
@@ -17,7 +17,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The delay after `earlier` others in a row; 0 gives the first one.
+    /// Returns the delay after `earlier` others in a row; 0 gives the first one.
     #[must_use]
     pub fn delay(self, earlier: u32) -> Duration {
         self.min.saturating_mul(1 << earlier.min(DOUBLINGS_MAX)).min(self.max)
@@ -42,7 +42,7 @@ mod tests {
         Backoff { min: Duration::from_secs(min), max: Duration::from_secs(max) }
     }
 
-    /// The first delays of a backoff, in milliseconds.
+    /// Returns the first delays of a backoff, in milliseconds.
     fn delays(backoff: Backoff, count: u32) -> Vec<u128> {
         (0..count).map(|earlier| backoff.delay(earlier).as_millis()).collect()
     }

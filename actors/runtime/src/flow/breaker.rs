@@ -1,4 +1,5 @@
-//! Pure: a circuit breaker: it stops calls to what keeps failing, then lets one trial through.
+//! Pure: a circuit breaker, which stops calls to a target that keeps failing, then lets a trial
+//! pass.
 //!
 //! It is closed while calls succeed. Failures in a row open it; an account that cannot send opens
 //! it at once. After a delay one call, the trial, decides: a good answer closes it, a bad one opens
@@ -10,20 +11,22 @@ use postrider_domain::Timestamp;
 
 use super::Backoff;
 
-/// When a circuit breaker opens, and for how long.
+/// The conditions under which a circuit breaker opens, and the durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerPolicy {
-    /// Failures in a row that open it.
+    /// The number of failures in a row that open it.
     pub failures_max: u32,
-    /// How long it stays open for [`Trip::Failing`]: at first and at the most.
+    /// The first and the longest time that it stays open for [`Trip::Failing`].
     pub failing: Backoff,
-    /// How long it stays open for [`Trip::Stopped`]: at first and at the most.
+    /// The first and the longest time that it stays open for [`Trip::Stopped`].
     pub stopped: Backoff,
 }
 
 impl Default for BreakerPolicy {
-    /// Five failures; from 5 seconds to a minute, and from a minute to a quarter of an hour for an
-    /// account that cannot send.
+    /// Returns the defaults.
+    ///
+    /// The breaker opens after five failures, for 5 seconds to a minute. For an account that cannot
+    /// send it opens for a minute to a quarter of an hour.
     fn default() -> Self {
         Self {
             failures_max: 5,
@@ -33,7 +36,7 @@ impl Default for BreakerPolicy {
     }
 }
 
-/// Why a breaker is open.
+/// The reason why a breaker is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trip {
     /// Calls failed in a row.
@@ -42,7 +45,7 @@ pub enum Trip {
     Stopped,
 }
 
-/// What a breaker lets through.
+/// The calls that a breaker lets through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passage {
     /// Every call.
@@ -55,7 +58,7 @@ pub enum Passage {
     AfterTrial,
 }
 
-/// Counts failures in a row, and opens.
+/// A circuit breaker, which counts failures in a row, and opens.
 ///
 /// Most methods take `trial`: whether the call was the one announced by
 /// [`begin_trial`](Self::begin_trial). A caller that makes no other call while a trial is in flight
@@ -63,25 +66,25 @@ pub enum Passage {
 #[derive(Debug, Default)]
 pub struct CircuitBreaker {
     policy: BreakerPolicy,
-    /// Failures in a row.
+    /// The number of failures in a row.
     failures: u32,
-    /// Openings in a row.
+    /// The number of openings in a row.
     openings: u32,
     open_until: Option<Timestamp>,
-    /// A trial is in flight.
+    /// Set while a trial is in flight.
     trying: bool,
-    /// It is open because the account cannot send.
+    /// Set if it is open because the account cannot send.
     stopped: bool,
 }
 
 impl CircuitBreaker {
-    /// A closed breaker.
+    /// Creates a closed breaker.
     #[must_use]
     pub const fn new(policy: BreakerPolicy) -> Self {
         Self { policy, failures: 0, openings: 0, open_until: None, trying: false, stopped: false }
     }
 
-    /// Which calls may start now.
+    /// Returns which calls may start now.
     #[must_use]
     pub fn passage(&self, now: Timestamp) -> Passage {
         match self.open_until {
@@ -92,13 +95,14 @@ impl CircuitBreaker {
         }
     }
 
-    /// A trial begins: no other call passes until it is answered.
+    /// Starts a trial: no other call passes until it is answered.
     pub const fn begin_trial(&mut self) {
         self.trying = true;
     }
 
-    /// Whether a call may start now. A call that is let through while the breaker is open is the
-    /// trial.
+    /// Returns whether a call may start now.
+    ///
+    /// A call that is let through while the breaker is open is the trial.
     pub fn admit(&mut self, now: Timestamp) -> bool {
         match self.passage(now) {
             Passage::Open => true,
@@ -110,14 +114,15 @@ impl CircuitBreaker {
         }
     }
 
-    /// Until when it is open; `None` while it is closed. It stays open beyond that until a trial
-    /// succeeds.
+    /// Returns the time until which it is open; `None` while it is closed.
+    ///
+    /// It stays open beyond that until a trial succeeds.
     #[must_use]
     pub const fn open_until(&self) -> Option<Timestamp> {
         self.open_until
     }
 
-    /// Why it is open; `None` while it is closed.
+    /// Returns the reason why it is open; `None` while it is closed.
     #[must_use]
     pub const fn trip(&self) -> Option<Trip> {
         match self.open_until {
@@ -127,20 +132,21 @@ impl CircuitBreaker {
         }
     }
 
-    /// Failures in a row.
+    /// Returns the number of failures in a row.
     #[must_use]
     pub const fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Whether a trial is in flight.
+    /// Returns whether a trial is in flight.
     #[must_use]
     pub const fn is_trying(&self) -> bool {
         self.trying
     }
 
-    /// Lets a trial through at once, because the obstacle may have been removed. If it fails
-    /// the breaker opens for as long as the first time. A closed one stays closed.
+    /// Lets a trial through at once, because the obstacle may have been removed.
+    ///
+    /// If it fails, the breaker opens for as long as the first time. A closed one stays closed.
     pub fn try_at_once(&mut self, now: Timestamp) {
         if self.open_until.is_some() {
             let stopped = self.stopped;
@@ -148,8 +154,9 @@ impl CircuitBreaker {
         }
     }
 
-    /// A call was answered, whatever the answer said: the breaker closes. Returns whether it had
-    /// been open because the account could not send.
+    /// Records that a call was answered, with any answer: the breaker closes.
+    ///
+    /// Returns whether it had been open because the account could not send.
     ///
     /// A call that was in flight when the account was stopped closes nothing.
     pub const fn answered(&mut self, trial: bool) -> bool {
@@ -161,8 +168,9 @@ impl CircuitBreaker {
         was_stopped
     }
 
-    /// A call ended without an answer that says whether the account can send: if it cannot, the
-    /// next call is the trial; otherwise the breaker closes.
+    /// Records a call that ended without showing whether the account can send.
+    ///
+    /// If the account is stopped, the next call is the trial; otherwise the breaker closes.
     pub const fn undecided(&mut self, trial: bool) {
         if self.stopped {
             self.trying &= !trial;
@@ -171,12 +179,14 @@ impl CircuitBreaker {
         }
     }
 
-    /// The trial was not made after all: the breaker stays open, and the next call is the trial.
+    /// Records that the trial was not made after all.
+    ///
+    /// The breaker stays open, and the next call is the trial.
     pub const fn abandoned(&mut self) {
         self.trying = false;
     }
 
-    /// A call failed. The breaker opens after enough failures in a row, or after a trial.
+    /// Records a failed call. The breaker opens after enough failures in a row, or after a trial.
     pub fn failed(&mut self, now: Timestamp, trial: bool) {
         self.failures = self.failures.saturating_add(1);
         if trial || (self.open_until.is_none() && self.failures >= self.policy.failures_max) {
@@ -184,7 +194,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// The account cannot send: the breaker opens. Returns whether that is new.
+    /// Opens the breaker because the account cannot send. Returns whether that is new.
     pub fn stop(&mut self, now: Timestamp, trial: bool) -> bool {
         let new = !self.stopped;
         if new {
@@ -245,7 +255,7 @@ mod tests {
         for delay in [10, 20, 40, 60, 60] {
             assert_eq!(breaker.passage(at(now)), Passage::Trial);
             breaker.begin_trial();
-            // One that was under way before changes nothing.
+            // A call that was under way before changes nothing.
             breaker.failed(at(now), false);
             breaker.failed(at(now), true);
             assert_eq!(breaker.open_until(), Some(at(now + delay)));
@@ -301,7 +311,7 @@ mod tests {
         assert!(!breaker.answered(false));
     }
 
-    /// Fails as a caller does that makes no other call while a trial is in flight.
+    /// Fails like a caller that makes no other call while a trial is in flight.
     fn fail_alone(breaker: &mut CircuitBreaker, now: Timestamp) {
         breaker.failed(now, breaker.is_trying());
     }

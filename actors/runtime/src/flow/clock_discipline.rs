@@ -2,33 +2,34 @@
 //!
 //! A wall clock can step: an administrator sets it, a time daemon corrects it, a machine wakes with
 //! a wrong one. A step must not reach those who wait for elapsed time. So real time runs with the
-//! monotonic clock, and a comparison each second corrects it by at most 50 ms until the next one:
-//! between 0.95 and 1.05 times the monotonic rate, never backwards, never standing still.
+//! monotonic clock. A comparison each second corrects it by at most 50 ms until the next one. Its
+//! rate is between 0.95 and 1.05 times the monotonic rate: it never runs backwards and never stops.
 
-/// Milliseconds between two comparisons with the wall clock.
+/// The time between two comparisons with the wall clock, in milliseconds.
 const INTERVAL_MS: u64 = 1000;
 
-/// Most milliseconds that one interval is corrected by.
+/// The maximum correction in one interval, in milliseconds.
 const CORRECTION_MS: i64 = 50;
 
-/// Real time as a function of the monotonic clock. All times are in milliseconds; real and wall
-/// time count from the Unix epoch.
+/// Real time as a function of the monotonic clock.
+///
+/// All times are in milliseconds; real and wall time count from the Unix epoch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Discipline {
     /// The monotonic moment of the last comparison.
     anchor_mono_ms: u64,
     /// Real time at that moment.
     anchor_real_ms: u64,
-    /// What the interval after the anchor is longer (or shorter) by in real time.
+    /// The time by which the interval after the anchor is longer (or shorter) in real time.
     correction_ms: i64,
     /// The wall clock less real time, as of the last comparison.
     difference_ms: i64,
-    /// A larger difference is a step.
+    /// The difference above which it is a step.
     step_ms: u64,
     in_step: bool,
 }
 
-/// What a comparison found.
+/// A change that a comparison found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StepChange {
     /// The wall clock has stepped away from real time.
@@ -38,7 +39,7 @@ pub(crate) enum StepChange {
 }
 
 impl Discipline {
-    /// Real time begins as the wall clock's.
+    /// Starts real time with the wall clock's time.
     pub(crate) fn new(mono_ms: u64, wall_ms: u64, step_ms: u64) -> Self {
         Self {
             anchor_mono_ms: mono_ms,
@@ -50,7 +51,7 @@ impl Discipline {
         }
     }
 
-    /// Real time at a monotonic moment.
+    /// Returns real time at a monotonic moment.
     pub(crate) fn real_ms(&self, mono_ms: u64) -> u64 {
         let elapsed = mono_ms.saturating_sub(self.anchor_mono_ms);
         // At most INTERVAL_MS, so the product is small.
@@ -59,12 +60,12 @@ impl Discipline {
         self.anchor_real_ms.saturating_add(elapsed).saturating_add_signed(corrected)
     }
 
-    /// Whether the last comparison is an interval ago.
+    /// Returns whether the last comparison is at least an interval ago.
     pub(crate) fn is_due(&self, mono_ms: u64) -> bool {
         mono_ms.saturating_sub(self.anchor_mono_ms) >= INTERVAL_MS
     }
 
-    /// Compares real time with the wall clock and begins the next interval.
+    /// Compares real time with the wall clock and starts the next interval.
     pub(crate) fn compare(&mut self, mono_ms: u64, wall_ms: u64) -> Option<StepChange> {
         let real_ms = self.real_ms(mono_ms);
         self.anchor_mono_ms = mono_ms;
@@ -88,12 +89,12 @@ impl Discipline {
         Some(ahead)
     }
 
-    /// The wall clock less real time, in milliseconds, as of the last comparison.
+    /// Returns the wall clock less real time, in milliseconds, as of the last comparison.
     pub(crate) fn difference_ms(&self) -> i64 {
         self.difference_ms
     }
 
-    /// Whether the wall clock has stepped away.
+    /// Returns whether the wall clock has stepped away from real time.
     pub(crate) fn in_step(&self) -> bool {
         self.in_step
     }
@@ -113,7 +114,7 @@ mod tests {
     const HOUR_MS: u64 = 3_600_000;
     const NOON_MS: u64 = 1_800_000_000_000;
 
-    /// Runs for so many seconds with a wall clock that is off by `off_ms`.
+    /// Runs for `seconds` with a wall clock that is off by `off_ms`.
     fn run(discipline: &mut Discipline, mono_ms: &mut u64, seconds: u64, off_ms: i64) {
         for _ in 0..seconds {
             *mono_ms += 1000;

@@ -1,28 +1,32 @@
-//! Pure: adaptive limits on calls in flight, learned from how the calls are answered.
+//! Pure: adaptive limits on calls in flight, which follow the answers to the calls.
 //!
-//! There are two algorithms, because each was measured with what it calls. A messaging number calls
-//! a provider that takes many calls at once and whose latency shows its load: [`GradientLimit`]. A
-//! webhook endpoint is a customer's server, which may take one call at a time or be down:
-//! [`AimdLimit`].
+//! There are two algorithms, because each was measured with its kind of target. A messaging number
+//! calls a provider that accepts many calls at once and whose latency shows its load:
+//! [`GradientLimit`]. A webhook endpoint is a customer's server, which may accept one call at a
+//! time or be down: [`AimdLimit`].
 
 use std::time::Duration;
 
-/// A limit that follows the gradient of latency: a few calls more while answers are as quick as
-/// usual, fewer when they get slower or the other side throttles.
+/// A limit that follows the gradient of latency.
 ///
-/// It starts at 16 and grows with each answer, then, once something has slowed it down, by one with
-/// each round. The caller measures latency.
+/// It allows a few calls more while answers are as quick as usual. It allows fewer when they get
+/// slower or the other side throttles.
+///
+/// It starts at 16 and grows with each answer. Once something has slowed it down, it grows by one
+/// with each round. The caller measures latency.
 #[derive(Debug)]
 pub struct GradientLimit {
     limit: f64,
-    /// Slow start: nothing has shrunk the limit yet, and it grows with each answer.
+    /// Set during the slow start: nothing has shrunk the limit yet, and it grows with each answer.
     opening: bool,
-    /// Latency in milliseconds: the recent average, and what is usual.
+    /// The recent average latency in milliseconds. The next field is the usual one.
     average_ms: f64,
     usual_ms: f64,
-    /// Answers that were measured.
+    /// The number of measured answers.
     measured: f64,
-    /// Answers since the limit last fell. Calls that were in flight then carry no new information.
+    /// The number of answers since the limit last fell.
+    ///
+    /// Calls that were in flight then carry no new information.
     answers: f64,
 }
 
@@ -48,17 +52,20 @@ impl GradientLimit {
     const SLOW: f64 = 0.7;
     /// Answers are slow when they take more than twice as long as usual plus this.
     const SLACK_MS: f64 = 50.0;
-    /// The weight of one answer in the average. It is small because the latencies of one channel
-    /// vary widely, whatever its load.
+    /// The weight of one answer in the average.
+    ///
+    /// It is small because the latencies of one channel vary widely, whatever its load.
     const WEIGHT: f64 = 0.01;
-    /// How fast what is usual follows the average, down and up. Lasting slowness becomes usual.
+    /// The rates at which the usual latency follows the average, down and up.
+    ///
+    /// Lasting slowness becomes usual.
     const USUAL_DOWN: f64 = 0.01;
     const USUAL_UP: f64 = 0.001;
 
-    /// Most calls in flight at once: 1 to 1000.
+    /// Returns the maximum number of calls in flight: 1 to 1000.
     #[must_use]
     pub const fn limit(&self) -> usize {
-        // It is from 1 to 1000, so that only the fraction is cut off.
+        // The limit is from 1 to 1000, so that only the fraction is cut off.
         self.limit as usize
     }
 
@@ -66,7 +73,7 @@ impl GradientLimit {
     pub fn answered(&mut self, took: Duration, in_flight: usize) {
         self.measure(took.as_secs_f64() * 1000.0);
         self.answers += 1.0;
-        // At a low limit our calls are not what makes the other side slow.
+        // At a low limit the other side is slow for another reason than our calls.
         if self.limit > Self::START && self.average_ms > 2.0 * self.usual_ms + Self::SLACK_MS {
             self.shrink(Self::SLOW, Self::START);
         } else if in_flight * 2 >= self.limit() {
@@ -78,7 +85,7 @@ impl GradientLimit {
 
     fn measure(&mut self, took_ms: f64) {
         self.measured += 1.0;
-        // The first answers have equal weight, so that no single one defines what is usual.
+        // The first answers have equal weight, so that no single one defines the usual latency.
         let weight = Self::WEIGHT.max(1.0 / self.measured);
         self.average_ms += (took_ms - self.average_ms) * weight;
         if weight > Self::WEIGHT {
@@ -112,7 +119,7 @@ impl GradientLimit {
 #[derive(Debug)]
 pub struct AimdLimit {
     limit: f64,
-    /// The limit doubles up to here.
+    /// The limit up to which it doubles.
     threshold: f64,
     /// The usual latency.
     usual: Option<Duration>,
@@ -128,15 +135,15 @@ impl AimdLimit {
     const MAX: f64 = 64.0;
     /// An answer that takes this long is as bad as a failure.
     const SLOW: Duration = Duration::from_secs(5);
-    /// So is one that takes this long and several times the usual.
+    /// An answer that takes this long and several times the usual is as bad too.
     const SLUGGISH: Duration = Duration::from_millis(500);
-    /// How many times the usual that is.
+    /// The multiple of the usual latency that counts as several times.
     const SLUGGISH_TIMES: u32 = 4;
 
-    /// Most calls in flight at once: 1 to 64.
+    /// Returns the maximum number of calls in flight: 1 to 64.
     #[must_use]
     pub const fn limit(&self) -> usize {
-        // It is from 1 to 64, so that only the fraction is cut off.
+        // The limit is from 1 to 64, so that only the fraction is cut off.
         self.limit as usize
     }
 
@@ -172,7 +179,7 @@ mod tests {
     use super::*;
     const QUICK: Duration = Duration::from_millis(100);
 
-    /// Answers as many calls as may be in flight.
+    /// Answers the maximum number of calls in flight.
     fn round(limiter: &mut GradientLimit, took: Duration) {
         let in_flight = limiter.limit();
         (0..in_flight).for_each(|_| limiter.answered(took, in_flight));
@@ -201,7 +208,7 @@ mod tests {
         assert_eq!(limiter.limit(), 128);
         (0..64).for_each(|_| limiter.throttled());
         assert_eq!(limiter.limit(), 64);
-        // From then on it grows by one for each round.
+        // From then on the limit grows by one for each round.
         round(&mut limiter, QUICK);
         assert_eq!(limiter.limit(), 64);
         round(&mut limiter, QUICK);
@@ -240,10 +247,10 @@ mod tests {
         assert!(limiter.limit() > narrow + 100, "{} after {narrow}", limiter.limit());
     }
 
-    /// Answers differ much, from one to the next, and nothing is wrong.
+    /// Answers differ much, from one to the next, without a fault.
     #[test]
     fn answers_that_differ_do_not_make_it_smaller() {
-        /// What an answer takes, in milliseconds, by a fraction from 0 to 1.
+        /// The duration of an answer, in milliseconds, by a fraction from 0 to 1.
         type TookMs = fn(f64) -> f64;
         let channels: [(&str, TookMs); 3] = [
             ("a long tail", |part| 80.0 - 220.0 * (1.0 - part).ln()),
@@ -259,7 +266,7 @@ mod tests {
                 }
                 let mut part = 0.5_f64;
                 for _ in 0..20_000 {
-                    // The golden ratio spreads them evenly, in no order.
+                    // The golden ratio spreads the fractions evenly, in no order.
                     part = (part + 0.618_033_988_75).fract();
                     let took = Duration::from_secs_f64(took_ms(part) / 1000.0);
                     limiter.answered(took, limiter.limit());

@@ -1,7 +1,8 @@
 //! Pure: flow control, computed from moments and fractions that the caller passes in.
 //!
-//! Each part has one owner, who holds it without a lock. What many threads share is
-//! [`SharedBucket`](crate::shared_bucket::SharedBucket), which is not here as it reads the clock.
+//! Each part has one owner, which uses it without a lock. Threads share a
+//! [`SharedBucket`](crate::shared_bucket::SharedBucket) instead, which is not here as it reads the
+//! clock.
 
 pub mod backoff;
 pub mod breaker;

@@ -1,4 +1,4 @@
-//! Pure: decides which scan runs next, in turn by owner, within bounds on what runs and waits.
+//! Pure: the choice of the next scan, in turn by owner, within bounds on running and waiting ones.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -8,19 +8,19 @@ use hashbrown::HashMap;
 /// The bounds of a [`ScanQueue`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanBounds {
-    /// Scans that run at once; at least one does.
+    /// The maximum number of running scans; at least one runs.
     pub running_max: usize,
-    /// Scans that wait.
+    /// The maximum number of waiting scans.
     pub waiting_max: usize,
-    /// Scans of one owner that wait, so that no owner fills the queue alone.
+    /// The maximum number of waiting scans of one owner, so that no owner fills the queue alone.
     pub waiting_per_owner_max: usize,
 }
 
-/// Scans `J` that wait, by owner `K`, and how many of each owner run.
+/// The waiting scans `J`, by owner `K`, and the number of running scans of each owner.
 ///
-/// Owners take turns, one scan at a time. While another owner waits that runs less, an owner gets
-/// no more than half of the places. A place that nobody below its half wants is used all the same,
-/// because an idle core helps nobody.
+/// Owners take turns, one scan at a time. While another owner that runs fewer scans waits, an owner
+/// gets no more than half of the places. A place that no owner below its half wants is used all the
+/// same, because an idle core helps nobody.
 #[derive(Debug)]
 pub struct ScanQueue<K, J> {
     bounds: ScanBounds,
@@ -29,7 +29,7 @@ pub struct ScanQueue<K, J> {
     running: usize,
     waiting: usize,
     owners: HashMap<K, Owner<J>>,
-    /// Owners that wait, in the order of their turns; each stands in it once.
+    /// The waiting owners, in the order of their turns; each is in it once.
     turns: VecDeque<K>,
 }
 
@@ -40,7 +40,7 @@ struct Owner<J> {
 }
 
 impl<K: Clone + Eq + Hash, J> ScanQueue<K, J> {
-    /// An empty queue with these bounds.
+    /// Creates an empty queue with these bounds.
     #[must_use]
     pub fn new(bounds: ScanBounds) -> Self {
         let bounds = ScanBounds { running_max: bounds.running_max.max(1), ..bounds };
@@ -57,10 +57,10 @@ impl<K: Clone + Eq + Hash, J> ScanQueue<K, J> {
     /// Queues a scan.
     ///
     /// # Errors
-    /// Returns the scan: as many wait as may, of all owners or of this one.
+    /// Returns the scan if the maximum number waits, of all owners or of this one.
     pub fn push(&mut self, owner: &K, scan: J) -> Result<(), J> {
         let of_owner = self.owners.get(owner).map_or(0, |owner| owner.waiting.len());
-        // What can start at once does not wait, so it needs no place in the queue.
+        // A scan that can start at once does not wait, so it needs no place in the queue.
         let starts = self.waiting == 0 && self.running < self.bounds.running_max;
         let is_full = self.waiting >= self.bounds.waiting_max
             || of_owner >= self.bounds.waiting_per_owner_max;
@@ -76,8 +76,9 @@ impl<K: Clone + Eq + Hash, J> ScanQueue<K, J> {
         Ok(())
     }
 
-    /// Takes the scan that is to start now, if one waits and there is a place. It runs until
-    /// [`finish`](Self::finish) is called with its owner.
+    /// Takes the scan that starts now, if one waits and there is a place.
+    ///
+    /// It runs until [`finish`](Self::finish) is called with its owner.
     pub fn start(&mut self) -> Option<(K, J)> {
         if self.running >= self.bounds.running_max {
             return None;
@@ -95,7 +96,7 @@ impl<K: Clone + Eq + Hash, J> ScanQueue<K, J> {
         Some((owner, scan))
     }
 
-    /// Gives the place of a scan back that [`start`](Self::start) returned.
+    /// Frees the place of a scan that [`start`](Self::start) returned.
     pub fn finish(&mut self, owner: &K) {
         let Some(entry) = self.owners.get_mut(owner) else { return };
         entry.running = entry.running.saturating_sub(1);
@@ -105,7 +106,7 @@ impl<K: Clone + Eq + Hash, J> ScanQueue<K, J> {
         }
     }
 
-    /// Removes every scan that waits, so that none of them starts.
+    /// Removes every waiting scan, so that none of them starts.
     pub fn clear(&mut self) -> Vec<J> {
         self.turns.clear();
         self.waiting = 0;
@@ -114,13 +115,13 @@ impl<K: Clone + Eq + Hash, J> ScanQueue<K, J> {
         scans
     }
 
-    /// How many scans run.
+    /// Returns the number of running scans.
     #[must_use]
     pub const fn running(&self) -> usize {
         self.running
     }
 
-    /// How many scans wait.
+    /// Returns the number of waiting scans.
     #[must_use]
     pub const fn waiting(&self) -> usize {
         self.waiting
@@ -141,7 +142,7 @@ mod tests {
         ScanQueue::new(bounds)
     }
 
-    /// Starts all that may start, and returns whose they were.
+    /// Starts all scans that may start, and returns their owners.
     fn started(queue: &mut ScanQueue<char, u32>) -> String {
         std::iter::from_fn(|| queue.start()).map(|(owner, _)| owner).collect()
     }
@@ -176,7 +177,7 @@ mod tests {
             (0..9).for_each(|scan| two.push(&'b', scan).unwrap());
             assert_eq!(started(&mut two), beside);
         }
-        // One that comes later has the next place.
+        // An owner that comes later has the next place.
         let mut late = queue(4, 100, 50);
         (0..9).for_each(|scan| late.push(&'a', scan).unwrap());
         assert_eq!(started(&mut late), "aaaa");
@@ -206,9 +207,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and ends: the bounds hold, no place is idle while a scan waits, nothing
-        /// is lost, and an owner of which nothing runs waits for one scan of each other owner at
-        /// most.
+        /// Checks any history of pushes and ends.
+        ///
+        /// The bounds hold, no place is idle while a scan waits, and nothing is lost. An owner
+        /// without a running scan waits for at most one scan of each other owner.
         #[test]
         fn no_history_breaks_a_bound_or_starves_an_owner(
             places in 1_usize..6,
@@ -216,7 +218,8 @@ mod tests {
         ) {
             let mut queue = queue(places, 12, 5);
             let (mut running, mut queued) = (Vec::new(), [0_usize; 4]);
-            // How many of others started while an owner waited of which nothing ran.
+            // The number of others' scans that started while an owner without a running scan
+            // waited.
             let mut passed = [0_usize; 4];
             for (step, of) in steps {
                 let owner = ['a', 'b', 'c', 'd'][of];

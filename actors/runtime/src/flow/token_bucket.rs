@@ -1,6 +1,6 @@
-//! Pure: a token bucket with one owner, kept by GCRA. It delays calls and refuses none.
+//! Pure: a token bucket with one owner, by GCRA. It delays calls and refuses none.
 //!
-//! GCRA, the generic cell rate algorithm, keeps one number: the moment at which the bucket is full
+//! GCRA, the generic cell rate algorithm, has one number: the moment at which the bucket is full
 //! again if nothing more is taken. A deferrable call can leave a reserve in the bucket, so that an
 //! urgent one need not wait for the next token. The rate of both together is the same.
 
@@ -12,12 +12,12 @@ const SECOND_NS: u64 = 1_000_000_000;
 const MICROSECOND_NS: u64 = 1_000;
 const MILLISECOND_NS: u64 = 1_000_000;
 
-/// How fast a bucket fills, and how much it holds.
+/// The rate at which a bucket fills, and its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rate {
-    /// Time in which one token comes, in nanoseconds; 0 is no limit.
+    /// The time in which one token is added, in nanoseconds; 0 is no limit.
     token_ns: u64,
-    /// Time in which an empty bucket fills, in nanoseconds; not less than one token's.
+    /// The time in which an empty bucket fills, in nanoseconds; not less than one token's.
     capacity_ns: u64,
 }
 
@@ -25,7 +25,7 @@ impl Rate {
     /// No limit: every call may start at once.
     pub const UNLIMITED: Self = Self { token_ns: 0, capacity_ns: 0 };
 
-    /// This many tokens in a second, with a burst of one second's worth; 0 is no limit.
+    /// Returns this many tokens in a second, with a burst of one second's worth; 0 is no limit.
     #[must_use]
     pub fn bursty(tokens_per_second: u32) -> Self {
         let token_ns = SECOND_NS.checked_div(u64::from(tokens_per_second));
@@ -36,8 +36,10 @@ impl Rate {
         })
     }
 
-    /// This many tokens in a second, evenly spaced, with a burst of a tenth of a second's worth; 0
-    /// is no limit. The time of one token is rounded up to a microsecond.
+    /// Returns this many tokens in a second, evenly spaced; 0 is no limit.
+    ///
+    /// The burst is a tenth of a second's worth. The time of one token is rounded up to a
+    /// microsecond.
     #[must_use]
     pub const fn smooth(tokens_per_second: u32) -> Self {
         if tokens_per_second == 0 {
@@ -59,12 +61,12 @@ impl Rate {
 #[derive(Debug, Default)]
 pub struct TokenBucket {
     rate: Rate,
-    /// When it is full, in nanoseconds since the epoch: enough until the year 2554.
+    /// The time at which it is full, in nanoseconds since the epoch: enough until the year 2554.
     full_at_ns: u64,
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
         Self { rate, full_at_ns: 0 }
@@ -75,14 +77,17 @@ impl TokenBucket {
         self.rate = rate;
     }
 
-    /// When the next token is available; not after the present moment if one may be taken at once.
+    /// Returns the time of the next token; not after the present moment if one may be taken at
+    /// once.
     #[must_use]
     pub fn ready_at(&self) -> Timestamp {
         self.ready_at_leaving(Duration::ZERO)
     }
 
-    /// When a token is available that leaves a reserve: as much as fills in the time `reserve`, but
-    /// at most so much that one token fits beside it.
+    /// Returns the time at which a token is available that leaves a reserve.
+    ///
+    /// The reserve is as much as fills in the time `reserve`, but at most so much that one token
+    /// fits beside it.
     #[must_use]
     pub fn ready_at_leaving(&self, reserve: Duration) -> Timestamp {
         if self.rate.is_unlimited() {
@@ -95,7 +100,7 @@ impl TokenBucket {
         Timestamp::from_millis(full_ns.saturating_sub(capacity_ns).div_ceil(MILLISECOND_NS))
     }
 
-    /// How many tokens may be taken at once, without a reserve.
+    /// Returns the number of tokens that may be taken at once, without a reserve.
     #[must_use]
     pub fn tokens(&self, now: Timestamp) -> usize {
         let taken_ns = self.full_at_ns.saturating_sub(nanos(now));
@@ -112,7 +117,7 @@ impl TokenBucket {
     }
 }
 
-/// Nanoseconds since the epoch.
+/// Returns the nanoseconds since the epoch.
 const fn nanos(at: Timestamp) -> u64 {
     at.as_millis().saturating_mul(MILLISECOND_NS)
 }
@@ -123,14 +128,14 @@ mod tests {
 
     use super::*;
 
-    /// What a number's bulk lane leaves.
+    /// The reserve that a number's bulk lane leaves.
     const RESERVE: Duration = Duration::from_millis(100);
 
     fn at(ms: u64) -> Timestamp {
         Timestamp::from_millis(1_700_000_000_000 + ms)
     }
 
-    /// Sends as fast as is possible for this long; gives the moments.
+    /// Sends as fast as possible for `for_ms`, and returns the moments.
     fn sent(reserve: Duration, rate: u32, for_ms: u64) -> Vec<u64> {
         let mut bucket = TokenBucket::new(Rate::bursty(rate));
         let mut sent = Vec::new();
@@ -165,7 +170,7 @@ mod tests {
         for (rate, left) in [(1, 0), (2, 0), (7, 0), (20, 2), (80, 8), (1000, 100)] {
             let sent = sent(RESERVE, rate, 10_000);
             let burst = sent.iter().filter(|ms| **ms == 0).count();
-            // Of a rate below ten less than a token is left, which the first message waits for.
+            // At a rate below ten less than a token is left, for which the first message waits.
             let burst_expected = if rate == 1 { 1 } else { rate - left - u32::from(left == 0) };
             assert_eq!(burst, burst_expected as usize, "{rate}");
             let later = sent.iter().filter(|ms| **ms >= 1000).count();
@@ -264,7 +269,7 @@ mod tests {
             assert_eq!(bucket.tokens(at(0)), empty, "{rate}");
         }
         assert_eq!(bucket.tokens(at(1000)), 80);
-        // What left without a limit is not counted: a limit begins with a full bucket.
+        // Tokens taken without a limit are not counted: a limit starts with a full bucket.
         let mut bucket = TokenBucket::new(Rate::bursty(0));
         bucket.take(at(0));
         bucket.set_rate(Rate::bursty(20));
@@ -283,7 +288,7 @@ mod tests {
     }
 
     proptest! {
-        /// In no second more than twice the rate, in no longer time more than the rate and a burst.
+        /// At most twice the rate passes in a second, and over longer times the rate and a burst.
         #[test]
         fn it_never_lets_more_through(rate in 1_u32..2000, gaps in prop::collection::vec((0_u64..400, any::<bool>()), 1..200)) {
             let mut bucket = TokenBucket::new(Rate::bursty(rate));

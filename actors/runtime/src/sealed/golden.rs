@@ -1,9 +1,9 @@
-//! A secret that was encrypted once opens for ever.
+//! Tests that a secret that was encrypted once opens for ever.
 
 use super::*;
 use postrider_domain::golden::Sheet;
 
-/// `hush` in the place `here` under the key `[7; 32]`, as it was stored.
+/// The stored form of `hush` in the place `here` under the key `[7; 32]`.
 const STORED: &str =
     r#"{"key_version":1,"text":"5R3r6PwwDSKeNOGO/0itL9yCgN8/hZaMqaYActHgAqFRHhudaQ8YUVIwnWU"}"#;
 

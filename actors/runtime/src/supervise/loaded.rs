@@ -11,8 +11,10 @@ pub trait LoadedActor: Sized + Send + Sync + 'static {
     /// Its state.
     type State: Send + 'static;
 
-    /// Loads the state. The supervisor is linked by then, so it restarts or parks an actor that
-    /// fails here like every other one.
+    /// Loads the state.
+    ///
+    /// The supervisor is linked by then, so it restarts or parks an actor that fails here like any
+    /// other.
     fn start(
         &self,
         myself: &ActorRef<Self::Message>,
@@ -38,12 +40,12 @@ pub trait LoadedActor: Sized + Send + Sync + 'static {
     }
 }
 
-/// A [`LoadedActor`] as ractor runs it.
+/// A [`LoadedActor`] in the form that ractor runs.
 struct Loaded<A>(A);
 
 impl<A: LoadedActor> Actor for Loaded<A> {
     type Msg = A::Message;
-    /// `None` until it is loaded.
+    /// `None` until the state is loaded.
     type State = Option<Box<A::State>>;
     type Arguments = ();
 

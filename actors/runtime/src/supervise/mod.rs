@@ -15,19 +15,19 @@ pub use message::SupervisorMessage;
 pub use restart::RestartPolicy;
 pub use supervisor::{ChildSpec, Supervisor};
 
-/// Where a supervised child is.
+/// The placement of a supervised child.
 #[derive(Debug)]
 pub enum Placement<M> {
-    /// It does not run; it is started when it is needed.
+    /// The child does not run; it is started when it is needed.
     Idle,
-    /// It runs as this actor.
+    /// The child runs as this actor.
     Live(ActorRef<M>),
-    /// It failed and is restarted after a delay.
+    /// The child failed and is restarted after a delay.
     Down {
-        /// The longest time until then.
+        /// The longest time until the restart.
         retry_after: Duration,
     },
-    /// It cannot be started until an operator acts; the text says why.
+    /// The child cannot be started until an operator acts; the text is the reason.
     Parked(Arc<str>),
 }
 
@@ -42,7 +42,7 @@ impl<M> Clone for Placement<M> {
     }
 }
 
-/// A failure that a restart cannot mend: what the child is rebuilt from is not readable.
+/// A failure that a restart cannot mend: the data from which the child is rebuilt is not readable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("damaged: {0}")]
 pub struct Damaged(pub String);

@@ -1,4 +1,4 @@
-//! Pure: when a child that failed is restarted.
+//! Pure: the delay before a failed child is restarted.
 
 use std::time::Duration;
 
@@ -26,8 +26,9 @@ impl RestartPolicy {
         self.started_at = Some(now);
     }
 
-    /// Records a failure and returns the delay before the restart: exponential, varied by up to a
-    /// quarter by `jitter`, a fraction from 0 to 1.
+    /// Records a failure and returns the delay before the restart.
+    ///
+    /// The delay is exponential, varied by up to a quarter by `jitter`, a fraction from 0 to 1.
     pub fn failed(&mut self, now: Timestamp, jitter: f64) -> Duration {
         if self.started_at.take().is_some_and(|started| now.since(started) >= HEALTHY_AFTER) {
             self.failures_in_a_row = 0;

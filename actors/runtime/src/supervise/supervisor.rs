@@ -1,6 +1,6 @@
 //! A supervisor of many actors of one kind: it starts, restarts and parks them.
 //!
-//! Children are started on demand. One that fails is restarted after a backoff, and one that a
+//! Children are started on demand. A child that fails is restarted after a backoff. A child that a
 //! restart cannot mend is parked.
 
 use std::fmt;
@@ -22,19 +22,19 @@ use super::{Damaged, Placement, RestartPolicy, SupervisorMessage};
 /// The reason that ractor gives for an actor that was killed. Other stops with a reason are clean.
 const KILLED: &str = "killed";
 
-/// One kind of children: how one is started, and the directory that says where each is.
+/// One kind of children: the way to start one, and the directory with the placement of each.
 pub trait ChildSpec: Send + Sync + 'static {
-    /// Identifies a child.
+    /// The key that identifies a child.
     type Key: Clone + Eq + Hash + Send + Sync + fmt::Display + 'static;
     /// The messages of a child.
     type Message: Message;
-    /// What the directory keeps of each child.
+    /// The kind's own state of each child in the directory.
     type Kept: Send + Sync + 'static;
 
     /// The name of the kind in the log.
     const NAME: &'static str;
 
-    /// The directory of the kind. A child that has passivated itself is not live there.
+    /// Returns the directory of the kind. A child that has passivated itself is not live there.
     fn directory(&self) -> &Directory<Self::Key, Self::Message, Self::Kept>;
 
     /// Starts the child. It must be linked to `supervisor`, or its failures go unnoticed.
@@ -44,8 +44,9 @@ pub trait ChildSpec: Send + Sync + 'static {
         supervisor: ActorCell,
     ) -> impl Future<Output = Result<ActorRef<Self::Message>, SpawnErr>> + Send;
 
-    /// Whether the child should run; one that should not is not restarted. By default, one that has
-    /// an entry should.
+    /// Returns whether the child should run; otherwise it is not restarted.
+    ///
+    /// By default, a child that has an entry should.
     fn is_wanted(&self, key: &Self::Key) -> bool {
         self.directory().contains(key)
     }
@@ -55,22 +56,23 @@ pub trait ChildSpec: Send + Sync + 'static {
         self.directory().publish(key, placement);
     }
 
-    /// Called when the child was restarted after a failure. By default it does nothing: most
-    /// children read what is left to do whenever they start.
+    /// Notifies the kind that the child was restarted after a failure.
+    ///
+    /// By default it does nothing: most children read their remaining work whenever they start.
     fn restarted(&self, _key: &Self::Key) {}
 }
 
 /// The supervisor's immutable half.
 pub struct Supervisor<S: ChildSpec> {
-    /// How its children are started.
+    /// The kind of its children.
     pub spec: Arc<S>,
-    /// Measures health and delays.
+    /// The clock that measures health and delays.
     pub clock: Clock,
 }
 
 /// The supervisor's mutable half.
 pub struct Children<S: ChildSpec> {
-    /// The children that run, by actor.
+    /// The running children, by actor.
     running: HashMap<ActorId, S::Key>,
     /// The children that run, are down or are parked.
     known: HashMap<S::Key, Child>,
@@ -78,7 +80,7 @@ pub struct Children<S: ChildSpec> {
 
 #[derive(Debug, Default)]
 struct Child {
-    /// The actor that runs, or ran last.
+    /// The running actor, or the last one.
     actor: Option<ActorId>,
     policy: RestartPolicy,
     state: ChildState,
@@ -115,7 +117,7 @@ impl<S: ChildSpec> Actor for Supervisor<S> {
             SupervisorMessage::Start(key, done) => {
                 let slot = self.spec.directory().slot(&key);
                 let is_live = slot.as_ref().is_some_and(|slot| slot.is_live());
-                // A parked child whose entry was replaced has nothing to do with the new one.
+                // A parked child whose entry was replaced does not affect the new one.
                 let is_new = slot.as_ref().is_some_and(|slot| slot.is_idle());
                 let left = |child: &Child| match child.state {
                     ChildState::Running => !is_live,
@@ -226,7 +228,7 @@ impl<S: ChildSpec> Supervisor<S> {
     }
 }
 
-/// The damage that made a child fail, if that is the cause.
+/// Returns the damage that made a child fail, if that is the cause.
 fn damage(error: &ActorProcessingErr) -> Option<String> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error.as_ref());
     while let Some(error) = cause {

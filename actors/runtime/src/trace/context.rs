@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-/// Bit of the header's flags that says that the caller follows the request.
+/// The bit of the header's flags by which the caller follows the request.
 const SAMPLED: u8 = 1;
 
-/// A span of a trace, by their ids. `Display` gives the `traceparent` header of W3C Trace Context,
-/// version 00.
+/// A span of a trace, by their ids.
+///
+/// `Display` gives the `traceparent` header of W3C Trace Context, version 00.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TraceContext {
     trace: [u8; 16],
@@ -14,27 +15,28 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// The span `span` of the trace `trace`.
+    /// Creates the span `span` of the trace `trace`.
     #[must_use]
     pub const fn new(trace: [u8; 16], span: [u8; 8]) -> Self {
         Self { trace, span }
     }
 
-    /// The trace's id.
+    /// Returns the trace's id.
     #[must_use]
     pub const fn trace_id(self) -> [u8; 16] {
         self.trace
     }
 
-    /// The span's id.
+    /// Returns the span's id.
     #[must_use]
     pub const fn span_id(self) -> [u8; 8] {
         self.span
     }
 
-    /// Reads a `traceparent` header, and whether its sender follows the request. As the
-    /// recommendation demands, a later version is read as far as version 00 goes, and what does not
-    /// fit is no trace.
+    /// Parses a `traceparent` header, and returns whether its sender follows the request too.
+    ///
+    /// As the recommendation demands, a later version is parsed as far as version 00 goes. Any
+    /// other text is no trace.
     #[must_use]
     pub fn parse(header: &str) -> Option<(Self, bool)> {
         let mut parts = header.split('-');
@@ -60,7 +62,7 @@ impl fmt::Debug for TraceContext {
     }
 }
 
-/// Reads exactly `N` bytes in lower-case hexadecimal digits.
+/// Parses exactly `N` bytes in lower-case hexadecimal digits.
 fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * N {

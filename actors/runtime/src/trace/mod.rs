@@ -1,10 +1,10 @@
-//! Traces: what a request that is followed had done, and how long each part took.
+//! Traces: the work for a followed request, and the duration of each part.
 //!
 //! A trace is a tree of spans with one id, as W3C Trace Context and OpenTelemetry define it. The
-//! edge begins one for a share of the requests; the engine adds the commit of a command, the
+//! edge starts one for a share of the requests. The engine adds the commit of a command, the
 //! hand-over of its message to a channel and the delivery of its events. Nothing waits for a trace
-//! and nothing rests on one: spans that nobody takes in time are dropped and counted, and after a
-//! restart what came before it is forgotten.
+//! or depends on one. Spans that nobody takes in time are dropped and counted, and a restart
+//! forgets all earlier ones.
 
 mod context;
 mod span;
@@ -26,23 +26,23 @@ pub use subjects::Subject;
 
 use subjects::Subjects;
 
-/// Finished spans that wait to be taken; more are dropped.
+/// The maximum number of finished spans that wait to be taken; more are dropped.
 const WAITING_MAX: usize = 4096;
 
 tokio::task_local! {
-    /// The span that the present task works for.
+    /// The span for which the present task works.
     static CURRENT: Option<TraceContext>;
 }
 
-/// Begins spans and collects finished ones. Clones share everything; the default is off.
+/// Starts spans and collects finished ones. Clones share everything; the default is off.
 #[derive(Debug, Clone, Default)]
 pub struct Traces(Option<Arc<Recorder>>);
 
-/// What the spans of one process share.
+/// The state that the spans of one process share.
 #[derive(Debug)]
 struct Recorder {
     sender: mpsc::Sender<FinishedSpan>,
-    /// The share of requests without a trace of their caller's that is followed, from 0 to 1.
+    /// The followed share of requests whose caller sent no trace, from 0 to 1.
     ratio: f64,
     /// The start of `since`, in nanoseconds since the epoch.
     began_ns: u64,
@@ -67,8 +67,10 @@ impl Traces {
         (Self(Some(Arc::new(recorder))), receiver)
     }
 
-    /// The first span of a request, if it is followed. `caller` is its `traceparent` header: a
-    /// caller that follows the request decides for this server too.
+    /// Returns the first span of a request, if it is followed.
+    ///
+    /// `caller` is its `traceparent` header: a caller that follows the request decides for this
+    /// server too.
     #[must_use]
     pub fn request(&self, name: impl FnOnce() -> String, caller: Option<&str>) -> Option<Span> {
         let recorder = self.0.as_ref()?;
@@ -87,7 +89,7 @@ impl Traces {
         Some(Span::begin(recorder, trace, parent, name(), SpanKind::Server))
     }
 
-    /// A span below `parent`.
+    /// Starts a span below `parent`.
     #[must_use]
     pub fn below(&self, parent: TraceContext, name: &'static str, kind: SpanKind) -> Option<Span> {
         let recorder = self.0.as_ref()?;
@@ -95,14 +97,14 @@ impl Traces {
         Some(Span::begin(recorder, trace, above, name.to_owned(), kind))
     }
 
-    /// Notes that what becomes of `subject` belongs to a span.
+    /// Records that later work for `subject` belongs to a span.
     pub fn note(&self, subject: Subject, context: TraceContext) {
         if let Some(recorder) = &self.0 {
             recorder.subjects.lock().note(subject, context);
         }
     }
 
-    /// The span that `subject` belongs to. `subject` is made only if any is known.
+    /// Returns the span to which `subject` belongs. `subject` is called only if any span is known.
     #[must_use]
     pub fn of(&self, subject: impl FnOnce() -> Option<Subject>) -> Option<TraceContext> {
         let recorder = self.0.as_ref()?;
@@ -113,7 +115,7 @@ impl Traces {
         recorder.subjects.lock().get(subject)
     }
 
-    /// Spans that nobody took in time, since the start.
+    /// Returns the number of spans since the start that nobody took in time.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.0.as_ref().map_or(0, |recorder| recorder.dropped.load(Ordering::Relaxed))
@@ -141,7 +143,7 @@ pub fn within<F: Future>(
     CURRENT.scope(context, work)
 }
 
-/// The span that the present task works for, if any.
+/// Returns the span for which the present task works, if any.
 #[must_use]
 pub fn current() -> Option<TraceContext> {
     CURRENT.try_with(|context| *context).ok().flatten()

@@ -1,4 +1,4 @@
-//! A piece of work that is being timed; dropping it finishes it.
+//! A timed piece of work; dropping it finishes it.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use crate::random;
 
 use super::{Recorder, TraceContext};
 
-/// What a span is to those around it, as OpenTelemetry names it.
+/// The role of a span towards those around it, as OpenTelemetry names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpanKind {
-    /// It answers a request of somebody else.
+    /// The span answers a request of another process.
     Server,
-    /// It asks somebody else.
+    /// The span sends a request to another process.
     Client,
-    /// It stays within the process.
+    /// The span stays within the process.
     Internal,
 }
 
@@ -51,17 +51,17 @@ pub struct FinishedSpan {
     pub context: TraceContext,
     /// The span above it.
     pub parent: Option<[u8; 8]>,
-    /// What was done.
+    /// The work that was done.
     pub name: String,
-    /// What it is to those around it.
+    /// The role towards the spans around it.
     pub kind: SpanKind,
-    /// When it began, in nanoseconds since the epoch.
+    /// The time at which it started, in nanoseconds since the epoch.
     pub began_ns: u64,
-    /// When it ended, in nanoseconds since the epoch.
+    /// The time at which it ended, in nanoseconds since the epoch.
     pub ended_ns: u64,
-    /// What is known of it. Never a secret, a phone number or the text of a message.
+    /// The attributes of the work. Never a secret, a phone number or the text of a message.
     pub attributes: Vec<(&'static str, Attribute)>,
-    /// Whether the work failed.
+    /// Set if the work failed.
     pub has_failed: bool,
 }
 
@@ -97,20 +97,20 @@ impl Span {
         Self { recorder: Arc::clone(recorder), span: Some(span), context }
     }
 
-    /// Its ids, for what it has done by others.
+    /// Returns the span's ids, for work that others do for it.
     #[must_use]
     pub const fn context(&self) -> TraceContext {
         self.context
     }
 
-    /// Notes what is known of it: never a secret, a phone number or the text of a message.
+    /// Sets an attribute: never a secret, a phone number or the text of a message.
     pub fn set(&mut self, name: &'static str, value: impl Into<Attribute>) {
         if let Some(span) = &mut self.span {
             span.attributes.push((name, value.into()));
         }
     }
 
-    /// Notes that the work failed.
+    /// Records that the work failed.
     pub fn fail(&mut self) {
         if let Some(span) = &mut self.span {
             span.has_failed = true;

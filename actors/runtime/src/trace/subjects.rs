@@ -1,4 +1,4 @@
-//! Pure: which span a message belongs to that was accepted a short time ago.
+//! Pure: the span of each message that was accepted a short time ago.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,12 @@ use hashbrown::HashMap;
 
 use super::TraceContext;
 
-/// Subjects that are remembered; the oldest is forgotten first.
+/// The maximum number of remembered subjects; the oldest is forgotten first.
 const REMEMBERED_MAX: usize = 4096;
 
-/// What a trace goes on with after its request: a message or a request for a code, by its id.
+/// The subject with which a trace continues after its request, by its id.
+///
+/// It is a message or a request for a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Subject([u8; 16]);
 
@@ -19,11 +21,11 @@ impl From<[u8; 16]> for Subject {
     }
 }
 
-/// The subjects that are remembered.
+/// The remembered subjects.
 #[derive(Debug, Default)]
 pub(super) struct Subjects {
     contexts: HashMap<Subject, TraceContext>,
-    /// In the order in which they came.
+    /// The subjects in the order in which they came.
     order: VecDeque<Subject>,
 }
 
@@ -32,7 +34,7 @@ impl Subjects {
         self.contexts.is_empty()
     }
 
-    /// Notes the span of a subject. A later span, such as that of a resend, takes its place.
+    /// Records the span of a subject. A later span, such as that of a resend, takes its place.
     pub(super) fn note(&mut self, subject: Subject, context: TraceContext) {
         if self.contexts.insert(subject, context).is_some() {
             return;
