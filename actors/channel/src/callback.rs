@@ -1,4 +1,4 @@
-//! Pure: what a provider reports later of messages, recipients and templates.
+//! Pure: a provider's later reports on messages, recipients and templates.
 
 use sha2::{Digest, Sha256};
 
@@ -10,13 +10,15 @@ use crate::inbound_content::InboundContent;
 use crate::number_facts::NumberFacts;
 use postrider_domain::template::{TemplateCategory, TemplateName, TemplateQuality};
 
-/// Most characters of an inbound message that are kept: as many as an outbound one may have.
+/// The maximum number of stored characters of an inbound message: the maximum of an outbound one.
 pub const TEXT_CHARS_MAX: usize = 4096;
-/// Most characters that are kept of the provider's own words, such as `image` or `PAUSED`.
+/// The maximum number of stored characters of the provider's own words, such as `image` or
+/// `PAUSED`.
 pub const WORD_CHARS_MAX: usize = 64;
-/// Most characters of the provider's id of an advertisement.
+/// The maximum number of characters of the provider's id of an advertisement.
 const SOURCE_ID_CHARS_MAX: usize = 256;
-/// Most characters of what an advertisement says, of its address and of the click on it.
+/// The maximum number of characters of an advertisement's text, its address and the id of its
+/// click.
 pub(crate) const REFERRAL_CHARS_MAX: usize = 1024;
 
 /// One callback of a provider about one number, with its signature verified.
@@ -26,35 +28,35 @@ pub struct Callback {
     pub statuses: Vec<StatusUpdate>,
     /// Messages that recipients wrote.
     pub inbound: Vec<Inbound>,
-    /// What the provider says of templates.
+    /// News of templates.
     pub templates: Vec<TemplateUpdate>,
     /// Choices about marketing that recipients made in the provider's app.
     pub choices: Vec<MarketingChoice>,
     /// Recipients who have another phone number, or another id of the provider's, now.
     pub identity_changes: Vec<IdentityChange>,
-    /// What the provider says of the number; a limit holds for all numbers of its account.
+    /// News of the number; a limit holds for all numbers of its account.
     pub facts: Vec<NumberFacts>,
-    /// Errors that are about no message.
+    /// Errors that concern no message.
     pub errors: Vec<ChannelFault>,
-    /// Items that nothing is taken from although they ought to report something.
+    /// Items that should report something but are ignored.
     pub ignored: Vec<IgnoredItems>,
 }
 
-/// Why nothing is taken from an item that ought to report something.
+/// The reason why an item that should report something is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IgnoredReason {
-    /// Its field is not known.
+    /// The field of the item is not known.
     UnknownField,
-    /// Its type or status is not known.
+    /// The type or status of the item is not known.
     UnknownType,
-    /// It has not what an item of its type must have.
+    /// The item lacks a part that an item of its type must have.
     Unreadable,
-    /// It is a message that names nobody who wrote it.
+    /// The item is a message without a sender.
     NoSender,
 }
 
 impl IgnoredReason {
-    /// Its name in events.
+    /// Returns the name of the reason in events.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -66,33 +68,33 @@ impl IgnoredReason {
     }
 }
 
-/// Items of a callback that nothing is taken from.
+/// Ignored items of a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IgnoredItems {
     /// Their field, one that the provider documents, or `other`.
     pub field: &'static str,
-    /// Why.
+    /// The reason why they are ignored.
     pub reason: IgnoredReason,
-    /// How many.
+    /// The number of items.
     pub count: u64,
 }
 
 /// A report on one message.
 #[derive(Debug, Clone)]
 pub struct StatusUpdate {
-    /// What the message belongs to, from the opaque field that it was sent with.
+    /// The origin of the message, from the opaque field with which it was sent.
     pub origin: Origin,
     /// The provider's id of the message.
     pub provider_id: Box<str>,
-    /// The state that it has reached.
+    /// The state that the message has reached.
     pub status: Progress,
-    /// When, by the provider's clock.
+    /// The time of the report, by the provider's clock.
     pub at: Timestamp,
-    /// The phone that it was sent to, if the report says so; else it must be read from the message.
+    /// The phone to which it was sent, if the report has it; else it must be read from the message.
     pub to: Option<Phone>,
     /// The phone number by which the provider knows the recipient, which may differ from `to`.
     pub known_as: Option<Phone>,
-    /// The provider's id of the recipient, if the report says so.
+    /// The provider's id of the recipient, if the report has it.
     pub user_id: Option<UserId>,
 }
 
@@ -116,7 +118,7 @@ pub struct Inbound {
     pub provider_id: Box<str>,
     /// The sender's phone, unless the sender hides it.
     pub from: Option<Phone>,
-    /// The provider's id of the sender, if it is reported. One of the two is there.
+    /// The provider's id of the sender, if it is reported. At least one of the two is set.
     pub user_id: Option<UserId>,
     /// The name that the sender has chosen on the channel, if the provider reports it.
     pub username: Option<Box<str>>,
@@ -124,28 +126,30 @@ pub struct Inbound {
     pub name: Option<Box<str>>,
     /// The provider's word for its type: `text`, `image`, `button` and so on.
     pub kind: Box<str>,
-    /// What its sender wrote, or the title of what they chose; empty if it has no words.
+    /// The sender's words, or the title of the sender's choice; empty if there are no words.
     pub text: Box<str>,
-    /// What shows a person what it is where it has no words, such as the name of a place.
+    /// The line that describes a message without words to a person, such as the name of a place.
     pub line: Box<str>,
-    /// When it was written, by the provider's clock.
+    /// The time at which it was written, by the provider's clock.
     pub at: Timestamp,
     /// The advertisement that led to it, if one did.
     pub referral: Option<Referral>,
-    /// The file that it has, if it has one.
+    /// The file of the message, if it has one.
     pub media: Option<InboundMedia>,
-    /// Its object in the channel's own form, without the provider's ids. A text that fits has none.
+    /// The object of the message in the channel's own form, without the provider's ids.
+    ///
+    /// A text that fits has none.
     pub content: Option<InboundContent>,
-    /// What the provider calls the message that it answers, or that it is a reaction to.
+    /// The provider's id of the message that it answers, or to which it is a reaction.
     pub about: Option<Box<str>>,
-    /// Whether it was written to somebody else before.
+    /// Set if it was written to somebody else before.
     pub forwarded: bool,
 }
 
-/// A file that a recipient sent. Its content is to be got from the provider.
+/// A file that a recipient sent. Its content must be downloaded from the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InboundMedia {
-    /// The provider's id of it.
+    /// The provider's id of the file.
     pub id: Box<str>,
     /// Its type, without parameters: printable characters that a header can have.
     pub mime_type: Box<str>,
@@ -156,23 +160,26 @@ pub struct InboundMedia {
 }
 
 impl Inbound {
-    /// Our id of the message. It is derived, so that a repeated callback yields the same id: from
-    /// the time at which the message was written, and 80 bits of a hash of the number and the
-    /// provider's id.
+    /// Returns our id of the message, which is derived so that a repeated callback yields the same
+    /// id.
+    ///
+    /// It consists of the time at which the message was written, and 80 bits of a hash of the
+    /// number and the provider's id.
     #[must_use]
     pub fn message_id(&self, number: NumberId) -> MessageId {
         derived_id(number, &self.provider_id, self.at)
     }
 
-    /// What a person reads of it: its words, else the line that stands for it.
+    /// Returns the text that a person reads: the words, or else the line in place of them.
     #[must_use]
     pub fn shown(&self) -> &str {
         if self.text.is_empty() { &self.line } else { &self.text }
     }
 
-    /// The message with each text cut to its bound. Strangers write these texts through any
-    /// channel, and they must fit into their records. The provider's id stays whole, since it is
-    /// only hashed.
+    /// Returns the message with each text cut to its bound.
+    ///
+    /// Strangers write these texts through any channel, and they must fit into their records. The
+    /// provider's id stays whole, since it is only hashed.
     #[must_use]
     pub fn clipped(self) -> Self {
         let Self { name, username, kind, text, line, referral, .. } = self;
@@ -195,7 +202,7 @@ fn derived_id(number: NumberId, provider_id: &str, at: Timestamp) -> MessageId {
     MessageId::from_parts(at, unique)
 }
 
-/// The first `chars_max` characters of a text.
+/// Returns the first `chars_max` characters of a text.
 fn clip(text: Box<str>, chars_max: usize) -> Box<str> {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => text[..end].into(),
@@ -212,7 +219,7 @@ pub struct Referral {
     pub source_id: Box<str>,
     /// Its headline, if the provider reports it.
     pub headline: Option<Box<str>>,
-    /// What it says, likewise.
+    /// The text of the advertisement, likewise.
     pub body: Option<Box<str>>,
     /// Its address, likewise.
     pub source_url: Option<Box<str>>,
@@ -234,46 +241,46 @@ impl Referral {
     }
 }
 
-/// What the provider says of a template.
+/// News of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateUpdate {
     /// The template's name and language.
     pub template: TemplateName,
-    /// What is new of it.
+    /// The news.
     pub news: TemplateNews,
 }
 
-/// What is new of a template.
+/// The kind of news of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateNews {
-    /// Its status.
+    /// A new status.
     Status {
-        /// The provider's word for it, such as `APPROVED`.
+        /// The provider's word for the status, such as `APPROVED`.
         word: Box<str>,
-        /// The provider's word for why it was rejected, if it was.
+        /// The provider's word for the reason of a rejection, if it was rejected.
         reason: Option<Box<str>>,
     },
-    /// Its category; at least one of the two is there.
+    /// A new category; at least one of the two is set.
     Category {
-        /// The category that it has now.
+        /// The present category.
         new: Option<TemplateCategory>,
-        /// The category that the provider holds to be right, and will give it later.
+        /// The category that the provider considers right, and will set later.
         correct: Option<TemplateCategory>,
     },
-    /// How the provider rates it.
+    /// The provider's new rating.
     Quality(TemplateQuality),
-    /// It is made of something else, which must be listed to be known whole.
+    /// The components have changed; the template must be listed to learn the new ones.
     Components,
 }
 
 /// A choice about marketing that a recipient made in the provider's app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MarketingChoice {
-    /// Who, by everything that the provider reports: it is at least one.
+    /// The recipient, by all ids and phones that the provider reports: at least one.
     pub parties: Vec<PartyId>,
-    /// Whether they want marketing; else they have stopped it.
+    /// `true` if the recipient wants marketing, `false` if they have stopped it.
     pub wanted: bool,
-    /// When, by the provider's clock.
+    /// The time of the choice, by the provider's clock.
     pub at: Timestamp,
 }
 
@@ -282,30 +289,30 @@ pub struct MarketingChoice {
 pub struct IdentityChange {
     /// The provider's id of the notice; a repeated callback has the same.
     pub provider_id: Box<str>,
-    /// The names that they had, as far as they are known: at least one.
+    /// The former names, as far as they are known: at least one.
     pub old: PartyNames,
-    /// The names that they have now, as far as they are known: at least one.
+    /// The present names, as far as they are known: at least one.
     pub new: PartyNames,
-    /// When, by the provider's clock, if the notice says so.
+    /// The time of the change, by the provider's clock, if the notice has it.
     pub at: Option<Timestamp>,
 }
 
 impl IdentityChange {
-    /// Our id of the notice, derived as that of an inbound message is.
+    /// Returns our id of the notice, derived like that of an inbound message.
     #[must_use]
     pub fn message_id(&self, number: NumberId) -> MessageId {
         derived_id(number, &self.provider_id, self.at.unwrap_or_default())
     }
 }
 
-/// An error or a warning that the provider reports of a number and of no message.
+/// An error or a warning of the provider about a number and no message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelFault {
-    /// What must follow from it.
+    /// The required consequence of the error.
     pub failure: Failure,
     /// The provider's name for it, if it gave one.
     pub title: Option<Box<str>>,
-    /// Whether it holds for all numbers of the account, not for one of them.
+    /// Set if it holds for all numbers of the account, not for one of them.
     pub of_account: bool,
 }
 

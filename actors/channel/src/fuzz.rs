@@ -1,4 +1,4 @@
-//! Fuzz targets for what a provider and mail services send.
+//! Fuzz targets for the input from a provider and from mail services.
 
 use postrider_domain::fuzz::edited;
 use postrider_domain::json::mended;
@@ -8,7 +8,7 @@ use crate::cloud_api::envelope;
 use crate::cloud_api::items::ItemCounts;
 use crate::email::inbound::{mailbox, text_of_html};
 
-/// Callbacks as the provider sends them: messages, reports, choices, notices, templates.
+/// Callbacks in the provider's form: messages, reports, choices, notices, templates.
 const CALLBACKS: [&[u8]; 6] = [
     br#"{"object":"whatsapp_business_account","entry":[{"id":"107","changes":[{"field":"messages",
     "value":{"messaging_product":"whatsapp","metadata":{"display_phone_number":"15550001111",
@@ -56,7 +56,7 @@ fn the_examples_are_read() {
 
 #[test]
 fn fuzz_callbacks() {
-    // Two edits at the most: with more it is seldom JSON, and no item is reached.
+    // At most two edits: with more the input is seldom JSON, and no item is reached.
     let fuzzer = bolero::check!().with_iterations(20_000);
     fuzzer.for_each(|script: &[u8]| {
         let raw = edited(&CALLBACKS, &script[..script.len().min(1 + 2 * 4)]);
@@ -69,7 +69,7 @@ fn fuzz_callbacks() {
                 assert!(inbound.text.chars().count() <= TEXT_CHARS_MAX);
             }
         }
-        // A message's text can be no longer than the text that it came in.
+        // A message's text can be no longer than the text in which it arrived.
         let most = mended(&raw).len();
         assert!(parts.len() + held <= most, "{held} of {most}");
     });

@@ -1,12 +1,13 @@
-//! Pure: what a message has beside its text, bounded: strangers write it.
+//! Pure: the content of a message beside its text, bounded because strangers write it.
 
 use postrider_domain::json::PRIVATE;
 use serde_json::{Map, Value};
 
-/// Most bytes of content as JSON.
+/// The maximum number of bytes of content as JSON.
 pub const BYTES_MAX: usize = 16 * 1024;
-/// How deep lists and objects may stand in each other. The content is stored and emitted inside
-/// other objects, and whoever parses them has a bound too.
+/// The maximum nesting of lists and objects.
+///
+/// The content is stored and emitted inside other objects, and their parsers have a bound too.
 const DEPTH_MAX: usize = 24;
 
 /// The object of a message in the channel's own form, of at most [`BYTES_MAX`] bytes.
@@ -17,8 +18,10 @@ pub struct InboundContent {
 }
 
 impl InboundContent {
-    /// The content of an object. What does not fit is left out: the last elements of lists, the
-    /// ends of texts and the largest fields. So is what could not be read again.
+    /// Returns the content of an object, cut to its bounds.
+    ///
+    /// The last elements of lists, the ends of texts and the largest fields are left out if they do
+    /// not fit. Fields that could not be read again are left out too.
     #[must_use]
     pub fn new(mut fields: Map<String, Value>) -> Self {
         let is_incomplete = drop_private(&mut fields);
@@ -28,25 +31,25 @@ impl InboundContent {
         }
     }
 
-    /// What there is of it.
+    /// Returns the fields of the content.
     #[must_use]
     pub const fn fields(&self) -> &Map<String, Value> {
         &self.fields
     }
 
-    /// What there is of it.
+    /// Returns the fields of the content.
     #[must_use]
     pub fn into_fields(self) -> Map<String, Value> {
         self.fields
     }
 
-    /// Whether something is left out.
+    /// Returns whether a part is left out.
     #[must_use]
     pub const fn is_truncated(&self) -> bool {
         self.truncated
     }
 
-    /// Sets a field to one of our ids, for which others make room.
+    /// Sets a field to one of our ids, for which other fields make room.
     pub fn insert(&mut self, field: &str, value: Value) {
         self.fields.insert(field.to_owned(), value);
         let Self { fields, truncated } = Self::new(std::mem::take(&mut self.fields));
@@ -60,8 +63,9 @@ impl std::fmt::Debug for InboundContent {
     }
 }
 
-/// Drops the fields, at any depth, whose names a parser would take for instructions. Returns
-/// whether there were any.
+/// Drops the fields, at any depth, whose names a parser would take for instructions.
+///
+/// Returns whether there were any.
 fn drop_private(fields: &mut Map<String, Value>) -> bool {
     let before = fields.len();
     fields.retain(|name, _| !name.starts_with(PRIVATE));
@@ -80,7 +84,7 @@ fn drop_private_in(value: &mut Value) -> bool {
     }
 }
 
-/// The fields of an object that fit, the small ones first.
+/// Returns the fields of an object that fit, the small ones first.
 fn smallest(fields: Map<String, Value>, room: usize, depth: usize) -> Map<String, Value> {
     let sized = |(name, value): (String, Value)| (text_bytes(&name) + 1, name, value);
     let mut sized: Vec<_> = fields.into_iter().map(sized).collect();
@@ -95,7 +99,7 @@ fn smallest(fields: Map<String, Value>, room: usize, depth: usize) -> Map<String
     fits.collect()
 }
 
-/// The elements of a list that fit, of the first one a part at least.
+/// Returns the elements of a list that fit, and at least a part of the first one.
 fn first(elements: Vec<Value>, room: usize, depth: usize) -> Vec<Value> {
     let (mut left, inner) = (room.saturating_sub(3), depth.saturating_sub(1));
     let mut elements = elements.into_iter().peekable();
@@ -110,7 +114,7 @@ fn first(elements: Vec<Value>, room: usize, depth: usize) -> Vec<Value> {
     fits
 }
 
-/// What fits of a value; `None` if that is nothing.
+/// Returns the part of a value that fits; `None` if none does.
 fn part(value: Value, room: usize, depth: usize) -> Option<Value> {
     if Size::of(&value).fits(room, depth) {
         return Some(value);
@@ -124,9 +128,9 @@ fn part(value: Value, room: usize, depth: usize) -> Option<Value> {
     }
 }
 
-/// The beginning of a text that fits; `None` if that is nothing.
+/// Returns the start of a text that fits; `None` if none does.
 fn beginning(text: &str, room: usize) -> Option<&str> {
-    // Its quotes, and a comma.
+    // Room for its quotes, and a comma.
     let mut left = room.checked_sub(3)?;
     let fits = |char: &char| {
         let bytes = text_bytes(char.encode_utf8(&mut [0; 4])) - 2;
@@ -136,10 +140,10 @@ fn beginning(text: &str, room: usize) -> Option<&str> {
     (end > 0).then(|| &text[..end])
 }
 
-/// How large a value is as JSON.
+/// The size of a value as JSON.
 #[derive(Clone, Copy, Default)]
 struct Size {
-    /// At least its bytes, with a comma for each element.
+    /// An upper bound of its bytes, with a comma for each element.
     bytes: usize,
     depth: usize,
 }
@@ -161,7 +165,7 @@ impl Size {
         fields.values().map(Self::of).fold(empty, Self::with)
     }
 
-    /// A list without elements.
+    /// The size of a list without elements.
     const EMPTY: Self = Self { bytes: 3, depth: 1 };
 
     fn with(self, inner: Self) -> Self {
@@ -173,7 +177,7 @@ impl Size {
     }
 }
 
-/// The bytes of a text as JSON, with its quotes.
+/// Returns the number of bytes of a text as JSON, with its quotes.
 fn text_bytes(text: &str) -> usize {
     let escaped = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
@@ -215,7 +219,7 @@ mod tests {
         assert_eq!((&read["name"], &read["latitude"]), (&json!("shop"), &json!(1.5)));
         let address = read["address"].as_str().unwrap();
         assert!(!address.is_empty() && long.starts_with(address));
-        // As much as there is room for.
+        // The content fills the room.
         assert!(read.to_string().len() > BYTES_MAX - 40, "{}", read.to_string().len());
         let (read, _) = kept(json!({"response": {"why": long, "day": "Monday"}, "name": "form"}));
         assert_eq!((&read["name"], &read["response"]["day"]), (&json!("form"), &json!("Monday")));

@@ -1,6 +1,6 @@
 //! The port to a provider, and the channels that implement it: sandbox, Cloud API and e-mail.
 //!
-//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
+//! Not an API: `postrider-actors` re-exports the parts for embedders, and this crate promises no
 //! stability. Only this crate calls a provider or a mail server.
 
 pub mod callback;
@@ -30,50 +30,53 @@ use postrider_domain::{
 use postrider_domain::template::TemplateStatus;
 use postrider_runtime::trace::Subject;
 
-// They are part of the port, so whoever implements a channel finds them here.
+// These types are part of the port, so an implementer of a channel finds them here.
 pub use postrider_domain::content::{RenderedContent, TemplateContent};
 pub use postrider_domain::template::{CodeButton, TemplateName};
 
-/// A message that is ready to be sent. It is durable already; its `Debug` shows no code and no full
-/// phone number.
+/// A message that is ready to be sent, and already durable.
+///
+/// Its `Debug` shows no code and no full phone number.
 #[derive(Debug, Clone)]
 pub struct Outbound {
     /// Our id of the message. A channel that can carry it returns it in callbacks.
     pub message_id: MessageId,
-    /// What the message belongs to, which receives its outcome.
+    /// The origin of the message, which receives its outcome.
     pub origin: Origin,
-    /// The number that it is sent through.
+    /// The number through which it is sent.
     pub number: NumberId,
-    /// The workspace that it belongs to.
+    /// The workspace to which it belongs.
     pub workspace: WorkspaceId,
-    /// The recipient. A one-time password goes to a phone only.
+    /// The recipient. A one-time password goes only to a phone.
     pub to: PartyId,
-    /// When it expires: it must not be sent from then on.
+    /// The time at which it expires: it must not be sent from then on.
     pub give_up_at: Timestamp,
     /// Its content.
     pub content: Content,
     /// The channel's id of the message that it answers, if it answers one.
     pub answers: Option<Box<str>>,
-    /// Whether it leaves through this number only, because its sender has named the number.
+    /// Set if it is sent only through this number, because its sender has named the number.
     pub pinned: bool,
 }
 
-/// What a message belongs to.
+/// The origin of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// A request for a one-time password.
     Otp {
-        /// Which request.
+        /// The request.
         request_id: RequestId,
-        /// Which of its messages: 1 is the first, 2 that of the first resend, and so on. 0 is the
-        /// newest one, for callbacks that do not say.
+        /// The number of the message within the request: 1 is the first, 2 that of the first
+        /// resend.
+        ///
+        /// 0 is the newest one, for callbacks without a number.
         number: u8,
     },
     /// A single message.
     Message(MessageId),
     /// A recipient of a broadcast.
     Broadcast {
-        /// Which broadcast.
+        /// The broadcast.
         broadcast: BroadcastId,
         /// The recipient's place in its audience.
         index: u32,
@@ -90,7 +93,7 @@ pub enum Lane {
 }
 
 impl Origin {
-    /// The lane in which its messages are sent.
+    /// Returns the lane in which its messages are sent.
     #[must_use]
     pub const fn lane(self) -> Lane {
         match self {
@@ -99,7 +102,9 @@ impl Origin {
         }
     }
 
-    /// What a trace of its request goes on with. A broadcast's messages are followed by none.
+    /// Returns the subject with which a trace of its request continues.
+    ///
+    /// The messages of a broadcast have none.
     #[must_use]
     pub fn trace_subject(self) -> Option<Subject> {
         match self {
@@ -115,17 +120,17 @@ impl Origin {
 pub enum Content {
     /// A one-time password, as an authentication template.
     Otp {
-        /// The request that it is for.
+        /// The request for the code.
         request_id: RequestId,
-        /// How many digits the code has.
+        /// The number of digits of the code.
         length: CodeLength,
         /// The key from which the code is derived.
         code_key: Arc<CodeKey>,
         /// The template that carries it.
         template: Arc<TemplateName>,
-        /// Which of its buttons takes the code too.
+        /// The button of the template that takes the code too.
         button: CodeButton,
-        /// Whether another channel follows unless its delivery is reported.
+        /// Set if another channel follows unless the delivery is reported.
         chained: bool,
     },
     /// Any other message. It is shared: recipients of a broadcast may have the same content.
@@ -133,7 +138,8 @@ pub enum Content {
 }
 
 impl Content {
-    /// The text that the recipient reads. `None` for a one-time password, whose code is secret.
+    /// Returns the text that the recipient reads; `None` for a one-time password, whose code is
+    /// secret.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -144,7 +150,7 @@ impl Content {
 }
 
 impl Outbound {
-    /// The code of a one-time password; `None` for other messages. It is derived on each call.
+    /// Returns the code of a one-time password; `None` for other messages. Each call derives it.
     #[must_use]
     pub fn code(&self) -> Option<OtpCode> {
         match &self.content {
@@ -165,32 +171,35 @@ pub enum AttemptOutcome {
     SentAs(Acceptance),
     /// The provider refused it; it must not be sent again as it is.
     Failed(Failure),
-    /// The provider limits the rate. The message surely was not accepted, through no fault of its
-    /// own, and must be sent again after a wait.
+    /// The provider limits the rate.
+    ///
+    /// The message certainly was not accepted, through no fault of its own. It must be sent again
+    /// after a wait.
     Throttled {
-        /// What must be sent less.
+        /// The scope of the limit.
         scope: Throttle,
-        /// How long the provider asked to wait, if it did.
+        /// The wait that the provider asked for, if it did.
         after: Option<Duration>,
     },
-    /// The message surely was not accepted and must be sent again after a wait: the provider could
-    /// not be reached, or said so.
+    /// The message certainly was not accepted and must be sent again after a wait.
+    ///
+    /// The provider could not be reached, or reported so.
     Retry {
-        /// How long the provider asked to wait, if it did.
+        /// The wait that the provider asked for, if it did.
         after: Option<Duration>,
     },
     /// The message may have been accepted: no answer arrived. It must not be sent again.
     Unknown,
 }
 
-/// What a provider reports of a message that it accepted.
+/// The provider's report on a message that it accepted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Acceptance {
     /// Another phone number by which it knows the recipient, and its own id of them.
     pub known_as: PartyNames,
     /// The provider's id of the message.
     pub provider_id: Option<Box<str>>,
-    /// Whether it holds the message back for now: it may send it later, or drop it.
+    /// Set if the provider holds the message back for now: it may send it later, or drop it.
     pub held: bool,
 }
 
@@ -210,7 +219,7 @@ pub enum Throttle {
 /// A provider's refusal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What must follow from it.
+    /// The required consequence of the refusal.
     pub class: FailureClass,
     /// The provider's own error code, if it gave one.
     pub code: Option<u32>,
@@ -218,7 +227,7 @@ pub struct Failure {
     pub details: Box<str>,
 }
 
-/// What must follow from a refusal.
+/// The required consequence of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureClass {
     /// The number or its account cannot send: the number must stop, and its queue waits.
@@ -243,14 +252,14 @@ pub enum FailureClass {
     SpamLimit,
     /// The template is limited for a while, though it is approved.
     TemplateLimited,
-    /// Permanent as far as is known: nobody knows the provider's code.
+    /// The refusal is treated as permanent, because the provider's code is not known.
     Unrecognized,
     /// The parameters do not fit the template: no message with these will be accepted.
     Parameters,
 }
 
 impl Failure {
-    /// The status that the refusal says a message's template has; `None` if it says none.
+    /// Returns the template status that the refusal implies, if it implies one.
     #[must_use]
     pub const fn template_status(&self) -> Option<TemplateStatus> {
         match self.class {
@@ -260,7 +269,7 @@ impl Failure {
         }
     }
 
-    /// A permanent refusal of this message, without an explanation.
+    /// Creates a permanent refusal of this message, without an explanation.
     #[must_use]
     pub fn permanent(code: Option<u32>) -> Self {
         Self { class: FailureClass::Permanent, code, details: Box::default() }
@@ -272,20 +281,20 @@ pub use trouble::Trouble;
 /// The earlier name of [`AttemptOutcome`].
 pub use AttemptOutcome as Outcome;
 
-/// Resolves to the outcome of one attempt.
+/// A future that resolves to the outcome of one attempt.
 pub type Sending = Pin<Box<dyn Future<Output = AttemptOutcome> + Send>>;
 
 /// A way to send messages through a provider. Calls run concurrently; each resolves once.
 pub trait Channel: Send + Sync + 'static {
     /// Hands one message to the provider.
     ///
-    /// The channel must not retry: the number does. It must resolve to
-    /// [`AttemptOutcome::Unknown`] whenever the provider may have accepted the message; a call that
-    /// panics counts as that.
+    /// The channel must not retry: the number does. It must resolve to [`AttemptOutcome::Unknown`]
+    /// whenever the provider may have accepted the message. A call that panics counts as that.
     fn send(&self, message: Outbound) -> Sending;
 
-    /// Why the provider did not accept a message the last time, when the number stops calling the
-    /// channel for a while.
+    /// Returns why the provider did not accept a message the last time.
+    ///
+    /// It is asked when the number stops calling the channel for a while.
     fn trouble(&self) -> Option<Trouble> {
         None
     }

@@ -1,43 +1,43 @@
-//! Pure: what a provider says of a number, besides what it does with messages.
+//! Pure: a provider's news of a number, besides its reports on messages.
 
 use serde::{Deserialize, Serialize};
 
 use postrider_domain::template::TemplateQuality;
 
-/// What a provider has said of a number; what it has not said is `None`. It is stored as JSON.
+/// The facts that a provider has reported of a number. Unreported ones are `None`. Stored as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NumberFacts {
-    /// How fast it may send.
+    /// The rate at which it may send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<Throughput>,
-    /// How recipients rate it.
+    /// The recipients' rating.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<TemplateQuality>,
-    /// What became of the name that it is to show, in the provider's word in small letters.
+    /// The provider's decision on the number's display name, in its word in lower case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name_status: Option<Box<str>>,
-    /// How many people a day may be written to first.
+    /// The number of people a day who may be written to first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<DailyLimit>,
-    /// Whether it is in the provider's app as well, where that was asked. It is not kept.
+    /// Set if the number is in the provider's app as well, where that was asked. It is not stored.
     #[serde(skip)]
     pub is_in_app: Option<bool>,
 }
 
-/// How fast a number may send, as the provider says.
+/// The rate at which a number may send, by the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Throughput {
-    /// As fast as any.
+    /// The usual rate.
     Standard,
-    /// Raised by the provider.
+    /// A rate that the provider has raised.
     High,
-    /// Slower, because it is in the provider's app as well.
+    /// A slower rate, because the number is in the provider's app as well.
     Coexistence,
 }
 
 impl Throughput {
-    /// The word for it.
+    /// Returns the word for the rate.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Throughput {
         }
     }
 
-    /// Most messages a second; `None`: as many as any number of its kind.
+    /// Returns the maximum number of messages a second; `None` if it is the usual one of its kind.
     #[must_use]
     pub const fn pace(self) -> Option<u32> {
         match self {
@@ -58,13 +58,13 @@ impl Throughput {
     }
 }
 
-/// How many people a day may be written to first.
+/// The number of people a day who may be written to first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DailyLimit {
-    /// As many as one likes.
+    /// There is no limit.
     Unlimited,
-    /// So many.
+    /// This number of people.
     People(u32),
 }
 
@@ -77,22 +77,22 @@ impl std::fmt::Display for DailyLimit {
     }
 }
 
-/// Something that is otherwise with a number now, in words.
+/// A change of a fact of a number, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FactChange {
-    /// What: `quality`, `name_status` or `limit`.
+    /// The name of the fact: `quality`, `name_status` or `limit`.
     pub field: &'static str,
-    /// What it was, if that was known.
+    /// The former value, if it was known.
     pub previous: Option<Box<str>>,
-    /// What it is.
+    /// The new value.
     pub value: Box<str>,
 }
 
 impl NumberFacts {
-    /// Takes up what the provider says now. Returns what is otherwise by it, besides the speed.
+    /// Adds newly reported facts. Returns the changes they make, except those of the rate.
     pub fn learn(&mut self, said: Self) -> Vec<FactChange> {
         let Self { throughput, quality, name_status, limit, is_in_app } = said;
-        // Asked, the provider calls the speed of one in its app standard, too.
+        // When asked, the provider also reports the rate of a number in its app as standard.
         let stays = is_in_app != Some(false)
             && (self.throughput, throughput)
                 == (Some(Throughput::Coexistence), Some(Throughput::Standard));
@@ -110,7 +110,7 @@ impl NumberFacts {
     }
 }
 
-/// Replaces what is known by what is said. Returns both in words if they differ.
+/// Replaces a known fact by a reported one. Returns both in words if they differ.
 fn replace<T: PartialEq>(
     known: &mut Option<T>,
     said: Option<T>,

@@ -7,9 +7,9 @@ use crate::{Acceptance, Failure, Origin};
 pub enum FinalOutcome {
     /// The channel accepted it.
     Sent,
-    /// The same of a message that is no code, which the channel calls so.
+    /// The channel accepted it, and has this id of it. It is no code.
     SentAs(Box<str>),
-    /// The channel accepted it and holds it back; what it calls it, if it is no code.
+    /// The channel accepted it and holds it back. The id is the channel's, if it is no code.
     Held(Option<Box<str>>),
     /// The channel refused it, or its number was disconnected.
     Failed(Failure),
@@ -20,7 +20,9 @@ pub enum FinalOutcome {
 }
 
 impl FinalOutcome {
-    /// The channel accepted a message. The ids of codes are not kept: nobody answers a code.
+    /// Returns the outcome of an accepted message.
+    ///
+    /// The ids of codes are dropped, because nobody answers a code.
     #[must_use]
     pub fn accepted(origin: Origin, Acceptance { provider_id, held, .. }: Acceptance) -> Self {
         let id = provider_id.filter(|_| !matches!(origin, Origin::Otp { .. }));

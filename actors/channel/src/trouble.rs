@@ -1,21 +1,22 @@
-//! Says why a number cannot send: briefly for the log, in the provider's words for operators.
+//! The reason why a number cannot send: brief for the log, in the provider's words for operators.
 
 use postrider_domain::redact::redacted;
 
 use crate::Failure;
 
-/// Why a provider accepts nothing at the time.
+/// The reason why a provider accepts nothing at present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
-    /// For the log: an error code, a status or the connection's fault, and nothing that a provider
-    /// wrote, because that may repeat phones and tokens.
+    /// The cause for the log: an error code, a status or the connection's fault.
+    ///
+    /// It has no text of a provider, because that may repeat phones and tokens.
     pub cause: Box<str>,
     /// The provider's own words; empty if it gave none.
     pub details: Box<str>,
 }
 
 impl Trouble {
-    /// The trouble that a refusal is.
+    /// Returns the trouble of a refusal.
     #[must_use]
     pub fn of(failure: &Failure) -> Self {
         let cause = match failure.code {
@@ -25,7 +26,7 @@ impl Trouble {
         Self { cause, details: failure.details.clone() }
     }
 
-    /// The cause and the provider's words, without what looks like a phone or a token.
+    /// Returns the cause and the provider's words, with phones and tokens redacted.
     #[must_use]
     pub fn explanation(&self) -> String {
         match &*self.details {

@@ -1,4 +1,4 @@
-//! Pure: what the answer to an accepted message reports of it.
+//! Pure: the report on a message in the answer that accepts it.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,10 +8,10 @@ use postrider_domain::{PartyId, PartyNames, json};
 use super::body;
 use crate::Acceptance;
 
-/// Most bytes of the provider's id of a message.
+/// The maximum number of bytes of the provider's id of a message.
 const PROVIDER_ID_BYTES_MAX: usize = 512;
 
-/// What it says of a message that it accepted and holds back.
+/// The statuses of a message that the provider accepted and holds back.
 const HELD: [&str; 2] = ["held_for_quality_assessment", "paused"];
 
 /// The body of an answer that accepts a message.
@@ -24,12 +24,12 @@ pub(super) struct Accepted<'a> {
 }
 
 impl Accepted<'_> {
-    /// Whether it names a message: what does not may come from a proxy in between.
+    /// Returns whether the answer names a message: otherwise a proxy in between may have sent it.
     pub(super) fn names_a_message(&self) -> bool {
         !self.messages.is_empty()
     }
 
-    /// What it reports of a message to `to`.
+    /// Returns the report on a message to `to`.
     pub(super) fn of_message(&self, to: &PartyId) -> Acceptance {
         let first = self.messages.first();
         let message = first.map(|it| json::readable(it));
@@ -40,7 +40,7 @@ impl Accepted<'_> {
         Acceptance { known_as: self.known_as(to), provider_id, held }
     }
 
-    /// By what the provider knows the recipient, as far as it says more than was sent to.
+    /// Returns the provider's other names of the recipient, beside the one that was used.
     fn known_as(&self, to: &PartyId) -> PartyNames {
         let Some(contacts) = self.contacts.map(json::readable) else {
             return PartyNames::default();

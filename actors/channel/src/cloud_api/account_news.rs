@@ -1,7 +1,7 @@
-//! Pure: parses what the provider says of an account, and warnings of a number.
+//! Pure: parses the provider's news of an account, and warnings about a number.
 //!
-//! What keeps an account from sending stops its numbers. Everything else is passed on to whoever
-//! operates them.
+//! News that prevent an account from sending stop its numbers. Everything else is passed on to its
+//! operators.
 
 use serde_json::Value;
 
@@ -15,10 +15,10 @@ use crate::{Failure, FailureClass};
 /// The fields of callbacks that stop numbers, or warn.
 pub(super) const ACCOUNT_FIELDS: [&str; 3] = ["account_update", "account_alerts", "security"];
 
-/// Most characters of an explanation that are kept.
+/// The maximum number of stored characters of an explanation.
 const DETAILS_CHARS_MAX: usize = 500;
 
-/// What happens to accounts that hinders no message and needs nobody.
+/// Events of accounts that hinder no message and need no action.
 const HARMLESS: [&str; 9] = [
     "AD_ACCOUNT_LINKED",
     "AUTH_INTL_PRICE_ELIGIBILITY_UPDATE",
@@ -40,7 +40,7 @@ pub(super) fn news(field: &str, value: &Value) -> Result<ChannelFault, PassedOve
     }
 }
 
-/// The word for what happened. A notice that has none says nothing.
+/// Returns the word for the event. A notice without one is ignored.
 fn named(value: &Value) -> Result<Box<str>, PassedOver> {
     let why = if value.is_null() { None } else { Some(IgnoredReason::Unreadable) };
     word(value).ok_or(why)
@@ -52,7 +52,7 @@ fn account(value: &Value) -> Result<ChannelFault, PassedOver> {
     let restricted = || restrictions.iter().filter_map(|it| it["restriction_type"].as_str());
     let ban = value["ban_info"]["waba_ban_state"].as_str().unwrap_or_default();
     let (stops, details) = match &*event {
-        // A ban that is to come, or is lifted, hinders nothing now.
+        // A coming ban, or a lifted one, hinders nothing now.
         "DISABLED_UPDATE" => (matches!(ban, "" | "DISABLE"), ban.to_owned()),
         "ACCOUNT_DELETED" | "PARTNER_REMOVED" => (true, String::new()),
         "ACCOUNT_RESTRICTION" => {
@@ -69,7 +69,7 @@ fn account(value: &Value) -> Result<ChannelFault, PassedOver> {
     if !stops {
         return Ok(warning(event, &details));
     }
-    // It is the reason that a stopped number shows.
+    // The explanation is the reason that a stopped number shows.
     let reason = if details.is_empty() { event.to_string() } else { format!("{event}: {details}") };
     let mut fault = warning(event, &reason);
     fault.failure.class = FailureClass::Account;
@@ -92,7 +92,7 @@ fn warning(title: Box<str>, details: &str) -> ChannelFault {
     ChannelFault { failure, title: Some(title), of_account: false }
 }
 
-/// The provider's id of the number that an alert is about, if it is about one.
+/// Returns the provider's id of the number that an alert concerns, if it concerns one.
 pub(super) fn alerted_number(value: &Value) -> Option<Box<str>> {
     let is_number = value["entity_type"].as_str() == Some("PHONE_NUMBER");
     is_number.then(|| value["entity_id"].as_str().map(Into::into)).flatten()

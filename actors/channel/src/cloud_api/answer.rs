@@ -1,6 +1,6 @@
-//! Pure: the outcome that a response of the provider means.
+//! Pure: the outcome of a provider's response.
 //!
-//! The error code decides; the HTTP status does only where there is no known code.
+//! The error code decides; the HTTP status decides only if there is no known code.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use postrider_domain::PartyId;
 use super::acceptance::Accepted;
 use super::http::Answer;
 
-/// How long a number in maintenance pauses.
+/// The pause of a number in maintenance.
 const MAINTENANCE: Duration = Duration::from_secs(60);
-/// Most characters of an explanation that are kept.
+/// The maximum number of stored characters of an explanation.
 const DETAILS_CHARS_MAX: usize = 500;
 
-/// What must follow from an error code.
+/// The required consequence of an error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// The message is refused, with this class.
@@ -30,7 +30,7 @@ pub(super) enum Meaning {
     Transient,
 }
 
-/// The meaning of an error code; `None` if the code is not known.
+/// Returns the meaning of an error code; `None` if the code is not known.
 pub(super) const fn meaning(code: u32) -> Option<Meaning> {
     use FailureClass as Class;
     Some(match code {
@@ -83,7 +83,7 @@ pub(super) const fn meaning(code: u32) -> Option<Meaning> {
     })
 }
 
-/// The outcome of a request to send a message to `to`.
+/// Returns the outcome of a request to send a message to `to`.
 pub(super) fn outcome(answer: &Answer, to: &PartyId) -> AttemptOutcome {
     let after = answer.retry_after;
     if (200..300).contains(&answer.status) {
@@ -109,7 +109,7 @@ pub(super) fn outcome(answer: &Answer, to: &PartyId) -> AttemptOutcome {
             let after = after.unwrap_or(MAINTENANCE);
             AttemptOutcome::Throttled { scope: Throttle::Number, after: Some(after) }
         }
-        // The response of a gateway, which may have forwarded the message.
+        // The response is of a gateway, which may have forwarded the message.
         (None, 502 | 504) if error.is_none() => AttemptOutcome::Unknown,
         (Some(Meaning::Transient), _) | (None, 500..) => AttemptOutcome::Retry { after },
         (None, 429) => AttemptOutcome::Throttled { scope: Throttle::Number, after },
@@ -118,7 +118,9 @@ pub(super) fn outcome(answer: &Answer, to: &PartyId) -> AttemptOutcome {
     }
 }
 
-/// Why a call is refused for good; `None` where it may be tried again, once the account is well.
+/// Returns the reason if a call is refused for good.
+///
+/// Returns `None` if the call may be tried again, once the account works.
 pub(super) fn refusal(answer: &Answer) -> Option<Failure> {
     let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
     let error = error.unwrap_or_default();
@@ -130,7 +132,7 @@ pub(super) fn refusal(answer: &Answer) -> Option<Failure> {
     }
 }
 
-/// Whether a call was not carried out, for a reason that passes by itself.
+/// Returns whether a call was not carried out, for a temporary reason.
 pub(super) fn is_passing(answer: &Answer) -> bool {
     let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
     match (error.and_then(|error| error.code).and_then(meaning), answer.status) {
@@ -139,7 +141,7 @@ pub(super) fn is_passing(answer: &Answer) -> bool {
     }
 }
 
-/// Why a message was not accepted.
+/// Returns the reason why a message was not accepted.
 pub(super) fn trouble(answer: &Answer) -> Trouble {
     let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
     match error.map(|error| (error.code, error.explanation())) {
@@ -151,8 +153,9 @@ pub(super) fn trouble(answer: &Answer) -> Trouble {
     }
 }
 
-/// The failure that an error in a callback or in another call means. Errors that would be retried
-/// in the response to a send are permanent here.
+/// Returns the failure for an error in a callback or in another call.
+///
+/// Errors that would be retried in the response to a send are permanent here.
 pub(super) fn failure(error: &ErrorBody) -> Failure {
     let class = match error.code.map(meaning) {
         Some(Some(Meaning::Refused(class))) => class,
@@ -168,7 +171,7 @@ pub(super) struct Refusal {
     pub(super) error: ErrorBody,
 }
 
-/// An error as the provider writes it.
+/// An error in the provider's form.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ErrorBody {
@@ -185,12 +188,12 @@ struct ErrorData {
 }
 
 impl ErrorBody {
-    /// The provider's name for the error, cut to what may be kept.
+    /// Returns the provider's name for the error, cut to the stored length.
     pub(super) fn title(&self) -> Option<Box<str>> {
         self.title.as_ref().map(|title| title.chars().take(DETAILS_CHARS_MAX).collect())
     }
 
-    /// The provider's explanation for an operator, cut to what may be kept.
+    /// Returns the provider's explanation for an operator, cut to the stored length.
     fn explanation(&self) -> Box<str> {
         let details = self.error_data.as_ref().and_then(|data| data.details.as_deref());
         let given = details.or(self.message.as_deref()).or(self.title.as_deref());
@@ -210,7 +213,7 @@ mod tests {
         Answer { status, retry_after: None, body: Bytes::from(body.to_owned()) }
     }
 
-    /// What an answer means for a message to +15551234567.
+    /// Returns the outcome of an answer for a message to +15551234567.
     fn outcome(answer: &Answer) -> AttemptOutcome {
         super::outcome(answer, &"+15551234567".parse().unwrap())
     }
@@ -246,7 +249,7 @@ mod tests {
         ];
         for (class, codes) in classes {
             for &code in codes {
-                // The status is ignored where the code is known.
+                // The status is ignored if the code is known.
                 for status in [400, 401, 403, 429, 500, 503] {
                     let failure = Failure { class, code: Some(code), details: "why".into() };
                     assert_eq!(refused(status, code), AttemptOutcome::Failed(failure), "{code}");
@@ -368,7 +371,7 @@ mod tests {
             for status in [200, 400, 429, 503] {
                 let answer = Answer { status, retry_after: None, body: body.clone() };
                 let outcome = outcome(&answer);
-                // Only a success may be taken for one.
+                // Only an answer with status 200 may count as a success.
                 let is_sent = matches!(outcome, AttemptOutcome::Sent | AttemptOutcome::SentAs(_));
                 assert!(!is_sent || status == 200, "{outcome:?}");
                 assert!(trouble(&answer).details.chars().count() <= DETAILS_CHARS_MAX);

@@ -4,11 +4,11 @@ use crate::{Content, Origin, Outbound};
 use postrider_domain::template::{CodeButton, TemplateName};
 use postrider_domain::{MessageContent, ObjectContent, PartyId, Phone, RenderedContent};
 
-/// The JSON of a request to send `message`, with our id in its opaque field.
+/// Returns the JSON of a request to send `message`, with our id in its opaque field.
 pub(super) fn json_of(message: &Outbound) -> Vec<u8> {
     let mut json = Vec::with_capacity(512);
     json.extend_from_slice(br#"{"messaging_product":"whatsapp","recipient_type":"individual","#);
-    // An id has letters, digits and dots only, so nothing needs an escape.
+    // An id has only letters, digits and dots, so nothing needs an escape.
     let (field, party) = match &message.to {
         PartyId::Phone(phone) => ("to", phone.as_u64().to_string()),
         PartyId::User(id) => ("recipient", id.to_string()),
@@ -32,8 +32,9 @@ pub(super) fn json_of(message: &Outbound) -> Vec<u8> {
     json
 }
 
-/// The content of the opaque field, which names the message. A broadcast does not look up the
-/// recipient of a callback, so its messages carry the phone too.
+/// Returns the content of the opaque field, which names the message.
+///
+/// A broadcast does not look up the recipient of a callback, so its messages carry the phone too.
 fn opaque_of(message: &Outbound) -> String {
     match message.origin {
         Origin::Otp { request_id, number } => format!("{request_id}:{number}"),
@@ -69,7 +70,7 @@ pub(super) fn parse_opaque(opaque: &str) -> Option<Opaque> {
     Some(Opaque { origin, to })
 }
 
-/// Parses a phone as the provider writes it: digits only.
+/// Parses a phone in the provider's form: digits only.
 pub(super) fn phone(digits: &str) -> Option<Phone> {
     digits.parse().ok().and_then(|digits| Phone::from_digits(digits).ok())
 }
@@ -93,7 +94,7 @@ fn push_content(json: &mut Vec<u8>, content: &RenderedContent) {
     }
 }
 
-/// Appends a template. `components` is JSON already and is inserted as it is.
+/// Appends a template. `components` is JSON already and is inserted unchanged.
 fn push_template(json: &mut Vec<u8>, template: &TemplateName, components: &str) {
     json.extend_from_slice(br#","type":"template","template":{"name":"#);
     push_string(json, &template.name);
@@ -107,8 +108,10 @@ fn push_template(json: &mut Vec<u8>, template: &TemplateName, components: &str) 
     json.push(b'}');
 }
 
-/// The components of an authentication template: the code is in the body and in the button that
-/// takes it. It is digits only, so it needs no escaping.
+/// Returns the components of an authentication template.
+///
+/// The code is in the body and in the button that takes it. It has only digits, so it needs no
+/// escaping.
 fn otp_components(code: &str, button: CodeButton) -> String {
     let parameters = format!(r#""parameters":[{{"type":"text","text":"{code}"}}]"#);
     let button = match button {

@@ -23,11 +23,11 @@ use super::items::PassedOver;
 use super::templates::rejected_reason;
 use super::{CloudApiNumber, ProviderId, body};
 
-/// Most bytes of a provider's id, or of a template's name.
+/// The maximum number of bytes of a provider's id, or of a template's name.
 const ID_BYTES_MAX: usize = 512;
-/// Most bytes of the type of a file.
+/// The maximum number of bytes of the type of a file.
 const MIME_TYPE_BYTES_MAX: usize = 127;
-/// What a file is that the provider gives no good type of.
+/// The type of a file for which the provider gives no valid one.
 pub(super) const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 mod content;
@@ -36,14 +36,16 @@ mod line;
 pub use content::{MessageObject, read_object};
 
 impl CloudApiNumber {
-    /// Whether this is the number's verify token. It is compared in constant time.
+    /// Returns whether this is the number's verify token. It is compared in constant time.
     pub fn knows(&self, verify_token: &str) -> bool {
         let expected = self.secrets.verify_token.reveal().as_bytes();
         expected.ct_eq(verify_token.as_bytes()).into()
     }
 
-    /// Whether `signature`, the value of the header, is the provider's signature of the raw body:
-    /// `sha256=` and the HMAC-SHA256 in hexadecimal digits, under the app's secret.
+    /// Returns whether `signature`, the value of the header, is the provider's signature of the raw
+    /// body.
+    ///
+    /// It is `sha256=` and the HMAC-SHA256 in hexadecimal digits, under the app's secret.
     pub fn signed(&self, signature: &str, raw: &[u8]) -> bool {
         let secret = self.secrets.app_secret.reveal().as_bytes();
         let mac = Hmac::<Sha256>::new_from_slice(secret).ok();
@@ -68,12 +70,12 @@ fn decode_hex(hex: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-/// The elements of a list; none if the value is no list.
+/// Returns the elements of a list; none if the value is no list.
 fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// A time in Unix seconds, as text or number.
+/// Parses a time in Unix seconds, as text or number.
 fn timestamp(value: &Value) -> Option<Timestamp> {
     let seconds: u64 = match value {
         Value::String(text) => text.parse().ok()?,
@@ -82,23 +84,23 @@ fn timestamp(value: &Value) -> Option<Timestamp> {
     seconds.checked_mul(1000).map(Timestamp::from_millis)
 }
 
-/// A text, cut to `chars_max` characters: strangers write these texts.
+/// Returns a text, cut to `chars_max` characters: strangers write these texts.
 fn text(text: &str, chars_max: usize) -> Box<str> {
     let end = text.char_indices().nth(chars_max).map_or(text.len(), |(end, _)| end);
     text[..end].into()
 }
 
-/// The text that a value is, likewise.
+/// Returns the text of a value, likewise.
 fn text_of(value: &Value, chars_max: usize) -> Option<Box<str>> {
     value.as_str().map(|given| text(given, chars_max))
 }
 
-/// A name, cut and made harmless.
+/// Returns a name, cut and made harmless.
 fn name(value: &Value) -> Option<Box<str>> {
     text_of(value, NAME_CHARS_MAX).map(|name| printable::harmless(&name).into())
 }
 
-/// An id; `None` if it is too long.
+/// Returns an id; `None` if it is too long.
 fn id(value: &Value) -> Option<Box<str>> {
     value.as_str().filter(|id| id.len() <= ID_BYTES_MAX).map(Box::from)
 }
@@ -108,7 +110,7 @@ pub(super) fn status(value: &Value) -> Option<StatusUpdate> {
     let progress = match value["status"].as_str()? {
         "sent" => Progress::Sent,
         "delivered" => Progress::Delivered,
-        // A voice message is played by somebody who has opened it.
+        // A voice message is played only by a recipient who has opened it.
         "read" | "played" => Progress::Read,
         "failed" => Progress::Failed(failure_of(&value["errors"])),
         _ => return None,
@@ -126,29 +128,29 @@ pub(super) fn status(value: &Value) -> Option<StatusUpdate> {
     })
 }
 
-/// A phone as the provider writes it, if this is one.
+/// Parses a phone in the provider's form.
 fn phone(value: &Value) -> Option<Phone> {
     value.as_str().and_then(body::phone)
 }
 
-/// The provider's id of a person, if this is one.
+/// Parses the provider's id of a person.
 fn user_id(value: &Value) -> Option<UserId> {
     value.as_str()?.parse().ok()
 }
 
-/// Why nothing is taken from a report on a message.
+/// Returns the reason why a report on a message is ignored.
 pub(super) fn why_no_status(value: &Value) -> PassedOver {
     let opaque = value["biz_opaque_callback_data"].as_str();
     let words = ["sent", "delivered", "read", "played", "failed"];
     match value["status"].as_str() {
-        // A message that was not sent from here.
+        // The message was not sent from here.
         Some(_) if opaque.and_then(body::parse_opaque).is_none() => None,
         Some(word) if !words.contains(&word) => Some(IgnoredReason::UnknownType),
         _ => Some(IgnoredReason::Unreadable),
     }
 }
 
-/// Why nothing is taken from a notice of the provider.
+/// Returns the reason why a notice of the provider is ignored.
 pub(super) fn why_no_change(value: &Value) -> PassedOver {
     match value["system"]["type"].as_str() {
         Some("customer_identity_changed") => None,
@@ -159,7 +161,7 @@ pub(super) fn why_no_change(value: &Value) -> PassedOver {
     }
 }
 
-/// Why nothing is taken from a message.
+/// Returns the reason why a message is ignored.
 pub(super) fn why_no_message(value: &Value, contacts: &[Value]) -> PassedOver {
     let (from, user, _) = sender(value, contacts);
     let is_nobodys = value.is_object() && from.is_none() && user.is_none();
@@ -171,12 +173,12 @@ fn failure_of(errors: &Value) -> Failure {
     failure(&first.and_then(Result::ok).unwrap_or_default())
 }
 
-/// Whether an item of the messages is a notice of the provider, which nobody wrote.
+/// Returns whether an item of the messages is a notice of the provider, which nobody wrote.
 pub(super) fn is_notice(value: &Value) -> bool {
     value["type"].as_str() == Some("system")
 }
 
-/// Parses the notice that somebody has another number or another id.
+/// Parses the notice that a person has another number or another id.
 #[must_use]
 pub fn identity_change(value: &Value) -> Option<IdentityChange> {
     let notice = &value["system"];
@@ -193,8 +195,9 @@ pub fn identity_change(value: &Value) -> Option<IdentityChange> {
     (!change.old.is_empty() && !change.new.is_empty()).then_some(change)
 }
 
-/// Parses the change of an id as partners of the provider forward it. It has no id of its own, so
-/// the two ids stand for it.
+/// Parses the change of an id in the form in which partners of the provider forward it.
+///
+/// It has no id of its own, so the two ids are used as one.
 pub(super) fn forwarded_change(value: &Value) -> Option<IdentityChange> {
     let ids = &value["user_id"];
     let [previous, current] = [&ids["previous"], &ids["current"]].map(user_id);
@@ -207,13 +210,13 @@ pub(super) fn forwarded_change(value: &Value) -> Option<IdentityChange> {
     })
 }
 
-/// Parses an error that is about no message.
+/// Parses an error that concerns no message.
 pub(super) fn channel_fault(value: &Value) -> Option<ChannelFault> {
     let error = ErrorBody::deserialize(value).ok()?;
     Some(ChannelFault { failure: failure(&error), title: error.title(), of_account: false })
 }
 
-/// Parses somebody's choice about marketing messages.
+/// Parses a person's choice about marketing messages.
 pub(super) fn choice(value: &Value) -> Option<MarketingChoice> {
     if value["category"].as_str()? != "marketing_messages" {
         return None;
@@ -230,13 +233,13 @@ pub(super) fn choice(value: &Value) -> Option<MarketingChoice> {
     (!parties.is_empty()).then_some(MarketingChoice { parties, wanted, at })
 }
 
-/// Who wrote a message, by phone and by id, and the contact that it is.
+/// Returns the writer of a message, by phone and by id, and the contact of the writer.
 fn sender<'a>(
     value: &Value,
     contacts: &'a [Value],
 ) -> (Option<Phone>, Option<UserId>, Option<&'a Value>) {
     let from = phone(&value["from"]);
-    // Some partners write the id where the phone would be.
+    // Some partners write the id in place of the phone.
     let user = user_id(&value["from_user_id"]).or_else(|| user_id(&value["from"]));
     let writer = contacts.iter().find(|contact| match &user {
         Some(user) if contact["user_id"].is_string() => contact["user_id"] == user.as_str(),
@@ -287,7 +290,7 @@ fn referral(value: &Value) -> Option<Referral> {
     (referral != Referral::default()).then_some(referral)
 }
 
-/// The file of a message; `None` of one that has none, or none that can be got.
+/// Parses the file of a message; `None` if it has none, or none that can be downloaded.
 fn media(message: &Value) -> Option<InboundMedia> {
     let kind = message["type"].as_str()?;
     if !["image", "video", "document", "audio", "sticker"].contains(&kind) {
@@ -306,7 +309,7 @@ fn media(message: &Value) -> Option<InboundMedia> {
     })
 }
 
-/// A type without its parameters, if this is one: strangers write these.
+/// Returns a type without its parameters, if this is one: strangers write these.
 fn mime_type(text: &str) -> Option<&str> {
     let essence = text.split(';').next()?.trim();
     let is_token = |part: &str| {
@@ -318,7 +321,7 @@ fn mime_type(text: &str) -> Option<&str> {
     fits.then_some(essence)
 }
 
-/// The fields of callbacks that say something of a template.
+/// The fields of callbacks with news of a template.
 pub(super) const TEMPLATE_FIELDS: [&str; 4] = [
     "message_template_status_update",
     "template_category_update",
@@ -326,7 +329,7 @@ pub(super) const TEMPLATE_FIELDS: [&str; 4] = [
     "message_template_components_update",
 ];
 
-/// Parses what a change of one of [`TEMPLATE_FIELDS`] says of a template.
+/// Parses the news of a template in a change of one of [`TEMPLATE_FIELDS`].
 pub(super) fn template(field: &str, value: &Value) -> Option<TemplateUpdate> {
     let news = match field {
         "template_category_update" => category(value)?,
@@ -348,7 +351,7 @@ pub(super) fn template(field: &str, value: &Value) -> Option<TemplateUpdate> {
     })
 }
 
-/// The category that a template has or will have; `None` if neither is one that is known.
+/// Parses the category that a template has or will have; `None` if neither is known.
 fn category(value: &Value) -> Option<TemplateNews> {
     let word = |name: &str| value[name].as_str()?.to_ascii_lowercase().parse().ok();
     let (new, correct) = (word("new_category"), word("correct_category"));

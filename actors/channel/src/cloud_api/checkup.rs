@@ -1,4 +1,4 @@
-//! Asks the provider how a number does, and whether callbacks of its account come at all.
+//! Asks the provider about the state of a number, and about the callbacks of its account.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,8 +14,9 @@ use super::answer::is_passing;
 use super::templates::{ListError, succeeded};
 use super::{ANSWER_BYTES_MAX, CloudApiNumber, number_news};
 
-/// What is requested of a number: as much as this token, and this version, can be asked for. The
-/// last shows only that the number is known.
+/// The lists of requested fields of a number, for different tokens and API versions.
+///
+/// The last list shows only that the number is known.
 const FIELDS: [&str; 3] = [
     "id,verified_name,quality_rating,throughput,name_status,status,\
      whatsapp_business_manager_messaging_limit,is_on_biz_app",
@@ -23,38 +24,39 @@ const FIELDS: [&str; 3] = [
      whatsapp_business_manager_messaging_limit",
     "id",
 ];
-/// The code of a field that cannot be asked for.
+/// The error code of a field that cannot be requested.
 const NO_SUCH_FIELD: Option<u32> = Some(100);
-/// How long an answer is given again: the provider bounds such calls, and for a whole account.
+/// The time for which an answer is repeated: the provider limits such calls, for a whole account.
 const HOLDS: Duration = Duration::from_secs(30);
-/// How long it is given again that there is none.
+/// The time for which the lack of an answer is repeated.
 const NONE_HOLDS: Duration = Duration::from_secs(5);
 
-/// What the provider says of a number when it is asked.
+/// The provider's report on a number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NumberReport {
     /// The name that recipients see.
     pub verified_name: Option<Box<str>>,
-    /// The provider's word for how it does, such as `CONNECTED`.
+    /// The provider's word for its state, such as `CONNECTED`.
     pub status: Option<Box<str>>,
-    /// What its callbacks report too.
+    /// The facts that callbacks report too.
     pub facts: NumberFacts,
 }
 
-/// What the provider says of a number and of its callbacks.
+/// The provider's report on a number and on its callbacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkup {
-    /// When it was asked.
+    /// The time of the request.
     pub asked_at: Timestamp,
-    /// How the number does.
+    /// The state of the number.
     pub report: Result<NumberReport, ListError>,
-    /// How many apps get the callbacks of the number's account. Without one none comes.
+    /// The number of apps that get the callbacks of the number's account. Without one none arrives.
     pub subscribed: Result<usize, ListError>,
-    /// When the token expires; `None` where it does not, or the provider does not say.
+    /// The time at which the token expires; `None` if it does not, or the provider does not report
+    /// it.
     pub token_expires_at: Option<Timestamp>,
 }
 
-/// Asks the provider, or gives its last answer where that is new. Calls wait for each other.
+/// Asks the provider, or returns its last answer if that is recent. Calls wait for each other.
 pub(super) async fn checkup(number: &CloudApiNumber, clock: &Clock) -> Checkup {
     let mut last = number.checkup.lock().await;
     let asked_at = clock.now();
@@ -65,7 +67,7 @@ pub(super) async fn checkup(number: &CloudApiNumber, clock: &Clock) -> Checkup {
     }
     let report = report(number).await;
     let subscribed = match &report {
-        // It would answer the same.
+        // The request would get the same answer.
         Err(error) => Err(error.clone()),
         Ok(_) => subscribed_apps(number).await,
     };
@@ -80,15 +82,15 @@ pub(super) async fn checkup(number: &CloudApiNumber, clock: &Clock) -> Checkup {
     checkup
 }
 
-/// What the provider says of the number.
+/// Asks the provider for its report on the number.
 async fn report(number: &CloudApiNumber) -> Result<NumberReport, ListError> {
     let mut answer = Err(ListError::Unreadable);
     let from = number.fields.load(Ordering::Relaxed);
     for (at, fields) in FIELDS.iter().enumerate().skip(from) {
         answer = ask(number, number.phone_number_id.as_str(), &format!("?fields={fields}")).await;
-        // With fewer it may be answered.
+        // A request for fewer fields may be answered.
         if !matches!(&answer, Err(ListError::Refused(it)) if it.code == NO_SUCH_FIELD) {
-            // It does not have the newest field, or its token may not see it.
+            // This API version lacks the newest field, or the token may not read it.
             if answer.is_ok() && at == 1 {
                 number.fields.store(at, Ordering::Relaxed);
             }
@@ -103,8 +105,9 @@ async fn report(number: &CloudApiNumber) -> Result<NumberReport, ListError> {
     })
 }
 
-/// When the number's token expires, if it does and the provider says so. Not every token may be
-/// asked for, so no answer is no fault.
+/// Asks when the number's token expires, if it does and the provider reports it.
+///
+/// Not every token can be asked about, so a missing answer is no fault.
 async fn token_expires_at(number: &CloudApiNumber) -> Option<Timestamp> {
     let token = number.authorization.to_str().ok()?.strip_prefix("Bearer ")?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
@@ -120,18 +123,18 @@ async fn token_expires_at(number: &CloudApiNumber) -> Option<Timestamp> {
     Some(Timestamp::from_millis(seconds.saturating_mul(1000)))
 }
 
-/// How many apps get the callbacks of the number's account.
+/// Asks for the number of apps that get the callbacks of the number's account.
 async fn subscribed_apps(number: &CloudApiNumber) -> Result<usize, ListError> {
     let value = ask(number, number.account_id.as_str(), "/subscribed_apps").await?;
     value["data"].as_array().map(Vec::len).ok_or(ListError::Unreadable)
 }
 
 async fn ask(number: &CloudApiNumber, id: &str, rest: &str) -> Result<Value, ListError> {
-    // An id has no other signs than such as a path may have.
+    // An id has only characters that a path may have.
     let uri: Uri =
         format!("{}/{id}{rest}", number.root).parse().map_err(|_| ListError::Unreadable)?;
     let answer = number.http.get(uri, number.authorization.clone(), ANSWER_BYTES_MAX).await?;
-    // What passes by itself says nothing of the number.
+    // A temporary error is no evidence about the number.
     if is_passing(&answer) {
         return Err(ListError::Unreachable);
     }

@@ -1,4 +1,4 @@
-//! Downloads a file that somebody has sent, and hands it on in parts as they come.
+//! Downloads a file that a person has sent, and hands it on in parts as they arrive.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,19 +12,19 @@ use super::callback::UNKNOWN_TYPE;
 use super::http::NotFetched;
 use super::{ANSWER_BYTES_MAX, CloudApiNumber, ProviderId, answer};
 
-/// Why a file was not downloaded.
+/// The reason why a file was not downloaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DownloadError {
-    /// The provider does not give it out, and will not later.
+    /// The provider refuses to hand it out, now and later.
     #[error("the channel refuses it: {0}")]
     Refused(Box<str>),
-    /// It has more bytes than it may.
+    /// The file is larger than allowed.
     #[error("it is too large")]
     TooLarge,
-    /// It is at an address that must not get the token.
+    /// The address of the file must not get the token.
     #[error("it is at an address that is not trusted")]
     UntrustedHost,
-    /// Not now. It may be tried again.
+    /// The download failed for now. It may be tried again.
     #[error("the channel did not give it out: {0}")]
     NotNow(Box<str>),
 }
@@ -36,30 +36,30 @@ struct Place {
     said: Said,
 }
 
-/// What the provider says of a file that it gives out, as far as it does.
+/// The provider's statement about a file that it hands out, as far as it makes one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Said {
     mime_type: Option<Value>,
-    /// In hexadecimal.
+    /// The hash in hexadecimal digits.
     sha256: Option<Value>,
     file_size: Option<Value>,
 }
 
 impl Said {
-    /// Whether it says nothing else than a content shows, and than was said when the file came in.
+    /// Returns whether the statement agrees with a content, and with the type from the callback.
     #[must_use]
     pub fn is_of(&self, mime_type: &str, length: u64, sha256: &[u8; 32]) -> bool {
         let text = |said: &Option<Value>| {
             said.as_ref().and_then(Value::as_str).filter(|said| !said.is_empty()).map(str::to_owned)
         };
         let kind = |said: &str| said.split(';').next().unwrap_or_default().trim().to_owned();
-        // Nothing is known of a file whose type could not be kept.
+        // The type of a file is not known if it could not be stored.
         let is_kind = |said: String| {
             mime_type == UNKNOWN_TYPE || kind(&said).eq_ignore_ascii_case(&kind(mime_type))
         };
         let hex: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
-        // As callbacks have it.
+        // The form of a hash in callbacks.
         let base64 = STANDARD.encode(sha256);
         text(&self.mime_type).is_none_or(is_kind)
             && text(&self.sha256)
@@ -67,7 +67,7 @@ impl Said {
             && self.bytes().is_none_or(|said| said == Some(length))
     }
 
-    /// How many bytes it has; `Some(None)` where that is no count.
+    /// Returns the number of bytes; `Some(None)` if the statement has no valid number.
     fn bytes(&self) -> Option<Option<u64>> {
         match self.file_size.as_ref()? {
             Value::Number(said) => Some(said.as_u64()),
@@ -90,14 +90,14 @@ pub(super) async fn download(
     let authorization = number.authorization.clone();
     match number.http.fetch(place, authorization, bytes_max, parts).await {
         Ok(200) => Ok(said),
-        // Its address is good for minutes: the next try asks for another one.
+        // The address is valid for minutes: the next attempt asks for another one.
         Ok(status) => Err(DownloadError::NotNow(format!("HTTP status {status}").into())),
         Err(NotFetched::TooLarge) => Err(DownloadError::TooLarge),
         Err(NotFetched::Cut(cause)) => Err(DownloadError::NotNow(cause)),
     }
 }
 
-/// Asks where a file is, and what it is.
+/// Asks for the address of a file, and for the statement about it.
 async fn place_of(number: &CloudApiNumber, id: &ProviderId) -> Result<(Uri, Said), DownloadError> {
     let not_now = |cause: &str| DownloadError::NotNow(cause.into());
     let uri = format!("{}/{}", number.root, id.as_str()).parse::<Uri>();
@@ -116,8 +116,9 @@ async fn place_of(number: &CloudApiNumber, id: &ProviderId) -> Result<(Uri, Said
     place.map(|place| (place, said)).ok_or(DownloadError::UntrustedHost)
 }
 
-/// Whether the token may go to this address: to the provider's own, and over HTTPS to the hosts
-/// of its files.
+/// Returns whether the token may be sent to this address.
+///
+/// It may be sent to the provider's own address, and over HTTPS to the hosts of its files.
 fn may_have_token(number: &CloudApiNumber, place: &Uri) -> bool {
     let Some(authority) = place.authority() else { return false };
     let own = number.root.parse::<Uri>().ok();

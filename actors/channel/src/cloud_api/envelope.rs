@@ -1,6 +1,6 @@
 //! Pure: the envelope of a callback, with its parts and the number or account of each.
 //!
-//! Each item is parsed by itself, so that one that cannot be parsed does not cost the others.
+//! Each item is parsed separately, so that one that cannot be parsed does not affect the others.
 
 use std::collections::BTreeSet;
 
@@ -17,25 +17,29 @@ use super::callback;
 use super::items::{FieldNumber, ItemCounts};
 use super::number_news::{self, NUMBER_FIELDS};
 
-/// A part of a callback. One callback may have parts about several numbers and accounts, because
-/// those of one app share its callback address.
+/// A part of a callback.
+///
+/// One callback may have parts about several numbers and accounts, because those of one app share
+/// its callback address.
 #[derive(Debug)]
 pub struct Part {
-    /// The number or account that it is about.
+    /// The number or account that the part concerns.
     pub about: About,
-    /// What it reports.
+    /// The reports of the part.
     pub callback: Callback,
-    /// The field that it came in, and how many items of it were parsed.
+    /// The field in which it arrived, and the number of its parsed items.
     pub parsed: (FieldNumber, u64),
 }
 
-/// The number or account that a part of a callback is about.
+/// The number or account that a part of a callback concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum About {
     /// A number, by the provider's id; `None` if the part has none.
     Number(Option<Box<str>>),
     /// A number of an account, by its phone and the provider's id of the account, if the part has
-    /// one. It is about none if it has no phone.
+    /// one.
+    ///
+    /// Without a phone the part concerns no number.
     Phone {
         /// The provider's id of the account.
         account: Option<Box<str>>,
@@ -47,7 +51,8 @@ pub enum About {
 }
 
 impl About {
-    /// Whether it names neither number nor account: then it is about whom it was sent to.
+    /// Returns whether it names neither number nor account: then it concerns the callback's
+    /// addressee.
     #[must_use]
     pub fn is_nameless(&self) -> bool {
         matches!(self, Self::Number(None) | Self::Account(None))
@@ -96,8 +101,10 @@ struct Report<'a> {
     errors: Option<&'a RawValue>,
 }
 
-/// The parts of a callback's body; `None` if the body is not JSON. Items that cannot be parsed are
-/// skipped and counted. Those that can be are counted once it is known whom they are for.
+/// Parses a callback's body into its parts; `None` if the body is not JSON.
+///
+/// Items that cannot be parsed are skipped and counted. Parsed items are counted once their
+/// addressee is known.
 pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
     let raw = json::mended(raw);
     let body: &RawValue = serde_json::from_slice(&raw).ok()?;
@@ -145,8 +152,10 @@ pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
     Some(parts)
 }
 
-/// The numbers that a callback is about, by the provider's ids; `None` if it may be about others
-/// too. A part that names none is about the number that the callback was sent to.
+/// Returns the numbers that a callback concerns, by the provider's ids.
+///
+/// Returns `None` if it may concern others too. A part that names none concerns the number to which
+/// the callback was sent.
 #[must_use]
 pub fn numbers_of(raw: &[u8]) -> Option<BTreeSet<Box<str>>> {
     let raw = json::mended(raw);
@@ -166,7 +175,7 @@ pub fn numbers_of(raw: &[u8]) -> Option<BTreeSet<Box<str>>> {
     Some(numbers)
 }
 
-/// What a change says of a number, which each field names in another way.
+/// Parses the news of a number, which each field names in another way.
 fn number(
     field: &str,
     account: Option<&RawValue>,
@@ -190,7 +199,7 @@ fn number(
     }
 }
 
-/// What a change says of an account, or warns of a number of it.
+/// Parses the news of an account, or a warning about one of its numbers.
 fn account(
     field: &str,
     account: Option<&RawValue>,
@@ -213,7 +222,7 @@ fn account(
     Part { about, callback, parsed: tally.parsed() }
 }
 
-/// The number that a change of an unknown field is about if it says so, else the account.
+/// Returns the number that a change of an unknown field names, else the account.
 fn about(account: Option<&RawValue>, report: Report<'_>) -> About {
     let number = read_value(report.metadata)["phone_number_id"].as_str().map(Box::from);
     match number {
@@ -254,8 +263,9 @@ fn messages(field: &str, report: Report<'_>, counts: &ItemCounts) -> Part {
     Part { about: About::Number(of), callback, parsed: tally.parsed() }
 }
 
-/// Parses changes of ids, which partners of the provider forward as a list, an object or the value
-/// itself.
+/// Parses changes of ids, which partners of the provider forward.
+///
+/// They are a list, an object or the value itself.
 fn forwarded(field: &str, value: &Value, counts: &ItemCounts) -> Part {
     let of = value["metadata"]["phone_number_id"].as_str().map(Into::into);
     let (mut callback, mut tally) = (Callback::default(), counts.tally(field));
@@ -272,17 +282,17 @@ fn forwarded(field: &str, value: &Value, counts: &ItemCounts) -> Part {
     Part { about: About::Number(of), callback, parsed: tally.parsed() }
 }
 
-/// The elements of a list; none if the value is no list.
+/// Returns the elements of a list; none if the value is no list.
 fn items(list: Option<&RawValue>) -> impl Iterator<Item = &RawValue> {
     parsed::<Vec<&RawValue>>(list).into_iter()
 }
 
-/// The value, as far as it can be read; null if it is missing.
+/// Returns the value, as far as it can be read; null if it is missing.
 fn read_value(value: Option<&RawValue>) -> Value {
     value.map(json::readable).unwrap_or_default()
 }
 
-/// The parsed value; the default if it is missing or of another type.
+/// Returns the parsed value; the default if it is missing or of another type.
 fn parsed<'a, T: Default + Deserialize<'a>>(value: Option<&'a RawValue>) -> T {
     value.and_then(|value| serde_json::from_str(value.get()).ok()).unwrap_or_default()
 }

@@ -22,14 +22,16 @@ use postrider_domain::json;
 use super::CloudApiOptions;
 use super::payload::{Form, Payload};
 
-/// How long an idle connection is kept. It is less than a provider's own idle timeout, because a
-/// request on a connection that is being closed may get lost.
+/// The maximum age of an idle connection.
+///
+/// It is less than a provider's own idle timeout, because a request on a closing connection may get
+/// lost.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
-/// Longest wait that a provider may ask for; a longer one is shortened to this.
+/// The longest wait that a provider may ask for; a longer one is shortened to this.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
-/// How fast a large body is at the least, in bytes per second.
+/// The minimum rate of a large body, in bytes per second.
 const BYTES_PER_SECOND_MIN: u64 = 256 << 10;
 
 const NAME: HeaderValue = HeaderValue::from_static("postrider");
@@ -50,7 +52,7 @@ pub(super) struct Answer {
     pub(super) body: Bytes,
 }
 
-/// No whole response arrived.
+/// The error of a request without a whole response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoAnswer {
     /// No connection has taken the request's body: the provider surely did nothing.
@@ -61,18 +63,18 @@ pub(super) enum NoAnswer {
     Lost,
 }
 
-/// A body was not handed on to its end.
+/// The error of a body that was not handed on to its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotFetched {
-    /// It has more bytes than it may.
+    /// The body is larger than allowed.
     #[error("it is too large")]
     TooLarge,
-    /// It did not come, or not to its end.
+    /// The body did not arrive, or not completely.
     #[error("it did not come: {0}")]
     Cut(Box<str>),
 }
 
-/// TLS cannot be set up, because the trusted certificates cannot be read.
+/// The error when TLS cannot be set up, because the trusted certificates cannot be read.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("TLS cannot be set up: {0}")]
 pub struct TlsError(String);
@@ -134,7 +136,7 @@ impl Http {
         self.call((Method::GET, uri), authorization, JSON, payload, answer_bytes_max).await
     }
 
-    /// Sends a form with a file, whose parts are sent as they come.
+    /// Sends a form with a file, whose parts are sent as they arrive.
     pub(super) async fn post_form(
         &self,
         uri: Uri,
@@ -146,8 +148,9 @@ impl Http {
         self.call((Method::POST, uri), authorization, content_type, payload, answer_bytes_max).await
     }
 
-    /// Sends a `GET`, and hands on the body of a good answer in parts as they come. Gives the
-    /// status of the answer; redirects are not followed.
+    /// Sends a `GET`, and hands on the body of a good answer in parts as they arrive.
+    ///
+    /// Returns the status of the answer; redirects are not followed.
     pub(super) async fn fetch(
         &self,
         uri: Uri,
@@ -159,13 +162,13 @@ impl Http {
         let mut request = Request::new(Payload::of(Bytes::new()));
         *request.uri_mut() = uri;
         request.headers_mut().insert(header::AUTHORIZATION, authorization);
-        // The provider's hosts of files refuse whoever has no name.
+        // The provider's file hosts refuse a client without a name.
         request.headers_mut().insert(header::USER_AGENT, NAME);
         let answered = tokio::time::timeout(self.timeout, self.client.request(request)).await;
         let answered = answered.map_err(late)?.map_err(|error| NotFetched::Cut(cause(&error)))?;
         let status = answered.status().as_u16();
         if status == 200 {
-            // What is large takes longer.
+            // A large body takes longer.
             let longest = self.timeout + Duration::from_secs(bytes_max / BYTES_PER_SECOND_MIN);
             let handing_on = hand_on(answered.into_body(), bytes_max, parts);
             tokio::time::timeout(longest, handing_on).await.map_err(late)??;
@@ -182,7 +185,7 @@ impl Http {
         answer_bytes_max: usize,
     ) -> Result<Answer, NoAnswer> {
         let claim = payload.claim();
-        // What is large takes longer.
+        // A large body takes longer.
         let timeout = self.timeout + Duration::from_secs(payload.left() / BYTES_PER_SECOND_MIN);
         let mut request = Request::new(payload);
         *request.method_mut() = method;
@@ -208,7 +211,8 @@ impl Http {
     }
 }
 
-/// The innermost cause, which says most: "connection refused" rather than "client error".
+/// Returns the innermost cause, which is the most specific: "connection refused", not "client
+/// error".
 fn cause(error: &dyn std::error::Error) -> Box<str> {
     let mut cause = error;
     while let Some(source) = cause.source() {
@@ -217,7 +221,7 @@ fn cause(error: &dyn std::error::Error) -> Box<str> {
     cause.to_string().into()
 }
 
-/// Reads a body up to `max` bytes and drops the rest. `None` if it ends early.
+/// Reads a body up to `max` bytes and drops the rest; `None` if it ends early.
 async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B, max: usize) -> Option<Bytes> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -231,7 +235,7 @@ async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B, max: usize) -> Option<
     Some(whole.freeze())
 }
 
-/// The text of an answer, whatever signs the provider has put into it.
+/// Returns the text of an answer, with any invalid characters of the provider mended.
 fn as_text(body: Bytes) -> Bytes {
     match json::mended(&body) {
         Cow::Borrowed(_) => body,

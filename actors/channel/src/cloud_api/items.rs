@@ -1,4 +1,4 @@
-//! Pure: counts the items of callbacks by their field and by what becomes of them.
+//! Pure: counts the items of callbacks by their field and by outcome.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,30 +28,32 @@ pub const FIELDS: [&str; 18] = [
     "other",
 ];
 
-/// What becomes of items, in the order of [`ItemOutcome`].
+/// The names of the outcomes of items, in the order of [`ItemOutcome`].
 pub const OUTCOMES: [&str; 5] = ["taken", "repeated", "ignored", "unknown", "unreadable"];
 
-/// Why nothing is taken from an item; `None` if it is known and of no use.
+/// The reason why an item is ignored; `None` if it is known and of no use.
 pub(super) type PassedOver = Option<IgnoredReason>;
 
-/// What becomes of an item of a callback.
+/// The outcome of an item of a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ItemOutcome {
-    /// It is taken.
+    /// The item was accepted.
     Taken,
-    /// It has brought nothing new: it came before, or later than what followed it, or it is about a
-    /// message that is not known any more.
+    /// The item has brought nothing new.
+    ///
+    /// It arrived before, or later than its successor, or concerns a message that is not known any
+    /// more.
     Repeated,
-    /// It is known and of no use, or it is about something of somebody else.
+    /// The item is known and of no use, or concerns a resource of another party.
     Ignored,
-    /// Its field, type or status is not known.
+    /// The field, type or status of the item is not known.
     Unknown,
-    /// It has not what an item of its type must have.
+    /// The item lacks a part that an item of its type must have.
     Unreadable,
 }
 
 impl ItemOutcome {
-    /// The outcome of an item that nothing is taken from.
+    /// Returns the outcome of an ignored item.
     const fn of(why: PassedOver) -> Self {
         match why {
             None => Self::Ignored,
@@ -61,27 +63,27 @@ impl ItemOutcome {
     }
 }
 
-/// How many items of callbacks have come, by [`FIELDS`] and [`OUTCOMES`].
+/// The numbers of items of callbacks, by [`FIELDS`] and [`OUTCOMES`].
 #[derive(Debug, Default)]
 pub struct ItemCounts([[AtomicU64; OUTCOMES.len()]; FIELDS.len()]);
 
-/// The place of a field among [`FIELDS`].
+/// The index of a field among [`FIELDS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FieldNumber(usize);
 
-/// When something of each field has come last, in milliseconds; 0 for never.
+/// The time of the last item of each field, in milliseconds; 0 for never.
 #[derive(Debug, Default)]
 pub struct FieldTimes([AtomicU64; FIELDS.len()]);
 
 impl FieldTimes {
-    /// Something of a field comes at this moment.
+    /// Records that an item of a field arrived at this moment.
     pub fn note(&self, field: FieldNumber, at: Timestamp) {
         if let Some(last) = self.0.get(field.0) {
             last.fetch_max(at.as_millis(), Ordering::Relaxed);
         }
     }
 
-    /// The fields of which something has come, with when that was last.
+    /// Returns the fields of which items have arrived, with the time of the last one.
     pub fn read(&self) -> impl Iterator<Item = (&'static str, Timestamp)> {
         let times = self.0.iter().map(|last| last.load(Ordering::Relaxed));
         let seen = FIELDS.into_iter().zip(times).filter(|(_, at)| *at > 0);
@@ -89,8 +91,9 @@ impl FieldTimes {
     }
 }
 
-/// Counts the items of one change of a field. Those that can be parsed are counted by whoever
-/// learns whom they are for.
+/// Counts the items of one change of a field.
+///
+/// Parsed items are counted later, once their addressee is known.
 pub(super) struct Tally<'a> {
     counts: &'a ItemCounts,
     field: FieldNumber,
@@ -127,19 +130,19 @@ impl Tally<'_> {
         }
     }
 
-    /// The items that nothing was taken from since this was called last.
+    /// Returns the items that were ignored since the last call.
     pub(super) fn ignored(&mut self) -> Vec<IgnoredItems> {
         std::mem::take(&mut self.ignored)
     }
 
-    /// The field, and how many of its items were parsed.
+    /// Returns the field, and the number of its parsed items.
     pub(super) const fn parsed(&self) -> (FieldNumber, u64) {
         (self.field, self.parsed)
     }
 }
 
 impl ItemCounts {
-    /// Begins to count the items of a change of this field.
+    /// Starts to count the items of a change of this field.
     pub(super) fn tally(&self, field: &str) -> Tally<'_> {
         let of = FIELDS.iter().position(|known| *known == field).unwrap_or(FIELDS.len() - 1);
         Tally { counts: self, field: FieldNumber(of), parsed: 0, ignored: Vec::new() }
@@ -152,7 +155,7 @@ impl ItemCounts {
         }
     }
 
-    /// Counts a change of a field from which nothing is taken.
+    /// Counts an ignored change of a field.
     pub(super) fn pass_over(&self, field: &str) -> Vec<IgnoredItems> {
         let is_known = FIELDS[..FIELDS.len() - 1].contains(&field);
         let mut tally = self.tally(field);
@@ -160,7 +163,7 @@ impl ItemCounts {
         tally.ignored()
     }
 
-    /// Field, outcome and count of each, in the order of [`FIELDS`] and then [`OUTCOMES`].
+    /// Returns field, outcome and count of each, in the order of [`FIELDS`] and then [`OUTCOMES`].
     pub fn read(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let named =
             FIELDS.iter().flat_map(|field| OUTCOMES.iter().map(move |outcome| (field, outcome)));

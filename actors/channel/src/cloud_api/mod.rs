@@ -1,4 +1,4 @@
-//! The client of the Cloud API, which sends messages, lists templates and reads callbacks.
+//! The client of the Cloud API, which sends messages, lists templates and parses callbacks.
 
 mod acceptance;
 mod account_news;
@@ -45,24 +45,25 @@ pub use self::reading::NotMarked;
 pub use self::upload::{UploadError, UploadedFile};
 pub use templates::{ListError, ListedTemplate};
 
-/// Most bytes of a response that are read.
+/// The maximum number of bytes of a response that are read.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// The address of the Cloud API, and its timeouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloudApiOptions {
-    /// The beginning of every URL, such as `https://graph.facebook.com`.
+    /// The start of every URL, such as `https://graph.facebook.com`.
     pub base_url: String,
     /// The version of the API, such as `v24.0`.
     pub version: String,
     /// Root certificates that are trusted besides those of the system, such as a proxy's.
     pub extra_roots: Vec<CertificateDer<'static>>,
-    /// Hosts that files which somebody sent are got from, beside the provider's own.
+    /// The hosts from which received files are downloaded, beside the provider's own.
     pub media_hosts: Vec<String>,
-    /// Longest wait for a connection.
+    /// The longest wait for a connection.
     pub connect_timeout: Duration,
-    /// Longest wait for a whole response, connecting included. If it ends after the request was
-    /// written, the outcome is unknown.
+    /// The longest wait for a whole response, connecting included.
+    ///
+    /// If it ends after the request was written, the outcome is unknown.
     pub timeout: Duration,
 }
 
@@ -83,13 +84,13 @@ impl Default for CloudApiOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderId(Box<str>);
 
-/// The text is not a valid [`ProviderId`].
+/// The error of a text that is not a valid [`ProviderId`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be 1 to 64 of A-Z, a-z, 0-9, _ and -")]
 pub struct ProviderIdError;
 
 impl ProviderId {
-    /// The id as text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -113,7 +114,7 @@ pub struct CloudApiAccount {
     pub phone: postrider_domain::Phone,
     /// The provider's id of the number.
     pub phone_number_id: ProviderId,
-    /// The provider's id of the account that it belongs to.
+    /// The provider's id of the account to which it belongs.
     pub account_id: ProviderId,
 }
 
@@ -129,8 +130,10 @@ pub struct CloudApiSecrets {
 }
 
 impl CloudApiSecrets {
-    /// An identifier of the number's app: 32 hexadecimal digits of the SHA-256 of the app's secret,
-    /// which cannot be computed back from them.
+    /// Returns an identifier of the number's app.
+    ///
+    /// It is 32 hexadecimal digits of the SHA-256 of the app's secret, which cannot be computed
+    /// back from them.
     #[must_use]
     pub fn app(&self) -> String {
         let digest = Sha256::digest(self.app_secret.reveal());
@@ -146,7 +149,7 @@ pub struct CloudApi {
 }
 
 impl CloudApi {
-    /// A client for the API at this address.
+    /// Creates a client for the API at this address.
     ///
     /// # Errors
     /// [`TlsError`]: the certificates cannot be read.
@@ -155,10 +158,10 @@ impl CloudApi {
         Ok(Self { http, options: Arc::new(options) })
     }
 
-    /// The client of one number.
+    /// Creates the client of one number.
     ///
     /// # Errors
-    /// The address or the token cannot be used; the text says which, without showing it.
+    /// The address or the token cannot be used. The text names which one, without showing it.
     pub fn number(
         &self,
         account: &CloudApiAccount,
@@ -195,9 +198,9 @@ impl CloudApi {
 /// One number of the Cloud API.
 pub struct CloudApiNumber {
     http: Arc<Http>,
-    /// The beginning of every URL.
+    /// The start of every URL.
     root: String,
-    /// Hosts that files are got from, beside the provider's own.
+    /// The hosts from which files are downloaded, beside the provider's own.
     media_hosts: Box<[String]>,
     messages: Uri,
     media: Uri,
@@ -208,24 +211,25 @@ pub struct CloudApiNumber {
     account_id: ProviderId,
     authorization: HeaderValue,
     secrets: CloudApiSecrets,
-    /// Why a message was not accepted, the last time that one was not.
+    /// The reason why a message was not accepted the last time.
     trouble: Arc<Mutex<Option<Trouble>>>,
-    /// What the provider said of it the last time it was asked.
-    /// Until when that is given again is beside it.
+    /// The provider's last report, and the time until which it is returned again.
     checkup: tokio::sync::Mutex<Option<(Checkup, Timestamp)>>,
-    /// The first of the lists of fields that the provider can be asked for, as far as is known. It
-    /// is of this number alone: a field may be refused for the sake of its token.
+    /// The index of the first list of fields that the provider answers, as far as it is known.
+    ///
+    /// It is of this number alone: a field may be refused because of its token.
     fields: AtomicUsize,
 }
 
 impl CloudApiNumber {
-    /// An identifier of the number's app, see [`CloudApiSecrets::app`].
+    /// Returns an identifier of the number's app, see [`CloudApiSecrets::app`].
     pub fn app(&self) -> String {
         self.secrets.app()
     }
 
-    /// Whether a part of a callback of the number's app is about this number. A part that names
-    /// neither number nor account is about each of them.
+    /// Returns whether a part of a callback of the number's app concerns this number.
+    ///
+    /// A part that names neither number nor account concerns each of them.
     pub fn is_meant(&self, about: &About) -> bool {
         match about {
             About::Number(id) => id.as_deref().is_none_or(|id| id == self.phone_number_id.as_str()),
@@ -239,8 +243,10 @@ impl CloudApiNumber {
 }
 
 impl CloudApiNumber {
-    /// Marks a message of a contact as read, with all before it. `typing`: the contact sees that
-    /// somebody types, until an answer comes or for 25 seconds. It is tried once.
+    /// Marks a message of a contact as read, with all before it.
+    ///
+    /// If `typing` is set, the contact sees a typing indicator until an answer arrives or for 25
+    /// seconds. The call is tried once.
     ///
     /// # Errors
     /// [`NotMarked`]: the provider refused it, or cannot be reached.
@@ -248,28 +254,30 @@ impl CloudApiNumber {
         reading::mark(self, message, typing).await
     }
 
-    /// What the provider says of the number when it is asked. Within half a minute it is not asked
-    /// again: the last answer is given, with its time.
+    /// Returns the provider's report on the number.
+    ///
+    /// Within half a minute the provider is not asked again: the last answer is returned, with its
+    /// time.
     pub async fn checkup(&self, clock: &Clock) -> Checkup {
         checkup::checkup(self, clock).await
     }
 
-    /// Uploads a file, and gives what the provider calls it, which is known behind this number
-    /// only.
+    /// Uploads a file, and returns the provider's id of it, which is valid only for this number.
     ///
     /// # Errors
-    /// [`UploadError`]: the provider refuses it, or did not take it.
+    /// [`UploadError`]: the provider refuses the file, or did not accept it now.
     pub async fn upload(&self, file: UploadedFile) -> Result<Box<str>, UploadError> {
         upload::upload(self, file).await
     }
 
-    /// Downloads a file of at most `bytes_max` bytes. The token goes to the provider and to the
-    /// hosts of its files only, and nobody is redirected elsewhere. Returns what the provider says
-    /// of it.
+    /// Downloads a file of at most `bytes_max` bytes.
+    ///
+    /// The token is sent only to the provider and to the hosts of its files, and redirects are not
+    /// followed. Returns the provider's statement about the file.
     ///
     /// # Errors
-    /// [`DownloadError`]: the provider does not give it out, or not now. What was handed on is then
-    /// not the whole file.
+    /// [`DownloadError`]: the provider does not hand it out, or not now. The parts that were handed
+    /// on are then not the whole file.
     pub async fn download(
         &self,
         id: &ProviderId,
@@ -354,7 +362,7 @@ mod tests {
         };
         let own = Some("+15550001111");
         assert!(is_meant(Some("107"), own) && is_meant(None, own));
-        // Of an account that the phone has left, or moved to.
+        // The callback is of an account that the phone has left, or to which it has moved.
         assert!(!is_meant(Some("108"), own));
         assert!(!is_meant(Some("107"), Some("+15550001112")) && !is_meant(Some("107"), None));
     }

@@ -1,4 +1,4 @@
-//! Pure: parses what the provider says of a number.
+//! Pure: parses the provider's news of a number.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::items::PassedOver;
 use crate::callback::{IgnoredReason, WORD_CHARS_MAX};
 use crate::number_facts::{DailyLimit, NumberFacts, Throughput};
 
-/// The fields of callbacks that say something of a number or of all numbers of an account.
+/// The fields of callbacks with news of a number or of all numbers of an account.
 pub(super) const NUMBER_FIELDS: [&str; 4] = [
     "phone_number_quality_update",
     "phone_number_name_update",
@@ -30,8 +30,8 @@ pub(super) fn facts(field: &str, value: &Value) -> Result<NumberFacts, PassedOve
             let limit = Some(limit(value).ok_or(Some(IgnoredReason::Unreadable))?);
             Ok(NumberFacts { limit, ..NumberFacts::default() })
         }
-        // The owner writes from the app: the number is in it. One that does not say which number
-        // it is, or has no message, shows nothing.
+        // The owner writes from the app, so the number is in it. An echo without the number or
+        // without a message proves nothing.
         "smb_message_echoes" => {
             let number = value["metadata"]["phone_number_id"].as_str();
             let echoes = value["message_echoes"].as_array().filter(|echoes| !echoes.is_empty());
@@ -43,11 +43,11 @@ pub(super) fn facts(field: &str, value: &Value) -> Result<NumberFacts, PassedOve
     }
 }
 
-/// What the provider says of a number when it is asked: the same as its callbacks.
+/// Parses the provider's report on a number, which has the same facts as its callbacks.
 pub(super) fn reported(value: &Value) -> NumberFacts {
     let is_in_app = value["is_on_biz_app"].as_bool();
     let throughput = match value["throughput"]["level"].as_str() {
-        // Whatever its level is.
+        // The level does not matter.
         _ if is_in_app == Some(true) => Some(Throughput::Coexistence),
         Some("HIGH") => Some(Throughput::High),
         Some("STANDARD") => Some(Throughput::Standard),
@@ -59,7 +59,7 @@ pub(super) fn reported(value: &Value) -> NumberFacts {
     NumberFacts { throughput, quality, name_status, limit: tier.and_then(of_tier), is_in_app }
 }
 
-/// A word of the provider's, cut.
+/// Returns a word of the provider's, cut.
 pub(super) fn word(value: &Value) -> Option<Box<str>> {
     let word: String = value.as_str()?.chars().take(WORD_CHARS_MAX).collect();
     Some(printable::harmless(&word).into())
@@ -70,7 +70,7 @@ fn quality(value: &Value) -> Result<NumberFacts, PassedOver> {
     match value["event"].as_str().ok_or(Some(IgnoredReason::Unreadable))? {
         "THROUGHPUT_UPGRADE" => facts.throughput = Some(Throughput::High),
         "FLAGGED" => facts.quality = Some(TemplateQuality::Red),
-        // It is better than red again, and how good is not said.
+        // The rating is better than red again, but the new one is not reported.
         "UNFLAGGED" => facts.quality = Some(TemplateQuality::Unknown),
         "UPGRADE" | "DOWNGRADE" | "ONBOARDING" => {}
         _ => return Err(Some(IgnoredReason::UnknownType)),
@@ -78,15 +78,16 @@ fn quality(value: &Value) -> Result<NumberFacts, PassedOver> {
     Ok(facts)
 }
 
-/// The phone that a change says it is about, however it is written.
+/// Parses the phone that a change concerns, in any notation.
 pub(super) fn phone(value: &Value) -> Option<Phone> {
     let written = value["display_phone_number"].as_str()?;
     let digits: String = written.chars().filter(char::is_ascii_digit).collect();
     format!("+{digits}").parse().ok()
 }
 
-/// How many people a day may be written to first, as a number or as a tier. None at all is no limit
-/// that a channel has.
+/// Parses the number of people a day who may be written to first, as a number or as a tier.
+///
+/// No channel has a limit of zero people.
 fn limit(value: &Value) -> Option<DailyLimit> {
     let given = [&value["max_daily_conversations_per_business"], &value["current_limit"]];
     given.into_iter().find_map(|given| match given {

@@ -14,21 +14,21 @@ use tokio::sync::mpsc;
 pub(super) struct Form {
     /// Its type, which names the boundary between the fields.
     pub(super) content_type: HeaderValue,
-    /// What comes before the file.
+    /// The bytes before the file.
     pub(super) before: Bytes,
     /// The file.
     pub(super) parts: mpsc::Receiver<Bytes>,
     /// Its length in bytes.
     pub(super) length: u64,
-    /// What comes after it.
+    /// The bytes after the file.
     pub(super) after: Bytes,
 }
 
-/// Whose a request is: of the one who asks, or of a connection. It changes hands once.
+/// The owner of a request: the caller, or a connection. It changes once.
 ///
-/// A connection runs on a thread of its own. It may take a request in the moment in which the
-/// asker's time is over, so either of them must learn that the other was first: a request that
-/// leaves after it was said not to have been written is sent twice.
+/// A connection runs on a separate thread. It may take a request at the moment in which the
+/// caller's time is over. So each of them must learn that the other was first: a request that
+/// leaves after it was reported as not written is sent twice.
 #[derive(Default)]
 pub(super) struct Claim(AtomicU8);
 
@@ -37,35 +37,37 @@ impl Claim {
     const TAKEN: u8 = 1;
     const WITHDRAWN: u8 = 2;
 
-    /// A connection takes the request. `false`: it was withdrawn, and must not be written.
+    /// Takes the request for a connection. `false`: it was withdrawn, and must not be written.
     fn take(&self) -> bool {
         self.settle(Self::TAKEN)
     }
 
-    /// The asker withdraws it. `false`: a connection has taken it, so it may have been written.
+    /// Withdraws the request. `false`: a connection has taken it, so it may have been written.
     pub(super) fn withdraw(&self) -> bool {
         self.settle(Self::WITHDRAWN)
     }
 
-    /// Whether it was free, and is this now.
+    /// Sets the owner, and returns whether the request was free.
     fn settle(&self, now: u8) -> bool {
         self.0.compare_exchange(Self::FREE, now, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
-/// The request was withdrawn before a connection took it.
+/// The error of a request that was withdrawn before a connection took it.
 #[derive(Debug, thiserror::Error)]
 #[error("the request was withdrawn")]
 pub(super) struct Withdrawn;
 
-/// A request's body. It records when a connection takes it: before that, the provider cannot have
-/// acted on the request.
+/// A request's body.
+///
+/// It records when a connection takes it: before that, the provider cannot have acted on the
+/// request.
 pub(super) struct Payload {
     bytes: Option<Bytes>,
-    /// What comes after these, and then ends it.
+    /// The parts that follow `bytes`. The next field is sent last.
     parts: Option<mpsc::Receiver<Bytes>>,
     after: Option<Bytes>,
-    /// Bytes that are still to be sent.
+    /// The number of bytes that are still to be sent.
     left: u64,
     claim: Arc<Claim>,
 }
@@ -76,7 +78,7 @@ impl Payload {
         Self { bytes: Some(bytes), parts: None, after: None, left, claim: Arc::default() }
     }
 
-    /// The body of a form, and its type.
+    /// Returns the body of a form, and its type.
     pub(super) fn of_form(form: Form) -> (HeaderValue, Self) {
         let Form { content_type, before, parts, length, after } = form;
         let left = length + (before.len() + after.len()) as u64;
@@ -84,12 +86,12 @@ impl Payload {
         (content_type, Self { parts, after, left, ..Self::of(before) })
     }
 
-    /// Whose the request is.
+    /// Returns the claim on the request.
     pub(super) fn claim(&self) -> Arc<Claim> {
         Arc::clone(&self.claim)
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub(super) const fn left(&self) -> u64 {
         self.left
     }
@@ -141,7 +143,7 @@ mod tests {
             assert!(!withdrawn || claim.withdraw());
             let mut payload = Payload::of(Bytes::from_static(b"{}"));
             payload.claim = Arc::clone(&claim);
-            // As a connection reads it, on its own thread.
+            // The body is read as by a connection, which is on its own thread.
             let written = payload.collect().await.map(http_body_util::Collected::to_bytes);
             assert_eq!(written.is_err(), withdrawn);
             assert!(!claim.withdraw(), "it has changed hands");

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::http::Answer;
 use super::{ANSWER_BYTES_MAX, CloudApiNumber};
 
-/// The provider did not take it; the text says why.
+/// The error of a mark that the provider did not accept, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the channel did not take it: {0}")]
 pub struct NotMarked(Box<str>);

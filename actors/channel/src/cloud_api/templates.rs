@@ -12,17 +12,17 @@ use super::CloudApiNumber;
 use super::answer::{Refusal, failure};
 use super::http::{Answer, NoAnswer};
 
-/// What is requested of each template.
+/// The requested fields of each template.
 const FIELDS: &str = "name,status,language,category,components,quality_score,parameter_format,\
                       correct_category,message_send_ttl_seconds,rejected_reason";
-/// How many templates are requested at a time.
+/// The number of templates requested at a time.
 const PAGE: usize = 100;
-/// Most pages that are requested.
+/// The maximum number of requested pages.
 const PAGES_MAX: usize = 200;
-/// Most bytes of a page that are read.
+/// The maximum number of bytes of a page that are read.
 const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// A template as the provider lists it.
+/// A template in the provider's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedTemplate {
     /// Its name.
@@ -37,17 +37,17 @@ pub struct ListedTemplate {
     pub components: Box<str>,
     /// The provider's word for its quality, such as `GREEN`.
     pub quality: Option<Box<str>>,
-    /// For how long the provider tries to deliver a message of it, in seconds.
+    /// The time for which the provider tries to deliver a message of it, in seconds.
     pub ttl_seconds: Option<u32>,
-    /// The provider's word for how its parameters are given: `POSITIONAL` or `NAMED`.
+    /// The provider's word for the form of its parameters: `POSITIONAL` or `NAMED`.
     pub parameter_format: Option<Box<str>>,
-    /// The provider's word for the category that it holds to be right.
+    /// The provider's word for the category that it considers right.
     pub correct_category: Option<Box<str>>,
-    /// The provider's word for why it was rejected, such as `INVALID_FORMAT`.
+    /// The provider's word for the reason of a rejection, such as `INVALID_FORMAT`.
     pub rejected_reason: Option<Box<str>>,
 }
 
-/// Why a query of the provider failed.
+/// The reason why a query of the provider failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
     /// The provider cannot be reached, or its response was lost.
@@ -86,8 +86,9 @@ struct Cursors {
 }
 
 impl CloudApiNumber {
-    /// All templates of the number's account, at most 20,000. A template that lacks a field is left
-    /// out.
+    /// Returns all templates of the number's account, at most 20,000.
+    ///
+    /// A template that lacks a field is left out.
     ///
     /// # Errors
     /// [`ListError`]: the provider does not respond or refuses, or its response cannot be parsed.
@@ -136,7 +137,7 @@ pub(super) fn succeeded(answer: &Answer) -> Result<(), ListError> {
     }))
 }
 
-/// A template of a page; `None` if it lacks a field that every template has.
+/// Parses a template of a page; `None` if it lacks a field that every template has.
 fn listed(value: &Value) -> Option<ListedTemplate> {
     let text = |name: &str| value[name].as_str().map(Box::from);
     let components = match &value["components"] {
@@ -157,7 +158,7 @@ fn listed(value: &Value) -> Option<ListedTemplate> {
     })
 }
 
-/// Why a template was rejected, in the provider's word; `NONE` is none.
+/// Returns the provider's word for the reason of a rejection; `NONE` is no reason.
 pub(super) fn rejected_reason(value: &Value) -> Option<Box<str>> {
     let word = value.as_str().filter(|word| !word.is_empty() && *word != "NONE")?;
     Some(word.chars().take(WORD_CHARS_MAX).collect::<String>().into())

@@ -11,14 +11,14 @@ use super::http::Answer;
 use super::payload::Form;
 use super::{ANSWER_BYTES_MAX, CloudApiNumber, answer};
 
-/// Most bytes of the provider's id of a file.
+/// The maximum number of bytes of the provider's id of a file.
 const ID_BYTES_MAX: usize = 512;
 
-/// A file to be uploaded.
+/// A file to upload.
 pub struct UploadedFile {
     /// Its type.
     pub mime_type: String,
-    /// What separates the fields of the form, which must not be in the file: its own hash.
+    /// The separator of the form's fields, which must not be in the file: its own hash.
     pub boundary: String,
     /// Its length in bytes.
     pub length: u64,
@@ -26,13 +26,13 @@ pub struct UploadedFile {
     pub parts: mpsc::Receiver<Bytes>,
 }
 
-/// Why a file was not uploaded.
+/// The reason why a file was not uploaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UploadError {
-    /// The provider refuses it.
+    /// The provider refuses the file.
     #[error("the channel refuses it: {}", .0.details)]
     Refused(Failure),
-    /// It was not taken now. It may be tried again: a second upload does no harm.
+    /// The file was not accepted now. It may be tried again: a second upload does no harm.
     #[error("the channel did not take it: {0}")]
     NotTaken(Box<str>),
 }

@@ -1,14 +1,14 @@
-//! Pure: a received mail, as a mail service has parsed it.
+//! Pure: a received mail, in the form that a mail service has parsed.
 
 use sha2::{Digest, Sha256};
 
 use postrider_domain::{Email, MessageId, Timestamp, printable};
 
-/// Most characters of a mail's text that are kept.
+/// The maximum number of stored characters of a mail's text.
 pub const TEXT_CHARS_MAX: usize = 10_000;
-/// Most characters of a subject that are kept.
+/// The maximum number of stored characters of a subject.
 pub const SUBJECT_CHARS_MAX: usize = 500;
-/// Most references to earlier mails that are kept; the newest ones are.
+/// The maximum number of stored references to earlier mails; the newest ones are stored.
 pub const REFERENCES_MAX: usize = 20;
 
 /// A received mail.
@@ -26,13 +26,15 @@ pub struct InboundMail {
     pub message_id: String,
     /// The `Message-ID`s of the earlier mails of the thread, oldest first; it answers the last one.
     pub references: Vec<String>,
-    /// When it was written.
+    /// The time at which it was written.
     pub at: Timestamp,
 }
 
 impl InboundMail {
-    /// Our id of the mail. It is derived from its time and its `Message-ID`, so that a mail that is
-    /// posted twice has the same id.
+    /// Returns our id of the mail.
+    ///
+    /// It is derived from its time and its `Message-ID`, so that a mail that is posted twice has
+    /// the same id.
     #[must_use]
     pub fn id(&self) -> MessageId {
         let digest: [u8; 32] = Sha256::digest(&self.message_id).into();
@@ -42,8 +44,9 @@ impl InboundMail {
     }
 }
 
-/// The display name and the address in a header such as `Ana Souza <ana@example.com>`. `None` if
-/// the header has no single valid address.
+/// Parses the display name and the address in a header such as `Ana Souza <ana@example.com>`.
+///
+/// Returns `None` if the header has no single valid address.
 #[must_use]
 pub fn mailbox(text: &str) -> Option<(Option<String>, Email)> {
     let text = text.trim();
@@ -56,7 +59,7 @@ pub fn mailbox(text: &str) -> Option<(Option<String>, Email)> {
     Some(((!name.is_empty()).then(|| name.into_owned()), address))
 }
 
-/// The plain text of HTML, for mails without a plain text part. Scripts and styles are left out.
+/// Returns the plain text of HTML, for mails without a plain text part, without scripts and styles.
 #[must_use]
 pub fn text_of_html(html: &str) -> String {
     let (mut text, mut rest) = (String::new(), html);

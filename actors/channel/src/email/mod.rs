@@ -1,4 +1,4 @@
-//! E-mail: received mail as mail services post it, and sending mail by SMTP.
+//! E-mail: received mail in the form that mail services post, and sending mail by SMTP.
 
 pub mod inbound;
 mod smtp;
@@ -12,7 +12,7 @@ use postrider_runtime::Secret;
 
 pub use smtp::{Mailed, hand_over};
 
-/// How the connection to the mail server is encrypted.
+/// The encryption of the connection to the mail server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MailTls {
     /// Not encrypted: for a server on this machine.
@@ -23,14 +23,14 @@ pub enum MailTls {
     Tls,
 }
 
-/// The mail server that mail is sent through.
+/// The mail server through which mail is sent.
 #[derive(Debug, Clone)]
 pub struct MailOptions {
     /// The server's name or address.
     pub host: String,
     /// The server's port.
     pub port: u16,
-    /// How the connection is encrypted.
+    /// The encryption of the connection.
     pub tls: MailTls,
     /// Root certificates that are trusted besides those of the system.
     pub extra_roots: Vec<CertificateDer<'static>>,
@@ -40,7 +40,7 @@ pub struct MailOptions {
     pub from: Email,
     /// The sender's display name.
     pub from_name: Option<String>,
-    /// Longest wait for each step of the SMTP session.
+    /// The longest wait for each step of the SMTP session.
     pub timeout: Duration,
 }
 
@@ -59,6 +59,6 @@ pub struct OutgoingMail {
     pub in_reply_to: Option<String>,
     /// The `Message-ID`s of the earlier mails of the thread, oldest first.
     pub references: Vec<String>,
-    /// Whether no person wrote it (RFC 3834).
+    /// Set if no person wrote it (RFC 3834).
     pub is_automatic: bool,
 }

@@ -19,15 +19,17 @@ pub enum Mailed {
     Sent,
     /// The server refused it permanently, with this reason.
     Failed(String),
-    /// It surely was not accepted, for this reason, and must be sent again after a wait.
+    /// The mail certainly was not accepted, for this reason, and must be sent again after a wait.
     Retry(String),
-    /// It may have been accepted: no answer arrived, for this reason. It must not be sent again.
+    /// The mail may have been accepted: no answer arrived, for this reason.
+    ///
+    /// It must not be sent again.
     Unknown(String),
 }
 
 type SmtpError = lettre::transport::smtp::Error;
 
-/// Sends a mail over a new connection. The caller must retry where [`Mailed`] says so.
+/// Sends a mail over a new connection. The caller must retry after [`Mailed::Retry`].
 pub async fn hand_over(options: &MailOptions, mail: &OutgoingMail) -> Mailed {
     let message = match message(options, mail) {
         Ok(message) => message,
@@ -51,7 +53,7 @@ pub async fn hand_over(options: &MailOptions, mail: &OutgoingMail) -> Mailed {
     mailed
 }
 
-/// The reason given where the server does not answer in time.
+/// The reason when the server does not answer in time.
 const NO_ANSWER: &str = "the mail server does not answer";
 
 /// Waits for one step of the session, at most for the timeout.
@@ -101,7 +103,7 @@ async fn connect(options: &MailOptions) -> Result<AsyncSmtpConnection, String> {
     Ok(connection)
 }
 
-/// The TLS parameters: the trusted certificates, and the name that the server must prove.
+/// Returns the TLS parameters: the trusted certificates, and the name that the server must prove.
 fn encryption(options: &MailOptions) -> Result<TlsParameters, SmtpError> {
     let mut builder = TlsParameters::builder(options.host.clone());
     for root in &options.extra_roots {

@@ -1,4 +1,4 @@
-//! Codes that come to the sandbox by SMS and mail, instead of through a number.
+//! Codes that arrive at the sandbox by SMS and mail, instead of through a number.
 
 use postrider_domain::event::chain::OtpChannel;
 use postrider_domain::{MessageId, NumberId, OtpCode, Phone, RequestId, WorkspaceId};
@@ -9,20 +9,20 @@ use super::{
 };
 use crate::Origin;
 
-/// A code that is to be delivered by SMS or mail. Its `Debug` hides the text and the code.
+/// A code to deliver by SMS or mail. Its `Debug` hides the text and the code.
 #[derive(Clone)]
 pub struct SandboxCode {
     /// The request.
     pub request: RequestId,
-    /// Which of its tries.
+    /// The number of the attempt within the request.
     pub number: u8,
     /// The channel.
     pub channel: OtpChannel,
-    /// Whom it is for.
+    /// The phone of the recipient.
     pub phone: Phone,
     /// The address of a mail.
     pub email: Option<String>,
-    /// What is written.
+    /// The text of the message.
     pub text: String,
     /// The code.
     pub code: OtpCode,
@@ -50,8 +50,9 @@ impl Mailbox {
     }
 }
 
-/// Scripts the outcome of codes by SMS or mail to one phone, or to all if `to` is `None`, as
-/// [`script`](Sandbox::script) does for what goes through a number.
+/// Scripts the outcome of codes by SMS or mail to one phone, or to all if `to` is `None`.
+///
+/// It works like [`script`](Sandbox::script) for messages through a number.
 pub fn script_codes(
     sandbox: &Sandbox,
     workspace: &WorkspaceId,
@@ -68,8 +69,9 @@ pub fn script_codes(
     });
 }
 
-/// Does what is scripted for a code, and returns the script's outcome. One that is slow is to
-/// be delivered later.
+/// Applies the script to a code, and returns the script's outcome.
+///
+/// The caller must deliver a slow code later.
 pub fn take_code(sandbox: &Sandbox, workspace: &WorkspaceId, code: SandboxCode) -> ScriptedOutcome {
     let (channel, phone) = (code.channel, code.phone);
     let outcome =

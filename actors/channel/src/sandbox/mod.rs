@@ -27,12 +27,12 @@ pub use codes::{SandboxCode, deliver_code, script_codes, take_code};
 pub use reports::{AutoDeliver, DueReports};
 pub use thread::{SandboxPhone, SandboxStatus, SentThrough, ThreadMessage, WrittenByCustomer};
 
-/// Most scripts of one workspace at a time; more are ignored.
+/// The maximum number of scripts of one workspace; more are ignored.
 const SCRIPTS_MAX: usize = 10_000;
-/// How long a `slow` message takes, in engine time.
+/// The delay of a `slow` message, in engine time.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// What the sandbox does with a message.
+/// The scripted outcome of a message in the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptedOutcome {
     /// Delivers it.
@@ -48,9 +48,9 @@ pub enum ScriptedOutcome {
     Lost,
     /// Delivers it after five seconds of engine time.
     Slow,
-    /// Delivers it, and never reports that.
+    /// Delivers it, and never reports the delivery.
     Silent,
-    /// Takes it and holds it back, until somebody reports on it.
+    /// Accepts it and holds it back, until an operator reports on it.
     Held,
 }
 
@@ -67,13 +67,13 @@ pub struct SandboxMessage {
     pub text: String,
     /// Its code, if it is a one-time password.
     pub code: Option<String>,
-    /// When it was delivered.
+    /// The time of its delivery.
     pub at: Timestamp,
-    /// The channel that it came over.
+    /// The channel over which it arrived.
     pub channel: OtpChannel,
     /// The address of a mail.
     pub email: Option<Box<str>>,
-    /// A file of the workspace with the content of the one that it has.
+    /// A file of the workspace with the same content as the message's own.
     pub media: Option<MediaId>,
 }
 
@@ -96,23 +96,23 @@ pub struct Sandbox {
 
 #[derive(Debug, Default)]
 struct Mailbox {
-    /// Oldest first.
+    /// The delivered messages, oldest first.
     delivered: VecDeque<Delivered>,
-    /// By phone; the script for all phones is under `None`.
+    /// The scripts by phone; the script for all phones is under `None`.
     scripts: HashMap<Option<Phone>, Script>,
-    /// The same of codes by SMS and mail, by channel and phone.
+    /// The scripts of codes by SMS and mail, by channel and phone.
     code_scripts: HashMap<(OtpChannel, Option<Phone>), Script>,
-    /// Codes of chains whose delivery is to be reported.
+    /// Codes of chains whose delivery must be reported.
     chained: Vec<(MessageId, SentThrough)>,
     /// The place of the next message.
     next_place: u64,
-    /// What is reported of each message by itself.
+    /// The automatic report on each message.
     auto_deliver: AutoDeliver,
-    /// Messages before this place have no such report due.
+    /// The place before which no message has such a report due.
     reported: u64,
 }
 
-/// A delivered message, kept small: its text is made when it is read.
+/// A delivered message, stored compactly: its text is made when it is read.
 #[derive(Debug)]
 struct Delivered {
     message_id: MessageId,
@@ -121,7 +121,7 @@ struct Delivered {
     at: Timestamp,
     place: u64,
     status: SandboxStatus,
-    /// `None`: a customer wrote it.
+    /// The number and the origin of the message; `None` if a customer wrote it.
     through: Option<SentThrough>,
 }
 
@@ -131,25 +131,27 @@ enum DeliveredContent {
     /// A code over another channel, with its text and the address of a mail.
     Code(OtpChannel, OtpCode, Box<str>, Option<Box<str>>),
     Message(Arc<RenderedContent>),
-    /// What a customer wrote.
+    /// A message that a customer wrote.
     Written(WrittenByCustomer),
 }
 
 #[derive(Debug)]
 struct Script {
     outcome: ScriptedOutcome,
-    /// How many more messages it applies to; `None` until it is replaced.
+    /// The number of further messages to which it applies; `None` until it is replaced.
     times: Option<u32>,
 }
 
 impl Sandbox {
-    /// A sandbox that keeps this many messages of each workspace; the oldest are dropped first.
+    /// Creates a sandbox that stores this many messages of each workspace; the oldest are dropped
+    /// first.
     pub fn new(messages_kept: usize, clock: Clock) -> Self {
         Self { mailboxes: DashMap::new(), messages_kept, clock, due: Arc::default() }
     }
 
-    /// The newest `limit` messages that were delivered in a workspace, newest first. `to` restricts
-    /// them to one phone.
+    /// Returns the newest `limit` messages that were delivered in a workspace, newest first.
+    ///
+    /// `to` restricts them to one phone.
     #[must_use]
     pub fn messages(
         &self,
@@ -164,20 +166,21 @@ impl Sandbox {
         mailbox.delivered.iter().rev().filter(wanted).take(limit).map(Delivered::read).collect()
     }
 
-    /// Forgets the messages and scripts of a workspace that is deleted.
+    /// Removes the messages and scripts of a deleted workspace.
     pub fn forget(&self, workspace: &WorkspaceId) {
         self.mailboxes.remove(workspace);
     }
 
-    /// How many messages of a workspace are kept.
+    /// Returns the number of stored messages of a workspace.
     #[cfg(any(test, feature = "testing"))]
     pub fn count(&self, workspace: &WorkspaceId) -> usize {
         self.mailboxes.get(workspace).map_or(0, |mailbox| mailbox.delivered.len())
     }
 
-    /// Scripts the outcome of messages to one phone, or to all phones if `to` is `None`. It applies
-    /// to the next `times` messages, or until the next script for the same. A phone's own script
-    /// takes precedence over that for all.
+    /// Scripts the outcome of messages to one phone, or to all phones if `to` is `None`.
+    ///
+    /// It applies to the next `times` messages, or until the next script for the same phone. A
+    /// phone's own script takes precedence over that for all.
     pub fn script(
         &self,
         workspace: &WorkspaceId,
@@ -192,7 +195,7 @@ impl Sandbox {
         }
     }
 
-    /// Does what is scripted for a message, and returns the script's outcome.
+    /// Applies the script to a message, and returns the script's outcome.
     fn take(&self, message: &Outbound) -> ScriptedOutcome {
         let next = |mailbox: &mut Mailbox| mailbox.next_outcome(message.to.phone());
         let outcome = self.with_mailbox(&message.workspace, next);
@@ -211,7 +214,8 @@ impl Sandbox {
         outcome
     }
 
-    /// Delivers a message. `is_reported`: that is reported of a code that another channel follows.
+    /// Delivers a message. `is_reported` lets the delivery of a code be reported if a channel
+    /// follows it.
     fn deliver(&self, message: &Outbound, is_reported: bool) {
         let chained = matches!(message.content, Content::Otp { chained: true, .. }) && is_reported;
         let auto_deliver = self.with_mailbox(&message.workspace, |mailbox| {
@@ -249,7 +253,7 @@ impl Mailbox {
         self.keep(delivered, kept);
     }
 
-    /// Keeps a message, at the next place.
+    /// Stores a message at the next place.
     fn keep(&mut self, message: Delivered, kept: usize) {
         if self.delivered.len() >= kept {
             self.delivered.pop_front();

@@ -1,4 +1,4 @@
-//! Reports of what the sandbox delivered, when asked for or by itself.
+//! Reports on the messages that the sandbox delivered, on request or automatic.
 
 use std::sync::Arc;
 
@@ -9,29 +9,29 @@ use tokio::sync::Notify;
 use super::{Mailbox, Sandbox, SandboxStatus, SentThrough};
 use crate::callback::{Progress, StatusUpdate};
 
-/// What is reported of each delivered message by itself.
+/// The automatic report on each delivered message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AutoDeliver {
-    /// Nothing.
+    /// No report.
     #[default]
     None,
-    /// That it is on the phone.
+    /// A report that it is on the phone.
     Delivered,
-    /// That it was read.
+    /// A report that it was read.
     Read,
 }
 
 impl AutoDeliver {
-    /// The words for it.
+    /// The words for the values.
     pub const WORDS: [&str; 3] = ["none", "delivered", "read"];
 
-    /// The word for it.
+    /// Returns the word for the value.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         Self::WORDS[self as usize]
     }
 
-    /// What a word means.
+    /// Parses a word.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         [Self::None, Self::Delivered, Self::Read].into_iter().find(|it| it.as_str() == word)
@@ -46,21 +46,21 @@ impl AutoDeliver {
     }
 }
 
-/// Messages of one workspace that are to be reported.
+/// Messages of one workspace that must be reported.
 #[derive(Debug)]
 pub struct DueReports {
-    /// Whose they are.
+    /// The workspace of the messages.
     pub workspace: WorkspaceId,
-    /// What they are then.
+    /// The status that they have after the report.
     pub status: SandboxStatus,
-    /// What is reported of each.
+    /// The report on each.
     pub progress: Progress,
     /// The messages.
     pub messages: Vec<(MessageId, SentThrough)>,
 }
 
 impl SentThrough {
-    /// A report, as the channel would make it.
+    /// Creates a report in the form that a channel would use.
     #[must_use]
     pub fn report(&self, status: Progress, at: Timestamp) -> StatusUpdate {
         let provider_id = format!("sandbox.{:020x}", random::unique()).into();
@@ -70,7 +70,7 @@ impl SentThrough {
 }
 
 impl Mailbox {
-    /// At most `limit` messages of which a report is due, and which it takes for reported.
+    /// Returns at most `limit` messages with a due report, and marks them as reported.
     fn take_due(&mut self, limit: usize) -> Option<(AutoDeliver, Vec<(MessageId, SentThrough)>)> {
         let from = self.delivered.partition_point(|it| it.place < self.reported);
         let mut due = Vec::new();
@@ -87,13 +87,13 @@ impl Mailbox {
 }
 
 impl Sandbox {
-    /// What is reported of a workspace's messages by itself.
+    /// Returns the automatic report on a workspace's messages.
     #[must_use]
     pub fn auto_deliver(&self, workspace: &WorkspaceId) -> AutoDeliver {
         self.mailboxes.get(workspace).map_or(AutoDeliver::None, |mailbox| mailbox.auto_deliver)
     }
 
-    /// Sets what is reported of the messages that follow.
+    /// Sets the automatic report on the following messages.
     pub fn set_auto_deliver(&self, workspace: &WorkspaceId, auto_deliver: AutoDeliver) {
         self.with_mailbox(workspace, |mailbox| {
             mailbox.auto_deliver = auto_deliver;
@@ -101,13 +101,13 @@ impl Sandbox {
         });
     }
 
-    /// What is notified when reports are due, and when the sandbox goes.
+    /// Returns the handle that is notified when reports are due, and when the sandbox is dropped.
     #[must_use]
     pub fn reports_are_due(&self) -> Arc<Notify> {
         Arc::clone(&self.due)
     }
 
-    /// Takes reports that are due, at most `limit` of each workspace.
+    /// Takes due reports, at most `limit` of each workspace.
     #[must_use]
     pub fn take_due(&self, limit: usize) -> Vec<DueReports> {
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! What the sandbox's phones show: threads in both directions, and what was reported of them.
+//! The screens of the sandbox's phones: threads in both directions, and the reported states.
 
 use hashbrown::{HashMap, HashSet};
 
@@ -7,14 +7,14 @@ use postrider_domain::{MediaId, MessageId, NumberId, Phone, WorkspaceId};
 use super::{Delivered, DeliveredContent, Sandbox, SandboxMessage, ScriptedOutcome};
 use crate::Origin;
 
-/// What has become of a message of the sandbox, as it was reported.
+/// The reported state of a message of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxStatus {
     /// A customer wrote it.
     Received,
-    /// It was taken and is held back.
+    /// The sandbox accepted it and holds it back.
     Held,
-    /// It was delivered by the sandbox, and nothing was reported.
+    /// The sandbox delivered it, and nothing was reported.
     Sent,
     /// It was reported to be on the phone.
     Delivered,
@@ -25,7 +25,7 @@ pub enum SandboxStatus {
 }
 
 impl SandboxStatus {
-    /// The word for it.
+    /// Returns the word for the state.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -44,45 +44,45 @@ impl SandboxStatus {
 pub struct ThreadMessage {
     /// The message.
     pub message: SandboxMessage,
-    /// What has become of it. What a customer wrote is [`Received`](SandboxStatus::Received).
+    /// The reported state. A customer's message is [`Received`](SandboxStatus::Received).
     pub status: SandboxStatus,
     /// Its place among the workspace's; a later message has a higher one.
     pub place: u64,
 }
 
-/// A phone that messages were sent to, or that wrote.
+/// A phone to which messages were sent, or that wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxPhone {
     /// The phone.
     pub phone: Phone,
     /// Its newest message.
     pub last: SandboxMessage,
-    /// How many there are.
+    /// The number of messages.
     pub messages: usize,
 }
 
-/// What a report has to say of a delivered message.
+/// The facts of a delivered message that a report needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SentThrough {
-    /// The number that it was sent through.
+    /// The number through which it was sent.
     pub number: NumberId,
-    /// What it belongs to.
+    /// The origin of the message.
     pub origin: Origin,
 }
 
-/// What a customer wrote.
+/// The content of a customer's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenByCustomer {
-    /// The word of its kind; `text` of one that has none.
+    /// The word for its kind; `text` for one that has none.
     pub kind: &'static str,
     /// Its text or caption.
     pub text: Box<str>,
-    /// The file of the workspace whose content theirs got.
+    /// The file of the workspace whose content was copied to theirs.
     pub media: Option<MediaId>,
 }
 
 impl Sandbox {
-    /// Keeps what a customer wrote, for the thread of their phone.
+    /// Stores a customer's message for the thread of their phone.
     pub fn note_written(
         &self,
         workspace: &WorkspaceId,
@@ -100,8 +100,9 @@ impl Sandbox {
         });
     }
 
-    /// The newest `limit` messages to and from a phone, newest first, before the `place` if one is
-    /// given.
+    /// Returns the newest `limit` messages to and from a phone, newest first.
+    ///
+    /// They are before the `place` if one is given.
     #[must_use]
     pub fn thread(
         &self,
@@ -120,7 +121,7 @@ impl Sandbox {
             .collect()
     }
 
-    /// The `limit` phones of the newest messages, newest first.
+    /// Returns the `limit` phones of the newest messages, newest first.
     #[must_use]
     pub fn phones(&self, workspace: &WorkspaceId, limit: usize) -> Vec<SandboxPhone> {
         let Some(mailbox) = self.mailboxes.get(workspace) else { return Vec::new() };
@@ -138,14 +139,14 @@ impl Sandbox {
         phones
     }
 
-    /// What a report of a delivered message has to say; `None`: there is no such message.
+    /// Returns the facts for a report on a delivered message; `None` if there is no such message.
     #[must_use]
     pub fn sent_through(&self, workspace: &WorkspaceId, id: MessageId) -> Option<SentThrough> {
         let mailbox = self.mailboxes.get(workspace)?;
         mailbox.delivered.iter().rev().find(|it| it.message_id == id)?.through
     }
 
-    /// Keeps what was reported of messages. A report that comes late takes nothing back.
+    /// Stores the reported state of messages. A late report takes nothing back.
     pub fn note_reported(
         &self,
         workspace: &WorkspaceId,
@@ -154,7 +155,7 @@ impl Sandbox {
     ) {
         let mut wanted: HashSet<_> = messages.into_iter().collect();
         self.with_mailbox(workspace, |mailbox| {
-            // They are among the newest: one look from the end finds all of a burst.
+            // The messages are among the newest: one search from the end finds all of a burst.
             for known in mailbox.delivered.iter_mut().rev() {
                 if wanted.is_empty() {
                     break;
@@ -166,7 +167,7 @@ impl Sandbox {
         });
     }
 
-    /// What is scripted, that for all phones first, and for how many messages.
+    /// Returns the scripts, that for all phones first, with the number of messages.
     #[must_use]
     pub fn scripts(
         &self,
@@ -179,7 +180,7 @@ impl Sandbox {
         all
     }
 
-    /// Forgets what is scripted.
+    /// Removes all scripts.
     pub fn forget_scripts(&self, workspace: &WorkspaceId) {
         self.with_mailbox(workspace, |mailbox| {
             mailbox.scripts.clear();

@@ -1,4 +1,4 @@
-//! Pure: the object of a message, and the message that it is about.
+//! Pure: the object of a message, and the message to which it refers.
 
 use postrider_domain::json::given;
 use serde_json::{Map, Value, json};
@@ -7,11 +7,11 @@ use super::{id, line, media};
 use crate::callback::{InboundMedia, TEXT_CHARS_MAX};
 use crate::inbound_content::InboundContent;
 
-/// The type of cards, whose part is a list.
+/// The type of contact cards, whose part is a list.
 const CARDS: &str = "contacts";
 /// Fields of a file that are the provider's own, or reported elsewhere.
 const OF_THE_PROVIDER: [&str; 3] = ["id", "url", "sha256"];
-/// What messages of each type have: who wrote them, when, and what they are about.
+/// The fields of messages of each type: their writer, their time, and their context.
 const OF_EVERY_MESSAGE: [&str; 9] = [
     "id",
     "from",
@@ -24,20 +24,20 @@ const OF_EVERY_MESSAGE: [&str; 9] = [
     "errors",
 ];
 
-/// What a message has beside its text.
+/// The content of a message beside its text.
 #[derive(Debug, Clone, Default)]
 pub struct MessageObject {
-    /// Its words, such as the title of what was chosen; empty if it has none.
+    /// The words, such as the title of a choice; empty if there are none.
     pub text: Box<str>,
-    /// What shows a person what it is where it has no words; empty where its type says all.
+    /// The line that describes a message without words; empty if its type is description enough.
     pub line: Box<str>,
-    /// Its object, without the provider's ids.
+    /// The object of the message, without the provider's ids.
     pub content: Option<InboundContent>,
-    /// What the provider calls the message that it is about.
+    /// The provider's id of the message to which it refers.
     pub about: Option<Box<str>>,
 }
 
-/// Reads the object of a message of that type, in the provider's own form.
+/// Parses the object of a message of that type, in the provider's own form.
 #[must_use]
 pub fn read_object(kind: &str, mut object: Value) -> MessageObject {
     if kind == CARDS {
@@ -52,8 +52,9 @@ pub fn read_object(kind: &str, mut object: Value) -> MessageObject {
     }
 }
 
-/// The object of a message, without the provider's ids; `None` of one that brings nothing else. Of
-/// a text there is one where it is too long for its words to be whole.
+/// Returns the object of a message, without the provider's ids; `None` if it has nothing else.
+///
+/// A text has one if it is too long for its words to be whole.
 pub(super) fn of_message(message: &Value) -> Option<InboundContent> {
     let kind = message["type"].as_str()?;
     let errors = message["errors"].as_array().filter(|errors| !errors.is_empty());
@@ -64,7 +65,7 @@ pub(super) fn of_message(message: &Value) -> Option<InboundContent> {
         ("image" | "video" | "audio" | "document" | "sticker", Some(Value::Object(file))) => {
             self::file(without_providers(file), message)
         }
-        // Without an emoji it is taken back.
+        // A reaction without an emoji is taken back.
         ("reaction", Some(Value::Object(part))) => {
             let emoji = part.get("emoji").filter(|emoji| emoji.is_string());
             let emoji = emoji.cloned().unwrap_or_else(|| "".into());
@@ -73,23 +74,23 @@ pub(super) fn of_message(message: &Value) -> Option<InboundContent> {
         ("interactive", Some(Value::Object(part))) => interactive(part),
         ("location" | "button" | "order" | "text", Some(Value::Object(part))) => part,
         (_, Some(Value::Object(part))) => without_providers(part),
-        // A list, such as that of cards, or what is of no form that is documented.
+        // The part is a list, such as that of cards, or has an undocumented form.
         (_, Some(part)) => Map::from_iter([(kind.to_owned(), part)]),
         (_, None) => beside(message),
     };
     if let Some(errors) = errors {
-        // Of one that the provider does not pass on there may be nothing but the reason.
+        // A message that the provider does not pass on may have nothing but the reason.
         fields.insert("errors".to_owned(), errors.clone().into());
     }
     (!fields.is_empty()).then(|| InboundContent::new(fields))
 }
 
-/// Whether a text is short enough to be kept whole.
+/// Returns whether a text is short enough to be stored whole.
 fn is_whole(body: &Value) -> bool {
     body.as_str().is_some_and(|body| body.chars().nth(TEXT_CHARS_MAX).is_none())
 }
 
-/// What a message of a type without a part of that name has of its own.
+/// Returns the own fields of a message whose type has no part of that name.
 fn beside(message: &Value) -> Map<String, Value> {
     let mut fields = message.as_object().cloned().unwrap_or_default();
     fields.retain(|name, _| !OF_EVERY_MESSAGE.contains(&name.as_str()));
@@ -101,7 +102,7 @@ fn without_providers(mut part: Map<String, Value>) -> Map<String, Value> {
     part
 }
 
-/// A file. Its name and its type are those that it is kept by, which are harmless.
+/// Returns the fields of a file, with its stored name and type, which are harmless.
 fn file(mut file: Map<String, Value>, message: &Value) -> Map<String, Value> {
     if let Some(InboundMedia { mime_type, filename, .. }) = media(message) {
         file.insert("mime_type".to_owned(), (*mime_type).into());
@@ -111,7 +112,7 @@ fn file(mut file: Map<String, Value>, message: &Value) -> Map<String, Value> {
     file
 }
 
-/// An answer to buttons, a list or a form: what was chosen stands beside its type.
+/// Returns an answer to buttons, a list or a form: the choice is beside its type.
 fn interactive(mut part: Map<String, Value>) -> Map<String, Value> {
     let kind = part.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut reply = match part.remove(&kind) {
@@ -131,12 +132,12 @@ fn interactive(mut part: Map<String, Value>) -> Map<String, Value> {
         reply.insert("response".to_owned(), response);
     }
     part.extend(reply);
-    // A field of the reply may be called so too.
+    // A field of the reply may have this name too.
     part.insert("type".to_owned(), kind.into());
     part
 }
 
-/// What the provider calls the message that one answers, or that it is a reaction to.
+/// Returns the provider's id of the message that one answers, or to which it is a reaction.
 pub(super) fn about(message: &Value) -> Option<Box<str>> {
     match message["type"].as_str() {
         Some("reaction") => id(&message["reaction"]["message_id"]),
@@ -144,7 +145,7 @@ pub(super) fn about(message: &Value) -> Option<Box<str>> {
     }
 }
 
-/// Whether a message was written to somebody else before.
+/// Returns whether a message was written to somebody else before.
 pub(super) fn is_forwarded(message: &Value) -> bool {
     let context = &message["context"];
     ["forwarded", "frequently_forwarded"].iter().any(|flag| context[flag] == true)

@@ -1,6 +1,6 @@
-//! Pure: the words of a message, and the line that stands for it where it has none.
+//! Pure: the words of a message, and the line that replaces them if it has none.
 //!
-//! Only words opt somebody out or verify a code: a place may be called anything.
+//! Only words opt a person out or verify a code: a place may have any name.
 
 use postrider_domain::printable;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{items, text};
 use crate::callback::TEXT_CHARS_MAX;
 
-/// What a person wrote, or the title of what they chose; each type has it in another field.
+/// Returns the sender's words, or the title of a choice; each type has them in another field.
 pub(super) fn words(message: &Value) -> Option<Box<str>> {
     let kind = message["type"].as_str()?;
     let part = &message[kind];
@@ -25,7 +25,7 @@ pub(super) fn words(message: &Value) -> Option<Box<str>> {
     found.map(cut)
 }
 
-/// What shows a person what a message without words is; `None` where its type says all.
+/// Returns the line that describes a message without words; `None` if its type is enough.
 pub(super) fn line(message: &Value) -> Option<Box<str>> {
     let kind = message["type"].as_str()?;
     let part = &message[kind];
@@ -47,7 +47,7 @@ pub(super) fn line(message: &Value) -> Option<Box<str>> {
     found.or_else(reason).map(|line| cut(&printable::harmless(&line)))
 }
 
-/// A text that is not empty.
+/// Returns a text that is not empty.
 fn written(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }
@@ -64,7 +64,7 @@ fn joined(parts: impl Iterator<Item = String>) -> Option<String> {
     Some(parts.collect::<Vec<_>>().join(", ")).filter(|line| !line.is_empty())
 }
 
-/// A place by its name, else by where it is.
+/// Returns a place by its name, else by its coordinates.
 fn place(place: &Value) -> Option<String> {
     let at = || {
         let [latitude, longitude] = [&place["latitude"], &place["longitude"]];
@@ -73,13 +73,13 @@ fn place(place: &Value) -> Option<String> {
     first(place, &["name", "address"]).map(str::to_owned).or_else(at)
 }
 
-/// A card by its name, else by its first phone.
+/// Returns a card by its name, else by its first phone.
 fn card(card: &Value) -> Option<String> {
     let name = first(&card["name"], &["formatted_name", "first_name"]);
     name.or_else(|| written(&card["phones"][0]["phone"])).map(str::to_owned)
 }
 
-/// What is ordered, and how many of it.
+/// Returns the ordered product and its quantity.
 fn product(item: &Value) -> Option<String> {
     let name = written(&item["product_retailer_id"])?;
     let count = item["quantity"].as_u64().or_else(|| item["quantity"].as_str()?.parse().ok());

@@ -1,4 +1,4 @@
-//! Callbacks of the provider, item by item.
+//! Tests of callbacks of the provider, item by item.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Callbacks whose parts are odd, and what each part is about.
+//! Tests of callbacks whose parts are odd, and of the addressee of each part.
 
 use serde_json::json;
 

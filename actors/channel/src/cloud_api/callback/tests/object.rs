@@ -1,4 +1,4 @@
-//! The objects of messages.
+//! Tests of the objects of messages.
 
 use serde_json::{Value, json};
 
