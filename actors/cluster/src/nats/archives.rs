@@ -61,7 +61,7 @@ fn bucket(cluster: &NodeName) -> String {
     format!("PR_{cluster}_checkpoints")
 }
 
-/// The stream of an object store.
+/// Returns the configuration of the stream of an object store.
 fn config(bucket: &str, replicas: usize) -> Config {
     Config {
         name: format!("OBJ_{bucket}"),

@@ -43,7 +43,7 @@ pub struct ClockOptions {
 }
 
 impl Default for ClockOptions {
-    /// Five seconds, five minutes, an hour.
+    /// Returns the defaults: five seconds, five minutes and an hour.
     fn default() -> Self {
         Self {
             step: Duration::from_secs(5),
