@@ -147,8 +147,8 @@ pub fn moves_left(
 /// Returns the shards that are moving to draining nodes and may go elsewhere now.
 ///
 /// They are moving either way, so they cost no move. Otherwise a node whose engines do not start
-/// could not be emptied. The shards that are moving to other nodes stay within `at_a_time` with
-/// these. A draining node may already own such a shard and not have reported it yet.
+/// could not be emptied. Together with the shards that are moving to other nodes they stay within
+/// `at_a_time`, because a draining node may already own one and not have reported it yet.
 #[must_use]
 pub fn free_moves(
     candidates: &[Candidate],
