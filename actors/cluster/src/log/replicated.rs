@@ -69,8 +69,8 @@ fn failed(error: StreamError) -> LogError {
 
 /// Returns the error of a server that shows an older end of the log.
 ///
-/// It may no longer lead, or have led only for a moment. A read then lacks entries that are known
-/// to exist.
+/// It may no longer lead, or have become the leader a moment ago. A read then lacks entries that
+/// are known to exist.
 pub(super) fn ends_early(reached: Position, last: Position) -> LogError {
     LogError::Failed(format!(
         "one server says that the log ends at {reached}, and it ends at {last}"

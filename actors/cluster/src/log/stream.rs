@@ -53,7 +53,7 @@ pub trait Stream: Debug + Send + Sync + 'static {
 pub enum Published {
     /// The message has the sequence behind the expected one.
     Acknowledged,
-    /// The publish was refused for the sequence, or the answer is not that of a first publish.
+    /// The publish was refused for the sequence, or the answer is not the one to a single publish.
     Refused(String),
     /// This publish surely did nothing: the stream is full or the message too large.
     Declined(String),

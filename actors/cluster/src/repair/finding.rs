@@ -331,7 +331,7 @@ impl Finding {
 
     /// Describes the entries that nodes have and the log has not.
     ///
-    /// A commit of which they have only parts was never acknowledged.
+    /// By what is known here, a commit of which they have only parts was never acknowledged.
     fn explain_nodes(&mut self, chain: &Chain) {
         if self.end > self.last && !chain.is_whole() {
             self.end = self.whole.position.max(self.last.min(self.end));

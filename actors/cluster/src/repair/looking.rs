@@ -85,7 +85,7 @@ impl ShardRepair {
         }
         let Bases { found, fetched, slow, mut problems } = bases;
         let first = found.first().map_or(Position::START, |it| it.first);
-        // Copies that end before the branch of another copy starts are of no use.
+        // Copies of a branch that the log has left are of no use.
         let others = found.iter().filter(|it| matches!(it.base, Base::Checkpoint(_)));
         let forked: Vec<_> =
             others.filter(|it| it.fork.is_some()).map(|it| it.base.mark()).collect();

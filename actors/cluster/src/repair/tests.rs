@@ -1,5 +1,4 @@
-//! Tests that a repair keeps the whole part, gives up nothing unknown, and never runs beside an
-//! owner.
+//! Tests that a repair keeps the whole part and nothing unknown, and never runs beside an owner.
 
 use std::io::Write as _;
 

@@ -1,8 +1,8 @@
-//! Tests that a base of another branch than the log is never taken for the start of the log.
+//! Tests that a base of another branch than the log is never taken for its start.
 
 use super::*;
 
-/// Replaces the entries of the log there by those of a later epoch than the base.
+/// Appends entries of a later epoch than the base, at positions that the log has lost.
 fn goes_on_elsewhere(rig: &Rig) {
     claim(&rig.log(), &by("b"), 0).unwrap();
     (0..2).for_each(|number| rig.write(number));
