@@ -116,8 +116,7 @@ impl Idle {
         is_over && !std::mem::replace(&mut self.is_forgotten, is_over)
     }
 
-    /// Notes that the records were removed. If they were not, the removal is tried again much
-    /// later.
+    /// Notes that the records were removed. If they were not, that is tried again after as long.
     pub(super) fn removed(&mut self, is_done: bool) {
         if !is_done {
             *self = Self::default();
