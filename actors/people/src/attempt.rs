@@ -1,4 +1,4 @@
-//! Pure: who shows a password, and what the try counts for.
+//! Pure: an attempt to sign in, and the counters that it adds to.
 
 use core::net::IpAddr;
 
@@ -7,29 +7,29 @@ use postrider_domain::SessionId;
 use crate::password::Asker;
 use crate::tries::Counted;
 
-/// Somebody who shows a password.
+/// An attempt to prove an identity by a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attempt {
-    /// Whose places for hashes it takes.
+    /// The caller whose places for hashes the attempt takes.
     pub(crate) asker: Asker,
-    /// What it counts for.
+    /// The counters to which the attempt adds.
     pub(crate) counted: Vec<Counted>,
 }
 
 impl Attempt {
-    /// In a session: whatever strangers try, its holder can confirm.
+    /// Creates an attempt within a session. Attempts of strangers do not delay its holder.
     pub(crate) fn in_session(id: SessionId) -> Self {
         let name: Box<str> = format!("session {id}").into();
         Self { asker: Asker::Session(name.clone()), counted: vec![Counted::Caller(name)] }
     }
 
-    /// In a browser of this name, in which the person has signed in before.
+    /// Creates an attempt in a known browser, in which the person has signed in before.
     pub(crate) fn in_browser(name: &str) -> Self {
         let name: Box<str> = format!("browser {name}").into();
         Self { asker: Asker::Stranger(name.clone()), counted: vec![Counted::Caller(name)] }
     }
 
-    /// From an address, for an account that need not be there.
+    /// Creates an attempt from an address, for an account that may not exist.
     pub(crate) fn from_address(address: Option<&str>, account: &str) -> Self {
         let network: Box<str> = network(address.unwrap_or_default()).into();
         let caller = Counted::Caller(format!("{account} {network}").into());
@@ -38,7 +38,7 @@ impl Attempt {
     }
 }
 
-/// What an address counts as: itself, or for IPv6 its /64, which is usually one client's.
+/// Returns the network of an address: the address, or the /64 of IPv6, usually one client's.
 fn network(address: &str) -> String {
     match address.parse::<IpAddr>().map(|address| address.to_canonical()) {
         Ok(IpAddr::V6(address)) => {

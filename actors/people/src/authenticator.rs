@@ -16,31 +16,31 @@ use postrider_runtime::secret::Secret;
 
 use crate::token::TokenHash;
 
-/// Bytes of a secret: as long as the hash, as RFC 4226 recommends.
+/// The number of bytes of a secret: as long as the hash, as RFC 4226 recommends.
 pub(crate) const SECRET_BYTES: usize = 20;
 const STEP_MS: u64 = 30_000;
 const DIGITS: usize = 6;
-/// Steps by which a phone's clock may be off, to either side.
+/// The number of steps by which a phone's clock may be off, to either side.
 const DRIFT: u64 = 1;
-/// Codes that stand in for a lost phone, each of them once.
+/// The number of codes that replace a lost phone. Each works once.
 const RECOVERY_CODES: usize = 10;
 const RECOVERY_BYTES: usize = 10;
 const GROUP_CHARS: usize = 4;
-/// How long a secret that was shown waits for its first code, in real time.
+/// The time for which a new secret waits for its first code, in real time.
 const WAITS_FOR: Duration = Duration::from_secs(10 * 60);
 
-/// Somebody's authenticator in the store.
+/// A person's authenticator in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Authenticator {
     secret: Sealed,
-    /// The newest step of which a code was used. It and those before it do not work again.
+    /// The newest step of which a code was used. Its code and earlier codes do not work again.
     last_step: u64,
     /// The recovery codes that were not used.
     recovery: Vec<TokenHash>,
 }
 
 impl Authenticator {
-    /// One that has just shown the code of `step`, and its recovery codes, which are shown once.
+    /// Creates an authenticator whose code of `step` was just used, and its recovery codes.
     pub(crate) fn new(
         keys: &MasterKeys,
         person: PersonId,
@@ -53,8 +53,8 @@ impl Authenticator {
         (Self { secret, last_step: step, recovery }, codes)
     }
 
-    /// What it is once this code was used; `None`: it is wrong, or was used. A recovery code does
-    /// as well.
+    /// Returns the authenticator after the use of this code, which may be a recovery code. Returns
+    /// `None` if the code is wrong or was used before.
     pub(crate) fn used(
         &self,
         keys: &MasterKeys,
@@ -79,37 +79,37 @@ impl Authenticator {
         Some(Self { last_step: step, ..self.clone() })
     }
 
-    /// The same under the current master key, if it is under an earlier one.
+    /// Returns the authenticator under the current master key, if it is under an earlier one.
     pub(crate) fn resealed(&self, keys: &MasterKeys, person: PersonId) -> Option<Self> {
         let secret = self.secret.resealed(keys, person.as_bytes())?;
         Some(Self { secret, ..self.clone() })
     }
 }
 
-/// Secrets that were shown, and not confirmed by a code. One for each person, in memory only.
+/// Secrets that no code has confirmed yet. There is one for each person, in memory only.
 #[derive(Default)]
 pub(crate) struct Enrolments(HashMap<PersonId, (Timestamp, [u8; SECRET_BYTES])>);
 
 impl Enrolments {
-    /// A secret is shown to somebody; the one before does not count any more.
+    /// Stores the secret that was shown to a person. It replaces their earlier one.
     pub(crate) fn show(&mut self, id: PersonId, secret: [u8; SECRET_BYTES], now: Timestamp) {
         self.0.retain(|_, (shown, _)| now < shown.plus(WAITS_FOR));
         self.0.insert(id, (now, secret));
     }
 
-    /// The secret that was shown to somebody, while it waits for its first code.
+    /// Returns the secret that was shown to a person, while it waits for its first code.
     pub(crate) fn shown(&self, id: PersonId, now: Timestamp) -> Option<[u8; SECRET_BYTES]> {
         let (shown, secret) = self.0.get(&id)?;
         (now < shown.plus(WAITS_FOR)).then_some(*secret)
     }
 
-    /// A code of it was seen.
+    /// Removes a person's secret once a code has confirmed it.
     pub(crate) fn confirmed(&mut self, id: PersonId) {
         self.0.remove(&id);
     }
 }
 
-/// The step whose code this is, if it is one of now, or the one before or after it.
+/// Returns the step of this code, if it is the current step, or the one before or after it.
 pub(crate) fn step_of(secret: &[u8], code: &str, now: Timestamp) -> Option<u64> {
     let digits: String = code.chars().filter(|char| !char.is_whitespace()).collect();
     let current = now.as_millis() / STEP_MS;
@@ -121,7 +121,7 @@ pub(crate) fn step_of(secret: &[u8], code: &str, now: Timestamp) -> Option<u64> 
     })
 }
 
-/// The code of a step (RFC 4226, section 5.3).
+/// Returns the code of a step (RFC 4226, section 5.3).
 pub(crate) fn code_of(secret: &[u8], step: u64) -> String {
     // HMAC takes a key of any length (RFC 2104, section 2), so this cannot fail.
     #[allow(clippy::expect_used)]
@@ -133,7 +133,7 @@ pub(crate) fn code_of(secret: &[u8], step: u64) -> String {
     format!("{:0DIGITS$}", number % 1_000_000)
 }
 
-/// The secret as people type it, in Base32.
+/// Returns the secret as people type it, in Base32.
 pub(crate) fn base32(secret: &[u8]) -> String {
     BASE32_NOPAD.encode(secret)
 }
@@ -145,7 +145,7 @@ fn recovery_code() -> Secret {
     Secret::new(groups.collect::<Vec<_>>().join("-"))
 }
 
-/// A recovery code as it is compared: without what sets its groups apart, in lower case.
+/// Returns a recovery code as it is compared: without separators, in lower case.
 fn plain(code: &str) -> String {
     code.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! Making people, their memberships, links and passwords.
+//! Creates and changes people, their memberships, links and passwords.
 
 use std::sync::Arc;
 
@@ -23,29 +23,29 @@ use crate::signed_in::SignedIn;
 use crate::strict::strict;
 use crate::token::{self, TokenHash};
 
-/// A link that was made. Its token is shown here and never again.
+/// A new link. Its token is shown here and never again.
 #[derive(Debug, Clone)]
 pub struct NewLink {
-    /// Whom it signs in.
+    /// The person whom the link signs in.
     pub person: PersonId,
-    /// What it carries.
+    /// The link's token.
     pub token: Secret,
-    /// When it stops working, in real time.
+    /// The time at which the link expires, in real time.
     pub expires_at: Timestamp,
 }
 
-/// What is changed of somebody. What is left out stays as it is.
+/// The changes to a person. A field that is `None` keeps its value.
 #[derive(Debug, Clone, Default)]
 pub struct PersonChange {
-    /// What others call them.
+    /// The name that others see.
     pub name: Option<Box<str>>,
-    /// Whether they may do everything on this server.
+    /// Set if the person may do everything on this server.
     pub operator: Option<bool>,
-    /// Whether they may not sign in.
+    /// Set if the person may not sign in.
     pub disabled: Option<bool>,
 }
 
-/// What one commit changes of somebody.
+/// The changes to a person in one commit.
 pub(crate) struct Update {
     person: Person,
     entries: Vec<AuditEntry>,
@@ -79,13 +79,16 @@ impl Update {
 }
 
 impl People {
-    /// Makes a link that signs somebody in, once, within 15 minutes. The link before does not work
-    /// any more. Who is not there is made. `operator` makes them one, and `member` gives them a
-    /// role in a workspace, which the caller has checked to be there. Whoever gets more in this way
-    /// loses the password and the authenticator if only an invite has vouched for the address.
+    /// Makes a link that signs a person in once, within 15 minutes. Their earlier link stops
+    /// working.
+    ///
+    /// If there is no person of this address, the call makes one. `operator` makes the person an
+    /// operator. `member` gives them a role in a workspace, which the caller has checked to exist.
+    /// A person who gains a role in this way may have an address for which only an invite has
+    /// vouched. Such a person loses the password and the authenticator.
     ///
     /// # Errors
-    /// [`PeopleError`]: they are disabled, or not now.
+    /// [`PeopleError`]: the person is disabled, or the change cannot be made now.
     pub async fn create_link(
         &self,
         email: Login,
@@ -129,7 +132,7 @@ impl People {
             let hash = TokenHash::of(token.reveal());
             let link = Link { person: person.id, hash, ends_at: expires_at };
             entries.push(AuditEntry::new("link.create").target(person.id));
-            // Whoever may do more has to sign in again.
+            // A person whose permissions change has to sign in again.
             let is_changed = known.is_some() && person != before;
             let ended = if is_changed { people.sessions_but(person.id, None) } else { Vec::new() };
             let (id, put) = (person.id, [link.put()]);
@@ -141,12 +144,14 @@ impl People {
         .await
     }
 
-    /// Changes somebody. The sessions and the link of who is disabled end at once; who becomes an
-    /// operator or is one no more signs in again, but not in the session `kept`. An operator loses
-    /// the password and the authenticator if only an invite has vouched for the address.
+    /// Changes a person. The sessions and the link of a disabled person end at once.
+    ///
+    /// A person who becomes an operator, or stops being one, signs in again, but not in the session
+    /// `kept`. An operator loses the password and the authenticator if only an invite has vouched
+    /// for the address.
     ///
     /// # Errors
-    /// [`PeopleError`]: there is nobody of this id, or not now.
+    /// [`PeopleError`]: there is no person of this id, or the change cannot be made now.
     pub async fn update(
         &self,
         id: PersonId,
@@ -194,11 +199,12 @@ impl People {
         .await
     }
 
-    /// Sets the password of somebody who is signed in, and ends their other sessions. Who has one
-    /// gives it, unless they signed in recently.
+    /// Sets the password of a person who is signed in, and ends their other sessions. A person with
+    /// a password gives the current one, unless they signed in recently.
     ///
     /// # Errors
-    /// [`PeopleError`]: the current one is wrong, too many were, or not now.
+    /// [`PeopleError`]: the current password is wrong, there were too many tries, or the change
+    /// cannot be made now.
     pub async fn set_password(
         &self,
         who: &SignedIn,
@@ -234,7 +240,7 @@ impl People {
         .await
     }
 
-    /// Makes a change of somebody durable, and known. Needs [`hold`](Self::hold).
+    /// Commits the changes to a person, then applies them in memory. Needs [`hold`](Self::hold).
     pub(crate) async fn commit(
         &self,
         update: Update,
@@ -254,18 +260,18 @@ impl People {
         self.person(id).ok_or(PeopleError::NoSuchPerson)
     }
 
-    /// Somebody's sessions, but for one.
+    /// Returns the person's sessions except one.
     pub(crate) fn sessions_but(&self, id: PersonId, kept: Option<SessionId>) -> Vec<Arc<Session>> {
         let own = self.sessions_of(&SessionHolder::Person(id)).into_iter();
         own.filter(|session| Some(session.id()) != kept).collect()
     }
 
-    /// Holds back every change of people, for a commit that changes them with something else.
+    /// Locks all changes of people, for a commit that changes them with something else.
     pub async fn hold(&self) -> MutexGuard<'_, ()> {
         self.inner.changes.lock().await
     }
 
-    /// The changes that end everybody's membership of a workspace that is deleted. Needs
+    /// Returns the changes that end all memberships of a deleted workspace. Needs
     /// [`hold`](Self::hold).
     #[must_use]
     pub fn deletions_of(&self, workspace: &WorkspaceId) -> Vec<Change> {
@@ -276,20 +282,21 @@ impl People {
         changes
     }
 
-    /// Nobody is a member of a workspace that was deleted.
+    /// Removes all memberships of a deleted workspace from memory.
     pub fn forget_all_of(&self, workspace: &WorkspaceId) {
         self.without(workspace).into_iter().for_each(|person| self.insert(person));
         self.inner.invites.retain(|_, invite| invite.workspace != *workspace);
         self.inner.strict.remove(workspace);
     }
 
-    /// Ends everybody's membership of a workspace of another engine, and the invites to it, if it
-    /// is not there. `is_there` is asked while nobody becomes a member, and only where somebody is
-    /// one: whoever is a member by then of a workspace that is not there was one of an earlier one.
-    /// Returns `false` where it is not known whether it is there: then nothing was changed.
+    /// Ends all memberships of another engine's workspace, and its invites, if it does not exist.
+    ///
+    /// The call awaits `is_there` only if the workspace has members, and while no person can become
+    /// one. If the workspace does not exist, these members belonged to an earlier workspace of this
+    /// name. Returns `false` if it is unknown whether the workspace exists; then nothing changes.
     ///
     /// # Errors
-    /// [`PeopleError`]: not now.
+    /// [`PeopleError`]: the change cannot be made now.
     pub async fn forget_workspace(
         &self,
         workspace: WorkspaceId,

@@ -1,4 +1,4 @@
-//! Checks passwords, and counts tries of them and of codes.
+//! Checks passwords, and counts attempts with passwords and codes.
 
 use crate::attempt::Attempt;
 use crate::device;
@@ -9,13 +9,13 @@ use crate::person::Person;
 use crate::sign_in::Arrival;
 use crate::tries::Counted;
 
-/// Notes a try of an authenticator's code, once its turn has come. They are counted apart from
-/// passwords: a right password must not make room for more codes.
+/// Notes an attempt with an authenticator's code, once no wait is due. Codes are counted apart from
+/// passwords: a right password must not allow more codes.
 pub(crate) fn note_code(people: &People, person: &Person) -> Result<(), PeopleError> {
     note_try(people, &[codes_of(person)])
 }
 
-/// The code was right.
+/// Notes that the code was right.
 pub(crate) fn right_code(people: &People, person: &Person) {
     people.inner.tries.lock().succeeded(&codes_of(person));
 }
@@ -30,12 +30,12 @@ fn note_try(people: &People, counted: &[Counted]) -> Result<(), PeopleError> {
     Ok(())
 }
 
-/// What a browser is called that shows this; `None`: the person has not signed in there before.
+/// Returns the name of a browser by its text, or `None` if the person has not signed in there.
 pub(crate) fn device_name(people: &People, person: &Person, device: &str) -> Option<String> {
     device::name(&people.inner.keys, person.id, device, people.inner.clock.real())
 }
 
-/// Who shows a password for an account without a session.
+/// Returns the attempt with a password for an account, without a session.
 pub(crate) fn attempt(
     people: &People,
     person: Option<&Person>,
@@ -49,8 +49,8 @@ pub(crate) fn attempt(
     }
 }
 
-/// Checks a password, once it is the caller's turn. Where too many are checked already, it is no
-/// try.
+/// Checks a password once no wait is due. If too many are in progress, it does not count the
+/// attempt.
 pub(crate) async fn check(
     people: &People,
     attempt: &Attempt,
@@ -68,7 +68,7 @@ pub(crate) async fn check(
     Ok(())
 }
 
-/// What tries of somebody's codes are counted for.
+/// Returns the counter of attempts with a person's codes.
 fn codes_of(person: &Person) -> Counted {
     Counted::Caller(format!("code {}", person.email).into())
 }

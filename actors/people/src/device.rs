@@ -1,7 +1,7 @@
-//! Knows browsers in which somebody has signed in, so that strangers' tries do not count for them.
+//! Recognises browsers in which a person has signed in, so that strangers' tries do not delay them.
 //!
-//! The browser keeps a text that only this engine can make, about the person whom it is for.
-//! Nothing of it is stored.
+//! The browser keeps a text that only this engine can make, for one person. The engine stores
+//! nothing of it.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use postrider_domain::{MasterKeys, PersonId, Timestamp};
 use postrider_runtime::random;
 use postrider_runtime::secret::Secret;
 
-/// How long a browser is known after a sign-in.
+/// The time for which a browser is known after a sign-in.
 pub(crate) const KNOWN_FOR: Duration = Duration::from_secs(180 * 24 * 3600);
 const PURPOSE: &[u8] = b"device";
-/// The version of the master key, when it was made, and a name.
+/// The version of the master key, the time of creation, and a name.
 const BODY: usize = 1 + 8 + 16;
 const MAC: usize = 32;
 
-/// The text of a browser in which somebody signs in now.
+/// Returns the text of a browser in which a person signs in now.
 pub(crate) fn create(keys: &MasterKeys, person: PersonId, now: Timestamp) -> Secret {
     let (version, key) = keys.current_for(PURPOSE);
     let made = now.as_millis().to_be_bytes();
@@ -31,8 +31,8 @@ pub(crate) fn create(keys: &MasterKeys, person: PersonId, now: Timestamp) -> Sec
     Secret::new(URL_SAFE_NO_PAD.encode([&body[..], &mac].concat()))
 }
 
-/// What a browser is called that shows this text; `None`: nobody has signed in there as this
-/// person, or too long ago.
+/// Returns the name of a browser by its text, or `None` if the text is not valid. It is valid if
+/// this person signed in there, not too long ago.
 pub(crate) fn name(
     keys: &MasterKeys,
     person: PersonId,
@@ -40,7 +40,7 @@ pub(crate) fn name(
     now: Timestamp,
 ) -> Option<String> {
     let mut bytes = [0; BODY + MAC];
-    // A text of another length is none of ours.
+    // This engine made no text of another length.
     let length = URL_SAFE_NO_PAD.decode_slice(text, &mut bytes).ok()?;
     let (body, shown) = bytes.split_at(BODY);
     let (version, rest) = body.split_first()?;

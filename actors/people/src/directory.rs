@@ -1,4 +1,4 @@
-//! Everybody and every session, in memory as in the store.
+//! All people and sessions, in memory as in the store.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::strict;
 use crate::token::{self, TokenHash};
 use crate::tries::Tries;
 
-/// Where the name of this data is stored, of which cookies have a part.
+/// The row of the name of this data, which is a part of cookies' names.
 const NAME_ROW: &[u8] = b"people/name";
 /// Bounds for operators, who can do more harm.
 const OPERATOR_IDLE: Duration = Duration::from_secs(3600);
@@ -48,7 +48,7 @@ pub(crate) struct Inner {
     pub(crate) options: PeopleOptions,
     token_works: TokenWorks,
     name: [u8; 4],
-    /// Whether the name is stored. Nobody has a cookie before the first session is.
+    /// Set once the name is stored. No cookie exists before the first session.
     is_named: AtomicBool,
     pub(crate) people: DashMap<PersonId, Arc<Person>>,
     pub(crate) by_email: DashMap<Login, PersonId>,
@@ -61,7 +61,7 @@ pub(crate) struct Inner {
     pub(crate) keys: MasterKeys,
     pub(crate) tries: Mutex<Tries>,
     pub(crate) hashing: Hashing,
-    /// Held while something is changed, so that what is read before the commit holds after it.
+    /// Locked while something changes, so that values read before the commit hold after it.
     pub(crate) changes: tokio::sync::Mutex<()>,
 }
 
@@ -71,7 +71,7 @@ impl std::fmt::Debug for People {
     }
 }
 
-/// What the store has.
+/// The records in the store.
 #[derive(Default)]
 struct Stored {
     people: Vec<Person>,
@@ -83,7 +83,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// One record that cannot be read is logged and does not count; the others do.
+    /// Reads the records. A record that cannot be read is logged and skipped.
     fn read(store: &dyn View) -> Result<Self, StoreError> {
         let name = store.get(Table::Meta, NAME_ROW)?.and_then(|name| name.try_into().ok());
         Ok(Self {
@@ -116,11 +116,11 @@ fn rows<T: for<'a> serde::Deserialize<'a>>(
 }
 
 impl People {
-    /// Reads everybody from the store. What is over is deleted. `token_works` is asked about the
-    /// admin token of each session that began with one.
+    /// Reads all people from the store, and deletes expired sessions, links and invites.
+    /// `token_works` checks the admin token of each session that started with one.
     ///
     /// # Errors
-    /// [`CommitError`]: the store cannot be read, or not be written.
+    /// [`CommitError`]: the store cannot be read or written.
     pub async fn load(
         store: Arc<dyn View>,
         writer: Writer,
@@ -167,7 +167,7 @@ impl People {
         Ok(people)
     }
 
-    /// Has every authenticator's secret under the current master key.
+    /// Encrypts each authenticator's secret under the current master key.
     fn reseal(&self) -> Vec<Change> {
         let under_earlier = self.list().into_iter().filter_map(|person| {
             let authenticator = person.authenticator.as_ref()?;
@@ -180,20 +180,20 @@ impl People {
         changes
     }
 
-    /// Eight hexadecimal digits that other data does not have: cookies of servers on one host are
-    /// distinguished by them, since cookies do not know ports.
+    /// Returns the data's name: eight hexadecimal digits that other data does not have. They
+    /// distinguish the cookies of servers on one host, since cookies ignore ports.
     #[must_use]
     pub fn data_name(&self) -> String {
         self.inner.name.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// How long sessions last.
+    /// Returns the options of sign-ins and sessions.
     #[must_use]
     pub fn options(&self) -> &PeopleOptions {
         &self.inner.options
     }
 
-    /// The session of this token, if it goes on, and whose it is.
+    /// Returns the active session of this token, and its person.
     #[must_use]
     pub fn signed_in(&self, token: &str) -> Option<SignedIn> {
         let session = Arc::clone(&*self.inner.sessions.get(&TokenHash::of(token))?);
@@ -205,7 +205,7 @@ impl People {
         self.goes_on(&signed_in).then_some(signed_in)
     }
 
-    /// Whether a session that was good is so still.
+    /// Returns whether a session that was valid is still valid.
     #[must_use]
     pub fn goes_on(&self, signed_in: &SignedIn) -> bool {
         let now = self.inner.clock.real();
@@ -215,8 +215,8 @@ impl People {
             && self.has_its_token(&signed_in.session)
     }
 
-    /// Whether the admin token that a session began with works, if it began with one. Of a session
-    /// of another engine that one knows.
+    /// Returns whether the admin token of the session works, if the session started with one. For a
+    /// session of another engine, that engine checks the token.
     fn has_its_token(&self, session: &Session) -> bool {
         match &session.record().holder {
             _ if session.is_remote() => true,
@@ -228,7 +228,7 @@ impl People {
         }
     }
 
-    /// Takes one request from the session's bucket, and notes that it is used.
+    /// Takes one request from the session's bucket, and notes the use of the session.
     #[must_use]
     pub fn admit(&self, session: &Session) -> (Option<Duration>, Option<BucketState>) {
         if let Some(record) = session.note_use(self.inner.clock.real()) {
@@ -240,8 +240,8 @@ impl People {
         (refused, Some(bucket.state(self.inner.clock.now())))
     }
 
-    /// Stores when a session was last used, unless it has ended meanwhile: stored behind the commit
-    /// that ended it, the record would let it in again after a restart.
+    /// Stores the time of a session's last use, unless the session has ended. A record behind the
+    /// commit that ended the session would make it valid again after a restart.
     async fn store_use(&self, record: SessionRecord) {
         let _changing = self.inner.changes.lock().await;
         if !self.inner.sessions.contains_key(&record.hash) {
@@ -253,14 +253,14 @@ impl People {
         }
     }
 
-    /// Whether the session may do what needs a recent sign-in.
+    /// Returns whether the session may do what needs a recent sign-in.
     #[must_use]
     pub fn is_elevated(&self, session: &Session) -> bool {
         session.is_elevated(self.inner.clock.real())
     }
 
-    /// Somebody who has signed in, as they are now. Whatever they asked for may have waited while
-    /// their session was ended. Needs [`hold`](Self::hold).
+    /// Returns a signed-in person in their current state. The session may have ended while the
+    /// request waited. Needs [`hold`](Self::hold).
     pub(crate) fn present(&self, who: &SignedIn) -> Result<Arc<Person>, PeopleError> {
         let person = who.person.as_ref().and_then(|person| self.person(person.id));
         let person = person.ok_or(PeopleError::NoSuchPerson)?;
@@ -268,20 +268,20 @@ impl People {
         if self.goes_on(&now) { Ok(person) } else { Err(PeopleError::SessionEnded) }
     }
 
-    /// Somebody.
+    /// Returns the person of this id.
     #[must_use]
     pub fn person(&self, id: PersonId) -> Option<Arc<Person>> {
         self.inner.people.get(&id).map(|person| Arc::clone(&person))
     }
 
-    /// Whoever has this address.
+    /// Returns the person of this address.
     #[must_use]
     pub fn of_email(&self, email: &Login) -> Option<Arc<Person>> {
         let id = *self.inner.by_email.get(email)?;
         self.person(id)
     }
 
-    /// Everybody, in the order in which they were made.
+    /// Returns all people in the order of their creation.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<Person>> {
         let mut all: Vec<_> = self.inner.people.iter().map(|person| Arc::clone(&person)).collect();
@@ -289,7 +289,7 @@ impl People {
         all
     }
 
-    /// The sessions of this holder that go on, oldest first.
+    /// Returns the active sessions of this holder, oldest first.
     #[must_use]
     pub fn sessions_of(&self, holder: &SessionHolder) -> Vec<Arc<Session>> {
         let now = self.inner.clock.real();
@@ -302,7 +302,7 @@ impl People {
         sessions
     }
 
-    /// When everybody who has a session was seen last.
+    /// Returns the time of the last use of each person's sessions.
     #[must_use]
     pub fn seen(&self) -> HashMap<PersonId, Timestamp> {
         let mut seen = HashMap::new();
@@ -315,13 +315,13 @@ impl People {
         seen
     }
 
-    /// Whether members of this workspace need an authenticator.
+    /// Returns whether members of this workspace need an authenticator.
     #[must_use]
     pub fn requires_totp(&self, workspace: &WorkspaceId) -> bool {
         self.inner.strict.contains(workspace)
     }
 
-    /// The change that stores the name, unless it is stored.
+    /// Returns the change that stores the name, or `None` if it is stored.
     pub(crate) fn naming(&self) -> Option<Change> {
         let is_named = self.inner.is_named.load(Ordering::Acquire);
         (!is_named).then(|| Change::put(Table::Meta, NAME_ROW, self.inner.name))
@@ -364,7 +364,7 @@ impl People {
         });
     }
 
-    /// Forgets sessions and links that are over; gives the changes that delete them.
+    /// Removes expired sessions and links, and returns the changes that delete them.
     pub(crate) fn take_ended(&self) -> Vec<Change> {
         let (now, idle) = (self.inner.clock.real(), self.inner.options.session_idle);
         let mut changes = Vec::new();

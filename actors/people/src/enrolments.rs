@@ -1,4 +1,4 @@
-//! Setting authenticators up, and proving by one who somebody is.
+//! Sets authenticators up, and removes them.
 
 use std::sync::Arc;
 
@@ -20,17 +20,17 @@ use crate::signed_in::SignedIn;
 pub struct Authenticators(People);
 
 impl Authenticators {
-    /// Those of these people.
+    /// Returns the authenticators of these people.
     #[must_use]
     pub fn of(people: &People) -> Self {
         Self(people.clone())
     }
 
-    /// Shows somebody a new secret, in Base32. It counts once [`confirm`](Self::confirm) has seen a
-    /// code of it.
+    /// Returns a new secret for a person, in Base32. It counts once [`confirm`](Self::confirm) has
+    /// verified a code of it.
     ///
     /// # Errors
-    /// [`PeopleError`]: they have one, or their session has ended.
+    /// [`PeopleError`]: the person has an authenticator, or their session has ended.
     pub fn begin(&self, who: &SignedIn) -> Result<Secret, PeopleError> {
         let person = self.0.present(who)?;
         if person.has_authenticator() {
@@ -41,11 +41,12 @@ impl Authenticators {
         Ok(Secret::new(authenticator::base32(&secret)))
     }
 
-    /// Confirms the secret that was shown last by a code of it. Gives the recovery codes, which are
-    /// shown here and never again.
+    /// Confirms the last secret by a code of it. Returns the recovery codes, which are shown here
+    /// and never again.
     ///
     /// # Errors
-    /// [`PeopleError`]: the code is wrong, too many were, none is being set up, or not now.
+    /// [`PeopleError`]: the code is wrong, there were too many tries, no authenticator is being set
+    /// up, or the change cannot be made now.
     pub async fn confirm(
         &self,
         who: &SignedIn,
@@ -75,10 +76,10 @@ impl Authenticators {
         .await
     }
 
-    /// Removes somebody's authenticator.
+    /// Removes a person's authenticator.
     ///
     /// # Errors
-    /// [`PeopleError`]: they have none, or not now.
+    /// [`PeopleError`]: the person has none, or the change cannot be made now.
     pub async fn remove(&self, who: &SignedIn, by: Arc<AuditContext>) -> Result<(), PeopleError> {
         let (people, who) = (self.0.clone(), who.clone());
         detached(async move {

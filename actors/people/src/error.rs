@@ -1,56 +1,56 @@
-//! Why something about people was not done.
+//! The reasons for which an operation on people fails.
 
 use std::time::Duration;
 
 use postrider_domain::unavailable::Unavailable;
 use postrider_store::writer::CommitError;
 
-/// Why something about people was not done.
+/// The reason for which an operation on people failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeopleError {
-    /// What was shown signs nobody in. Nothing shows which part of it is wrong.
+    /// The credentials are not valid. The error does not reveal which part is wrong.
     #[error("the link, password or token is wrong, used or too old")]
     Refused,
-    /// The session ended before its turn came.
+    /// The session ended before the operation's turn.
     #[error("the session has ended; sign in again")]
     SessionEnded,
-    /// Too many wrong tries for this account.
+    /// There were too many wrong tries for this account.
     #[error("too many tries for this account")]
     Wait(Duration),
-    /// Too many sign-ins are under way.
+    /// Too many sign-ins are in progress.
     #[error("too many sign-ins are under way; nothing was done")]
     Busy,
-    /// They may not sign in.
+    /// The person may not sign in.
     #[error("this user is disabled")]
     Disabled,
-    /// There is nobody of this id.
+    /// There is no person of this id.
     #[error("no such person")]
     NoSuchPerson,
-    /// There is no such session of this person.
+    /// The person has no such session.
     #[error("no such session")]
     NoSuchSession,
-    /// The password is right; the code of the authenticator is missing or wrong.
+    /// The password is right, but the code of the authenticator is missing or wrong.
     #[error("the authenticator's code is needed")]
     TotpRequired,
-    /// The code that should confirm an authenticator is not its.
+    /// The code that should confirm an authenticator is not one of its codes.
     #[error("it is not the code that the authenticator shows now")]
     WrongCode,
-    /// No authenticator is being set up, or there is none.
+    /// No authenticator is being set up, or the person has none.
     #[error("no authenticator is being set up, or it took longer than ten minutes")]
     NoAuthenticator,
-    /// There is one already.
+    /// The person has an authenticator already.
     #[error("there is an authenticator already; remove it first")]
     HasAuthenticator,
-    /// Whoever is invited has an account, and did not show that it is theirs.
+    /// The invited person has an account, and did not prove that it is theirs.
     #[error("an account of this e-mail address is there: sign in with it first, then join")]
     SignInFirst,
-    /// They are a member of the workspace already.
+    /// The person is a member of the workspace already.
     #[error("they are a member of the workspace already")]
     AlreadyMember,
-    /// The workspace would have nobody left who owns it.
+    /// The workspace would have no owner left.
     #[error("the workspace would have no owner left")]
     LastOwner,
-    /// Only who may manage owners makes or unmakes one.
+    /// The caller may not make or unmake owners.
     #[error("only an owner makes or unmakes owners")]
     OwnersOnly,
     /// There is no such invite in the workspace.
@@ -59,10 +59,10 @@ pub enum PeopleError {
     /// There is no such workspace.
     #[error("no such workspace")]
     NoSuchWorkspace,
-    /// The workspace has as many open invites as it may have.
+    /// The workspace has the maximum number of open invites.
     #[error("the workspace has {0} open invites, as many as it may have")]
     TooManyInvites(usize),
-    /// It cannot be done now.
+    /// The operation cannot run now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

@@ -1,4 +1,4 @@
-//! Invites: whoever has one becomes a member of a workspace, once and soon.
+//! Invites: each makes one person a member of a workspace, within a limited time.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use crate::person::Login;
 use crate::role::Role;
 use crate::token::TokenHash;
 
-/// What an invite's row begins with in [`Table::Meta`]. The id follows.
+/// The prefix of an invite's row in [`Table::Meta`]. The id follows.
 pub(crate) const ROW: &[u8] = b"invite/";
-/// How long an invite works, in real time.
+/// The time for which an invite works, in real time.
 pub(crate) const WORKS_FOR: Duration = Duration::from_secs(72 * 3600);
 
 /// An invite in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invite {
-    /// Names the invite.
+    /// The invite's id.
     pub id: InviteId,
-    /// Where it makes somebody a member.
+    /// The workspace to which it invites.
     pub workspace: WorkspaceId,
-    /// What they are there.
+    /// The role that it gives in the workspace.
     pub role: Role,
-    /// Whom it is for.
+    /// The address of the invited person.
     pub email: Login,
-    /// When it stops working, in real time.
+    /// The time at which it expires, in real time.
     pub ends_at: Timestamp,
     pub(crate) hash: TokenHash,
-    /// Whoever made it, if that was a person: it works while they may invite to such a role.
+    /// The person who made the invite, if any. It works while they may invite to such a role.
     #[serde(default)]
     pub(crate) by: Option<PersonId>,
 }

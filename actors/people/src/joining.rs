@@ -1,4 +1,4 @@
-//! Joining a workspace by an invite, with a new account or one that is there.
+//! Joins a workspace by an invite, with a new account or an existing one.
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ use crate::session::SessionHolder;
 use crate::sign_in::{Arrival, NewSession, Proof};
 use crate::signed_in::SignedIn;
 
-/// Somebody who has an invite.
+/// The request of a person who accepts an invite.
 #[derive(Debug, Clone)]
 pub struct Joining {
-    /// Its token.
+    /// The invite's token.
     pub token: String,
-    /// What others shall call them.
+    /// The name that others will see.
     pub name: Box<str>,
-    /// Their password: a new one, or that of the account that is there.
+    /// The password: a new one, or the one of the existing account.
     pub password: Password,
-    /// Who has signed in already in the browser that they join with.
+    /// The person who is signed in already in the same browser.
     pub signed_in: Option<SignedIn>,
-    /// Where they join from.
+    /// The browser and the network address of the request.
     pub arrival: Arrival,
 }
 
-/// Checks that an account is of whoever joins: they have signed in with it, or know its password.
+/// Checks that the account is the joining person's, by a session or by the password.
 pub(crate) async fn owns(
     people: &People,
     known: &Person,
@@ -41,7 +41,7 @@ pub(crate) async fn owns(
         return Err(PeopleError::Refused);
     }
     if let Some(who) = by_session(joining, Some(known)) {
-        // A session begins that is as recent: who only found this one must not make it so.
+        // The new session is as recent as this one, so a found session must be recent itself.
         return if people.is_elevated(&who.session) {
             Ok(())
         } else {
@@ -55,14 +55,14 @@ pub(crate) async fn owns(
     checking::check(people, &attempt, Some(known), joining.password.clone()).await
 }
 
-/// The session that shows that the account is theirs, if one does.
+/// Returns the session that proves that the account is theirs, if there is one.
 pub(crate) fn by_session<'a>(joining: &'a Joining, known: Option<&Person>) -> Option<&'a SignedIn> {
     let who = joining.signed_in.as_ref()?;
     let is_theirs = who.person.as_ref().zip(known).is_some_and(|(who, known)| who.id == known.id);
     is_theirs.then_some(who)
 }
 
-/// Makes them a member and begins their session, in one commit. Needs [`People::hold`].
+/// Makes the person a member and starts their session, in one commit. Needs [`People::hold`].
 pub(crate) async fn enter(
     people: &People,
     invite: &Invite,

@@ -1,8 +1,8 @@
-//! People: who may sign in, what they are in which workspace, and their sessions.
+//! People: who may sign in, which roles they have in which workspace, and their sessions.
 //!
-//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
-//! stability. Everything is in memory as well as in the store, so that a request's session is found
-//! without an actor and without a read. Moments are real time; see
+//! Not an API: `postrider-actors` re-exports the items that embedders use, and this crate promises
+//! no stability. All people and sessions are in memory as well as in the store. So a request's
+//! session is found without an actor and without a read. Times are real time; see
 //! [`Clock`](postrider_runtime::Clock).
 
 mod attempt;

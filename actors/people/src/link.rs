@@ -1,4 +1,4 @@
-//! Links that sign somebody in, once and soon.
+//! Links that each sign a person in once, within a limited time.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use postrider_store::{Change, Table};
 
 use crate::token::TokenHash;
 
-/// What a link's row begins with in [`Table::Meta`]. The person's id follows: a new link takes the
-/// place of the one before.
+/// The prefix of a link's row in [`Table::Meta`]. The person's id follows, so a new link replaces
+/// the earlier one.
 pub(crate) const ROW: &[u8] = b"sign_in_link/";
-/// How long a link works, in real time.
+/// The time for which a link works, in real time.
 pub(crate) const WORKS_FOR: Duration = Duration::from_secs(15 * 60);
 
 /// A link in the store.

@@ -23,30 +23,30 @@ use crate::sign_in::NewSession;
 use crate::strict::strict;
 use crate::token::{self, TokenHash};
 
-/// Open invites of a workspace.
+/// The maximum number of open invites of a workspace.
 const INVITES_MAX: usize = 200;
 
-/// Who manages the members of a workspace.
+/// The person or token that manages the members of a workspace.
 #[derive(Debug, Clone)]
 pub struct Manager {
-    /// How the audit log names them.
+    /// The manager's identity in the audit log.
     pub context: Arc<AuditContext>,
-    /// Whether they may make and unmake owners.
+    /// Set if the manager may make and unmake owners.
     pub owners: bool,
-    /// Whether they manage as the server's operator, or with an admin token.
+    /// Set if the manager acts as the server's operator, or with an admin token.
     pub operates: bool,
-    /// Who they are, if they are a person.
+    /// The manager's id, if a person manages.
     pub person: Option<PersonId>,
-    /// Their own session, which goes on whatever they change.
+    /// The manager's own session, which none of the changes ends.
     pub session: Option<SessionId>,
 }
 
-/// An invite that was made. Its token is shown here and never again.
+/// A new invite. Its token is shown here and never again.
 #[derive(Debug, Clone)]
 pub struct NewInvite {
     /// The invite.
     pub invite: Invite,
-    /// What it carries.
+    /// The invite's token.
     pub token: Secret,
 }
 
@@ -55,20 +55,20 @@ pub struct NewInvite {
 pub struct Members(People);
 
 impl Members {
-    /// Those among these people.
+    /// Returns the members among these people.
     #[must_use]
     pub fn of(people: &People) -> Self {
         Self(people.clone())
     }
 
-    /// The members of a workspace with their roles, in the order in which they were made.
+    /// Returns the members of a workspace with their roles, in the order of their creation.
     #[must_use]
     pub fn list(&self, workspace: &WorkspaceId) -> Vec<(Arc<Person>, Role)> {
         let all = self.0.list().into_iter();
         all.filter_map(|person| person.role_in(workspace).map(|role| (person, role))).collect()
     }
 
-    /// The open invites to a workspace, in the order in which they were made.
+    /// Returns the open invites to a workspace, in the order of their creation.
     #[must_use]
     pub fn invites(&self, workspace: &WorkspaceId) -> Vec<Invite> {
         let now = self.0.inner.clock.real();
@@ -79,12 +79,13 @@ impl Members {
         all
     }
 
-    /// Gives a member another role; `None`: they are no member any more. Who has another role signs
-    /// in again. If an operator gives more, and nothing but an invite has vouched for the address,
-    /// the password and the authenticator go.
+    /// Gives a member another role; `None` ends the membership. A member with another role signs in
+    /// again. If an operator gives more permissions, and only an invite has vouched for the
+    /// address, the password and the authenticator are removed.
     ///
     /// # Errors
-    /// [`PeopleError`]: they are no member, the last owner, or one may not, or not now.
+    /// [`PeopleError`]: the person is no member or the last owner, the manager lacks the
+    /// permission, or the change cannot be made now.
     pub async fn set_role(
         &self,
         workspace: WorkspaceId,
@@ -113,7 +114,8 @@ impl Members {
             entry.replaces("role", before);
             let ended = match role {
                 Some(_) => people.sessions_but(id, by.session),
-                // What they may see goes with the membership; other workspaces are not concerned.
+                // A member who leaves loses access to this workspace only; the sessions stay for
+                // the others.
                 None => Vec::new(),
             };
             let changed = (*person).clone().with_role(&workspace, role);
@@ -132,11 +134,12 @@ impl Members {
         others.any(|(person, role)| role == Role::Owner && !person.disabled)
     }
 
-    /// Invites somebody to a workspace. The open invite of the same address does not work any more.
-    /// `is_there` says whether the workspace is there still.
+    /// Invites a person to a workspace. The address's earlier invite to the workspace stops
+    /// working. `is_there` says whether the workspace still exists.
     ///
     /// # Errors
-    /// [`PeopleError`]: they are a member, there are too many, one may not, or not now.
+    /// [`PeopleError`]: the person is a member, there are too many invites, the manager lacks the
+    /// permission, or the change cannot be made now.
     pub async fn invite(
         &self,
         workspace: WorkspaceId,
@@ -193,10 +196,10 @@ impl Members {
         .await
     }
 
-    /// Takes an invite back.
+    /// Revokes an invite.
     ///
     /// # Errors
-    /// [`PeopleError`]: there is none of this id in the workspace, or not now.
+    /// [`PeopleError`]: the workspace has no invite of this id, or the change cannot be made now.
     pub async fn revoke(
         &self,
         workspace: WorkspaceId,
@@ -223,7 +226,7 @@ impl Members {
         .await
     }
 
-    /// The workspace that an invite is for; `None`: it is unknown, used or too old.
+    /// Returns the workspace of an invite, or `None` if the invite is unknown, used or too old.
     #[must_use]
     pub fn invited_to(&self, token: &str) -> Option<WorkspaceId> {
         self.found(TokenHash::of(token)).map(|invite| invite.workspace)
@@ -235,7 +238,7 @@ impl Members {
         all.find(|it| it.hash == hash && self.is_open(it, now)).map(|it| it.clone())
     }
 
-    /// Whether an invite works: it is not too old, and who made it may still do that.
+    /// Returns whether an invite works: it is not too old, and its creator may still invite.
     fn is_open(&self, invite: &Invite, now: Timestamp) -> bool {
         let may = |person: &Person| {
             let role = person.role_in(&invite.workspace);
@@ -250,14 +253,15 @@ impl Members {
         now < invite.ends_at && by.is_none_or(|by| by.is_some_and(|by| may(&by)))
     }
 
-    /// Makes whoever has an invite a member, and signs them in. Who is not there is made. Whose
-    /// account is there shows that it is theirs: an invite alone proves nothing of an address, as
-    /// whoever invites sees it too. If nothing but invites has vouched for it, its other sessions
-    /// end.
+    /// Makes the person with an invite a member, and signs them in.
+    ///
+    /// If the address has no account, the call makes one. The person with an existing account
+    /// proves that it is theirs. An invite alone proves nothing of an address, as the inviter sees
+    /// it too. If only invites have vouched for the address, its other sessions end.
     ///
     /// # Errors
-    /// [`PeopleError`]: the invite is unknown, used or too old, the account is another's, or not
-    /// now.
+    /// [`PeopleError`]: the invite is unknown, used or too old, the account is another person's, or
+    /// the change cannot be made now.
     pub async fn join(&self, joining: Joining) -> Result<NewSession, PeopleError> {
         let people = self.0.clone();
         detached(async move {
@@ -278,7 +282,8 @@ impl Members {
                 }
             };
             let _changing = people.hold().await;
-            // It may have been used, and the account changed, while the password was looked at.
+            // The invite may have been used, or the account changed, during the check of the
+            // password.
             let invite = members.found(hash).ok_or(PeopleError::Refused)?;
             let before = people.of_email(&invite.email);
             if before.is_some() != known.is_some() || before != known {
@@ -292,7 +297,7 @@ impl Members {
         .await
     }
 
-    /// Has members of a workspace need an authenticator, or no longer.
+    /// Sets whether the members of a workspace need an authenticator.
     ///
     /// # Errors
     /// [`PeopleError::Unavailable`]

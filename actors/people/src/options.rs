@@ -1,34 +1,34 @@
-//! What the people of an engine need besides their records.
+//! The options of an engine's people.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::token::TokenHash;
 
-/// How people sign in, how long their sessions last, and how much they may ask.
+/// The options of sign-ins, and of the duration and request limits of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeopleOptions {
-    /// A session that is not used for so long ends; one of an operator after an hour at the latest.
+    /// The idle time after which a session ends. An operator's ends after an hour at the latest.
     pub session_idle: Duration,
-    /// A session ends after so long; one of an operator after a day at the latest.
+    /// The age at which a session ends. An operator's ends after a day at the latest.
     pub session_max: Duration,
-    /// Requests of a session in a minute; 0 is no limit.
+    /// The maximum number of requests of a session in a minute; 0 is no limit.
     pub session_requests_per_minute: u32,
-    /// Whether passwords sign anybody in.
+    /// Set if people may sign in with passwords.
     pub password_sign_in: bool,
-    /// The name of the data, of which cookies have a part, where engines share it; `None`: each has
-    /// its own.
+    /// The name of the data, a part of cookies' names, if engines share it. With `None` each engine
+    /// has its own name.
     pub name: Option<[u8; 4]>,
-    /// The admin token without an id, as the settings have it now, if there is one. Sessions that
-    /// began with another one have ended.
+    /// The hash of the current admin token without an id, from the settings, if there is one.
+    /// Sessions that started with another such token have ended.
     pub admin_token: Option<TokenHash>,
 }
 
-/// Says whether the admin token of this id works still.
+/// Returns whether the admin token of this id still works.
 pub type TokenWorks = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl Default for PeopleOptions {
-    /// Twelve hours, seven days, 600 requests.
+    /// Returns twelve hours, seven days and 600 requests.
     fn default() -> Self {
         Self {
             session_idle: Duration::from_secs(12 * 3600),

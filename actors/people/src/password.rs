@@ -15,15 +15,15 @@ use unicode_normalization::UnicodeNormalization;
 
 use postrider_runtime::random;
 
-/// Memory in KiB, passes and lanes of a new hash: what OWASP recommends at least.
+/// The memory in KiB, passes and lanes of a new hash: the minimum that OWASP recommends.
 const COST: (u32, u32, u32) = (19 * 1024, 2, 1);
 const HASH_BYTES: usize = 32;
-/// Hashes that are computed at a time, for strangers and for people in a session.
+/// The maximum numbers of concurrent hashes, for strangers and for people in a session.
 const STRANGERS_MAX: usize = 2;
 const SESSIONS_MAX: usize = 1;
-/// Callers of each kind that may wait for their turn besides; more are refused at once.
+/// The maximum number of waiting callers of each kind; more are refused at once.
 const WAITING_MAX: usize = 64;
-/// How many of these one caller may be.
+/// The maximum number of places that one caller may take.
 const OF_CALLER_MAX: usize = 2;
 const CHARS_MIN: usize = 12;
 const CHARS_MAX: usize = 256;
@@ -48,8 +48,8 @@ impl Password {
         if (CHARS_MIN..=CHARS_MAX).contains(&chars) { Ok(password) } else { Err(PasswordError) }
     }
 
-    /// What somebody typed, to be compared. What is longer than any password is cut, which costs
-    /// nobody anything: it is wrong anyway.
+    /// Returns the typed text, for a comparison. A text longer than any password is cut; it is
+    /// wrong anyway.
     #[must_use]
     pub fn typed(text: &str) -> Self {
         Self(text.nfc().take(CHARS_MAX + 1).collect())
@@ -62,7 +62,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// What a password is checked against.
+/// The stored hash of a password, with its salt and parameters.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PasswordHash {
     memory_kib: u32,
@@ -93,7 +93,7 @@ impl PasswordHash {
         self.compute(password).is_some_and(|hash| hash.as_slice().ct_eq(&stored).into())
     }
 
-    /// `None` if the record's parameters are none that argon2 takes.
+    /// Returns the hash, or `None` if argon2 does not accept the record's parameters.
     fn compute(&self, password: &Password) -> Option<[u8; HASH_BYTES]> {
         let params =
             Params::new(self.memory_kib, self.passes, self.lanes, Some(HASH_BYTES)).ok()?;
@@ -109,17 +109,17 @@ impl PasswordHash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Busy;
 
-/// Whose password is computed.
+/// The caller whose password is hashed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Asker {
-    /// Somebody without a session, by what they are known by.
+    /// A person without a session, by their network or browser.
     Stranger(Box<str>),
-    /// Somebody in a session, by its id.
+    /// A person in a session, by its id.
     Session(Box<str>),
 }
 
-/// Computes hashes on blocking threads, a few at a time. People in a session have a turn of their
-/// own, and one caller has few places, so that a flood of sign-ins keeps nobody out.
+/// Computes hashes on blocking threads, a few at a time. People in a session have places of their
+/// own, and one caller has few places. So a flood of sign-ins keeps nobody out.
 #[derive(Debug)]
 pub(crate) struct Hashing {
     strangers: Arc<Lane>,
@@ -130,7 +130,7 @@ pub(crate) struct Hashing {
 struct Lane {
     places: usize,
     turns: Arc<Semaphore>,
-    /// The places that each caller has.
+    /// The number of places that each caller holds.
     held: Mutex<HashMap<Box<str>, usize>>,
 }
 
@@ -145,10 +145,10 @@ impl Default for Hashing {
 }
 
 impl Hashing {
-    /// A place for one hash, until it is dropped.
+    /// Returns a place for one hash. Dropping the place frees it.
     ///
     /// # Errors
-    /// [`Busy`]: the caller has as many as it may, or all are taken.
+    /// [`Busy`]: the caller has its maximum of places, or all are taken.
     pub(crate) fn place(&self, asker: &Asker) -> Result<HashingPlace, Busy> {
         let (lane, name) = match asker {
             Asker::Stranger(name) => (&self.strangers, name),
@@ -183,12 +183,12 @@ impl Drop for HashingPlace {
 }
 
 impl HashingPlace {
-    /// The hash of a new password.
+    /// Returns the hash of a new password.
     pub(crate) async fn hash(self, password: Password) -> Result<PasswordHash, Busy> {
         self.run(move || PasswordHash::of(&password)).await?.ok_or(Busy)
     }
 
-    /// Whether it is the password. Without a stored one the same work is done, and it is not.
+    /// Returns whether the password is right. Without a stored hash it does the same work.
     pub(crate) async fn verify(
         self,
         stored: Option<PasswordHash>,
@@ -207,7 +207,7 @@ impl HashingPlace {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
         let turn = Arc::clone(&self.lane.turns).acquire_owned().await.map_err(|_| Busy)?;
-        // The turn ends with the work, also when its caller has stopped waiting meanwhile.
+        // The turn ends with the work, also if its caller has stopped waiting meanwhile.
         let working = tokio::task::spawn_blocking(move || {
             let done = work();
             drop((turn, self));
@@ -217,7 +217,7 @@ impl HashingPlace {
     }
 }
 
-/// What the password of an account that is not there is checked against.
+/// Returns the hash that is checked for an account that does not exist.
 fn dummy() -> Option<&'static PasswordHash> {
     static DUMMY: OnceLock<Option<PasswordHash>> = OnceLock::new();
     DUMMY.get_or_init(|| PasswordHash::of(&Password::typed("nobody's password"))).as_ref()

@@ -1,23 +1,23 @@
-//! Pure: what an operation needs, and what a caller has.
+//! Pure: the permissions that operations need and callers have.
 
 use std::fmt;
 
 use postrider_domain::Scope;
 
-/// For what a person must have signed in, or confirmed it, within the last ten minutes: what sends
-/// data elsewhere, weakens a sign-in, or reads everything.
+/// The operations that need a sign-in or confirmation within the last ten minutes. They send data
+/// elsewhere, weaken a sign-in, or read everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recent {
-    /// For nothing.
+    /// No operation.
     Never,
-    /// For whatever is not a mere reading.
+    /// Each operation that does more than read.
     Changes,
-    /// For all of it.
+    /// Each operation.
     Always,
 }
 
 impl Recent {
-    /// Whether it is needed.
+    /// Returns whether a recent sign-in is needed.
     #[must_use]
     pub const fn is_needed(self, reads: bool) -> bool {
         match self {
@@ -30,7 +30,7 @@ impl Recent {
 
 macro_rules! permissions {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $scope:expr, $recent:ident;)*) => {
-        /// What one operation needs. Every operation names one.
+        /// The permission that one operation needs. Every operation names one.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Permission {
             $($(#[$doc])* $name,)*
@@ -40,7 +40,7 @@ macro_rules! permissions {
             /// Every permission.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// Its name, such as `otp:send`.
+            /// Returns the permission's name, such as `otp:send`.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -48,7 +48,7 @@ macro_rules! permissions {
                 }
             }
 
-            /// The scope that gives it to an API key; `None`: no key has it.
+            /// Returns the scope that gives it to an API key, or `None` if no key has it.
             #[must_use]
             pub const fn scope(self) -> Option<Scope> {
                 match self {
@@ -56,7 +56,7 @@ macro_rules! permissions {
                 }
             }
 
-            /// For what a person who has it must have signed in recently.
+            /// Returns which operations of this permission need a recent sign-in.
             #[must_use]
             pub const fn recent(self) -> Recent {
                 match self {
@@ -136,13 +136,13 @@ impl Permissions {
         Permission::ALL.iter().copied().collect()
     }
 
-    /// Whether `permission` is in the set.
+    /// Returns whether `permission` is in the set.
     #[must_use]
     pub const fn contains(self, permission: Permission) -> bool {
         self.0 & (1 << permission as u32) != 0
     }
 
-    /// The permissions of the set, in the order of their declaration.
+    /// Returns the permissions of the set, in the order of their declaration.
     pub fn iter(self) -> impl Iterator<Item = Permission> {
         Permission::ALL.iter().copied().filter(move |permission| self.contains(*permission))
     }

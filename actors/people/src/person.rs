@@ -1,4 +1,4 @@
-//! People as they are stored: who they are, and what they are in which workspace.
+//! People as they are stored, with their roles in workspaces.
 
 use std::fmt;
 
@@ -15,12 +15,12 @@ use crate::authenticator::Authenticator;
 use crate::password::PasswordHash;
 use crate::role::Role;
 
-/// What a person's row begins with in [`Table::Meta`]. The id follows.
+/// The prefix of a person's row in [`Table::Meta`]. The id follows.
 pub(crate) const ROW: &[u8] = b"person/";
-/// The end of the addresses of people who sign in at the machine itself.
+/// The domain in the addresses of people who sign in at the machine itself.
 const LOCAL: &str = "@localhost";
 
-/// The address by which somebody is known: in lower case, whole as it is typed otherwise.
+/// The address that identifies a person: in lower case, otherwise as typed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Login(Box<str>);
 
@@ -32,7 +32,7 @@ impl Login {
     pub fn new(text: &str) -> Result<Self, ContactError> {
         let text = text.trim().to_lowercase();
         let (checked, is_local) = match text.strip_suffix(LOCAL) {
-            // The same rules hold for what stands before it.
+            // The same rules hold for the part before it.
             Some(name) => (format!("{name}@localhost.invalid"), true),
             None => (text.clone(), false),
         };
@@ -41,7 +41,7 @@ impl Login {
         Ok(Self(text.into()))
     }
 
-    /// The address.
+    /// Returns the address.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -54,40 +54,40 @@ impl fmt::Display for Login {
     }
 }
 
-/// What somebody is in one workspace.
+/// A person's role in one workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
     /// The workspace.
     pub workspace: WorkspaceId,
-    /// What they are there.
+    /// The person's role there.
     pub role: Role,
 }
 
-/// Somebody who may sign in.
+/// A person who may sign in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Person {
-    /// Names them.
+    /// The person's id.
     pub id: PersonId,
-    /// Their e-mail address; no two people have the same.
+    /// The e-mail address; no two people have the same.
     pub email: Login,
-    /// What others call them; their address at first.
+    /// The name that others see; the address at first.
     pub name: Box<str>,
-    /// Whether they may do everything on this server.
+    /// Set if the person may do everything on this server.
     pub operator: bool,
-    /// Whether they may not sign in.
+    /// Set if the person may not sign in.
     pub disabled: bool,
-    /// When they were made.
+    /// The time at which the person was made.
     pub created_at: Timestamp,
-    /// What they are in which workspace.
+    /// The person's roles in workspaces.
     pub memberships: Vec<Membership>,
-    /// What their password is checked against; `None`: they sign in by links only.
+    /// The hash of the password; `None` if the person signs in by links only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) password: Option<PasswordHash>,
-    /// What shows the codes that they sign in with besides a password.
+    /// The authenticator whose codes they sign in with besides a password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) authenticator: Option<Authenticator>,
-    /// Whether nothing but an invite vouches for the address. Whoever made the invite sees its
-    /// token, and may have accepted it in place of the address's owner.
+    /// Set if only an invite vouches for the address. The inviter sees the invite's token, and may
+    /// have accepted it in place of the address's owner.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) unproven: bool,
 }
@@ -109,8 +109,8 @@ impl Person {
         }
     }
 
-    /// The same once an operator vouches for the address: nobody who took it in place of its owner
-    /// gets in. Their sessions are the caller's to end.
+    /// Returns the person after an operator has vouched for the address. It removes the credentials
+    /// of a stranger who took the address. The caller has to end the sessions.
     pub(crate) fn vouched_for(self) -> Self {
         match self.unproven {
             true => Self { password: None, authenticator: None, unproven: false, ..self },
@@ -118,25 +118,25 @@ impl Person {
         }
     }
 
-    /// What they are in a workspace.
+    /// Returns the person's role in a workspace.
     #[must_use]
     pub fn role_in(&self, workspace: &WorkspaceId) -> Option<Role> {
         self.memberships.iter().find(|it| it.workspace == *workspace).map(|it| it.role)
     }
 
-    /// Whether they have a password.
+    /// Returns whether the person has a password.
     #[must_use]
     pub const fn has_password(&self) -> bool {
         self.password.is_some()
     }
 
-    /// Whether they have an authenticator.
+    /// Returns whether the person has an authenticator.
     #[must_use]
     pub const fn has_authenticator(&self) -> bool {
         self.authenticator.is_some()
     }
 
-    /// The same with this role in the workspace; `None`: no member of it.
+    /// Returns the person with this role in the workspace, or as no member with `None`.
     pub(crate) fn with_role(mut self, workspace: &WorkspaceId, role: Option<Role>) -> Self {
         self.memberships.retain(|it| it.workspace != *workspace);
         let workspace = workspace.clone();
@@ -144,13 +144,13 @@ impl Person {
         self
     }
 
-    /// What the audit log records when they are made.
+    /// Returns the entry of the person's creation in the audit log.
     pub(crate) fn created_entry(&self) -> AuditEntry {
         let entry = AuditEntry::new("user.create").target(self.id);
         entry.change("email", self.email.as_str()).change("operator", self.operator)
     }
 
-    /// How the audit log names them as the one who acts.
+    /// Returns the context in which the audit log names the person as the actor.
     pub(crate) fn context(&self, arrived: &AuditContext) -> AuditContext {
         let actor = AuditActor {
             kind: ActorKind::User,

@@ -1,4 +1,4 @@
-//! Somebody who has signed in, as one engine reports them to another, which has no people.
+//! A signed-in person, as one engine reports them to an engine without people.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::person::{Membership, Person};
 use crate::session::{Session, SessionRecord};
 use crate::signed_in::SignedIn;
 
-/// A session and whose it is, without the password.
+/// A session and its person, without the password.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteSession {
     session: SessionRecord,
@@ -17,7 +17,7 @@ pub struct RemoteSession {
 }
 
 impl SignedIn {
-    /// What another engine needs to know.
+    /// Returns the session and the person in the form that another engine needs.
     #[must_use]
     pub fn remote(&self) -> RemoteSession {
         let person = self.person.as_ref();
@@ -27,7 +27,7 @@ impl SignedIn {
 }
 
 impl Person {
-    /// The same without password and authenticator.
+    /// Returns the person without password and authenticator.
     #[must_use]
     pub fn without_secrets(&self) -> Self {
         Self { password: None, authenticator: None, ..self.clone() }
@@ -35,16 +35,15 @@ impl Person {
 }
 
 impl RemoteSession {
-    /// Whoever was reported.
+    /// Returns the reported session and its person.
     #[must_use]
     pub fn signed_in(self) -> SignedIn {
         let Self { session, person } = self;
         SignedIn { session: Arc::new(Session::remote(session)), person: person.map(Arc::new) }
     }
 
-    /// Notes in a remote session what is known of it now; `None` is that it has
-    /// ended. It ends too when its holder may not do what they might: whoever reads on has to come
-    /// anew.
+    /// Updates a remote session from its current state; `None` says that it has ended. The session
+    /// also ends if its holder's rights have changed: a reader has to connect again.
     pub fn refresh(now: Option<Self>, known: &SignedIn) {
         match now {
             Some(now) if now.person.as_ref().map(rights) == known.person.as_deref().map(rights) => {
@@ -55,8 +54,8 @@ impl RemoteSession {
     }
 }
 
-/// What decides what somebody may do. A name does not, nor when a code of the authenticator was
-/// used last.
+/// Returns the fields that decide what a person may do. The name and the last use of the
+/// authenticator do not.
 fn rights(person: &Person) -> (PersonId, [bool; 3], &[Membership]) {
     let marks = [person.operator, person.disabled, person.has_authenticator()];
     (person.id, marks, &person.memberships)

@@ -1,4 +1,4 @@
-//! Pure: the roles of people in a workspace. This table says what each of them may.
+//! Pure: the roles of people in a workspace, and the table of their permissions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use postrider_domain::Scope;
 
 use crate::permission::{Permission, Permissions};
 
-/// What somebody is in a workspace.
+/// The role of a person in a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -32,7 +32,7 @@ pub enum Role {
 #[error("must be one of owner, admin, marketer, agent, analyst, developer")]
 pub struct RoleError;
 
-/// Whether a role has a permission.
+/// The rule by which a role has a permission.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Grant {
     Yes,
@@ -74,7 +74,7 @@ impl Role {
     pub const ALL: [Self; 6] =
         [Self::Owner, Self::Admin, Self::Marketer, Self::Agent, Self::Analyst, Self::Developer];
 
-    /// The role's name, such as `agent`.
+    /// Returns the role's name, such as `agent`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -87,14 +87,14 @@ impl Role {
         }
     }
 
-    /// Whether the role allows anything that the other one does not.
+    /// Returns whether the role allows anything that the other one does not.
     #[must_use]
     pub fn may_more_than(self, other: Self) -> bool {
         let others = other.permissions(true);
         self.permissions(true).iter().any(|permission| !others.contains(permission))
     }
 
-    /// What whoever has the role may do.
+    /// Returns the permissions of the role.
     #[must_use]
     pub fn permissions(self, sandbox: bool) -> Permissions {
         let has = |permission: &Permission| match grants(*permission)[self as usize] {
@@ -107,8 +107,8 @@ impl Role {
 }
 
 impl Permissions {
-    /// What whoever has these permissions lacks to give a key a scope: the first permission that it
-    /// gives in such a workspace and they do not have.
+    /// Returns the permission that is missing for giving a key a scope. It is the first permission
+    /// that the scope gives in such a workspace and that the set lacks.
     #[must_use]
     pub fn lacks_for(self, scope: Scope, sandbox: bool) -> Option<Permission> {
         let all = Role::Owner.permissions(sandbox);

@@ -1,4 +1,4 @@
-//! Sessions: who has signed in, since when, and for how long.
+//! Sessions: their holder, their start and their end.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,49 +13,49 @@ use postrider_store::{Change, Table};
 
 use crate::token::TokenHash;
 
-/// What a session's row begins with in [`Table::Meta`]. The id follows.
+/// The prefix of a session's row in [`Table::Meta`]. The id follows.
 pub(crate) const ROW: &[u8] = b"session/";
 const MINUTE: Duration = Duration::from_secs(60);
-/// How old what is stored of the last use may be.
+/// The maximum age of the stored time of the last use.
 const SEEN_STORED_EVERY: Duration = Duration::from_secs(5 * 60);
 
-/// Whose a session is.
+/// The holder of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionHolder {
     /// A person.
     Person(PersonId),
-    /// Whoever showed an admin token: an operator without a name.
+    /// The user of an admin token: an operator without a name.
     AdminToken {
         /// The token's id, if it has one.
         id: Option<Box<str>>,
         /// The token's name, if it has one.
         name: Option<Box<str>>,
-        /// The hash of the token without an id, under a key: it is another once it is rotated.
+        /// The keyed hash of the token without an id. It changes with the token.
         #[serde(default)]
         hash: Option<TokenHash>,
     },
 }
 
-/// A session in the store. All moments are real time: a sandbox that moves time signs nobody out.
+/// A session in the store. All times are real time: a sandbox that moves time signs nobody out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionRecord {
-    /// Names the session.
+    /// The session's id.
     pub id: SessionId,
-    /// Whose it is.
+    /// The session's holder.
     pub holder: SessionHolder,
     pub(crate) hash: TokenHash,
-    /// When it began.
+    /// The time of its start.
     pub created_at: Timestamp,
-    /// When it was used last, as it was stored.
+    /// The time of its last use, as stored.
     pub(crate) seen_at: Timestamp,
-    /// When it ends at the latest.
+    /// The time at which it ends at the latest.
     pub ends_at: Timestamp,
-    /// The browser, as it names itself.
+    /// The browser's name for itself.
     pub user_agent: Box<str>,
-    /// The address that it began from.
+    /// The network address at its start.
     pub address: Box<str>,
-    /// Until when changes that need a recent sign-in are allowed.
+    /// The time until which changes that need a recent sign-in are allowed.
     pub(crate) elevated_until: Option<Timestamp>,
 }
 
@@ -72,18 +72,18 @@ impl SessionRecord {
         [ROW, self.id.as_bytes()].concat()
     }
 
-    /// What the audit log records when it begins.
+    /// Returns the entry of the session's start in the audit log.
     pub(crate) fn created_entry(&self, method: &'static str) -> AuditEntry {
         AuditEntry::new("session.create").target(self.id).change("method", method)
     }
 
-    /// What the audit log records when it is ended.
+    /// Returns the entry of the session's end in the audit log.
     pub(crate) fn deleted_entry(&self) -> AuditEntry {
         AuditEntry::new("session.delete").target(self.id)
     }
 }
 
-/// A session that is known, in memory.
+/// A session in memory.
 #[derive(Debug)]
 pub struct Session {
     record: SessionRecord,
@@ -101,7 +101,7 @@ impl Session {
         Self { is_remote: false, bucket, ..Self::remote(record) }
     }
 
-    /// A session of another engine, which counts its requests and stores its use.
+    /// Creates a session of another engine, which counts its requests and stores its use.
     pub(crate) const fn remote(record: SessionRecord) -> Self {
         let seen_ms = record.seen_at.as_millis();
         let elevated_until_ms = match record.elevated_until {
@@ -119,7 +119,7 @@ impl Session {
         }
     }
 
-    /// Whether it is a session of another engine, as that reported it.
+    /// Returns whether the session is another engine's, as that engine reported it.
     #[must_use]
     pub const fn is_remote(&self) -> bool {
         self.is_remote
@@ -129,32 +129,32 @@ impl Session {
         self.seen_ms.fetch_max(now.seen_at.as_millis(), Ordering::Relaxed);
     }
 
-    /// What is stored of it.
+    /// Returns the session's record, as it was at its creation or load.
     #[must_use]
     pub const fn record(&self) -> &SessionRecord {
         &self.record
     }
 
-    /// Names the session.
+    /// Returns the session's id.
     #[must_use]
     pub const fn id(&self) -> SessionId {
         self.record.id
     }
 
-    /// When it was used last.
+    /// Returns the time of its last use.
     #[must_use]
     pub fn seen_at(&self) -> Timestamp {
         Timestamp::from_millis(self.seen_ms.load(Ordering::Relaxed))
     }
 
-    /// Until when changes that need a recent sign-in are allowed.
+    /// Returns the time until which changes that need a recent sign-in are allowed.
     #[must_use]
     pub fn elevated_until(&self) -> Option<Timestamp> {
         let until = self.elevated_until_ms.load(Ordering::Acquire);
         (until > 0).then(|| Timestamp::from_millis(until))
     }
 
-    /// Whether it goes on, and was elevated within the last ten minutes.
+    /// Returns whether the session is not ended, and was elevated within the last ten minutes.
     pub(crate) fn is_elevated(&self, now: Timestamp) -> bool {
         let ended = self.ended.load(Ordering::Acquire);
         !ended && self.elevated_until().is_some_and(|until| now < until)
@@ -164,7 +164,7 @@ impl Session {
         self.elevated_until_ms.store(until.as_millis(), Ordering::Release);
     }
 
-    /// Whether it goes on: it was not ended, is not too old, and was used within `idle`.
+    /// Returns whether the session is active: not ended, not too old, and used within `idle`.
     pub(crate) fn goes_on(&self, now: Timestamp, idle: Duration) -> bool {
         !self.ended.load(Ordering::Acquire)
             && now < self.record.ends_at
@@ -175,12 +175,12 @@ impl Session {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// Notes a use. Returns what is to be stored, every few minutes.
+    /// Notes a use. Returns the record to store, every few minutes.
     pub(crate) fn note_use(&self, now: Timestamp) -> Option<SessionRecord> {
         self.seen_ms.fetch_max(now.as_millis(), Ordering::Relaxed);
         let stored = self.stored_ms.load(Ordering::Relaxed);
         let is_due = now >= Timestamp::from_millis(stored).plus(SEEN_STORED_EVERY);
-        // Only one of those who find it due stores it.
+        // Of several callers that find the record due, only one stores it.
         let is_ours = is_due
             && self
                 .stored_ms
@@ -189,7 +189,7 @@ impl Session {
         is_ours.then(|| self.current())
     }
 
-    /// The record as it is now.
+    /// Returns the record in its current state.
     pub(crate) fn current(&self) -> SessionRecord {
         let (seen_at, elevated_until) = (self.seen_at(), self.elevated_until());
         SessionRecord { seen_at, elevated_until, ..self.record.clone() }

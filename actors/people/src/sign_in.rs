@@ -1,4 +1,4 @@
-//! Signing in, by a link, a password or an admin token, and signing out.
+//! Signs people in, by a link, a password or an admin token, and signs them out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,56 +21,56 @@ use crate::session::{Session, SessionHolder, SessionRecord};
 use crate::signed_in::SignedIn;
 use crate::token::{self, TokenHash};
 
-/// How long a session of an admin token lasts.
+/// The duration of an admin token's session.
 const TOKEN_SESSION: Duration = Duration::from_secs(30 * 60);
-/// How long a sign-in counts as recent.
+/// The time for which a sign-in counts as recent.
 const ELEVATED_FOR: Duration = Duration::from_secs(10 * 60);
-/// Sessions of one holder; with more the oldest end.
+/// The maximum number of sessions of one holder; more end the oldest.
 const SESSIONS_MAX: usize = 50;
-/// Characters that are kept of what a browser calls itself.
+/// The number of characters that are stored of a browser's name.
 const USER_AGENT_CHARS_MAX: usize = 256;
 
-/// Where somebody signs in from.
+/// The browser and the address of a sign-in.
 #[derive(Debug, Clone)]
 pub struct Arrival {
-    /// What the browser calls itself.
+    /// The browser's name for itself.
     pub user_agent: String,
-    /// The network address and the request. The actor in it is not looked at.
+    /// The network address and the request. Its actor is ignored.
     pub context: Arc<AuditContext>,
-    /// What the browser was given when somebody signed in with it before.
+    /// The text that the browser received at an earlier sign-in.
     pub device: Option<String>,
 }
 
-/// A session that has just begun. Its token is shown here and never again.
+/// A new session. Its token is shown here and never again.
 #[derive(Debug, Clone)]
 pub struct NewSession {
-    /// What its requests must carry.
+    /// The token that its requests must carry.
     pub token: Secret,
-    /// Whose it is.
+    /// The session and its holder.
     pub signed_in: SignedIn,
-    /// What the browser shows at its next sign-in, so that tries of strangers do not count for it;
-    /// `None`: nobody in particular has signed in.
+    /// The text that the browser shows at its next sign-in, so that strangers' tries do not delay
+    /// it. `None` if no person has signed in.
     pub device: Option<Secret>,
 }
 
-/// How somebody was found out to be who they are.
+/// The proof of a person's identity.
 pub(crate) struct Proof {
     pub(crate) holder: SessionHolder,
     pub(crate) person: Option<Arc<Person>>,
     pub(crate) method: &'static str,
-    /// Until when it counts as recent; `None`: for ten minutes.
+    /// The time until which it counts as recent; `None` for ten minutes.
     pub(crate) recent_until: Option<Timestamp>,
-    /// What goes with it, such as the link that was used.
+    /// The changes of the same commit, such as the deletion of the used link.
     pub(crate) spent: Vec<Change>,
 }
 
 impl People {
-    /// Signs in by the token of a link, which does not work again. Where only an invite has vouched
-    /// for the address, the link does from now on: the password, the authenticator and the sessions
-    /// of before end.
+    /// Signs a person in by the token of a link, which does not work again. If only an invite has
+    /// vouched for the address, the link vouches for it now. Then the earlier password,
+    /// authenticator and sessions end.
     ///
     /// # Errors
-    /// [`PeopleError`]: it is unknown, used or too old, or not now.
+    /// [`PeopleError`]: the link is unknown, used or too old, or the sign-in cannot run now.
     pub async fn sign_in_by_link(
         &self,
         token: &str,
@@ -109,11 +109,12 @@ impl People {
         .await
     }
 
-    /// Signs in by a password, and the code of the authenticator of who has one. An account that is
-    /// not there is answered as a wrong password is, and takes as long.
+    /// Signs a person in by a password, and by the authenticator's code if they have one. An
+    /// account that does not exist gets the answer of a wrong password, after the same time.
     ///
     /// # Errors
-    /// [`PeopleError`]: it is wrong, too many were, or not now.
+    /// [`PeopleError`]: the password is wrong, there were too many tries, or the sign-in cannot run
+    /// now.
     pub async fn sign_in_by_password(
         &self,
         email: &str,
@@ -134,7 +135,7 @@ impl People {
             let attempt = checking::attempt(&people, found.as_deref(), account, &arrival);
             checking::check(&people, &attempt, found.as_deref(), password).await?;
             let _changing = people.inner.changes.lock().await;
-            // It may have been changed while the password was checked.
+            // The person may have changed during the check of the password.
             let person = found.and_then(|found| {
                 let now = people.person(found.id)?;
                 (!now.disabled && now.password == found.password).then_some(now)
@@ -156,8 +157,8 @@ impl People {
         .await
     }
 
-    /// Somebody once the code of their authenticator was used; `None`: they have none. Needs
-    /// [`hold`](Self::hold).
+    /// Returns the person after the use of their authenticator's code, or `None` if they have none.
+    /// Needs [`hold`](Self::hold).
     fn use_code(
         &self,
         person: &Arc<Person>,
@@ -172,15 +173,15 @@ impl People {
         Ok(Some(Person { authenticator, ..(**person).clone() }))
     }
 
-    /// Whether somebody has signed in to this account before in the browser that shows this.
+    /// Returns whether this text is of a browser in which the account's person has signed in.
     #[must_use]
     pub fn knows_device(&self, email: &str, device: &str) -> bool {
         let found = Login::new(email).ok().and_then(|email| self.of_email(&email));
         found.is_some_and(|person| checking::device_name(self, &person, device).is_some())
     }
 
-    /// Begins a session for whoever showed an admin token, which the caller has checked. The
-    /// session ends when the token stops working, however that comes.
+    /// Starts a session for a caller with an admin token, which the caller of this has checked. The
+    /// session ends when the token stops working, for whatever reason.
     ///
     /// # Errors
     /// [`PeopleError::Unavailable`]
@@ -191,7 +192,7 @@ impl People {
         arrival: Arrival,
     ) -> Result<NewSession, PeopleError> {
         let people = self.clone();
-        // One with an id is known by that.
+        // A token with an id is known by its id.
         let stored = || token::stored(&people.inner.keys, &TokenHash::of(token));
         let hash = id.is_none().then(stored);
         detached(async move {
@@ -204,11 +205,12 @@ impl People {
         .await
     }
 
-    /// Has somebody who is signed in prove it again: by their password, if they have one, and by a
-    /// code of their authenticator, if they have one.
+    /// Confirms the identity of a signed-in person: by password and by authenticator, if they have
+    /// them.
     ///
     /// # Errors
-    /// [`PeopleError`]: something is wrong or missing, too many were, or they have neither.
+    /// [`PeopleError`]: a factor is wrong or missing, there were too many tries, or they have
+    /// neither.
     pub async fn elevate(
         &self,
         who: &SignedIn,
@@ -246,10 +248,10 @@ impl People {
         session.elevate(self.inner.clock.real().plus(ELEVATED_FOR));
     }
 
-    /// Ends one session of the same holder: it does not work any more when this returns.
+    /// Ends one session of the same holder. It no longer works when this returns.
     ///
     /// # Errors
-    /// [`PeopleError`]: there is none of this id, or not now.
+    /// [`PeopleError`]: there is none of this id, or the change cannot be made now.
     pub async fn end_session(
         &self,
         holder: &SessionHolder,
@@ -279,7 +281,7 @@ impl People {
         self.end_sessions(others.map(|it| it.record().clone()).collect(), by).await
     }
 
-    /// Ends the sessions that began with an admin token.
+    /// Ends the sessions that started with an admin token.
     ///
     /// # Errors
     /// [`PeopleError::Unavailable`]
@@ -320,7 +322,7 @@ impl People {
         .await
     }
 
-    /// Begins a session. What is over of others goes with the same commit.
+    /// Starts a session. The same commit deletes expired sessions and links.
     pub(crate) async fn begin(
         &self,
         proof: Proof,

@@ -1,4 +1,4 @@
-//! Whose session a request carries, and what they may do.
+//! The session of a request, and its holder's permissions.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use crate::permission::Permissions;
 use crate::person::Person;
 use crate::session::{Session, SessionHolder};
 
-/// Whose session a request carries.
+/// The session of a request, and its person.
 #[derive(Debug, Clone)]
 pub struct SignedIn {
     /// The session.
     pub session: Arc<Session>,
-    /// Who it is; `None` for a holder of an admin token.
+    /// The person; `None` for a holder of an admin token.
     pub person: Option<Arc<Person>>,
 }
 
 impl SignedIn {
-    /// Whether they may do everything.
+    /// Returns whether the holder may do everything.
     #[must_use]
     pub fn is_operator(&self) -> bool {
         self.person.as_ref().is_none_or(|person| person.operator)
     }
 
-    /// What they may do in a workspace; `None`: it is none of theirs.
+    /// Returns the holder's permissions in a workspace, or `None` if they have no role there.
     #[must_use]
     pub fn permissions_in(&self, workspace: &WorkspaceId, sandbox: bool) -> Option<Permissions> {
         if self.is_operator() {
@@ -34,7 +34,7 @@ impl SignedIn {
         Some(role.permissions(sandbox))
     }
 
-    /// How the audit log names them.
+    /// Returns the actor as the audit log names them.
     #[must_use]
     pub fn actor(&self) -> AuditActor {
         match (&self.session.record().holder, &self.person) {

@@ -1,4 +1,4 @@
-//! Signing in and out, on a clock that stands, with a store that outlives its engine.
+//! Tests of signing in and out, on a manual clock, with a store that outlives its engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -206,7 +206,7 @@ async fn sessions_are_ended_by_their_holder_only() {
     assert!(world.knows(&ada) && !world.knows(&bob) && !world.knows(&other));
 }
 
-/// A request that was let in before its session ended may note its use after that.
+/// A request that was admitted before its session ended may note its use after that.
 #[tokio::test]
 async fn what_ended_is_not_brought_back_by_a_late_record_of_its_use() {
     for way in 0..4 {
@@ -228,7 +228,7 @@ async fn what_ended_is_not_brought_back_by_a_late_record_of_its_use() {
         }
         let (refused, _) = world.people.admit(&signed_in.session);
         assert_eq!(refused, None);
-        // What is staged after it is settled after it.
+        // A change staged after it is settled after it.
         tokio::task::yield_now().await;
         world.enter("bob@acme.com", Role::Agent).await;
         world.restart().await;
@@ -285,7 +285,7 @@ async fn tries_of_strangers_make_nobody_else_wait() {
     assert!(!world.people.knows_device("bob@acme.com", device));
     sign_in(right, "192.0.2.1", Some(device)).await.unwrap();
     assert!(waits(sign_in(right, "192.0.2.1", Some("another")).await));
-    // So are confirmations in a session.
+    // Confirmations in a session are not delayed either.
     world.people.elevate(&session.signed_in, Some(right), None).await.unwrap();
     for _ in 0..5 {
         assert!(sign_in("wrong", "192.0.2.3", Some(device)).await.is_err());

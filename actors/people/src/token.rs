@@ -1,4 +1,4 @@
-//! Tokens of sessions and links: 32 random bytes, of which only the SHA-256 is kept.
+//! Tokens of sessions and links: 32 random bytes, of which only the SHA-256 is stored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,14 +16,14 @@ use postrider_runtime::secret::Secret;
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    /// The hash of a token.
+    /// Returns the hash of a token.
     #[must_use]
     pub fn of(token: &str) -> Self {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
-    /// The hash under a key. People choose the token of the settings, and what they choose might be
-    /// guessed from a plain hash.
+    /// Returns the hash under a key. People choose the token of the settings, and a plain hash
+    /// would allow guessing.
     pub(crate) fn under(&self, key: &[u8; 32]) -> Self {
         // HMAC takes a key of any length (RFC 2104, section 2), so this cannot fail.
         #[allow(clippy::expect_used)]
@@ -32,27 +32,27 @@ impl TokenHash {
         Self(mac.finalize().into_bytes().into())
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the hash.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
 
-/// A new token.
+/// Creates a token.
 pub(crate) fn create() -> Secret {
     Secret::new(URL_SAFE_NO_PAD.encode(random::bytes::<32>()))
 }
 
-/// What the key of the settings' token is for.
+/// The purpose of the key for the settings' token.
 const SETTINGS_TOKEN: &[u8] = b"settings token";
 
-/// What is stored of the settings' token.
+/// Returns the stored hash of the settings' token.
 pub(crate) fn stored(keys: &MasterKeys, token: &TokenHash) -> TokenHash {
     token.under(&keys.current_for(SETTINGS_TOKEN).1)
 }
 
-/// Whether this was stored of the settings' token, under whichever master key.
+/// Returns whether `stored` is the hash of the settings' token, under any master key.
 pub(crate) fn is_stored(keys: &MasterKeys, token: &TokenHash, stored: &TokenHash) -> bool {
     keys.all_for(SETTINGS_TOKEN).any(|(_, key)| token.under(&key) == *stored)
 }

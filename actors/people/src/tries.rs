@@ -1,8 +1,8 @@
 //! Pure: wrong passwords make the next try wait. No account is locked.
 //!
-//! Tries are counted by who makes them: somebody in a session, a browser in which the person has
-//! signed in before, or else a network. So a stranger's tries make nobody else wait. Those of many
-//! networks for one account are counted together too, with a much larger bound.
+//! Tries are counted by their origin: a session, a browser in which the person has signed in
+//! before, or else a network. So a stranger's tries delay nobody else. The tries of many networks
+//! for one account are also counted together, with a much larger bound.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use hashbrown::HashMap;
 
 use postrider_domain::Timestamp;
 
-/// Failures within the window that cost nothing.
+/// The number of failures within the window that cause no wait.
 const FREE: u32 = 5;
-/// The same of an account, from networks in which its owner has no browser that is known.
+/// The same for an account, from networks in which its owner has no known browser.
 const FREE_OF_ACCOUNT: u32 = 200;
 const WINDOW: Duration = Duration::from_secs(15 * 60);
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// What is remembered at most. Beyond it the oldest are forgotten.
+/// The maximum number of counters. Beyond it the oldest are removed.
 const REMEMBERED_MAX: usize = 50_000;
 
-/// What failures are counted for.
+/// The counter of failures.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Counted {
-    /// A caller: who it is, and for which account where they have none.
+    /// The failures of a caller, and for which account if the caller has no session.
     Caller(Box<str>),
-    /// An account, whoever the strangers are.
+    /// The failures of all strangers for an account.
     Account(Box<str>),
 }
 
@@ -37,7 +37,7 @@ impl Counted {
     }
 }
 
-/// The failures.
+/// The counted failures.
 #[derive(Debug, Default)]
 pub(crate) struct Tries {
     failed: HashMap<Counted, Failed>,
@@ -50,7 +50,7 @@ struct Failed {
 }
 
 impl Tries {
-    /// How long the next try has to wait, if it has to.
+    /// Returns the time for which the next try has to wait, if it has to.
     pub(crate) fn wait(&self, of: &Counted, now: Timestamp) -> Option<Duration> {
         let Failed { count, last } = *self.failed.get(of)?;
         let beyond = count.checked_sub(of.free())?;
@@ -62,7 +62,7 @@ impl Tries {
         (now < due).then(|| due.since(now))
     }
 
-    /// Notes a try before it is judged, so that tries at the same moment count one by one.
+    /// Notes a try before its check, so that concurrent tries count one by one.
     pub(crate) fn note(&mut self, of: &Counted, now: Timestamp) {
         if self.failed.len() >= REMEMBERED_MAX && !self.failed.contains_key(of) {
             self.forget_old(now);
@@ -72,7 +72,7 @@ impl Tries {
         *failed = Failed { count: count.saturating_add(1), last: now };
     }
 
-    /// The try was right. What strangers have tried for the account still counts.
+    /// Notes that the try was right. The tries of strangers for the account still count.
     pub(crate) fn succeeded(&mut self, of: &Counted) {
         match of {
             Counted::Caller(_) => drop(self.failed.remove(of)),
@@ -84,14 +84,14 @@ impl Tries {
         }
     }
 
-    /// Forgets what is over, or else the older half.
+    /// Removes expired counters, or else the older half.
     fn forget_old(&mut self, now: Timestamp) {
         self.failed.retain(|_, failed| now < failed.last.plus(WINDOW));
         if self.failed.len() >= REMEMBERED_MAX {
             let mut moments: Vec<_> = self.failed.values().map(|failed| failed.last).collect();
             moments.sort_unstable();
             let middle = moments[moments.len() / 2];
-            // At least one goes, also where all are of the same moment.
+            // At least one is removed, also if all are of the same time.
             let newest = moments.last().copied().unwrap_or(now);
             self.failed.retain(|_, failed| failed.last > middle.min(newest));
         }

@@ -1,4 +1,4 @@
-//! Authenticators: setting one up, and what a sign-in needs then.
+//! Tests of authenticators: how people set them up, and what a sign-in needs then.
 
 use super::*;
 use crate::Authenticators;
@@ -6,7 +6,8 @@ use crate::authenticator::code_of;
 
 const PASSWORD: &str = "a long password";
 
-/// Somebody with a password and an authenticator, the secret of it, and the recovery codes.
+/// Returns the session of a person with password and authenticator, the secret, and the recovery
+/// codes.
 async fn enrolled(world: &World) -> (NewSession, Vec<u8>, Vec<String>) {
     let session = world.enter("ada@acme.com", Role::Agent).await;
     let new = Password::new(PASSWORD).unwrap();
@@ -56,7 +57,7 @@ async fn who_has_an_authenticator_needs_its_code_once() {
     assert_eq!(sign_in(&world, Some(&codes[0])).await, Ok(()));
     world.restart().await;
     assert_eq!(sign_in(&world, Some(&codes[0])).await, required);
-    // To prove it again one needs both.
+    // A second proof needs both.
     world.clock.pass(10 * MINUTE);
     let who = world.people.signed_in(session.token.reveal()).unwrap();
     let elevate =

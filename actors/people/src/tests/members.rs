@@ -1,4 +1,4 @@
-//! Roles, invites and joining.
+//! Tests of roles, invites and joining.
 
 use super::*;
 use crate::{Joining, Manager, Members};
@@ -52,7 +52,7 @@ async fn a_workspace_keeps_an_owner() {
     assert!(world.knows(&bob), "nothing was changed");
     assert_eq!(set(&bob, Some(Role::Owner), true).await, Ok(Some(Role::Owner)));
     assert!(!world.knows(&bob), "who may do more signs in again");
-    // An owner who may not sign in is none that a workspace could be left to.
+    // A disabled owner does not count as an owner who is left.
     let disabled = |disabled| PersonChange { disabled: Some(disabled), ..Default::default() };
     world.people.update(id(&bob), disabled(true), None, by()).await.unwrap();
     assert_eq!(set(&ada, None, true).await, Err(PeopleError::LastOwner));
@@ -109,7 +109,7 @@ async fn an_invite_gives_nobody_the_account_of_another() {
     let token = made.unwrap().token.reveal().to_owned();
     let join = async |joining: Joining| world.members().join(joining).await.map(|_| ());
     let stranger = || joining(&token, "of the stranger");
-    // She has no password: only who has signed in as her is she.
+    // She has no password, so only her session proves her identity.
     assert_eq!(join(stranger()).await, Err(PeopleError::SignInFirst));
     let new = Password::new("a long password").unwrap();
     world.people.set_password(&ada.signed_in, None, new, by()).await.unwrap();
@@ -141,7 +141,7 @@ async fn only_a_workspace_that_is_not_there_loses_its_members() {
         assert_eq!(world.people.forget_workspace(acme(), asked).await, Ok(is_done));
         assert_eq!(counts(), (1, 1), "{is_there:?}");
     }
-    // Nobody becomes a member between the look and the change.
+    // Nobody becomes a member between the check and the change.
     let people = world.people.clone();
     let looked = async move {
         assert!(people.inner.changes.try_lock().is_err(), "others change people meanwhile");
@@ -150,7 +150,7 @@ async fn only_a_workspace_that_is_not_there_loses_its_members() {
     assert_eq!(world.people.forget_workspace(acme(), looked).await, Ok(true));
     assert_eq!(counts(), (0, 0));
     assert!(world.knows(&ada));
-    // Nobody is asked about a workspace that has nobody.
+    // The call does not await the answer for a workspace without members.
     let asked = async { panic!("it is asked") };
     assert_eq!(world.people.forget_workspace(acme(), asked).await, Ok(true));
 }

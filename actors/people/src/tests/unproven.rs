@@ -1,4 +1,4 @@
-//! Accounts that somebody may have taken in place of their owner, and what ends for whoever did.
+//! Accounts that a stranger may have taken in the owner's place, and how the stranger loses them.
 
 use super::members::{joining, manager};
 use super::*;
@@ -6,7 +6,7 @@ use crate::authenticator::code_of;
 use crate::{Authenticators, Joining, Manager, SignedIn};
 
 impl World {
-    /// Gives somebody an authenticator.
+    /// Gives a person an authenticator.
     async fn enrol(&self, who: &SignedIn) {
         let authenticators = Authenticators::of(&self.people);
         let secret = authenticators.begin(who).unwrap();
@@ -16,7 +16,7 @@ impl World {
     }
 }
 
-/// What an operator does for somebody.
+/// The change that an operator makes for a person.
 #[derive(Debug, Clone, Copy)]
 enum Given {
     Elsewhere,
@@ -77,7 +77,7 @@ async fn what_an_operator_gives_reaches_nobody_who_took_the_address_by_an_invite
             (None, None) => world.enter("ada@acme.com", Role::Agent).await,
         };
         assert!(world.knows(&owner));
-        // The owner's password stays, whatever is given to them next.
+        // The owner's password stays, whatever role they get next.
         let new = Password::new("of the owner").unwrap();
         world.people.set_password(&owner.signed_in, None, new, by()).await.unwrap();
         world.link("ada@acme.com", Role::Marketer).await;
@@ -103,7 +103,7 @@ async fn an_invite_to_another_workspace_ends_the_sessions_of_who_took_the_addres
 }
 
 impl World {
-    /// Somebody whose account an invite made, with a password, as they have signed in.
+    /// Returns the session of a person whose account an invite made, with a password.
     async fn taken(&self) -> NewSession {
         let (token, _) = self.invite("ada@acme.com", Role::Agent).await.unwrap();
         self.members().join(joining(&token, "of the inviter")).await.unwrap()
@@ -117,7 +117,7 @@ impl World {
     }
 }
 
-/// What was admitted before a session ended, and has its turn after that.
+/// Requests that were admitted before a session ended run after that.
 #[tokio::test]
 async fn whatever_was_under_way_when_a_session_ended_is_not_done() {
     let world = World::new().await;
