@@ -14,14 +14,14 @@ pub type Variables = Box<[Box<str>]>;
 /// Recipients in the order in which they were added. A broadcast sends to each of them once.
 #[derive(Debug, Clone, Default)]
 pub struct Audience {
-    /// The recipients' phones, as [`Phone::as_u64`] gives them.
+    /// The recipients' phones, in the form of [`Phone::as_u64`].
     pub phones: Vec<u64>,
     /// The variables of every recipient; `None` while no recipient has any.
     pub variables: Option<Vec<Variables>>,
 }
 
 impl Audience {
-    /// An audience without recipients.
+    /// Returns an audience without recipients.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -38,13 +38,13 @@ impl Audience {
         }
     }
 
-    /// How many recipients were added.
+    /// Returns the number of recipients that were added.
     #[must_use]
     pub fn len(&self) -> usize {
         self.phones.len()
     }
 
-    /// Whether there are no recipients.
+    /// Returns whether there are no recipients.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.phones.is_empty()
@@ -90,7 +90,7 @@ impl Audience {
         sendable
     }
 
-    /// The changes that write one segment.
+    /// Returns the changes that write one segment.
     pub fn segment(&self, workspace: &WorkspaceId, id: BroadcastId, segment: u32) -> Vec<Change> {
         let from = segment as usize * SEGMENT as usize;
         let to = self.phones.len().min(from + SEGMENT as usize);
@@ -108,7 +108,7 @@ impl Audience {
         changes
     }
 
-    /// How many segments there are.
+    /// Returns the number of segments.
     pub fn segments(&self) -> u32 {
         u32::try_from(self.phones.len().div_ceil(SEGMENT as usize)).unwrap_or(u32::MAX)
     }
@@ -117,7 +117,7 @@ impl Audience {
 /// One segment as it was read from the store.
 #[derive(Debug, Default)]
 pub struct Segment {
-    /// Which segment of the audience this is, from 0.
+    /// The position of this segment in the audience, from 0.
     pub number: u32,
     phones: Vec<u64>,
     variables: Option<Vec<Variables>>,
@@ -154,7 +154,7 @@ impl Segment {
         Ok(Self { number, phones, variables })
     }
 
-    /// The recipient at this index of the audience, with its variables.
+    /// Returns the recipient at this index of the audience, with its variables.
     pub fn recipient(&self, index: u32) -> Option<(Phone, &[Box<str>])> {
         let at = (index % SEGMENT) as usize;
         let phone = Phone::from_digits(*self.phones.get(at)?).ok()?;

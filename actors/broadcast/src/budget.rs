@@ -1,4 +1,4 @@
-//! Pure: what the numbers' budgets leave room for, and the recipients that wait for room.
+//! Pure: the room in the numbers' budgets, and the recipients that wait for room.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,23 +7,23 @@ use postrider_domain::NumberId;
 /// Numbers that share a budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedBudget {
-    /// They.
+    /// The numbers.
     pub numbers: Vec<NumberId>,
-    /// How many recipients that do not count already; `None`: as many as one likes.
+    /// The number of recipients who do not count already and still fit; `None` for no limit.
     pub left: Option<u32>,
 }
 
-/// How many recipients may be written to through the numbers of a broadcast.
+/// The room for recipients of a broadcast, by the budgets of its numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Budget {
-    /// Whether recipients are counted at all.
+    /// Set if recipients are counted at all.
     pub is_counted: bool,
-    /// The budgets of the numbers that are connected.
+    /// The budgets of the connected numbers.
     pub shared: Vec<SharedBudget>,
 }
 
 impl Budget {
-    /// The same without numbers that others take over from.
+    /// Returns the budget without the numbers that others take over from.
     pub(crate) fn without(mut self, given_up: impl Fn(NumberId) -> bool) -> Self {
         for shared in &mut self.shared {
             shared.numbers.retain(|number| !given_up(*number));
@@ -32,23 +32,23 @@ impl Budget {
         self
     }
 
-    /// Whether no number has a limit.
+    /// Returns whether no number has a limit.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.shared.iter().all(|it| it.left.is_none())
     }
 
-    /// Whether all are used up.
+    /// Returns whether all budgets are used up.
     pub(crate) fn is_full(&self) -> bool {
         self.shared.iter().all(|it| it.left == Some(0))
     }
 
-    /// Whether the budget of a number is used up.
+    /// Returns whether the budget of a number is used up.
     pub(crate) fn is_full_of(&self, number: NumberId) -> bool {
         self.shared.iter().any(|it| it.left == Some(0) && it.numbers.contains(&number))
     }
 
-    /// Takes a place of a number's budget, or of any. Returns whether there was one. A number that
-    /// others take over from has those of the others.
+    /// Takes a place in a number's budget, or in any. Returns whether there was one. If others take
+    /// over from the number, any of their budgets is used.
     fn take(&mut self, number: Option<NumberId>) -> bool {
         let own = number
             .and_then(|own| self.shared.iter().position(|shared| shared.numbers.contains(&own)));
@@ -61,27 +61,27 @@ impl Budget {
     }
 }
 
-/// Recipients that were claimed and that there was no room for.
+/// Recipients that were claimed without room in a budget.
 #[derive(Debug, Default)]
 pub(crate) struct Aside {
-    /// By the number that they belong to, oldest first.
+    /// The recipients by their number, oldest first.
     waiting: BTreeMap<Option<NumberId>, VecDeque<u32>>,
     count: u32,
 }
 
 impl Aside {
-    /// Adds one that waits for room with its number, or with any.
+    /// Adds a recipient that waits for room with its number, or with any.
     pub(crate) fn add(&mut self, index: u32, number: Option<NumberId>) {
         self.waiting.entry(number).or_default().push_back(index);
         self.count += 1;
     }
 
-    /// How many there are.
+    /// Returns the number of recipients that wait.
     pub(crate) const fn count(&self) -> u32 {
         self.count
     }
 
-    /// Takes out those that there may be room for now.
+    /// Removes and returns recipients that may have room now.
     pub(crate) fn call_back(&mut self, mut budget: Budget, most: u32) -> Vec<u32> {
         let mut found = Vec::new();
         for (number, waiting) in &mut self.waiting {

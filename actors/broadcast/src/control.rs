@@ -1,4 +1,4 @@
-//! Pure: the changes of a broadcast's status, and why one is refused.
+//! Pure: the changes of a broadcast's status, and the reasons for refusing one.
 
 use std::time::Duration;
 
@@ -13,20 +13,21 @@ pub const TEMPLATE_PAUSED: &str = "the template is paused";
 /// The reason of a broadcast that fails because its template is not approved any more.
 pub const TEMPLATE_GONE: &str = "the template is not approved any more";
 
-/// What the channel answered to a number about a broadcast's template: it is about the account of
-/// that number, and says nothing about those of others.
+/// The refusal of a broadcast's template to a number. It concerns the number's account, not those
+/// of other numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TemplateRefusal {
     /// The number.
     pub number: NumberId,
-    /// The status that the template has there; `None` if the answer says none, as where the account
-    /// does not have the template, or has it with other parameters.
+    /// The status of the template in that account. It is `None` if the answer has no status: the
+    /// account does not have the template, or has it with other parameters.
     pub status: Option<TemplateStatus>,
 }
 
 impl TemplateRefusal {
-    /// What the failure of a message that left through a number says; `None` if it is not about
-    /// the template. `personal`: each recipient has parameters of their own.
+    /// Returns the refusal in a failure of a message that left through a number. It is `None` if
+    /// the failure is not about the template. `personal` says that each recipient has parameters of
+    /// their own.
     #[must_use]
     pub const fn of(failure: &Failure, number: NumberId, personal: bool) -> Option<Self> {
         use FailureClass::{
@@ -45,17 +46,17 @@ impl TemplateRefusal {
 /// A change of a broadcast's status.
 #[derive(Debug, Clone)]
 pub enum Control {
-    /// It begins, because it is due.
+    /// It starts, because it is due.
     Begin {
-        /// How long ago it became due.
+        /// The time since it became due.
         late: Duration,
     },
     /// It pauses.
     Pause {
-        /// Why, unless a user requested it.
+        /// The reason, unless a user requested the pause.
         reason: Option<Box<str>>,
-        /// The refusal of its template that is the reason, if one is. It goes on if numbers of
-        /// other accounts can send the template.
+        /// The refusal of its template, if that is the reason. It goes on if numbers of other
+        /// accounts can send the template.
         refusal: Option<TemplateRefusal>,
     },
     /// It resumes.
@@ -64,17 +65,17 @@ pub enum Control {
     Cancel,
     /// It fails.
     Fail {
-        /// Why it cannot continue.
+        /// The reason why it cannot continue.
         reason: Box<str>,
-        /// The refusal of its template that is the reason, if one is. It goes on if numbers of
-        /// other accounts can send the template.
+        /// The refusal of its template, if that is the reason. It goes on if numbers of other
+        /// accounts can send the template.
         refusal: Option<TemplateRefusal>,
     },
     /// It is finished: every claimed message has an outcome, and nothing more is claimed.
     Finish,
 }
 
-/// Why a change of status was refused.
+/// The reason for which a change of status was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
     /// No broadcast has that id.

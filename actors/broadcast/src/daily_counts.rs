@@ -1,4 +1,4 @@
-//! Pure: a broadcast's messages, counted by the day on which something happened to them.
+//! Pure: a broadcast's messages, counted by the day of each change of their state.
 //!
 //! [`Table::Analytics`] holds the counts under `workspace ‖ 0 ‖ c ‖ day ‖ broadcast ‖ who`. The
 //! fan-out counts the channel's answers and the workspace counts later reports, each in the commit
@@ -14,24 +14,24 @@ use postrider_store::{Change, StoreError, Table, View};
 
 use super::plan::UncountedOutcomes;
 
-/// How many messages of one broadcast something happened to on one day.
+/// The number of one broadcast's messages that changed their state on one day.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DayCounts {
     /// The broadcast's name, because the counts outlive its record.
     pub name: Box<str>,
-    /// They were sent to the channel, and it did not refuse them.
+    /// Messages that were sent to the channel, which did not refuse them.
     pub sent: u32,
-    /// They reached their recipient's device.
+    /// Messages that reached the recipient's device.
     pub delivered: u32,
-    /// Their recipient opened them.
+    /// Messages that the recipient opened.
     pub read: u32,
-    /// They were refused, not sent in time, or not delivered.
+    /// Messages that were refused, not sent in time, or not delivered.
     pub failed: u32,
-    /// Their recipient replied.
+    /// Messages to which the recipient replied.
     pub replied: u32,
 }
 
-/// Which actor counts; a byte of the key.
+/// The actor that counts; a byte of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counter {
     /// The fan-out, which counts the channel's answers.
@@ -41,7 +41,7 @@ pub enum Counter {
 }
 
 impl DayCounts {
-    /// Decodes what [`encode`](Self::encode) wrote.
+    /// Decodes the output of [`encode`](Self::encode).
     ///
     /// # Errors
     /// [`StoreError::Damaged`] if the bytes are something else.
@@ -50,7 +50,7 @@ impl DayCounts {
         postcard::from_bytes(bytes).map_err(damaged)
     }
 
-    /// The counts in postcard's format.
+    /// Returns the counts in postcard's format.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         postrider_domain::event::encode(self, &mut bytes);
@@ -58,18 +58,18 @@ impl DayCounts {
     }
 }
 
-/// The prefix of the keys of a workspace's counts.
+/// Returns the prefix of the keys of a workspace's counts.
 pub fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), b"\0c"].concat()
 }
 
-/// The key of a broadcast's counts of one day.
+/// Returns the key of a broadcast's counts of one day.
 pub fn key(workspace: &WorkspaceId, day: Day, id: BroadcastId, who: Counter) -> Vec<u8> {
     let day = day.number().to_be_bytes();
     [&*prefix(workspace), &day, id.as_bytes(), &[who as u8]].concat()
 }
 
-/// The day and the broadcast of a key whose prefix was removed.
+/// Returns the day and the broadcast of a key whose prefix was removed.
 pub fn read_key(rest: &[u8]) -> Option<(Day, BroadcastId)> {
     let (day, rest) = rest.split_first_chunk()?;
     let id = rest.first_chunk()?;
@@ -79,17 +79,17 @@ pub fn read_key(rest: &[u8]) -> Option<(Day, BroadcastId)> {
 /// The counts of one fan-out, by day.
 #[derive(Debug, Default)]
 pub struct Counted {
-    /// Complete counts of each day, as they must be written.
+    /// The complete counts of each day, as they must be written.
     days: BTreeMap<Day, DayCounts>,
     dirty: bool,
 }
 
 impl Counted {
-    /// Adds messages whose outcome became known on this day. `stored` reads what was counted before
+    /// Adds messages whose outcome became known on this day. `stored` reads the counts from before
     /// a restart.
     ///
     /// # Errors
-    /// Those of `stored`. Nothing was counted then.
+    /// The errors of `stored`. Then nothing is counted.
     pub fn count(
         &mut self,
         day: Day,
@@ -109,9 +109,8 @@ impl Counted {
         Ok(())
     }
 
-    /// The changes that write the counts that are not durable yet. They hold totals, not
-    /// increments, so that repeating a commit that failed but was made durable counts nothing
-    /// twice.
+    /// Returns the changes that write the counts that are not durable yet. They hold totals, not
+    /// increments. So repeating a commit that failed but was made durable counts nothing twice.
     pub fn changes(&self, workspace: &WorkspaceId, id: BroadcastId) -> Vec<Change> {
         let days = self.days.iter().filter(|_| self.dirty);
         let change = |(day, counts): (&Day, &DayCounts)| {
@@ -124,7 +123,7 @@ impl Counted {
         days.map(change).collect()
     }
 
-    /// Records that all counts are durable, and forgets all days but the last.
+    /// Records that all counts are durable, and drops all days except the last.
     pub fn written(&mut self) {
         self.dirty = false;
         while self.days.len() > 1 {
@@ -133,7 +132,7 @@ impl Counted {
     }
 }
 
-/// What a fan-out counted on a day before a restart.
+/// Returns a fan-out's counts of a day from before a restart.
 ///
 /// # Errors
 /// [`StoreError::Damaged`] if the record cannot be decoded, and the errors of [`View::get`].

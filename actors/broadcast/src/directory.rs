@@ -1,4 +1,4 @@
-//! Which broadcasts are not over, where their actors are, and how the supervisor starts one.
+//! The broadcasts that are not over, their actors, and how the supervisor starts one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -29,7 +29,7 @@ pub struct Broadcasts {
     last_beat_ms: AtomicU64,
 }
 
-/// What broadcasts need that is made after them.
+/// The dependencies of broadcasts that are made after them.
 pub struct Wiring {
     /// Starts and restarts the actors.
     pub supervisor: ActorRef<SupervisorMessage<BroadcastId>>,
@@ -38,7 +38,7 @@ pub struct Wiring {
 }
 
 impl Broadcasts {
-    /// A directory without broadcasts. No actor can start before [`wire`](Self::wire).
+    /// Creates a directory without broadcasts. No actor can start before [`wire`](Self::wire).
     #[must_use]
     pub fn new(options: BroadcastOptions, services: Services) -> Self {
         Self {
@@ -57,24 +57,24 @@ impl Broadcasts {
         self.directory.set_supervisor(wiring.supervisor);
     }
 
-    /// What every fan-out uses.
+    /// Returns the services that every fan-out uses.
     pub(crate) fn services(&self) -> &Services {
         &self.services
     }
 
-    /// Adds a durable broadcast. It begins at `due`, or when [`wake`](Self::wake) is called.
+    /// Adds a durable broadcast. It starts at `due`, or when [`wake`](Self::wake) is called.
     pub fn add(&self, workspace: &WorkspaceId, id: BroadcastId, due: Timestamp) {
         self.directory.slot_or_insert_with(id, || BroadcastEntry::new(workspace.clone(), due));
     }
 
-    /// Has a broadcast that has not begun begin at another time.
+    /// Changes the due time of a broadcast that has not started.
     pub fn reschedule(&self, id: BroadcastId, due: Timestamp) {
         if let Some(slot) = self.slot(id) {
             slot.set_due(due);
         }
     }
 
-    /// The broadcasts of a workspace that are not over.
+    /// Returns the broadcasts of a workspace that are not over.
     #[must_use]
     pub fn all_of(&self, workspace: &WorkspaceId) -> Vec<BroadcastId> {
         let mut found = Vec::new();
@@ -91,8 +91,8 @@ impl Broadcasts {
         self.directory.remove(&id);
     }
 
-    /// Ends all broadcasts of a workspace that is deleted: nothing more of them is sent or written
-    /// when this returns.
+    /// Ends all broadcasts of a deleted workspace. When this returns, they send and write nothing
+    /// more.
     pub async fn end_all_of(&self, workspace: &WorkspaceId) {
         let mut ended = Vec::new();
         self.directory.for_each(|id, slot| {
@@ -101,17 +101,18 @@ impl Broadcasts {
             }
         });
         for actor in ended.iter().filter_map(|id| self.directory.remove(id)?.live()) {
-            // One that has stopped by itself is as good.
+            // An actor that has stopped by itself needs nothing.
             drop(actor.stop_and_wait(None, None).await);
         }
     }
 
-    /// The broadcast's entry, unless it is over.
+    /// Returns the broadcast's entry, unless it is over.
     pub fn slot(&self, id: BroadcastId) -> Option<Arc<BroadcastSlot>> {
         self.directory.slot(&id)
     }
 
-    /// Has the broadcast's actor read its record again. Starts the actor if it does not run.
+    /// Requests that the broadcast's actor read its record again. Starts the actor if it does not
+    /// run.
     pub fn wake(&self, id: BroadcastId) {
         let Some(slot) = self.slot(id) else { return };
         slot.wake();
@@ -120,8 +121,8 @@ impl Broadcasts {
         }
     }
 
-    /// Begins the broadcasts that are due, and starts every actor that has work and does not run.
-    /// The engine calls this every second.
+    /// Starts the broadcasts that are due, and every actor that has work and does not run. The
+    /// engine calls this every second.
     pub fn beat(&self) {
         let clock = &self.services.clock;
         let (now, real) = (clock.now(), clock.real().as_millis());
@@ -136,7 +137,7 @@ impl Broadcasts {
         idle.into_iter().for_each(|id| self.directory.start(id));
     }
 
-    /// Routes final outcomes to their broadcasts. Each one is a broadcast, a recipient's index and
+    /// Routes final outcomes to their broadcasts. Each item is a broadcast, a recipient's index and
     /// the outcome.
     pub fn settled(&self, outcomes: Vec<(BroadcastId, u32, FinalOutcome)>) {
         let mut grouped: Vec<(BroadcastId, Vec<(u32, FinalOutcome)>)> = Vec::new();
@@ -154,14 +155,14 @@ impl Broadcasts {
         }
     }
 
-    /// Notifies broadcasts of messages that are reported as failed. Each one is a broadcast and a
+    /// Notifies broadcasts of messages that are reported as failed. Each item is a broadcast and a
     /// recipient's index.
     pub fn reported_failed(&self, messages: Vec<(BroadcastId, u32)>) {
         self.cast_by_broadcast(messages, FanoutMessage::ReportedFailed);
     }
 
-    /// Notifies broadcasts of messages that the number returned unsent. Each one is a broadcast and
-    /// a recipient's index.
+    /// Notifies broadcasts of messages that the number returned unsent. Each item is a broadcast
+    /// and a recipient's index.
     pub fn withdrawn(&self, messages: Vec<(BroadcastId, u32)>) {
         self.cast_by_broadcast(messages, FanoutMessage::Withdrawn);
     }
@@ -174,7 +175,7 @@ impl Broadcasts {
         for of_one in messages.chunk_by(|(one, _), (other, _)| one == other) {
             let Some(slot) = of_one.first().and_then(|(id, _)| self.slot(*id)) else { continue };
             let indices = of_one.iter().map(|(_, index)| *index).collect();
-            // An actor that has just died learns what counts from the records when it restarts.
+            // An actor that has just died reads what counts from the records when it restarts.
             cast(&slot, message(indices));
         }
     }

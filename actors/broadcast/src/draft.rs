@@ -7,10 +7,10 @@ use postrider_store::{Change, Direction, StoreError, Table, View};
 
 use crate::record::{draft_key, parts_prefix};
 
-/// The changes that delete a draft, with the part of its audience that was written.
+/// Returns the changes that delete a draft, with the part of its audience that was written.
 ///
 /// # Errors
-/// Those of [`View::scan`].
+/// The errors of [`View::scan`].
 pub fn draft_changes(
     store: &dyn View,
     workspace: &WorkspaceId,

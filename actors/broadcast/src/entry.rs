@@ -1,4 +1,4 @@
-//! The directory's entry of one broadcast: its due time, its wakes and where its actor is.
+//! The directory's entry of one broadcast: its due time, its wakes and its actor's place.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,27 +11,27 @@ use crate::message::FanoutMessage;
 /// One broadcast's entry. It lasts until the broadcast is over, while its actor comes and goes.
 pub type BroadcastSlot = Slot<FanoutMessage, BroadcastEntry>;
 
-/// What the directory keeps of a broadcast beside the placement of its actor.
+/// The directory's data of a broadcast beside the placement of its actor.
 #[derive(Debug)]
 pub struct BroadcastEntry {
     /// The workspace that owns the broadcast.
     pub workspace: WorkspaceId,
-    /// Whether the actor has work.
+    /// Set if the actor has work.
     wanted: AtomicBool,
-    /// Whether recipients wait for the budget of their numbers' portfolio.
+    /// Set if recipients wait for the budget of their numbers' portfolio.
     held: AtomicBool,
-    /// How often the actor was woken.
+    /// The number of the actor's wakes.
     wakes: AtomicU64,
-    /// When the broadcast is due, in milliseconds of engine time; 0 once that was detected.
+    /// The due time of the broadcast, in milliseconds of engine time; 0 once it was detected.
     due_ms: AtomicU64,
-    /// When it was detected to be due, in milliseconds of real time; 0 before.
+    /// The time of that detection, in milliseconds of real time; 0 before.
     detected_ms: AtomicU64,
-    /// How late that detection was, in milliseconds.
+    /// The lateness of that detection, in milliseconds.
     detected_late_ms: AtomicU64,
 }
 
 impl BroadcastEntry {
-    /// The entry of a broadcast that is due at `due` and was never woken.
+    /// Creates the entry of a broadcast that is due at `due` and was never woken.
     pub(crate) fn new(workspace: WorkspaceId, due: Timestamp) -> Self {
         Self {
             workspace,
@@ -44,7 +44,7 @@ impl BroadcastEntry {
         }
     }
 
-    /// Records another moment at which the broadcast is due.
+    /// Records another due time.
     pub(crate) fn set_due(&self, due: Timestamp) {
         self.due_ms.store(due.as_millis(), Ordering::Release);
     }
@@ -71,12 +71,12 @@ impl BroadcastEntry {
         }
     }
 
-    /// Whether the actor has work.
+    /// Returns whether the actor has work.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Acquire)
     }
 
-    /// Whether recipients wait for the budget of their numbers' portfolio.
+    /// Returns whether recipients wait for the budget of their numbers' portfolio.
     pub fn is_held(&self) -> bool {
         self.held.load(Ordering::Acquire)
     }
@@ -86,12 +86,12 @@ impl BroadcastEntry {
         self.held.store(held, Ordering::Release);
     }
 
-    /// How often the actor was woken.
+    /// Returns the number of the actor's wakes.
     pub fn wakes(&self) -> u64 {
         self.wakes.load(Ordering::Acquire)
     }
 
-    /// How long ago, at the `real` time, the broadcast became due. Zero for one without a schedule.
+    /// Returns the time since the broadcast became due, or zero for one without a schedule.
     pub fn lateness(&self, real: Timestamp) -> Duration {
         match self.detected_ms.load(Ordering::Acquire) {
             0 => Duration::ZERO,

@@ -2,17 +2,18 @@
 
 use postrider_channel::{Failure, FailureClass};
 
-/// What must happen to the whole broadcast.
+/// The consequence of a failure for the whole broadcast.
 #[derive(Debug)]
 pub enum Verdict {
-    /// It must be paused for this reason. The message may be sent later.
+    /// The broadcast must be paused for this reason. The message may be sent later.
     Pause(Box<str>),
-    /// It must fail for this reason.
+    /// The broadcast must fail for this reason.
     Fail(Box<str>),
 }
 
-/// What must happen to the broadcast; `None` if the failure concerns only one message. `personal`:
-/// each recipient has parameters of their own, so a refusal of one's says nothing about another's.
+/// Returns the consequence for the broadcast, or `None` if the failure concerns only one message.
+/// `personal` says that each recipient has parameters of their own. Then a refusal of one
+/// recipient's says nothing about another's.
 #[must_use]
 pub fn verdict(failure: &Failure, personal: bool) -> Option<Verdict> {
     let with = |what: &str| match &*failure.details {

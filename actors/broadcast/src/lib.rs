@@ -1,7 +1,7 @@
 //! Broadcasts: the fan-out of one template to many recipients.
 //!
-//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
-//! stability. Each broadcast that runs has an actor. It claims windows of recipients durably,
+//! Not an API: `postrider-actors` re-exports the items that embedders use, and this crate promises
+//! no stability. Each running broadcast has an actor. It claims windows of recipients durably,
 //! dispatches their messages to the number and records their outcomes.
 
 mod actor;
@@ -43,15 +43,15 @@ pub use services::Services;
 /// The limits and policies of broadcasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BroadcastOptions {
-    /// Most recipients of one broadcast.
+    /// The maximum number of recipients of one broadcast.
     pub recipients_max: usize,
-    /// A scheduled broadcast that could not begin for longer than this fails.
+    /// The maximum lateness of a scheduled broadcast's start; a later one fails.
     pub max_lateness: Duration,
-    /// How long a finished broadcast is kept, with its recipients and outcomes.
+    /// The retention time of a finished broadcast, with its recipients and outcomes.
     pub kept_for: Duration,
-    /// A broadcast is paused when more than this percentage of its messages fail; 0 is never.
+    /// The percentage of failed messages beyond which a broadcast is paused; 0 is never.
     pub pause_failure_percent: u32,
-    /// How many messages must have an outcome before that percentage counts.
+    /// The number of outcomes from which on that percentage counts.
     pub pause_failure_min: u32,
 }
 

@@ -1,13 +1,13 @@
 //! Pure: the outcomes of a broadcast's messages, one byte for each that was claimed.
 //!
-//! They are kept in windows, each written as a whole.
+//! Each window of outcomes is written as a whole.
 
 use serde::{Deserialize, Serialize};
 
 use postrider_channel::Failure;
 use postrider_store::StoreError;
 
-/// Most characters that are stored of the channel's explanation of a failure.
+/// The maximum number of characters stored of the channel's explanation of a failure.
 const DETAILS_CHARS_MAX: usize = 120;
 
 /// The state of a claimed message, as one byte on disk.
@@ -22,7 +22,7 @@ pub enum Mark {
     Sent = 2,
     /// The channel certainly did not accept it, and it is not sent again.
     Failed = 3,
-    /// Whether the channel accepted it is not known.
+    /// It is unknown whether the channel accepted it.
     Unknown = 4,
     /// The recipient opted out before it was sent.
     OptedOut = 5,
@@ -41,16 +41,16 @@ impl Mark {
         Self::Held,
     ];
 
-    /// Whether the mark does not change any more.
+    /// Returns whether the mark does not change any more.
     pub const fn is_final(self) -> bool {
         !matches!(self, Self::Claimed | Self::Retry)
     }
 }
 
-/// Why a message failed.
+/// The reason for which a message failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// Whether the channel refused the message. Otherwise the channel did not accept it in time.
+    /// Set if the channel refused the message. Otherwise the channel did not accept it in time.
     pub refused: bool,
     /// The channel's own error code.
     pub code: Option<u32>,
@@ -59,7 +59,7 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// The failure of a message that the channel refused.
+    /// Returns the failure of a message that the channel refused.
     pub fn of(failure: &Failure) -> Self {
         let details = failure.details.chars().take(DETAILS_CHARS_MAX).collect::<String>().into();
         Self { refused: true, code: failure.code, details }
@@ -75,7 +75,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window whose first `length` messages are claimed.
+    /// Creates a window whose first `length` messages are claimed.
     pub fn claimed(length: u32) -> Self {
         let mut window = Self { marks: Vec::new(), failures: Vec::new() };
         window.claim(length);
@@ -87,7 +87,7 @@ impl Window {
         self.marks.resize(self.marks.len() + length as usize, Mark::Claimed as u8);
     }
 
-    /// Decodes what [`encode`](Self::encode) wrote.
+    /// Decodes the output of [`encode`](Self::encode).
     ///
     /// # Errors
     /// [`StoreError::Damaged`] if the bytes are something else.
@@ -98,19 +98,19 @@ impl Window {
         if known { Ok(window) } else { Err(damaged()) }
     }
 
-    /// The window in postcard's format.
+    /// Returns the window in postcard's format.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.marks.len() + 8);
         postrider_domain::event::encode(self, &mut bytes);
         bytes
     }
 
-    /// The marks in order.
+    /// Returns the marks in order.
     pub fn marks(&self) -> impl Iterator<Item = Mark> {
         self.marks.iter().map(|mark| Mark::ALL[usize::from(*mark)])
     }
 
-    /// The mark of the message at this index of the window, if it was claimed.
+    /// Returns the mark of the message at this index of the window, if it was claimed.
     pub fn mark(&self, at: usize) -> Option<Mark> {
         self.marks.get(at).map(|mark| Mark::ALL[usize::from(*mark)])
     }
@@ -130,19 +130,19 @@ impl Window {
         }
     }
 
-    /// Why the message at this index of the window failed.
+    /// Returns the reason for which the message at this index of the window failed.
     pub fn failure(&self, at: usize) -> Option<&Failed> {
         let mut of = self.failures.iter().rev().filter(|(place, _)| usize::from(*place) == at);
         of.next().map(|(_, failed)| failed)
     }
 
-    /// Whether every claimed message has a final mark.
+    /// Returns whether every claimed message has a final mark.
     pub fn is_final(&self) -> bool {
         self.marks().all(Mark::is_final)
     }
 }
 
-/// How many messages have each mark.
+/// The number of messages with each mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally([u32; Mark::ALL.len()]);
 
@@ -158,7 +158,7 @@ impl Tally {
         self.0[to as usize] += 1;
     }
 
-    /// How many messages have this mark.
+    /// Returns the number of messages with this mark.
     pub const fn of(&self, mark: Mark) -> u32 {
         self.0[mark as usize]
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// The parameters of a recipient's message. Its variables replace the shared body parameters.
+/// Returns the parameters of a recipient's message. Variables replace the shared body parameters.
 pub fn with_variables(components: &[Value], variables: &[Box<str>]) -> Vec<Value> {
     if variables.is_empty() {
         return components.to_vec();

@@ -11,10 +11,9 @@ use postrider_store::{Change, Direction, StoreError, Table, View};
 
 use super::record::{parts_prefix, phones_key};
 
-/// Recipients of one chunk.
+/// The number of recipients in one chunk.
 const CHUNK: usize = 1000;
-/// Bytes of one entry: the phone in its canonical form (u64) and its index in the audience (u32),
-/// big endian.
+/// The bytes of one entry, big endian: the phone in canonical form (u64) and its index (u32).
 const ENTRY: usize = 12;
 
 /// The indices of an audience, sorted by phone.
@@ -28,7 +27,8 @@ impl ByPhone {
         Self(places)
     }
 
-    /// The changes that write all chunks. Each is made when the iterator reaches it.
+    /// Returns the changes that write all chunks. The iterator makes each change when it reaches
+    /// it.
     pub fn changes<'a>(
         &'a self,
         workspace: &'a WorkspaceId,
@@ -47,10 +47,10 @@ impl ByPhone {
     }
 }
 
-/// The index of a phone in a broadcast's audience.
+/// Returns the index of a phone in a broadcast's audience.
 ///
 /// # Errors
-/// Those of [`View::scan`].
+/// The errors of [`View::scan`].
 pub fn place_of(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -82,7 +82,7 @@ mod tests {
     fn every_phone_has_its_place_and_no_other_has_one() {
         let (store, workspace) = (MemoryStore::new(), "acme".parse().unwrap());
         let id = BroadcastId::from_bytes([7; 16]);
-        // In no order, and with gaps.
+        // The phones are unordered, and with gaps.
         let phones: Vec<u64> = (0..2500).map(|at| 1_000_000 + (at * 7919 % 2500) * 3).collect();
         let changes: Vec<_> = ByPhone::of(&phones).changes(&workspace, id, &phones).collect();
         assert_eq!(changes.len(), 3);

@@ -1,4 +1,4 @@
-//! Pure: which of a broadcast's numbers its messages leave through.
+//! Pure: the choice of the number through which each of a broadcast's messages leaves.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use postrider_domain::NumberId;
 
 use crate::record::WINDOW;
 
-/// A number of a broadcast, and the room that it has.
+/// A number of a broadcast, and its room for messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     /// The number.
     pub(crate) number: NumberId,
-    /// How many messages it sends in a second.
+    /// The number of messages that it sends in a second.
     pub(crate) pace: u32,
-    /// Whether it is connected and not left alone.
+    /// Set if it is connected and its circuit breaker is closed.
     pub(crate) is_up: bool,
-    /// Whether others take over who belongs to it: it was removed, or is down for too long.
+    /// Set if others take over its recipients: it was removed, or has been down for too long.
     pub(crate) is_given_up: bool,
-    /// Whether the budget of its portfolio is used up.
+    /// Set if the budget of its portfolio is used up.
     pub(crate) is_full: bool,
 }
 
-/// The numbers that the messages in flight are with. It is empty for a broadcast of one number.
+/// The numbers of the messages in flight. It is empty for a broadcast of one number.
 #[derive(Debug, Default)]
 pub(crate) struct Placed {
     numbers: HashMap<u32, NumberId>,
@@ -30,34 +30,35 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
-    /// The number that a recipient's message is with.
+    /// Returns the number of a recipient's message.
     pub(crate) fn number(&self, index: u32) -> Option<NumberId> {
         self.numbers.get(&index).copied()
     }
 
-    /// How many messages are with a number.
+    /// Returns how many messages are with a number.
     pub(crate) fn with(&self, number: NumberId) -> u32 {
         self.counts.get(&number).copied().unwrap_or_default()
     }
 
-    /// The numbers that messages are with.
+    /// Returns the numbers that have messages.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = NumberId> {
         self.counts.iter().filter(|(_, count)| **count > 0).map(|(number, _)| *number)
     }
 
-    /// How many messages wait for numbers that are down, as far as others may be claimed beside
-    /// them: of each number a window. More would leave too many outcomes unknown after a crash.
+    /// Returns how many messages wait for numbers that are down, at most a window for each number.
+    /// So many others may be claimed beside them. More would leave too many outcomes unknown after
+    /// a crash.
     pub(crate) fn stuck(&self, down: impl Iterator<Item = NumberId>) -> u32 {
         down.map(|number| self.with(number).min(WINDOW)).sum()
     }
 
-    /// The recipients whose messages are with a number.
+    /// Returns the recipients whose messages are with a number.
     pub(crate) fn of(&self, number: NumberId) -> Vec<u32> {
         let all = self.numbers.iter().filter(|(_, with)| **with == number);
         all.map(|(index, _)| *index).collect()
     }
 
-    /// A message is no longer in flight.
+    /// Removes a message that is no longer in flight.
     pub(crate) fn settle(&mut self, index: u32) {
         if let Some(number) = self.numbers.remove(&index) {
             self.count(number, |count| count.saturating_sub(1));
@@ -69,8 +70,8 @@ impl Placed {
         *count = change(*count);
     }
 
-    /// Places a message: with the number that was last used with its recipient, unless others take
-    /// over from that, else where most room is.
+    /// Places a message with the number that was last used with its recipient. If others take over
+    /// from that number, the message goes to the number with the most room.
     pub(crate) fn place(
         &mut self,
         index: u32,
@@ -78,7 +79,7 @@ impl Placed {
         rooms: &[Room],
     ) -> Option<NumberId> {
         let own = rooms.iter().find(|room| Some(room.number) == last && !room.is_given_up);
-        // The seconds that it has to send for; a tie goes to the first.
+        // The seconds that the number needs for its messages; a tie goes to the first.
         let load =
             |room: &Room| (self.with(room.number) as f64 + 1.0) / f64::from(room.pace.max(1));
         let with_room = |is_good: fn(&Room) -> bool| {
@@ -156,7 +157,7 @@ mod tests {
         let rooms = [Room { is_up: false, ..room(A, 80) }, room(B, 80)];
         let mut placed = Placed::default();
         let mut claimed = 0;
-        // What is in flight beside those that wait is less than one claim.
+        // The messages in flight beside the waiting ones are fewer than one claim.
         while claimed - placed.stuck([A].into_iter()) <= 80 {
             (claimed..claimed + 80).for_each(|index| {
                 assert_eq!(placed.place(index, Some(A), &rooms), Some(A));
@@ -165,7 +166,7 @@ mod tests {
             assert!(claimed < 100_000, "the whole audience is claimed");
         }
         assert_eq!(claimed, 640);
-        // Those that wait do not count against the others while they are few.
+        // The waiting messages do not count against the others while they are few.
         assert_eq!(placed.stuck([A, B].into_iter()), WINDOW);
         placed.of(A).into_iter().skip(10).for_each(|index| placed.settle(index));
         assert_eq!(placed.stuck([A].into_iter()), 10);

@@ -1,4 +1,4 @@
-//! Pure: which recipients a fan-out claims next, and the outcomes of those claimed before.
+//! Pure: the recipients that a fan-out claims next, and the outcomes of earlier claims.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,7 +9,8 @@ use super::reports::Reports;
 /// The progress of a fan-out: claims, outcomes, and what must still be written.
 #[derive(Debug)]
 pub struct Plan {
-    /// Recipients to send to. Those behind them had opted out before the broadcast was created.
+    /// The number of recipients to send to. Those behind them opted out before the broadcast's
+    /// creation.
     sendable: u32,
     /// The first recipient that was never claimed.
     next: u32,
@@ -33,7 +34,7 @@ pub struct UncountedOutcomes {
 }
 
 impl UncountedOutcomes {
-    /// Counts a message once, as one of the two, when its first outcome is known.
+    /// Counts a message once, as sent or failed, when its first outcome is known.
     const fn add(&mut self, from: Mark, to: Mark) {
         match (from, to) {
             (Mark::Claimed | Mark::Retry, Mark::Sent | Mark::Held | Mark::Unknown) => {
@@ -46,7 +47,7 @@ impl UncountedOutcomes {
 }
 
 impl Plan {
-    /// The plan of a broadcast of which nothing is claimed.
+    /// Creates the plan of a broadcast without claims.
     pub fn new(sendable: u32) -> Self {
         Self {
             sendable,
@@ -59,8 +60,8 @@ impl Plan {
         }
     }
 
-    /// Resumes with a window that was written before. A message that was claimed and has no outcome
-    /// counts as sent if the provider reported on it. Otherwise the policy decides.
+    /// Resumes with a window that was written before. A claimed message without an outcome counts
+    /// as sent if the provider reported on it. Otherwise the policy decides.
     pub fn resume(
         &mut self,
         number: u32,
@@ -96,7 +97,7 @@ impl Plan {
         }
     }
 
-    /// Outcomes that are not in the daily counts yet.
+    /// Returns the outcomes that are not in the daily counts yet.
     pub const fn uncounted(&self) -> UncountedOutcomes {
         self.uncounted
     }
@@ -106,23 +107,23 @@ impl Plan {
         self.uncounted = UncountedOutcomes::default();
     }
 
-    /// Messages in flight: claimed, and without an outcome.
+    /// Returns the number of messages in flight: claimed, and without an outcome.
     pub const fn in_flight(&self) -> u32 {
         self.tally.of(Mark::Claimed)
     }
 
-    /// How many messages have each mark.
+    /// Returns the number of messages with each mark.
     pub const fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// Whether every recipient has an outcome.
+    /// Returns whether every recipient has an outcome.
     pub fn is_done(&self) -> bool {
         self.next == self.sendable && self.in_flight() == 0 && self.tally.of(Mark::Retry) == 0
     }
 
-    /// Claims the next recipients: retries first, otherwise new ones of one window. At most `max`.
-    /// Their messages must not be dispatched before the claim is durable.
+    /// Claims at most `max` recipients: retries first, otherwise new ones of one window. Their
+    /// messages must not be dispatched before the claim is durable.
     pub fn claim(&mut self, max: u32) -> Vec<u32> {
         let mut claimed = Vec::new();
         while claimed.len() < max as usize
@@ -163,19 +164,19 @@ impl Plan {
         self.change(index, Mark::Claimed, Mark::Retry);
     }
 
-    /// Has recipients that were set aside claimed again.
+    /// Allows another claim of recipients that were set aside.
     pub fn call_back(&mut self, indices: impl IntoIterator<Item = u32>) {
         self.retries.extend(indices);
     }
 
-    /// Gives every message in flight this mark.
+    /// Settles every message in flight with this mark.
     pub fn settle_in_flight(&mut self, mark: Mark) {
         for index in self.claimed() {
             self.settle(index, mark, None);
         }
     }
 
-    /// The recipients whose messages are in flight.
+    /// Returns the recipients whose messages are in flight.
     pub fn claimed(&self) -> Vec<u32> {
         let of_window = |(number, window): (&u32, &Window)| {
             let first = number * WINDOW;
@@ -198,28 +199,28 @@ impl Plan {
         true
     }
 
-    /// The index behind the last recipient of a window.
+    /// Returns the index behind the last recipient of a window.
     fn end(&self, number: u32) -> u32 {
         self.sendable.min((number + 1) * WINDOW)
     }
 
-    /// Whether all of a window is claimed and every outcome in it is final.
+    /// Returns whether all of a window is claimed and every outcome in it is final.
     fn is_over(&self, number: u32, window: &Window) -> bool {
         self.next >= self.end(number) && window.is_final()
     }
 
-    /// Whether a window is over and its last changes are not written.
+    /// Returns whether a window is over and its last changes are not written.
     pub fn has_final(&self) -> bool {
         let mut dirty = self.dirty();
         dirty.any(|(number, window)| self.is_over(number, window))
     }
 
-    /// Whether any window has unwritten changes.
+    /// Returns whether any window has unwritten changes.
     pub fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
 
-    /// The windows with unwritten changes.
+    /// Returns the windows with unwritten changes.
     pub fn dirty(&self) -> impl Iterator<Item = (u32, &Window)> {
         self.dirty.iter().filter_map(|number| Some((*number, self.open.get(number)?)))
     }
@@ -326,7 +327,7 @@ mod tests {
         }
     }
 
-    /// A plan that goes on from what was written of this one.
+    /// Returns a plan that resumes from the written windows.
     fn crashed(written: &BTreeMap<u32, Window>, sendable: u32, policy: BroadcastPolicy) -> Plan {
         let mut plan = Plan::new(sendable);
         written
@@ -360,7 +361,8 @@ mod tests {
                         }
                     }
                     1 => {
-                        // Claimed, and down before anything was handed over.
+                        // The recipients are claimed, and the engine crashes before it dispatches
+                        // anything.
                         plan.claim(number % WINDOW + 1);
                         write(&mut plan, &mut written);
                         plan = crashed(&written, sendable, AT_MOST_ONCE);

@@ -10,16 +10,16 @@ use crate::budget::Budget;
 use crate::control::{Control, ControlError};
 use crate::record::Record;
 
-/// Recipients that were counted, as far as there was room.
+/// The recipients that were counted, within the available room.
 #[derive(Debug, Default)]
 pub struct CountedRecipients {
-    /// Whether each may be written to.
+    /// For each recipient in order: `true` if the message may be sent.
     pub may_go: Vec<bool>,
-    /// What must be committed before anything is handed over.
+    /// The changes that must be committed before any message is dispatched.
     pub changes: Vec<Change>,
 }
 
-/// The workspaces, as their broadcasts see them. The workspace crate implements it.
+/// The workspaces, as their broadcasts use them. The workspace crate implements it.
 ///
 /// The methods that return no future read committed records. They may block for the length of a
 /// read.
@@ -32,8 +32,8 @@ pub trait BroadcastHost: Send + Sync + 'static {
         control: Control,
     ) -> BoxFuture<'a, Result<Record, ControlError>>;
 
-    /// The status of a template with the account of each of these numbers, in their order; `None`
-    /// where the account has no template of that name and language.
+    /// Returns the template's status in the account of each of these numbers, in their order. A
+    /// status is `None` if the account has no template of that name and language.
     ///
     /// # Errors
     /// [`StoreError`]: it cannot be read.
@@ -44,14 +44,14 @@ pub trait BroadcastHost: Send + Sync + 'static {
         numbers: &[NumberId],
     ) -> Result<Vec<Option<TemplateStatus>>, StoreError>;
 
-    /// Whether the number is still connected to the workspace.
+    /// Returns whether the number is still connected to the workspace.
     ///
     /// # Errors
     /// [`StoreError`]: it cannot be read.
     fn is_connected(&self, workspace: &WorkspaceId, number: NumberId) -> Result<bool, StoreError>;
 
-    /// Which number was last used with each of these phones, in their order; `None` where that is
-    /// none that is connected.
+    /// Returns the number that was last used with each of these phones, in their order. It is
+    /// `None` if there is none or it is not connected.
     ///
     /// # Errors
     /// [`StoreError`]: it cannot be read.
@@ -61,7 +61,7 @@ pub trait BroadcastHost: Send + Sync + 'static {
         phones: &[Phone],
     ) -> Result<Vec<Option<NumberId>>, StoreError>;
 
-    /// The changes that note which number is used with these phones from now on.
+    /// Returns the changes that note which number is used with these phones from now on.
     ///
     /// # Errors
     /// [`StoreError`]: it cannot be read.
@@ -72,14 +72,14 @@ pub trait BroadcastHost: Send + Sync + 'static {
         at: Timestamp,
     ) -> Result<Vec<Change>, StoreError>;
 
-    /// How many recipients that do not count already may be written to through these numbers.
+    /// Returns the room for recipients who do not count already, through these numbers.
     ///
     /// # Errors
     /// [`StoreError`]: it cannot be read.
     fn budget(&self, workspace: &WorkspaceId, numbers: &[NumberId]) -> Result<Budget, StoreError>;
 
-    /// Counts recipients of a broadcast towards the budgets of the numbers that they are placed
-    /// with, in their order, as far as there is room.
+    /// Counts recipients of a broadcast towards the budgets of their numbers, in order, within the
+    /// room.
     ///
     /// # Errors
     /// [`StoreError`]: it cannot be read.
@@ -89,8 +89,8 @@ pub trait BroadcastHost: Send + Sync + 'static {
         placed: &[(Phone, NumberId)],
     ) -> Result<CountedRecipients, StoreError>;
 
-    /// Gives back what was counted for a broadcast of recipients whose messages were surely not
-    /// sent. Returns what must be committed.
+    /// Returns the places in the budgets of recipients whose messages were certainly not sent.
+    /// Returns the changes that must be committed.
     ///
     /// # Errors
     /// [`StoreError`]: it cannot be read.
@@ -100,13 +100,13 @@ pub trait BroadcastHost: Send + Sync + 'static {
         placed: &[(Phone, NumberId)],
     ) -> Result<Vec<Change>, StoreError>;
 
-    /// Whether any phone has opted out. If not, callers need not ask for phones one by one.
+    /// Returns whether any phone has opted out. If not, callers need not ask for each phone.
     ///
     /// # Errors
     /// [`StoreError`]: it cannot be read.
     fn any_opted_out(&self, workspace: &WorkspaceId) -> Result<bool, StoreError>;
 
-    /// Whether each of these phones has opted out, in their order.
+    /// Returns whether each of these phones has opted out, in their order.
     ///
     /// # Errors
     /// [`StoreError`]: it cannot be read.

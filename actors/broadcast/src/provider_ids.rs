@@ -1,14 +1,14 @@
-//! Pure: what the channel calls the messages of a broadcast, packed.
+//! Pure: the provider's ids of a broadcast's messages, packed.
 //!
-//! [`Table::BroadcastNames`] has, under `workspace ‖ 0 ‖ id ‖ window ‖ place`, the ids that came
-//! with the outcomes of one commit, of messages from this place of the window on. So each id is
-//! written once, with its outcome, and a window has as many records as commits have settled some of
-//! it. An id that was reported before its outcome was known, or in its place, is kept alone, under
-//! the place and a bit that no place has.
+//! [`Table::BroadcastNames`] holds the ids under `workspace ‖ 0 ‖ id ‖ window ‖ place`. A record
+//! has the ids that came with the outcomes of one commit, of messages from this place of the window
+//! on. So each id is written once, with its outcome, and a window has a record for each commit that
+//! settled some of it. An id that was reported before its outcome was known, or in its place, is
+//! stored alone. Its key has the place and a bit that no place has.
 //!
-//! An id of the chat-app channel is `wamid.` and Base64 of a few bytes, the recipient's digits, a
-//! few more, and hexadecimal digits. What is around the digits is kept once in a record, and they
-//! as numbers: 18 bytes of 62. Any other id is kept as it is.
+//! An id of the chat-app channel is `wamid.` and Base64. The Base64 encodes a few bytes, the
+//! recipient's digits, a few more bytes, and hexadecimal digits. A record stores the bytes around
+//! the digits once, and the digits as numbers: 18 bytes of 62. Any other id is stored unchanged.
 
 use std::ops::ControlFlow;
 
@@ -21,16 +21,16 @@ use serde::{Deserialize, Serialize};
 use crate::record::{WINDOW, names_key, reported_name_key};
 
 const VERSION: u8 = 1;
-/// What ids of the chat-app channel begin with.
+/// The prefix of the chat-app channel's ids.
 const PREFIX: &str = "wamid.";
-/// Digits of a phone.
+/// The number of digits of a phone.
 const PHONE_DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
-/// Hexadecimal digits from which on they are kept as numbers.
+/// The minimum number of hexadecimal digits that are stored as numbers.
 const HEX_MIN: usize = 8;
-/// About what an id takes in a record.
+/// The approximate number of bytes of an id in a record.
 const BYTES_EACH: usize = 20;
 
-/// What the ids of a record share.
+/// The parts that the ids of a record share.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Shape {
     before: Vec<u8>,
@@ -38,20 +38,20 @@ struct Shape {
     after: Vec<u8>,
 }
 
-/// The ids of some messages of a window, by their places in it: borrowed to be written, owned when
-/// they are read.
+/// The ids of some messages of a window, by their places in it. They are borrowed when written, and
+/// owned when read.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Names<Hex, Id> {
     version: u8,
     shape: Shape,
-    /// Of that shape: the place, the phone's digits as a number, and the bytes of the hexadecimal
+    /// The ids of that shape: place, phone's digits as a number, and bytes of the hexadecimal
     /// digits.
     shaped: Vec<(u16, u64, Hex)>,
-    /// Of any other.
+    /// The ids of any other shape.
     others: Vec<(u16, Id)>,
 }
 
-/// The changes that write ids, given by the indices of their recipients.
+/// Returns the changes that write ids, given by the indices of their recipients.
 pub fn changes(
     workspace: &WorkspaceId,
     id: BroadcastId,
@@ -68,8 +68,7 @@ pub fn changes(
     of_window.map(change).collect()
 }
 
-/// The record that has the id which was reported of the message to the recipient at this index: its
-/// key and its value.
+/// Returns the record of a reported id: its key and its value. The index is the recipient's.
 pub fn reported(
     workspace: &WorkspaceId,
     id: BroadcastId,
@@ -80,12 +79,12 @@ pub fn reported(
     (key, pack([(place(index), name)].into_iter()))
 }
 
-/// The place of a recipient in its window.
+/// Returns the place of a recipient in its window.
 fn place(index: u32) -> u16 {
     u16::try_from(index % WINDOW).unwrap_or(u16::MAX)
 }
 
-/// What the channel calls the message to the recipient at this index, if that is known.
+/// Returns the provider's id of the message to the recipient at this index, if it is known.
 ///
 /// # Errors
 /// [`StoreError`]: it cannot be read.
@@ -121,8 +120,8 @@ pub fn name(
     Ok(reported.map(|bytes| Names::decode(&bytes)).transpose()?.and_then(|it| it.get(place)))
 }
 
-/// The record of these ids. A broadcast's actor writes hundreds at a time, so nothing is allocated
-/// for each.
+/// Returns the record of these ids. A broadcast's actor writes hundreds at a time, so it allocates
+/// nothing for each.
 fn pack<'a>(ids: impl ExactSizeIterator<Item = (u16, &'a str)>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(ids.len() * BYTES_EACH);
     let (mut decoded, mut hex) = (Vec::new(), Vec::with_capacity(ids.len() * BYTES_EACH));
@@ -159,25 +158,25 @@ impl Names<Vec<u8>, Box<str>> {
     }
 }
 
-/// The parts of an id that is made of a shape, digits and hexadecimal digits, and of nothing else.
+/// The parts of an id that has a shape, digits and hexadecimal digits only.
 struct Parts<'a> {
     before: &'a [u8],
     digits: u64,
     between: &'a [u8],
-    /// An even number of them.
+    /// An even number of hexadecimal digits.
     hex: &'a [u8],
     after: &'a [u8],
 }
 
 impl<'a> Parts<'a> {
-    /// Uses the buffer for what the id encodes.
+    /// Parses an id. The buffer holds the decoded bytes.
     fn of(id: &str, decoded: &'a mut Vec<u8>) -> Option<Self> {
         decoded.clear();
         BASE64_STANDARD.decode_vec(id.strip_prefix(PREFIX)?, decoded).ok()?;
         let start = decoded.windows(2).position(|two| two.iter().all(u8::is_ascii_digit))?;
         let (before, rest) = decoded.split_at(start);
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        // As a number it has no zero before it.
+        // A number would lose a leading zero.
         if !PHONE_DIGITS.contains(&digits) || rest.first() == Some(&b'0') {
             return None;
         }
@@ -198,7 +197,7 @@ impl<'a> Parts<'a> {
         Shape { before, between, after }
     }
 
-    /// Two hexadecimal digits in each byte.
+    /// Returns the hexadecimal digits, two in each byte.
     fn packed(&self) -> impl Iterator<Item = u8> {
         let of = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
         self.hex.as_chunks().0.iter().map(move |[high, low]| of(*high) << 4 | of(*low))
@@ -227,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// An id as the channel makes them.
+    /// Returns an id as the channel makes them.
     fn wamid(phone: &str, unique: u64) -> Box<str> {
         let unique = format!("{unique:018X}");
         let parts = [
@@ -252,7 +251,7 @@ mod tests {
                 _ => (index, wamid(&format!("1555{index:07}"), u64::from(index) << 30)),
             })
             .collect();
-        // They come in no order, some in each commit.
+        // The ids arrive unordered, some in each commit.
         for part in 0..7 {
             let some = names.iter().filter(|(index, _)| index * 7919 % 7 == part);
             let mut some: Vec<_> = some.rev().cloned().collect();
@@ -264,7 +263,7 @@ mod tests {
             assert_eq!(name(&store, &workspace, id, *index).unwrap().as_ref(), Some(expected));
         }
         assert_eq!(name(&store, &workspace, id, 1200).unwrap(), None);
-        // One that was only reported stands beside them, and in the way of none.
+        // A reported id is stored beside the others, and replaces none.
         for index in [0, 499, 1200] {
             let (key, value) = reported(&workspace, id, index, "wamid.reported");
             let change = Change::put(Table::BroadcastNames, key, value);

@@ -1,14 +1,14 @@
 //! Pure: the stored record of a broadcast, and the keys of all its tables.
 //!
-//! [`Table::Broadcasts`] holds the record under `workspace ‖ 0 ‖ b ‖ id`, a draft under `workspace
-//! ‖ 0 ‖ d ‖ id` while the audience is being written, and the counts under `workspace ‖ 0 ‖ c ‖ id`
-//! once the broadcast is settled. While recipients of a broadcast of which nothing was sent are to
-//! be deleted, there is a mark under `workspace ‖ 0 ‖ x ‖ sequence ‖ id`.
-//! [`Table::BroadcastAudience`] holds the recipients under `workspace ‖ 0 ‖ id ‖ segment ‖ part`,
-//! and [`Table::BroadcastPhones`] their index by phone under `workspace ‖ 0 ‖ id ‖ first phone`.
+//! [`Table::Broadcasts`] holds the record under `workspace ‖ 0 ‖ b ‖ id`. It holds a draft under
+//! `workspace ‖ 0 ‖ d ‖ id` while the audience is being written. It holds the counts under
+//! `workspace ‖ 0 ‖ c ‖ id` once the broadcast is settled. If nothing of a broadcast was sent, a
+//! mark under `workspace ‖ 0 ‖ x ‖ sequence ‖ id` exists until its recipients are deleted.
+//! [`Table::BroadcastAudience`] holds the recipients under `workspace ‖ 0 ‖ id ‖ segment ‖ part`.
+//! [`Table::BroadcastPhones`] holds their index by phone under `workspace ‖ 0 ‖ id ‖ first phone`.
 //! [`Table::BroadcastOutcomes`] holds the outcomes and [`Table::BroadcastReports`] the later
-//! reports, both under `workspace ‖ 0 ‖ id ‖ window`. [`Table::BroadcastNames`] holds what the
-//! provider calls the messages, under that key and a place of the window.
+//! reports, both under `workspace ‖ 0 ‖ id ‖ window`. [`Table::BroadcastNames`] holds the
+//! provider's ids of the messages, under that key and a place of the window.
 
 use postrider_store::view::codec;
 use postrider_store::{StoreError, Table, View};
@@ -19,9 +19,9 @@ use postrider_domain::template::TemplateCategory;
 use postrider_domain::template::TemplateName;
 use postrider_domain::{BroadcastId, MessageId, NumberId, SenderNotes, Timestamp, WorkspaceId};
 
-/// Recipients of one segment of the audience.
+/// The number of recipients of one segment of the audience.
 pub const SEGMENT: u32 = 8000;
-/// Recipients whose outcomes are stored in one record. A segment has a whole number of windows.
+/// The number of recipients whose outcomes are stored in one record. It divides a segment.
 pub const WINDOW: u32 = 500;
 const _: () = assert!(SEGMENT.is_multiple_of(WINDOW));
 // Failures are stored with their index in the window as a u16.
@@ -33,7 +33,7 @@ const _: () = assert!(WINDOW - 1 <= u16::MAX as u32);
 pub enum BroadcastStatus {
     /// It waits for its scheduled time.
     Scheduled,
-    /// It is about to begin.
+    /// It is about to start.
     Queued,
     /// It is being sent.
     Sending,
@@ -48,7 +48,7 @@ pub enum BroadcastStatus {
 }
 
 impl BroadcastStatus {
-    /// The status as responses spell it.
+    /// Returns the status as responses spell it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -62,14 +62,14 @@ impl BroadcastStatus {
         }
     }
 
-    /// Whether the broadcast sends nothing more.
+    /// Returns whether the broadcast sends nothing more.
     #[must_use]
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Completed | Self::Cancelled | Self::Failed)
     }
 }
 
-/// What happens after a crash to a message that was claimed and has no outcome.
+/// The policy for messages that were claimed and have no outcome after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BroadcastPolicy {
@@ -91,11 +91,11 @@ pub struct Record {
     pub template: TemplateName,
     /// The template's category when the broadcast was created. It decides the price.
     pub category: TemplateCategory,
-    /// What happens after a crash to messages without an outcome.
+    /// The policy for messages without an outcome after a crash.
     pub policy: BroadcastPolicy,
     /// Its status.
     pub status: BroadcastStatus,
-    /// Why it was paused or ended, unless a user requested it.
+    /// The reason for a pause or an end, unless a user requested it.
     pub reason: Option<Box<str>>,
     /// All recipients. Those that had opted out when it was created come last.
     pub total: u32,
@@ -105,49 +105,49 @@ pub struct Record {
     pub price: u64,
     /// The number that it is sent from.
     pub number: NumberId,
-    /// The components of the template that its messages are made of, as they were when it was made,
-    /// or else when its numbers were last chosen.
+    /// The components of the template from which its messages are made. They are from its creation,
+    /// or else from the last choice of its numbers.
     pub definition: Vec<Value>,
     /// The template parameters that all messages share.
     pub components: Vec<Value>,
-    /// Whether recipients have variables of their own.
+    /// Set if recipients have variables of their own.
     pub personal: bool,
-    /// When it was created.
+    /// The time of its creation.
     pub created_at: Timestamp,
-    /// When it is to begin; `None` for at once.
+    /// The time at which it starts; `None` for at once.
     pub schedule_at: Option<Timestamp>,
-    /// When it began.
+    /// The time of its start.
     pub started_at: Option<Timestamp>,
-    /// When it was completed, was cancelled or failed.
+    /// The time at which it was completed, was cancelled or failed.
     pub finished_at: Option<Timestamp>,
     /// The broadcast whose failed recipients this one sends to again.
     pub retry_of: Option<BroadcastId>,
     /// The broadcast that sends to the failed recipients of this one again.
     #[serde(default)]
     pub retried_by: Option<BroadcastId>,
-    /// Whether it is over, every outcome is recorded and the unused credits are refunded.
+    /// Set if it is over, every outcome is recorded and the unused credits are refunded.
     pub settled: bool,
-    /// Whether its recipients are deleted, because nothing was sent to any of them.
+    /// Set if its recipients are deleted, because nothing was sent to any of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recipients_dropped: bool,
-    /// What its sender notes of it.
+    /// The notes of its sender.
     #[serde(default, skip_serializing_if = "SenderNotes::is_empty")]
     pub notes: SenderNotes,
     /// The other numbers that it is sent from, all at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<NumberId>,
-    /// The numbers that its maker named; without any, it is sent from those of the pool.
+    /// The numbers that its creator named; without any, it is sent from those of the pool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<NumberId>,
 }
 
 impl Record {
-    /// The numbers that it is sent from.
+    /// Returns the numbers that it is sent from.
     pub fn numbers(&self) -> impl Iterator<Item = NumberId> + '_ {
         std::iter::once(self.number).chain(self.beside.iter().copied())
     }
 
-    /// The record of a broadcast that is sent from these numbers; `None` if there are none.
+    /// Returns the record as sent from these numbers, or `None` if there are none.
     #[must_use]
     pub fn sent_from(self, numbers: impl IntoIterator<Item = NumberId>) -> Option<Self> {
         let mut numbers = numbers.into_iter();
@@ -156,16 +156,15 @@ impl Record {
     }
 }
 
-/// The id of a broadcast's message to the recipient at `index`: the first 12 bytes of the
-/// broadcast's id, then the index (u32, big endian).
+/// Returns the id of a broadcast's message to the recipient at `index`. It is the first 12 bytes of
+/// the broadcast's id, then the index (u32, big endian).
 pub fn message_id(broadcast: BroadcastId, index: u32) -> MessageId {
     let mut bytes = *broadcast.as_bytes();
     bytes[12..].copy_from_slice(&index.to_be_bytes());
     MessageId::from_bytes(bytes)
 }
 
-/// The prefix of the record's key of the broadcast that this message would belong to, and the
-/// recipient's index in it.
+/// Returns the prefix of the key of the broadcast of this message, and the recipient's index in it.
 pub fn of_message(workspace: &WorkspaceId, id: MessageId) -> (Vec<u8>, u32) {
     let (broadcast, index) = id.as_bytes().split_at(12);
     let index = index.try_into().map_or(u32::MAX, u32::from_be_bytes);
@@ -178,38 +177,38 @@ fn key(workspace: &WorkspaceId, parts: &[&[u8]]) -> Vec<u8> {
     key
 }
 
-/// The prefix of the keys of a workspace's broadcasts.
+/// Returns the prefix of the keys of a workspace's broadcasts.
 pub fn records_prefix(workspace: &WorkspaceId) -> Vec<u8> {
     key(workspace, &[b"b"])
 }
 
-/// The key of a broadcast's record.
+/// Returns the key of a broadcast's record.
 pub fn record_key(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
     key(workspace, &[b"b", id.as_bytes()])
 }
 
-/// The key of a broadcast that is being created.
+/// Returns the key of a broadcast that is being created.
 pub fn draft_key(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
     key(workspace, &[b"d", id.as_bytes()])
 }
 
-/// The key of the counts of a settled broadcast.
+/// Returns the key of the counts of a settled broadcast.
 pub fn counts_key(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
     key(workspace, &[b"c", id.as_bytes()])
 }
 
-/// The prefix of the keys of the marks of broadcasts whose recipients are to be deleted.
+/// Returns the prefix of the marks of broadcasts whose recipients are to be deleted.
 pub fn dropped_prefix(workspace: &WorkspaceId) -> Vec<u8> {
     key(workspace, &[b"x"])
 }
 
-/// The key of the mark of a broadcast whose recipients are to be deleted. It is removed with the
-/// last of them. The sequence is one that grows, so that later marks come after earlier ones.
+/// Returns the key of the mark of a broadcast whose recipients are to be deleted. The mark is
+/// removed with the last recipient. The sequence grows, so that later marks follow earlier ones.
 pub fn dropped_key(workspace: &WorkspaceId, sequence: u64, id: BroadcastId) -> Vec<u8> {
     key(workspace, &[b"x", &sequence.to_be_bytes(), id.as_bytes()])
 }
 
-/// The prefix of the keys of a broadcast's audience and outcomes.
+/// Returns the prefix of the keys of a broadcast's audience and outcomes.
 pub fn parts_prefix(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
     key(workspace, &[id.as_bytes()])
 }
@@ -223,7 +222,7 @@ pub enum SegmentPart {
     Variables = 1,
 }
 
-/// The key of a part of a segment.
+/// Returns the key of a part of a segment.
 pub fn segment_key(
     workspace: &WorkspaceId,
     id: BroadcastId,
@@ -233,35 +232,35 @@ pub fn segment_key(
     key(workspace, &[id.as_bytes(), &segment.to_be_bytes(), &[part as u8]])
 }
 
-/// The key of the chunk of the phone index that begins with this phone.
+/// Returns the key of the chunk of the phone index that starts with this phone.
 pub fn phones_key(workspace: &WorkspaceId, id: BroadcastId, first: u64) -> Vec<u8> {
     key(workspace, &[id.as_bytes(), &first.to_be_bytes()])
 }
 
-/// The key of a window's outcomes.
+/// Returns the key of a window's outcomes.
 pub fn window_key(workspace: &WorkspaceId, id: BroadcastId, window: u32) -> Vec<u8> {
     key(workspace, &[id.as_bytes(), &window.to_be_bytes()])
 }
 
-/// The key of what the provider calls messages of a window, from this place on.
+/// Returns the key of the provider's ids of messages of a window, from this place on.
 pub fn names_key(workspace: &WorkspaceId, id: BroadcastId, window: u32, place: u16) -> Vec<u8> {
     key(workspace, &[id.as_bytes(), &window.to_be_bytes(), &place.to_be_bytes()])
 }
 
-/// The key of what the provider calls the message at this place of a window, as it was reported.
-/// It is that of no place, so that it is no key of what came with outcomes.
+/// Returns the key of a reported id of the message at this place of a window. It has a bit that no
+/// place has, so it differs from each key of ids that came with outcomes.
 pub fn reported_name_key(
     workspace: &WorkspaceId,
     id: BroadcastId,
     window: u32,
     place: u16,
 ) -> Vec<u8> {
-    /// No place has it.
+    /// The bit that no place has.
     const REPORTED: u16 = 1 << 15;
     names_key(workspace, id, window, place | REPORTED)
 }
 
-/// The committed record of a broadcast, if there is one.
+/// Reads the committed record of a broadcast, if there is one.
 ///
 /// # Errors
 /// [`StoreError::Damaged`] if it cannot be decoded, and the errors of [`View::get`].

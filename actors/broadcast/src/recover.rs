@@ -1,4 +1,4 @@
-//! Recovery resumes the broadcasts that are not over, and deletes incomplete drafts.
+//! Resumes the broadcasts that are not over, and deletes incomplete drafts.
 
 use std::ops::ControlFlow;
 
@@ -28,7 +28,7 @@ pub struct Found {
 /// Reads the broadcasts of all workspaces.
 ///
 /// # Errors
-/// Those of [`View::scan`]. A record that cannot be decoded is logged and left as it is.
+/// The errors of [`View::scan`]. A record that cannot be decoded is logged and left unchanged.
 pub fn find(store: &dyn View) -> Result<Found, StoreError> {
     let mut found = Found::default();
     let mut drafts = Vec::new();
@@ -39,7 +39,7 @@ pub fn find(store: &dyn View) -> Result<Found, StoreError> {
                 drafts
                     .extend(id.try_into().ok().map(|id| (workspace, BroadcastId::from_bytes(id))));
             }
-            // A record that cannot be decoded stays as it is. Requests that read it fail.
+            // A record that cannot be decoded stays unchanged. Requests that read it fail.
             Some((b'b', _)) => match serde_json::from_slice::<Record>(value) {
                 Ok(record) if !record.settled => found.unfinished.push(Unfinished {
                     workspace,
@@ -88,7 +88,7 @@ impl Found {
                 broadcasts.wake(id);
             }
         }
-        // Broadcasts that became due while the engine was down begin now.
+        // Broadcasts that became due while the engine was down start now.
         broadcasts.beat();
     }
 }

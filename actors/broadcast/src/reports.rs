@@ -54,7 +54,7 @@ impl Default for Reports {
 }
 
 impl Reports {
-    /// Decodes what [`encode`](Self::encode) wrote.
+    /// Decodes the output of [`encode`](Self::encode).
     ///
     /// # Errors
     /// [`StoreError::Damaged`] if the bytes are something else.
@@ -63,19 +63,19 @@ impl Reports {
         postcard::from_bytes(bytes).map_err(damaged)
     }
 
-    /// The reports in postcard's format.
+    /// Returns the reports in postcard's format.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bytes.len() + 8);
         postrider_domain::event::encode(self, &mut bytes);
         bytes
     }
 
-    /// The furthest status that was reported of the message at this index of the window.
+    /// Returns the furthest status that was reported of the message at this index of the window.
     pub fn of(&self, at: usize) -> Option<Report> {
         self.bytes.get(at).and_then(|byte| Report::of(byte & !REPLIED))
     }
 
-    /// Why the message at this index of the window failed.
+    /// Returns the reason for which the message at this index of the window failed.
     pub fn failure(&self, at: usize) -> Option<&Failed> {
         let mut of = self.failures.iter().filter(|(place, _)| usize::from(*place) == at);
         of.next().map(|(_, failed)| failed)

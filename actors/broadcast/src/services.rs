@@ -9,16 +9,16 @@ use postrider_store::{View, Writer};
 
 /// The services that every fan-out uses.
 pub struct Services {
-    /// Committed records.
+    /// The committed records.
     pub view: Arc<dyn View>,
     /// The group commit, which makes claims and outcomes durable.
     pub writer: Writer,
-    /// Engine time.
+    /// The engine's clock.
     pub clock: Clock,
     /// The numbers to which messages are dispatched.
     pub numbers: Arc<Numbers>,
-    /// How long after its claim a message may be sent.
+    /// The time after its claim during which a message may be sent.
     pub give_up: Duration,
-    /// How long a number is down until another one takes its recipients over.
+    /// The time after which another number takes over the recipients of a number that is down.
     pub reassign_after: Duration,
 }

@@ -1,7 +1,7 @@
-//! Whether anybody is claimed, and who: only as many as the numbers' budgets have room for.
+//! Claims recipients: only as many as the numbers' budgets have room for.
 //!
-//! Those that there is no room for are set aside. While all budgets are used up a few more are
-//! looked at, who may count already; it is looked again with each tick.
+//! A recipient without room is set aside. While all budgets are used up, the actor claims a few
+//! more, who may count towards a budget already. Each tick tries again.
 
 use std::sync::Arc;
 
@@ -19,16 +19,17 @@ use crate::budget::Budget;
 use crate::control::{Control, TEMPLATE_GONE, TEMPLATE_PAUSED};
 use crate::outcomes::Mark;
 
-/// How often one claim is begun again with those behind whom there was no room for.
+/// The number of claims that one call makes, each past the recipients without room.
 const PARTS_MAX: u32 = 8;
-/// Most recipients that wait while all budgets are used up and others are looked at, who may count
-/// already.
+/// The maximum number of recipients set aside while all budgets are used up. Up to it, the actor
+/// looks for recipients who count towards a budget already.
 const LOOKED_AT_MAX: u32 = 500;
 
 impl Fanout {
-    /// Whether more may be claimed. Pauses the broadcast if its numbers were disconnected, pauses
-    /// or fails it if its template is not approved, and waits while the breakers of all of them are
-    /// open or nothing may leave.
+    /// Returns whether the broadcast may claim more recipients.
+    ///
+    /// Pauses the broadcast if its numbers were disconnected. Pauses or fails it if its template is
+    /// not approved. Returns `false` while all numbers are down or nothing may leave the engine.
     pub(super) async fn may_send(&self, state: &mut Running) -> bool {
         if !self.services.numbers.hold.lets_out() {
             return false;
@@ -67,8 +68,8 @@ impl Fanout {
         }
     }
 
-    /// Claims the next recipients that the budgets have room for. Those that there is no room for
-    /// are set aside, so that they hold up nobody who is behind them.
+    /// Claims the next recipients within the budgets. Recipients without room are set aside, so
+    /// that they delay nobody behind them.
     pub(super) async fn claim(&self, state: &mut Running) -> Result<(), ActorProcessingErr> {
         for _ in 0..PARTS_MAX {
             let budget = self.budget(state).await?;
@@ -76,7 +77,7 @@ impl Fanout {
             let most = self.claim_size(state);
             let back = state.aside.call_back(budget.clone(), most);
             state.plan.call_back(back);
-            // Of those that may count already only some are looked at.
+            // Only some of the recipients that may count already are tried.
             let looked_at = LOOKED_AT_MAX.saturating_sub(state.aside.count());
             let size = if budget.is_full() { most.min(looked_at) } else { most };
             if size == 0 {
@@ -98,17 +99,17 @@ impl Fanout {
         Ok(())
     }
 
-    /// What the budgets of the numbers leave room for.
+    /// Returns the room in the budgets of the numbers.
     async fn budget(&self, state: &Running) -> Result<Budget, ActorProcessingErr> {
         let (host, workspace) = (Arc::clone(&self.host), self.slot.workspace.clone());
         let numbers: Vec<_> = state.record.numbers().collect();
         let reading = tokio::task::spawn_blocking(move || host.budget(&workspace, &numbers));
-        // Nobody is placed with those.
+        // No message is placed with these numbers.
         Ok(reading.await??.without(|number| self.is_given_up(number, state)))
     }
 
     /// Removes from the claim the recipients that opted out after the broadcast was created.
-    /// Who has is read beside the actor.
+    /// Another thread reads the opt-outs.
     async fn exclude_opted_out(&self, state: &mut Running) -> Result<(), ActorProcessingErr> {
         if !self.host.any_opted_out(&self.slot.workspace)? {
             return Ok(());
@@ -129,8 +130,8 @@ impl Fanout {
         Ok(())
     }
 
-    /// Counts the claimed recipients towards the budgets of their numbers. Those that there is no
-    /// room for are set aside.
+    /// Counts the claimed recipients towards the budgets of their numbers. Recipients without room
+    /// are set aside.
     async fn count(
         &self,
         belonging: &[Belonging],
@@ -161,7 +162,7 @@ impl Fanout {
         Ok(())
     }
 
-    /// These recipients with the numbers that their messages are placed with.
+    /// Returns the recipients with the numbers that their messages are placed with.
     fn placed(
         &self,
         indices: &[u32],
@@ -172,8 +173,8 @@ impl Fanout {
         Ok(phones.into_iter().zip(numbers).collect())
     }
 
-    /// Gives back what was counted of recipients whose messages were surely not sent. It must be
-    /// called before they are settled.
+    /// Returns the places in the budgets of recipients whose messages were certainly not sent. It
+    /// must be called before they are settled.
     pub(super) fn give_back(&self, indices: &[u32], state: &mut Running) {
         if !state.is_counted || indices.is_empty() {
             return;
@@ -187,14 +188,14 @@ impl Fanout {
         }
     }
 
-    /// Gives up a claim of which nothing was handed over.
+    /// Releases a claim whose messages were not dispatched.
     pub(super) fn give_up_claim(&self, state: &mut Running) {
         let claimed = std::mem::take(&mut state.claimed);
         self.give_back(&claimed, state);
         claimed.into_iter().for_each(|index| state.settle(index, Mark::Retry, None));
     }
 
-    /// Gives back what was counted for messages that these outcomes say were not sent.
+    /// Returns the places in the budgets of messages that were not sent, by these outcomes.
     pub(super) fn give_back_unsent(&self, outcomes: &[(u32, FinalOutcome)], state: &mut Running) {
         let is_unsent = |outcome: &FinalOutcome| {
             matches!(outcome, FinalOutcome::Failed(_) | FinalOutcome::NotSentInTime)

@@ -1,4 +1,4 @@
-//! Pure: how many messages of a broadcast failed since its status last changed.
+//! Pure: the number of a broadcast's messages that failed since its status last changed.
 
 use crate::BroadcastOptions;
 use crate::outcomes::Mark;
@@ -18,7 +18,7 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// Takes the outcome of the message to the recipient at this index.
+    /// Records the outcome of the message to the recipient at this index.
     pub(super) fn outcome(&mut self, index: u32, mark: Mark) {
         self.outcomes += 1;
         match mark {
@@ -29,7 +29,7 @@ impl Judged {
         }
     }
 
-    /// Takes a report that the message to the recipient at this index failed.
+    /// Records a report that the message to the recipient at this index failed.
     pub(super) fn reported_failed(&mut self, index: u32) {
         if self.accepted.has(index) {
             self.accepted.set(index, false);
@@ -38,13 +38,13 @@ impl Judged {
         self.reported.set(index, true);
     }
 
-    /// The status has changed: earlier outcomes do not count any more.
+    /// Resets the counts after a change of the status: earlier outcomes do not count any more.
     pub(super) fn begin_again(&mut self) {
         let reported = std::mem::take(&mut self.reported);
         *self = Self { reported, ..Self::default() };
     }
 
-    /// Why the broadcast must pause, if too many of the outcomes are failures.
+    /// Returns the reason for a pause, if too many of the outcomes are failures.
     pub(super) fn too_many_failed(&self, options: &BroadcastOptions) -> Option<Box<str>> {
         let Self { outcomes, failed, .. } = *self;
         let percent = u64::from(options.pause_failure_percent);
@@ -55,7 +55,7 @@ impl Judged {
     }
 }
 
-/// A set of recipients: one bit for each, up to the last that is in it.
+/// A set of recipients: one bit for each, up to the last one in the set.
 #[derive(Debug, Default)]
 struct Places(Vec<u64>);
 

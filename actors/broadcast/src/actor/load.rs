@@ -19,8 +19,8 @@ use super::Running;
 use super::judged::Judged;
 use super::outbound::OutboundMessages;
 
-/// Why a fan-out could not be rebuilt. Damage is a source and not transparent, because the
-/// supervisor looks for [`Damaged`] among the sources.
+/// The reason why a fan-out was not rebuilt. Damage is a source and not transparent, because the
+/// supervisor searches the sources for [`Damaged`].
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoadError {
     /// The store failed. A later attempt may succeed.

@@ -1,7 +1,7 @@
 //! The fan-out: the actor of one broadcast.
 //!
-//! It claims a window of recipients, dispatches their messages once the claim is durable, takes
-//! their outcomes, and writes those together with the next claim.
+//! It claims a window of recipients and dispatches their messages once the claim is durable. It
+//! records their outcomes, and writes them together with the next claim.
 
 mod claiming;
 mod judged;
@@ -52,48 +52,48 @@ pub(crate) struct Fanout {
 pub(crate) struct Running {
     record: Record,
     plan: Plan,
-    /// What is counted by day.
+    /// The outcomes counted by day.
     counted: Counted,
     outbound: OutboundMessages,
-    /// The numbers that the messages in flight are with.
+    /// The numbers of the messages in flight.
     placed: Placed,
-    /// What is to be noted, with the claim, of the numbers of its recipients.
+    /// The changes that note the numbers of claimed recipients. They are committed with the claim.
     noted: Vec<Change>,
-    /// What the channel calls messages whose outcomes are not written yet.
+    /// The provider's ids of messages whose outcomes are not written yet.
     names: Vec<(u32, Box<str>)>,
     /// Claimed recipients whose claim is not known to be durable. They must not be dispatched yet.
     claimed: Vec<u32>,
     /// Outcomes since the status changed, and the failures among them.
     judged: Judged,
-    /// How often the actor had been woken when it last read the record.
+    /// The count of the actor's wakes at its last read of the record.
     wakes: u64,
-    /// Whether the number was asked to return the messages of a broadcast that is paused or over.
+    /// Set if the numbers were asked to return the messages of a paused or ended broadcast.
     withdrawal_requested: bool,
-    /// Whether its recipients are counted towards a budget.
+    /// Set if its recipients are counted towards a budget.
     is_counted: bool,
-    /// Those that there was no room for.
+    /// The recipients without room in a budget.
     aside: Aside,
-    /// Its numbers whose accounts do not have its template approved.
+    /// The broadcast's numbers whose accounts do not have its template approved.
     unable: Vec<NumberId>,
-    /// Whether the engine stops, so that nothing more may be claimed or dispatched.
+    /// Set while the engine stops, so that nothing more may be claimed or dispatched.
     halted: bool,
 }
 
 impl Running {
-    /// Whether the account of a number has the template approved, as far as is known.
+    /// Returns whether the account of a number has the template approved, as far as is known.
     fn is_able(&self, number: NumberId) -> bool {
         !self.unable.contains(&number)
     }
 
-    /// The number that a message is with.
+    /// Returns the number that a message is with.
     fn through(&self, index: u32) -> NumberId {
         self.placed.number(index).unwrap_or(self.record.number)
     }
 
-    /// Takes the record as it is now.
+    /// Replaces the record by its current version.
     fn follow(&mut self, record: Record) {
         if !self.record.numbers().eq(record.numbers()) {
-            // They are with the number that it had, whichever it has now.
+            // They are with the record's earlier number, whatever its new one is.
             let mut unplaced = self.plan.claimed();
             unplaced.retain(|index| !self.claimed.contains(index));
             unplaced.retain(|index| self.placed.number(*index).is_none());
@@ -103,7 +103,7 @@ impl Running {
         self.record = record;
     }
 
-    /// Takes the outcome of a message, which is with no number any more.
+    /// Records the outcome of a message, which is with no number any more.
     fn settle(&mut self, index: u32, mark: Mark, failed: Option<Failed>) {
         self.placed.settle(index);
         self.plan.settle(index, mark, failed);
@@ -196,13 +196,13 @@ impl Fanout {
         }
     }
 
-    /// Has the workspace change the broadcast's status. Returns whether that is durable. A change
-    /// that fails is retried with the next tick.
+    /// Requests a change of the broadcast's status from the workspace. Returns whether the change
+    /// is durable. A failed change is retried with the next tick.
     async fn control(&self, control: Control, state: &mut Running) -> bool {
         self.try_control(control, state).await.is_ok()
     }
 
-    /// The same, with why it is not durable.
+    /// Requests the same, and returns the reason for a failure.
     async fn try_control(&self, control: Control, state: &mut Running) -> Result<(), ControlError> {
         match self.host.control(&self.slot.workspace, self.id, control).await {
             Ok(record) => {
@@ -219,7 +219,7 @@ impl Fanout {
         }
     }
 
-    /// Continues the broadcast: begins, sends, withdraws, finishes or rests.
+    /// Continues the broadcast: starts, sends, withdraws, finishes or rests.
     async fn advance(
         &self,
         myself: &ActorRef<FanoutMessage>,
@@ -227,7 +227,7 @@ impl Fanout {
         state: &mut Running,
     ) -> Result<(), ActorProcessingErr> {
         if matches!(state.record.status, BroadcastStatus::Queued | BroadcastStatus::Scheduled) {
-            // The next tick looks again.
+            // The next tick checks again.
             if !self.services.numbers.hold.lets_out() {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! The numbers that a fan-out hands its messages to.
+//! The numbers to which a fan-out dispatches its messages.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ const CLAIMED_MIN: u32 = 50;
 pub(super) struct Belonging {
     pub(super) index: u32,
     phone: Phone,
-    /// The one that was last used with it.
+    /// The number that was last used with it.
     pub(super) last: Option<NumberId>,
-    /// The one that its message is placed with.
+    /// The number that its message is placed with.
     number: Option<NumberId>,
 }
 
@@ -31,19 +31,19 @@ impl Fanout {
         numbers.connected(number).is_some() && down().is_none()
     }
 
-    /// Whether another of the broadcast's numbers can send.
+    /// Returns whether another of the broadcast's numbers can send.
     pub(super) fn is_another_up(&self, number: NumberId, state: &Running) -> bool {
         let mut others = state.record.numbers().filter(|other| *other != number);
         others.any(|other| state.is_able(other) && self.is_up(other))
     }
 
-    /// Whether any of the broadcast's numbers can send.
+    /// Returns whether any of the broadcast's numbers can send.
     pub(super) fn is_any_up(&self, state: &Running) -> bool {
         state.record.numbers().any(|number| state.is_able(number) && self.is_up(number))
     }
 
-    /// Whether a number was removed, cannot send the template, or has been down for so long that
-    /// others take over.
+    /// Returns whether other numbers take over from a number. It was removed, cannot send the
+    /// template, or has been down for too long.
     pub(super) fn is_given_up(&self, number: NumberId, state: &Running) -> bool {
         if !state.is_able(number) {
             return true;
@@ -69,16 +69,16 @@ impl Fanout {
         state.record.numbers().map(room).collect()
     }
 
-    /// Those of the numbers that can send, or all if none can.
+    /// Returns the rooms of the numbers that can send, or of all numbers if none can.
     fn rooms_in_use(&self, state: &Running) -> Vec<Room> {
         let all = self.rooms(state);
         let up: Vec<_> = all.iter().copied().filter(|room| room.is_up).collect();
         if up.is_empty() { all } else { up }
     }
 
-    /// Whether a number will soon need more messages. Messages that are with the channel do not
-    /// count against the limit, because their answers may take long, nor does a window of those who
-    /// wait for a number that is down.
+    /// Returns whether a number will soon need more messages. Messages that are with the channel do
+    /// not count against the limit, because their answers may take long. Up to a window of messages
+    /// that wait for a number that is down do not count either.
     pub(super) fn has_capacity(&self, state: &Running) -> bool {
         let rooms = self.rooms_in_use(state);
         let slot = |room: &Room| self.services.numbers.slot(room.number);
@@ -90,15 +90,15 @@ impl Fanout {
         in_flight <= self.claim_size(state).saturating_add(under_way).min(limit)
     }
 
-    /// How many recipients one claim takes: what the numbers may send in a second. A larger claim
-    /// would leave more outcomes unknown after a crash.
+    /// Returns the number of recipients of one claim: the numbers' messages per second. A larger
+    /// claim would leave more outcomes unknown after a crash.
     pub(super) fn claim_size(&self, state: &Running) -> u32 {
         let rooms = self.rooms_in_use(state);
         rooms.iter().map(|room| room.pace).fold(0, u32::saturating_add).min(WINDOW)
     }
 
-    /// Gives each claimed recipient a number. Returns who belongs to which number, in their order;
-    /// nothing where there is no choice.
+    /// Assigns a number to each claimed recipient. Returns the recipients with their numbers, in
+    /// order, or nothing if the broadcast has one number.
     pub(super) async fn place(
         &self,
         budget: &Budget,
@@ -124,7 +124,7 @@ impl Fanout {
         Ok(belonging.collect())
     }
 
-    /// Collects what is to be noted of the numbers of those who are claimed.
+    /// Collects the changes that note the numbers of the claimed recipients.
     pub(super) fn note_used(
         &self,
         belonging: &[Belonging],
@@ -138,8 +138,8 @@ impl Fanout {
         Ok(())
     }
 
-    /// Has a number that has been down for long, or is none of the broadcast's any more, return
-    /// what it has of the broadcast, so that others take it over.
+    /// Requests a broadcast's messages back from a number that the others take over from. The
+    /// number has been down for long, or is none of the broadcast's any more.
     pub(super) fn take_back(&self, state: &Running) {
         for number in state.placed.numbers() {
             let has_left = state.record.numbers().all(|own| own != number);

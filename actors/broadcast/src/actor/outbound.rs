@@ -15,7 +15,7 @@ use postrider_domain::{
 };
 use postrider_store::{StoreError, View};
 
-/// What the messages of one broadcast are made from.
+/// The inputs from which the messages of one broadcast are made.
 pub(super) struct OutboundMessages {
     workspace: WorkspaceId,
     broadcast: BroadcastId,
@@ -45,7 +45,7 @@ impl OutboundMessages {
         }
     }
 
-    /// Takes over what has changed of the broadcast: its number, or the template that it follows.
+    /// Applies the changes of the broadcast: its number, or the template that it follows.
     pub(super) fn follow(&mut self, record: &Record) {
         self.number = record.number;
         if self.definition != record.definition {
@@ -54,7 +54,7 @@ impl OutboundMessages {
         }
     }
 
-    /// The messages to the recipients at these indices.
+    /// Returns the messages to the recipients at these indices.
     pub(super) fn to(
         &mut self,
         store: &dyn View,
@@ -79,7 +79,7 @@ impl OutboundMessages {
         Ok(messages)
     }
 
-    /// The phones of the recipients at these indices.
+    /// Returns the phones of the recipients at these indices.
     pub(super) fn phones(
         &mut self,
         store: &dyn View,
@@ -112,8 +112,8 @@ impl OutboundMessages {
             return Ok(Arc::clone(common));
         }
         let given = with_variables(&self.components, variables);
-        // They fitted when the broadcast was created. Its parameters do not change; its template is
-        // chosen again when it begins or is resumed, among those that they fit.
+        // The parameters fitted when the broadcast was created, and do not change. Its template is
+        // chosen again when it starts or resumes, among those that the parameters fit.
         let Filled { components, text } = parameters::fill(&self.definition, &given)
             .map_err(|misfit| StoreError::Damaged(format!("{}: {misfit}", self.broadcast)))?;
         let (components, text) = (components.into(), text.into());

@@ -1,4 +1,4 @@
-//! Takes the outcomes of messages, and what they say about the whole broadcast.
+//! Records the outcomes of messages, and applies their consequences for the whole broadcast.
 
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::NumberId;
@@ -9,17 +9,17 @@ use crate::failure_policy::{Verdict, verdict};
 use crate::outcomes::{Failed, Mark};
 use crate::record::BroadcastStatus;
 
-/// What some outcomes say about the whole broadcast.
+/// The consequences of some outcomes for the whole broadcast.
 #[derive(Default)]
 struct Stops {
-    /// The refusals of the template to numbers, each once, with what follows unless others go on.
+    /// The refusals of the template to numbers, each once, with the verdict if no other goes on.
     refusals: Vec<(TemplateRefusal, Verdict)>,
     /// The first verdict of any other kind.
     other: Option<Verdict>,
 }
 
 impl Stops {
-    /// What these outcomes say, of messages that left `through` these numbers.
+    /// Returns the consequences of outcomes of messages that left `through` these numbers.
     fn of(
         outcomes: &[(u32, FinalOutcome)],
         personal: bool,
@@ -39,9 +39,8 @@ impl Stops {
     }
 }
 
-/// Records final outcomes, and pauses or fails the broadcast where one of them requires it. A
-/// message whose template is refused to its number goes out through another account's, if the
-/// broadcast goes on with that.
+/// Records final outcomes, and pauses or fails the broadcast if one of them requires it. If the
+/// broadcast goes on, a message whose template was refused leaves through another account's number.
 pub(super) async fn apply_outcomes(
     fanout: &Fanout,
     outcomes: Vec<(u32, FinalOutcome)>,
@@ -103,7 +102,7 @@ pub(super) async fn judge(fanout: &Fanout, state: &mut Running) {
 }
 
 /// Pauses or fails the broadcast, unless numbers go on to which its template is not refused.
-/// Returns whether it may go on, so that who was refused is to be written to again.
+/// Returns whether it may go on; then refused messages are sent again.
 pub(super) async fn stop(
     fanout: &Fanout,
     verdict: Verdict,
@@ -122,8 +121,8 @@ pub(super) async fn stop(
     may_go_on(&done, state.record.status)
 }
 
-/// Whether a broadcast that was to stop may go on: it is not over, or nobody knows what became of
-/// it.
+/// Returns whether a broadcast that was to stop may go on. It may if it is not over, or if the
+/// result is unknown.
 const fn may_go_on(done: &Result<(), ControlError>, status: BroadcastStatus) -> bool {
     match done {
         Ok(()) => !status.is_over(),

@@ -7,7 +7,7 @@ use super::{Fanout, Running};
 use crate::record::window_key;
 use crate::{daily_counts, provider_ids};
 
-/// Writes the outcomes and claims that are not durable yet. Returns whether they are now.
+/// Writes the outcomes and claims that are not durable yet. Returns whether they are now durable.
 pub(super) async fn write(fanout: &Fanout, state: &mut Running) -> bool {
     let (today, name) = (Day::of(fanout.services.clock.now()), &*state.record.name);
     let (store, workspace) = (fanout.services.view.as_ref(), &fanout.slot.workspace);
@@ -25,7 +25,7 @@ pub(super) async fn write(fanout: &Fanout, state: &mut Running) -> bool {
     changes.extend(state.counted.changes(&fanout.slot.workspace, fanout.id));
     changes.extend(state.noted.iter().cloned());
     changes.extend(provider_ids::changes(&fanout.slot.workspace, fanout.id, &mut state.names));
-    // Refused, it would repeat what the number has done. Only one is under way at a time.
+    // A refused commit would repeat what the number has done. Only one is in progress at a time.
     match fanout.services.writer.commit_own(changes).await {
         Ok(()) => {
             state.plan.written();
