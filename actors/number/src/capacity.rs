@@ -1,4 +1,4 @@
-//! Pure: how many single messages a number can send at once, and reservations of that.
+//! Pure: the number of single messages that a number can send at once, and their reservations.
 //!
 //! A single message that finds capacity reserves it as it is accepted, and is claimed in the same
 //! commit. It then need not wait for a claim of its own, which would cost a second commit.
@@ -24,23 +24,24 @@ impl From<Outbound> for HandedOver {
     }
 }
 
-/// How many single messages may be on their way to the number at once.
+/// The room for single messages on their way to the number.
 #[derive(Debug, Default)]
 pub struct SendCapacity {
-    /// How many more messages the number could send, as it has last published.
+    /// The number of further messages that the number can send, by its last report.
     free: AtomicUsize,
-    /// How many reservations exist.
+    /// The number of reservations.
     reserved: AtomicUsize,
 }
 
 impl SendCapacity {
-    /// The number can send this many more messages at once.
+    /// Sets the number of further messages that the number can send at once.
     pub(super) fn set(&self, free: usize) {
         self.free.store(free, Ordering::Release);
     }
 
-    /// Reserves capacity for one message, if there is any. It is no promise: the channel may pause
-    /// or fail before the message arrives, which then waits without a claim.
+    /// Reserves capacity for one message, if there is any. The reservation promises nothing: the
+    /// channel may pause or fail before the message arrives. Then the message waits without a
+    /// claim.
     pub fn take(self: &Arc<Self>) -> Option<Reservation> {
         let free = self.free.load(Ordering::Acquire);
         let one_more = |reserved: usize| (reserved < free).then_some(reserved + 1);

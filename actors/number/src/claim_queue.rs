@@ -27,9 +27,9 @@ pub(super) struct ClaimQueue {
 struct Request {
     ticket: u64,
     messages: Vec<MessageId>,
-    /// Those that the workspace has dispatched again since: they are not dropped with its answer.
+    /// The messages that the workspace dispatched again since. Its answer does not drop them.
     dispatched: HashSet<MessageId>,
-    /// When it was last sent; `None` if it must be sent again now.
+    /// The time at which it was last sent; `None` if it must be sent again now.
     at: Option<Timestamp>,
 }
 
@@ -53,12 +53,12 @@ impl ClaimQueue {
         None
     }
 
-    /// The next message, if it waits no longer.
+    /// Removes and returns the next message, if it waits no longer.
     pub(super) fn pop(&mut self) -> Option<Attempt> {
         self.queue.pop_front_if(|attempt| attempt.must_claim().is_none())
     }
 
-    /// The request that must be sent to the workspace now: its ticket, and the messages to claim.
+    /// Returns the request that must be sent to the workspace now: its ticket and its messages.
     pub(super) fn request(&mut self, now: Timestamp) -> Option<(u64, Vec<MessageId>)> {
         if let Some(requested) = &mut self.requested {
             if requested.at.is_some_and(|at| now < at.plus(REQUEST_AGAIN_AFTER)) {
@@ -78,22 +78,22 @@ impl ClaimQueue {
         Some((ticket, messages))
     }
 
-    /// The workspace has restarted and may have forgotten the open request.
+    /// Repeats the open request: the workspace has restarted and may have lost it.
     pub(super) fn request_again(&mut self) {
         if let Some(requested) = &mut self.requested {
             requested.at = None;
         }
     }
 
-    /// The workspace dispatches these again. Its answer to the open request may be older, and deny
-    /// what it wants claimed now.
+    /// Records messages that the workspace dispatches again. Its answer to the open request may be
+    /// older, and deny claims that it now wants.
     pub(super) fn dispatched_again<'a>(&mut self, messages: impl Iterator<Item = &'a Outbound>) {
         if let Some(requested) = &mut self.requested {
             requested.dispatched.extend(messages.map(|message| message.message_id));
         }
     }
 
-    /// When the open request must be repeated.
+    /// Returns the time at which the open request must be repeated.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.requested
             .as_ref()
@@ -101,9 +101,9 @@ impl ClaimQueue {
             .map(|at| at.plus(REQUEST_AGAIN_AFTER))
     }
 
-    /// The workspace has answered. A message that was requested and not granted is settled, or
-    /// waits with the workspace: it is removed and returned, unless it was dispatched again since.
-    /// The answer to an older request changes nothing.
+    /// Handles the workspace's answer. A requested message that was not granted is settled, or
+    /// waits with the workspace. It is removed and returned, unless the workspace has dispatched it
+    /// again since. The answer to an older request changes nothing.
     pub(super) fn granted(&mut self, granted: &Granted) -> Vec<Attempt> {
         let Some(requested) =
             self.requested.take_if(|requested| requested.ticket == granted.ticket)
@@ -128,7 +128,7 @@ impl ClaimQueue {
         dropped
     }
 
-    /// Takes out all messages and closes the open request.
+    /// Removes all messages and closes the open request.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Attempt> + '_ {
         self.requested = None;
         self.queue.drain(..)
@@ -143,7 +143,7 @@ mod tests {
     use postrider_channel::Origin;
     use postrider_domain::{BroadcastId, RequestId};
 
-    /// Attempts of single messages; 0 is a code instead, and 100 a broadcast's message.
+    /// Returns attempts of single messages; 0 is a code instead, and 100 a broadcast's message.
     fn attempts(numbers: &[u64]) -> Vec<Attempt> {
         let mut send_queue = SendQueue::default();
         let take = |number: &u64| {
@@ -165,7 +165,7 @@ mod tests {
         numbers.iter().map(take).collect()
     }
 
-    /// Admits them, and returns the sequences of those that need not wait.
+    /// Admits the attempts, and returns the sequences of those that need not wait.
     fn admit(queue: &mut ClaimQueue, attempts: Vec<Attempt>) -> Vec<u64> {
         let admitted = attempts.into_iter().filter_map(|attempt| queue.admit(attempt));
         admitted.map(|attempt| attempt.sequence).collect()
@@ -222,7 +222,7 @@ mod tests {
         queue.dispatched_again([&second].into_iter());
         let dropped = queue.granted(&Granted { ticket, messages: Vec::new() });
         assert_eq!(dropped.iter().map(|it| it.sequence).collect::<Vec<_>>(), [1]);
-        // Once: the answer to the next request is newer.
+        // Only once: the answer to the next request is newer.
         let (ticket, again) = queue.request(at(0)).unwrap();
         assert_eq!(again, messages[1..]);
         assert_eq!(queue.granted(&Granted { ticket, messages: Vec::new() }).len(), 1);

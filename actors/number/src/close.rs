@@ -1,4 +1,4 @@
-//! Disconnecting a number fails what it has not sent, and returns messages of broadcasts.
+//! Disconnects numbers: their unsent messages fail, and messages of broadcasts return.
 
 use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Failure, Origin, Outbound};
@@ -12,8 +12,8 @@ use crate::message::NumberMessage;
 use crate::ports::Outcomes;
 
 impl Numbers {
-    /// Fails messages of a number that was disconnected while they became durable, and returns
-    /// those of broadcasts.
+    /// Fails messages of a number that was disconnected while they became durable. Returns messages
+    /// of broadcasts to them.
     pub(super) fn refuse(&self, message: NumberMessage) {
         let failed = FinalOutcome::Failed(Failure::permanent(None));
         let (messages, settled) = match message {
@@ -38,7 +38,7 @@ impl Numbers {
         self.reporter.withdrawn(withdrawn);
     }
 
-    /// Disconnects a number: what the channel does not have fails, and the actor stops.
+    /// Disconnects a number. Its messages that the channel does not have fail, and the actor stops.
     pub fn close(&self, number: NumberId) {
         let connected = self.connections.get(number);
         self.connections.disconnect(number);
@@ -49,7 +49,7 @@ impl Numbers {
         });
     }
 
-    /// Disconnects the numbers of a workspace that is deleted.
+    /// Disconnects the numbers of a deleted workspace.
     pub fn close_all_of(&self, workspace: &WorkspaceId) {
         for number in self.connections.of_workspace(workspace) {
             self.close(number);
@@ -57,8 +57,8 @@ impl Numbers {
         self.connections.forget_sandbox(workspace);
     }
 
-    /// No actor received the message: none has started yet, or one has died. What arrived since
-    /// then is in `entry` and has not reached any actor.
+    /// Refuses waiting messages, since no actor received the `Close`: none has started, or one has
+    /// died. `entry` holds the messages that have not reached any actor.
     fn closed(
         &self,
         (workspace, number): (Option<&WorkspaceId>, NumberId),

@@ -1,4 +1,4 @@
-//! The connected numbers, and what each of them sends through.
+//! The connected numbers, and the connection of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,8 +35,8 @@ impl Connections {
         }
     }
 
-    /// Takes up what the provider says of a number, if it is connected. Returns whether that is
-    /// otherwise than before.
+    /// Records the provider's facts about a number, if it is connected. Returns whether they have
+    /// changed.
     pub(crate) fn learn(&self, number: NumberId, facts: NumberFacts) -> bool {
         let Some(mut known) = self.connected.get_mut(&number) else { return false };
         let is_new = known.facts != facts;
@@ -46,12 +46,12 @@ impl Connections {
         is_new
     }
 
-    /// The pace of each number.
+    /// Returns the pace of each number.
     pub(crate) fn paces(&self) -> BTreeMap<NumberId, u32> {
         self.connected.iter().map(|it| (*it.key(), it.messages_per_second)).collect()
     }
 
-    /// The pace of the settings, if they have one.
+    /// Returns the pace of the settings, if they have one.
     pub(crate) const fn pace_set(&self) -> Option<u32> {
         self.providers.messages_per_second
     }
@@ -68,20 +68,20 @@ impl Connections {
         self.connected.contains_key(&number)
     }
 
-    /// The numbers with this id at the provider, each with its workspace.
+    /// Returns the numbers with this id at the provider, each with its workspace.
     pub(crate) fn by_provider_id(&self, id: &ProviderId) -> Vec<(WorkspaceId, NumberId)> {
         let all = self.connected.iter();
         let called = all.filter(|it| it.phone_number_id.as_ref() == Some(id));
         called.map(|it| (it.workspace.clone(), *it.key())).collect()
     }
 
-    /// All numbers that have a provider.
+    /// Returns all numbers that have a provider.
     pub(crate) fn of_providers(&self) -> Vec<(NumberId, Arc<Connected>)> {
         let all = self.connected.iter().filter(|it| it.phone_number_id.is_some());
         all.map(|it| (*it.key(), Arc::clone(it.value()))).collect()
     }
 
-    /// The workspaces that have a number of this kind.
+    /// Returns the workspaces that have a number of this kind.
     pub(crate) fn workspaces_with(&self, kind: NumberKind) -> BTreeSet<WorkspaceId> {
         let all = self.connected.iter().filter(|it| it.kind == kind);
         all.map(|it| it.workspace.clone()).collect()
@@ -93,18 +93,18 @@ impl Connections {
         self.connected.iter().for_each(|it| visit(*it.key(), &it.workspace));
     }
 
-    /// The numbers of a workspace.
+    /// Returns the numbers of a workspace.
     pub(crate) fn of_workspace(&self, workspace: &WorkspaceId) -> Vec<NumberId> {
         let own = self.connected.iter().filter(|it| it.workspace == *workspace);
         own.map(|it| *it.key()).collect()
     }
 
-    /// Forgets what the sandbox has delivered in a workspace.
+    /// Removes the sandbox's delivered messages of a workspace.
     pub(crate) fn forget_sandbox(&self, workspace: &WorkspaceId) {
         self.providers.sandbox.forget(workspace);
     }
 
-    /// The numbers of an app of the Cloud API, oldest first.
+    /// Returns the numbers of an app of the Cloud API, oldest first.
     pub(crate) fn of_app(&self, app: &str) -> Vec<(NumberId, Arc<Connected>)> {
         let of_app = |it: &Connected| it.cloud_api.as_ref().is_some_and(|it| it.app() == app);
         let all = self.connected.iter().map(|it| (*it.key(), Arc::clone(it.value())));

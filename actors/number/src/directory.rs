@@ -1,4 +1,4 @@
-//! The directory of numbers: which are connected, where their actors are, and the way to them.
+//! The directory of numbers: their connections, and the way to their actors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,23 +34,24 @@ pub struct Numbers {
     pub(crate) connections: Arc<Connections>,
     pub(crate) reporter: Arc<Reporter>,
     clock: Clock,
-    /// While it is held, nothing is handed to a channel.
+    /// While it is held, the numbers hand nothing to a channel.
     pub hold: Hold,
     pub(crate) traces: Traces,
-    /// Final outcomes of all numbers, counted since the start.
+    /// The counts of final outcomes of all numbers since the start.
     pub outcomes: Arc<OutcomeCounts>,
 }
 
-/// What the numbers need and can only be made after them.
+/// The dependencies of numbers that can only be made after them.
 pub struct Wiring {
     /// The supervisor of the numbers' actors.
     pub supervisor: ActorRef<SupervisorMessage<NumberId>>,
-    /// The receiver of what numbers report.
+    /// The receiver of the numbers' reports.
     pub sink: Arc<dyn OutcomeSink>,
 }
 
 impl Numbers {
-    /// No number is connected yet. [`wire`](Self::wire) must follow before the first message.
+    /// Creates the directory without numbers. [`wire`](Self::wire) must follow before the first
+    /// message.
     pub fn new(providers: Providers, clock: Clock, hold: Hold, traces: Traces) -> Self {
         Self {
             directory: Directory::default(),
@@ -68,35 +69,35 @@ impl Numbers {
         self.connections.connect(stored);
     }
 
-    /// What a number sends through, if it is connected.
+    /// Returns a number's connection, if it is connected.
     pub fn connected(&self, number: NumberId) -> Option<Arc<Connected>> {
         self.connections.get(number)
     }
 
-    /// The secrets or the rate of a number have changed, durably: its actor uses them from now on.
+    /// Replaces a number's connection after a durable change of its secrets or rate.
     pub fn reconnect(&self, stored: &Stored) {
         self.connect(stored);
         // An actor that has died has a successor, which gets this message when it starts.
         self.directory.cast_live(&stored.1.info.id, NumberMessage::Reconnected);
     }
 
-    /// The numbers with this id at the provider, each with its workspace.
+    /// Returns the numbers with this id at the provider, each with its workspace.
     pub fn called(&self, id: &ProviderId) -> Vec<(WorkspaceId, NumberId)> {
         self.connections.by_provider_id(id)
     }
 
-    /// The workspaces that have a number of this kind.
+    /// Returns the workspaces that have a number of this kind.
     pub fn workspaces_with(&self, kind: NumberKind) -> BTreeSet<WorkspaceId> {
         self.connections.workspaces_with(kind)
     }
 
-    /// The numbers of an app, oldest first. The app is named as
-    /// [`CloudApiNumber::app`](postrider_channel::cloud_api::CloudApiNumber::app) names it.
+    /// Returns the numbers of an app, oldest first. The app's name has the form of
+    /// [`CloudApiNumber::app`](postrider_channel::cloud_api::CloudApiNumber::app).
     pub fn of_app(&self, app: &str) -> Vec<(NumberId, Arc<Connected>)> {
         self.connections.of_app(app)
     }
 
-    /// All numbers that have a provider.
+    /// Returns all numbers that have a provider.
     pub fn of_providers(&self) -> Vec<(NumberId, Arc<Connected>)> {
         self.connections.of_providers()
     }
@@ -114,30 +115,30 @@ impl Numbers {
         self.deliver_by_number(messages, |it| it.message.number, NumberMessage::Dispatch);
     }
 
-    /// Being held has ended: what waited is sent.
+    /// Sends the waiting messages, once the engine is no longer held.
     pub fn release(&self) {
         self.live().into_iter().for_each(|actor| drop(actor.cast(NumberMessage::Released)));
     }
 
-    /// Dispatches messages that may have been dispatched before: a number leaves out those that it
+    /// Dispatches messages that may have been dispatched before. A number ignores those that it
     /// still has.
     pub fn recover(&self, messages: Vec<Outbound>) {
         self.deliver_by_number(messages, |message| message.number, NumberMessage::Recover);
     }
 
-    /// Asks numbers about messages that are claimed: the outcome of those that a number does not
-    /// have any more is unknown.
+    /// Asks numbers about claimed messages. The outcome of a message that a number no longer has is
+    /// unknown.
     pub fn report_unknown(&self, messages: Vec<Outbound>) {
         self.deliver_by_number(messages, |message| message.number, NumberMessage::ReportUnknown);
     }
 
-    /// Lets a number send what it has claimed, now that the claim is durable.
+    /// Allows a number to send messages whose claim is now durable.
     pub fn grant(&self, number: NumberId, granted: Granted) {
         // The queue of an actor that has died is recovered, and claimed again.
         self.directory.cast_live(&number, NumberMessage::Granted(granted));
     }
 
-    /// Acknowledges the outcomes that a number reported under this ticket: they are durable.
+    /// Acknowledges the outcomes of this ticket, which are now durable, to the number.
     pub fn ack(&self, number: NumberId, ticket: u64) {
         // An actor that has died reports no outcome again.
         self.directory.cast_live(&number, NumberMessage::Acked(ticket));
@@ -148,19 +149,19 @@ impl Numbers {
         self.deliver(number, NumberMessage::Fault(failure));
     }
 
-    /// Has a number return the messages of a broadcast that the channel does not have.
+    /// Requests a broadcast's messages back that the channel does not have.
     pub fn withdraw(&self, number: NumberId, broadcast: BroadcastId) {
         self.deliver(number, NumberMessage::Withdraw(broadcast));
     }
 
-    /// Has a number that is down return what waits and others can send.
+    /// Requests from a number that is down the waiting messages that others can send.
     pub fn hand_back(&self, number: NumberId, wanted: Wanted) {
-        // The queue of an actor that has died is recovered, and asked for again.
+        // The queue of an actor that has died is recovered, and requested again.
         self.directory.cast_live(&number, NumberMessage::HandBack(wanted));
     }
 
-    /// Has a number hand over no more what it has waiting of a request for a code; its outcome is
-    /// that it was not sent in time.
+    /// Withdraws a number's waiting messages of a request for a code. Their outcome is that they
+    /// were not sent in time.
     pub fn withdraw_code(&self, number: NumberId, request: RequestId) {
         self.deliver(number, NumberMessage::WithdrawCode(request));
     }
@@ -172,7 +173,7 @@ impl Numbers {
         message: fn(Vec<T>) -> NumberMessage,
     ) {
         let Some(first) = messages.first().map(number_of) else { return };
-        // Mostly all go to one number.
+        // Usually all messages go to one number.
         if messages.iter().all(|it| number_of(it) == first) {
             return self.deliver(first, message(messages));
         }
@@ -187,7 +188,7 @@ impl Numbers {
 
     /// Puts a message into the mailbox of a number's actor, or keeps it for the next actor.
     fn deliver(&self, number: NumberId, message: NumberMessage) {
-        /// What must follow once the slot's lock is released.
+        /// The step that must follow once the slot's lock is released.
         enum Then {
             Start,
             Refuse(NumberMessage),
@@ -203,9 +204,9 @@ impl Numbers {
                     Then::Start
                 }
                 Placement::Down { .. } | Placement::Parked(_) => {
-                    // After the restart everything is dispatched again except claimed messages:
-                    // their outcome would be reported as unknown. Those that have not reached an
-                    // actor are kept, because the channel surely does not have them.
+                    // After the restart all messages are dispatched again, except claimed ones:
+                    // their outcome would be reported as unknown. Messages that have not reached an
+                    // actor are stored, because the channel certainly does not have them.
                     let NumberMessage::Dispatch(mut messages) = message else {
                         return Then::Nothing;
                     };
@@ -227,8 +228,7 @@ impl Numbers {
         }
     }
 
-    /// Has the numbers passivate themselves that have had nothing to do for long. The engine calls
-    /// this with each beat.
+    /// Asks idle numbers to passivate themselves. The engine calls this with each beat.
     pub fn rest_idle(&self) {
         let now = self.clock.now();
         let mut idle = Vec::new();
@@ -242,31 +242,31 @@ impl Numbers {
         }
     }
 
-    /// The actors that run.
+    /// Returns the actors that run.
     pub fn live(&self) -> Vec<ActorRef<NumberMessage>> {
         self.directory.all_live()
     }
 
-    /// The number's slot; an idle one is added if there is none.
+    /// Returns the number's slot, and adds an idle one if there is none.
     pub fn slot(&self, number: NumberId) -> Arc<NumberSlot> {
         self.directory.slot_or_insert_with(number, NumberEntry::default)
     }
 
-    /// Why a number cannot send at the time; `None` if it can, or if nothing was sent since the
-    /// start. Phones and tokens are taken out.
+    /// Returns the reason for which a number cannot send now, without phones and tokens. It is
+    /// `None` if the number can send, or nothing was sent since the start.
     pub fn trouble(&self, number: NumberId) -> Option<String> {
         let slot = self.directory.slot(&number)?;
         let trouble = slot.trouble.lock();
         trouble.as_ref().map(Trouble::explanation)
     }
 
-    /// The provider has called back about a number.
+    /// Records the time of the provider's last callback about a number.
     pub fn note_callback(&self, number: NumberId) {
         let now = self.clock.now().as_millis();
         self.slot(number).last_callback_ms.fetch_max(now, Ordering::Relaxed);
     }
 
-    /// What a number reports of itself. One that has no actor sends, and nothing waits.
+    /// Returns a number's figures. A number without an actor sends, and no message waits.
     pub async fn figures(&self, number: NumberId) -> NumberFigures {
         let (reply, answer) = oneshot::channel();
         let asked = self.directory.cast_live(&number, NumberMessage::Figures(reply));
@@ -287,7 +287,7 @@ impl Numbers {
         figures
     }
 
-    /// How the numbers of each workspace do that has any.
+    /// Returns the state of each workspace's numbers, for workspaces that have any.
     pub fn by_workspace(&self) -> BTreeMap<WorkspaceId, WorkspaceNumbers> {
         let now = self.clock.now();
         let mut found: BTreeMap<WorkspaceId, WorkspaceNumbers> = BTreeMap::new();
@@ -300,7 +300,7 @@ impl Numbers {
         found
     }
 
-    /// How long the queues of the numbers are now, and how many numbers are down.
+    /// Returns the current lengths of the numbers' queues, and the count of numbers that are down.
     pub fn queues(&self) -> Queues {
         let mut queues = Queues::default();
         self.directory.for_each(|_, slot| {
@@ -313,7 +313,7 @@ impl Numbers {
     }
 }
 
-/// How the supervisor starts and restarts the actors of numbers.
+/// The supervisor's specification of numbers' actors: it starts and restarts them.
 pub struct NumberSpec(pub Arc<Numbers>);
 
 impl ChildSpec for NumberSpec {
@@ -338,7 +338,7 @@ impl ChildSpec for NumberSpec {
         };
         let (numbers, id) = (Arc::downgrade(&self.0), *number);
         let to_successor = Box::new(move |message| {
-            // There are none any more when the engine has stopped.
+            // The numbers no longer exist once the engine has stopped.
             if let Some(numbers) = numbers.upgrade() {
                 numbers.deliver(id, message);
             }
@@ -364,10 +364,10 @@ impl ChildSpec for NumberSpec {
     }
 
     fn publish(&self, number: &NumberId, placement: Placement<NumberMessage>) {
-        // A number that was disconnected meanwhile gets no entry again.
+        // A number that was disconnected meanwhile gets no new entry.
         let Some(slot) = self.0.directory.slot(number) else {
             if let Placement::Live(actor) = placement {
-                // The message that would have closed it found no actor.
+                // The `Close` message found no actor.
                 drop(actor.cast(NumberMessage::Close));
             }
             return;
@@ -375,7 +375,7 @@ impl ChildSpec for NumberSpec {
         slot.publish_with(placement, |placement, entry| {
             if let Placement::Live(actor) = placement {
                 for message in entry.waiting.lock().drain(..) {
-                    // If the actor has died already, its restart has everything dispatched again.
+                    // If the actor has died already, its restart dispatches everything again.
                     drop(actor.cast(message));
                 }
                 // The connection may have changed while the actor was starting.

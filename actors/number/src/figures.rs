@@ -1,6 +1,6 @@
-//! Pure: what a number reports of itself: whether it sends, what waits, and how fast it goes.
+//! Pure: the figures of a number: its state, its waiting messages and its rate.
 //!
-//! Everything is counted as it happens, so that reporting it looks at no queue.
+//! Everything is counted as it happens, so that a report reads no queue.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use postrider_channel::{Failure, Origin, Outbound, Trouble};
 use postrider_domain::Timestamp;
 use postrider_domain::redact::redacted;
 
-/// The kinds of messages that are counted apart: codes, single messages, broadcasts.
+/// The number of kinds that are counted apart: codes, single messages, broadcasts.
 pub const LANES: usize = 3;
-/// Seconds that the rate of now is averaged over.
+/// The number of seconds over which the current rate is averaged.
 const RATE_SECONDS: u64 = 10;
 const MINUTE_SECONDS: usize = 60;
 
-/// Whether a number sends.
+/// The state of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NumberState {
     /// It sends.
@@ -30,9 +30,9 @@ pub enum NumberState {
 /// The messages of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LaneFigures {
-    /// Messages without a final outcome.
+    /// The number of messages without a final outcome.
     pub waiting: usize,
-    /// When the oldest of them was accepted, to the second.
+    /// The time at which the oldest of them was accepted, to the second.
     pub oldest: Option<Timestamp>,
 }
 
@@ -41,65 +41,66 @@ pub struct LaneFigures {
 pub struct NumberError {
     /// The provider's code, if it gave one.
     pub code: Option<u32>,
-    /// What the provider said, without what looks like a phone or a token.
+    /// The provider's message, with phones and tokens removed.
     pub message: String,
-    /// When.
+    /// The time of the error.
     pub at: Timestamp,
 }
 
-/// What a number reports of itself.
+/// The figures of a number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NumberFigures {
-    /// Whether it sends.
+    /// The state of the number: it sends, is paused or is stopped.
     pub state: NumberState,
-    /// Since when; `None`: since it was connected, or the server was started.
+    /// The start of this state; `None` if it is the first since the connection or the server's
+    /// start.
     pub since: Option<Timestamp>,
-    /// Why it does not, in the provider's words.
+    /// The reason for which it does not send, in the provider's words.
     pub reason: Option<String>,
-    /// Whether calls are held back, because they kept failing.
+    /// Set if calls are held back, because they kept failing.
     pub breaker_open: bool,
-    /// Whether that is because its account cannot send.
+    /// Set if the account's inability to send is the reason.
     pub is_account_stopped: bool,
-    /// Failures in a row.
+    /// The number of consecutive failures.
     pub failures: u32,
-    /// When the next call is tried.
+    /// The time of the next call.
     pub next_try_at: Option<Timestamp>,
-    /// Most messages in a second; 0 for no limit.
+    /// The maximum number of messages in a second; 0 for no limit.
     pub rate_set: u32,
-    /// Messages in a second that were accepted lately.
+    /// The recent rate of accepted messages in a second.
     pub rate_now: u32,
-    /// Codes, single messages, broadcasts.
+    /// The figures of codes, single messages and broadcasts.
     pub lanes: [LaneFigures; LANES],
-    /// Messages that are with the channel, or about to be.
+    /// The number of messages that are with the channel, or about to be.
     pub in_flight: usize,
-    /// Messages that were accepted in the last minute.
+    /// The number of messages that were accepted in the last minute.
     pub sent_last_minute: u32,
     /// The last error.
     pub last_error: Option<NumberError>,
-    /// When the provider last called back.
+    /// The time of the provider's last callback.
     pub last_callback_at: Option<Timestamp>,
-    /// Of which fields something has come since the start, and when last.
+    /// The fields of callbacks since the start, each with the time of the last one.
     pub fields_seen: Vec<(&'static str, Timestamp)>,
-    /// What its provider says of it.
+    /// The provider's facts about the number.
     pub facts: NumberFacts,
 }
 
-/// How the numbers of one workspace do.
+/// The state of the numbers of one workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkspaceNumbers {
-    /// Numbers that are left alone because their channel or account fails.
+    /// The number of numbers with an open breaker, because their channel or account fails.
     pub stopped: usize,
-    /// Messages that the channel accepted within the last hour, codes aside, since the start.
+    /// Messages that the channel accepted within the last hour, without codes, since the start.
     pub accepted_last_hour: u64,
 }
 
-/// Counts what becomes of a number's messages.
+/// Counts a number's messages by their state.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// Of each kind how many wait, by the second in which they were accepted.
+    /// The number of waiting messages of each kind, by the second in which they were accepted.
     waiting: [BTreeMap<u64, usize>; LANES],
     counts: [usize; LANES],
-    /// The second, and how many were sent in it.
+    /// Seconds, and the number of messages sent in each.
     sent: [(u64, u32); MINUTE_SECONDS],
     state: NumberState,
     since: Option<Timestamp>,
@@ -130,7 +131,7 @@ fn second(at: Timestamp) -> u64 {
 }
 
 impl Ledger {
-    /// A message has arrived.
+    /// Counts a message that has arrived.
     pub(crate) fn entered(&mut self, message: &Outbound) {
         let lane = lane(message.origin);
         let at = second(message.message_id.timestamp());
@@ -138,7 +139,7 @@ impl Ledger {
         self.counts[lane] += 1;
     }
 
-    /// A message that had arrived has its outcome, or was returned.
+    /// Removes a message from the count: it has its outcome, or was returned.
     pub(crate) fn left(&mut self, message: &Outbound) {
         let lane = lane(message.origin);
         let at = second(message.message_id.timestamp());
@@ -151,21 +152,21 @@ impl Ledger {
         }
     }
 
-    /// A message was accepted.
+    /// Counts an accepted message.
     pub(crate) fn sent(&mut self, now: Timestamp) {
         let now = second(now);
         let place = &mut self.sent[(now % MINUTE_SECONDS as u64) as usize];
         *place = if place.0 == now { (now, place.1.saturating_add(1)) } else { (now, 1) };
     }
 
-    /// Notes whether the number sends.
+    /// Records the state of the number.
     pub(crate) fn is(&mut self, state: NumberState, now: Timestamp) {
         if state != self.state {
             (self.state, self.since) = (state, Some(now));
         }
     }
 
-    /// What is counted, and whether it sends.
+    /// Returns the counts and the state.
     pub(crate) fn figures(&self, now: Timestamp) -> NumberFigures {
         let oldest = |lane: usize| {
             let (at, _) = self.waiting[lane].first_key_value()?;
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!(lanes, [lane(2, Some(at(5))), lane(1, Some(at(9))), lane(1, Some(at(6)))]);
         ledger.left(&messages[0]);
         ledger.left(&messages[2]);
-        // One that never arrived leaves nothing behind.
+        // A message that never arrived changes nothing.
         ledger.left(&of(broadcast, 6));
         let lanes = ledger.figures(at(10)).lanes;
         assert_eq!(lanes, [lane(1, Some(at(7))), lane(1, Some(at(9))), lane(0, None)]);

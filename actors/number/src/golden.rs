@@ -1,4 +1,4 @@
-//! The bytes of a connected number's record are as they always were.
+//! Golden bytes of a connected number's record.
 
 use expect_test::expect;
 
@@ -38,7 +38,7 @@ fn a_number_is_stored_as_ever() {
     let secrets = stored.secrets(&keys).unwrap();
     let texts = [secrets.token, secrets.app_secret, secrets.verify_token];
     assert_eq!(texts.map(|text| text.reveal().to_owned()), ["token", "app", "verify"]);
-    // What its windows are known by.
+    // The id of its conversation windows.
     expect!["num_3y531b6kh9cb0d1828v9ct13za"].assert_eq(&stored.info.line().to_string());
     assert_eq!(new(NewProvider::Sandbox, None).info.line(), id);
 }

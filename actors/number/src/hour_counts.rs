@@ -1,4 +1,4 @@
-//! Counts what happened within the last hour, by the minute.
+//! Counts events within the last hour, by the minute.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,10 +6,10 @@ use postrider_domain::Timestamp;
 
 const MINUTES: u64 = 60;
 const MINUTE_MS: u64 = 60_000;
-/// The bits of a place that hold its count. Those above hold its minute since the epoch.
+/// The bits of a place that hold its count. The higher bits hold its minute since the epoch.
 const COUNT_BITS: u32 = 32;
 
-/// How often something happened in each of the last sixty minutes. One thread writes at a time.
+/// The counts of events in the last sixty minutes. One thread writes at a time.
 #[derive(Debug)]
 pub(crate) struct HourCounts([AtomicU64; MINUTES as usize]);
 
@@ -20,7 +20,7 @@ impl Default for HourCounts {
 }
 
 impl HourCounts {
-    /// It happened.
+    /// Counts one event.
     pub(crate) fn note(&self, now: Timestamp) {
         let minute = now.as_millis() / MINUTE_MS;
         let place = &self.0[(minute % MINUTES) as usize];
@@ -30,7 +30,7 @@ impl HourCounts {
         place.store(minute << COUNT_BITS | u64::from(count.saturating_add(1)), Ordering::Relaxed);
     }
 
-    /// How often it did, in this minute and the 59 before it.
+    /// Returns the number of events in this minute and the 59 before it.
     pub(crate) fn sum(&self, now: Timestamp) -> u64 {
         let now = now.as_millis() / MINUTE_MS;
         let places = self.0.iter().map(|place| place.load(Ordering::Relaxed));

@@ -1,8 +1,9 @@
 //! Messaging numbers: each has an actor that dispatches messages to its channel.
 //!
-//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
-//! stability. A number retries what the channel surely did not accept, and stops calling a channel
-//! that keeps failing. Durability is not its business: it reports through [`ports::OutcomeSink`].
+//! Not an API: `postrider-actors` re-exports the items that embedders use, and this crate promises
+//! no stability. A number retries messages that the channel certainly did not accept, and stops
+//! calling a channel that keeps failing. It makes nothing durable: it reports through
+//! [`ports::OutcomeSink`].
 
 mod actor;
 pub mod capacity;

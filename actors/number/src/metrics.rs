@@ -12,7 +12,7 @@ pub const OUTCOMES: [&str; 5] = ["sent", "failed", "unknown", "expired", "held"]
 
 type Counts<T> = [[T; OUTCOMES.len()]; KINDS.len()];
 
-/// How many messages have had each final outcome, by [`KINDS`] and [`OUTCOMES`].
+/// The number of messages with each final outcome, by [`KINDS`] and [`OUTCOMES`].
 #[derive(Debug, Default)]
 pub struct OutcomeCounts(Counts<AtomicU64>);
 
@@ -44,7 +44,7 @@ impl OutcomeCounts {
         }
     }
 
-    /// Kind, outcome and count of each, in the order of [`KINDS`] and then [`OUTCOMES`].
+    /// Returns kind, outcome and count of each, in the order of [`KINDS`] and then [`OUTCOMES`].
     pub fn read(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let named =
             KINDS.iter().flat_map(|kind| OUTCOMES.iter().map(move |outcome| (kind, outcome)));
@@ -53,14 +53,14 @@ impl OutcomeCounts {
     }
 }
 
-/// How long the queues of all numbers are.
+/// The lengths of all numbers' queues.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Queues {
-    /// Messages without a final outcome.
+    /// The number of messages without a final outcome.
     pub messages: usize,
-    /// The most of them that one number has.
+    /// The maximum that one number has.
     pub longest: usize,
-    /// Numbers whose circuit breaker is open.
+    /// The number of numbers whose circuit breaker is open.
     pub down: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Pure: what a number reports to its workspace besides the outcomes of messages.
+//! Pure: a number's reports to its workspace besides the outcomes of messages.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use hashbrown::HashSet;
 use postrider_channel::Failure;
 use postrider_domain::{PartyId, PartyNames, Phone, Timestamp};
 
-/// Most names that are remembered as reported.
+/// The maximum number of names that are remembered as reported.
 const NAMES_MAX: usize = 10_000;
 /// A name is reported again after this time: the workspace deletes names with their contact.
 const REPORT_AGAIN_AFTER: Duration = Duration::from_secs(600);
 
-/// What happened to a number. The workspace must record it.
+/// An event of a number. The workspace must record it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NumberNotice {
     /// Its account cannot send: its queue waits.
     Stopped(Failure),
     /// It sends again, after [`Stopped`](Self::Stopped).
     Recovered,
-    /// Several recipients in a row were refused with this code, which nobody knows.
+    /// Several recipients in a row were refused with this unknown code.
     Unrecognized(Failure),
     /// The channel's outcomes have revealed this about recipients.
     Recipients(Vec<Recipient>),
 }
 
 impl NumberNotice {
-    /// What it is, for the log: it has neither phones nor the provider's words.
+    /// Returns the notice's name, for the log: it has neither phones nor the provider's words.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -38,16 +38,16 @@ impl NumberNotice {
     }
 }
 
-/// What an outcome reveals about the recipient of a message.
+/// A fact about the recipient of a message, from its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recipient {
     /// The provider knows the recipient by another phone number or by its own id.
     KnownAs {
-        /// Whom the message was sent to.
+        /// The recipient of the message.
         to: PartyId,
-        /// The names by which the provider knows them, besides that one.
+        /// The other names by which the provider knows the recipient.
         known_as: PartyNames,
-        /// When the message was accepted from the caller.
+        /// The time at which the message was accepted from the caller.
         at: Timestamp,
     },
     /// The recipient has opted out of marketing.
@@ -63,8 +63,8 @@ pub(super) struct ReportedNames {
 }
 
 impl ReportedNames {
-    /// Whether it must be reported that the provider knows `to` as `known_as`. The caller must
-    /// then do so: the names count as reported from now on.
+    /// Returns whether the caller must report that the provider knows `to` as `known_as`. The names
+    /// count as reported from now on.
     pub(super) fn must_report(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! How fast numbers may send, and what their providers say of that.
+//! The rates at which numbers may send, and their providers' facts about them.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,20 @@ use crate::directory::Numbers;
 use crate::message::NumberMessage;
 
 impl Numbers {
-    /// The provider says something of a number, durably: its pace follows from now on.
+    /// Records the provider's facts about a number, which are durable. Its pace follows from now
+    /// on.
     pub fn learn(&self, number: NumberId, facts: NumberFacts) {
         if self.connections.learn(number, facts) {
             self.directory.cast_live(&number, NumberMessage::Reconnected);
         }
     }
 
-    /// The pace of each connected number.
+    /// Returns the pace of each connected number.
     pub fn paces(&self) -> BTreeMap<NumberId, u32> {
         self.connections.paces()
     }
 
-    /// The pace of the settings, if they have one.
+    /// Returns the pace of the settings, if they have one.
     pub fn pace_set(&self) -> Option<u32> {
         self.connections.pace_set()
     }

@@ -33,7 +33,7 @@ impl Future for GuardedCall {
     }
 }
 
-/// What `call` returns, or `None` if it panics.
+/// Returns the result of `call`, or `None` if it panics.
 fn guarded<T>(call: impl FnOnce() -> T) -> Option<T> {
     let result = catch_unwind(AssertUnwindSafe(call));
     if result.is_err() {

@@ -24,7 +24,7 @@ impl std::fmt::Debug for CustomChannel {
     }
 }
 
-/// What the channels of numbers are made with.
+/// The dependencies with which the channels of numbers are made.
 pub struct Providers {
     /// The sandbox of all numbers of [`NumberKind::Sandbox`].
     pub sandbox: Arc<Sandbox>,
@@ -35,37 +35,37 @@ pub struct Providers {
     pub cloud_api: CloudApiOptions,
     /// The keys that decrypt the secrets of stored numbers.
     pub master_keys: MasterKeys,
-    /// Most messages per second through a number that has no rate of its own; 0 for no limit.
+    /// The maximum messages per second through a number without a rate of its own; 0 for no limit.
     /// `None` is the default of the number's kind.
     pub messages_per_second: Option<u32>,
-    /// Pauses that the numbers of an app, or of an account, share; they begin empty.
+    /// Pauses that the numbers of an app, or of an account, share. It is empty at first.
     pub pauses: DashMap<Box<str>, Arc<Pause>>,
     /// The client of the Cloud API.
     pub client: SharedCloudApi,
 }
 
-/// The client of the Cloud API, or why there is none. It begins empty, and is made when the first
-/// number needs it, because that may read the system's certificates.
+/// The client of the Cloud API, or the reason why there is none. It is empty until the first number
+/// needs it, because making it may read the system's certificates.
 pub type SharedCloudApi = Arc<OnceLock<Result<CloudApi, String>>>;
 
-/// A connected number: what its messages are sent through.
+/// The connection of a number: its channel, its rate and its pauses.
 #[derive(Clone)]
 pub struct Connected {
     /// The workspace that the number belongs to.
     pub workspace: WorkspaceId,
     /// The channel that its messages are handed to.
     pub channel: Arc<dyn Channel>,
-    /// What is behind the number.
+    /// The kind of the number's provider.
     pub kind: NumberKind,
-    /// Its id at the provider, if it has a provider.
+    /// The number's id at the provider, if it has a provider.
     pub(super) phone_number_id: Option<ProviderId>,
-    /// Its part of the Cloud API, if it is a number of the Cloud API and its secrets can be used.
+    /// The number's part of the Cloud API, if it has one and its secrets can be used.
     pub cloud_api: Option<Arc<CloudApiNumber>>,
-    /// What is known of it.
+    /// The record of the number, without secrets.
     pub(super) info: NumberInfo,
-    /// What its provider says of it.
+    /// The provider's facts about the number.
     pub facts: NumberFacts,
-    /// Most messages per second; 0 for no limit.
+    /// The maximum messages per second; 0 for no limit.
     pub messages_per_second: u32,
     /// The pause of all numbers of its app.
     pub(super) app_pause: Arc<Pause>,
@@ -74,19 +74,19 @@ pub struct Connected {
 }
 
 impl Connected {
-    /// Its id at the provider, if it has a provider.
+    /// Returns the number's id at the provider, if it has a provider.
     #[must_use]
     pub const fn phone_number_id(&self) -> Option<&ProviderId> {
         self.phone_number_id.as_ref()
     }
 
-    /// The id of its account at the provider, if it has a provider.
+    /// Returns the id of its account at the provider, if it has a provider.
     #[must_use]
     pub fn account_id(&self) -> Option<&str> {
         self.info.account.as_ref().map(|account| account.account_id.as_str())
     }
 
-    /// The same with what the provider says of the number.
+    /// Returns the connection with the provider's facts about the number.
     pub(super) fn with(self, facts: NumberFacts, pace_set: Option<u32>) -> Self {
         let messages_per_second = self.info.pace(pace_set, &facts);
         Self { facts, messages_per_second, ..self }
@@ -155,8 +155,8 @@ impl Providers {
     }
 }
 
-/// Stands for a channel that cannot be used: each message fails with the reason, and the number
-/// stops.
+/// A substitute for a channel that cannot be used. Each message fails with the reason, and the
+/// number stops.
 struct Unusable(Box<str>);
 
 impl Channel for Unusable {

@@ -11,11 +11,11 @@ pub struct Attempt {
     pub(super) message: Outbound,
     /// Its place in the order of arrival.
     pub(super) sequence: u64,
-    /// How often the channel did not accept it.
+    /// The number of times that the channel did not accept it.
     pub(super) retries: u32,
-    /// Whether the breaker waits for its outcome.
+    /// Set if the breaker waits for its outcome.
     pub(super) trial: bool,
-    /// Whether its workspace has recorded durably that it may have been sent.
+    /// Set if its workspace has recorded durably that it may have been sent.
     pub(super) claimed: bool,
     /// The number's connection that it was sent through, counted from 0.
     pub(super) connection: u32,
@@ -34,8 +34,8 @@ impl Attempt {
         }
     }
 
-    /// The message, if it must be claimed before it is sent. A code needs no claim: it may go out
-    /// twice, since it stays the same. A broadcast claims its messages itself.
+    /// Returns the message's id, if it must be claimed before it is sent. A code needs no claim: it
+    /// may be sent twice, since it stays the same. A broadcast claims its messages itself.
     pub(super) const fn must_claim(&self) -> Option<MessageId> {
         match self.message.origin {
             Origin::Message(id) if !self.claimed => Some(id),
@@ -43,7 +43,7 @@ impl Attempt {
         }
     }
 
-    /// The broadcast and the recipient's place in it, if it is a broadcast's message.
+    /// Returns the broadcast and the recipient's place in it, for a broadcast's message.
     pub(super) const fn broadcast_recipient(&self) -> Option<(BroadcastId, u32)> {
         match self.message.origin {
             Origin::Broadcast { broadcast, index } => Some((broadcast, index)),
@@ -57,9 +57,9 @@ impl Attempt {
 pub(super) struct SendQueue {
     first: VecDeque<Attempt>,
     bulk: VecDeque<Attempt>,
-    /// How many messages have ever arrived.
+    /// The number of messages that have ever arrived.
     count: u64,
-    /// Whether some may be claimed.
+    /// Set if some messages may be claimed.
     claimed: bool,
 }
 
@@ -80,7 +80,7 @@ impl SendQueue {
         lane.insert(place, attempt);
     }
 
-    /// Takes out the next message.
+    /// Removes and returns the next message.
     pub(super) fn pop(&mut self) -> Option<Attempt> {
         self.first.pop_front().or_else(|| self.bulk.pop_front())
     }
@@ -89,7 +89,7 @@ impl SendQueue {
         self.first.len() + self.bulk.len()
     }
 
-    /// The lane of the next message.
+    /// Returns the lane of the next message.
     pub(super) fn next_lane(&self) -> Lane {
         if self.first.is_empty() { Lane::Bulk } else { Lane::First }
     }
@@ -102,14 +102,14 @@ impl SendQueue {
         self.first.iter().chain(&self.bulk)
     }
 
-    /// The claimed messages: they had capacity reserved to be sent at once, and wait nevertheless.
+    /// Returns the claimed messages: they had capacity reserved to be sent at once, but still wait.
     /// The caller must release them all; the next call may not find them.
     pub(super) fn claimed(&mut self) -> impl Iterator<Item = &mut Attempt> {
         let waiting = if std::mem::take(&mut self.claimed) { self.first.len() } else { 0 };
         self.first.iter_mut().take(waiting).filter(|attempt| attempt.claimed)
     }
 
-    /// Takes those messages out of the bulk lane for which `wanted` holds.
+    /// Removes and returns the messages of the bulk lane for which `wanted` holds.
     pub(super) fn take_bulk(&mut self, wanted: &dyn Fn(&Attempt) -> bool) -> Vec<Attempt> {
         let bulk = std::mem::take(&mut self.bulk).into_iter();
         let (taken, kept): (_, VecDeque<_>) = bulk.partition(wanted);
@@ -117,7 +117,7 @@ impl SendQueue {
         taken.into()
     }
 
-    /// Takes those messages out of the first lane for which `wanted` holds.
+    /// Removes and returns the messages of the first lane for which `wanted` holds.
     pub(super) fn take_first(&mut self, wanted: &dyn Fn(&Attempt) -> bool) -> Vec<Attempt> {
         let first = std::mem::take(&mut self.first).into_iter();
         let (taken, kept): (_, VecDeque<_>) = first.partition(wanted);
@@ -125,12 +125,12 @@ impl SendQueue {
         taken.into()
     }
 
-    /// Takes out all messages.
+    /// Removes and returns all messages.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Attempt> + '_ {
         self.first.drain(..).chain(self.bulk.drain(..))
     }
 
-    /// Moves the expired messages to `out`. Returns when the next message expires.
+    /// Moves the expired messages to `out`. Returns the time at which the next message expires.
     pub(super) fn expire(&mut self, now: Timestamp, out: &mut Vec<Attempt>) -> Option<Timestamp> {
         let (mut kept, mut next) = (Self::default(), None);
         (kept.count, kept.claimed) = (self.count, self.claimed);
@@ -166,7 +166,7 @@ pub(super) mod tests {
         Timestamp::from_millis(seconds * 1000)
     }
 
-    /// A text to this phone that is worth sending until this second.
+    /// Returns a text to this phone that expires at this second.
     pub(crate) fn message(phone: u64, until: u64) -> Outbound {
         let id = MessageId::from_parts(at(0), u128::from(phone));
         Outbound {

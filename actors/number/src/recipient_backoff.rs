@@ -1,4 +1,4 @@
-//! Pure: throttled recipients wait, each for itself and in order, while others are served.
+//! Pure: makes each throttled recipient's messages wait, in order, while others are served.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,14 +17,14 @@ const EXPONENT_MAX: u32 = 6;
 #[derive(Debug, Default)]
 pub(super) struct RecipientBackoff {
     waiting: HashMap<PartyId, Wait>,
-    /// When each wait ends, for recipients without a trial in flight.
+    /// The end of each wait, for recipients without a trial in flight.
     ends: BTreeSet<(Timestamp, PartyId)>,
 }
 
 #[derive(Debug)]
 struct Wait {
     until: Timestamp,
-    /// Consecutive throttles.
+    /// The number of consecutive throttles.
     throttles: u32,
     /// The recipient's waiting messages, in order.
     waiting: Vec<Attempt>,
@@ -33,8 +33,9 @@ struct Wait {
 }
 
 impl RecipientBackoff {
-    /// A message was not accepted because its recipient had too many. The recipient waits as long
-    /// as the provider asked, else 4^n seconds after the n-th consecutive throttle, counted from 0.
+    /// Makes the recipient of a message wait that was refused because the recipient had too many.
+    /// The wait is as long as the provider asked, else 4^n seconds after the n-th consecutive
+    /// throttle, counted from 0.
     pub(super) fn throttled(&mut self, now: Timestamp, after: Option<Duration>, attempt: Attempt) {
         let to = attempt.message.to.clone();
         let new = || Wait { until: now, throttles: 0, waiting: Vec::new(), trial: None };
@@ -52,7 +53,7 @@ impl RecipientBackoff {
         wait.insert(attempt);
     }
 
-    /// Keeps a message whose recipient waits. Returns it if it may be sent.
+    /// Queues a message whose recipient waits. Returns it if it may be sent.
     pub(super) fn admit(&mut self, attempt: Attempt) -> Option<Attempt> {
         if !self.must_wait(&attempt) {
             return Some(attempt);
@@ -63,13 +64,13 @@ impl RecipientBackoff {
         None
     }
 
-    /// Whether the message's recipient waits, and the message is not its trial.
+    /// Returns whether the message's recipient waits, and the message is not its trial.
     pub(super) fn must_wait(&self, attempt: &Attempt) -> bool {
         let wait = self.waiting.get(&attempt.message.to);
         wait.is_some_and(|wait| wait.trial != Some(attempt.sequence))
     }
 
-    /// The next message that must be tried because its recipient's wait has ended.
+    /// Returns the next message that must be tried because its recipient's wait has ended.
     pub(super) fn due(&mut self, now: Timestamp) -> Option<Attempt> {
         loop {
             self.ends.first().filter(|(until, _)| *until <= now)?;
@@ -85,8 +86,8 @@ impl RecipientBackoff {
         }
     }
 
-    /// A message has another outcome, or has expired. If it was its recipient's trial, the wait
-    /// ends: all messages of the recipient are returned and may be sent.
+    /// Handles another outcome, or the expiry, of a message. If it was its recipient's trial, the
+    /// wait ends: all messages of the recipient are returned and may be sent.
     pub(super) fn settled(&mut self, to: &PartyId, sequence: u64) -> Vec<Attempt> {
         if self.waiting.get(to).is_none_or(|wait| wait.trial != Some(sequence)) {
             return Vec::new();
@@ -94,12 +95,12 @@ impl RecipientBackoff {
         self.waiting.remove(to).map(|wait| wait.waiting).unwrap_or_default()
     }
 
-    /// How many messages wait.
+    /// Returns the number of waiting messages.
     pub(super) fn len(&self) -> usize {
         self.waiting.values().map(|wait| wait.waiting.len()).sum()
     }
 
-    /// When the next wait ends.
+    /// Returns the time at which the next wait ends.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.ends.first().map(|(until, _)| *until)
     }
@@ -108,19 +109,19 @@ impl RecipientBackoff {
         self.waiting.values().flat_map(|wait| &wait.waiting)
     }
 
-    /// Takes out the messages for which `wanted` holds. The waits continue.
+    /// Removes and returns the messages for which `wanted` holds. The waits continue.
     pub(super) fn take(&mut self, wanted: &dyn Fn(&Attempt) -> bool) -> Vec<Attempt> {
         let queues = self.waiting.values_mut().map(|wait| &mut wait.waiting);
         queues.flat_map(|queue| queue.extract_if(.., |attempt| wanted(attempt))).collect()
     }
 
-    /// Takes out all messages, and ends all waits.
+    /// Removes and returns all messages, and ends all waits.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Attempt> + '_ {
         self.ends.clear();
         self.waiting.drain().flat_map(|(_, wait)| wait.waiting)
     }
 
-    /// Moves the expired messages to `out`. Returns when the next message expires.
+    /// Moves the expired messages to `out`. Returns the time at which the next message expires.
     pub(super) fn expire(&mut self, now: Timestamp, out: &mut Vec<Attempt>) -> Option<Timestamp> {
         for wait in self.waiting.values_mut() {
             out.extend(wait.waiting.extract_if(.., |attempt| attempt.message.give_up_at <= now));
@@ -142,7 +143,7 @@ mod tests {
     use super::super::queue::tests::{at, message};
     use super::*;
 
-    /// Messages to these phones, in this order.
+    /// Returns messages to these phones, in this order.
     fn attempts(phones: &[u64]) -> Vec<Attempt> {
         let mut queue = SendQueue::default();
         phones.iter().for_each(|phone| queue.push(message(*phone, 100_000), false));

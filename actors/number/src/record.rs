@@ -1,4 +1,4 @@
-//! The record of a connected number: what is known of it, and how it is stored.
+//! The record of a connected number, and how it is stored.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -15,20 +15,20 @@ use postrider_runtime::sealed::{OpenError, Sealed};
 pub struct NumberInfo {
     /// The number's id.
     pub id: NumberId,
-    /// What is behind it.
+    /// The kind of its provider.
     pub kind: NumberKind,
-    /// When it was connected.
+    /// The time at which it was connected.
     pub created_at: Timestamp,
-    /// Most messages per second, 0 for no limit; `None` takes the rate of the settings.
+    /// The maximum messages per second, 0 for no limit; `None` takes the rate of the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages_per_second: Option<u32>,
-    /// Its ids at the provider, for a number of [`NumberKind::CloudApi`].
+    /// The number's ids at the provider, for a number of [`NumberKind::CloudApi`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<CloudApiAccount>,
-    /// Whether it may be in the workspace's pool; earlier versions knew no pool.
+    /// Set if it may be in the workspace's pool; earlier versions had no pool.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub pool: bool,
-    /// Whose budget of recipients it shares; `None`: that of its account.
+    /// The portfolio whose budget of recipients it shares; `None` for its account's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub portfolio_id: Option<Box<str>>,
 }
@@ -42,12 +42,12 @@ const fn is_yes(pool: &bool) -> bool {
     *pool
 }
 
-/// Most messages per second through a number of the Cloud API of which nobody says more.
+/// The default maximum messages per second through a number of the Cloud API.
 const CLOUD_API_PACE: u32 = 80;
 
 impl NumberInfo {
-    /// Most messages per second, 0 for no limit: its own figure, or that of the settings, or what
-    /// its provider says, or that of its kind.
+    /// Returns the maximum messages per second, 0 for no limit. It is the number's own figure, or
+    /// that of the settings, or of its provider, or of its kind.
     #[must_use]
     pub fn pace(&self, setting: Option<u32>, facts: &NumberFacts) -> u32 {
         let of_kind = if self.kind == NumberKind::CloudApi { CLOUD_API_PACE } else { 0 };
@@ -55,9 +55,9 @@ impl NumberInfo {
         self.messages_per_second.or(setting).or_else(said).unwrap_or(of_kind)
     }
 
-    /// The id under which its conversation windows and inbound messages are kept. It is derived
-    /// from the number's id at the provider, so that it stays the same when the number is connected
-    /// again. A number without a provider is kept under its own id.
+    /// Returns the id under which its conversation windows and inbound messages are stored. It is
+    /// derived from the number's id at the provider, so that it stays the same if the number is
+    /// connected again. A number without a provider has its own id here.
     pub fn line(&self) -> NumberId {
         let Some(account) = &self.account else { return self.id };
         let digest = Sha256::new().chain_update(self.kind.as_str()).chain_update([0]);
@@ -66,11 +66,11 @@ impl NumberInfo {
     }
 }
 
-/// What is behind a messaging number.
+/// The kind of a number's provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NumberKind {
-    /// The sandbox, which keeps messages to itself.
+    /// The sandbox, which sends nothing outside.
     Sandbox,
     /// The chat-app channel's Cloud API.
     CloudApi,
@@ -79,7 +79,7 @@ pub enum NumberKind {
 }
 
 impl NumberKind {
-    /// The kind's name: `sandbox`, `cloud_api` or `custom`.
+    /// Returns the kind's name: `sandbox`, `cloud_api` or `custom`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -93,25 +93,25 @@ impl NumberKind {
 /// A number that is to be connected.
 #[derive(Debug, Clone)]
 pub struct NewNumber {
-    /// What is behind it.
+    /// The number's provider.
     pub provider: NewProvider,
-    /// Most messages per second, 0 for no limit; `None` takes the rate of the settings.
+    /// The maximum messages per second, 0 for no limit; `None` takes the rate of the settings.
     pub messages_per_second: Option<u32>,
-    /// Whether it may be in the workspace's pool.
+    /// Set if it may be in the workspace's pool.
     pub pool: bool,
-    /// Whose budget of recipients it shares; `None`: that of its account.
+    /// The portfolio whose budget of recipients it shares; `None` for its account's.
     pub portfolio_id: Option<Box<str>>,
 }
 
 impl NewNumber {
-    /// A number for the pool, at the rate of the settings.
+    /// Creates a number for the pool, at the rate of the settings.
     #[must_use]
     pub const fn of(provider: NewProvider) -> Self {
         Self { provider, messages_per_second: None, pool: true, portfolio_id: None }
     }
 }
 
-/// What is behind a number that is to be connected.
+/// The provider of a number that is to be connected.
 #[derive(Debug, Clone)]
 pub enum NewProvider {
     /// The sandbox.
@@ -122,7 +122,7 @@ pub enum NewProvider {
     Custom,
 }
 
-/// A change of a number; a field that is `None` stays as it is.
+/// A change of a number; a field that is `None` keeps its value.
 #[derive(Debug, Clone, Default)]
 pub struct NumberChange {
     /// Another bearer token for the provider's API.
@@ -131,15 +131,15 @@ pub struct NumberChange {
     pub app_secret: Option<Secret>,
     /// Another token that the provider sends when it verifies the callback address.
     pub verify_token: Option<Secret>,
-    /// Most messages per second, 0 for no limit; `Some(None)` takes its own figure away.
+    /// The maximum messages per second, 0 for no limit; `Some(None)` removes its own figure.
     pub messages_per_second: Option<Option<u32>>,
-    /// Whether it may be in the workspace's pool.
+    /// Set to `true` if it may be in the workspace's pool.
     pub pool: Option<bool>,
-    /// Whose budget of recipients it shares; `Some(None)`: that of its account.
+    /// The portfolio whose budget of recipients it shares; `Some(None)` for its account's.
     pub portfolio_id: Option<Option<Box<str>>>,
 }
 
-/// Why a number was not changed.
+/// The reason for which a number was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NumberChangeError {
     /// The number has no provider, and so no secrets.
@@ -153,7 +153,7 @@ pub enum NumberChangeError {
 /// A number as it is stored, with its secrets encrypted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NumberRecord {
-    /// What is known of the number besides its secrets.
+    /// The number's data without its secrets.
     #[serde(flatten)]
     pub info: NumberInfo,
     /// The JSON of [`SecretTexts`], encrypted; `None` for a number without a provider.
@@ -169,7 +169,7 @@ struct SecretTexts {
 }
 
 impl NumberRecord {
-    /// The record of a new number; its secrets are encrypted under the current master key.
+    /// Creates the record of a new number, with secrets encrypted under the current master key.
     pub fn new(id: NumberId, at: Timestamp, new: NewNumber, keys: &MasterKeys) -> Self {
         let mut info = NumberInfo {
             id,
@@ -193,14 +193,14 @@ impl NumberRecord {
         Self { info, secrets: sealed }
     }
 
-    /// The record encrypted under the current master key. `None` if it is already, has no secrets,
-    /// or cannot be decrypted.
+    /// Returns the record encrypted under the current master key. It is `None` if it is already,
+    /// has no secrets, or cannot be decrypted.
     pub fn resealed(&self, keys: &MasterKeys) -> Option<Self> {
         let secrets = self.secrets.as_ref()?.resealed(keys, self.info.id.as_bytes())?;
         Some(Self { info: self.info.clone(), secrets: Some(secrets) })
     }
 
-    /// The record with a change applied.
+    /// Returns the record with a change applied.
     ///
     /// # Errors
     /// [`NumberChangeError`]: the change has secrets for a number without a provider, or lacks some
@@ -239,7 +239,7 @@ impl NumberRecord {
         Ok(self)
     }
 
-    /// The number's secrets, decrypted.
+    /// Returns the number's secrets, decrypted.
     ///
     /// # Errors
     /// [`OpenError`]: it has none, their key is missing, or they are damaged.

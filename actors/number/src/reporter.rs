@@ -1,4 +1,4 @@
-//! Reports of the numbers to the port above them, once that is wired.
+//! Reports of the numbers to the port above them, once it is wired.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,8 +6,8 @@ use postrider_domain::BroadcastId;
 
 use crate::ports::OutcomeSink;
 
-/// Holds the receiver of what numbers report. It is created before the receiver exists; nothing is
-/// reported until then, and no number runs.
+/// Holds the receiver of numbers' reports. It is created before the receiver exists; until then
+/// numbers report nothing, and none runs.
 #[derive(Default)]
 pub(crate) struct Reporter {
     sink: OnceLock<Arc<dyn OutcomeSink>>,
@@ -19,13 +19,13 @@ impl Reporter {
         drop(self.sink.set(sink));
     }
 
-    /// The receiver, if it is wired.
+    /// Returns the receiver, if it is wired.
     pub(crate) fn sink(&self) -> Option<&dyn OutcomeSink> {
         self.sink.get().map(AsRef::as_ref)
     }
 
-    /// Returns messages of broadcasts that the channel surely did not accept, by broadcast and
-    /// recipient.
+    /// Returns messages of broadcasts, by broadcast and recipient, to the receiver. The channel
+    /// certainly did not accept them.
     pub(crate) fn withdrawn(&self, messages: Vec<(BroadcastId, u32)>) {
         if let (Some(sink), false) = (self.sink(), messages.is_empty()) {
             sink.withdrawn(messages);

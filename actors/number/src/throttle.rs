@@ -6,28 +6,28 @@ use std::time::Duration;
 use postrider_domain::Timestamp;
 use postrider_runtime::flow::Backoff;
 
-/// How long consecutive pauses last where the provider does not say.
+/// The durations of consecutive pauses if the provider names none.
 const PAUSE: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(60) };
-/// No pause is shorter, whatever the provider asks for.
+/// The minimum pause, whatever the provider asks for.
 const ASKED_MIN: Duration = Duration::from_millis(100);
 
-/// Until when nothing may be sent. Throttles of messages that were in flight when a pause began do
-/// not prolong it.
+/// The time until which nothing may be sent. Throttles of messages that were in flight when a pause
+/// started do not prolong it.
 #[derive(Debug, Default)]
 pub struct Pause {
     until_ms: AtomicU64,
-    /// Consecutive pauses.
+    /// The number of consecutive pauses.
     consecutive: AtomicU32,
 }
 
 impl Pause {
-    /// When the pause ends, if that is after `now`.
+    /// Returns the end of the pause, if it is after `now`.
     pub(super) fn until(&self, now: Timestamp) -> Option<Timestamp> {
         let until = Timestamp::from_millis(self.until_ms.load(Ordering::Acquire));
         (until > now).then_some(until)
     }
 
-    /// The provider throttled a message, and asked to wait for `after` if that is given.
+    /// Starts a pause after a throttle, for `after` if the provider gave it.
     pub(super) fn throttled(&self, now: Timestamp, after: Option<Duration>) {
         if self.until(now).is_some() && after.is_none() {
             return;
@@ -37,9 +37,9 @@ impl Pause {
         self.until_ms.fetch_max(until, Ordering::AcqRel);
     }
 
-    /// The provider accepted a message: the next pause is a first one.
+    /// Records that the provider accepted a message: the next pause is a first one.
     pub(super) fn accepted(&self) {
-        // Most calls find 0 already: a read does not take the cache line from other threads.
+        // Most calls read 0: a read does not take the cache line from other threads.
         if self.consecutive.load(Ordering::Relaxed) > 0 {
             self.consecutive.store(0, Ordering::Release);
         }

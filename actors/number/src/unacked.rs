@@ -1,16 +1,16 @@
-//! Pure: outcomes that were reported and that the workspace has not acknowledged.
+//! Pure: reported outcomes that the workspace has not acknowledged.
 //!
-//! A workspace that restarts gets them again.
+//! A workspace that restarts receives them again.
 
 use std::collections::VecDeque;
 
 use postrider_channel::Origin;
 use postrider_channel::outcome::FinalOutcome;
 
-/// Outcomes of one report, by origin.
+/// The outcomes of one report, by origin.
 type Report = Vec<(Origin, FinalOutcome)>;
 
-/// The reports, oldest first, by the tickets that they were sent with.
+/// The reports, oldest first, by their tickets.
 #[derive(Debug, Default)]
 pub(super) struct Unacked {
     reports: VecDeque<(u64, Report)>,
@@ -18,8 +18,8 @@ pub(super) struct Unacked {
 }
 
 impl Unacked {
-    /// Keeps outcomes that are reported now, until they are acknowledged. Those of broadcasts are
-    /// left out: a broadcast recovers its own. Returns the ticket if an acknowledgement is needed.
+    /// Stores reported outcomes until they are acknowledged. Outcomes of broadcasts are left out: a
+    /// broadcast recovers its own. Returns the ticket if an acknowledgement is needed.
     pub(super) fn track(&mut self, outcomes: &[(Origin, FinalOutcome)]) -> Option<u64> {
         let is_kept =
             |(origin, _): &&(Origin, FinalOutcome)| !matches!(origin, Origin::Broadcast { .. });
@@ -32,24 +32,24 @@ impl Unacked {
         Some(self.tickets)
     }
 
-    /// The workspace has made the outcomes of this ticket durable: they are forgotten.
+    /// Removes the outcomes of this ticket: the workspace has made them durable.
     pub(super) fn acked(&mut self, ticket: u64) {
         if let Some(place) = self.reports.iter().position(|(known, _)| *known == ticket) {
             self.reports.remove(place);
         }
     }
 
-    /// Whether every report was acknowledged.
+    /// Returns whether every report was acknowledged.
     pub(super) fn is_empty(&self) -> bool {
         self.reports.is_empty()
     }
 
-    /// What the kept outcomes belong to.
+    /// Returns the origins of the stored outcomes.
     pub(super) fn origins(&self) -> impl Iterator<Item = Origin> {
         self.reports.iter().flat_map(|(_, outcomes)| outcomes).map(|(origin, _)| *origin)
     }
 
-    /// All reports, to be sent again.
+    /// Returns all reports, to be sent again.
     pub(super) fn all(&self) -> Vec<(u64, Report)> {
         self.reports.iter().cloned().collect()
     }

@@ -1,27 +1,27 @@
-//! Pure: notices when several recipients in a row are refused with one code that nobody knows.
+//! Pure: detects an unknown code with which several recipients in a row are refused.
 //!
 //! One refusal may concern its recipient alone. The same unknown code for several recipients in a
-//! row probably concerns the account, so an operator must learn of it.
+//! row probably concerns the account, so an operator must be notified of it.
 
 use postrider_channel::{AttemptOutcome, Failure, FailureClass};
 use postrider_domain::PartyId;
 
-/// How many different recipients in a row must get the code.
+/// The number of different recipients in a row that must get the code.
 const RECIPIENTS: usize = 5;
 
 /// The refusals with the same unknown code since the last other answer of the channel.
 #[derive(Debug, Default)]
 pub(super) struct Unrecognized {
     code: Option<u32>,
-    /// Those who were refused with it, while they are too few.
+    /// The recipients that were refused with it, while they are too few.
     recipients: Vec<PartyId>,
-    /// Whether this row of refusals was reported.
+    /// Set once this row of refusals was reported.
     reported: bool,
 }
 
 impl Unrecognized {
-    /// Takes the outcome of an attempt to send to `to`. Returns whether it must be reported to
-    /// the operator now, which is once for each row of refusals.
+    /// Records the outcome of an attempt to send to `to`. Returns whether it must be reported to
+    /// the operator now, once for each row of refusals.
     pub(super) fn take(&mut self, to: &PartyId, outcome: &AttemptOutcome) -> bool {
         let failure = match outcome {
             AttemptOutcome::Failed(failure) => failure,

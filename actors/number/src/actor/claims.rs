@@ -14,12 +14,12 @@ use super::state::State;
 use crate::message::NumberMessage;
 use crate::ports::Claims;
 
-/// Most claims that end in one commit of the workspace.
+/// The maximum number of claims that end in one commit of the workspace.
 const RELEASED_MAX: usize = 1000;
 
 impl NumberActor {
-    /// Sends what was claimed, unless the channel has paused or failed meanwhile, or nothing may
-    /// leave now.
+    /// Sends the claimed messages. They are queued again if the channel has paused or failed
+    /// meanwhile, or nothing may leave the engine now.
     pub(super) fn send_claimed(
         &self,
         myself: &ActorRef<NumberMessage>,
@@ -45,7 +45,7 @@ impl NumberActor {
         }
     }
 
-    /// Requests claims from the workspace, and reports those that have ended.
+    /// Requests claims from the workspace, and reports the claims that have ended.
     pub(super) fn report_claims(&self, state: &mut State) {
         let requested = state.claim_queue.request(self.clock.now());
         let mut released = std::mem::take(&mut state.released);

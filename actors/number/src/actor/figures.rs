@@ -1,4 +1,4 @@
-//! What a number's actor reports of the number.
+//! The figures that a number's actor reports.
 
 use postrider_channel::Failure;
 use postrider_domain::Timestamp;
@@ -8,13 +8,13 @@ use super::NumberActor;
 use super::state::State;
 use crate::figures::{NumberError, NumberFigures, NumberState};
 
-/// Keeps an error of the channel, to be reported.
+/// Stores an error of the channel for later reports.
 pub(super) fn note_error(actor: &NumberActor, failure: &Failure) {
     let error = NumberError::of(failure, actor.clock.now());
     *actor.slot.last_error.lock() = Some(error);
 }
 
-/// Notes whether the number sends.
+/// Records whether the number sends.
 pub(super) fn note_state(state: &mut State, now: Timestamp) {
     let is = if state.breaker.open_until().is_some() {
         NumberState::Stopped
@@ -26,7 +26,7 @@ pub(super) fn note_state(state: &mut State, now: Timestamp) {
     state.ledger.is(is, now);
 }
 
-/// What the number reports of itself, but for what its slot knows.
+/// Returns the number's figures, without the values that only its slot has.
 pub(super) fn figures(state: &State, now: Timestamp) -> NumberFigures {
     NumberFigures {
         breaker_open: state.breaker.open_until().is_some(),

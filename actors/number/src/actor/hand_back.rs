@@ -1,4 +1,4 @@
-//! Returns what waits of a number that is down, so that another number can send it.
+//! Returns the waiting messages of a number that is down, so that another number can send them.
 
 use std::cell::Cell;
 
@@ -10,12 +10,12 @@ use super::state::State;
 use crate::message::Wanted;
 use crate::queue::Attempt;
 
-/// Most messages that are returned at once. Those that the number gets back wait behind the others,
-/// so that all have their turn.
+/// The maximum number of messages that are returned at once. Messages that come back wait behind
+/// the others, so that all have their turn.
 const RETURNED_MAX: usize = 1000;
 
-/// Takes what waits and is wanted out of every queue, at most [`RETURNED_MAX`]. A number that sends
-/// keeps its own.
+/// Takes the wanted waiting messages out of every queue, at most [`RETURNED_MAX`]. A number that
+/// sends keeps its own.
 pub(super) fn take(wanted: Wanted, state: &mut State) {
     if state.breaker.open_until().is_none() {
         return;
@@ -35,7 +35,7 @@ pub(super) fn take(wanted: Wanted, state: &mut State) {
     }
 }
 
-/// Holds for the first `max` attempts that `wanted` holds for.
+/// Returns a predicate that holds for the first `max` attempts for which `wanted` holds.
 fn first(max: usize, wanted: impl Fn(&Attempt) -> bool) -> impl Fn(&Attempt) -> bool {
     let room = Cell::new(max);
     move |attempt| {
@@ -45,9 +45,9 @@ fn first(max: usize, wanted: impl Fn(&Attempt) -> bool) -> impl Fn(&Attempt) -> 
     }
 }
 
-/// Whether another number may send it. Free text and replies belong to the number that they answer
-/// through, and a message whose sender named a number belongs to that: it waits here, because it
-/// would only come back.
+/// Returns whether another number may send the message. Free text and replies belong to the number
+/// through which they answer. A message whose sender named a number waits here, because it would
+/// only come back.
 fn may_leave(attempt: &Attempt, wanted: Wanted) -> bool {
     if attempt.message.pinned {
         return false;
@@ -62,7 +62,7 @@ fn may_leave(attempt: &Attempt, wanted: Wanted) -> bool {
     }
 }
 
-/// Reports what was taken, after the claims that ended by it.
+/// Reports the returned messages, after the claims that ended with their return.
 pub(super) fn report(actor: &NumberActor, state: &mut State) {
     let messages = std::mem::take(&mut state.handed_back);
     if let (false, Some(sink)) = (messages.is_empty(), actor.reporter.sink()) {

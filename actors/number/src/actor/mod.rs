@@ -32,7 +32,7 @@ use crate::reporter::Reporter;
 
 use self::state::State;
 
-/// The actor of one number. What it knows besides is in [`State`].
+/// The actor of one number. Its mutable state is in [`State`].
 pub(crate) struct NumberActor {
     pub(crate) number: NumberId,
     pub(crate) slot: Arc<NumberSlot>,
@@ -44,14 +44,14 @@ pub(crate) struct NumberActor {
     pub(crate) connections: Arc<Connections>,
     pub(crate) reporter: Arc<Reporter>,
     pub(crate) outcomes: Arc<OutcomeCounts>,
-    /// Takes a message that has reached an actor which passivates itself.
+    /// Passes on a message that has reached an actor which passivates itself.
     pub(crate) to_successor: Box<dyn Fn(NumberMessage) + Send + Sync>,
 }
 
 impl Actor for NumberActor {
     type Msg = NumberMessage;
     type State = State;
-    /// What it sends through at first.
+    /// The connection that it sends through at first.
     type Arguments = Arc<Connected>;
 
     async fn pre_start(
@@ -87,7 +87,7 @@ impl Actor for NumberActor {
         if state.in_flight.is_empty()
             && let Some(done) = state.draining.take()
         {
-            // No answer is needed if the asker has stopped waiting.
+            // The asker may have stopped waiting, and then needs no answer.
             done.send(()).ok();
             myself.stop(None);
         }
@@ -136,7 +136,7 @@ impl NumberActor {
                 drop(reply.send(figures::figures(state, self.clock.now())))
             }
             NumberMessage::WithdrawCode(request) => self.withdraw_code(request, state),
-            // It is seen to when everything else is.
+            // The code after the match handles these.
             NumberMessage::Rest | NumberMessage::Rested | NumberMessage::Released => {}
             NumberMessage::Close => state.closed = true,
             NumberMessage::Drain(done) => {
@@ -146,7 +146,7 @@ impl NumberActor {
         }
     }
 
-    /// Uses the number's connection from now on, and tries it at once if it is a new one.
+    /// Uses the number's new connection from now on, and tries a new channel at once.
     fn reconnected(&self, state: &mut State) {
         // A number without a connection was disconnected: `Close` comes next.
         let Some(connected) = self.connections.get(self.number) else { return };
@@ -154,7 +154,8 @@ impl NumberActor {
             return;
         }
         if connected.messages_per_second != state.connected.messages_per_second {
-            // What was sent stays taken: a pace that goes up and down gives nothing more to send.
+            // Sent messages stay counted, so a rate that goes up and down allows no additional
+            // messages.
             state.rate_limit.set_rate(Rate::bursty(connected.messages_per_second));
         }
         let is_same = Arc::ptr_eq(&connected.channel, &state.connected.channel);
@@ -189,8 +190,8 @@ impl NumberActor {
         self.handle_outcome(attempt, outcome, state);
     }
 
-    /// The workspace has restarted: it has forgotten every request and every outcome that it has
-    /// not made durable, so they are repeated.
+    /// Repeats requests and outcomes after the workspace's restart. The workspace has lost those
+    /// that it had not made durable.
     fn workspace_restarted(&self, state: &mut State) {
         state.claim_queue.request_again();
         for (ticket, outcomes) in state.unacked.all() {
@@ -198,7 +199,7 @@ impl NumberActor {
         }
     }
 
-    /// The number was disconnected: whatever waits fails, and messages of broadcasts are returned.
+    /// Fails all waiting messages of a disconnected number, and returns messages of broadcasts.
     fn fail_everything(&self, state: &mut State) {
         let delayed = std::mem::take(&mut state.delayed).into_values();
         let delayed = delayed.chain(state.claim_queue.drain());
@@ -222,7 +223,7 @@ impl NumberActor {
         self.return_to_broadcasts(out, state);
     }
 
-    /// Takes what waits of a request for a code out of every queue and finishes it.
+    /// Takes the waiting messages of a request for a code out of every queue, and finishes them.
     fn withdraw_code(&self, request: RequestId, state: &mut State) {
         let is_its = |attempt: &Attempt| matches!(attempt.message.origin, Origin::Otp { request_id, .. } if request_id == request);
         let mut out = state.recipients.take(&is_its);
@@ -235,8 +236,8 @@ impl NumberActor {
         }
     }
 
-    /// Returns messages of broadcasts, which the channel surely did not accept. Gives those that
-    /// belong to no broadcast.
+    /// Returns messages of broadcasts that the channel certainly did not accept to them. Returns
+    /// the messages that belong to no broadcast.
     fn return_to_broadcasts(&self, attempts: Vec<Attempt>, state: &mut State) -> Vec<Attempt> {
         let (mut others, mut returned) = (Vec::new(), Vec::new());
         for attempt in attempts {
@@ -259,7 +260,7 @@ impl NumberActor {
         self.collect_outcome(&attempt.message, settled, state);
     }
 
-    /// Adds an outcome to those that are reported after this message.
+    /// Adds an outcome to the next report.
     fn collect_outcome(&self, message: &Outbound, settled: FinalOutcome, state: &mut State) {
         if state.outcomes_of.as_ref() != Some(&message.workspace) {
             self.report_outcomes(state);
@@ -270,7 +271,7 @@ impl NumberActor {
 
     /// Reports the collected outcomes to their workspace.
     fn report_outcomes(&self, state: &mut State) {
-        /// Most outcomes in one report, so that their events fit in one frame of the journal.
+        /// The maximum number of outcomes in a report, so that their events fit in a journal frame.
         const OUTCOMES_MAX: usize = 1000;
         if let Some(workspace) = &state.outcomes_of {
             while !state.outcomes.is_empty() {
@@ -286,7 +287,8 @@ impl NumberActor {
 
     /// Reports to the workspace what the outcomes revealed about recipients.
     fn report_recipients(&self, state: &mut State) {
-        /// Most recipients in one notice: the workspace records each notice in one commit.
+        /// The maximum number of recipients in one notice: the workspace commits each notice at
+        /// once.
         const RECIPIENTS_MAX: usize = 100;
         for recipients in std::mem::take(&mut state.learned).chunks(RECIPIENTS_MAX) {
             self.notify(NumberNotice::Recipients(recipients.to_vec()));

@@ -1,4 +1,4 @@
-//! A number that has nothing to do passivates itself, and a successor takes what comes later.
+//! Passivates an idle number's actor, and passes later messages to its successor.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use super::state::State;
 use crate::entry::REST_AFTER;
 use crate::message::NumberMessage;
 
-/// Publishes since when the number has had nothing to do.
+/// Publishes the time since which the number has been idle.
 pub(super) fn note_rest(actor: &NumberActor, state: &mut State) {
     let since = match (state.has_nothing_to_do(), state.idle_since) {
         (false, _) => None,
@@ -24,8 +24,8 @@ pub(super) fn note_rest(actor: &NumberActor, state: &mut State) {
     }
 }
 
-/// Passivates the actor, if it still has nothing to do. It stops once it has passed on what was in
-/// its mailbox by then.
+/// Passivates the actor if it is still idle. It stops once it has passed on the messages that were
+/// in its mailbox.
 pub(super) fn rest(actor: &NumberActor, myself: &ActorRef<NumberMessage>, state: &mut State) {
     let now = actor.clock.now();
     let long = state.idle_since.is_some_and(|since| since.plus(REST_AFTER) <= now);
@@ -35,12 +35,11 @@ pub(super) fn rest(actor: &NumberActor, myself: &ActorRef<NumberMessage>, state:
     state.resting = true;
     actor.slot.idle_since_ms.store(0, Ordering::Release);
     actor.slot.capacity.set(0);
-    // Whatever was cast while the actor was live stands before this in the mailbox.
+    // Each message that was cast while the actor was live precedes this one in the mailbox.
     drop(myself.cast(NumberMessage::Rested));
 }
 
-/// Handles a message of an actor that has passivated itself: what has to be done goes to the
-/// successor.
+/// Handles a message to an actor that has passivated itself. Work goes to the successor.
 pub(super) fn pass_on(
     actor: &NumberActor,
     myself: &ActorRef<NumberMessage>,
@@ -48,7 +47,7 @@ pub(super) fn pass_on(
 ) {
     match message {
         NumberMessage::Rested | NumberMessage::Close => myself.stop(None),
-        // The engine stops, and nothing is with the channel. The asker may not wait any more.
+        // The engine stops, and the channel has no message. The asker may not wait any more.
         NumberMessage::Drain(done) => drop(done.send(())),
         message @ (NumberMessage::Dispatch(_)
         | NumberMessage::Recover(_)
@@ -56,8 +55,8 @@ pub(super) fn pass_on(
         | NumberMessage::Fault(_)
         | NumberMessage::Withdraw(_)
         | NumberMessage::WithdrawCode(_)) => (actor.to_successor)(message),
-        // Nothing was claimed, reported or with the channel, and a successor reads its connection
-        // when it starts.
+        // Nothing was claimed or reported, and the channel has no message. A successor reads its
+        // connection when it starts.
         NumberMessage::Acked(_)
         | NumberMessage::Granted(_)
         | NumberMessage::Done(..)
@@ -71,8 +70,8 @@ pub(super) fn pass_on(
 }
 
 impl State {
-    /// Whether a new actor would know as much: nothing waits, is with the channel or has to be
-    /// reported, and nothing stops the number. One that is stopped must remember that.
+    /// Returns whether a new actor would lose nothing. It would not if no message waits, is with
+    /// the channel or has to be reported, and the number is not stopped.
     fn has_nothing_to_do(&self) -> bool {
         self.unanswered() == 0
             && self.recipients.next().is_none()

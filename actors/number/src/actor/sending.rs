@@ -1,4 +1,4 @@
-//! Decides which message is sent next, and does what the channel's outcomes ask for.
+//! Chooses the next message to send, and handles the channel's outcomes.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -23,20 +23,20 @@ use crate::panic_guard::GuardedCall;
 use crate::queue::Attempt;
 use crate::throttle::Pause;
 
-/// How long a message waits that the channel did not accept.
+/// The wait before the retry of a message that the channel did not accept.
 const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
 /// The jitter of that wait, as a part of it, so that retries do not come all at once.
 const RETRY_SPREAD: f64 = 0.25;
-/// The part of the rate that the bulk lane leaves unused, as the time in which it is refilled. The
-/// first lane then need not wait for a token while a broadcast uses up all others.
+/// The part of the rate that the bulk lane leaves unused, as the time in which it is refilled. So
+/// the first lane need not wait for a token while a broadcast uses up all others.
 const RESERVE: Duration = Duration::from_millis(100);
-/// No wait is shorter, whatever the provider asks for.
+/// The minimum wait, whatever the provider asks for.
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
-/// All waiting messages are checked for expiry, at most this often.
+/// The minimum interval between checks of all waiting messages for expiry.
 const EXPIRY_EVERY: Duration = Duration::from_secs(1);
 
 impl NumberActor {
-    /// Sends what may be sent now, and sets the timer for when more may.
+    /// Sends the messages that may be sent now, and sets the timer for the next ones.
     pub(super) fn send_ready(&self, myself: &ActorRef<NumberMessage>, state: &mut State) {
         if state.draining.is_some() {
             state.release_waiting();
@@ -51,7 +51,7 @@ impl NumberActor {
         let mut free = 0;
         let blocked_until = loop {
             let left = state.concurrency.limit().saturating_sub(state.in_flight_or_claiming());
-            // The end of being held comes as a message.
+            // A message arrives when the engine is no longer held.
             if left == 0 || self.hold.is_held() {
                 break None;
             }
@@ -85,7 +85,7 @@ impl NumberActor {
         state.release_waiting();
         let is_open = state.breaker.passage(now) == Passage::Open;
         self.slot.capacity.set(if is_open { free } else { 0 });
-        // After the capacity, which counts these messages already: else it would be given twice.
+        // After the capacity, which counts these messages already: else it would be counted twice.
         state.reservations.clear();
     }
 
@@ -104,7 +104,7 @@ impl NumberActor {
         }
     }
 
-    /// Sends a message, or keeps it until its claim is durable or its recipient may be tried.
+    /// Sends a message, or queues it until its claim is durable or its recipient may be tried.
     fn claim_or_send(
         &self,
         myself: &ActorRef<NumberMessage>,
@@ -154,14 +154,14 @@ impl NumberActor {
         }
     }
 
-    /// Does what the outcome of one attempt asks for.
+    /// Handles the outcome of one attempt.
     pub(super) fn handle_outcome(
         &self,
         mut attempt: Attempt,
         outcome: AttemptOutcome,
         state: &mut State,
     ) {
-        // An outcome of an earlier channel of the number says nothing about the present one.
+        // An outcome of an earlier channel of the number does not concern the present one.
         let is_current = attempt.connection == state.connection;
         let trial = std::mem::take(&mut attempt.trial) && is_current;
         self.watch_codes(&attempt, &outcome, state);
@@ -188,7 +188,7 @@ impl NumberActor {
             AttemptOutcome::Failed(failure) => {
                 self.channel_answered(trial, state);
                 figures::note_error(self, &failure);
-                // The workspace reads it from the outcome of a single message by itself.
+                // The workspace itself reads it from the outcome of a single message.
                 let of_broadcast = attempt.message.origin.lane() == Lane::Bulk;
                 if failure.class == FailureClass::OptedOut
                     && of_broadcast
@@ -201,9 +201,9 @@ impl NumberActor {
         }
     }
 
-    /// Notes by which names the provider knows a recipient, if that was not reported lately. The
-    /// ids of a broadcast's recipients come with the reports on its messages, which cost nothing
-    /// more; noting each answer's would cost a commit for some hundreds of them.
+    /// Notes the provider's names of a recipient, unless they were reported lately. The ids of a
+    /// broadcast's recipients come with the reports on its messages at no cost. Here they would
+    /// cost a commit for some hundreds.
     fn known_as(&self, attempt: &Attempt, mut known_as: PartyNames, state: &mut State) {
         let to = &attempt.message.to;
         if attempt.message.origin.lane() == Lane::Bulk {
@@ -216,7 +216,7 @@ impl NumberActor {
         }
     }
 
-    /// Notifies the operator of a code that nobody knows, once it is more than one recipient's.
+    /// Notifies the operator of an unknown code, once several recipients have it.
     fn watch_codes(&self, attempt: &Attempt, outcome: &AttemptOutcome, state: &mut State) {
         if state.unrecognized.take(&attempt.message.to, outcome)
             && let AttemptOutcome::Failed(failure) = outcome
@@ -230,7 +230,7 @@ impl NumberActor {
         }
     }
 
-    /// The channel accepted the message.
+    /// Handles an acceptance by the channel.
     fn accepted(&self, attempt: &Attempt, acceptance: Acceptance, trial: bool, state: &mut State) {
         let shared = [&*state.connected.app_pause, &*state.connected.account_pause];
         shared.into_iter().chain([&state.pause]).for_each(Pause::accepted);
@@ -243,7 +243,7 @@ impl NumberActor {
         self.finish(attempt, FinalOutcome::accepted(attempt.message.origin, acceptance), state);
     }
 
-    /// The channel can be reached and the account can send: the breaker closes.
+    /// Closes the breaker: the channel can be reached and the account can send.
     fn channel_answered(&self, trial: bool, state: &mut State) {
         if state.breaker.answered(trial) {
             tracing::info!(number = %self.number, "the number sends again");
@@ -252,7 +252,7 @@ impl NumberActor {
         }
     }
 
-    /// The account cannot send: everything waits.
+    /// Stops sending: the account cannot send, and all messages wait.
     pub(super) fn fault(&self, failure: Failure, trial: bool, state: &mut State) {
         let new = state.breaker.stop(self.clock.now(), trial);
         figures::note_error(self, &failure);
@@ -261,14 +261,14 @@ impl NumberActor {
         }
         if new {
             let (code, class) = (failure.code, failure.class);
-            // What the provider wrote is for the administration: it may repeat phones and tokens.
+            // The provider's text is for administrators only: it may contain phones and tokens.
             tracing::warn!(number = %self.number, code, ?class, "the number's account cannot send");
             *self.slot.trouble.lock() = Some(Trouble::of(&failure));
             self.notify(NumberNotice::Stopped(failure));
         }
     }
 
-    /// The provider limits the rate: the message is queued again, and the throttled scope pauses.
+    /// Queues a message again whose rate the provider limits, and pauses the throttled scope.
     fn throttled(
         &self,
         mut attempt: Attempt,
@@ -294,7 +294,7 @@ impl NumberActor {
         state.requeue(attempt);
     }
 
-    /// The channel did not accept the message: it is retried after a wait.
+    /// Schedules the retry of a message that the channel did not accept.
     fn not_accepted(
         &self,
         mut attempt: Attempt,
@@ -315,7 +315,7 @@ impl NumberActor {
         state.delayed.insert((at, attempt.sequence), attempt);
     }
 
-    /// Logs when the channel begins to fail, and when it works again.
+    /// Logs when the channel starts to fail, and when it works again.
     fn log_failing(&self, state: &mut State) {
         let is_failing = state.breaker.trip() == Some(Trip::Failing);
         match (std::mem::replace(&mut state.logged_failing, is_failing), is_failing) {
@@ -335,7 +335,7 @@ impl NumberActor {
         }
     }
 
-    /// Sets the timer to when the next message may be sent, or expires.
+    /// Sets the timer to the time at which the next message may be sent, or expires.
     fn set_timer(
         &self,
         myself: &ActorRef<NumberMessage>,
@@ -372,7 +372,7 @@ impl State {
         }
     }
 
-    /// Whether nothing may be sent now. The inner value says until when, if time alone ends that.
+    /// Returns `Some` if nothing may be sent now. The inner value is the end, if only time ends it.
     fn blocked(&self, now: Timestamp) -> Option<Option<Timestamp>> {
         if let Some(until) = self.paused_until(now) {
             return Some(Some(until));
@@ -390,7 +390,7 @@ impl State {
         (ready_at > now).then_some(Some(ready_at))
     }
 
-    /// Keeps a message whose recipient is throttled, without a claim. Returns it if it may be sent.
+    /// Holds a message without a claim if its recipient is throttled. Returns it if it may be sent.
     pub(super) fn hold_if_recipient_waits(&mut self, mut attempt: Attempt) -> Option<Attempt> {
         if self.recipients.must_wait(&attempt) {
             self.release(&mut attempt);

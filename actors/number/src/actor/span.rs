@@ -1,4 +1,4 @@
-//! The span of a hand-over to the channel, where the request of the message is followed.
+//! The span of a dispatch to the channel, if the request of the message is traced.
 
 use postrider_channel::AttemptOutcome;
 use postrider_runtime::trace::{Span, SpanKind};
@@ -6,7 +6,7 @@ use postrider_runtime::trace::{Span, SpanKind};
 use super::NumberActor;
 use crate::queue::Attempt;
 
-/// Begins it, if the request of the message is followed.
+/// Starts the span, if the request of the message is traced.
 pub(super) fn begin(actor: &NumberActor, attempt: &Attempt) -> Option<Span> {
     let context = actor.traces.of(|| attempt.message.origin.trace_subject())?;
     let mut span = actor.traces.below(context, "hand-over", SpanKind::Client)?;
@@ -15,7 +15,7 @@ pub(super) fn begin(actor: &NumberActor, attempt: &Attempt) -> Option<Span> {
     Some(span)
 }
 
-/// Ends it with what the channel answered.
+/// Ends the span with the channel's answer.
 pub(super) fn end(span: Option<Span>, outcome: &AttemptOutcome) {
     let Some(mut span) = span else { return };
     let (name, has_failed) = match outcome {

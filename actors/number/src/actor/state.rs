@@ -1,4 +1,4 @@
-//! The state of a number's actor: its queues, its limits, and what it has not reported yet.
+//! The state of a number's actor: its queues, its limits, and its unreported results.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ use crate::throttle::Pause;
 use crate::unacked::Unacked;
 use crate::unrecognized::Unrecognized;
 
-/// Everything that a number's actor knows. It is lost when the actor dies.
+/// The mutable state of a number's actor. It is lost when the actor dies.
 pub(crate) struct State {
-    /// What it sends through.
+    /// The connection that it sends through.
     pub(super) connected: Arc<Connected>,
-    /// How often `connected` has changed, to recognize outcomes of an earlier channel.
+    /// The number of changes of `connected`. It identifies outcomes of an earlier channel.
     pub(super) connection: u32,
     /// Messages that can be sent. Each is a pending request of a workspace, and those are bounded.
     pub(super) queue: SendQueue,
-    /// Messages to be retried, by the time from which on they may be, and their sequence.
+    /// Messages to be retried, by the earliest time of the retry and their sequence.
     pub(super) delayed: BTreeMap<(Timestamp, u64), Attempt>,
     /// Messages whose recipient is throttled.
     pub(super) recipients: RecipientBackoff,
@@ -40,40 +40,40 @@ pub(crate) struct State {
     pub(super) claim_queue: ClaimQueue,
     /// Reservations of messages that have arrived since the capacity was last published.
     pub(super) reservations: Vec<Reservation>,
-    /// Messages whose claims have ended, which the workspace must learn.
+    /// Messages whose claims have ended, to be reported to the workspace.
     pub(super) released: Vec<MessageId>,
     /// Outcomes that the workspace has not acknowledged.
     pub(super) unacked: Unacked,
     /// The origins of the messages that are with the channel, once for each message.
     pub(super) in_flight: Vec<Origin>,
     pub(super) breaker: CircuitBreaker,
-    /// Whether the log says that the channel fails.
+    /// Set if the log says that the channel fails.
     pub(super) logged_failing: bool,
     pub(super) rate_limit: TokenBucket,
     pub(super) concurrency: GradientLimit,
-    /// A pause that the provider asked for of this number alone.
+    /// A pause that the provider asked for, of this number alone.
     pub(super) pause: Pause,
-    /// When the first of the waiting messages may expire.
+    /// The time at which the first of the waiting messages may expire.
     pub(super) expiry: Option<Timestamp>,
     pub(super) timer: Timer,
     /// Outcomes that were collected and not reported yet.
     pub(super) outcomes: Vec<(Origin, FinalOutcome)>,
     /// The workspace of `outcomes`.
     pub(super) outcomes_of: Option<WorkspaceId>,
-    /// What outcomes revealed about recipients, not reported yet.
+    /// Facts about recipients that outcomes revealed, not reported yet.
     pub(super) learned: Vec<Recipient>,
     pub(super) reported_names: ReportedNames,
-    /// Messages that another number is to send, not reported yet.
+    /// Messages for another number to send, not reported yet.
     pub(super) handed_back: Vec<Outbound>,
     pub(super) unrecognized: Unrecognized,
-    /// What is reported of the number.
+    /// The figures that are reported of the number.
     pub(super) ledger: Ledger,
     /// Answered when the last message in flight has its outcome.
     pub(super) draining: Option<oneshot::Sender<()>>,
     pub(super) closed: bool,
-    /// Since when it has had nothing to do.
+    /// The time since which it has been idle.
     pub(super) idle_since: Option<Timestamp>,
-    /// It has passivated itself, and passes on what still arrives.
+    /// Set once it has passivated itself, and passes on later messages.
     pub(super) resting: bool,
 }
 
@@ -119,7 +119,7 @@ impl State {
         self.reservations.extend(handed.place);
     }
 
-    /// Until when the provider asked for a pause of the number, its account or its app.
+    /// Returns the end of the longest pause of the number, its account or its app.
     pub(super) fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
         let pauses = [&*self.connected.app_pause, &*self.connected.account_pause, &self.pause];
         pauses.iter().filter_map(|pause| pause.until(now)).max()
@@ -139,23 +139,23 @@ impl State {
         }
     }
 
-    /// Has the waiting messages checked for expiry at this time.
+    /// Schedules a check of the waiting messages for expiry at this time.
     pub(super) fn expect_expiry(&mut self, at: Timestamp) {
         self.expiry = Some(self.expiry.map_or(at, |expiry| expiry.min(at)));
     }
 
-    /// How many messages are with the channel, or about to be.
+    /// Returns the number of messages that are with the channel, or about to be.
     pub(super) fn in_flight_or_claiming(&self) -> usize {
         self.in_flight.len() + self.claim_queue.len()
     }
 
-    /// How many messages have no final outcome.
+    /// Returns the number of messages without a final outcome.
     pub(super) fn unanswered(&self) -> usize {
         let waiting = self.queue.len() + self.delayed.len() + self.recipients.len();
         waiting + self.in_flight_or_claiming()
     }
 
-    /// The origins of all messages that it has, or has unacknowledged outcomes of.
+    /// Returns the origins of all its messages, and of its unacknowledged outcomes.
     pub(super) fn origins(&self) -> HashSet<Origin> {
         let waiting = self.waiting().chain(self.claim_queue.iter());
         let waiting = waiting.map(|attempt| attempt.message.origin);
@@ -163,25 +163,25 @@ impl State {
         waiting.chain(self.in_flight.iter().copied()).chain(unacked).collect()
     }
 
-    /// The messages that are neither with the channel nor about to be.
+    /// Returns the messages that are neither with the channel nor about to be.
     fn waiting(&self) -> impl Iterator<Item = &Attempt> {
         self.queue.iter().chain(self.delayed.values()).chain(self.recipients.iter())
     }
 
-    /// Ends a message's claim: the channel surely did not accept it, so it can be sent again, after
-    /// a crash too.
+    /// Ends a message's claim. The channel certainly did not accept the message, so it can be sent
+    /// again, after a crash too.
     pub(super) fn release(&mut self, attempt: &mut Attempt) {
         self.released.extend(attempt.release());
     }
 
-    /// Ends the claims of messages that could not be sent at once, so that after a crash they are
-    /// sent and not reported as unknown.
+    /// Ends the claims of messages that could not be sent at once. So after a crash they are sent
+    /// and not reported as unknown.
     pub(super) fn release_waiting(&mut self) {
         self.released.extend(self.queue.claimed().filter_map(Attempt::release));
     }
 
-    /// Releases once more those of these messages that wait without a claim: the workspace takes
-    /// them for claimed, so it has missed the release.
+    /// Releases again those of these messages that wait without a claim. The workspace treats them
+    /// as claimed, so it has missed the release.
     pub(super) fn release_again(&mut self, claimed: &[Outbound]) {
         let claimed: HashSet<_> = claimed.iter().map(|message| message.origin).collect();
         let waiting = self.waiting().filter(|it| claimed.contains(&it.message.origin));
@@ -189,7 +189,7 @@ impl State {
         self.released.extend(missed);
     }
 
-    /// Queues again everything that was about to be sent.
+    /// Queues again all messages that were about to be sent.
     pub(super) fn requeue_claiming(&mut self) {
         for mut attempt in self.claim_queue.drain().collect::<Vec<_>>() {
             // A claim may have been requested, and granted meanwhile.
@@ -199,17 +199,17 @@ impl State {
         }
     }
 
-    /// The workspace has answered a request for claims.
+    /// Handles the workspace's answer to a request for claims.
     pub(super) fn granted(&mut self, granted: &Granted) {
         for mut dropped in self.claim_queue.granted(granted) {
-            // A delivery report has settled it.
+            // A delivery report has settled the message.
             self.ledger.left(&dropped.message);
             self.cancel_trial(&mut dropped);
             self.requeue_released_by(&dropped);
         }
     }
 
-    /// If the breaker waits for the outcome of this attempt, it gets none: another is tried.
+    /// Cancels the breaker's trial if this attempt is it: another message is tried.
     pub(super) fn cancel_trial(&mut self, attempt: &mut Attempt) {
         if std::mem::take(&mut attempt.trial) {
             self.breaker.undecided(true);
