@@ -1,6 +1,6 @@
-//! Pure: what the audit log records: who changed what, from where, by which request.
+//! Pure: records of the audit log: the change, its author, the address and the request.
 //!
-//! Whoever carries out a change holds an [`AuditContext`] of its caller and an [`AuditEntry`] of
+//! The code that makes a change holds an [`AuditContext`] of its caller and an [`AuditEntry`] of
 //! the change. Together they make the [`AuditRecord`] that is committed with the change. No field
 //! may hold a secret, a code or the text of a message.
 
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use crate::{AuditId, WorkspaceId};
 
-/// What is recorded of a new value that must not be repeated.
+/// The text recorded for a new value that must not be repeated.
 const CONCEALED: &str = "changed";
 
-/// What kind of caller an actor is.
+/// The kind of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActorKind {
@@ -20,7 +20,7 @@ pub enum ActorKind {
     AdminToken,
     /// A holder of an API key.
     Key,
-    /// Somebody who has signed in.
+    /// A person who has signed in.
     User,
     /// The server itself, or the program that the engine is embedded in.
     System,
@@ -29,7 +29,7 @@ pub enum ActorKind {
 }
 
 impl ActorKind {
-    /// The name in records and filters.
+    /// Returns the name in records and filters.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -42,10 +42,10 @@ impl ActorKind {
     }
 }
 
-/// Who made a change.
+/// The author of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AuditActor {
-    /// What kind of caller it is.
+    /// The kind of the actor.
     pub kind: ActorKind,
     /// Its identifier, such as that of an API key.
     pub id: Option<Box<str>>,
@@ -54,26 +54,26 @@ pub struct AuditActor {
 }
 
 impl AuditActor {
-    /// An actor of which only the kind is known.
+    /// Creates an actor of this kind, without an id and a name.
     #[must_use]
     pub const fn of_kind(kind: ActorKind) -> Self {
         Self { kind, id: None, name: None }
     }
 }
 
-/// The caller of a change, where it called from, and its request.
+/// The caller of a change, its address, and its request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditContext {
-    /// Who called.
+    /// The caller.
     pub actor: AuditActor,
     /// The network address of the caller.
     pub address: Option<Box<str>>,
-    /// The identifier of the request, as the server's log has it.
+    /// The identifier of the request, as in the server's log.
     pub request_id: Option<Box<str>>,
 }
 
 impl AuditContext {
-    /// A change that the server makes by itself.
+    /// Returns the context of a change that the server makes by itself.
     #[must_use]
     pub const fn system() -> Self {
         let actor = AuditActor::of_kind(ActorKind::System);
@@ -81,7 +81,7 @@ impl AuditContext {
     }
 }
 
-/// One change, before it is known who made it.
+/// One change, without its author.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEntry {
     action: &'static str,
@@ -91,20 +91,20 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
-    /// A change such as `key.create`.
+    /// Creates the entry of a change such as `key.create`.
     #[must_use]
     pub fn new(action: &'static str) -> Self {
         Self { action, target: None, workspace: None, changes: Map::new() }
     }
 
-    /// Names what was changed.
+    /// Sets the changed object.
     #[must_use]
     pub fn target(mut self, target: impl ToString) -> Self {
         self.target = Some(target.to_string().into());
         self
     }
 
-    /// Names the workspace of what was changed.
+    /// Sets the workspace of the changed object.
     #[must_use]
     pub fn workspace(mut self, workspace: &WorkspaceId) -> Self {
         self.workspace = Some(workspace.clone());
@@ -127,15 +127,14 @@ impl AuditEntry {
         }
     }
 
-    /// Adds that a secret, or a text that must not be repeated, was set.
+    /// Adds a change of a secret, or of a text that must not be repeated, if it was set.
     #[must_use]
     pub fn change_concealed(self, name: &str, is_set: bool) -> Self {
         if is_set { self.change(name, CONCEALED) } else { self }
     }
 
-    /// Adds what a new value stands in the place of, which must not be a secret either: both are
-    /// recorded, as `from` and `to`. Nothing of a name that the entry does not have, or that is
-    /// concealed.
+    /// Adds the old value of a change, which must not be a secret either. Both values are recorded,
+    /// as `from` and `to`. A name that the entry does not have, or that is concealed, is ignored.
     pub fn replaces(&mut self, name: &str, from: impl Serialize) {
         if let Some(to) = self.changes.get_mut(name).filter(|to| **to != *CONCEALED) {
             let from = serde_json::to_value(from).unwrap_or_default();
@@ -143,7 +142,7 @@ impl AuditEntry {
         }
     }
 
-    /// The record of this change by that caller.
+    /// Returns the record of this change by that caller.
     #[must_use]
     pub fn record(self, id: AuditId, context: &AuditContext) -> AuditRecord {
         let AuditContext { actor, address, request_id } = context.clone();
@@ -153,16 +152,16 @@ impl AuditEntry {
     }
 }
 
-/// A record of the audit log, without its moment and its place in the chain.
+/// A record of the audit log, without its time and its place in the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRecord {
-    /// Identifies the record.
+    /// The record's id.
     pub id: AuditId,
-    /// Who made the change.
+    /// The author of the change.
     pub actor: AuditActor,
-    /// What was done, such as `key.create`.
+    /// The operation, such as `key.create`.
     pub action: Box<str>,
-    /// What it was done to.
+    /// The changed object.
     pub target: Option<Box<str>>,
     /// The workspace that it belongs to.
     pub workspace: Option<WorkspaceId>,
@@ -170,11 +169,11 @@ pub struct AuditRecord {
     pub address: Option<Box<str>>,
     /// The identifier of the request.
     pub request_id: Option<Box<str>>,
-    /// The new values by name; of a value that was changed, the old one too, as `from` and `to`.
+    /// The new values by name; for a value that was changed also the old one, as `from` and `to`.
     pub changes: Map<String, Value>,
 }
 
-/// The scheme, host and port of a URL. What follows may hold a secret, such as a token in a path.
+/// Returns the scheme, host and port of a URL. Its path may hold a secret, such as a token.
 #[must_use]
 pub fn origin(url: &str) -> String {
     url::Url::parse(url).map_or_else(|_| String::new(), |url| url.origin().ascii_serialization())

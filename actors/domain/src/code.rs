@@ -16,30 +16,30 @@ use subtle::ConstantTimeEq;
 use super::open_code::OpenCode;
 use super::{Phone, RequestId, WorkspaceId};
 
-/// Wrong codes allowed per request. The fifth ends the request.
+/// The number of wrong codes allowed per request. The fifth ends the request.
 pub const ATTEMPTS_MAX: u8 = 5;
 
 /// A number outside the bounds of [`Expiry`] or [`CodeLength`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be a whole number from {min} to {max}")]
 pub struct OutOfBounds {
-    /// Smallest allowed value.
+    /// The smallest allowed value.
     pub min: u16,
-    /// Largest allowed value.
+    /// The largest allowed value.
     pub max: u16,
 }
 
-/// How long a code is valid, in seconds: 60 to 900, by default 300.
+/// The validity of a code, in seconds: 60 to 900, by default 300.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expiry(u16);
 
 impl Expiry {
     const MIN: u16 = 60;
     const MAX: u16 = 900;
-    /// The longest, in seconds.
+    /// The longest expiry, in seconds.
     pub const MAX_SECONDS: u16 = Self::MAX;
 
-    /// The expiry of this many seconds.
+    /// Returns the expiry of this many seconds.
     ///
     /// # Errors
     /// [`OutOfBounds`] below 60 or above 900.
@@ -51,13 +51,13 @@ impl Expiry {
             .ok_or(OutOfBounds { min: Self::MIN, max: Self::MAX })
     }
 
-    /// As a duration.
+    /// Returns the expiry as a duration.
     #[must_use]
     pub const fn duration(self) -> Duration {
         Duration::from_secs(self.0 as u64)
     }
 
-    /// The expiry in seconds.
+    /// Returns the expiry in seconds.
     #[must_use]
     pub const fn as_seconds(self) -> u16 {
         self.0
@@ -70,7 +70,7 @@ impl Default for Expiry {
     }
 }
 
-/// Digits of a code: 4 to 8, by default 6.
+/// The number of digits of a code: 4 to 8, by default 6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeLength(u8);
 
@@ -78,7 +78,7 @@ impl CodeLength {
     const MIN: u8 = 4;
     const MAX: u8 = 8;
 
-    /// The length of this many digits.
+    /// Returns the length of this many digits.
     ///
     /// # Errors
     /// [`OutOfBounds`] below 4 or above 8.
@@ -97,7 +97,7 @@ impl Default for CodeLength {
     }
 }
 
-/// What is no code.
+/// The error for a text that is not a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be 4 to 8 digits")]
 pub struct NotDigits;
@@ -111,7 +111,7 @@ pub struct OtpCode {
 const _: () = assert!(10_u64.pow(CodeLength::MAX as u32) - 1 <= u32::MAX as u64);
 
 impl OtpCode {
-    /// A code that somebody has chosen.
+    /// Parses a code that the caller has chosen.
     ///
     /// # Errors
     /// [`NotDigits`] when it is not 4 to 8 digits.
@@ -122,20 +122,20 @@ impl OtpCode {
         Ok(Self { value: digits.parse().map_err(|_| NotDigits)?, length })
     }
 
-    /// The digits, for the message to the phone and for nothing else.
+    /// Returns the digits, for the message to the phone and for nothing else.
     #[must_use]
     pub fn reveal(self) -> String {
         format!("{:0width$}", self.value, width = self.length.0.into())
     }
 
-    /// Whether a word could be this code: it has as many digits, and nothing else.
+    /// Returns whether a word could be this code: it has as many digits, and nothing else.
     #[must_use]
     pub fn is_like(self, word: &str) -> bool {
         word.len() == usize::from(self.length.0) && word.bytes().all(|it| it.is_ascii_digit())
     }
 
-    /// Whether `submitted` is this code. The comparison takes constant time, so that its duration
-    /// does not reveal where they differ.
+    /// Returns whether `submitted` is this code. The comparison takes constant time, so that its
+    /// duration does not reveal where they differ.
     #[must_use]
     pub fn matches(self, submitted: &str) -> bool {
         let mut digits = [0_u8; CodeLength::MAX as usize];
@@ -155,10 +155,10 @@ impl fmt::Debug for OtpCode {
     }
 }
 
-/// The key that a workspace's codes are derived with, of one version of the master key.
+/// The key from which a workspace's codes are derived, of one version of the master key.
 #[derive(Clone)]
 pub struct CodeKey {
-    /// It has absorbed the key, so that a derivation hashes the message only.
+    /// The HMAC that has absorbed the key, so that a derivation hashes the message only.
     keyed: Hmac<Sha256>,
 }
 
@@ -172,7 +172,7 @@ impl CodeKey {
         Self { keyed: keyed(&outer.finalize().into_bytes()) }
     }
 
-    /// The code of a request.
+    /// Returns the code of a request.
     #[must_use]
     pub fn code(&self, request: RequestId, phone: Phone, length: CodeLength) -> OtpCode {
         let mut mac = self.keyed.clone();
@@ -180,14 +180,14 @@ impl CodeKey {
         mac.update(&phone.as_u64().to_be_bytes());
         let digest: [u8; 32] = mac.finalize().into_bytes().into();
         let wide = digest[..16].iter().fold(0_u128, |wide, byte| wide << 8 | u128::from(*byte));
-        // It is below 10^MAX, which the assertion below `OtpCode` compares with the type.
+        // The value is below 10^MAX, which the assertion below `OtpCode` compares with the type.
         let value = (wide % 10_u128.pow(length.0.into())) as u32;
         OtpCode { value, length }
     }
 }
 
 impl CodeKey {
-    /// The code of a request that any phone may send. No other code's message is as long.
+    /// Returns the code of a request that any phone may send. No other code's message is as long.
     #[must_use]
     pub fn open_code(&self, request: RequestId) -> OpenCode {
         let mut mac = self.keyed.clone();
@@ -196,24 +196,24 @@ impl CodeKey {
         OpenCode::of(mac.finalize().into_bytes().into())
     }
 
-    /// The hash by which the request of such a code is found.
+    /// Returns the hash by which the request of such a code is found.
     #[must_use]
     pub fn open_hash(&self, code: &OpenCode) -> CallerHash {
         self.caller("open code", code.as_bytes())
     }
 }
 
-/// The keyed hash of what a request for a code came from, such as an address. It is all that is
-/// kept of that.
+/// The keyed hash of the origin of a request for a code, such as an address. Nothing else of the
+/// origin is stored.
 pub type CallerHash = [u8; 16];
 
 impl CodeKey {
-    /// The hash by which sends of one caller are counted: all that is kept of `name`, which is
-    /// something of this `kind`, such as an address.
+    /// Returns the hash by which sends of one caller are counted. It is all that is stored of
+    /// `name`, which is of this `kind`, such as an address.
     #[must_use]
     pub fn caller(&self, kind: &str, name: &[u8]) -> CallerHash {
         let mut mac = self.keyed.clone();
-        // No request's id begins so: its moment would be in the year 5432.
+        // No request's id has this prefix: its time would be in the year 5432.
         mac.update(b"caller\0");
         mac.update(kind.as_bytes());
         mac.update(b"\0");

@@ -5,28 +5,28 @@ use serde_json::Value;
 
 use super::{Phone, UserId, json, printable};
 
-/// Most characters of a name.
+/// The maximum number of characters of a name.
 pub const NAME_CHARS_MAX: usize = 200;
-/// Most bytes of an e-mail address (RFC 5321, section 4.5.3.1.3, without the angle brackets).
+/// The maximum bytes of an e-mail address (RFC 5321, section 4.5.3.1.3, without angle brackets).
 pub const EMAIL_BYTES_MAX: usize = 254;
-/// Most bytes of what stands before the `@` (RFC 5321, section 4.5.3.1.1).
+/// The maximum number of bytes of the part before the `@` (RFC 5321, section 4.5.3.1.1).
 const EMAIL_LOCAL_BYTES_MAX: usize = 64;
-/// Most tags of a contact.
+/// The maximum number of tags of a contact.
 pub const TAGS_MAX: usize = 50;
-/// Most characters of a tag.
+/// The maximum number of characters of a tag.
 pub const TAG_CHARS_MAX: usize = 64;
-/// Most bytes of the custom fields, written as JSON without spaces.
+/// The maximum number of bytes of the custom fields, written as JSON without spaces.
 pub const CUSTOM_FIELDS_BYTES_MAX: usize = 16 * 1024;
 /// Deepest nesting of the custom fields; the object itself is the first level.
 pub const CUSTOM_FIELDS_DEPTH_MAX: usize = 8;
 
-/// Why a value is not valid in a field of a contact.
+/// The reason for which a value is not valid in a field of a contact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ContactError {
     /// A name that is empty, blank or too long, or that has control characters.
     #[error("must have 1 to 200 characters that are not all spaces, none of them control")]
     Name,
-    /// Not an e-mail address.
+    /// A text that is not an e-mail address.
     #[error("must be an e-mail address, such as ana@example.com")]
     Email,
     /// Too many tags, or one that is empty, blank or too long, or that has control characters.
@@ -66,25 +66,25 @@ impl ContactName {
         if good { Ok(Self(text.into())) } else { Err(ContactError::Name) }
     }
 
-    /// The name of a contact of whom only the phone is known.
+    /// Returns the name of a contact of whom only the phone is known.
     #[must_use]
     pub fn of_phone(phone: Phone) -> Self {
         Self(phone.to_string().into())
     }
 
-    /// The name of a contact of whom only the channel's id is known.
+    /// Returns the name of a contact of whom only the channel's id is known.
     #[must_use]
     pub fn of_user(id: &UserId) -> Self {
         Self(id.as_str().chars().take(NAME_CHARS_MAX).collect::<String>().into())
     }
 
-    /// The name of a contact of whom only the e-mail address is known.
+    /// Returns the name of a contact of whom only the e-mail address is known.
     #[must_use]
     pub fn of_email(email: &Email) -> Self {
         Self(email.as_str().chars().take(NAME_CHARS_MAX).collect::<String>().into())
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -104,7 +104,7 @@ impl Email {
         if is_email(text) { Ok(Self(text.into())) } else { Err(ContactError::Email) }
     }
 
-    /// The address.
+    /// Returns the address.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -161,7 +161,7 @@ impl Tags {
         Ok(Self(tags))
     }
 
-    /// The tags.
+    /// Returns the tags.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.iter().map(|tag| &**tag)
     }
@@ -172,7 +172,7 @@ impl Tags {
 pub struct CustomFields(Box<str>);
 
 impl Default for CustomFields {
-    /// An empty object.
+    /// Returns an empty object.
     fn default() -> Self {
         Self("{}".into())
     }
@@ -201,17 +201,17 @@ impl CustomFields {
         Ok(Self(text.into()))
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<Value> {
-        // It was made from an object.
+        // The fields were made from an object.
         json::tree(&self.0)?.get_mut(name).map(Value::take)
     }
 
     /// Parses and validates JSON text.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new), and [`ContactError::FieldsNumber`]
+    /// The errors of [`new`](Self::new), and [`ContactError::FieldsNumber`]
     pub fn parse(json: &str) -> Result<Self, ContactError> {
         // serde_json has no error category for JSON that is nested too deep to be parsed.
         let fields = json::parse(json).map_err(|error| {
@@ -221,13 +221,13 @@ impl CustomFields {
         if has_long_number(json) { Err(ContactError::FieldsNumber) } else { Self::new(&fields) }
     }
 
-    /// The fields as JSON.
+    /// Returns the fields as JSON.
     #[must_use]
     pub fn as_json(&self) -> &str {
         &self.0
     }
 
-    /// The fields, a JSON object.
+    /// Returns the fields, a JSON object.
     #[must_use]
     pub fn to_value(&self) -> Value {
         // It was serialized from a value, so it always parses.
@@ -235,7 +235,7 @@ impl CustomFields {
     }
 }
 
-/// Whether an integer in JSON text has more than 64 bits, so that parsing would change it.
+/// Returns whether an integer in JSON text has more than 64 bits, so that parsing would change it.
 fn has_long_number(json: &str) -> bool {
     let bytes = json.as_bytes();
     let (mut at, mut in_text) = (0, false);
@@ -261,7 +261,7 @@ fn has_long_number(json: &str) -> bool {
     false
 }
 
-/// The nesting depth of objects and arrays. Other values have depth 0.
+/// Returns the nesting depth of objects and arrays. Other values have depth 0.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),

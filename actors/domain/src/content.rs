@@ -1,9 +1,9 @@
-//! Pure: what a message says, from the request for it to the channel.
+//! Pure: the content of a message, from the request for it to the channel.
 //!
 //! A new kind of message is a word of [`MessageKind`]: a variant of [`MessageContent`], or one that
-//! [`ObjectContent`] carries in the channel's own form. What the engine needs to know of a kind is
-//! answered here; beyond this file only the parser of requests, the channels and replies by mail
-//! look into the variants.
+//! [`ObjectContent`] carries in the channel's own form. This file answers the engine's questions
+//! about a kind. Elsewhere only the parser of requests, the channels and replies by mail match the
+//! variants.
 
 use std::convert::Infallible;
 
@@ -51,9 +51,9 @@ words! {
 /// The content of a message. `T` is its template: a [`TemplateMessage`] in a request, a
 /// [`TemplateContent`] once it is rendered.
 ///
-/// All content but a template is free-form: the channel accepts it only while the conversation
-/// window is open. Earlier versions stored rendered content as JSON, so what the variants and their
-/// fields are called there is part of the format.
+/// All content except a template is free-form: the channel accepts it only while the conversation
+/// window is open. Earlier versions stored rendered content as JSON, so the names of the variants
+/// and their fields are part of the format.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageContent<T = TemplateMessage> {
@@ -61,7 +61,7 @@ pub enum MessageContent<T = TemplateMessage> {
     Text(#[serde(with = "text::stored")] MessageText),
     /// A template with its parameters.
     Template(T),
-    /// What has an object of its own.
+    /// Content that is an object.
     Object(ObjectContent),
 }
 
@@ -72,12 +72,12 @@ pub struct ObjectContent {
     pub kind: MessageKind,
     /// The object as JSON, without the channel's own ids until the message is accepted.
     pub object: Box<str>,
-    /// A line that shows a person what it is; empty where the kind says all.
+    /// A line that describes the object to people; empty if the kind is enough.
     pub text: Box<str>,
-    /// The message that it is about, whose id of the channel belongs into the object.
+    /// The message that it refers to. The channel's id of that message belongs into the object.
     #[serde(skip)]
     pub about: Option<MessageId>,
-    /// The file that it has, whose id of the channel belongs into the object.
+    /// Its file. The channel's id of that file belongs into the object.
     #[serde(default)]
     pub media: Option<MediaId>,
 }
@@ -85,7 +85,7 @@ pub struct ObjectContent {
 impl ObjectContent {
     /// Puts one of the channel's ids into the object.
     pub fn insert(&mut self, field: &str, id: &str) {
-        // It is an object that was parsed before.
+        // The object was parsed before.
         if let Ok(serde_json::Value::Object(mut object)) = serde_json::from_str(&self.object) {
             object.insert(field.to_owned(), id.into());
             self.object = serde_json::Value::Object(object).to_string().into();
@@ -133,7 +133,7 @@ pub struct TemplateContent {
 }
 
 impl<T> MessageContent<T> {
-    /// The kind of the content.
+    /// Returns the kind of the content.
     #[must_use]
     pub const fn kind(&self) -> MessageKind {
         match self {
@@ -143,7 +143,7 @@ impl<T> MessageContent<T> {
         }
     }
 
-    /// The template; `None` for free-form content.
+    /// Returns the template; `None` for free-form content.
     #[must_use]
     pub const fn template(&self) -> Option<&T> {
         match self {
@@ -152,23 +152,23 @@ impl<T> MessageContent<T> {
         }
     }
 
-    /// The class that the message is priced in. `category_of` returns the category of a template.
+    /// Returns the price class of the message. `category_of` returns the category of a template.
     #[must_use]
     pub fn price_class(&self, category_of: impl FnOnce(&T) -> TemplateCategory) -> PriceClass {
         self.template().map_or(PriceClass::FreeForm, |it| PriceClass::Template(category_of(it)))
     }
 
-    /// The same content with another form of its template.
+    /// Returns the content with another form of its template.
     #[must_use]
     pub fn map_template<U>(self, map: impl FnOnce(T) -> U) -> MessageContent<U> {
         let Ok(mapped) = self.try_map_template(|template| Ok::<_, Infallible>(map(template)));
         mapped
     }
 
-    /// The same content with another form of its template, which may not exist.
+    /// Returns the content with another form of its template, which may not exist.
     ///
     /// # Errors
-    /// What `map` returns.
+    /// The error of `map`.
     pub fn try_map_template<U, E>(
         self,
         map: impl FnOnce(T) -> Result<U, E>,
@@ -182,7 +182,7 @@ impl<T> MessageContent<T> {
 }
 
 impl RenderedContent {
-    /// The text that the recipient reads, without media. Conversations show it.
+    /// Returns the text that the recipient reads, without media. Conversations show it.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {

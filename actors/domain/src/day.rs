@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::time::Timestamp;
 
 const DAY_SECONDS: u64 = 24 * 3600;
-/// Characters of a date, whose year has four digits.
+/// The number of characters of a date, whose year has four digits.
 const DATE_CHARS: usize = 10;
 
 /// Days since the Unix epoch. It is displayed and parsed as a date, such as `2026-01-31`.
@@ -26,7 +26,7 @@ impl Day {
     /// The last day that can be displayed.
     pub const MAX: Self = Self(2_932_895);
 
-    /// The day that contains a moment.
+    /// Returns the day that contains a moment.
     #[must_use]
     pub fn of(at: Timestamp) -> Self {
         Self(
@@ -35,19 +35,19 @@ impl Day {
         )
     }
 
-    /// Days since the Unix epoch.
+    /// Returns the number of days since the Unix epoch.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// The day that is this many days after the Unix epoch.
+    /// Returns the day that is this many days after the Unix epoch.
     #[must_use]
     pub const fn from_number(number: u32) -> Self {
         Self(number)
     }
 
-    /// The day that is `days` earlier. Saturates at the epoch.
+    /// Returns the day that is `days` earlier. Saturates at the epoch.
     #[must_use]
     pub const fn minus(self, days: u32) -> Self {
         Self(self.0.saturating_sub(days))

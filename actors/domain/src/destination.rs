@@ -1,4 +1,4 @@
-//! Pure: country calling codes (ITU-T E.164), and which destinations a workspace may send to.
+//! Pure: country calling codes (ITU-T E.164), and the allowed destinations of a workspace.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::Phone;
 
-/// Most digits of a prefix. A prefix must fit its integer type.
+/// The maximum number of digits of a prefix. A prefix must fit its integer type.
 const PREFIX_DIGITS_MAX: usize = 7;
 const _: () = assert!(10_u64.pow(PREFIX_DIGITS_MAX as u32) - 1 <= u32::MAX as u64);
-/// Most prefixes of a list.
+/// The maximum number of prefixes of a list.
 pub const PREFIXES_MAX: usize = 1000;
 
 /// The calling codes of two digits. All others are 1, 7 or have three digits.
@@ -20,7 +20,7 @@ const TWO_DIGITS: [u8; 44] = [
     57, 58, 60, 61, 62, 63, 64, 65, 66, 81, 82, 84, 86, 90, 91, 92, 93, 94, 95, 98,
 ];
 
-/// The country calling code of a phone: 1 to 999.
+/// Returns the country calling code of a phone: 1 to 999.
 #[must_use]
 pub fn calling_code(phone: Phone) -> u16 {
     let mut first_three = phone.as_u64();
@@ -43,13 +43,13 @@ pub fn calling_code(phone: Phone) -> u16 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prefix(u32);
 
-/// Why a text is not a prefix.
+/// The reason for which a text is not a prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must have 1 to 7 digits of which the first is not 0")]
 pub struct PrefixError;
 
 impl Prefix {
-    /// Whether the phone number begins with this prefix.
+    /// Returns whether the phone number starts with this prefix.
     #[must_use]
     pub fn matches(self, phone: Phone) -> bool {
         let prefix = u64::from(self.0);
@@ -61,10 +61,10 @@ impl Prefix {
     }
 }
 
-/// Numbers of regions of one country: three digits behind its calling code.
+/// The number of regions of one country: three digits after its calling code.
 const REGIONS: u32 = 1000;
 
-/// The region of a phone: the country calling code and the next three digits.
+/// Returns the region of a phone: the country calling code and the next three digits.
 #[must_use]
 pub fn region(phone: Phone) -> Prefix {
     let code = u32::from(calling_code(phone));
@@ -77,13 +77,13 @@ pub fn region(phone: Phone) -> Prefix {
 }
 
 impl Prefix {
-    /// The country with this calling code.
+    /// Returns the country with this calling code.
     #[must_use]
     pub fn of_country(calling_code: u16) -> Self {
         Self(calling_code.into())
     }
 
-    /// The regions of the country with this calling code.
+    /// Returns the regions of the country with this calling code.
     #[must_use]
     pub fn regions_of(calling_code: u16) -> RangeInclusive<Self> {
         let first = u32::from(calling_code) * REGIONS;
@@ -121,11 +121,11 @@ impl<'de> Deserialize<'de> for Prefix {
     }
 }
 
-/// What is done about destinations whose codes are rarely verified.
+/// The reaction to destinations whose codes are rarely verified.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AdaptiveMode {
-    /// Nothing.
+    /// No reaction.
     #[default]
     Off,
     /// Codes to them are reported, and sent.
@@ -135,10 +135,10 @@ pub enum AdaptiveMode {
 }
 
 impl AdaptiveMode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 3] = [Self::Off, Self::Report, Self::Refuse];
 
-    /// Its word.
+    /// Returns the mode's word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -149,7 +149,7 @@ impl AdaptiveMode {
     }
 }
 
-/// A text is no mode.
+/// The text is not a mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be off, report or refuse")]
 pub struct AdaptiveModeError;
@@ -169,30 +169,30 @@ pub struct Destinations {
     pub allow: Vec<Prefix>,
     /// The denied prefixes, which override the allowed ones.
     pub deny: Vec<Prefix>,
-    /// The prefixes that are not limited for codes that are rarely verified.
+    /// The prefixes that are not limited, even if their codes are rarely verified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub safe: Vec<Prefix>,
-    /// What is done about codes that are rarely verified; `None`: what the settings say.
+    /// The reaction to codes that are rarely verified; `None` for that of the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adaptive: Option<AdaptiveMode>,
 }
 
 impl Destinations {
-    /// Whether the workspace may send a one-time password to the phone.
+    /// Returns whether the workspace may send a one-time password to the phone.
     #[must_use]
     pub fn permit(&self, phone: Phone) -> bool {
         let any = |prefixes: &[Prefix]| prefixes.iter().any(|prefix| prefix.matches(phone));
         (self.allow.is_empty() || any(&self.allow)) && !any(&self.deny)
     }
 
-    /// Whether codes to the phone are not limited, however few are verified.
+    /// Returns whether codes to the phone are not limited, however few are verified.
     #[must_use]
     pub fn is_safe(&self, phone: Phone) -> bool {
         self.safe.iter().any(|prefix| prefix.matches(phone))
     }
 }
 
-/// A change of the destinations. Both lists are set; what is `None` stays as it is.
+/// A change of the destinations. Both lists are set; a field that is `None` keeps its value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DestinationsChange {
     /// The allowed prefixes.
@@ -201,12 +201,12 @@ pub struct DestinationsChange {
     pub deny: Vec<Prefix>,
     /// The prefixes that are not limited.
     pub safe: Option<Vec<Prefix>>,
-    /// What is done about codes that are rarely verified; `Some(None)`: what the settings say.
+    /// The reaction to codes that are rarely verified; `Some(None)` for that of the settings.
     pub adaptive: Option<Option<AdaptiveMode>>,
 }
 
 impl DestinationsChange {
-    /// The destinations that it makes of those before.
+    /// Returns the destinations after this change.
     #[must_use]
     pub fn over(self, before: &Destinations) -> Destinations {
         let Self { allow, deny, safe, adaptive } = self;

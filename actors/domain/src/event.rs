@@ -2,8 +2,8 @@
 //!
 //! A journal [`Event`] rebuilds the state that a workspace keeps in memory. Nothing else reads it,
 //! and it is trimmed once a snapshot covers it. A [`PublicEvent`] is an entry of the workspace's
-//! event log, which users read and receive by webhook. Both are appended by the commit that makes
-//! them true.
+//! event log, which users read and receive by webhook. The commit that makes an event true appends
+//! it.
 
 pub mod about;
 pub mod broadcast;
@@ -39,7 +39,7 @@ pub use journal::{Event, Repeat};
 pub use table::Schemas;
 pub use table::{EventData, EventKind, EventType, UnknownEventNumber};
 
-/// Whether a request for a one-time password can still be verified.
+/// The status of a request for a one-time password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OtpStatus {
@@ -81,7 +81,7 @@ pub struct EventDecodeError;
 /// The `type` and `data` of an entry of the event log. It never holds a code.
 ///
 /// The types without a variant of their own are made from their payload, [`EventData`]. The serde
-/// form is that on disk: a tuple that begins with the variant's number. Users receive
+/// form is that on disk: a tuple that starts with the variant's number. Users receive
 /// [`kind`](Self::kind) and [`data`](Self::data).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PublicEvent {
@@ -91,9 +91,9 @@ pub enum PublicEvent {
         request_id: RequestId,
         /// The recipient.
         phone: Phone,
-        /// When the code expires.
+        /// The time at which the code expires.
         expires_at: Timestamp,
-        /// Whether the same code was sent again.
+        /// Set if the same code was sent again.
         resend: bool,
     },
     /// `otp.verified`: the code was submitted in time.
@@ -116,10 +116,10 @@ pub enum PublicEvent {
         request_id: RequestId,
         /// The recipient.
         phone: Phone,
-        /// Why it failed.
+        /// The reason for the failure.
         reason: OtpFailure,
     },
-    /// An event of a request of which more is known, such as its caller's reference.
+    /// An event of a request with notes, such as its caller's reference.
     Noted {
         /// The event.
         event: Box<PublicEvent>,
@@ -129,16 +129,16 @@ pub enum PublicEvent {
     /// `message.queued` and those that follow it, of a single message through a number. Earlier
     /// versions stored them as [`Other`](Self::Other).
     Message(Box<MessageStep>),
-    /// Every event type that is rarer than those.
+    /// Every rarer event type.
     Other {
-        /// What happened.
+        /// The event's type.
         kind: EventKind,
         /// The event's `data`, a JSON object. Earlier versions may have written other fields.
         data: Box<str>,
     },
 }
 
-/// Why a one-time password failed.
+/// The reason for which a one-time password failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OtpFailure {
     /// Five wrong codes were submitted.
@@ -153,7 +153,8 @@ pub enum OtpFailure {
 }
 
 impl OtpFailure {
-    /// The reason's name in an event: `max_attempts`, `channel_refused` or `not_sent_in_time`.
+    /// Returns the reason's name in an event: `max_attempts`, `channel_refused` or
+    /// `not_sent_in_time`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -163,7 +164,7 @@ impl OtpFailure {
         }
     }
 
-    /// The channel's own error code, if it gave one.
+    /// Returns the channel's own error code, if it gave one.
     #[must_use]
     pub const fn error_code(self) -> Option<u32> {
         match self {
@@ -174,13 +175,13 @@ impl OtpFailure {
 }
 
 impl PublicEvent {
-    /// The event's type, such as `otp.sent`.
+    /// Returns the event's type, such as `otp.sent`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         self.event_type().name
     }
 
-    /// The approximate length of [`data`](Self::data) as JSON, in bytes.
+    /// Returns the approximate length of [`data`](Self::data) as JSON, in bytes.
     #[must_use]
     pub fn data_len(&self) -> usize {
         match self {
@@ -191,7 +192,8 @@ impl PublicEvent {
         }
     }
 
-    /// The event's `data`, a JSON object: the ids of its subject and the subject's public fields.
+    /// Returns the event's `data`, a JSON object: the ids of its subject and the subject's public
+    /// fields.
     #[must_use]
     pub fn data(&self) -> Value {
         match self.payload() {
@@ -200,7 +202,7 @@ impl PublicEvent {
         }
     }
 
-    /// The event's `data`, to be written as JSON: of frequent events without a tree of values.
+    /// Returns the event's `data` for JSON: of frequent events without a tree of values.
     #[must_use]
     pub fn payload(&self) -> EventPayload {
         match *self {
@@ -241,14 +243,14 @@ impl PublicEvent {
                 EventPayload::Tree(data)
             }
             Self::Message(ref step) => EventPayload::Message(step.data()),
-            // It was written as JSON. Data that cannot be decoded becomes null.
+            // The data was written as JSON. Data that cannot be decoded becomes null.
             Self::Other { ref data, .. } => {
                 EventPayload::Tree(json::tree(data).unwrap_or_default())
             }
         }
     }
 
-    /// The event without what is noted beside it.
+    /// Returns the event without its notes.
     #[must_use]
     pub fn plain(&self) -> &Self {
         match self {
@@ -257,11 +259,11 @@ impl PublicEvent {
         }
     }
 
-    /// The text that names the contact which the event is about, such as a phone. `None` if it is
-    /// about no contact. Webhook queues order by it, and store its hash.
+    /// Returns the text that identifies the contact of the event, such as a phone. It is `None` if
+    /// the event concerns no contact. Webhook queues order by it, and store its hash.
     #[must_use]
     pub fn subject(&self) -> Option<String> {
-        // Nothing that is noted beside a code names another one.
+        // The notes of a code identify no other contact.
         match self.plain() {
             Self::Message(step) => return Some(step.to.key_text()),
             Self::OtpSent { phone, .. }
@@ -277,24 +279,24 @@ impl PublicEvent {
     }
 }
 
-/// What stands for a phone in whatever form it is.
+/// Returns the text that identifies a phone in any of its forms.
 fn key_text(phone: Phone) -> String {
     PartyId::from(phone).key_text()
 }
 
-/// The `data` of an event, by what it is made of.
+/// The `data` of an event, by its source.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum EventPayload {
-    /// Of `otp.sent`.
+    /// The data of `otp.sent`.
     OtpSent(OtpSentData),
-    /// Of `otp.verified` and `otp.expired`.
+    /// The data of `otp.verified` and `otp.expired`.
     Otp(OtpData),
-    /// Of `otp.failed`.
+    /// The data of `otp.failed`.
     OtpFailed(OtpFailedData),
-    /// Of a single message.
+    /// The data of a single message.
     Message(MessageData),
-    /// Of all others.
+    /// The data of all others.
     Tree(Value),
 }
 
@@ -302,9 +304,9 @@ pub enum EventPayload {
 /// in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEntry {
-    /// When it happened.
+    /// The time of the event.
     pub at: Timestamp,
-    /// What happened.
+    /// The event.
     pub event: PublicEvent,
 }
 
@@ -319,14 +321,14 @@ impl LogEntry {
         decode_all(bytes)
     }
 
-    /// The lower 40 bits of the sequence of the entry of this id.
+    /// Returns the lower 40 bits of the sequence of the entry of this id.
     #[must_use]
     pub fn sequence_of(id: EventId) -> u64 {
         u64::try_from(u128::from_be_bytes(*id.as_bytes()) & FORTY_BITS).unwrap_or_default()
     }
 
-    /// The id of the entry at `sequence` of a workspace's log. It is derived, not stored: from the
-    /// moment, 40 bits of a hash of the workspace's id, and 40 bits of the sequence.
+    /// Returns the id of the entry at `sequence` of a workspace's log. It is derived, not stored:
+    /// from the time, 40 bits of a hash of the workspace's id, and 40 bits of the sequence.
     #[must_use]
     pub fn id(&self, workspace: &WorkspaceId, sequence: u64) -> EventId {
         // FNV-1a, because ids must be stable across versions. The hash need not resist attacks.

@@ -6,11 +6,11 @@ use unicode_normalization::UnicodeNormalization;
 const DOT: char = '\u{307}';
 
 /// Folds a text of any script. Texts that differ only in case, composition or width become equal
-/// (Unicode's NFKC). The text is put in upper case first, because that unifies `ß` with `SS`, `ς`
-/// with `σ` and `ı` with `i`.
+/// (Unicode's NFKC). The text is first converted to upper case, because that unifies `ß` with `SS`,
+/// `ς` with `σ` and `ı` with `i`.
 #[must_use]
 pub fn fold(text: &str) -> String {
-    // People do not type the dot of `İ`, so the folded text does not keep it.
+    // People do not type the dot of `İ`, so the folded text has none.
     let lower = |char: char| char.to_lowercase().filter(move |lower| *lower != DOT || char == DOT);
     text.nfkc().flat_map(char::to_uppercase).flat_map(lower).nfkc().collect()
 }

@@ -1,18 +1,19 @@
-//! Pure: edits of real examples, which a fuzzer chooses.
+//! Pure: edits of real examples, chosen by a fuzzer.
 //!
 //! Random bytes get no further than the first check of a parser. So a fuzzer's bytes are read as a
-//! script: which example to begin with, and what to change in it.
+//! script: the example to start with, and its changes.
 
-/// Most bytes of an input. Edits beyond it are left out.
+/// The maximum number of bytes of an input. Edits beyond it are left out.
 const INPUT_BYTES_MAX: usize = 16 * 1024;
-/// Bytes of one edit: its kind, its place (u16, big endian), and a value.
+/// The bytes of one edit: its kind, its place (u16, big endian), and a value.
 const EDIT_BYTES: usize = 4;
-/// Most edits of one input. What follows them in a script is left out.
+/// The maximum number of edits of one input. Later edits of a script are left out.
 const EDITS_MAX: usize = 8;
-/// Most bytes of a script that are read: the example, and the edits.
+/// The maximum number of bytes of a script that are read: the example, and the edits.
 pub const SCRIPT_BYTES_MAX: usize = 1 + EDITS_MAX * EDIT_BYTES;
 
-/// Texts at which parsers have failed before: lengths, escapes, numbers, and what is not UTF-8.
+/// Texts at which parsers have failed before: lengths, escapes, numbers, and bytes that are not
+/// UTF-8.
 const TOKENS: [&[u8]; 24] = [
     b"\0",
     b"\"",
@@ -34,15 +35,15 @@ const TOKENS: [&[u8]; 24] = [
     b"{\"a\":",
     b"<",
     b">",
-    // The lengths 2^32 - 1 and 2^64 - 1 in postcard's format, and in that of frames.
+    // The lengths 2^32 - 1 and 2^64 - 1 in postcard's format, and in the format of frames.
     b"\xff\xff\xff\xff\x0f",
     b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
     b"\xff\xff\xff\xff",
     b"\x00\x00\x00\x00",
 ];
 
-/// The input that a script makes of the examples. One of its first bytes begins with no example:
-/// then the rest of the script is the input.
+/// Returns the input that a script makes of the examples. One value of the first byte selects no
+/// example: then the rest of the script is the input.
 #[must_use]
 pub fn edited(examples: &[&[u8]], script: &[u8]) -> Vec<u8> {
     let Some((first, edits)) = script.split_first() else { return Vec::new() };
@@ -83,8 +84,8 @@ fn apply(input: &mut Vec<u8>, kind: u8, at: usize, value: u8, examples: &[&[u8]]
     }
 }
 
-/// Gives `read` everything that a small fault makes of these bytes: each one cut off, changed, or
-/// replaced by a length that is not there.
+/// Calls `read` with each input that a small fault makes of these bytes. A byte is cut off,
+/// changed, or replaced by a wrong length.
 pub fn each_fault(bytes: &[u8], mut read: impl FnMut(&[u8])) {
     for at in 0..bytes.len() {
         read(&bytes[..at]);
@@ -119,7 +120,7 @@ mod tests {
             ([5, 0, 3, 14], b"onenull"),
             ([6, 0, 1, 0], b"o"),
             ([7, 0, 1, 1], b"ohree"),
-            // The place is taken from the beginning again behind the end.
+            // A place past the end counts from the start again.
             ([6, 0, 6, 0], b"on"),
         ] {
             assert_eq!(edited(&examples, &[&[0][..], &edit].concat()), expected, "{edit:?}");

@@ -19,7 +19,7 @@ use crate::fuzz::each_fault;
 pub const AT: Timestamp = Timestamp::from_millis(1_700_000_000_123);
 /// The unique part of their identifiers.
 pub const UNIQUE: u128 = 0x0102_0304_0506_0708_090a;
-/// Bytes of one line of hexadecimal digits.
+/// The number of bytes in one line of hexadecimal digits.
 const LINE_BYTES: usize = 40;
 
 /// Encoded values, by name.
@@ -43,7 +43,7 @@ impl Sheet {
         self.row(name, &bytes.escape_ascii().to_string());
     }
 
-    /// Adds text as it is, such as JSON that is stored in another format.
+    /// Adds text unchanged, such as JSON that is stored in another format.
     pub fn plain(&mut self, name: &str, text: &str) {
         self.row(name, text);
     }
@@ -75,7 +75,7 @@ impl Sheet {
     }
 }
 
-/// The bytes in hexadecimal, on several lines if there are many.
+/// Returns the bytes in hexadecimal, on several lines if there are many.
 fn hex(bytes: &[u8]) -> String {
     let line = |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let lines: Vec<_> = bytes.chunks(LINE_BYTES).map(line).collect();

@@ -1,7 +1,7 @@
 //! Pure: identifiers are a prefix that names the kind, then a ULID in lower case (`otp_01j9…`).
 //!
-//! A ULID has 48 bits of milliseconds and 80 bits that make it unique, so identifiers sort by time
-//! and carry the moment at which they were made.
+//! A ULID has 48 bits of milliseconds and 80 bits that make it unique. So identifiers sort by time
+//! and carry their time of creation.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,10 +12,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::time::Timestamp;
 
-/// Characters of a ULID in its text form.
+/// The number of characters of a ULID in its text form.
 const ULID_CHARS: usize = 26;
 
-/// Why a text is not an identifier of the wanted kind.
+/// The reason for which a text is not an identifier of the wanted kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an identifier of the form {prefix}… followed by 26 lower-case characters")]
 pub struct IdError {
@@ -36,7 +36,7 @@ fn ulid_from_text(text: &str) -> Option<[u8; 16]> {
     (lower_case(ulid, &mut buffer) == text).then(|| ulid.to_bytes())
 }
 
-/// The 16 bytes of an identifier, of whatever kind.
+/// Returns the 16 bytes of an identifier of any kind.
 pub(crate) fn bytes_of(text: &str) -> Option<[u8; 16]> {
     ulid_from_text(text.split_once('_')?.1)
 }
@@ -57,26 +57,26 @@ macro_rules! identifiers {
             /// The text that every identifier of this kind starts with.
             pub const PREFIX: &'static str = $prefix;
 
-            /// Makes an identifier from its moment and 80 bits (the upper 48 of `unique` are
+            /// Makes an identifier from its time and 80 bits (the upper 48 of `unique` are
             /// ignored).
             #[must_use]
             pub fn from_parts(at: Timestamp, unique: u128) -> Self {
                 Self(ulid::Ulid::from_parts(at.as_millis(), unique).to_bytes())
             }
 
-            /// The identifier whose 16 bytes these are.
+            /// Creates the identifier with these 16 bytes.
             #[must_use]
             pub const fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(bytes)
             }
 
-            /// The 16 bytes, most significant first: they sort as the text does.
+            /// Returns the 16 bytes, most significant first: they sort as the text does.
             #[must_use]
             pub const fn as_bytes(&self) -> &[u8; 16] {
                 &self.0
             }
 
-            /// The moment the identifier was made, in milliseconds.
+            /// Returns the time of the identifier's creation, in milliseconds.
             #[must_use]
             pub fn timestamp(&self) -> Timestamp {
                 let [a, b, c, d, e, f, ..] = self.0;

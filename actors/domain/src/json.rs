@@ -1,7 +1,7 @@
-//! Pure: reads JSON whose names may be any, and that of providers.
+//! Pure: reads JSON with arbitrary names, and the JSON of providers.
 //!
-//! `serde_json` takes some names for instructions, such as `$serde_json::private::RawValue`: an
-//! object that begins with one is another value to it, or none. Here a name is a name.
+//! `serde_json` treats some names as instructions, such as `$serde_json::private::RawValue`: it
+//! reads an object whose first name is one as another value, or refuses it. Here a name is a name.
 
 use std::fmt;
 
@@ -14,10 +14,10 @@ mod given;
 
 pub use given::{given, half_pair, mended, readable};
 
-/// What names begin with that `serde_json` takes for instructions.
+/// The prefix of names that `serde_json` treats as instructions.
 pub const PRIVATE: &str = "$serde_json::private::";
 
-/// Whether an object in the value has such a name.
+/// Returns whether an object in the value has a name with this prefix.
 #[must_use]
 pub fn has_private_name(value: &Value) -> bool {
     match value {
@@ -29,16 +29,16 @@ pub fn has_private_name(value: &Value) -> bool {
     }
 }
 
-/// The value of a JSON text; `None` if it is none.
+/// Returns the value of a JSON text, or `None` if it is not JSON.
 #[must_use]
 pub fn tree(text: &str) -> Option<Value> {
     parse(text).ok()
 }
 
-/// The same.
+/// Parses a JSON text.
 ///
 /// # Errors
-/// Those of the parser: it is no JSON, or nested too deep.
+/// The errors of the parser: it is not JSON, or nested too deep.
 pub(crate) fn parse(text: &str) -> serde_json::Result<Value> {
     serde_json::from_str(text).map(|Tree(value)| value)
 }
@@ -105,11 +105,11 @@ impl<'de> Visitor<'de> for Nodes {
     }
 }
 
-/// Gives every text that is a value in a JSON text, without a tree of values. Where that is no
-/// JSON, it gives those before the error.
+/// Passes every text that is a value in a JSON text, without building a tree. If the text is not
+/// JSON, it passes the values before the error.
 pub(crate) fn each_text(text: &str, take: &mut dyn FnMut(&str)) {
     let mut reader = serde_json::Deserializer::from_str(text);
-    // What is damaged has no further texts.
+    // A damaged text has no further values.
     drop(Texts(take).deserialize(&mut reader));
 }
 

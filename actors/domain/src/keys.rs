@@ -11,7 +11,7 @@ use crate::code::{CallerHash, CodeLength};
 use crate::{CodeKey, OtpCode, Phone, RequestId, WorkspaceId};
 
 /// The engine's master keys by version. New codes use the highest version. The others still verify
-/// codes that were made with them, and can be dropped two hours after a rotation.
+/// earlier codes, and can be dropped two hours after a rotation.
 #[derive(Clone)]
 pub struct MasterKeys {
     keys: BTreeMap<u8, [u8; 32]>,
@@ -19,13 +19,13 @@ pub struct MasterKeys {
 }
 
 impl MasterKeys {
-    /// A single key, as version 1.
+    /// Creates a set of a single key, as version 1.
     #[must_use]
     pub fn single(key: [u8; 32]) -> Self {
         Self { keys: BTreeMap::from([(1, key)]), current: 1 }
     }
 
-    /// Keys with their versions. `None` if there are none.
+    /// Creates a set of keys with their versions. Returns `None` if there are none.
     #[must_use]
     pub fn new(keys: impl IntoIterator<Item = (u8, [u8; 32])>) -> Option<Self> {
         let keys: BTreeMap<_, _> = keys.into_iter().collect();
@@ -33,7 +33,7 @@ impl MasterKeys {
         Some(Self { keys, current })
     }
 
-    /// The keys that a workspace's codes are made with.
+    /// Returns the keys from which a workspace's codes are made.
     pub fn code_keys(&self, workspace: &WorkspaceId) -> CodeKeys {
         let derive = |(version, key): (&u8, &[u8; 32])| {
             (*version, Arc::new(CodeKey::derive(key, workspace)))
@@ -41,24 +41,24 @@ impl MasterKeys {
         CodeKeys { keys: self.keys.iter().map(derive).collect(), current: self.current }
     }
 
-    /// Whether there are versions before the current one.
+    /// Returns whether there are versions before the current one.
     pub fn has_earlier(&self) -> bool {
         self.keys.len() > 1
     }
 
-    /// The current version, and the key that is derived from it for one purpose.
+    /// Returns the current version, and the key that is derived from it for one purpose.
     pub fn current_for(&self, purpose: &[u8]) -> (u8, [u8; 32]) {
         // `current` is always one of the versions, so the default is never used.
         let master = self.keys.get(&self.current).copied().unwrap_or_default();
         (self.current, derive(&master, purpose))
     }
 
-    /// The key of each version for one purpose.
+    /// Returns the key of each version for one purpose.
     pub fn all_for(&self, purpose: &[u8]) -> impl Iterator<Item = (u8, [u8; 32])> {
         self.keys.iter().map(|(version, master)| (*version, derive(master, purpose)))
     }
 
-    /// The key of a version for one purpose, unless the version was dropped.
+    /// Returns the key of a version for one purpose, unless the version was dropped.
     pub fn of_version_for(&self, version: u8, purpose: &[u8]) -> Option<[u8; 32]> {
         self.keys.get(&version).map(|master| derive(master, purpose))
     }
@@ -86,28 +86,28 @@ pub struct CodeKeys {
 }
 
 impl CodeKeys {
-    /// The version that new codes are made with.
+    /// Returns the version with which new codes are made.
     pub const fn current_version(&self) -> u8 {
         self.current
     }
 
-    /// The key of a version, unless it was dropped.
+    /// Returns the key of a version, unless it was dropped.
     pub fn of_version(&self, version: u8) -> Option<&Arc<CodeKey>> {
         self.keys.iter().find(|(of, _)| *of == version).map(|(_, key)| key)
     }
 
-    /// The hash of a caller under the current version, by which its sends are counted. A rotation
-    /// of the master key forgets what was counted in the hour before.
+    /// Returns the hash of a caller under the current version, by which its sends are counted. A
+    /// rotation of the master key drops the counts of the hour before.
     pub fn caller(&self, kind: &str, name: &[u8]) -> Option<CallerHash> {
         self.of_version(self.current).map(|key| key.caller(kind, name))
     }
 
-    /// Every key.
+    /// Returns every key.
     pub fn all(&self) -> impl Iterator<Item = &CodeKey> {
         self.keys.iter().map(|(_, key)| &**key)
     }
 
-    /// A request's code, unless the version that it was made with was dropped.
+    /// Returns a request's code, unless its version of the key was dropped.
     pub fn code(
         &self,
         version: u8,

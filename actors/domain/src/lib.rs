@@ -1,8 +1,8 @@
 //! Pure: the values and rules of business messaging.
 //!
-//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
-//! stability. Nothing here awaits, reads a clock, draws a random number or touches a disk: time and
-//! randomness arrive as arguments.
+//! Not an API: `postrider-actors` re-exports the items that embedders use, and this crate promises
+//! no stability. Nothing here awaits, reads a clock, draws a random number or touches a disk: time
+//! and randomness arrive as arguments.
 
 pub mod audit;
 pub mod code;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 const U32_MAX: u64 = u32::MAX as u64;
-/// Up to here every program that reads JSON knows a number exactly.
+/// The largest whole number that every program reads from JSON exactly.
 const EXACT_MAX: u64 = (1 << 53) - 1;
 
 macro_rules! limits {
@@ -21,8 +21,8 @@ macro_rules! limits {
             }
         }
 
-        /// Limits of one workspace or key that override the general ones. `None` keeps a limit as
-        /// it is.
+        /// Limits of one workspace or key that override the general ones. `None` keeps a limit
+        /// unchanged.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub struct LimitsOverride {
@@ -33,7 +33,7 @@ macro_rules! limits {
             /// The limits' names, as settings spell them.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
 
-            /// The largest value of the limit of this name; 0 when there is no such limit.
+            /// Returns the largest value of the limit of this name, or 0 if there is no such limit.
             #[must_use]
             pub fn max_of(name: &str) -> u64 {
                 match name {
@@ -42,7 +42,7 @@ macro_rules! limits {
                 }
             }
 
-            /// These limits, overridden by `over`.
+            /// Returns these limits, overridden by `over`.
             #[must_use]
             pub fn with(self, over: LimitsOverride) -> Self {
                 Self { $($name: over.$name.unwrap_or(self.$name),)* }
@@ -50,7 +50,7 @@ macro_rules! limits {
         }
 
         impl LimitsOverride {
-            /// These overrides, overridden by `later`.
+            /// Returns these overrides, overridden by `later`.
             #[must_use]
             pub fn with(self, later: Self) -> Self {
                 Self { $($name: later.$name.or(self.$name),)* }

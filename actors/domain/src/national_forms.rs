@@ -1,12 +1,12 @@
 //! Pure: the forms in which the chat channel writes one phone of one person.
 //!
 //! Some countries lengthened their numbers after people had joined the channel. The channel knows
-//! such a person by one form and takes the other one too, so what is sent to `+5511987654321` may
-//! be answered by `551187654321`. One form stands for both: here it is the canonical one.
+//! such a person by one form and accepts the other one too. So `551187654321` may answer a message
+//! to `+5511987654321`. One form represents both: here it is the canonical one.
 //!
-//! A row is here only if a source says that the channel itself uses both forms. Countries whose
-//! numbers grew without such a source, as those of Benin did in 2024, are not. No row makes one of
-//! two numbers that different people can have.
+//! A row needs a source that says that the channel itself uses both forms. Countries whose numbers
+//! grew without such a source, such as Benin in 2024, have none. No row unifies two numbers that
+//! different people can have.
 
 /// Numbers of one country in a form that is not the canonical one.
 struct Form {
@@ -19,39 +19,39 @@ struct Form {
 /// Every form that is not canonical. The ranges do not overlap, and no canonical form is in one.
 const FORMS: [Form; 5] = [
     // Côte d'Ivoire: eight digits until 31 January 2021, then ten (ITU-T E.129 communication of
-    // ARTCI, T02020000310006). The channel keeps who joined before under the eight digits, and
+    // ARTCI, T02020000310006). The channel knows people who joined before by the eight digits, and
     // both reach them: github.com/devlikeapro/waha/issues/1894 and support.whapi.cloud, "Specifics
     // of sending messages to numbers of different countries" (African countries).
     Form { range: (22_501_000_000, 22_598_999_999), canonical: of_ivory_coast },
-    // Argentina: `549` is what the channel reports, `54` what callers write and its API takes:
+    // Argentina: the channel reports `549`; callers write and its API accepts `54`:
     // waha.devlike.pro/docs/apps/phone-numbers-argentina, github.com/chatwoot/chatwoot/pull/14264.
     // Fixed and mobile lines share the blocks of an area (Resolución S.C. 1154/98), so the digits
-    // behind the `9` are one subscriber's. Area codes begin with 11, 2 or 3.
+    // after the `9` are one subscriber's. Area codes start with 11, 2 or 3.
     Form { range: (541_100_000_000, 543_999_999_999), canonical: |it| it + 4_950_000_000_000 },
-    // Brazil: the ninth digit of mobile numbers came in 2012 to 2016, and the channel writes who
-    // joined before without it, mostly outside of the areas 11-19, 21, 22, 24, 27 and 28, where it
-    // was not always so: support.gupshup.io/hc/en-us/articles/4407840924953,
+    // Brazil: the ninth digit of mobile numbers came in 2012 to 2016. The channel writes people who
+    // joined before without it, mostly outside of the areas 11-19, 21, 22, 24, 27 and 28. It was
+    // not always so there: support.gupshup.io/hc/en-us/articles/4407840924953,
     // github.com/chatwoot/chatwoot/pull/14657, github.com/wwebjs/whatsapp-web.js/issues/596.
     Form { range: (551_160_000_000, 559_999_999_999), canonical: of_brazil },
     // Mexico: the channel writes `521`; since 3 August 2019 the `1` is not dialled:
     // support.gupshup.io/hc/en-us/articles/4407840924953, github.com/chatwoot/chatwoot/pull/14174,
     // faq.whatsapp.com/640432094208718. Fixed lines are in the same plan of ten digits.
     Form { range: (5_212_000_000_000, 5_219_999_999_999), canonical: |it| it - 4_690_000_000_000 },
-    // Argentina, as dialled within the country: `15` behind the area code, and no `9`. Phones for
-    // tests are in the channel's list so, and it reports them with the `9`:
-    // github.com/Excelencia-Digital-Soft/aynux-ai-platform, app/utils/readme.md; that they are the
-    // same: support.whapi.cloud as above. No other number of the country has as many digits.
+    // Argentina, as dialled within the country: `15` after the area code, and no `9`. The channel's
+    // list of phones for tests has this form, and the channel reports them with the `9`:
+    // github.com/Excelencia-Digital-Soft/aynux-ai-platform, app/utils/readme.md. Both are the same:
+    // support.whapi.cloud as above. No other number of the country has as many digits.
     Form { range: (54_111_500_000_000, 54_399_999_999_999), canonical: of_argentina_with_15 },
 ];
 
-/// The form that stands for all forms of a phone, of phones as the integers that digits spell.
+/// Returns the form that represents all forms of a phone. Phones are the integers of their digits.
 #[must_use]
 pub fn canonical(digits: u64) -> u64 {
     let is_in = |form: &&Form| form.range.0 <= digits && digits <= form.range.1;
     FORMS.iter().find(is_in).map_or(digits, |form| (form.canonical)(digits))
 }
 
-/// The other form of a canonical one, if the channel uses another.
+/// Returns the other form of a canonical one, if the channel uses another.
 pub(crate) fn other(canonical_digits: u64) -> Option<u64> {
     let other = match canonical_digits {
         // 55, the area, a 9 and eight digits.
@@ -70,13 +70,13 @@ pub(crate) fn other(canonical_digits: u64) -> Option<u64> {
     (canonical(other) == canonical_digits).then_some(other)
 }
 
-/// What comes before the last digits, and these.
+/// Splits a number into the part before the last digits, and these.
 const fn split(digits: u64, last: u64) -> (u64, u64) {
     (digits / last, digits % last)
 }
 
-/// `55`, the area and eight digits. Those of mobile numbers began with 6 to 9; fixed lines begin
-/// with 2 to 5, and no area has a zero.
+/// Returns the canonical form of `55`, the area and eight digits. Mobile numbers started with 6 to
+/// 9; fixed lines start with 2 to 5, and no area has a zero.
 const fn of_brazil(digits: u64) -> u64 {
     let (area, local) = split(digits, 100_000_000);
     if area % 10 == 0 || local < 60_000_000 {
@@ -85,8 +85,9 @@ const fn of_brazil(digits: u64) -> u64 {
     area * 1_000_000_000 + 900_000_000 + local
 }
 
-/// `54`, an area of two, three or four digits, `15`, and the rest of ten digits. At most one place
-/// has the `15`: a digit is not both its end and its begin.
+/// Returns the canonical form of a number dialled with `15`. It is `54`, an area of two, three or
+/// four digits, `15`, and the rest of ten digits. At most one place has the `15`: a digit is not
+/// both its end and its start.
 const fn of_argentina_with_15(digits: u64) -> u64 {
     const COUNTRY: u64 = 54_000_000_000_000;
     let national = digits - COUNTRY;
@@ -101,7 +102,8 @@ const fn of_argentina_with_15(digits: u64) -> u64 {
     5_490_000_000_000 + area * local + subscriber
 }
 
-/// `225` and the eight digits of a mobile number, whose first two say which operator's it was.
+/// Returns the canonical form of `225` and a mobile number's eight digits. They start with its
+/// operator.
 const fn of_ivory_coast(digits: u64) -> u64 {
     let national = digits - 22_500_000_000;
     let operator = match national / 1_000_000 {
@@ -135,14 +137,14 @@ mod tests {
 
     /// Numbers of these countries, and of others, that have one form alone.
     const ALONE: [u64; 22] = [
-        // Brazil: fixed lines, with and without what looks like a ninth digit; 0800; no area.
+        // Brazil: fixed lines, with and without an apparent ninth digit; 0800; no area.
         551_133_334_444,
         551_157_654_321,
         5_511_933_334_444,
         558_000_464_636,
         551_087_654_321,
         5_511_887_654_321,
-        // Mexico: too short or too long behind the 1, and no such area.
+        // Mexico: too short or too long after the 1, and no such area.
         521_551_234_567,
         5_211_512_345_678,
         52_155_123_456_789,
@@ -151,12 +153,12 @@ mod tests {
         5_498_001_234_567,
         54_264_164_472_542,
         54_151_512_345_678,
-        // Côte d'Ivoire: fixed lines, and series that nobody had.
+        // Côte d'Ivoire: fixed lines, and series without subscribers.
         22_520_212_345,
         22_530_612_345,
         22_599_123_456,
         22_560_123_456,
-        // Benin, whose numbers grew; the channel's part is not known.
+        // Benin, whose numbers grew; the channel's forms are not known.
         22_997_123_456,
         // Others.
         15_550_123_456,
@@ -184,7 +186,8 @@ mod tests {
         assert!(FORMS.windows(2).all(|pair| pair[0].range.1 < pair[1].range.0));
     }
 
-    /// A number of one of the countries, of any length up to 15 digits, or any number at all.
+    /// Returns a number of one of the countries, of any length up to 15 digits, or any number at
+    /// all.
     fn number(bits: u64) -> u64 {
         let begin = [52, 521, 54, 549, 55, 225, 1, 229][bits as usize % 8];
         let (digits, rest) = (bits / 8 % 14, bits / 112);
@@ -204,7 +207,7 @@ mod tests {
                     Some(country) => assert!(form_text.starts_with(*country), "{digits}"),
                     None => assert_eq!(form, digits),
                 }
-                // Who has it is written with the same last digits in each form.
+                // Each form of a phone has the same last digits.
                 assert_eq!(digits % 1_000_000, form % 1_000_000, "{digits}");
                 if let Some(other) = other(form) {
                     assert!(canonical(other) == form && other != form, "{digits}");

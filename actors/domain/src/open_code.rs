@@ -1,7 +1,7 @@
 //! Pure: codes of letters and digits, which any phone may send.
 //!
-//! Nothing else shows whose such a code is, so it is long enough that none is found by trying: 60
-//! bits. Its letters are those of Crockford's alphabet, of which none looks like a digit.
+//! Only the code itself identifies its person, so it is too long to be guessed: 60 bits. Its
+//! letters are those of Crockford's alphabet, of which none looks like a digit.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq;
 
 use crate::code::OtpCode;
 
-/// Letters and digits of a code.
+/// The number of letters and digits of a code.
 const LENGTH: usize = 12;
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
@@ -18,13 +18,13 @@ const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 pub struct OpenCode([u8; LENGTH]);
 
 impl OpenCode {
-    /// The code that a digest stands for.
+    /// Returns the code of a digest.
     pub(crate) fn of(digest: [u8; 32]) -> Self {
         let place = |at: usize| ALPHABET[usize::from(digest[at]) % ALPHABET.len()];
         Self(std::array::from_fn(place))
     }
 
-    /// The code that a word may be, in capitals or not; `None`: it is none.
+    /// Parses a word in either case. Returns `None` if it is not a code.
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
         let bytes: [u8; LENGTH] = word.as_bytes().try_into().ok()?;
@@ -32,19 +32,19 @@ impl OpenCode {
         bytes.iter().all(|byte| ALPHABET.contains(byte)).then_some(Self(bytes))
     }
 
-    /// The letters and digits, for who asked for the code and for nothing else.
+    /// Returns the letters and digits, for the caller who requested the code and for nothing else.
     #[must_use]
     pub fn reveal(&self) -> String {
         self.0.iter().map(|byte| char::from(*byte)).collect()
     }
 
-    /// Whether both are the same, in constant time.
+    /// Returns whether both codes are the same, in constant time.
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 
-    /// What its hash is of.
+    /// Returns the bytes from which its hash is made.
     pub(crate) const fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -59,14 +59,14 @@ impl fmt::Debug for OpenCode {
 /// A code that its person sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InboundCode {
-    /// Of one phone: digits.
+    /// A code of one phone: digits.
     Digits(OtpCode),
-    /// Of any phone: letters and digits.
+    /// A code of any phone: letters and digits.
     Open(OpenCode),
 }
 
 impl InboundCode {
-    /// The code, for who asked for it and for nothing else.
+    /// Returns the code, for the caller who requested it and for nothing else.
     #[must_use]
     pub fn reveal(&self) -> String {
         match self {

@@ -15,7 +15,7 @@ pub struct OptOutWords {
     back: Vec<String>,
 }
 
-/// What a customer asks for with such a word.
+/// The meaning of such a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptOut {
     /// To receive no more messages.
@@ -40,7 +40,7 @@ pub enum OptOutSource {
 }
 
 impl OptOutSource {
-    /// The source as an answer spells it.
+    /// Returns the source as a response spells it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -51,7 +51,8 @@ impl OptOutSource {
         }
     }
 
-    /// Whether the channel said so. Only then does the channel also take it back.
+    /// Returns whether the source is the channel. Only then does the channel also withdraw the
+    /// opt-out.
     #[must_use]
     pub const fn is_channel(self) -> bool {
         matches!(self, Self::Channel | Self::Refusal)
@@ -66,8 +67,8 @@ impl OptOutWords {
         Self { out: folded(out), back: folded(back) }
     }
 
-    /// The meaning of a message, or `None` if it does not consist of one of the words. Case is
-    /// ignored, and so is everything around the word that is neither a letter nor a digit.
+    /// Returns the meaning of a message, or `None` if it does not consist of one of the words. Case
+    /// is ignored, and so is everything around the word that is neither a letter nor a digit.
     #[must_use]
     pub fn read(&self, text: &str) -> Option<OptOut> {
         let text = plain(text);
@@ -83,14 +84,14 @@ impl OptOutWords {
 }
 
 impl Default for OptOutWords {
-    /// `STOP` and `START`.
+    /// Returns `STOP` and `START`.
     fn default() -> Self {
         Self::new(&["stop"], &["start"])
     }
 }
 
-/// A folded text that begins and ends with a letter (with its marks) or a digit, and has one space
-/// between words.
+/// Folds a text for a comparison with a word. The result starts and ends with a letter (with its
+/// marks) or a digit, and has one space between words.
 fn plain(text: &str) -> String {
     let text = fold(&text.replace('\u{2019}', "'"));
     let Some(begin) = text.find(char::is_alphanumeric) else { return String::new() };

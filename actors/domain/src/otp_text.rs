@@ -1,4 +1,4 @@
-//! Pure: the texts that codes are written in, by language.
+//! Pure: the texts of codes, by language.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Language(String);
 
-/// What is no language.
+/// The error for a text that is not a language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be two or three lower-case letters, with an underscore and two capitals or without")]
 pub struct NoLanguage;
 
 impl Language {
-    /// It as text.
+    /// Returns the language as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The languages that serve it, best first: itself, and that without a country.
+    /// Returns the languages that serve it, best first: itself, then itself without a country.
     pub fn served_by(&self) -> impl Iterator<Item = &str> {
         let base = self.0.split_once('_').map(|(base, _)| base);
         std::iter::once(self.as_str()).chain(base)
@@ -50,7 +50,7 @@ impl fmt::Display for Language {
     }
 }
 
-/// What a code is written in, in one language. `{code}` and `{minutes}` stand for what they name.
+/// The texts of a code in one language. `{code}` and `{minutes}` are placeholders.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtpText {
     /// An SMS.
@@ -61,13 +61,13 @@ pub struct OtpText {
     pub email_text: String,
 }
 
-/// Why a text cannot be used.
+/// The reason for which a text cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OtpTextError {
     /// It is empty or too long.
     #[error("must have 1 to {0} characters")]
     Length(usize),
-    /// The code is not in it.
+    /// It does not contain the code.
     #[error("must have {{code}}")]
     NoCode,
     /// It has braces around something else.
@@ -79,21 +79,21 @@ pub enum OtpTextError {
 }
 
 impl OtpText {
-    /// Longest SMS, in characters.
+    /// The longest SMS, in characters.
     pub const SMS_CHARS_MAX: usize = 1_000;
-    /// Longest subject, in characters.
+    /// The longest subject, in characters.
     pub const SUBJECT_CHARS_MAX: usize = 200;
-    /// Longest mail, in characters.
+    /// The longest mail, in characters.
     pub const EMAIL_CHARS_MAX: usize = 10_000;
 
-    /// The one that is built in, in English.
+    /// Returns the built-in texts, in English.
     #[must_use]
     pub fn built_in() -> Self {
         let text = "{code} is your code. It is valid for {minutes} min.";
         Self { sms: text.into(), email_subject: "Your code".into(), email_text: text.into() }
     }
 
-    /// Checks it; an error is of the field that it names.
+    /// Checks the texts.
     ///
     /// # Errors
     /// [`OtpTextError`] with the name of the field.
@@ -122,13 +122,13 @@ fn check(text: &str, most: usize, needs_code: bool) -> Result<(), OtpTextError> 
     Ok(())
 }
 
-/// A text with the code and the minutes in place.
+/// Returns a text with the code and the minutes in place.
 #[must_use]
 pub fn filled(text: &str, code: &str, minutes: u64) -> String {
     text.replace("{code}", code).replace("{minutes}", &minutes.to_string())
 }
 
-/// What a person writes who sends a code, by language; the first is for all others.
+/// The text that a person writes to send a code, by language; the first is for all others.
 const SENT: [(&str, &str); 7] = [
     ("en", "My code is {code}"),
     ("ar", "رمزي هو {code}"),
@@ -139,8 +139,8 @@ const SENT: [(&str, &str); 7] = [
     ("pt", "Meu código é {code}"),
 ];
 
-/// The text that a person sends, with the code, in the first of these languages that there is one
-/// in.
+/// Returns the text that a person sends, with the code. It is in the first of these languages that
+/// has one.
 #[must_use]
 pub fn sent_text<'a>(code: &str, wanted: impl IntoIterator<Item = &'a str>) -> String {
     let language = sent_language(wanted);
@@ -148,7 +148,7 @@ pub fn sent_text<'a>(code: &str, wanted: impl IntoIterator<Item = &'a str>) -> S
     filled(found.1, code, 0)
 }
 
-/// The first of these languages, or of those without their country, that there is such a text in.
+/// Returns the first of these languages, with or without its country, that has such a text.
 pub fn sent_language<'a>(wanted: impl IntoIterator<Item = &'a str>) -> &'static str {
     let base = |language: &'a str| language.split_once('_').map_or(language, |(base, _)| base);
     let of = |base: &str| SENT.iter().find(|(known, _)| *known == base).map(|(known, _)| *known);
@@ -161,12 +161,12 @@ pub fn sent_language<'a>(wanted: impl IntoIterator<Item = &'a str>) -> &'static 
 pub struct OtpTexts(pub BTreeMap<String, OtpText>);
 
 impl OtpTexts {
-    /// Most languages.
+    /// The maximum number of languages.
     pub const MAX: usize = 50;
-    /// The language that is built in.
+    /// The built-in language.
     pub const BUILT_IN: &str = "en";
 
-    /// Those in force: the workspace's own, and what is built in.
+    /// Returns the texts in force: the workspace's own, and the built-in ones.
     #[must_use]
     pub fn in_force(&self) -> BTreeMap<String, OtpText> {
         let mut all = self.0.clone();
@@ -174,18 +174,18 @@ impl OtpTexts {
         all
     }
 
-    /// The first of these languages that there is a text in; else the one that is built in.
+    /// Returns the first of these languages that has a text, or else the built-in one.
     pub fn language_of<'a>(&self, wanted: impl IntoIterator<Item = &'a str>) -> &'a str {
         wanted.into_iter().find(|language| self.has(language)).unwrap_or(Self::BUILT_IN)
     }
 
-    /// Whether there is a text in a language.
+    /// Returns whether a language has a text.
     #[must_use]
     pub fn has(&self, language: &str) -> bool {
         language == Self::BUILT_IN || self.0.contains_key(language)
     }
 
-    /// The text in a language; in the one that is built in where there is none.
+    /// Returns the text in a language, or the built-in one if there is none.
     #[must_use]
     pub fn text(&self, language: &str) -> OtpText {
         let found = self.0.get(language).or_else(|| self.0.get(Self::BUILT_IN));

@@ -1,4 +1,4 @@
-//! Pure: who a person is to the channel: a phone, or an id where the phone is hidden.
+//! Pure: the channel's name of a person: a phone, or an id if the phone is hidden.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Phone;
 
-/// Most letters and digits behind an id's prefix.
+/// The maximum number of letters and digits behind an id's prefix.
 const TAIL_MAX: usize = 128;
 
 /// The id by which the channel knows a person, whether or not the phone is hidden.
@@ -24,7 +24,7 @@ pub struct UserId(Arc<str>);
 pub struct UserIdError;
 
 impl UserId {
-    /// The id as text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -73,14 +73,14 @@ impl<'de> Deserialize<'de> for UserId {
 /// A person, as the channel names them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PartyId {
-    /// By phone.
+    /// A person by their phone.
     Phone(Phone),
-    /// By the channel's id.
+    /// A person by the channel's id.
     User(UserId),
 }
 
 impl PartyId {
-    /// The phone, if that is the name.
+    /// Returns the phone, if that is the name.
     #[must_use]
     pub const fn phone(&self) -> Option<Phone> {
         match self {
@@ -89,7 +89,7 @@ impl PartyId {
         }
     }
 
-    /// The channel's id, if that is the name.
+    /// Returns the channel's id, if that is the name.
     #[must_use]
     pub const fn user_id(&self) -> Option<&UserId> {
         match self {
@@ -98,8 +98,8 @@ impl PartyId {
         }
     }
 
-    /// The bytes that name the person in a key: those of a phone, or `u` and the id. No number is
-    /// so large as to begin with that letter.
+    /// Returns the bytes that identify the person in a key: those of a phone, or `u` and the id. No
+    /// number is large enough to start with that letter.
     #[must_use]
     pub fn key_bytes(&self) -> Vec<u8> {
         match self {
@@ -108,7 +108,8 @@ impl PartyId {
         }
     }
 
-    /// The text that names the person in a key or for an order: a phone in its canonical form.
+    /// Returns the text that identifies the person in a key or for an order: a phone in canonical
+    /// form.
     #[must_use]
     pub fn key_text(&self) -> String {
         match self {
@@ -137,13 +138,13 @@ pub struct PartyNames {
 }
 
 impl PartyNames {
-    /// Whether neither is there.
+    /// Returns whether there is no name.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.phone.is_none() && self.user_id.is_none()
     }
 
-    /// The names that are there, the phone first.
+    /// Returns the existing names, the phone first.
     #[must_use]
     pub fn parties(&self) -> Vec<PartyId> {
         let user = self.user_id.clone().map(PartyId::from);
@@ -165,7 +166,7 @@ impl FromStr for PartyId {
     }
 }
 
-/// How JSON has a party: a phone as the integer that its digits spell, an id as its text.
+/// The JSON form of a party: a phone as the integer of its digits, an id as its text.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Stored {
@@ -173,7 +174,7 @@ enum Stored {
     User(UserId),
 }
 
-/// How a binary format has a party.
+/// The binary form of a party.
 #[derive(Deserialize)]
 enum Tagged {
     Phone(Phone),

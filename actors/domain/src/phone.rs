@@ -13,7 +13,7 @@ use crate::national_forms;
 
 /// Fewest digits of a number.
 pub const DIGITS_MIN: usize = 7;
-/// Most digits of a number (E.164, section 6). A number must fit its integer type.
+/// The maximum number of digits of a number (E.164, section 6). A number must fit its integer type.
 pub const DIGITS_MAX: usize = 15;
 const _: () = assert!(10_u128.pow(DIGITS_MAX as u32) - 1 <= u64::MAX as u128);
 
@@ -22,9 +22,10 @@ const _: () = assert!(10_u128.pow(DIGITS_MAX as u32) - 1 <= u64::MAX as u128);
 /// The first digit is never 0, so no information is lost. `Display` shows the full number. `Debug`
 /// hides its middle, so that a log line cannot show it by accident.
 ///
-/// Two phones are equal if they are one: some countries' numbers have [forms](Self::forms) of which
-/// the chat channel uses both for one person. Equality, order and hashes go by the canonical form,
-/// and so must keys: [`key_bytes`](Self::key_bytes). What is shown and sent is what was written.
+/// Two phones are equal if they reach one person: some countries' numbers have [forms](Self::forms)
+/// of which the chat channel uses both for one person. Equality, order and hashes use the canonical
+/// form, and so must keys: [`key_bytes`](Self::key_bytes). Texts and messages use the form that was
+/// written.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Phone(u64);
 
@@ -60,17 +61,17 @@ impl Hash for Phone {
 pub struct PhoneError;
 
 impl Phone {
-    /// Stands where it is not known whose phone it is: of a code that anybody may send. It is no
-    /// number: nothing parses as it, and nothing is sent to it.
+    /// The placeholder for an unknown phone, of a code that any phone may send. It is no number: no
+    /// text parses as it, and nothing is sent to it.
     pub const ANYBODY: Self = Self(0);
 
-    /// The phone, unless it stands for anybody's.
+    /// Returns the phone, unless it is [`ANYBODY`](Self::ANYBODY).
     #[must_use]
     pub const fn known(self) -> Option<Self> {
         if self.0 == 0 { None } else { Some(self) }
     }
 
-    /// The number whose digits spell this integer: 15550123456 is +15550123456.
+    /// Creates the number whose digits spell this integer: 15550123456 is +15550123456.
     ///
     /// # Errors
     /// [`PhoneError`] when it has fewer than 7 digits or more than 15.
@@ -81,27 +82,27 @@ impl Phone {
         }
     }
 
-    /// The number as an integer, in the form in which it was written.
+    /// Returns the number as an integer, in the form in which it was written.
     #[must_use]
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
-    /// The form that stands for all forms of the phone. Nothing that people see has it unless it
-    /// was written so.
+    /// Returns the form that represents all forms of the phone. People see it only if it was
+    /// written so.
     #[must_use]
     pub fn canonical(self) -> Self {
         Self(national_forms::canonical(self.0))
     }
 
-    /// The forms of the phone that the channel reports, the canonical one first; most phones have
-    /// one alone.
+    /// Returns the forms of the phone that the channel reports, the canonical one first. Most
+    /// phones have one form only.
     pub fn forms(self) -> impl Iterator<Item = Self> {
         let canonical = self.canonical();
         [canonical].into_iter().chain(national_forms::other(canonical.0).map(Self))
     }
 
-    /// The bytes that name the phone in a key: its canonical form, big endian.
+    /// Returns the bytes that identify the phone in a key: its canonical form, big endian.
     #[must_use]
     pub fn key_bytes(self) -> [u8; 8] {
         self.canonical().0.to_be_bytes()

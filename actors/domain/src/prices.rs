@@ -3,40 +3,40 @@
 use crate::event::chain::OtpChannel;
 use crate::template::TemplateCategory;
 
-/// Largest balance in credits that can be set or added up to. Every program that reads JSON keeps
-/// whole numbers up to here exactly.
+/// The largest balance in credits that can be set or reached. Every program that reads JSON reads
+/// whole numbers up to this one exactly.
 pub const CREDITS_MAX: u64 = (1 << 53) - 1;
 
 /// The price of each kind of message, in credits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prices {
-    /// One one-time password.
+    /// The price of a one-time password.
     pub otp: u64,
-    /// One by SMS.
+    /// The price of one by SMS.
     pub otp_sms: u64,
-    /// One by mail.
+    /// The price of one by mail.
     pub otp_email: u64,
-    /// One message of free text.
+    /// The price of a message of free text.
     pub text: u64,
-    /// One message of a utility template.
+    /// The price of a message of a utility template.
     pub template_utility: u64,
-    /// One message of a marketing template.
+    /// The price of a message of a marketing template.
     pub template_marketing: u64,
-    /// One message of an authentication template.
+    /// The price of a message of an authentication template.
     pub template_authentication: u64,
 }
 
-/// What the price of a message depends on.
+/// The class that decides the price of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PriceClass {
-    /// Content that the sender wrote: text, and whatever else is no template.
+    /// Content that the sender wrote: text, and everything else that is not a template.
     FreeForm,
     /// A template of this category.
     Template(TemplateCategory),
 }
 
 impl Prices {
-    /// The price of one try to bring a code over this channel.
+    /// Returns the price of one try to deliver a code over this channel.
     #[must_use]
     pub const fn of_channel(&self, channel: OtpChannel) -> u64 {
         match channel {
@@ -46,7 +46,7 @@ impl Prices {
         }
     }
 
-    /// The price of one message of this class.
+    /// Returns the price of one message of this class.
     #[must_use]
     pub const fn of(&self, class: PriceClass) -> u64 {
         match class {
@@ -55,7 +55,7 @@ impl Prices {
         }
     }
 
-    /// The price of one message of a template of this category.
+    /// Returns the price of one message of a template of this category.
     #[must_use]
     pub const fn template(&self, category: TemplateCategory) -> u64 {
         match category {

@@ -1,22 +1,22 @@
-//! Pure: keeps out of names what would control the screen or page that shows them.
+//! Pure: keeps characters out of names that would control the screen or page that shows them.
 
 use std::borrow::Cow;
 
-/// Whether a text has a control character, such as a line break or the start of a terminal's
-/// escape sequence.
+/// Returns whether a text has a control character. Examples are a line break or the start of a
+/// terminal's escape sequence.
 #[must_use]
 pub fn has_control(text: &str) -> bool {
     text.chars().any(char::is_control)
 }
 
-/// Whether a character turns the direction of the text around it, so that what is shown differs
-/// from what is stored.
+/// Returns whether a character turns the direction of the text around it. Then the displayed text
+/// differs from the stored text.
 #[must_use]
 pub const fn turns_text(char: char) -> bool {
     matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The text without characters that turn the direction of what is around it.
+/// Returns the text without characters that turn the direction of the text around them.
 #[must_use]
 pub fn without_turns(text: &str) -> Cow<'_, str> {
     if text.contains(turns_text) {
@@ -26,8 +26,8 @@ pub fn without_turns(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A name that a stranger gave, made harmless: control characters become U+FFFD, and none turns the
-/// text around it.
+/// Makes a name from a stranger harmless. Control characters become U+FFFD, and characters that
+/// turn the direction of the text are removed.
 #[must_use]
 pub fn harmless(name: &str) -> Cow<'_, str> {
     let name = without_turns(name);

@@ -1,13 +1,13 @@
-//! Pure: takes out of a provider's words what may be a secret or a phone.
+//! Pure: removes possible secrets and phones from a provider's text.
 
-/// Digits in a row from which on they may be a phone or an account.
+/// The largest number of consecutive digits that is certainly no phone or account.
 const DIGITS_MAX: usize = 6;
-/// Characters of a word with letters and digits from which on it may be a token.
+/// The number of characters from which on a word with letters and digits may be a token.
 const TOKEN_CHARS_MIN: usize = 16;
-/// What stands for something that was taken out.
+/// The replacement for removed text.
 const MARK: char = '…';
 
-/// The text with `…` in place of what looks like a token and of each run of 7 digits or more.
+/// Returns the text with `…` for each possible token and each run of 7 digits or more.
 #[must_use]
 pub fn redacted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -24,12 +24,12 @@ pub fn redacted(text: &str) -> String {
     out
 }
 
-/// Splits off the characters at the beginning for which `of` says `kind`.
+/// Splits off the characters at the start for which `of` returns `kind`.
 fn split(text: &str, kind: bool, of: fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|char| of(char) != kind).unwrap_or(text.len()))
 }
 
-/// Whether a token may have this character.
+/// Returns whether a token may have this character.
 fn of_token(char: char) -> bool {
     char.is_alphanumeric() || "-_.~/=|".contains(char)
 }

@@ -37,7 +37,7 @@ impl Scope {
         Self::AnalyticsRead,
     ];
 
-    /// The scope's name, such as `messaging:send`.
+    /// Returns the scope's name, such as `messaging:send`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -70,19 +70,19 @@ pub struct Scopes(u8);
 const _: () = assert!(Scope::ALL.len() <= u8::BITS as usize);
 
 impl Scopes {
-    /// Every scope.
+    /// Returns every scope.
     #[must_use]
     pub fn all() -> Self {
         Scope::ALL.into_iter().collect()
     }
 
-    /// Whether `scope` is in the set.
+    /// Returns whether `scope` is in the set.
     #[must_use]
     pub const fn contains(self, scope: Scope) -> bool {
         self.0 & (1 << scope as u8) != 0
     }
 
-    /// The scopes of the set, in the order of the documentation.
+    /// Returns the scopes of the set, in the order of the documentation.
     pub fn iter(self) -> impl Iterator<Item = Scope> {
         Scope::ALL.into_iter().filter(move |scope| self.contains(*scope))
     }

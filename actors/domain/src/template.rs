@@ -12,9 +12,9 @@ pub use code_button::CodeButton;
 pub use crate::words::UnknownWord;
 use crate::words::words;
 
-/// Most characters of a template's name.
+/// The maximum number of characters of a template's name.
 pub const NAME_CHARS_MAX: usize = 512;
-/// Most characters of a template's language.
+/// The maximum number of characters of a template's language.
 const LANGUAGE_CHARS_MAX: usize = 20;
 
 /// A value that breaks a rule of templates.
@@ -23,7 +23,7 @@ const LANGUAGE_CHARS_MAX: usize = 20;
 pub struct Misfit {
     /// The path of the value, such as `components[0].parameters`.
     pub path: String,
-    /// What is wrong with it, such as "must be a list".
+    /// The broken rule, such as "must be a list".
     pub rule: String,
 }
 
@@ -94,8 +94,8 @@ words! {
 }
 
 impl TemplateQuality {
-    /// The quality for the channel's own word, such as `GREEN`; a word that is not known rates
-    /// nothing.
+    /// Returns the quality for the channel's own word, such as `GREEN`. An unknown word is
+    /// [`Unknown`](Self::Unknown).
     #[must_use]
     pub fn from_channel(word: &str) -> Self {
         word.to_ascii_lowercase().parse().unwrap_or(Self::Unknown)
@@ -103,8 +103,8 @@ impl TemplateQuality {
 }
 
 impl TemplateStatus {
-    /// The status for the channel's own word, such as `APPROVED`. `None` for words that do not say
-    /// whether the template may be sent.
+    /// Returns the status for the channel's own word, such as `APPROVED`. It is `None` for words
+    /// that do not decide whether the template may be sent.
     #[must_use]
     pub fn from_channel(word: &str) -> Option<Self> {
         match word.to_ascii_lowercase().as_str() {

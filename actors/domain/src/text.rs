@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// Most characters of a text. The channel refuses longer ones.
+/// The maximum number of characters of a text. The channel refuses longer ones.
 pub const CHARS_MAX: usize = 4096;
 
 /// A text of 1 to 4,096 characters. Its `Debug` shows only its length, so that logs hold no
@@ -16,7 +16,7 @@ pub struct MessageText(Arc<str>);
 pub struct MessageTextError;
 
 impl MessageText {
-    /// The text itself.
+    /// Returns the text itself.
     #[must_use]
     pub const fn as_str(&self) -> &Arc<str> {
         &self.0
@@ -39,8 +39,8 @@ impl std::fmt::Debug for MessageText {
     }
 }
 
-/// A text in a record. Reading does not check it: it was checked when it was accepted, and a
-/// message that is durable must be sent even if the limit is lower today.
+/// The form of a text in a record. Reading does not check it: it was checked when it was accepted.
+/// A durable message must be sent even if the limit is lower now.
 pub(crate) mod stored {
     use serde::{Deserialize, Deserializer, Serializer};
 

@@ -1,4 +1,4 @@
-//! Pure: a moment of engine time, in milliseconds.
+//! Pure: a point in engine time, in milliseconds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since the Unix epoch, UTC. It is displayed in RFC 3339 with milliseconds and `Z`.
+/// The milliseconds since the Unix epoch, UTC. Displayed in RFC 3339 with milliseconds and `Z`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Timestamp(u64);
 
-/// Seconds of a day. No time zone is this far from UTC.
+/// The seconds of a day. No time zone is this far from UTC.
 const DAY_SECONDS: u32 = 24 * 3600;
 
-/// The text is not a date and time in RFC 3339, or the moment is before 1970.
+/// The text is not a date and time in RFC 3339, or the time is before 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be an RFC 3339 date and time after 1969, such as 2026-01-31T09:30:00Z, at most 23:59 hours \
@@ -24,37 +24,37 @@ const DAY_SECONDS: u32 = 24 * 3600;
 pub struct TimestampError;
 
 impl Timestamp {
-    /// The moment this many milliseconds after the Unix epoch.
+    /// Returns the time this many milliseconds after the Unix epoch.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns the milliseconds since the Unix epoch.
     #[must_use]
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
-    /// Whole seconds since the Unix epoch, rounded down.
+    /// Returns the whole seconds since the Unix epoch, rounded down.
     #[must_use]
     pub const fn as_secs(self) -> u64 {
         self.0 / 1000
     }
 
-    /// The moment `duration` later. Saturates at the largest value.
+    /// Returns the time `duration` later. Saturates at the largest value.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// The moment `duration` earlier. Saturates at the epoch.
+    /// Returns the time `duration` earlier. Saturates at the epoch.
     #[must_use]
     pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// The time from `earlier` to this moment, or zero if `earlier` is later.
+    /// Returns the duration from `earlier` to this time, or zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
@@ -76,10 +76,10 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The last moment that is written as it is: later ones are all written alike.
+/// The last time with an exact text: all later ones have the same text.
 const LAST_WRITTEN: u64 = 253_402_207_200_000 - 1;
 
-/// What a moment up to that is written as. Answers and events have many, so it is not formatted.
+/// Returns the text of a time up to that one, without a formatter: responses and events have many.
 fn text_of(millis: u64) -> [u8; 24] {
     let (seconds, days) = (millis / 1000, millis / (1000 * u64::from(DAY_SECONDS)));
     let second_of_day = seconds % u64::from(DAY_SECONDS);
@@ -103,8 +103,8 @@ fn text_of(millis: u64) -> [u8; 24] {
     text
 }
 
-/// Year, month and day of the Gregorian calendar, so many days after 1 January 1970. Years begin
-/// with March in between, so that the day that not every year has is the last one.
+/// Returns year, month and day of the Gregorian calendar, so many days after 1 January 1970. The
+/// computation starts years in March, so that the leap day is the last one.
 const fn date_of(days: u64) -> [u64; 3] {
     const DAYS_OF_400_YEARS: u64 = 146_097;
     // From 1 March of the year 0 on.
@@ -134,7 +134,7 @@ impl FromStr for Timestamp {
     }
 }
 
-/// A duration in whole seconds, rounded up and at least 1: the value of a `Retry-After` header.
+/// Returns a duration in whole seconds, rounded up and at least 1, for a `Retry-After` header.
 #[must_use]
 pub fn whole_seconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis().div_ceil(1000)).unwrap_or(u64::MAX).max(1)
@@ -173,7 +173,7 @@ mod tests {
             let moment = jiff::Timestamp::from_millisecond(millis as i64).unwrap();
             assert_eq!(Timestamp::from_millis(millis).to_string(), format!("{moment:.3}"));
         };
-        // Steps of a day and some, through all of it.
+        // Steps of a day and a part, through all of it.
         (0..=LAST_WRITTEN).step_by(86_400_000 * 37 + 3_661_001).for_each(same);
         for leap in [951_782_400_000, 4_107_456_000_000, 1_709_164_800_000, 1_735_603_200_000] {
             (leap..leap + 3 * 86_400_000).step_by(3_599_999).for_each(same);

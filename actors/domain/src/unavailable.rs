@@ -6,13 +6,13 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Unavailable {
-    /// Why the command was refused.
+    /// The reason for the refusal.
     pub reason: UnavailableReason,
-    /// How long the caller should wait before it tries again.
+    /// The time that the caller should wait before it tries again.
     pub retry_after: Duration,
 }
 
-/// Why a workspace cannot take a command.
+/// The reason for which a workspace cannot accept a command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnavailableReason {
     /// The limit on concurrent commands is reached.
@@ -28,37 +28,37 @@ pub enum UnavailableReason {
     /// unknown.
     #[error("the workspace is restarting")]
     Restarting,
-    /// The workspace is stopped until an operator acts. The text says why.
+    /// The workspace is stopped until an operator acts. The text is the reason.
     #[error("the workspace is parked: {0}")]
     Parked(String),
     /// The circuit breaker of the messaging number is open, because sending failed repeatedly.
     #[error("the messaging number is failing")]
     ChannelDown,
-    /// The workspace has at least as many bytes as it may, so nothing more is made in it.
+    /// The workspace has reached its maximum number of bytes, so nothing more is made in it.
     #[error("the workspace uses {used} bytes and is allowed {allowed}; delete something first")]
     QuotaBytes {
-        /// What it uses.
+        /// The number of bytes that it uses.
         used: u64,
-        /// What it is allowed.
+        /// The number of bytes that it may use.
         allowed: u64,
     },
-    /// The workspace keeps at least as many broadcasts as it may.
+    /// The workspace has reached its maximum number of retained broadcasts.
     #[error(
         "the workspace keeps {used} broadcasts and is allowed {allowed}; older ones end by age"
     )]
     QuotaBroadcasts {
-        /// How many it keeps.
+        /// The number of broadcasts that it retains.
         used: u64,
-        /// How many it is allowed.
+        /// The number of broadcasts that it may retain.
         allowed: u64,
     },
-    /// Nothing may leave the engine, because what it knows is older than the world.
+    /// Nothing may leave the engine, because its data is older than the outside world.
     #[error("the server is held: nothing is sent until an operator releases it")]
     Held,
-    /// What is asked for is still being counted, because an earlier version kept no counts.
+    /// The requested figures are still being counted, because an earlier version kept no counts.
     #[error("the conversations are still being counted after an upgrade")]
     Counting,
-    /// The engine has no place for the contents of files.
+    /// The engine has no storage for the contents of files.
     #[error("no media files are kept here: there is no place for them")]
     NoMediaStore,
     /// The disk has too little free space for this command.
@@ -67,7 +67,7 @@ pub enum UnavailableReason {
 }
 
 impl Unavailable {
-    /// A refusal for this reason, to be retried after one second.
+    /// Returns a refusal for this reason, to be retried after one second.
     #[must_use]
     pub const fn because(reason: UnavailableReason) -> Self {
         Self { reason, retry_after: Duration::from_secs(1) }

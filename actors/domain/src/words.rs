@@ -1,7 +1,7 @@
 //! Pure: enums whose variants are words, in requests and in storage.
 //!
-//! One declaration gives the variants, their words and the list of all words, so that none of them
-//! can be forgotten.
+//! One declaration generates the variants, their words and the list of all words, so that none of
+//! them can be forgotten.
 
 /// The text is not one of the known words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +22,7 @@ macro_rules! words {
             /// Every word, as it is serialized.
             pub const WORDS: &'static [&'static str] = &[$($word,)*];
 
-            /// The word.
+            /// Returns the word.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }

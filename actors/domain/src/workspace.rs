@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Most characters of a workspace's id. Formats on disk keep this length in one byte.
+/// The maximum characters of a workspace's id. Formats on disk keep this length in one byte.
 pub const CHARS_MAX: usize = 40;
 const _: () = assert!(CHARS_MAX <= u8::MAX as usize);
 
@@ -21,7 +21,7 @@ pub struct WorkspaceId(Arc<str>);
 pub struct WorkspaceIdError;
 
 impl WorkspaceId {
-    /// The id as text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

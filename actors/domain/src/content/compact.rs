@@ -1,4 +1,4 @@
-//! Pure: rendered content as it is stored: a version, and then postcard's format.
+//! Pure: stored rendered content: a version, and then postcard's format.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use super::{MessageKind, ObjectContent, RenderedContent, TemplateContent, Templa
 use crate::id::MediaId;
 use crate::text::{self, MessageText};
 
-/// The first byte. What earlier versions wrote is JSON, whose first is `{`.
+/// The first byte. Earlier versions wrote JSON, whose first byte is `{`.
 const VERSION: u8 = 1;
 
-/// Why the bytes are not content of this version or of an earlier one.
+/// The reason for which bytes are not content of this version or of an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ContentDecodeError {
-    /// They are none.
+    /// The bytes are not content.
     #[error("not the content of a message")]
     Damaged,
     /// A newer version wrote them.
@@ -22,7 +22,7 @@ pub enum ContentDecodeError {
     Newer(u8),
 }
 
-/// The order of variants and fields is part of the format, that of [`TemplateName`]'s fields too.
+/// The order of variants and fields is part of the format; so is that of [`TemplateName`]'s fields.
 #[derive(Serialize, Deserialize)]
 enum Stored<'a> {
     Text(#[serde(with = "text::stored")] MessageText),
@@ -31,7 +31,7 @@ enum Stored<'a> {
 }
 
 impl RenderedContent {
-    /// The content as it is stored.
+    /// Returns the content in its stored form.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let stored = match self {
@@ -48,14 +48,14 @@ impl RenderedContent {
         bytes
     }
 
-    /// Reads stored content, that of earlier versions too.
+    /// Reads stored content, also of earlier versions.
     ///
     /// # Errors
     /// [`ContentDecodeError`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ContentDecodeError> {
         let stored = match bytes {
             [VERSION, stored @ ..] => stored,
-            // No JSON begins with a control character.
+            // No JSON starts with a control character.
             [version @ 2..b' ', ..] => return Err(ContentDecodeError::Newer(*version)),
             json => return serde_json::from_slice(json).map_err(|_| ContentDecodeError::Damaged),
         };
@@ -86,7 +86,7 @@ mod tests {
     use crate::fuzz::each_fault;
     use crate::golden::{AT, Sheet, UNIQUE};
 
-    /// One of each form, with the JSON that earlier versions wrote of it.
+    /// Returns one content of each form, with the JSON that earlier versions wrote of it.
     fn examples() -> [(RenderedContent, &'static str); 4] {
         let template = TemplateName { name: "offer".into(), language: "en".into() };
         let components = r#"[{"type":"body"}]"#.into();

@@ -1,20 +1,20 @@
-//! Pure: what an event is about, as hashes by which an index of the event log finds it.
+//! Pure: the subjects of an event, as hashes by which an index of the event log finds it.
 //!
-//! The index has the texts of an event's `data` that can name one thing among many: ids, phones,
-//! addresses and most references. Whether a text is one of those is seen from the text alone, so
-//! whoever asks for one knows whether the index has it. Two texts may have one hash: who finds an
-//! event by it compares the text.
+//! The index has the texts of an event's `data` that can identify one thing among many: ids,
+//! phones, addresses and most references. The text alone decides whether it is one of those, so a
+//! caller knows whether the index has it. Two texts may have one hash: a caller that finds an event
+//! by it compares the text.
 
 use super::PublicEvent;
 use super::message_step::MessageStep;
 use crate::{Phone, id, json};
 
-/// How many bytes a text has that is in the index.
+/// The number of bytes of a text in the index.
 const TEXT_BYTES: std::ops::RangeInclusive<usize> = 4..=200;
-/// The length of a moment as text, such as `2026-01-31T09:25:00.000Z`.
+/// The length of a time as text, such as `2026-01-31T09:25:00.000Z`.
 const MOMENT_BYTES: usize = 24;
 
-/// The hash of a text, if it can name one thing among many. It is on disk and must not change.
+/// Returns the hash of a text that can identify one thing. It is on disk and must not change.
 #[must_use]
 pub fn about_hash(text: &str) -> Option<u32> {
     if !names_one(text) {
@@ -23,15 +23,15 @@ pub fn about_hash(text: &str) -> Option<u32> {
     Some(match (text.parse::<Phone>(), id::bytes_of(text)) {
         (Ok(phone), _) => of_phone(phone),
         (_, Some(id)) => of_id(&id),
-        // FNV-1a: the hash must be the same in every version, and need not resist attacks, because
-        // who makes texts of one hash makes only the own searches slow.
+        // FNV-1a: the hash must be the same in every version. It need not resist attacks, because
+        // users who make texts of one hash slow only their own searches.
         _ => mixed(text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         })),
     })
 }
 
-/// Names have a digit or an `@` and no space. Moments do not name anything.
+/// Returns whether a text can identify a thing: a digit or an `@`, no space, and not a time.
 fn names_one(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_moment = || bytes.len() == MOMENT_BYTES && bytes[10] == b'T' && bytes.ends_with(b"Z");
@@ -45,7 +45,8 @@ fn of_phone(phone: Phone) -> u32 {
     mixed(phone.as_u64())
 }
 
-/// The kind of the id does not count: a code's message has the id of the code but for the prefix.
+/// Returns the hash of an id without its kind: a code's message has the code's id but another
+/// prefix.
 fn of_id(id: &[u8; 16]) -> u32 {
     let number = u128::from_be_bytes(*id);
     mixed((number as u64) ^ ((number >> 64) as u64).rotate_left(29))
@@ -59,8 +60,8 @@ const fn mixed(bits: u64) -> u32 {
 }
 
 impl PublicEvent {
-    /// Gives the hash of every text in [`data`](Self::data) that has one, some more than once. An
-    /// index asks it of every event, so frequent ones are not made into JSON for it.
+    /// Passes the hash of every text in [`data`](Self::data) that has one, some more than once. An
+    /// index calls it for every event, so frequent ones are not made into JSON for it.
     pub fn about(&self, take: &mut dyn FnMut(u32)) {
         match self {
             Self::OtpSent { request_id, phone, .. }

@@ -1,10 +1,10 @@
-//! Pure: the steps over which a code may arrive one after the other, and what becomes of each try.
+//! Pure: the steps through which a code may reach its person, and the status of each try.
 
 use serde::{Deserialize, Serialize};
 
 use super::Delivery;
 
-/// A way for a code to its person.
+/// A channel by which a code reaches its person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OtpChannel {
@@ -17,10 +17,10 @@ pub enum OtpChannel {
 }
 
 impl OtpChannel {
-    /// All of them.
+    /// All channels.
     pub const ALL: [Self; 3] = [Self::Messaging, Self::Sms, Self::Email];
 
-    /// Its name: `messaging`, `sms` or `email`.
+    /// Returns the channel's name: `messaging`, `sms` or `email`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -30,7 +30,7 @@ impl OtpChannel {
         }
     }
 
-    /// The one of this name.
+    /// Returns the channel of this name.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == name)
@@ -40,35 +40,35 @@ impl OtpChannel {
 /// One step of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainStep {
-    /// The way.
+    /// The channel of the step.
     pub channel: OtpChannel,
-    /// Seconds after which the next step begins if nothing is known to have been delivered.
+    /// The seconds after which the next step starts, unless a delivery is known.
     pub timeout_seconds: u16,
 }
 
 impl ChainStep {
-    /// Most steps of a chain.
+    /// The maximum number of steps of a chain.
     pub const MAX: usize = 3;
     /// The shortest time of a step, in seconds.
     pub const SECONDS_MIN: u16 = 10;
-    /// The longest, in seconds.
+    /// The longest time of a step, in seconds.
     pub const SECONDS_MAX: u16 = 300;
 }
 
-/// Over which steps a code is to arrive.
+/// The plan of the steps through which a code is to reach its person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainPlan {
-    /// In order; no channel is in it twice.
+    /// The steps in order; no channel occurs twice.
     pub steps: Vec<ChainStep>,
-    /// Where a step by mail goes.
+    /// The address of a step by mail.
     pub email: Option<String>,
-    /// A resend over one channel: the steps of the request itself stay.
+    /// Set for a resend over one channel: the steps of the request itself stay.
     pub only: bool,
-    /// What each message was paid that the request has had so far without a chain.
+    /// The price of each message that the request has had so far without a chain.
     pub adopts: Option<u64>,
 }
 
-/// What became of one try.
+/// The status of one try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TryStatus {
@@ -84,12 +84,12 @@ pub enum TryStatus {
     Failed,
     /// It may have been taken: no answer came.
     Unknown,
-    /// It was not begun.
+    /// It was not started.
     Skipped,
 }
 
 impl TryStatus {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 7] = [
         Self::Queued,
         Self::Sent,
@@ -100,7 +100,7 @@ impl TryStatus {
         Self::Skipped,
     ];
 
-    /// Its name in rows and events.
+    /// Returns the status's name in rows and events.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -114,13 +114,13 @@ impl TryStatus {
         }
     }
 
-    /// Whether it got to its person.
+    /// Returns whether the code has reached its person.
     #[must_use]
     pub const fn has_arrived(self) -> bool {
         matches!(self, Self::Delivered | Self::Read)
     }
 
-    /// Whether another word of the channel may follow this one.
+    /// Returns whether the channel may report `later` after this status.
     #[must_use]
     pub const fn may_become(self, later: Self) -> bool {
         match self {
@@ -134,7 +134,7 @@ impl TryStatus {
         }
     }
 
-    /// The better of two, by how near the code came to its person.
+    /// Returns the better of two statuses, by how near the code came to its person.
     #[must_use]
     pub fn best(self, other: Self) -> Self {
         let rank = |it| match it {
@@ -149,7 +149,7 @@ impl TryStatus {
         if rank(other) > rank(self) { other } else { self }
     }
 
-    /// What became of a message, as of a try.
+    /// Returns the try's status for the status of a message.
     #[must_use]
     pub const fn of(delivery: Delivery) -> Self {
         match delivery {
@@ -162,7 +162,7 @@ impl TryStatus {
         }
     }
 
-    /// The same as the delivery status of a request.
+    /// Returns the request's delivery status for this status.
     #[must_use]
     pub const fn delivery(self) -> Delivery {
         match self {

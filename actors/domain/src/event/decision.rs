@@ -1,17 +1,17 @@
-//! Pure: the payload of `otp.decided`: why a one-time password was let through or refused.
+//! Pure: the payload of `otp.decided`: the reason for allowing or refusing a one-time password.
 
 use serde::{Deserialize, Serialize};
 
 use super::fields;
 use crate::{Phone, RequestId};
 
-/// What was decided of a send to a destination whose codes are rarely verified.
+/// The decision on a send to a destination whose codes are rarely verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OtpDecision {
-    /// The workspace calls the destination safe.
+    /// The workspace lists the destination as safe.
     Allowed,
-    /// It is one of the few that go on, to notice that the destination has recovered.
+    /// It is one of the few that are sent, to notice that the destination has recovered.
     Probe,
     /// It was not sent.
     Refused,
@@ -20,16 +20,16 @@ pub enum OtpDecision {
 }
 
 impl OtpDecision {
-    /// All of them.
+    /// All decisions.
     pub const ALL: [Self; 4] = [Self::Allowed, Self::Probe, Self::Refused, Self::WouldRefuse];
 
-    /// The one of this word.
+    /// Returns the decision of this word.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|decision| decision.as_str() == word)
     }
 
-    /// Its word in events and rows.
+    /// Returns the decision's word in events and rows.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -17,7 +17,7 @@ fn phone() -> Phone {
     "+15550123456".parse().unwrap()
 }
 
-/// The name of a journal event. A new event must be named here and added to `journal`.
+/// Returns the name of a journal event. A new event must be named here and added to `journal`.
 fn journal_name(event: &Event) -> &'static str {
     match event {
         Event::OtpSent { .. } => "OtpSent",
@@ -47,7 +47,8 @@ fn journal_name(event: &Event) -> &'static str {
     }
 }
 
-/// One of each kind, in the order of their numbers on disk: each begins with its number.
+/// Returns one event of each kind, in the order of their numbers on disk, which are their first
+/// byte.
 fn journal() -> Vec<Event> {
     let (id, message) = (request(), MessageId::from_parts(AT, UNIQUE));
     let expiry = Expiry::from_seconds(600).unwrap();
@@ -204,7 +205,7 @@ fn entries_of_the_event_log_are_written_and_read_as_ever() {
 fn the_kinds_of_the_event_log_keep_their_numbers_on_disk() {
     let mut sheet = Sheet::default();
     for number in 0..=u8::MAX >> 1 {
-        // An entry of 1970, the number of `Other`, the kind, a text of two bytes.
+        // The bytes are an entry of 1970, the number of `Other`, the kind, and a text of two bytes.
         let bytes = [0, 4, number, 2, b'{', b'}'];
         let Some(Ok(entry)) = LogEntry::decode_all(&bytes).next() else { continue };
         let mut written = Vec::new();
@@ -295,7 +296,7 @@ fn an_event_keeps_its_id() {
     assert_eq!(LogEntry::sequence_of(id), 1_234_567);
 }
 
-/// Whatever decodes is written again as bytes that decode to the same.
+/// Checks that decoded values encode to bytes that decode to the same values.
 fn decodes_the_same<T: PartialEq + std::fmt::Debug>(
     decoded: impl Iterator<Item = Result<T, EventDecodeError>>,
     encode: impl Fn(&T, &mut Vec<u8>),

@@ -12,15 +12,15 @@ use super::{Delivery, EventDecodeError, decode_all, encode};
 /// rebuilds that state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// A one-time password was accepted, at the moment in its id.
+    /// A one-time password was accepted, at the time in its id.
     OtpSent {
-        /// The request; its timestamp is the moment of sending.
+        /// The request; its timestamp is the time of sending.
         id: RequestId,
         /// The recipient.
         phone: Phone,
-        /// How long it is valid.
+        /// The validity of the code.
         expiry: Expiry,
-        /// How many digits it has.
+        /// The number of digits.
         length: CodeLength,
         /// The version of the master key that its code is derived with.
         key_version: u8,
@@ -29,7 +29,7 @@ pub enum Event {
     OtpResent {
         /// The request.
         id: RequestId,
-        /// When it was sent again.
+        /// The time of the resend.
         at: Timestamp,
     },
     /// A wrong code was submitted. The fifth invalidates the request.
@@ -53,7 +53,7 @@ pub enum Event {
     OtpDelivery {
         /// The request.
         id: RequestId,
-        /// What it answered.
+        /// The answer.
         delivery: Delivery,
     },
     /// The provider reported on the request's newest message, after or without the channel's
@@ -61,21 +61,21 @@ pub enum Event {
     OtpReported {
         /// The request.
         id: RequestId,
-        /// What it reported.
+        /// The report.
         delivery: Delivery,
     },
     /// Suspiciously many one-time passwords to one country were not verified in this hour.
     PumpingSuspected {
         /// The country calling code.
         calling_code: u16,
-        /// When it was detected.
+        /// The time of the detection.
         at: Timestamp,
     },
     /// A message was accepted. Its content is in its record.
     MessageQueued {
         /// The message.
         id: MessageId,
-        /// The message must not be sent after this moment.
+        /// The time after which the message must not be sent.
         give_up_at: Timestamp,
     },
     /// The message has a final outcome. It must not be sent again.
@@ -109,7 +109,7 @@ pub enum Event {
         number: u8,
         /// The message's delivery status.
         delivery: Delivery,
-        /// How often it was charged without an answer of the channel.
+        /// The number of charges without an answer of the channel.
         unsettled: u8,
     },
     /// The workspace was deleted, and its id may be used again. Nothing before this counts.
@@ -121,30 +121,30 @@ pub enum Event {
     },
     /// A one-time password to a test phone was accepted: nothing is sent, and no limit counts it.
     OtpTest {
-        /// The request; its timestamp is the moment of sending.
+        /// The request; its timestamp is the time of sending.
         id: RequestId,
         /// The test phone.
         phone: Phone,
-        /// How long it is valid.
+        /// The validity of the code.
         expiry: Expiry,
-        /// The version of the master key at that moment.
+        /// The version of the master key at that time.
         key_version: u8,
     },
-    /// What is noted of the request, which was just accepted.
+    /// The notes of the request, which was just accepted.
     OtpNoted {
         /// The request.
         id: RequestId,
         /// A JSON object, [`OtpNotes`](super::otp::OtpNotes).
         notes: Box<str>,
     },
-    /// A send counts for who asked for it: the hash of an address or of a session.
+    /// A send counts for its origin: the hash of an address or of a session.
     OtpCaller {
         /// The keyed hash.
         caller: CallerHash,
-        /// When it was sent.
+        /// The time of the send.
         at: Timestamp,
     },
-    /// The request's code is to arrive over these steps, beginning with the first.
+    /// The request's code is to arrive over these steps, starting with the first.
     OtpChain {
         /// The request.
         id: RequestId,
@@ -157,46 +157,46 @@ pub enum Event {
         id: RequestId,
         /// The step.
         step: ChainStep,
-        /// What was paid.
+        /// The price paid.
         price: u64,
-        /// It was not begun.
+        /// Set if the step was not started.
         skipped: bool,
-        /// When.
+        /// The time of the step.
         at: Timestamp,
     },
-    /// What is known of a try of the request changed.
+    /// The status of a try of the request changed.
     OtpTryChanged {
         /// The request.
         id: RequestId,
         /// The try's number within the request, from 1.
         number: u8,
-        /// What became of it.
+        /// The new status.
         status: TryStatus,
         /// The channel's error code, if it gave one.
         error: Option<u32>,
-        /// When.
+        /// The time of the change.
         at: Timestamp,
-        /// The chain goes on from it, or is at its end.
+        /// Set if the chain goes on from the try, or is at its end.
         ended: bool,
     },
-    /// A one-time password was made that its person is to send to a number of the workspace.
+    /// A one-time password was made that its person sends to a number of the workspace.
     OtpInbound {
-        /// The request; its ULID carries the moment.
+        /// The request; its ULID carries the time.
         id: RequestId,
-        /// Who is to send it.
+        /// The person's phone.
         phone: Phone,
-        /// How long it is valid.
+        /// The validity of the code.
         expiry: Expiry,
-        /// How many digits it has.
+        /// The number of digits.
         length: CodeLength,
         /// The version of the master key that derives it.
         key_version: u8,
     },
     /// A code was made that any phone may send to a number of the workspace.
     OtpOpen {
-        /// The request; its ULID carries the moment.
+        /// The request; its ULID carries the time.
         id: RequestId,
-        /// How long it is valid.
+        /// The validity of the code.
         expiry: Expiry,
         /// The version of the master key that derives it.
         key_version: u8,
@@ -208,9 +208,9 @@ pub enum Event {
 /// Retries of a code whose message had no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repeat {
-    /// How often it was sent again.
+    /// The number of retries.
     pub count: u8,
-    /// When the next retry is due, or `None` while one is in flight.
+    /// The time of the next retry, or `None` while one is in flight.
     pub due: Option<Timestamp>,
 }
 

@@ -1,4 +1,4 @@
-//! Pure: the payload of the events of files that came in.
+//! Pure: the payload of the events of received files.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Pure: the payloads of the events of messages, those of numbers, broadcasts and mails alike.
+//! Pure: the payloads of the events of messages: of numbers, broadcasts and mails.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! Pure: the events of a single message through a number, as they are kept: without their JSON.
+//! Pure: the stored events of a single message through a number, without their JSON.
 //!
-//! A message has at least two of them, so their size counts: fifty bytes and the name of the
-//! template, where the JSON of [`MessageData`] has 230.
+//! A message has at least two of them, so their size counts. It is fifty bytes and the name of the
+//! template; the JSON of [`MessageData`] has 230.
 
 use std::collections::BTreeMap;
 
@@ -12,32 +12,32 @@ use super::message::{MessageData, MessageErrorData, MessageTemplateData};
 use crate::template::TemplateName;
 use crate::{MessageId, MessageKind, NumberId, PartyId};
 
-/// A single message has come so far. The order of the fields is part of the format on disk, that of
-/// the fields of [`TemplateName`] and [`MessageErrorData`] too.
+/// An event of a single message. The order of the fields is part of the format on disk; so is the
+/// order of the fields of [`TemplateName`] and [`MessageErrorData`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageStep {
-    /// How far: `message.queued` and those that follow it.
+    /// The step: `message.queued` and the types that follow it.
     pub kind: EventKind,
     /// The message.
     pub message_id: MessageId,
-    /// Who gets it.
+    /// The recipient.
     pub to: PartyId,
-    /// What kind it is.
+    /// The kind of the message.
     pub r#type: MessageKind,
-    /// The template that it is made of.
+    /// The template from which it is made.
     pub template: Option<TemplateName>,
-    /// Why it failed.
+    /// The reason for its failure.
     pub error: Option<MessageErrorData>,
     /// The number that it leaves through.
     pub number_id: NumberId,
-    /// What its sender calls it.
+    /// The sender's name for it.
     pub reference: Option<String>,
-    /// What its sender keeps with it.
+    /// The sender's data about it.
     pub metadata: BTreeMap<String, String>,
 }
 
 impl MessageStep {
-    /// How the payload spells the status; `None` of a type that is no such event.
+    /// Returns the status as the payload spells it, or `None` if the type is no such event.
     pub(super) const fn status(&self) -> Option<&'static str> {
         Some(match self.kind {
             EventKind::MessageQueued => "queued",
@@ -50,7 +50,7 @@ impl MessageStep {
         })
     }
 
-    /// The payload.
+    /// Returns the payload.
     pub(super) fn data(&self) -> MessageData {
         let named = |it: TemplateName| MessageTemplateData { name: it.name, language: it.language };
         MessageData {
@@ -68,9 +68,9 @@ impl MessageStep {
         }
     }
 
-    /// The approximate length of the payload as JSON, in bytes: what is escaped is not counted.
+    /// Returns the approximate length of the payload as JSON, in bytes, without escapes.
     pub(super) fn data_len(&self) -> usize {
-        // Beside the texts of each part: names, quotes and separators; of an error its code.
+        // Beside the texts, each part has names, quotes and separators; an error has its code.
         let to = self.to.user_id().map_or(14, |user| 7 + user.as_str().len());
         let words = self.r#type.as_str().len() + self.status().map_or(0, str::len);
         let template = self.template.as_ref();
@@ -83,8 +83,8 @@ impl MessageStep {
         122 + to + words + template + error + reference + metadata
     }
 
-    /// Whether one of the payload's values may be this text. It is asked of every message in a
-    /// search, so no payload is made for it.
+    /// Returns whether one of the payload's values may be this text. A search calls it for every
+    /// message, so no payload is made for it.
     #[must_use]
     pub fn may_have(&self, text: &str) -> bool {
         let of_ids = || {
@@ -114,7 +114,7 @@ pub(super) mod tests {
     use crate::event::{LogEntry, PublicEvent};
     use crate::golden::{AT, Sheet, UNIQUE};
 
-    /// Events of single messages, as they are kept since they have a form of their own.
+    /// Returns events of single messages in their own stored form.
     pub(in crate::event) fn steps() -> impl Iterator<Item = (&'static str, Box<MessageStep>)> {
         let queued = MessageStep {
             kind: EventKind::MessageQueued,
@@ -182,7 +182,7 @@ pub(super) mod tests {
     "#]]);
     }
 
-    /// A page of events ends by it, whatever a template is called.
+    /// A page of events ends by this length, whatever the name of a template.
     #[test]
     fn the_length_of_a_payload_is_known_without_its_json() {
         let name = TemplateName { name: "n".repeat(512).into(), language: "pt_BR".into() };

@@ -37,79 +37,79 @@ pub struct OtpNotes {
     pub own: Option<Box<OtpOwnNotes>>,
 }
 
-/// What Postrider itself notes of a request.
+/// Postrider's own notes of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OtpOwnNotes {
-    /// The languages that it uses, where its sender asked for one.
+    /// The languages that it uses, if its sender asked for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub languages: Option<OtpLanguages>,
-    /// Whether its person sends the code.
+    /// Set if its person sends the code.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inbound: bool,
-    /// Whether its sender has named the number that it leaves through.
+    /// Set if its sender has named the number that it leaves through.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
-    /// The phone that has sent the code, of one that any phone may send.
+    /// The phone that has sent the code, if any phone may send it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<Phone>,
-    /// What was decided of its newest send, where its destination is limited.
+    /// The decision on its newest send, if its destination is limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<OtpDecision>,
-    /// What became of its tries by its end, where it went over several channels.
+    /// The status of its tries at its end, if it used several channels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tries: Vec<OtpTry>,
 }
 
-/// One try to bring a code to its person.
+/// One try to deliver a code to its person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtpTry {
-    /// Which one, from 1.
+    /// The number of the try, from 1.
     pub step: u8,
-    /// Over which channel.
+    /// The channel of the try.
     pub channel: OtpChannel,
-    /// What became of it.
+    /// The status of the try.
     pub status: TryStatus,
     /// The channel's error code, if it gave one.
     pub error: Option<u32>,
-    /// What it costs; 0 once that was given back.
+    /// The price; 0 once it was refunded.
     pub price: u64,
-    /// When it began.
+    /// The time of its start.
     pub started_at: Timestamp,
-    /// When the chain went on from it, or came to its end.
+    /// The time at which the chain went on from it, or ended.
     pub ended_at: Option<Timestamp>,
 }
 
 /// The languages of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtpLanguages {
-    /// That of the template of messages.
+    /// The language of the template of messages.
     pub template: Box<str>,
-    /// That of SMS and mails.
+    /// The language of SMS and mails.
     pub text: Box<str>,
 }
 
 impl OtpNotes {
-    /// What is shown in events, as a JSON object; `None` when that is nothing.
+    /// Returns the notes that events show, as a JSON object, or `None` if there are none.
     #[must_use]
     pub fn shown(&self) -> Option<Box<str>> {
         Self { own: None, ..self.clone() }.to_json()
     }
 
-    /// As a JSON object; `None` when nothing is noted.
+    /// Returns the notes as a JSON object, or `None` if there are none.
     #[must_use]
     pub fn to_json(&self) -> Option<Box<str>> {
         let text = serde_json::to_string(self).unwrap_or_default();
         (*self != Self::default()).then(|| text.into())
     }
 
-    /// What was decided of its newest send, where its destination is limited.
+    /// Returns the decision on its newest send, if its destination is limited.
     #[must_use]
     pub fn decision(&self) -> Option<OtpDecision> {
         self.own.as_ref().and_then(|own| own.decision)
     }
 
-    /// Reads what [`to_json`](Self::to_json) gave.
+    /// Reads the output of [`to_json`](Self::to_json).
     #[must_use]
     pub fn from_json(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
@@ -185,7 +185,7 @@ pub struct OtpData {
 }
 
 impl OtpData {
-    /// A request of which nothing else is noted.
+    /// Creates a request without notes.
     #[must_use]
     pub const fn of(request_id: RequestId, phone: Phone) -> Self {
         Self {

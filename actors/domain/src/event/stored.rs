@@ -1,7 +1,7 @@
-//! Pure: the forms that a public event has on disk: a number and what it holds.
+//! Pure: the forms of a public event on disk: a number and its fields.
 //!
 //! Postcard writes a variant of an enum as its number and its fields. So does this code, with the
-//! numbers of the table: the order in which variants are declared does not matter.
+//! numbers of the table: the order of the variants' declaration does not matter.
 
 use std::fmt;
 
@@ -19,7 +19,8 @@ impl From<EventData> for PublicEvent {
     }
 }
 
-/// A payload as JSON. Payloads are structs of texts and numbers, so they always have a JSON form.
+/// Returns a payload as JSON. Payloads are structs of texts and numbers, so they always have a JSON
+/// form.
 pub(super) fn value(data: &impl Serialize) -> Value {
     serde_json::to_value(data).unwrap_or_default()
 }
@@ -52,9 +53,9 @@ impl<'de> Deserialize<'de> for PublicEvent {
     }
 }
 
-/// Reads the number of an event, and then what an event of this number holds.
+/// Reads the number of an event, and then the fields of the event of this number.
 struct Stored {
-    /// A note is of an event that has none.
+    /// Set if the event may have a note. The event inside a note has none.
     may_be_noted: bool,
 }
 

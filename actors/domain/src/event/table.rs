@@ -1,6 +1,6 @@
 //! Pure: the table that declares every type of public event once.
 //!
-//! A row names the type's number on disk, its payload, the fields of the payload that name its
+//! A row has the type's number on disk, its payload, the fields of the payload that identify its
 //! contact, its name and its meaning. The webhook queues, the event log and the OpenAPI document
 //! read the same rows.
 
@@ -27,14 +27,14 @@ use super::webhook::{WebhookData, WebhookDisabledData};
 #[cfg(feature = "schema")]
 pub type Schemas = Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>;
 
-/// What the table declares of an event type.
+/// The declaration of an event type.
 #[derive(Debug, Clone, Copy)]
 pub struct EventType {
     /// Its name, such as `message.sent`.
     pub name: &'static str,
     /// Its meaning.
     pub what: &'static str,
-    /// The fields of its payload that name the contact it is about. The first that is there counts.
+    /// The fields of its payload that identify its contact. The first one with a value counts.
     pub subject: &'static [&'static str],
     /// Makes the schema of its payload, and after it the schemas that this one refers to.
     #[cfg(feature = "schema")]
@@ -53,8 +53,8 @@ fn schemas_of<T: utoipa::ToSchema>() -> Schemas {
 #[error("no event type has the number {0}")]
 pub struct UnknownEventNumber(u32);
 
-/// Encodes an enum as the numbers that are written beside its variants. They are its discriminants,
-/// so two variants with one number do not compile.
+/// Encodes an enum as the numbers beside its variants. They are its discriminants, so two variants
+/// with one number do not compile.
 macro_rules! numbered {
     ($name:ident { $($variant:ident = $number:literal,)* }) => {
         impl From<$name> for u32 {
@@ -132,13 +132,13 @@ macro_rules! event_types {
         numbered!(EventKind { $($kind = $number,)* });
 
         impl EventKind {
-            /// The event's type, such as `message.sent`.
+            /// Returns the event's type, such as `message.sent`.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$kind => $name,)* }
             }
 
-            /// What is declared of the type.
+            /// Returns the declaration of the type.
             const fn event_type(self) -> &'static EventType {
                 match self {
                     $(Self::$kind => &row!($data, [$($subject),*], $name, $what),)*
@@ -154,7 +154,7 @@ macro_rules! event_types {
         }
 
         impl EventData {
-            /// The event's type.
+            /// Returns the event's type.
             #[must_use]
             pub const fn kind(&self) -> EventKind {
                 match self { $(Self::$kind(_) => EventKind::$kind,)* }
@@ -166,13 +166,13 @@ macro_rules! event_types {
             pub const KINDS: &'static [(&'static str, &'static str)] =
                 &[$(($own_name, $own_what),)* $(($name, $what),)*];
 
-            /// What is declared of every event type, in the order of [`KINDS`](Self::KINDS).
+            /// The declaration of every event type, in the order of [`KINDS`](Self::KINDS).
             pub const TYPES: &'static [EventType] = &[
                 $(row!($own_data, [$($own_subject),*], $own_name, $own_what),)*
                 $(row!($data, [$($subject),*], $name, $what),)*
             ];
 
-            /// What is declared of the event's type.
+            /// Returns the declaration of the event's type.
             #[must_use]
             pub fn event_type(&self) -> &'static EventType {
                 match self.plain() {
@@ -181,7 +181,7 @@ macro_rules! event_types {
                     })*
                     Self::Other { kind, .. } => kind.event_type(),
                     Self::Message(step) => step.kind.event_type(),
-                    // `plain` gives none of these.
+                    // `plain` returns none of these.
                     Self::Noted { event, .. } => event.event_type(),
                 }
             }
@@ -193,8 +193,8 @@ macro_rules! event_types {
     };
 }
 
-// The most frequent types are variants of their own. A number on disk is for ever: a new type takes
-// a new one.
+// The most frequent types are variants of their own. A number on disk is permanent: a new type
+// takes a new one.
 event_types! {
     Other is variant 4;
     Noted is variant 5;

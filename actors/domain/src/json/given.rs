@@ -1,7 +1,7 @@
-//! Pure: reads the JSON of providers, who write what no strict parser takes.
+//! Pure: reads the JSON of providers, which no strict parser accepts.
 //!
-//! A message must not be lost for a broken sign in it: what cannot be read is replaced, or left
-//! out, where it stands.
+//! A message must not be lost because of one invalid character. An unreadable part is replaced, or
+//! left out, at its place.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,13 +11,13 @@ use serde_json::value::RawValue;
 
 use super::tree;
 
-/// The escape of U+FFFD, which stands for what is no character. It is as long as any other.
+/// The escape of U+FFFD, which replaces invalid characters. It is as long as any other.
 const REPLACEMENT: &[u8; 6] = br"\ufffd";
-/// How deep lists and objects are looked through for what can be read.
+/// The maximum depth to which lists and objects are searched for readable parts.
 const DEPTH_MAX: usize = 32;
 
-/// The text of a provider, with U+FFFD where it has no character: for each escape of half a
-/// surrogate pair, and for bytes that are not UTF-8.
+/// Returns the text of a provider, with U+FFFD for each invalid character. Invalid are escapes of
+/// half a surrogate pair, and bytes that are not UTF-8.
 #[must_use]
 pub fn mended(body: &[u8]) -> Cow<'_, [u8]> {
     let mut text = match String::from_utf8_lossy(body) {
@@ -34,8 +34,8 @@ pub fn mended(body: &[u8]) -> Cow<'_, [u8]> {
     text
 }
 
-/// Where an escape such as `\ud83d` stands without its other half, at or after `from`. Escapes
-/// occur in texts only, so the rest of the JSON needs no parsing.
+/// Returns the place of an escape such as `\ud83d` without its other half, at or after `from`.
+/// Escapes occur in texts only, so the rest of the JSON needs no parsing.
 #[must_use]
 pub fn half_pair(json: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
@@ -58,21 +58,21 @@ const fn is_backslash(byte: &u8) -> bool {
     *byte == b'\\'
 }
 
-/// The code unit of the escape `\uXXXX` that begins at `at`, if there is one.
+/// Returns the code unit of the escape `\uXXXX` at `at`, if there is one.
 fn escaped(json: &[u8], at: usize) -> Option<u32> {
     let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
     digits.iter().try_fold(0, |unit, byte| Some(unit * 16 + digit(byte)?))
 }
 
-/// The value of a part of a provider's JSON. Of a part that cannot be read whole there is what can:
-/// numbers without a value and what stands too deep are null.
+/// Returns the value of a part of a provider's JSON, or as much of it as is readable. Numbers
+/// without a value and values that are nested too deep become null.
 #[must_use]
 pub fn readable(part: &RawValue) -> Value {
     serde_json::from_str(part.get()).unwrap_or_else(|_| salvaged(part, DEPTH_MAX))
 }
 
-/// The value of a text that is JSON of a provider itself; `None` if it is none.
+/// Returns the value of a text that is JSON of a provider itself, or `None` if it is not JSON.
 #[must_use]
 pub fn given(text: &str) -> Option<Value> {
     let text = mended(text.as_bytes());
@@ -137,12 +137,12 @@ mod tests {
         assert_eq!(named, json!({"\u{fffd}": 1}));
     }
 
-    /// Any text whatever, with each of its UTF-16 units as an escape, is read as Unicode says.
+    /// Any text, with each of its UTF-16 units as an escape, is read as Unicode requires.
     #[test]
     fn fuzz_any_units_are_read_as_text() {
         let fuzzer = bolero::check!().with_iterations(20_000).with_type::<Vec<u16>>();
         fuzzer.for_each(|units: &Vec<u16>| {
-            // Most units are of no pair; that of every second one is one of a pair's halves.
+            // Most units belong to no pair, so every second one becomes a half of one.
             let half = |unit: u16| if unit & 1 == 0 { unit } else { 0xd800 | (unit >> 5) };
             let units: Vec<u16> = units.iter().map(|unit| half(*unit)).collect();
             let escapes: String = units.iter().map(|unit| format!("\\u{unit:04x}")).collect();
@@ -154,7 +154,7 @@ mod tests {
         });
     }
 
-    /// What is mended is text, and another mending changes nothing; what is text already stays.
+    /// The output is text, and a second call changes nothing. Valid text stays unchanged.
     #[test]
     fn fuzz_what_is_mended_is_text() {
         let examples: [&[u8]; 3] = [

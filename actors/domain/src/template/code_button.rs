@@ -1,4 +1,4 @@
-//! Pure: where a template that carries codes takes the code beside its body.
+//! Pure: the button of a template with codes that takes the code besides its body.
 
 use serde_json::Value;
 
@@ -9,20 +9,20 @@ use super::places::Places;
 pub enum CodeButton {
     /// The button of this index, from 0.
     At(u8),
-    /// None does.
+    /// No button takes it.
     Absent,
 }
 
 impl Default for CodeButton {
-    /// What is assumed of a template whose components are not known.
+    /// Returns the assumption about a template whose components are not known.
     fn default() -> Self {
         Self::At(0)
     }
 }
 
 impl CodeButton {
-    /// The button of a template with these components, in the channel's JSON: the first one that
-    /// copies a code or opens an address that has a place for it.
+    /// Returns the button of a template with these components, in the channel's JSON. It is the
+    /// first one that copies a code, or that opens an address with a place for it.
     #[must_use]
     pub fn of(components: &[Value]) -> Self {
         if components.is_empty() {

@@ -1,15 +1,15 @@
-//! Pure: checks the components of a template that is made here.
+//! Pure: checks the components of a template that this server creates.
 
 use serde_json::Value;
 
 use super::places::Places;
 use super::{Misfit, TemplateCategory};
 
-/// Most characters of a header's or footer's text.
+/// The maximum number of characters of a header's or footer's text.
 const SHORT_CHARS_MAX: usize = 60;
-/// Most characters of a body's text.
+/// The maximum number of characters of a body's text.
 const BODY_CHARS_MAX: usize = 1024;
-/// Most buttons of a template.
+/// The maximum number of buttons of a template.
 const BUTTONS_MAX: usize = 10;
 
 const TYPES: [&str; 7] = [
@@ -22,14 +22,14 @@ const TYPES: [&str; 7] = [
     "CALL_PERMISSION_REQUEST",
 ];
 const FORMATS: [&str; 7] = ["TEXT", "IMAGE", "VIDEO", "GIF", "DOCUMENT", "LOCATION", "PRODUCT"];
-/// Most cards of a carousel.
+/// The maximum number of cards of a carousel.
 const CARDS_MAX: usize = 10;
 
 /// Checks the components of a new template, in the channel's JSON. Each type may occur once, a body
 /// is required, and parameters must be able to fill every placeholder.
 ///
 /// # Errors
-/// The first [`Misfit`]; its path begins with `components`.
+/// The first [`Misfit`]; its path starts with `components`.
 pub fn check(components: &[Value], category: TemplateCategory) -> Result<(), Misfit> {
     if check_each(components, category)?.contains(&"BODY") {
         return Ok(());
@@ -68,14 +68,14 @@ fn check_each(
             "FOOTER" => check_text(component, SHORT_CHARS_MAX, &path)?,
             "BUTTONS" => check_buttons(component, &path)?,
             "CAROUSEL" => check_cards(component, category, &path)?,
-            // Its other fields are the channel's.
+            // The channel defines its other fields.
             _ => {}
         }
     }
     Ok(seen)
 }
 
-/// The value of field `name`, which must be one of `words`.
+/// Returns the value of field `name`, which must be one of `words`.
 fn word<'a>(object: &Value, name: &str, words: &[&'a str], path: &str) -> Result<&'a str, Misfit> {
     let given = object.get(name).and_then(Value::as_str);
     let known = given.and_then(|given| words.iter().find(|word| **word == given));

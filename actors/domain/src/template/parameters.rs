@@ -10,7 +10,7 @@ use super::Misfit;
 use super::places::Places;
 use takes::Takes;
 
-/// The types of a message's components that are known; others are passed on.
+/// The known types of a message's components; others are passed on.
 const KNOWN: [&str; 7] =
     ["header", "limited_time_offer", "body", "carousel", "button", "buttons", "footer"];
 
@@ -39,7 +39,7 @@ enum SlotKind {
     Button(usize),
 }
 
-/// What fills a slot.
+/// The content of a slot.
 enum Filling {
     /// These parameters, in the order of their placeholders.
     Parameters(Vec<Value>),
@@ -47,19 +47,19 @@ enum Filling {
     Whole(Value, String),
 }
 
-/// Fits a message's parameters (`given`, the channel's `components` of a message) into a template
-/// (`template`, the channel's `components` of a template).
+/// Fits a message's parameters into a template. `given` has the channel's `components` of a
+/// message, and `template` the channel's `components` of a template.
 ///
 /// # Errors
 /// The first [`Misfit`]: a missing or superfluous parameter, one of the wrong type or one that is
-/// too long. Its path begins with `components`.
+/// too long. Its path starts with `components`.
 pub fn fill(template: &[Value], given: &[Value]) -> Result<Filled, Misfit> {
     let (components, text) = fit(template, given)?;
     Ok(Filled { components: Value::Array(components).to_string(), text })
 }
 
-/// The components in the channel's form and order, and the text that the recipient reads. What is
-/// of no known type comes last, as it was given.
+/// Returns the components in the channel's form and order, and the text that the recipient reads.
+/// Components of an unknown type come last, unchanged.
 fn fit(template: &[Value], given: &[Value]) -> Result<(Vec<Value>, String), Misfit> {
     let slots = slots(template);
     let mut fillings: Vec<Option<Filling>> = slots.iter().map(|_| None).collect();
@@ -119,7 +119,7 @@ fn append_line(text: &mut String, line: &str) {
     text.push_str(line);
 }
 
-/// The slots of a template, in the order of the canonical form.
+/// Returns the slots of a template, in the order of the canonical form.
 fn slots(template: &[Value]) -> Vec<Slot<'_>> {
     let mut slots = Vec::new();
     let mut add = |kind, takes| slots.push(Slot { kind, takes });
@@ -142,7 +142,7 @@ fn slots(template: &[Value]) -> Vec<Slot<'_>> {
     slots
 }
 
-/// The slot that a message's component is for; `None` if its type is not known.
+/// Returns the slot of a message's component, or `None` if its type is not known.
 fn place_of(slots: &[Slot<'_>], component: &Value, path: &str) -> Result<Option<usize>, Misfit> {
     if !component.is_object() {
         return Err(Misfit::new(path, "must be an object"));
@@ -167,7 +167,7 @@ fn place_of(slots: &[Slot<'_>], component: &Value, path: &str) -> Result<Option<
     Ok(Some(place))
 }
 
-/// The index of a button. The channel accepts it as a string and as a number.
+/// Returns the index of a button. The channel accepts it as a string and as a number.
 fn button_index(component: &Value) -> Option<usize> {
     match component.get("index")? {
         Value::String(text) => text.parse().ok(),
@@ -188,7 +188,7 @@ impl SlotKind {
 }
 
 impl Slot<'_> {
-    /// What the slot must be filled with, in words.
+    /// Returns a description of the required content, in words.
     fn wanted(&self) -> String {
         let what = self.kind.describe();
         match (self.kind, self.takes.needed()) {
@@ -198,7 +198,7 @@ impl Slot<'_> {
         }
     }
 
-    /// What a component fills the slot with, if it fits.
+    /// Returns the content that a component gives the slot, if it fits.
     fn accept(&self, component: &Value, path: &str) -> Result<Filling, Misfit> {
         match self.takes {
             Takes::Carousel(cards) => carousel::fit(cards, component, path),
@@ -207,7 +207,7 @@ impl Slot<'_> {
         }
     }
 
-    /// The component's parameters in the order of their placeholders, if they fit.
+    /// Returns the component's parameters in the order of their placeholders, if they fit.
     fn accept_parameters(&self, component: &Value, path: &str) -> Result<Vec<Value>, Misfit> {
         kept::only(component, &["type", "sub_type", "index", "parameters"], path)?;
         let path = &format!("{path}.parameters");
@@ -254,7 +254,7 @@ impl Slot<'_> {
         kept::parameter(given, &kind, path)
     }
 
-    /// The slot's component in the channel's form.
+    /// Returns the slot's component in the channel's form.
     fn canonical(&self, parameters: &[Value]) -> Value {
         match (self.kind, &self.takes) {
             (SlotKind::Button(index), Takes::Button { sub_type, .. }) => json!({

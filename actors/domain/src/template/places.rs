@@ -10,7 +10,7 @@ pub(super) enum Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// The placeholders of a text.
+    /// Returns the placeholders of a text.
     pub(super) fn of(text: &'a str) -> Self {
         let mut names: Vec<&str> = Vec::new();
         for (_, name) in pieces(text) {
@@ -25,7 +25,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// How many parameters they need.
+    /// Returns the number of parameters that they need.
     pub(super) fn count(&self) -> usize {
         match self {
             Self::Numbered(count) => *count,
@@ -33,7 +33,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// The index of the parameter, from 0, that fills the placeholder of this name.
+    /// Returns the index of the parameter, from 0, that fills the placeholder of this name.
     fn index_of(&self, name: &str) -> Option<usize> {
         match self {
             Self::Numbered(_) => name.parse::<usize>().ok()?.checked_sub(1),
@@ -41,8 +41,8 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Whether numbered placeholders begin with 1 and have no gaps, and names are not mixed with
-    /// numbers.
+    /// Returns whether the placeholders are complete. Numbers start with 1 and have no gaps, and
+    /// names are not mixed with numbers.
     pub(super) fn are_complete(&self, text: &str) -> bool {
         match self {
             Self::Numbered(count) => (1..=*count).all(|number| {

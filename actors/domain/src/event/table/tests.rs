@@ -14,8 +14,8 @@ use samples::{events, noted, other_payloads, payloads, variants};
 
 mod samples;
 
-/// The fields by which webhook queues once found the contact of every event. The hash of what they
-/// found is on disk.
+/// The fields by which webhook queues once found the contact of every event. The hash of these
+/// values is on disk.
 const NAMED_BY: [&str; 7] =
     ["phone", "to", "recipient", "from", "contact_id", "user_id", "message_id"];
 
@@ -219,7 +219,7 @@ fn an_event_is_about_whom_it_always_was() {
     }
 }
 
-/// A payload has the fields that the document declares, and lacks only what it may lack.
+/// A payload has the fields that the document declares, and lacks only optional ones.
 #[cfg(feature = "schema")]
 #[test]
 fn payloads_have_the_fields_of_their_schemas() {

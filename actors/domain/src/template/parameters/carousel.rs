@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::takes::Takes;
 use super::{Filling, Misfit, append_line, kept, of_type, slots, word};
 
-/// Most cards of a carousel.
+/// The maximum number of cards of a carousel.
 const CARDS_MAX: usize = 10;
 
-/// Whether a carousel of these cards cannot be sent without parameters.
+/// Returns whether a carousel of these cards cannot be sent without parameters.
 pub(super) fn needs_cards(cards: &[Value]) -> bool {
     cards.iter().any(needs_parameters)
 }
@@ -21,8 +21,8 @@ fn components_of(card: &Value) -> &[Value] {
     card.get("components").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The card of the template that a message's card of this index fills. A carousel of products may
-/// have more cards than its template.
+/// Returns the card of the template that a message's card of this index fills. A carousel of
+/// products may have more cards than its template.
 fn card_at(cards: &[Value], index: usize) -> Option<&Value> {
     let shows_product = |card: &&Value| {
         let header = of_type(components_of(card), "HEADER");
@@ -32,7 +32,7 @@ fn card_at(cards: &[Value], index: usize) -> Option<&Value> {
     cards.get(index).or_else(more)
 }
 
-/// The carousel in the channel's form, its cards in their order, and the texts on them.
+/// Returns the carousel in the channel's form, its cards in their order, and the texts on them.
 pub(super) fn fit(cards: &[Value], given: &Value, path: &str) -> Result<Filling, Misfit> {
     kept::only(given, &["type", "cards"], path)?;
     let path = format!("{path}.cards");
@@ -74,7 +74,7 @@ pub(super) fn fit(cards: &[Value], given: &Value, path: &str) -> Result<Filling,
     Ok(Filling::Whole(json!({"type": "carousel", "cards": cards}), text))
 }
 
-/// The index of a card, as a number or as a string.
+/// Returns the index of a card, as a number or as a string.
 fn index_of(card: &Value) -> Option<usize> {
     match card.get("card_index")? {
         Value::String(_) => word(card, "card_index").parse().ok(),

@@ -1,4 +1,4 @@
-//! Pure: takes of a parameter only the fields that the channel knows, with bounded lengths.
+//! Pure: takes only the fields of a parameter that the channel knows, with bounded lengths.
 //!
 //! The channel refuses unknown fields, and it does so only after the message was charged.
 
@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::Misfit;
 
-/// Most characters of a link, a caption and the like.
+/// The maximum number of characters of a link, a caption and the like.
 const TEXT_CHARS_MAX: usize = 2048;
-/// Most bytes of what is passed on as it was given.
+/// The maximum number of bytes of a value that is passed on unchanged.
 const WHOLE_BYTES_MAX: usize = 16 * 1024;
 
 /// The fields of the parameters that are objects.
@@ -49,14 +49,14 @@ pub(super) fn only(given: &Value, known: &[&str], path: &str) -> Result<(), Misf
     }
 }
 
-/// The parameter with its fields; `kind` is its type.
+/// Returns the parameter with its fields; `kind` is its type.
 pub(super) fn parameter(given: &Value, kind: &str, path: &str) -> Result<Value, Misfit> {
     only(given, &["type", "parameter_name", kind], path)?;
     let mut kept = Map::new();
     kept.insert("type".to_owned(), kind.into());
     keep(given, "parameter_name", path, &mut kept)?;
     match FIELDS.iter().find(|(of, _)| *of == kind) {
-        // It is of a flow or a catalog, whose fields are their owner's.
+        // It belongs to a flow or a catalog, whose owner defines its fields.
         None if kind == "action" => {
             let action = given.get(kind).map(|action| whole(action, &format!("{path}.{kind}")));
             kept.extend(action.transpose()?.map(|action| (kind.to_owned(), action)));
@@ -79,7 +79,7 @@ pub(super) fn parameter(given: &Value, kind: &str, path: &str) -> Result<Value, 
     Ok(Value::Object(kept))
 }
 
-/// What is passed on as it was given, because it is of no known type.
+/// Returns a value of unknown type, which is passed on unchanged.
 pub(super) fn whole(given: &Value, path: &str) -> Result<Value, Misfit> {
     if given.to_string().len() <= WHOLE_BYTES_MAX {
         return Ok(given.clone());
@@ -87,7 +87,7 @@ pub(super) fn whole(given: &Value, path: &str) -> Result<Value, Misfit> {
     Err(Misfit::new(path, format!("must have at most {WHOLE_BYTES_MAX} bytes")))
 }
 
-/// Copies a field, if it is there.
+/// Copies a field, if it exists.
 fn keep(from: &Value, name: &str, path: &str, to: &mut Map<String, Value>) -> Result<(), Misfit> {
     let fits = match from.get(name) {
         None | Some(Value::Null) => return Ok(()),

@@ -1,4 +1,4 @@
-//! Pure: what each part of a template takes in a message, and the checks of it.
+//! Pure: the parameters that each part of a template takes in a message, and their checks.
 
 use serde_json::Value;
 
@@ -6,33 +6,34 @@ use super::super::places::{self, Places};
 use super::{Misfit, append_line, text_of, word};
 use crate::printable;
 
-/// Most characters of a parameter in a body.
+/// The maximum number of characters of a parameter in a body.
 const BODY_CHARS_MAX: usize = 1024;
-/// Most characters of a parameter in a header.
+/// The maximum number of characters of a parameter in a header.
 const HEADER_CHARS_MAX: usize = 60;
-/// Most characters of the suffix of a button's URL.
+/// The maximum number of characters of the suffix of a button's URL.
 const URL_CHARS_MAX: usize = 2000;
-/// Most characters of the payload that a button returns.
+/// The maximum number of characters of the payload that a button returns.
 const PAYLOAD_CHARS_MAX: usize = 256;
-/// Most characters of a coupon code.
+/// The maximum number of characters of a coupon code.
 const COUPON_CHARS_MAX: usize = 20;
 
-/// What a part of a template takes.
+/// The parameters that a part of a template takes.
 #[derive(Debug)]
 pub(super) enum Takes<'a> {
-    /// Texts for the placeholders of a text. In a body also amounts of money and dates.
+    /// Texts for the placeholders of a text. In a body, amounts of money and dates are also
+    /// allowed.
     Texts { text: &'a str, places: Places<'a>, chars_max: usize },
     /// A file, a location or a product.
     Object(&'static str),
-    /// A button's parameter: its `sub_type`, its `type`, and whether it may be left out.
+    /// A button's parameter: its `sub_type`, its `type`, and whether it is optional.
     Button { sub_type: &'static str, kind: &'static str, chars_max: usize, optional: bool },
-    /// When an offer ends, and whether that may be left out.
+    /// The end of an offer, and whether it is optional.
     Offer { text: &'a str, optional: bool },
     /// The cards of a carousel.
     Carousel(&'a [Value]),
-    /// Whatever is given: what the part is has no meaning here.
+    /// Any content: the part has no meaning here.
     Anything,
-    /// Nothing.
+    /// No parameters.
     Nothing,
 }
 
@@ -87,7 +88,7 @@ impl<'a> Takes<'a> {
         Self::Button { sub_type, kind, chars_max, optional }
     }
 
-    /// The least number of parameters.
+    /// Returns the least number of parameters.
     pub(super) fn needed(&self) -> usize {
         match self {
             Self::Texts { places, .. } => places.count(),
@@ -98,7 +99,7 @@ impl<'a> Takes<'a> {
         }
     }
 
-    /// Whether its one parameter may be left out.
+    /// Returns whether its one parameter is optional.
     pub(super) const fn is_optional(&self) -> bool {
         matches!(self, Self::Button { optional: true, .. } | Self::Offer { optional: true, .. })
     }
@@ -135,7 +136,7 @@ impl<'a> Takes<'a> {
             }
             (Self::Object(wanted), kind) if *wanted == kind => check_object(given, kind, in_kind),
             (Self::Offer { .. }, "limited_time_offer") => check_object(given, kind, in_kind),
-            // It may be left out, and what it holds is of the flow or the catalog.
+            // It is optional, and the flow or the catalog defines its content.
             (Self::Button { kind: "action", .. }, "action") => match &given[kind] {
                 Value::Object(_) => Ok(()),
                 _ => Err(Misfit::new(in_kind, "must be an object")),
@@ -161,7 +162,7 @@ impl<'a> Takes<'a> {
     }
 }
 
-/// The text that a parameter shows.
+/// Returns the text that a parameter shows.
 fn shown(parameter: &Value) -> &str {
     let at = match word(parameter, "type") {
         "currency" => "/currency/fallback_value",
@@ -198,8 +199,8 @@ fn check_object(given: &Value, kind: &str, path: String) -> Result<(), Misfit> {
     if fits { Ok(()) } else { Err(Misfit::new(path, format!("must have {rule}"))) }
 }
 
-/// Named parameters in the order of their placeholders. Each must be given once; where none has a
-/// name, they are those of the placeholders, in order.
+/// Sorts named parameters in the order of their placeholders. Each must be given once. If none has
+/// a name, they fill the placeholders in order.
 pub(super) fn in_order(
     names: &[&str],
     mut given: Vec<Value>,

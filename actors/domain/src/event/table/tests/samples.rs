@@ -1,4 +1,4 @@
-//! Pure: one payload of each event type, and of each way in which it is emitted.
+//! Pure: one payload of each event type, and of each way to emit it.
 
 use serde_json::json;
 
@@ -209,7 +209,8 @@ fn template_quality() -> EventData {
     })
 }
 
-/// One of each type that is made of a payload, with every field that its way of emission may have.
+/// Returns one payload of each type, with every field that it may have when emitted in its usual
+/// way.
 pub(super) fn payloads() -> Vec<EventData> {
     use EventData as Data;
     let (request_id, webhook_id) =
@@ -273,7 +274,7 @@ fn notes() -> SenderNotes {
     SenderNotes { reference: Some("order-7".to_owned()), metadata }
 }
 
-/// Payloads of other ways of emission, and such that lack what may be absent.
+/// Returns payloads of other ways to emit them, and payloads without optional fields.
 pub(super) fn other_payloads() -> Vec<EventData> {
     use EventData as Data;
     let to = phone().to_string();
@@ -335,7 +336,7 @@ pub(super) fn other_payloads() -> Vec<EventData> {
     ]
 }
 
-/// One event of each type that is stored with its fields.
+/// Returns one event of each type that is stored with its fields.
 pub(super) fn variants() -> Vec<PublicEvent> {
     let (request_id, phone) = (RequestId::from_parts(AT, UNIQUE), phone());
     let reason = OtpFailure::Channel { error_code: Some(131_026) };
@@ -347,7 +348,7 @@ pub(super) fn variants() -> Vec<PublicEvent> {
     ]
 }
 
-/// Events of which something is noted.
+/// Returns events with notes.
 pub(super) fn noted() -> Vec<PublicEvent> {
     let notes = OtpNotes {
         test: true,

@@ -1,4 +1,4 @@
-//! Pure: payloads of messages that came in, and of files.
+//! Pure: payloads of received messages and of files.
 
 use super::phone;
 use crate::event::media::MediaData;

@@ -1,4 +1,4 @@
-//! Pure: payloads of the event types that came last, in the order of their rows.
+//! Pure: payloads of the newest event types, in the order of their rows.
 
 use super::{media, message, phone, template_category, template_quality};
 use crate::event::decision::OtpDecision;
