@@ -130,7 +130,7 @@ pub struct Permissions(u32);
 const _: () = assert!(Permission::ALL.len() <= u32::BITS as usize);
 
 impl Permissions {
-    /// Every permission.
+    /// Returns every permission.
     #[must_use]
     pub fn all() -> Self {
         Permission::ALL.iter().copied().collect()

@@ -41,7 +41,8 @@ enum Grant {
     Sandbox,
 }
 
-/// The columns, in the order of [`Role::ALL`]: owner, admin, marketer, agent, analyst, developer.
+/// Returns the row of a permission, in the order of [`Role::ALL`]. The columns are owner, admin,
+/// marketer, agent, analyst and developer.
 const fn grants(permission: Permission) -> [Grant; 6] {
     use Grant::{No, Sandbox, Yes};
     match permission {

@@ -101,7 +101,7 @@ fn read(store: &dyn View, workspace: &WorkspaceId, id: BroadcastId) -> Result<Ru
     })
 }
 
-/// The provider's reports on the messages of one window.
+/// Returns the provider's reports on the messages of one window.
 fn reports(
     store: &dyn View,
     workspace: &WorkspaceId,
