@@ -45,25 +45,25 @@ pub use removal::DeleteWorkspaceError;
 /// The end of engine time, 1 January 2500: token buckets count nanoseconds up to the year 2554.
 pub const TIME_MAX: Timestamp = Timestamp::from_millis(16_725_225_600_000);
 
-/// Administration of an engine. What it is asked to do is carried out even if whoever asked goes
-/// away in the middle. Cheap to clone.
+/// Administration of an engine. A call is carried out even if its caller goes away before its end.
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct Admin {
     shared: Arc<Services>,
     access: Access,
     people: People,
-    /// Who makes the changes.
+    /// The author of the changes.
     caller: Arc<AuditContext>,
-    /// Held while a workspace is made: of two of one name, one is answered that the name is taken.
+    /// Locked while a workspace is made: of two of one name, one is refused.
     creation: Arc<Mutex<()>>,
     clock_moves: ClockMoves,
-    /// Held while limits change and while a key is made: the buckets in memory follow the order of
-    /// what is stored.
+    /// Locked while limits change and while a key is made. So the buckets in memory follow the
+    /// order of the stored changes.
     bucket_changes: Arc<Mutex<()>>,
-    /// Held while a number is connected, changed or disconnected: what is in force follows the
-    /// order of what is stored.
+    /// Locked while a number is connected, changed or disconnected. So the state in memory follows
+    /// the order of the stored changes.
     number_changes: Arc<Mutex<()>>,
-    /// What is reported of numbers to other engines.
+    /// The numbers that are reported to other engines.
     claims: Claims,
 }
 
@@ -94,7 +94,7 @@ impl Admin {
         }
     }
 
-    /// The same, for changes that the audit log records as this caller's.
+    /// Returns the administration whose changes the audit log records as this caller's.
     #[must_use]
     pub fn by(&self, caller: Arc<AuditContext>) -> Self {
         Self { caller, ..self.clone() }
@@ -103,7 +103,7 @@ impl Admin {
     /// Makes a workspace without keys, numbers or credits.
     ///
     /// # Errors
-    /// [`CreateWorkspaceError`]: the id is taken, or not now.
+    /// [`CreateWorkspaceError`]: the id is taken, or the workspace cannot be made now.
     pub async fn create_workspace(
         &self,
         id: WorkspaceId,
@@ -150,7 +150,7 @@ impl Admin {
         })
     }
 
-    /// At most `limit` workspaces after the first `skip`, by id, and how many there are.
+    /// Returns at most `limit` workspaces after the first `skip`, by id, and their total number.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -168,17 +168,17 @@ impl Admin {
             match self.workspace(&id).await {
                 Ok(info) => infos.push(info),
                 Err(AdminError::Unavailable(why)) => return Err(why),
-                // It is not there.
+                // The workspace does not exist.
                 Err(_) => {}
             }
         }
         Ok((infos, total))
     }
 
-    /// One workspace. Its actor is asked if it runs, and not started if it does not.
+    /// Returns one workspace. It asks a running actor, and starts none.
     ///
     /// # Errors
-    /// [`AdminError`]: there is none, or not now.
+    /// [`AdminError`]: the workspace does not exist, or cannot be read now.
     pub async fn workspace(&self, id: &WorkspaceId) -> Result<WorkspaceInfo, AdminError> {
         let slot = self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
         let (store, of) = (Arc::clone(&self.shared.store), id.clone());
@@ -197,7 +197,7 @@ impl Admin {
             }
         };
         let otps = match slot.placement() {
-            // None that can be counted, if it dies just now.
+            // The count is 0 if the actor dies just now.
             Placement::Live(_) => self.settings(id).await.map_or(0, |it| it.otps),
             _ => 0,
         };
@@ -216,7 +216,7 @@ impl Admin {
         })
     }
 
-    /// What can be shown of a workspace whose records are damaged.
+    /// Returns the visible data of a workspace whose records are damaged.
     fn unreadable(&self, id: &WorkspaceId, reason: String) -> WorkspaceInfo {
         WorkspaceInfo {
             id: id.clone(),
@@ -232,10 +232,10 @@ impl Admin {
         }
     }
 
-    /// Lays limits over a workspace's own; gives the limits in force.
+    /// Overrides some of a workspace's own limits. Returns the limits in force.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
+    /// [`AdminError`]: there is no such workspace, or the change cannot be made now.
     pub async fn set_limits(
         &self,
         id: &WorkspaceId,
@@ -260,7 +260,7 @@ impl Admin {
     /// Sets a workspace's balance.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
+    /// [`AdminError`]: there is no such workspace, or the change cannot be made now.
     pub async fn set_credits(&self, id: &WorkspaceId, credits: u64) -> Result<u64, AdminError> {
         let change = Configure::Credits(CreditsChange::Set(credits));
         let entry = AuditEntry::new("credits.set").change("credits", credits);
@@ -277,10 +277,10 @@ impl Admin {
         Ok(self.configure(id, change, entry).await?.credits)
     }
 
-    /// Sets where one-time passwords of a workspace may go; gives the destinations in force.
+    /// Sets the allowed destinations of a workspace's codes. Returns the destinations in force.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
+    /// [`AdminError`]: there is no such workspace, or the change cannot be made now.
     pub async fn set_destinations(
         &self,
         id: &WorkspaceId,
@@ -290,10 +290,10 @@ impl Admin {
         Ok(self.configure(id, Configure::Destinations(change), entry).await?.destinations)
     }
 
-    /// Where one-time passwords of a workspace may go.
+    /// Returns the allowed destinations of a workspace's one-time passwords.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
+    /// [`AdminError`]: there is no such workspace, or it cannot be read now.
     pub async fn destinations(&self, id: &WorkspaceId) -> Result<Destinations, AdminError> {
         Ok(self.settings(id).await?.destinations)
     }
@@ -301,7 +301,7 @@ impl Admin {
     /// Sets the template that carries a workspace's one-time passwords. It need not be known yet.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
+    /// [`AdminError`]: there is no such workspace, or the change cannot be made now.
     pub async fn set_otp_template(
         &self,
         id: &WorkspaceId,
@@ -313,10 +313,10 @@ impl Admin {
     }
 
     /// Deletes a workspace with everything in it; `name` repeats its name or id. Its traffic ends
-    /// before this returns. Its rows go in the background, and with the last one its id is free.
+    /// before this returns. Its rows are deleted in the background; then its id is free.
     ///
     /// # Errors
-    /// [`DeleteWorkspaceError`]: there is none, the name is another one, or not now.
+    /// [`DeleteWorkspaceError`]: the workspace does not exist, the name is wrong, or not now.
     pub async fn delete_workspace(
         &self,
         id: &WorkspaceId,
@@ -329,19 +329,19 @@ impl Admin {
     /// Moves engine time forward; see [`Engine::advance_clock`](crate::Engine::advance_clock).
     ///
     /// # Errors
-    /// [`Unavailable`] when the move could not be made durable; time then stands where it stood.
+    /// [`Unavailable`] if the move could not be made durable; then time does not move.
     pub async fn advance_clock(&self, step: Duration) -> Result<(), Unavailable> {
         let admin = self.clone();
-        // On its own, so that a caller that goes away does not leave the move half done.
+        // In a task of its own, so that a caller that goes away does not leave the move half done.
         let moving =
             async move { admin.clock_moves.advance(&admin.shared, &admin.caller, step).await };
         detached(moving).await
     }
 
-    /// Takes the wall clock's time at once, where it is ahead. See [`Clock::follow`].
+    /// Advances engine time to the wall clock at once, if it is behind. See [`Clock::follow`].
     ///
     /// # Errors
-    /// [`Unavailable`] when the move could not be recorded; time then does not move.
+    /// [`Unavailable`] if the move could not be recorded; then time does not move.
     ///
     /// [`Clock::follow`]: postrider_runtime::Clock::follow
     pub async fn follow_clock(&self) -> Result<Option<Duration>, Unavailable> {

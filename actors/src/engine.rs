@@ -1,4 +1,4 @@
-//! The engine: what starts everything, holds it together and stops it.
+//! The engine: it starts and stops all parts, and holds them together.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -64,10 +64,10 @@ pub use start_error::StartError;
 pub use stop::ShutdownError;
 pub use stored_clock::{ClockRebase, StoredClock, rebase_clock, stored_clock};
 
-/// Where the engine keeps what is durable.
+/// The place of the durable data.
 #[derive(Debug, Clone)]
 pub enum Durability {
-    /// In this directory, which is made if it is not there. One engine at a time uses it.
+    /// In this directory, which is made if it does not exist. One engine at a time uses it.
     Disk(PathBuf),
     /// In memory: lost when the engine stops.
     Memory,
@@ -87,104 +87,105 @@ impl std::fmt::Debug for CustomStore {
     }
 }
 
-/// How the sandbox behaves.
+/// The options of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SandboxOptions {
-    /// The newest messages of each workspace that can be read; older ones are forgotten.
+    /// The number of each workspace's newest messages that can be read; older ones are dropped.
     pub messages_kept: usize,
 }
 
-/// How an engine is set up.
+/// The options of an engine.
 #[derive(Clone)]
 pub struct EngineOptions {
-    /// Where it keeps what is durable.
+    /// The place of the durable data.
     pub durability: Durability,
-    /// What codes are derived with.
+    /// The keys from which codes are derived.
     pub master_keys: MasterKeys,
-    /// The limits where a workspace or a key has none of its own.
+    /// The limits if a workspace or a key has none of its own.
     pub limits: Limits,
-    /// What things cost.
+    /// The prices of messages.
     pub prices: Prices,
-    /// How people opt out of messages, and in again.
+    /// The words by which people opt out of messages, and in again.
     pub opt_out: OptOutWords,
-    /// How broadcasts are made and sent.
+    /// The options of broadcasts.
     pub broadcasts: BroadcastOptions,
-    /// How long single messages are worked at.
+    /// The options of single messages.
     pub messages: MessageOptions,
-    /// What is done about codes that nobody submits.
+    /// The reaction to codes that nobody submits.
     pub guard: GuardOptions,
-    /// How one-time passwords are sent and kept.
+    /// The options of one-time passwords.
     pub otp: OtpOptions,
-    /// How much may be under way.
+    /// The maximum number of concurrent commands.
     pub admission: AdmissionOptions,
-    /// Requests for one-time passwords that one workspace may hold in memory.
+    /// The maximum number of requests for one-time passwords in memory, for each workspace.
     pub otps_per_workspace_max: usize,
-    /// Bytes that may wait for the disk.
+    /// The maximum number of bytes that wait for the disk.
     pub queued_bytes_max: usize,
-    /// How the sandbox behaves.
+    /// The options of the sandbox.
     pub sandbox: SandboxOptions,
-    /// How much of the event logs is kept.
+    /// The retention of the event logs.
     pub events: EventOptions,
-    /// How the audit log is kept.
+    /// The options of the audit log.
     pub audit: AuditOptions,
-    /// How webhooks are delivered.
+    /// The options of webhooks.
     pub webhooks: WebhookOptions,
-    /// Where the chat-app channel is.
+    /// The address and the timeouts of the chat-app channel.
     pub cloud_api: CloudApiOptions,
-    /// How files are kept; with [`Durability::Custom`] none are.
+    /// The options of files; with [`Durability::Custom`] there are none.
     pub media: MediaOptions,
-    /// The server that mail leaves through; without one, mails come in and cannot be answered.
+    /// The server that mail leaves through; without one, mails arrive and cannot be answered.
     pub mail: Option<MailOptions>,
-    /// How long sessions of people last, and how much they may ask.
+    /// The duration and the request limits of people's sessions.
     pub people: PeopleOptions,
-    /// What numbers of [`NumberKind::Custom`](crate::NumberKind::Custom) send through.
+    /// The channel of numbers of [`NumberKind::Custom`](crate::NumberKind::Custom).
     pub channel: Option<CustomChannel>,
-    /// Most messages in a second through a number that has no rate of its own, 0 for no limit;
-    /// `None`: 80 for one of the Cloud API, no limit for others.
+    /// The maximum messages in a second through a number without a rate of its own, 0 for no limit.
+    /// `None` is 80 for a number of the Cloud API, and no limit for others.
     pub number_messages_per_second: Option<u32>,
-    /// Bytes of journal since the last snapshot, at the least, at which the next one is taken.
+    /// The minimum bytes of journal since the last snapshot at which the next one is taken.
     pub snapshot_journal_bytes: u64,
-    /// Bytes of log since the last checkpoint, at the least, at which the next one is made; `None`:
-    /// none is made. With checkpoints a damaged view is built anew.
+    /// The minimum bytes of log since the last checkpoint at which the next one is made. `None`
+    /// makes none. Checkpoints allow the rebuild of a damaged view.
     pub checkpoint_log_bytes: Option<u64>,
-    /// Bytes of a file of the log.
+    /// The number of bytes of a file of the log.
     pub segment_bytes: u64,
-    /// Free bytes of the disk below which nothing more is made; below half of it nothing is begun
-    /// that writes. 0 is no bound.
+    /// The free bytes of the disk below which nothing new is made. Below half of it no write
+    /// starts. 0 is no bound.
     pub free_bytes_min: u64,
-    /// What measures the free bytes; `None`: the file system of the directory, if there is one.
+    /// The meter of free bytes; `None` for the file system of the directory, if there is one.
     pub free_space: Option<Arc<dyn FreeSpace>>,
-    /// Engine time.
+    /// The engine's clock.
     pub clock: Clock,
-    /// Engine time begins after this moment: a log may have later entries than the records say.
+    /// The time after which engine time starts: a log may have later entries than the records say.
     pub begins_after: Option<Timestamp>,
-    /// What must hold whenever a message, a webhook or a mail leaves; `None`: nothing else runs on
-    /// these records.
+    /// The condition for sending a message, a webhook or a mail. `None` if nothing else uses these
+    /// records.
     pub tenure: Option<Arc<dyn Tenure>>,
-    /// What is reported of numbers to other engines of the same Postrider; `None`: there are none.
+    /// The receiver of number reports, in other engines of the same Postrider; `None` without
+    /// others.
     pub number_claims: Option<Arc<dyn NumberClaims>>,
-    /// Reports, while it starts, how far a view is that is built anew.
+    /// Reports the progress of the rebuild of a view during the start.
     pub rebuilding: Rebuilding,
-    /// Whether it starts where engine time was moved ahead of the system's.
+    /// Set if it starts although engine time was moved ahead of the system's.
     pub allow_moved_clock: bool,
-    /// Where metrics are registered; `None` is nowhere.
+    /// The recorder of metrics; `None` records nothing.
     pub recorder: Option<SharedRecorder>,
-    /// What collects the spans of requests that are followed.
+    /// The collector of the spans of traced requests.
     pub traces: Traces,
-    /// What it shares with other engines of this process; `None`: nothing.
+    /// The resources shared with other engines of this process; `None` shares nothing.
     pub common: Option<Common>,
-    /// Whether new keys end with where their workspace is, see [`home_of`](crate::home_of).
+    /// Set if new keys end with the home of their workspace, see [`home_of`](crate::home_of).
     pub keys_carry_home: bool,
 }
 
 impl EngineOptions {
-    /// In the directory `dir`; everything else at its default.
+    /// Returns options for the directory `dir`, with defaults for everything else.
     #[must_use]
     pub fn on_disk(dir: impl Into<PathBuf>, master_keys: MasterKeys) -> Self {
         Self::with(Durability::Disk(dir.into()), master_keys)
     }
 
-    /// In memory; everything else at its default.
+    /// Returns options for memory, with defaults for everything else.
     #[must_use]
     pub fn in_memory(master_keys: MasterKeys) -> Self {
         Self::with(Durability::Memory, master_keys)
@@ -237,7 +238,7 @@ impl EngineOptions {
 }
 
 impl EngineOptions {
-    /// What measures the free space of the disk.
+    /// Returns the meter of the disk's free space.
     fn measure(&self) -> Option<Arc<dyn FreeSpace>> {
         match (&self.free_space, &self.durability) {
             (Some(given), _) => Some(Arc::clone(given)),
@@ -291,108 +292,108 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// Opens what is durable, replays what was hot, and starts.
+    /// Opens the durable data, replays the state in memory, and starts.
     ///
     /// # Errors
     /// [`StartError`]: the store is in use, damaged or out of reach.
     pub fn start(options: EngineOptions) -> BoxFuture<'static, Result<Self, StartError>> {
-        // Boxed, here and below: the compiler translates the body of an `async fn` in each program
-        // that awaits it, and all actors begin in this one.
+        // Boxed, here and below: each program that awaits an `async fn` compiles its body again,
+        // and all actors start in this one.
         Box::pin(start::start(options))
     }
 
-    /// The workspace of that id, if there is one.
+    /// Returns the workspace of that id, if there is one.
     #[must_use]
     pub fn workspace(&self, id: &WorkspaceId) -> Option<Workspace> {
         let slot = self.inner.shared.workspaces.slot(id)?;
         Some(Workspace::new(Arc::clone(&self.inner.shared), slot))
     }
 
-    /// API keys and request limits.
+    /// Returns the API keys and request limits.
     #[must_use]
     pub fn access(&self) -> &Access {
         &self.inner.access
     }
 
-    /// Administration of workspaces, keys, limits, credits and numbers.
+    /// Returns the administration of workspaces, keys, limits, credits and numbers.
     #[must_use]
     pub fn admin(&self) -> &Admin {
         &self.inner.admin
     }
 
-    /// How the whole server does.
+    /// Returns the state of the whole server.
     #[must_use]
     pub fn operations(&self) -> &Operations {
         &self.inner.operations
     }
 
-    /// The audit log: who changed what.
+    /// Returns the audit log: changes and their authors.
     #[must_use]
     pub fn audit(&self) -> &AuditLog {
         &self.inner.audit
     }
 
-    /// People, their roles and their sessions.
+    /// Returns the people, their roles and their sessions.
     #[must_use]
     pub fn people(&self) -> &People {
         &self.inner.people
     }
 
-    /// What the sandbox delivered, and what it does next.
+    /// Returns the sandbox: its delivered messages and its next outcomes.
     #[must_use]
     pub fn sandbox(&self) -> &Sandbox {
         &self.inner.sandbox
     }
 
-    /// The data, to make copies of; `None` where it is not in a directory.
+    /// Returns the data, to make copies of; `None` if it is not in a directory.
     #[must_use]
     pub fn data(&self) -> Option<&DataSource> {
         self.inner.data.as_ref()
     }
 
-    /// The contents of files, to make copies of; `None` where none are kept.
+    /// Returns the contents of files, to make copies of; `None` if there are none.
     #[must_use]
     pub fn contents(&self) -> Option<BlobStore> {
         self.inner.shared.media.blobs.clone()
     }
 
-    /// What collects the spans of requests that are followed.
+    /// Returns the collector of the spans of traced requests.
     #[must_use]
     pub fn traces(&self) -> &Traces {
         &self.inner.shared.traces
     }
 
-    /// Engine time.
+    /// Returns the engine's clock.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.inner.shared.clock
     }
 
-    /// The moment of the last durable commit; `None` where none is known.
+    /// Returns the time of the last durable commit, or `None` if none is known.
     #[must_use]
     pub fn durable_moment(&self) -> Option<Timestamp> {
         self.inner.shared.writer.last_moment()
     }
 
-    /// Moves engine time forward; when this returns, what has expired has its event. The move
-    /// outlives a restart, cannot be taken back, and does not pass the year 2500.
+    /// Moves engine time forward. When this returns, expired items have their events. The move
+    /// outlives a restart, cannot be undone, and does not pass the year 2500.
     ///
     /// # Errors
-    /// [`Unavailable`] when the move could not be made durable; time then stands where it stood.
+    /// [`Unavailable`] if the move could not be made durable; then time does not move.
     pub fn advance_clock(&self, step: Duration) -> BoxFuture<'_, Result<(), Unavailable>> {
         Box::pin(self.inner.admin.advance_clock(step))
     }
 
-    /// Stops at once, as a crash does: nothing is finished, and nothing more is written. Blocks.
+    /// Stops at once, as a crash does: no work is finished, and nothing more is written. Blocks.
     pub fn abandon(&self) {
         self.inner.root.kill();
         self.inner.shared.writer.stop();
     }
 
-    /// Refuses new commands, answers those under way, makes everything durable, stops; in `grace`.
+    /// Stops within `grace`: refuses new commands, answers those in progress, makes all durable.
     ///
     /// # Errors
-    /// [`ShutdownError`] when the time was too short; what was acknowledged is durable even so.
+    /// [`ShutdownError`] if the time was too short; acknowledged changes are still durable.
     pub fn shutdown(&self, grace: Duration) -> BoxFuture<'_, Result<(), ShutdownError>> {
         Box::pin(stop::stop(&self.inner, grace))
     }

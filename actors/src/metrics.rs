@@ -17,12 +17,12 @@ use postrider_workspace::services::Services;
 pub(crate) use checkpoint::{CheckpointFigures, NewestCheckpoint};
 pub(crate) use timing::{CommitTimes, RecentCommits};
 
-/// Where metrics are registered.
+/// The recorder at which metrics are registered.
 pub type SharedRecorder = Arc<dyn Recorder + Send + Sync>;
 
 const SAMPLED_EVERY: Duration = Duration::from_secs(1);
 
-/// Names and meanings of what is counted of codes, and of webhook requests by their outcome.
+/// Names and meanings of the counters of codes, and of webhook requests by their outcome.
 const OTPS: [(&str, &str); 2] = [
     ("postrider_otp_sent_total", "One-time passwords accepted, resends included"),
     ("postrider_otp_verified_total", "One-time passwords verified"),
@@ -32,7 +32,7 @@ const WEBHOOK_TRIES: [(&str, &str); 3] = [
     ("postrider_webhook_refused_total", "Webhook requests answered otherwise"),
     ("postrider_webhook_unanswered_total", "Webhook requests without an answer"),
 ];
-/// The figures of the clock: how far it is from the wall clock, and how often that stepped.
+/// The figures of the clock: its difference from the wall clock, and the count of its jumps.
 const CLOCK: [(&str, &str); 2] = [
     (
         "postrider_clock_difference_seconds",
@@ -44,7 +44,7 @@ const CLOCK: [(&str, &str); 2] = [
     ),
 ];
 
-/// The figures of the log, and of the view of what it adds up to.
+/// The figures of the log, and of the view that it produces.
 const LOG: [(&str, &str); 5] = [
     ("postrider_log_position", "The last position of the log"),
     ("postrider_log_bytes", "Bytes of the log"),
@@ -59,13 +59,13 @@ const CHECKPOINT: [(&str, &str); 2] = [
     ("postrider_checkpoint_bytes", "Bytes of the newest checkpoint; NaN where there is none"),
 ];
 
-/// The figures, where they are registered.
+/// The registered figures.
 struct Figures {
     commits: Counter,
     batches: Counter,
     bytes: Counter,
     suspicions: Counter,
-    /// One-time passwords: sent, verified.
+    /// Sent and verified one-time passwords.
     otps: [Counter; 2],
     /// In the order of [`OutcomeCounts::read`](postrider_number::metrics::OutcomeCounts::read).
     messages: Vec<Counter>,
@@ -230,7 +230,7 @@ impl ScanMeters {
     }
 }
 
-/// What became of webhook requests, and what waits.
+/// The meters of webhook requests, by outcome, and of waiting ones.
 struct WebhookMeters {
     requests: Gauge,
     tries: [Counter; 3],
@@ -263,7 +263,7 @@ impl WebhookMeters {
     }
 }
 
-/// What became of messages, by kind and outcome.
+/// Registers the counters of messages, by kind and outcome.
 fn messages(recorder: &dyn Recorder, shared: &Services, metadata: &Metadata<'_>) -> Vec<Counter> {
     const NAME: &str = "postrider_messages_total";
     let what = "Messages that the channel has answered for, or that were given up";
@@ -276,7 +276,7 @@ fn messages(recorder: &dyn Recorder, shared: &Services, metadata: &Metadata<'_>)
     counters.collect()
 }
 
-/// How long it took until the next channel of a code had its turn.
+/// Registers the histogram of the time until the next channel of a code had its turn.
 fn otp_failovers(recorder: &dyn Recorder, metadata: &Metadata<'_>) -> Histogram {
     const NAME: &str = "postrider_otp_failover_seconds";
     let what = "From the beginning of a step of a code to that of the next one";
@@ -284,7 +284,7 @@ fn otp_failovers(recorder: &dyn Recorder, metadata: &Metadata<'_>) -> Histogram 
     recorder.register_histogram(&Key::from_static_name(NAME), metadata)
 }
 
-/// What became of the steps of codes over several channels, by channel and status.
+/// Registers the counters of the steps of codes over several channels, by channel and status.
 fn otp_tries(recorder: &dyn Recorder, shared: &Services, metadata: &Metadata<'_>) -> Vec<Counter> {
     const NAME: &str = "postrider_otp_tries_total";
     let what = "Steps of codes over several channels that ended, by what was known of them then";
@@ -296,7 +296,7 @@ fn otp_tries(recorder: &dyn Recorder, shared: &Services, metadata: &Metadata<'_>
     counters.collect()
 }
 
-/// What became of the items of callbacks, by field and outcome.
+/// Registers the counters of the items of callbacks, by field and outcome.
 fn callback_items(
     recorder: &dyn Recorder,
     shared: &Services,

@@ -1,7 +1,7 @@
-//! What an operator asks of a whole server: how it does, and each workspace at a glance.
+//! An operator's view of a whole server: its state, and each workspace at a glance.
 //!
-//! Nothing here scans records: an overview costs a question to each actor that runs, and a look-up
-//! for each workspace that has none.
+//! Nothing here scans records: an overview costs a question to each running actor, and a look-up
+//! for each workspace without one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,21 +24,21 @@ use crate::admin::{AdminError, WorkspaceState};
 use crate::audit::record_of;
 use crate::metrics::RecentCommits;
 
-/// How long an overview waits for the actors that it asks.
+/// The time for which an overview waits for the actors that it asks.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// Where the data of an engine is.
+/// The place of an engine's data.
 pub(crate) struct OnDisk {
     pub(crate) dir: PathBuf,
     pub(crate) snapshots: Arc<SnapshotDir>,
     pub(crate) commits: Arc<RecentCommits>,
 }
 
-/// What an operator asks of a whole server. Cheap to clone.
+/// An operator's view of a whole server. Cheap to clone.
 #[derive(Clone)]
 pub struct Operations {
     shared: Arc<Services>,
-    /// `None`: the data is not in a directory.
+    /// `None` if the data is not in a directory.
     disk: Option<Arc<OnDisk>>,
     started_at: Timestamp,
 }
@@ -49,24 +49,24 @@ impl std::fmt::Debug for Operations {
     }
 }
 
-/// How an engine does.
+/// The figures of an engine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SystemFigures {
     /// The engine time at which it started.
     pub started_at: Timestamp,
-    /// Whether what is written becomes durable.
+    /// Set if commits become durable.
     pub storage_works: bool,
-    /// Within how long 99 of 100 of the last commits were durable; `None`: there was none.
+    /// The time within which 99 of 100 of the last commits were durable; `None` if there was none.
     pub commit_p99: Option<Duration>,
-    /// Free bytes of the disk with the data, where they are measured.
+    /// The free bytes of the disk with the data, if they are measured.
     pub disk_free_bytes: Option<u64>,
-    /// Bytes of all files in the data directory, if there is one.
+    /// The bytes of all files in the data directory, if there is one.
     pub data_bytes: Option<u64>,
-    /// When the newest snapshot was written, in real time, and its bytes.
+    /// The time of the newest snapshot, in real time, and its bytes.
     pub snapshot: Option<(Timestamp, u64)>,
-    /// Workspaces whose actor runs.
+    /// The number of workspaces whose actor runs.
     pub workspaces_live: usize,
-    /// Workspaces that cannot start.
+    /// The number of workspaces that cannot start.
     pub workspaces_parked: usize,
 }
 
@@ -75,15 +75,15 @@ pub struct SystemFigures {
 pub struct WorkspaceGlance {
     /// Its id.
     pub id: WorkspaceId,
-    /// Whether its actor runs.
+    /// The state of its actor.
     pub state: WorkspaceState,
-    /// Its balance; `None`: it cannot be read.
+    /// The workspace's balance; `None` if it cannot be read.
     pub credits: Option<u64>,
-    /// Codes that it sent within an hour; `None`: its actor does not answer.
+    /// The number of codes that it sent within an hour; `None` if its actor does not answer.
     pub codes_last_hour: Option<usize>,
-    /// How its numbers do.
+    /// The state of its numbers.
     pub numbers: WorkspaceNumbers,
-    /// Endpoints that are left alone because they keep failing.
+    /// The number of endpoints that are not called because they keep failing.
     pub webhooks_failing: usize,
 }
 
@@ -93,7 +93,7 @@ impl Operations {
         Self { shared, disk: disk.map(Arc::new), started_at }
     }
 
-    /// How the engine does.
+    /// Returns the figures of the engine.
     pub async fn system(&self) -> SystemFigures {
         let (mut live, mut parked) = (0, 0);
         self.shared.workspaces.for_each(|_, slot| match slot.placement() {
@@ -117,8 +117,8 @@ impl Operations {
         }
     }
 
-    /// At most `limit` workspaces after the first `skip`, by id, and how many there are. Actors are
-    /// asked if they run, and not started if they do not.
+    /// Returns at most `limit` workspaces after the first `skip`, by id, and their total number. It
+    /// asks running actors, and starts none.
     pub async fn overview(&self, skip: usize, limit: usize) -> (Vec<WorkspaceGlance>, usize) {
         let mut slots = self.shared.workspaces.slots();
         slots.sort_by(|one, other| one.id.cmp(&other.id));
@@ -136,7 +136,7 @@ impl Operations {
         (rows.collect(), total)
     }
 
-    /// The balance and the codes of the last hour of each of these workspaces.
+    /// Returns the balance and the codes of the last hour of each of these workspaces.
     async fn balances(&self, slots: &[Arc<Slot>]) -> Vec<(Option<u64>, Option<usize>)> {
         let mut balances = vec![(None, None); slots.len()];
         let mut asked = JoinSet::new();
@@ -160,7 +160,7 @@ impl Operations {
         let read = tokio::task::spawn_blocking(move || {
             let read = silent.into_iter().map(|(place, id, is_idle)| {
                 let credits = records::credits(store.as_ref(), &id).ok();
-                // One that rests has sent none: those of an hour keep it awake.
+                // A passivated workspace has sent none: codes of the last hour keep it awake.
                 (place, credits, is_idle.then_some(0))
             });
             read.collect::<Vec<_>>()
@@ -171,11 +171,11 @@ impl Operations {
         balances
     }
 
-    /// Tries to start a parked workspace again. It is recorded as the caller's; nothing else
-    /// happens to one that is not parked.
+    /// Tries to start a parked workspace again, and records the caller. It changes nothing on a
+    /// workspace that is not parked.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
+    /// [`AdminError`]: there is no such workspace, or it cannot be started now.
     pub async fn unpark(
         &self,
         id: &WorkspaceId,
@@ -195,10 +195,10 @@ impl Operations {
         let entry = AuditEntry::new("workspace.unpark").target(id).workspace(id);
         let change = record_of(shared.clock.now(), caller, entry);
         shared.writer.commit(vec![change]).await.map_err(Unavailable::from)?;
-        // It may have been deleted meanwhile: then its slot is parked for good.
+        // The workspace may have been deleted meanwhile: then its slot stays parked.
         if shared.workspaces.contains(id) && slot.unpark() {
             shared.workspaces.start_and_wait(id.clone()).await;
-            // It reads its data before it answers; what it says is not what was asked.
+            // It reads its data before it answers; the answer itself is not needed.
             let workspace = Workspace::new(Arc::clone(shared), slot);
             drop(tokio::time::timeout(ANSWER_WITHIN, workspace.settings()).await);
         }
@@ -217,7 +217,7 @@ impl<M> From<Placement<M>> for WorkspaceState {
     }
 }
 
-/// The bytes of the data directory, and the newest snapshot, where they can be read.
+/// Returns the bytes of the data directory, and the newest snapshot, if they can be read.
 async fn measured(disk: Arc<OnDisk>) -> (Option<u64>, Option<(Timestamp, u64)>) {
     let measuring = tokio::task::spawn_blocking(move || {
         let snapshot = disk.snapshots.newest().unwrap_or_else(|error| {

@@ -12,18 +12,18 @@ use postrider_runtime::shared_bucket::{SharedBucket, nanos};
 use super::saved_buckets::{OF_ADDRESS, SavedBuckets};
 use super::{Admission, MINUTE};
 
-/// Addresses that are distinguished at once. Beyond it, with none to forget, newcomers share one
-/// bucket.
+/// The maximum number of addresses that are distinguished at once. Beyond it, with none to remove,
+/// newcomers share one bucket.
 const ADDRESSES_MAX: usize = 100_000;
 
 /// The buckets of client addresses.
 pub(super) struct Addresses {
-    /// Requests in a minute; 0 is no limit.
+    /// The number of requests in a minute; 0 is no limit.
     limit: u32,
     buckets: DashMap<[u8; 16], SharedBucket>,
 }
 
-/// The bucket that newcomers share when there are too many: no client's address.
+/// The bucket that newcomers share when there are too many. It is no client's address.
 const EVERYBODY: [u8; 16] = [0xff; 16];
 
 impl Addresses {
@@ -31,7 +31,7 @@ impl Addresses {
         Self { limit, buckets: DashMap::new() }
     }
 
-    /// Takes up the buckets as they were saved.
+    /// Restores the saved buckets.
     pub(super) fn restore(&self, saved: &SavedBuckets, clock: &Clock) {
         saved.each(|name, full_at_ns| {
             if let Some((&OF_ADDRESS, address)) = name.split_first()
@@ -54,11 +54,11 @@ impl Addresses {
         if !self.buckets.contains_key(&name)
             && let Some(bucket) = SharedBucket::new(self.limit, MINUTE, None, clock)
         {
-            // One that came meanwhile stays.
+            // A bucket that was added meanwhile stays.
             self.buckets.entry(name).or_insert(bucket);
         }
         match self.buckets.get(&name) {
-            // Forgotten this moment because it was full: that is what a new one would be.
+            // The full bucket was removed just now; a new one would be full too.
             None => Admission { refused: None, bucket: None },
             Some(bucket) => {
                 let refused = bucket.take(clock).err();
@@ -67,7 +67,7 @@ impl Addresses {
         }
     }
 
-    /// How long an address has to wait until one request more would be admitted.
+    /// Returns how long an address has to wait until one more request would be admitted.
     pub(super) fn wait(&self, address: IpAddr, clock: &Clock) -> Option<Duration> {
         let name = name(address);
         let bucket = self.buckets.get(&name).or_else(|| match self.buckets.len() {
@@ -77,7 +77,7 @@ impl Addresses {
         bucket.and_then(|bucket| bucket.wait(clock.now()))
     }
 
-    /// Forgets the full ones and lists the others.
+    /// Removes the full buckets and lists the others.
     pub(super) fn collect(&self, all: &mut Vec<(Vec<u8>, u64)>, now: Timestamp) {
         let now_ns = nanos(now);
         self.buckets.retain(|address, bucket| {
@@ -88,7 +88,7 @@ impl Addresses {
     }
 }
 
-/// An IPv4 address as it is; of an IPv6 address the first 64 bits.
+/// Returns the name of a bucket: an IPv4 address, or the first 64 bits of an IPv6 address.
 fn name(address: IpAddr) -> [u8; 16] {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -123,7 +123,7 @@ mod tests {
             assert_eq!(addresses.admit(address, &clock).refused, None);
         }
         let wait = Some(Duration::from_secs(30));
-        // To look takes nothing.
+        // The query takes nothing.
         assert_eq!([addresses.wait(address, &clock), addresses.wait(address, &clock)], [wait; 2]);
         assert_eq!(addresses.wait("192.0.2.8".parse().unwrap(), &clock), None);
         assert_eq!(addresses.admit(address, &clock).refused, wait);

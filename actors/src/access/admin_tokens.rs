@@ -1,4 +1,4 @@
-//! Admin tokens beside the one of the settings: named, revocable, and kept as SHA-256.
+//! Admin tokens besides the one of the settings: named, revocable, and stored as SHA-256.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -22,43 +22,43 @@ use super::Access;
 use super::keys::KeyHash;
 use crate::audit::record_of;
 
-/// What every token starts with, so that one that leaks is recognised.
+/// The prefix of every token, so that a leaked one is recognised.
 const TOKEN_PREFIX: &str = "pra_";
-/// Characters of a token that lists show: its prefix and 30 bits of 256.
+/// The number of characters of a token that lists show: its prefix and 30 bits of 256.
 const SHOWN_CHARS: usize = TOKEN_PREFIX.len() + 5;
-/// What a token's row begins with in [`Table::Meta`]. Its id follows.
+/// The prefix of a token's row in [`Table::Meta`]. Its id follows.
 const ROW: &[u8] = b"admin_token/";
 
 /// An admin token to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAdminToken {
-    /// Whose it is, for people.
+    /// The name of its holder, for people.
     pub name: String,
-    /// The moment from which on it does not work any more.
+    /// The time at which it expires.
     pub expires_at: Option<Timestamp>,
 }
 
-/// An admin token that was made. Its text is shown here and never again.
+/// A new admin token. Its text is shown here and never again.
 #[derive(Debug, Clone)]
 pub struct CreatedAdminToken {
-    /// What is known of it.
+    /// The token's public data.
     pub info: AdminTokenInfo,
     /// The bearer token.
     pub token: Secret,
 }
 
-/// What is known of an admin token.
+/// The public data of an admin token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminTokenInfo {
-    /// Names the token.
+    /// The token's id.
     pub id: AdminTokenId,
-    /// Whose it is, for people.
+    /// The name of its holder, for people.
     pub name: String,
     /// Its first characters.
     pub prefix: String,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at: Timestamp,
-    /// The moment from which on it does not work any more.
+    /// The time at which it expires.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -102,14 +102,14 @@ impl TokenRecord {
         }
     }
 
-    /// What the audit log records when it is made.
+    /// Returns the entry of its creation in the audit log.
     fn created_entry(&self) -> AuditEntry {
         let entry = AuditEntry::new("token.create").target(self.id);
         let end = self.expires_at.map(|at| at.to_string());
         entry.change("name", &self.name).change("expires_at", end)
     }
 
-    /// What the audit log records when it is revoked.
+    /// Returns the entry of its revocation in the audit log.
     fn revoked_entry(&self) -> AuditEntry {
         AuditEntry::new("token.revoke").target(self.id).change("name", &self.name)
     }
@@ -124,15 +124,15 @@ fn row(id: AdminTokenId) -> Vec<u8> {
 }
 
 impl Access {
-    /// The admin token, of those that were made, that a bearer token is; `None` when there is none,
-    /// or it was revoked or has expired.
+    /// Returns the stored admin token of a bearer token. It is `None` if there is none, or it was
+    /// revoked or has expired.
     #[must_use]
     pub fn authenticate_admin(&self, token: &str) -> Option<AdminTokenInfo> {
         self.inner.admin_tokens.authenticate(token, self.clock().now())
     }
 
-    /// Everybody who may sign in. A session that began with an admin token goes on while that one
-    /// works.
+    /// Loads the people who may sign in. A session that started with an admin token is active while
+    /// that token works.
     pub(crate) async fn load_people(&self, options: PeopleOptions) -> Result<People, CommitError> {
         let (shared, access) = (&self.inner.shared, self.clone());
         let works: TokenWorks = Arc::new(move |id| {
@@ -144,18 +144,18 @@ impl Access {
         People::load(store, writer, clock, keys, (options, works)).await
     }
 
-    /// Makes an admin token on the record, which works when this returns. Its text is in the answer
-    /// and nowhere else.
+    /// Makes an admin token with an audit record; it works when this returns. The response alone
+    /// has its text.
     ///
     /// # Errors
-    /// [`Unavailable`]: not now.
+    /// [`Unavailable`]: the token cannot be made now.
     pub async fn create_admin_token(
         &self,
         new: NewAdminToken,
         by: Arc<AuditContext>,
     ) -> Result<CreatedAdminToken, Unavailable> {
         let access = self.clone();
-        // On its own, so that a caller that goes away does not leave it half done.
+        // In a task of its own, so that a caller that goes away does not leave it half done.
         detached(async move { Ok(access.create_token_attached(new, &by).await?) }).await
     }
 
@@ -173,17 +173,17 @@ impl Access {
         Ok(CreatedAdminToken { info, token })
     }
 
-    /// The admin tokens that were made, oldest first.
+    /// Returns the stored admin tokens, oldest first.
     #[must_use]
     pub fn admin_tokens(&self) -> Vec<AdminTokenInfo> {
         self.inner.admin_tokens.list()
     }
 
-    /// Revokes an admin token on the record; it does not work any more when this returns. `false`:
-    /// there is none of this id.
+    /// Revokes an admin token with an audit record; it no longer works when this returns. Returns
+    /// `false` if there is none of this id.
     ///
     /// # Errors
-    /// [`Unavailable`]: not now.
+    /// [`Unavailable`]: the token cannot be revoked now.
     pub async fn revoke_admin_token(
         &self,
         id: AdminTokenId,
@@ -207,14 +207,14 @@ impl Access {
     }
 }
 
-/// The admin tokens that were made, in memory by their hash.
+/// The stored admin tokens, in memory by their hash.
 #[derive(Debug, Default)]
 pub(super) struct AdminTokens {
     by_hash: DashMap<KeyHash, Arc<TokenRecord>>,
 }
 
 impl AdminTokens {
-    /// Reads them. One that cannot be read is logged and does not work; the others do.
+    /// Reads the tokens. A token that cannot be read is logged and does not work.
     pub(super) fn load(store: &dyn View) -> Result<Self, StoreError> {
         let tokens = Self::default();
         store.scan(Table::Meta, ROW, None, Direction::Forward, &mut |name, value| {
@@ -229,7 +229,8 @@ impl AdminTokens {
         Ok(tokens)
     }
 
-    /// The token that this text is; `None` when there is none, or it was revoked or has expired.
+    /// Returns the token of this text. It is `None` if there is none, or it was revoked or has
+    /// expired.
     pub(super) fn authenticate(&self, token: &str, now: Timestamp) -> Option<AdminTokenInfo> {
         let hash = KeyHash::of(token);
         let record = self.by_hash.get(&hash)?;
@@ -245,7 +246,7 @@ impl AdminTokens {
         self.by_hash.iter().find(|record| record.id == id).map(|record| Arc::clone(&record))
     }
 
-    /// All of them, oldest first.
+    /// Returns all tokens, oldest first.
     pub(super) fn list(&self) -> Vec<AdminTokenInfo> {
         let mut tokens: Vec<_> = self.by_hash.iter().map(|record| record.info()).collect();
         tokens.sort_by_key(|token| token.id);

@@ -1,4 +1,4 @@
-//! Saves what keys and addresses have used, so that a restart does not refill their buckets.
+//! Saves the used buckets of keys and addresses, so that a restart does not refill them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,17 +9,17 @@ use postrider_runtime::shared_bucket::nanos;
 use super::key_buckets::WINDOWS;
 use super::{Access, Caller, last_use, saved_buckets};
 
-/// What has been used since the last checkpoint.
+/// The buckets and keys that were used since the last checkpoint.
 pub(super) struct Used {
-    /// The name in the store, and the moment at which it is full, in nanoseconds, of each bucket.
+    /// The name in the store of each bucket, and the time at which it is full, in nanoseconds.
     pub(super) buckets: Vec<(Vec<u8>, u64)>,
-    /// The last use of each key for which it is not saved.
+    /// The last use of each key whose last use is not saved.
     uses: Vec<(Arc<Caller>, Timestamp)>,
 }
 
 impl Access {
-    /// Writes the buckets that were used since the last time, which a restart then does not refill,
-    /// and when keys were last used.
+    /// Writes the buckets that were used since the last checkpoint, so that a restart does not
+    /// refill them. Also writes the times at which keys were last used.
     pub(crate) async fn checkpoint(&self) {
         let Used { buckets, uses } = self.used();
         let mut changes = self.inner.saved.changes(buckets, self.clock().now());
@@ -32,7 +32,7 @@ impl Access {
         match self.inner.shared.writer.commit(changes).await {
             Ok(()) => uses.iter().for_each(|(caller, at)| caller.last_use.note_saved(*at)),
             Err(error) => {
-                // They are written again next time: only what is durable is noted as saved.
+                // They are written again next time: only durable values are recorded as saved.
                 tracing::warn!(%error, "request limits were not saved");
                 self.inner.saved.forget_noted();
                 uses.iter().for_each(|(caller, _)| self.note_use(caller));
@@ -41,7 +41,7 @@ impl Access {
         }
     }
 
-    /// The same without waiting for it, unless the last one is still under way.
+    /// Does the same in the background, unless the last checkpoint is still in progress.
     pub(crate) fn checkpoint_in_background(&self) {
         if self.inner.saving.swap(true, Ordering::AcqRel) {
             return;
@@ -53,23 +53,23 @@ impl Access {
         }));
     }
 
-    /// What was used since the last time, and each bucket that was not full then. What rests costs
-    /// nothing.
+    /// Returns the values used since the last checkpoint, and each bucket that was not full then.
+    /// Unused buckets cost nothing.
     pub(super) fn used(&self) -> Used {
         let now = self.clock().now();
         let (mut buckets, mut uses) = (Vec::new(), Vec::new());
         buckets.extend(self.inner.orphans.lock().drain(..).map(|name| (name, 0)));
         let callers = std::mem::take(&mut *self.inner.used.lock());
         for caller in callers {
-            // First, so that whoever takes from them after this is noted again.
+            // First, so that a caller that takes from them after this is noted again.
             caller.is_used.store(false, Ordering::Release);
             let is_revoked = caller.is_revoked.load(Ordering::Acquire);
             if is_revoked {
                 let names = WINDOWS.map(|window| window.as_secs() as u32);
                 let names = names.map(|window| saved_buckets::key_name(caller.key_id, window));
-                // One that is full is deleted.
+                // A full bucket is deleted.
                 buckets.extend(names.map(|name| (name, 0)));
-                // A checkpoint that was under way may have saved it behind the revocation.
+                // A checkpoint in progress may have saved it after the revocation.
                 self.inner.stray_uses.lock().push(caller.key_id);
                 continue;
             }

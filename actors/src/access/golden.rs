@@ -1,4 +1,4 @@
-//! The records of API keys and of token buckets.
+//! Golden bytes of the records of API keys and of token buckets.
 
 use std::time::Duration;
 

@@ -16,8 +16,8 @@ pub(super) const WINDOWS: [Duration; 2] = [HOUR, MINUTE];
 pub(super) struct KeyBuckets(Vec<SharedBucket>);
 
 impl KeyBuckets {
-    /// The buckets for the limits in force. `full_at_ns` gives the moment at which the bucket of a
-    /// window of so many seconds is full, if it was used before.
+    /// Creates the buckets for the limits in force. `full_at_ns` returns the time at which the
+    /// bucket of a window of so many seconds is full, if it was used before.
     pub(super) fn new(
         limits: Limits,
         full_at_ns: impl Fn(u32) -> Option<u64>,
@@ -34,26 +34,26 @@ impl KeyBuckets {
     /// Takes one request from every bucket, or from none of them if one is empty.
     pub(super) fn admit(&self, clock: &Clock, now: Timestamp) -> Admission {
         // All buckets are read before one is taken from. Two requests that race for the last token
-        // may both pass here; the bucket itself then refuses one of them.
+        // may both pass here. The bucket itself then refuses one of them.
         let wait = self.0.iter().filter_map(|bucket| bucket.wait(now)).max();
         let take = || self.0.iter().filter_map(|bucket| bucket.take(clock).err()).max();
         let refused = wait.or_else(take);
-        // A bucket takes by the clock, which is later than `now`: at that moment one token more
-        // would seem to be missing.
+        // A bucket takes by the clock, which is later than `now`: at `now` one more token would
+        // seem to be missing.
         Admission { refused, bucket: self.least(clock.now()) }
     }
 
-    /// When the bucket of this window is full, in nanoseconds.
+    /// Returns the time at which the bucket of this window is full, in nanoseconds.
     pub(super) fn full_at_ns(&self, window_s: u32) -> Option<u64> {
         self.0.iter().find(|it| it.window_s() == window_s).map(SharedBucket::full_at_ns)
     }
 
-    /// The buckets.
+    /// Returns the buckets.
     pub(super) fn iter(&self) -> impl Iterator<Item = &SharedBucket> {
         self.0.iter()
     }
 
-    /// The bucket with the least share left.
+    /// Returns the bucket with the least share left.
     fn least(&self, now: Timestamp) -> Option<BucketState> {
         let share = |state: &BucketState| {
             // Parts in 2³², exact enough to compare.

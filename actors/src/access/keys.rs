@@ -17,16 +17,16 @@ use postrider_runtime::random;
 pub(super) use postrider_runtime::secret::Secret;
 use postrider_store::{Change, Direction, StoreError, Table, View};
 
-/// What every key starts with, so that one that leaks is recognised.
+/// The prefix of every key, so that a leaked one is recognised.
 const KEY_PREFIX: &str = "pr_";
-/// The first two bytes of the SHA-256 of a workspace's id, by which a cluster finds its shard.
+/// Returns the first two bytes of the SHA-256 of a workspace's id, which select its shard.
 #[must_use]
 pub fn home_of(workspace: &WorkspaceId) -> u16 {
     let digest = Sha256::digest(workspace.as_str().as_bytes());
     u16::from_be_bytes([digest[0], digest[1]])
 }
 
-/// The home of the workspace of a key that carries it.
+/// Returns the home of the workspace of a key that carries it.
 #[must_use]
 pub fn home_in_key(key: &str) -> Option<u16> {
     let bytes = URL_SAFE_NO_PAD.decode(key.strip_prefix(KEY_PREFIX)?).ok()?;
@@ -34,31 +34,31 @@ pub fn home_in_key(key: &str) -> Option<u16> {
     Some(u16::from_be_bytes([bytes[RANDOM_BYTES], bytes[RANDOM_BYTES + 1]]))
 }
 
-/// The first bytes of a key's hash, by which a cluster finds the home of a key that does not carry
-/// it. They say nothing of the key.
+/// The first bytes of a key's hash. By them a cluster finds the home of a key that does not carry
+/// it. They reveal nothing of the key.
 pub type KeyMark = [u8; 8];
 
-/// The mark of a key that does not carry its home, as those of a single node do not.
+/// Returns the mark of a key that does not carry its home, such as a single node's key.
 #[must_use]
 pub fn key_mark(key: &str) -> Option<KeyMark> {
     let bytes = URL_SAFE_NO_PAD.decode(key.strip_prefix(KEY_PREFIX)?).ok()?;
     (bytes.len() == RANDOM_BYTES).then(|| KeyHash::of(key).mark())
 }
 
-/// What copies know of a key by its record.
+/// The fields of a key's record that copies need.
 pub(crate) struct KeyParts {
     pub(crate) id: KeyId,
     pub(crate) workspace: WorkspaceId,
     pub(crate) mark: KeyMark,
 }
 
-/// The parts of a record in the store; `None` if it cannot be read.
+/// Returns the parts of a record in the store, or `None` if it cannot be read.
 pub(crate) fn key_parts(value: &[u8]) -> Option<KeyParts> {
     let KeyRecord { id, workspace, hash, .. } = codec::decode(value).ok()?;
     Some(KeyParts { id, workspace, mark: hash.mark() })
 }
 
-/// Random bytes of a key.
+/// The number of random bytes of a key.
 const RANDOM_BYTES: usize = 32;
 /// Characters of a key that lists show: its prefix and 30 bits of 256.
 const SHOWN_CHARS: usize = KEY_PREFIX.len() + 5;
@@ -66,20 +66,20 @@ const SHOWN_CHARS: usize = KEY_PREFIX.len() + 5;
 /// A key to be made.
 #[derive(Debug, Clone)]
 pub struct NewKey {
-    /// What people call it.
+    /// The name for people.
     pub name: String,
-    /// What it may do.
+    /// The key's permissions.
     pub scopes: Scopes,
-    /// Its own limits, where it has any.
+    /// The key's own limits, if it has any.
     pub limits: LimitsOverride,
-    /// The moment from which on it does not work any more.
+    /// The time at which it expires.
     pub expires_at: Option<Timestamp>,
-    /// The subnets that it may be used from. Empty: any.
+    /// The subnets from which it may be used. Empty: any.
     pub allowed_subnets: Vec<IpNet>,
 }
 
 impl NewKey {
-    /// A key that never expires, may be used from anywhere, and has no limits of its own.
+    /// Returns a key that never expires, may be used from anywhere, and has no limits of its own.
     #[must_use]
     pub fn new(name: impl Into<String>, scopes: Scopes) -> Self {
         Self {
@@ -92,48 +92,48 @@ impl NewKey {
     }
 }
 
-/// What is to change of a key; what is `None` stays.
+/// The changes to a key; a field that is `None` keeps its value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyChange {
-    /// What people call it.
+    /// The name for people.
     pub name: Option<String>,
     /// All limits of its own.
     pub limits: Option<LimitsOverride>,
-    /// The moment from which on it does not work any more, or that there is none.
+    /// The time at which it expires; `Some(None)` for never.
     pub expires_at: Option<Option<Timestamp>>,
 }
 
-/// A key that was made. Its text is shown here and never again.
+/// A new key. Its text is shown here and never again.
 #[derive(Debug, Clone)]
 pub struct CreatedKey {
-    /// What is known of it.
+    /// The key's public data.
     pub info: KeyInfo,
     /// The bearer token.
     pub key: Secret,
 }
 
-/// What is known of a key.
+/// The public data of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyInfo {
-    /// Names the key.
+    /// The key's id.
     pub id: KeyId,
-    /// What people call it.
+    /// The name for people.
     pub name: String,
-    /// What it may do.
+    /// The key's permissions.
     pub scopes: Scopes,
-    /// Its own limits, where it has any.
+    /// The key's own limits, if it has any.
     pub limits: LimitsOverride,
     /// Its first characters.
     pub prefix: String,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at: Timestamp,
     /// Who made it; `None`: an earlier version, which did not keep that.
     pub created_by: Option<AuditActor>,
-    /// The moment from which on it does not work any more.
+    /// The time at which it expires.
     pub expires_at: Option<Timestamp>,
-    /// When a request was made with it last, to the minute.
+    /// The time of the last request with it, to the minute.
     pub last_used_at: Option<Timestamp>,
-    /// The subnets that it may be used from. Empty: any.
+    /// The subnets from which it may be used. Empty: any.
     pub allowed_subnets: Vec<IpNet>,
 }
 
@@ -150,7 +150,7 @@ impl KeyHash {
         std::array::from_fn(|at| self.0[at])
     }
 
-    /// Whether both are of the same key, in constant time.
+    /// Returns whether both are of the same key, in constant time.
     pub(super) fn matches(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
@@ -197,7 +197,7 @@ mod subnet_texts {
 }
 
 impl KeyRecord {
-    /// A new key and its text.
+    /// Creates a key and its text.
     pub(super) fn create(
         workspace: &WorkspaceId,
         new: NewKey,
@@ -207,7 +207,7 @@ impl KeyRecord {
     ) -> (Self, Secret) {
         let mut bytes = random::bytes::<RANDOM_BYTES>().to_vec();
         if carries_home {
-            // At the end, so that what is shown of the key stays random.
+            // At the end, so that the visible part of the key stays random.
             bytes.extend(home_of(workspace).to_be_bytes());
         }
         let token = format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes));
@@ -243,19 +243,19 @@ impl KeyRecord {
         }
     }
 
-    /// Whether the key has expired.
+    /// Returns whether the key has expired.
     pub(super) fn has_expired(&self, now: impl FnOnce() -> Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now())
     }
 
-    /// Whether the key may be used from this address.
+    /// Returns whether the key may be used from this address.
     pub(super) fn allows(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let subnets = &self.allowed_subnets;
         subnets.is_empty() || subnets.iter().any(|subnet| subnet.contains(&address))
     }
 
-    /// What the audit log records when it is made.
+    /// Returns the entry of its creation in the audit log.
     pub(super) fn created_entry(&self) -> AuditEntry {
         let scopes: Vec<_> = self.scopes.iter().map(Scope::as_str).collect();
         let entry = AuditEntry::new("key.create").target(self.id).workspace(&self.workspace);
@@ -266,7 +266,7 @@ impl KeyRecord {
         entry.change("allowed_subnets", subnets)
     }
 
-    /// The key after a change, and what the audit log records of that.
+    /// Returns the key after a change, and the entry of the change in the audit log.
     pub(super) fn changed(&self, change: KeyChange) -> (Self, AuditEntry) {
         let mut after = self.clone();
         let mut entry = AuditEntry::new("key.update").target(self.id).workspace(&self.workspace);
@@ -289,7 +289,7 @@ impl KeyRecord {
         (after, entry)
     }
 
-    /// What the audit log records when it is revoked.
+    /// Returns the entry of its revocation in the audit log.
     pub(super) fn revoked_entry(&self) -> AuditEntry {
         let entry = AuditEntry::new("key.revoke").target(self.id).workspace(&self.workspace);
         entry.change("name", &self.name)
@@ -304,7 +304,7 @@ impl KeyRecord {
     }
 }
 
-/// Every key in the store. One that cannot be read is logged and does not work; the others do.
+/// Reads every key in the store. A key that cannot be read is logged and does not work.
 pub(super) fn load_all(store: &dyn View) -> Result<Vec<KeyRecord>, StoreError> {
     let mut keys = Vec::new();
     store.scan(Table::Keys, &[], None, Direction::Forward, &mut |id, value| {

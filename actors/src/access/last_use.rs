@@ -1,7 +1,7 @@
-//! When each API key was last used, to the minute, in memory and in the store.
+//! The last use of each API key, to the minute, in memory and in the store.
 //!
-//! A row is written with a checkpoint of the buckets, and only for another minute than the last
-//! one: a key costs at most one write a minute, however many requests are made with it.
+//! A row is written with a checkpoint of the buckets, and only if the minute has changed. So a key
+//! costs at most one write a minute, however many requests use it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ use postrider_store::{Change, Direction, StoreError, Table, View};
 
 /// The first byte of a row's name. The rows are beside the buckets.
 const OF_LAST_USE: u8 = b'u';
-/// The first byte of a row. Eight bytes with the moment in milliseconds follow.
+/// The first byte of a row. Eight bytes with the time in milliseconds follow.
 const VERSION: u8 = 1;
 const MINUTE_MS: u64 = 60_000;
 
@@ -24,7 +24,7 @@ pub(super) struct LastUse {
 }
 
 impl LastUse {
-    /// The last use as it was saved.
+    /// Creates the last use from its saved time.
     pub(super) fn saved_at(at: Option<Timestamp>) -> Self {
         let minute = at.map_or(0, |at| at.as_millis() / MINUTE_MS);
         Self { used: AtomicU64::new(minute), saved: AtomicU64::new(minute) }
@@ -39,12 +39,12 @@ impl LastUse {
         }
     }
 
-    /// When that was; `None`: never.
+    /// Returns the time of the last use, or `None` if there was none.
     pub(super) fn at(&self) -> Option<Timestamp> {
         moment(self.used.load(Ordering::Relaxed))
     }
 
-    /// When that was, if it is not saved.
+    /// Returns the time of the last use, if it is not saved.
     pub(super) fn unsaved(&self) -> Option<Timestamp> {
         let used = self.used.load(Ordering::Relaxed);
         if used == self.saved.load(Ordering::Relaxed) { None } else { moment(used) }
@@ -64,19 +64,19 @@ fn name(key: KeyId) -> Vec<u8> {
     [&[OF_LAST_USE], key.as_bytes().as_slice()].concat()
 }
 
-/// The change that saves a use.
+/// Returns the change that saves a use.
 pub(super) fn put(key: KeyId, at: Timestamp) -> Change {
     let value = [&[VERSION], at.as_millis().to_be_bytes().as_slice()].concat();
     Change::put(Table::Buckets, name(key), value)
 }
 
-/// The change that forgets a key's last use.
+/// Returns the change that deletes a key's last use.
 pub(super) fn delete(key: KeyId) -> Change {
     Change::delete(Table::Buckets, name(key))
 }
 
-/// The last use of every key that has one. A row of another version is not read: it is written
-/// anew with the next use.
+/// Returns the last use of every key that has one. A row of another version is ignored: the next
+/// use writes it again.
 pub(super) fn load_all(store: &dyn View) -> Result<HashMap<KeyId, Timestamp>, StoreError> {
     let mut uses = HashMap::new();
     store.scan(Table::Buckets, &[OF_LAST_USE], None, Direction::Forward, &mut |name, value| {

@@ -1,4 +1,4 @@
-//! API keys and request limits: answered from memory, without asking an actor.
+//! API keys and request limits: checked in memory, without a message to an actor.
 //!
 //! A key is 32 random bytes; the store and the memory hold its SHA-256 only. Since the hash of a
 //! guess reveals nothing about the key next to it, a look-up by hash leaks nothing by its time.
@@ -62,55 +62,55 @@ struct Inner {
     admin_tokens: AdminTokens,
     addresses: Addresses,
     saved: SavedBuckets,
-    /// The callers whose buckets may differ from what is saved, or have yet to fill.
+    /// The callers whose buckets may differ from the saved ones, or have yet to fill.
     used: Mutex<Vec<Arc<Caller>>>,
     /// Saved buckets of keys that were revoked before the start, until they are deleted.
     orphans: Mutex<Vec<Vec<u8>>>,
-    /// A checkpoint is under way.
+    /// Set while a checkpoint is in progress.
     saving: AtomicBool,
-    /// Whether new keys carry where their workspace is.
+    /// Set if new keys carry the home of their workspace.
     keys_carry_home: bool,
-    /// Last uses, of keys that were revoked, that the next checkpoint deletes.
+    /// The saved last uses of revoked keys, which the next checkpoint deletes.
     stray_uses: Mutex<Vec<KeyId>>,
 }
 
-/// Who a good key stands for.
+/// The workspace and the permissions of a valid key.
 pub struct Caller {
     /// The key's id.
     pub key_id: KeyId,
     /// The workspace that it belongs to.
     pub workspace: Workspace,
-    /// What it may do.
+    /// The key's permissions.
     pub scopes: Scopes,
     record: ArcSwap<KeyRecord>,
     buckets: ArcSwap<KeyBuckets>,
-    /// Whether it is among those whose buckets are looked at with the next checkpoint.
+    /// Set if the next checkpoint examines its buckets.
     is_used: AtomicBool,
-    /// Whether the key was revoked: nothing of its buckets is saved then.
+    /// Set once the key was revoked: its buckets are no longer saved.
     is_revoked: AtomicBool,
     last_use: LastUse,
 }
 
 impl Caller {
-    /// Whether the key may be used from this address.
+    /// Returns whether the key may be used from this address.
     #[must_use]
     pub fn allows(&self, address: IpAddr) -> bool {
         self.record.load().allows(address)
     }
 
-    /// The moment from which on the key does not work any more.
+    /// Returns the time at which the key expires.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.record.load().expires_at
     }
 
-    /// What people call the key.
+    /// Returns the key's name for people.
     #[must_use]
     pub fn key_name(&self) -> String {
         self.record.load().name.clone()
     }
 
-    /// Adds that to a text.
+    /// Appends the name to a text.
     pub fn add_key_name(&self, text: &mut String) {
         text.push_str(&self.record.load().name);
     }
@@ -122,12 +122,12 @@ impl std::fmt::Debug for Caller {
     }
 }
 
-/// What the token buckets said of a request.
+/// The decision of the token buckets about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admission {
-    /// `None`: it may go on. Otherwise the time until one like it may.
+    /// `None` if the request is admitted. Otherwise the time until one like it is.
     pub refused: Option<Duration>,
-    /// The bucket with the least share left; `None` when no limit is on.
+    /// The bucket with the least share left; `None` if no limit is on.
     pub bucket: Option<BucketState>,
 }
 
@@ -182,7 +182,7 @@ impl Access {
         &self.inner.shared.clock
     }
 
-    /// The caller that a bearer token stands for; `None` when no key is that token, or it was
+    /// Returns the caller of a bearer token. It is `None` if there is no such key, or it was
     /// revoked or has expired.
     #[must_use]
     pub fn authenticate(&self, token: &str) -> Option<Arc<Caller>> {
@@ -193,7 +193,7 @@ impl Access {
         works.then(|| Arc::clone(&caller))
     }
 
-    /// Whether a key that was good is so still: it was not revoked and has not expired.
+    /// Returns whether a valid key is still valid: it was not revoked and has not expired.
     #[must_use]
     pub fn still_works(&self, caller: &Caller) -> bool {
         let is_revoked = caller.is_revoked.load(Ordering::Acquire);
@@ -206,12 +206,12 @@ impl Access {
         let now = self.clock().now();
         let admission = caller.buckets.load().admit(self.clock(), now);
         caller.last_use.note(now);
-        // Afterwards, so that a checkpoint that clears the mark sees what was taken.
+        // Afterwards, so that a checkpoint that clears the mark sees the taken tokens.
         self.note_use(caller);
         admission
     }
 
-    /// Has the buckets of a caller looked at with the next checkpoint.
+    /// Marks the caller, so that the next checkpoint examines its buckets.
     fn note_use(&self, caller: &Arc<Caller>) {
         if !caller.is_used.swap(true, Ordering::AcqRel) {
             self.inner.used.lock().push(Arc::clone(caller));
@@ -219,20 +219,20 @@ impl Access {
     }
 
     /// Takes one request from the bucket of a client's address. IPv6 addresses share a bucket with
-    /// their /64 network, which is what one client is given.
+    /// their /64 network, which is usually one client's.
     #[must_use]
     pub fn admit_address(&self, address: IpAddr) -> Admission {
         self.inner.addresses.admit(address, self.clock())
     }
 
-    /// How long a client's address has to wait until a request of it would be admitted; `None`: it
-    /// would be now. Takes nothing.
+    /// Returns how long a client's address has to wait until a request would be admitted. It is
+    /// `None` if it would be now. Takes nothing.
     #[must_use]
     pub fn address_wait(&self, address: IpAddr) -> Option<Duration> {
         self.inner.addresses.wait(address, self.clock())
     }
 
-    /// The buckets of a workspace's keys take their size from the limits in force.
+    /// Resizes the buckets of a workspace's keys to the limits in force.
     pub(crate) fn limits_changed(&self, workspace: &WorkspaceId, limits: Limits) {
         let of_workspace = |entry: &dashmap::mapref::multiple::RefMulti<'_, _, Arc<Caller>>| {
             entry.value().workspace.id() == workspace
@@ -242,7 +242,7 @@ impl Access {
         }
     }
 
-    /// The buckets of a caller take their size from these limits, and stay as full as they are.
+    /// Resizes the buckets of a caller to these limits. They stay as full as they are.
     fn resize_buckets(&self, caller: &Arc<Caller>, limits: Limits) {
         let old = caller.buckets.load();
         let full_at_ns = |window_s| old.full_at_ns(window_s);
@@ -267,7 +267,7 @@ impl Access {
         Ok(CreatedKey { info, key: secret })
     }
 
-    /// The keys of a workspace, oldest first.
+    /// Returns the keys of a workspace, oldest first.
     pub(crate) fn keys_of(&self, workspace: &WorkspaceId) -> Vec<KeyInfo> {
         let mut keys: Vec<_> = self
             .inner
@@ -280,8 +280,8 @@ impl Access {
         keys
     }
 
-    /// Revokes a key: it does not work any more when this returns. `false` when the workspace has
-    /// no such key.
+    /// Revokes a key: it no longer works when this returns. Returns `false` if the workspace has no
+    /// such key.
     pub(crate) async fn revoke_key(
         &self,
         workspace: &WorkspaceId,
@@ -297,7 +297,7 @@ impl Access {
         Ok(true)
     }
 
-    /// Changes a key; it is in force when this returns. `None` when the workspace has no such key.
+    /// Changes a key; it is in force when this returns. `None` if the workspace has no such key.
     pub(crate) async fn update_key(
         &self,
         workspace: &WorkspaceId,
@@ -322,13 +322,13 @@ impl Access {
         Some(Arc::clone(found.value()))
     }
 
-    /// The changes that delete the keys of a workspace.
+    /// Returns the changes that delete the keys of a workspace.
     pub(crate) fn deletions_of(&self, workspace: &WorkspaceId) -> Vec<Change> {
         let records = self.records_of(workspace);
         records.iter().flat_map(|key| [key.delete(), last_use::delete(key.id)]).collect()
     }
 
-    /// The keys of a workspace are deleted: they do not work any more when this returns.
+    /// Removes the deleted keys of a workspace: they no longer work when this returns.
     pub(crate) fn forget_all_of(&self, workspace: &WorkspaceId) {
         self.records_of(workspace).iter().for_each(|record| self.forget(record));
     }
@@ -339,7 +339,7 @@ impl Access {
         callers.map(|caller| caller.record.load_full()).collect()
     }
 
-    /// A key is deleted. The next checkpoint deletes what is saved of its buckets.
+    /// Removes a deleted key. The next checkpoint deletes its saved buckets.
     fn forget(&self, record: &KeyRecord) {
         if let Some((_, caller)) = self.inner.by_hash.remove(&record.hash) {
             caller.is_revoked.store(true, Ordering::Release);
@@ -347,7 +347,7 @@ impl Access {
         }
     }
 
-    /// Adds a durable key with its buckets as they were saved.
+    /// Adds a durable key with its saved buckets.
     async fn add(&self, record: KeyRecord, last_use: LastUse) -> Result<(), StartError> {
         let shared = &self.inner.shared;
         let Some(slot) = shared.workspaces.slot(&record.workspace) else {
@@ -371,14 +371,14 @@ impl Access {
         };
         let caller = Arc::new(caller);
         if is_saved {
-            // What is saved goes when they are full.
+            // The saved buckets are deleted when they are full.
             self.note_use(&caller);
         }
         self.inner.by_hash.insert(hash, caller);
         Ok(())
     }
 
-    /// The limits in force in a workspace, from its record: it may have no actor.
+    /// Returns the limits in force in a workspace, from its record: it may have no actor.
     async fn limits_of(&self, workspace: &WorkspaceId) -> Result<Limits, StartError> {
         let shared = &self.inner.shared;
         let (store, id) = (Arc::clone(&shared.store), workspace.clone());

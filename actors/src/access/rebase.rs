@@ -1,4 +1,4 @@
-//! Rebasing the clock of data: what is saved of buckets and of last uses.
+//! Rebases the clock of data: of saved buckets and last uses.
 
 use std::ops::ControlFlow;
 
@@ -8,8 +8,8 @@ use postrider_store::{Change, Direction, StoreError, Table, View};
 
 use super::{last_use, saved_buckets};
 
-/// The changes after which no bucket is full later than `to`, and no key was used later. A bucket
-/// that would be empty for as long as the clock was ahead is full.
+/// Returns the changes after which no bucket is full later than `to`, and no key was used later. A
+/// bucket that would stay empty for as long as the clock was ahead is full.
 pub(crate) fn rebased(store: &dyn View, to: Timestamp) -> Result<Vec<Change>, StoreError> {
     let mut changes = Vec::new();
     store.scan(Table::Buckets, &[], None, Direction::Forward, &mut |name, value| {

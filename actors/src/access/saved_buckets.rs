@@ -7,7 +7,7 @@ use postrider_domain::{KeyId, Timestamp};
 use postrider_runtime::shared_bucket::nanos;
 use postrider_store::{Change, Direction, StoreError, Table, View};
 
-/// Where the buckets are in the store.
+/// The table of the buckets.
 const BUCKETS: Table = Table::Buckets;
 
 /// The first byte of a key's bucket.
@@ -15,17 +15,17 @@ const OF_KEY: u8 = b'k';
 /// The first byte of an address's bucket.
 pub(super) const OF_ADDRESS: u8 = b'a';
 
-/// A saved bucket.
+/// Returns the change that saves a bucket.
 pub(super) fn put(name: &[u8], full_at_ns: u64) -> Change {
     Change::put(BUCKETS, name, full_at_ns.to_be_bytes())
 }
 
-/// What a key's bucket is called in the store.
+/// Returns the name of a key's bucket in the store.
 pub(super) fn key_name(key: KeyId, window_s: u32) -> Vec<u8> {
     [&[OF_KEY], key.as_bytes().as_slice(), &window_s.to_be_bytes()].concat()
 }
 
-/// What the store holds of the buckets: name, and the moment at which it is full.
+/// The buckets in the store: the name, and the time at which each is full.
 pub(super) struct SavedBuckets(Mutex<HashMap<Vec<u8>, u64>>);
 
 impl SavedBuckets {
@@ -40,12 +40,12 @@ impl SavedBuckets {
         Ok(Self(Mutex::new(saved)))
     }
 
-    /// Every name, and the moment at which its bucket is full.
+    /// Visits every name, and the time at which its bucket is full.
     pub(super) fn each(&self, mut visit: impl FnMut(&[u8], u64)) {
         self.0.lock().iter().for_each(|(name, full_at_ns)| visit(name, *full_at_ns));
     }
 
-    /// The names of the buckets of keys that are not among these.
+    /// Returns the names of the buckets of keys that are not among these.
     pub(super) fn keys_other_than(&self, known: &HashSet<KeyId>) -> Vec<Vec<u8>> {
         let is_other = |name: &&Vec<u8>| {
             let Some((&OF_KEY, rest)) = name.split_first() else { return false };
@@ -54,13 +54,13 @@ impl SavedBuckets {
         self.0.lock().keys().filter(is_other).cloned().collect()
     }
 
-    /// When a key's bucket is full, as saved.
+    /// Returns the saved time at which a key's bucket is full.
     pub(super) fn key(&self, key: KeyId, window_s: u32) -> Option<u64> {
         self.0.lock().get(&key_name(key, window_s)).copied()
     }
 
-    /// What has to be written for the store to hold `buckets`: those that changed; full ones are
-    /// deleted.
+    /// Returns the changes after which the store holds `buckets`. They write changed ones and
+    /// delete full ones.
     pub(super) fn changes(&self, buckets: Vec<(Vec<u8>, u64)>, now: Timestamp) -> Vec<Change> {
         let now_ns = nanos(now);
         let mut saved = self.0.lock();
@@ -80,7 +80,7 @@ impl SavedBuckets {
         changes
     }
 
-    /// What was noted as saved is not: everything is written next time.
+    /// Discards the record of saved buckets, so that the next time writes all.
     pub(super) fn forget_noted(&self) {
         self.0.lock().values_mut().for_each(|full_at_ns| *full_at_ns = 0);
     }

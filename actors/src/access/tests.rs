@@ -1,4 +1,4 @@
-//! A checkpoint looks at the buckets that were used, and at no others.
+//! Tests that a checkpoint examines only the buckets that were used.
 
 use super::*;
 use crate::{EngineOptions, MasterKeys};
@@ -51,7 +51,7 @@ async fn a_checkpoint_looks_at_used_buckets_until_they_are_full() {
     access.checkpoint().await;
     assert_eq!((looked_at(), saved()), (2, 4), "two windows of each");
     assert_eq!(access.used().buckets.len(), 4);
-    // One that is revoked leaves nothing either.
+    // A revoked key leaves no bucket either.
     engine.admin().revoke_key(&id, callers[7].key_id).await.unwrap();
     clock.advance(Duration::from_secs(2 * 3600));
     access.checkpoint().await;
@@ -91,8 +91,8 @@ async fn a_last_use_is_written_once_a_minute() {
         assert_eq!(writes(), before + minute, "one write for forty requests");
         clock.advance(MINUTE);
     }
-    // A use that was noted before its key was revoked writes nothing behind it, and one that a
-    // checkpoint has written behind the revocation is deleted.
+    // A use that was noted before its key was revoked writes nothing after it. A use that a
+    // checkpoint has written after the revocation is deleted.
     assert!(access.admit(&caller).refused.is_none());
     engine.admin().revoke_key(&id, key.info.id).await.unwrap();
     let late = vec![last_use::put(key.info.id, clock.now())];
@@ -125,7 +125,7 @@ async fn what_is_saved_of_a_revoked_key_is_deleted_after_a_restart_too() {
         store.scan(Table::Buckets, b"k", None, Direction::Forward, &mut visit).unwrap();
         count
     };
-    // A checkpoint in the background may have taken what is to be written.
+    // A checkpoint in the background may have taken the changes.
     let until_saved = async |expected: u32| {
         let watch = Stopwatch::start();
         while saved() != expected {
@@ -151,7 +151,7 @@ async fn what_is_saved_of_a_revoked_key_is_deleted_after_a_restart_too() {
     engine.access().checkpoint().await;
     // Long before it is full again.
     until_saved(2).await;
-    // The engine stops between the deletion of a key and that of its buckets.
+    // The engine stops after it has deleted a key, and before it deletes the key's buckets.
     let deletion = postrider_store::Change::delete(Table::Keys, *keys[1].info.id.as_bytes());
     engine.access().inner.shared.writer.commit(vec![deletion]).await.unwrap();
     drop(engine);

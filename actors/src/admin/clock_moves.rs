@@ -1,4 +1,4 @@
-//! Moves of engine time by an administrator or the sandbox, one after the other.
+//! Moves engine time for an administrator or the sandbox, one move after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use postrider_workspace::services::Services;
 
 use super::TIME_MAX;
 
-/// Held while engine time is moved: each move builds on the one before.
+/// The lock of moves of engine time: each move builds on the one before.
 #[derive(Clone, Default)]
 pub(super) struct ClockMoves(Arc<Mutex<()>>);
 
 impl ClockMoves {
-    /// Moves engine time forward, durably, and has its consequences seen to.
+    /// Moves engine time forward, durably, and waits until its consequences are handled.
     pub(super) async fn advance(
         &self,
         shared: &Services,
@@ -38,7 +38,7 @@ impl ClockMoves {
         Ok(())
     }
 
-    /// Takes the wall clock's time at once. Nothing of that is durable, so the record comes first.
+    /// Advances engine time to the wall clock. The move is not durable, so its record comes first.
     pub(super) async fn follow(
         &self,
         shared: &Services,
@@ -56,13 +56,13 @@ impl ClockMoves {
     }
 }
 
-/// Has every live workspace see to what has become due.
+/// Asks every live workspace to handle its due work.
 async fn time_has_moved(shared: &Services) {
     shared.broadcasts.beat();
     for actor in shared.workspaces.slots().iter().filter_map(|slot| slot.live()) {
         let (done, seen) = oneshot::channel();
         if actor.cast(WorkspaceMessage::Barrier(done)).is_ok() {
-            // Dropped unanswered: the workspace restarts, and sees to it then.
+            // No reply came: the workspace restarts, and handles its due work then.
             drop(seen.await);
         }
     }

@@ -1,4 +1,4 @@
-//! What the audit log records of administrative changes.
+//! The entries of administrative changes in the audit log.
 
 use postrider_domain::event::chain::ChainStep;
 use postrider_domain::otp_text::OtpTexts;
@@ -14,7 +14,7 @@ pub(super) fn workspace_created(id: &WorkspaceId, name: &str) -> AuditEntry {
 
 pub(super) fn limits_set(over: LimitsOverride) -> AuditEntry {
     let mut entry = AuditEntry::new("limits.set");
-    // They are an object in which those that are not given are null.
+    // They are an object in which absent limits are null.
     if let Ok(serde_json::Value::Object(limits)) = serde_json::to_value(over) {
         for (name, limit) in limits.into_iter().filter(|(_, limit)| !limit.is_null()) {
             entry = entry.change(&name, limit);

@@ -1,4 +1,4 @@
-//! What administration answers.
+//! The results and errors of administration.
 
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Limits, Timestamp, WorkspaceId};
@@ -11,46 +11,46 @@ use postrider_workspace::core::settings::ChangeError;
 pub struct WorkspaceInfo {
     /// Its id.
     pub id: WorkspaceId,
-    /// What people call it.
+    /// The name for people.
     pub name: String,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at: Timestamp,
     /// Its balance.
     pub credits: u64,
     /// The limits in force.
     pub limits: Limits,
-    /// API keys that are not revoked.
+    /// The number of API keys that are not revoked.
     pub keys: usize,
-    /// Connected numbers.
+    /// The number of connected numbers.
     pub numbers: usize,
-    /// Requests for one-time passwords in memory.
+    /// The number of requests for one-time passwords in memory.
     pub otps: usize,
-    /// The bytes and broadcasts that it has.
+    /// The bytes and broadcasts that it uses.
     pub usage: Usage,
-    /// Whether its actor runs.
+    /// The state of its actor.
     pub state: WorkspaceState,
 }
 
-/// Whether a workspace's actor runs.
+/// The state of a workspace's actor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkspaceState {
-    /// It does not, because nothing is hot; it starts when it is needed.
+    /// It does not run, because it has nothing to do; it starts when it is needed.
     Idle,
     /// It runs.
     Live,
-    /// It died and starts again in a moment.
+    /// It died and restarts in a moment.
     Restarting,
     /// It cannot start, for this reason.
     Parked(String),
 }
 
-/// Why a workspace was not made.
+/// The reason for which a workspace was not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CreateWorkspaceError {
-    /// Another has that id.
+    /// Another workspace has that id.
     #[error("there is a workspace of that id already")]
     Exists,
-    /// One of that id was deleted, and rows of it are left.
+    /// A workspace of that id was deleted, and rows of it are left.
     #[error("the deleted workspace of that id is still being removed; try again soon")]
     BeingRemoved,
     /// It cannot be made now.
@@ -58,7 +58,7 @@ pub enum CreateWorkspaceError {
     Unavailable(#[from] Unavailable),
 }
 
-/// Why something was not administered.
+/// The reason for which an administrative call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdminError {
     /// There is no such workspace.
@@ -76,7 +76,7 @@ pub enum AdminError {
     /// The workspace did not change.
     #[error(transparent)]
     Change(#[from] ChangeError),
-    /// It cannot be done now.
+    /// The call cannot run now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

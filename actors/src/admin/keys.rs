@@ -9,10 +9,10 @@ use super::{Admin, AdminError};
 use crate::access::{CreatedKey, KeyChange, KeyInfo, NewKey};
 
 impl Admin {
-    /// Makes a key. Its text is in the answer and nowhere else.
+    /// Makes a key. The response alone has its text.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
+    /// [`AdminError`]: there is no such workspace, or the key cannot be made now.
     pub async fn create_key(
         &self,
         id: &WorkspaceId,
@@ -33,7 +33,7 @@ impl Admin {
         Ok(self.access.create_key(id, new, &self.caller).await.map_err(Unavailable::from)?)
     }
 
-    /// A workspace's keys, oldest first.
+    /// Returns a workspace's keys, oldest first.
     ///
     /// # Errors
     /// [`AdminError::NoSuchWorkspace`].
@@ -42,17 +42,17 @@ impl Admin {
         Ok(self.access.keys_of(id))
     }
 
-    /// Revokes a key; it does not work any more when this returns.
+    /// Revokes a key; it no longer works when this returns.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace or key, or not now.
+    /// [`AdminError`]: there is no such workspace or key, or the change cannot be made now.
     pub async fn revoke_key(&self, id: &WorkspaceId, key: KeyId) -> Result<(), AdminError> {
         let (admin, id) = (self.clone(), id.clone());
         detached(async move { admin.revoke_key_attached(&id, key).await }).await
     }
 
     async fn revoke_key_attached(&self, id: &WorkspaceId, key: KeyId) -> Result<(), AdminError> {
-        // A change that is under way must not store the key again.
+        // A change in progress must not store the key again.
         let _in_order = self.bucket_changes.lock().await;
         self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
         match self.access.revoke_key(id, key, &self.caller).await.map_err(Unavailable::from)? {
@@ -61,10 +61,10 @@ impl Admin {
         }
     }
 
-    /// Changes a key; what is changed is in force when this returns.
+    /// Changes a key; the changes are in force when this returns.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace or key, or not now.
+    /// [`AdminError`]: there is no such workspace or key, or the change cannot be made now.
     pub async fn update_key(
         &self,
         id: &WorkspaceId,

@@ -1,4 +1,4 @@
-//! Numbers of providers, as the engines that serve one Postrider report them to each other.
+//! Numbers of providers, as the engines of one Postrider report them to each other.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -21,30 +21,31 @@ use super::AdminError;
 pub struct NumberClaim {
     /// The number.
     pub number: NumberId,
-    /// What the provider calls it.
+    /// The provider's id of the number.
     pub phone_number_id: ProviderId,
-    /// Names the apps whose callbacks may be about it, by their secrets.
+    /// The ids, from their secrets, of the apps whose callbacks may concern it.
     pub apps: Vec<String>,
 }
 
-/// Another engine has the number, or nobody can be asked.
+/// Another engine has the number, or no engine can be asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the number was not claimed: {0}")]
 pub struct NumberClaimError(pub String);
 
-/// Says which engine has a number. An engine asks before it commits one. Its methods block.
+/// The record of the engine that has each number. An engine claims a number before it commits it.
+/// Its methods block.
 pub trait NumberClaims: Debug + Send + Sync + 'static {
-    /// Claims a number for this engine. Returns whether it has it now: not if another engine does.
+    /// Claims a number for this engine. Returns `false` if another engine has it.
     ///
     /// # Errors
-    /// [`NumberClaimError`]: it may be claimed or not.
+    /// [`NumberClaimError`]: it is unknown whether the number is claimed.
     fn claim(&self, claim: &NumberClaim) -> Result<bool, NumberClaimError>;
 
-    /// Gives a number up that this engine has no more. It is tried, and continued later.
+    /// Releases a number that this engine no longer has. The call tries once and continues later.
     fn release(&self, claim: &NumberClaim);
 }
 
-/// The numbers of providers that an engine has, and that stay so until this is dropped.
+/// The numbers of providers that an engine has. They do not change until this is dropped.
 #[derive(Debug)]
 pub struct HeldClaims {
     /// The numbers.
@@ -56,9 +57,9 @@ pub struct HeldClaims {
 #[derive(Clone)]
 pub(super) struct Claims {
     shared: Arc<Services>,
-    /// What is reported to other engines, if there are others.
+    /// The receiver of reports to other engines, if there are others.
     others: Option<Arc<dyn NumberClaims>>,
-    /// Numbers whose connection failed, and may be durable nevertheless.
+    /// Numbers whose connection failed, but may be durable.
     doubtful: Arc<Mutex<Vec<(WorkspaceId, NumberId)>>>,
 }
 
@@ -67,35 +68,35 @@ impl Claims {
         Self { shared, others, doubtful: Arc::default() }
     }
 
-    /// The numbers of providers that are connected.
+    /// Returns the connected numbers of providers.
     pub(super) fn all(&self) -> Vec<NumberClaim> {
         claims_of(&self.shared.numbers, |_| true)
     }
 
-    /// Those of one workspace.
+    /// Returns the claims of one workspace.
     pub(super) fn of_workspace(&self, id: &WorkspaceId) -> Vec<NumberClaim> {
         claims_of(&self.shared.numbers, |workspace| workspace == id)
     }
 
-    /// Has it found out later whether the connection of a number is durable. Without other engines
-    /// whoever connects it again looks.
+    /// Marks a number, so that the engine finds out later whether its connection is durable.
+    /// Without other engines, the next connection of the number finds it out.
     pub(super) fn doubt(&self, id: &WorkspaceId, number: NumberId) {
         if self.others.is_some() {
             self.doubtful.lock().push((id.clone(), number));
         }
     }
 
-    /// The numbers of which it is to be found out.
+    /// Returns the numbers whose connection may be durable.
     pub(super) fn doubtful(&self) -> Vec<(WorkspaceId, NumberId)> {
         self.doubtful.lock().clone()
     }
 
-    /// It was found out.
+    /// Removes a number once the state of its connection is known.
     pub(super) fn settled(&self, number: NumberId) {
         self.doubtful.lock().retain(|(_, it)| *it != number);
     }
 
-    /// What is claimed of a number that is connected.
+    /// Returns the claim of a connected number.
     pub(super) fn of_number(&self, number: NumberId) -> Option<NumberClaim> {
         let connected = self.shared.numbers.connected(number)?;
         claim(number, &connected)
@@ -112,8 +113,8 @@ impl Claims {
         })
     }
 
-    /// Has callbacks of the app that a changed record names reach the number too, before they may
-    /// come. Those of the app before are harmless.
+    /// Adds the app of a changed record to the number's claim, before its callbacks may arrive.
+    /// Callbacks of the earlier app are harmless.
     pub(super) async fn change(&self, record: &NumberRecord) -> Result<(), AdminError> {
         let Some(mut claim) = self.of_number(record.info.id) else { return Ok(()) };
         let Ok(secrets) = record.secrets(&self.shared.master_keys) else { return Ok(()) };
@@ -128,11 +129,11 @@ impl Claims {
         Ok(())
     }
 
-    /// Gives numbers up.
+    /// Releases numbers.
     pub(super) async fn release(&self, given_up: Vec<NumberClaim>) {
         let Some(claims) = self.others.clone().filter(|_| !given_up.is_empty()) else { return };
         let releasing = move || given_up.iter().for_each(|claim| claims.release(claim));
-        // One that panicked has left claims, which the shard gives up later.
+        // A call that panicked has left claims, which the shard releases later.
         drop(tokio::task::spawn_blocking(releasing).await);
     }
 }
@@ -149,7 +150,7 @@ fn claims_of(numbers: &Numbers, is_wanted: impl Fn(&WorkspaceId) -> bool) -> Vec
 
 fn claim(number: NumberId, connected: &Arc<Connected>) -> Option<NumberClaim> {
     let phone_number_id = connected.phone_number_id()?.clone();
-    // One whose secrets cannot be used takes no callbacks, and has its name nevertheless.
+    // A number whose secrets cannot be used takes no callbacks, but has its name.
     let apps = connected.cloud_api.iter().map(|it| it.app()).collect();
     Some(NumberClaim { number, phone_number_id, apps })
 }

@@ -22,10 +22,10 @@ use postrider_workspace::mailbox::message::Configure;
 use super::{Admin, AdminError, HeldClaims, entries};
 use crate::engine::hold;
 
-/// Why the provider behind a number answered nothing.
+/// The reason for which the provider of a number returned nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// The workspace has no such number, or there is no provider behind it that can be asked.
+    /// The workspace has no such number, or the number has no provider that can be asked.
     #[error("no such number, or none that has a provider to ask")]
     NoProvider,
     /// The provider does not answer, or refuses.
@@ -33,7 +33,7 @@ pub enum AskError {
     Provider(#[from] ListError),
 }
 
-/// Whether what was refused so may have been done nevertheless.
+/// Returns whether a change that was refused with this error may still have been made.
 fn may_be_durable(error: &AdminError) -> bool {
     let (AdminError::Change(ChangeError::Unavailable(refusal)) | AdminError::Unavailable(refusal)) =
         error
@@ -44,11 +44,11 @@ fn may_be_durable(error: &AdminError) -> bool {
 }
 
 impl Admin {
-    /// Ends being held, durably: what waited goes out from now on. It changes nothing on a server
-    /// that is not held.
+    /// Releases the server durably: waiting messages are sent from now on. It changes nothing on a
+    /// server that is not held.
     ///
     /// # Errors
-    /// [`Unavailable`]: it could not be recorded; the server is still held then.
+    /// [`Unavailable`]: the release could not be recorded; the server is still held then.
     pub async fn release(&self) -> Result<(), Unavailable> {
         let admin = self.clone();
         let releasing = async move {
@@ -64,10 +64,10 @@ impl Admin {
         detached(releasing).await
     }
 
-    /// Sets over which channels one-time passwords of a workspace arrive whose request names none.
+    /// Sets the default channels of a workspace's one-time passwords.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
+    /// [`AdminError`]: there is no such workspace, or the change cannot be made now.
     pub async fn set_otp_channels(
         &self,
         id: &WorkspaceId,
@@ -77,10 +77,10 @@ impl Admin {
         Ok(self.configure(id, Configure::OtpChannels(steps), entry).await?.otp_channels)
     }
 
-    /// Sets what codes of a workspace are written in over SMS and mail.
+    /// Sets the texts of a workspace's codes over SMS and mail.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
+    /// [`AdminError`]: there is no such workspace, or the change cannot be made now.
     pub async fn set_otp_texts(
         &self,
         id: &WorkspaceId,
@@ -90,29 +90,29 @@ impl Admin {
         Ok(self.configure(id, Configure::OtpTexts(texts), entry).await?.otp_texts)
     }
 
-    /// What codes of a workspace are written in over SMS and mail, without what is built in.
+    /// Returns the texts of a workspace's codes over SMS and mail, without the built-in ones.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
+    /// [`AdminError`]: there is no such workspace, or it cannot be read now.
     pub async fn otp_texts(&self, id: &WorkspaceId) -> Result<OtpTexts, AdminError> {
         Ok(self.settings(id).await?.otp_texts)
     }
 
-    /// Over which channels one-time passwords of a workspace arrive whose request names none; empty
-    /// for the chat-app channel alone.
+    /// Returns the default channels of a workspace's one-time passwords. An empty list is the
+    /// chat-app channel alone.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
+    /// [`AdminError`]: there is no such workspace, or it cannot be read now.
     pub async fn otp_channels(&self, id: &WorkspaceId) -> Result<Vec<ChainStep>, AdminError> {
         Ok(self.settings(id).await?.otp_channels)
     }
 
-    /// Connects a number to a workspace. One that has a provider is checked, and its templates are
-    /// brought up to date, in the background.
+    /// Connects a number to a workspace. A number with a provider is checked, and its templates are
+    /// synchronized, in the background.
     ///
     /// # Errors
     /// [`AdminError`]: there is no such workspace, the provider's number is connected already, or
-    /// not now.
+    /// the change cannot be made now.
     pub async fn connect_number(
         &self,
         id: &WorkspaceId,
@@ -128,7 +128,7 @@ impl Admin {
         new: NewNumber,
     ) -> Result<NumberInfo, AdminError> {
         self.workspace_of(id)?;
-        // Of two of one name, one is answered that it is taken. Others have no name.
+        // Of two numbers of one name, one is refused. Other numbers have no name.
         let _in_order = match &new.provider {
             NewProvider::CloudApi(account, _) => {
                 let guard = self.number_changes.lock().await;
@@ -142,8 +142,8 @@ impl Admin {
         let now = self.shared.clock.now();
         let number = random::number_id(now);
         let stored = (id.clone(), NumberRecord::new(number, now, new, &self.shared.master_keys));
-        // First: messages may leave through it as soon as it is durable. Should the outcome be
-        // unknown, a number that nobody has does no harm until the next start.
+        // First: messages may leave through it as soon as it is durable. If the outcome is unknown,
+        // an unused number does no harm until the next start.
         self.shared.numbers.connect(&stored);
         let claim = self.claims.of_number(number);
         if let Some(claim) = claim.clone()
@@ -166,11 +166,11 @@ impl Admin {
         Ok(info)
     }
 
-    /// Gives a number other secrets or another pace. It takes them up at once: if it was left
-    /// alone, because its account or its channel failed, it is tried now. What it holds stays.
+    /// Changes the secrets or the pace of a number, with immediate effect. If it was down because
+    /// its account or channel failed, it is tried now. Its queue stays.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace or number, it cannot be changed so, or not now.
+    /// [`AdminError`]: there is no such workspace or number, the change is not valid, or not now.
     pub async fn update_number(
         &self,
         id: &WorkspaceId,
@@ -203,19 +203,19 @@ impl Admin {
     /// Connects a sandbox number to a workspace.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
+    /// [`AdminError`]: there is no such workspace, or the change cannot be made now.
     pub async fn connect_sandbox_number(&self, id: &WorkspaceId) -> Result<NumberInfo, AdminError> {
         self.connect_number(id, NewNumber::of(NewProvider::Sandbox)).await
     }
 
-    /// The workspaces that have a sandbox number, in order: what leaves through one reaches nobody.
+    /// Returns the workspaces with a sandbox number, in order: its messages reach nobody.
     #[must_use]
     pub fn workspaces_with_sandbox_number(&self) -> Vec<WorkspaceId> {
         self.shared.numbers.workspaces_with(NumberKind::Sandbox).into_iter().collect()
     }
 
-    /// The numbers of providers that are connected, as they are reported to other engines. None is
-    /// connected, changed or disconnected as long as they are held.
+    /// Returns the connected numbers of providers, as they are reported to other engines. No number
+    /// is connected, changed or disconnected until the result is dropped.
     pub async fn hold_claims(&self) -> HeldClaims {
         let in_order = self.number_changes.clone().lock_owned().await;
         HeldClaims { claims: self.claims.all(), _in_order: in_order }
@@ -225,7 +225,7 @@ impl Admin {
     /// not have them as long as this one runs.
     pub async fn settle_numbers(&self) {
         let doubtful = self.claims.doubtful();
-        // What their connections have submitted is durable behind this, or never will be.
+        // The commits of their connections are durable after this barrier, or never will be.
         if doubtful.is_empty() || self.shared.writer.barrier().await.is_err() {
             return;
         }
@@ -240,22 +240,22 @@ impl Admin {
         }
     }
 
-    /// A workspace's numbers, oldest first.
+    /// Returns a workspace's numbers, oldest first.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
+    /// [`AdminError`]: there is no such workspace, or it cannot be read now.
     pub async fn numbers(&self, id: &WorkspaceId) -> Result<Vec<NumberInfo>, AdminError> {
         Ok(self.settings(id).await?.numbers)
     }
 
-    /// Why a number cannot send at the time, as its provider explains it, without phones and
-    /// tokens.
+    /// Returns the reason for which a number cannot send now. It is the provider's text, without
+    /// phones and tokens.
     #[must_use]
     pub fn number_trouble(&self, number: NumberId) -> Option<String> {
         self.shared.numbers.trouble(number)
     }
 
-    /// What a number reports of itself: whether it sends, what waits, how fast it goes.
+    /// Returns a number's figures: its state, its waiting messages and its rate.
     pub async fn number_figures(&self, number: NumberId) -> NumberFigures {
         self.shared.numbers.figures(number).await
     }
@@ -263,7 +263,7 @@ impl Admin {
     /// Disconnects a number.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace or number, or not now.
+    /// [`AdminError`]: there is no such workspace or number, or the change cannot be made now.
     pub async fn disconnect_number(
         &self,
         id: &WorkspaceId,
@@ -281,13 +281,13 @@ impl Admin {
         .await
     }
 
-    /// Whether a number that the provider calls so is connected.
+    /// Returns whether a number with this id at the provider is connected.
     async fn is_connected(&self, id: &ProviderId) -> Result<bool, AdminError> {
         for (workspace, number) in self.shared.numbers.called(id) {
             if self.stored_number(&workspace, number).await?.is_some() {
                 return Ok(true);
             }
-            // It was never stored: its connection failed.
+            // The number was never stored: its connection failed.
             self.shared.numbers.close(number);
         }
         Ok(false)
@@ -313,8 +313,8 @@ impl Admin {
         }
     }
 
-    /// Has the templates of a number that has a provider brought up to date, and the number
-    /// checked.
+    /// Starts the synchronization of a number's templates with its provider, and a check of the
+    /// number.
     fn sync_templates(&self, id: &WorkspaceId, number: &NumberInfo) -> Result<(), AdminError> {
         if number.kind == NumberKind::CloudApi {
             let workspace = self.workspace_of(id)?;
@@ -324,7 +324,7 @@ impl Admin {
         Ok(())
     }
 
-    /// The templates that the provider has for the account of a workspace's number.
+    /// Returns the provider's templates for the account of a workspace's number.
     ///
     /// # Errors
     /// [`AskError`]: there is no provider to ask, or it does not answer.

@@ -1,4 +1,4 @@
-//! Deleting a workspace: its traffic ends at once, and its rows go in the background.
+//! Deletes a workspace: its traffic ends at once, and its rows are deleted in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use postrider_workspace::services::Services;
 use super::Admin;
 use crate::audit::record_of;
 
-/// How often, and how far apart, it is tried to learn whether a failed commit is durable.
+/// The number of tries, and the wait between them, to find out whether a failed commit is durable.
 const CERTAIN_TRIES: u32 = 60;
 const CERTAIN_WAIT: Duration = Duration::from_secs(1);
 
-/// Why a workspace was not deleted.
+/// The reason for which a workspace was not deleted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeleteWorkspaceError {
     /// There is no such workspace.
     #[error("no such workspace")]
     NoSuchWorkspace,
-    /// What was repeated is neither its name nor its id.
+    /// The repeated text is neither its name nor its id.
     #[error("must be the workspace's name or id, repeated")]
     WrongName,
     /// It cannot be deleted now.
@@ -56,8 +56,8 @@ pub(super) async fn delete(
     let entry = AuditEntry::new("workspace.delete").target(id).workspace(id);
     changes.push(record_of(shared.clock.now(), &admin.caller, entry));
     if let Err(error) = shared.writer.commit(changes).await {
-        // A commit that failed may be durable nevertheless. Then the next start would delete what
-        // was acknowledged since.
+        // A commit that failed may still be durable. Then the next start would delete data that was
+        // acknowledged since.
         if !is_marked_for_certain(shared, id).await {
             return Err(Unavailable::from(error).into());
         }
@@ -65,14 +65,14 @@ pub(super) async fn delete(
     let claims = admin.claims.of_workspace(id);
     end_traffic(admin, id, &slot).await;
     removal::begin(shared, id.clone(), Some(slot));
-    // Nobody else waits for those who are asked to release them. What another workspace has claimed
-    // by the same name since has another id, and is not released.
+    // The locks are released before the release of the claims. Another workspace's claim of the
+    // same name since has another id, and is not released.
     drop((no_creation, no_keys, no_numbers, no_members));
     admin.claims.release(claims).await;
     Ok(())
 }
 
-/// The workspace's name; `None` if its records are damaged.
+/// Returns the workspace's name, or `None` if its records are damaged.
 async fn name_of(shared: &Services, id: &WorkspaceId) -> Result<Option<String>, Unavailable> {
     let (store, of) = (Arc::clone(&shared.store), id.clone());
     let read = tokio::task::spawn_blocking(move || records::load(store.as_ref(), &of));
@@ -83,8 +83,8 @@ async fn name_of(shared: &Services, id: &WorkspaceId) -> Result<Option<String>, 
     }
 }
 
-/// Ends everything that a deleted workspace does. Nothing in memory writes for it afterwards but
-/// commands that were under way.
+/// Ends all traffic of a deleted workspace. Afterwards nothing in memory writes for it, except
+/// commands in progress.
 async fn end_traffic(admin: &Admin, id: &WorkspaceId, slot: &Slot) {
     let shared = &admin.shared;
     admin.access.forget_all_of(id);
@@ -93,7 +93,7 @@ async fn end_traffic(admin: &Admin, id: &WorkspaceId, slot: &Slot) {
     let actor = slot.live();
     slot.publish(Placement::Parked("it was deleted".into()));
     if let Some(actor) = actor {
-        // One that has stopped by itself is as good.
+        // An actor that has stopped by itself needs nothing.
         drop(actor.stop_and_wait(None, None).await);
     }
     shared.broadcasts.end_all_of(id).await;
@@ -101,8 +101,8 @@ async fn end_traffic(admin: &Admin, id: &WorkspaceId, slot: &Slot) {
     shared.numbers.close_all_of(id);
 }
 
-/// Whether the workspace is marked as deleted, once the store is open again; `false` if it does
-/// not open for a minute.
+/// Returns whether the workspace is marked as deleted, once the store is open again. Returns
+/// `false` if it does not open within a minute.
 async fn is_marked_for_certain(shared: &Services, id: &WorkspaceId) -> bool {
     for _ in 0..CERTAIN_TRIES {
         match shared.writer.barrier().await {
@@ -114,7 +114,7 @@ async fn is_marked_for_certain(shared: &Services, id: &WorkspaceId) -> bool {
     false
 }
 
-/// Whether rows of a deleted workspace of this id are left.
+/// Returns whether rows of a deleted workspace of this id are left.
 pub(super) fn is_under_way(shared: &Services, id: &WorkspaceId) -> Result<bool, Unavailable> {
     removal::is_marked(shared.store.as_ref(), id).map_err(unreadable)
 }

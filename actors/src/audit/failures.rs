@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 
 use postrider_domain::{KeyId, Timestamp, WorkspaceId};
 
-/// How long the failures of a source are counted together.
+/// The time in which the failures of a source are counted together.
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
-/// Sources that are counted by themselves at once, so that so many a minute have records of their
-/// own. The others are counted together.
+/// The maximum number of sources that are counted separately at once, each with records of its own.
+/// The others are counted together.
 const SOURCES_MAX: usize = 60;
 
-/// What failures are counted by. The default is many sources together.
+/// The source of failures. The default is many sources together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Source {
     pub(super) address: Option<IpAddr>,
@@ -22,34 +22,34 @@ pub(super) struct Source {
     pub(super) key: Option<(KeyId, WorkspaceId)>,
 }
 
-/// The failures of one kind, of the minutes that have not ended.
+/// The failures of one kind, in the minutes that have not ended.
 pub(super) struct Failures {
-    /// What the audit log calls them.
+    /// The action of their records in the audit log.
     pub(super) action: &'static str,
     minutes: Mutex<HashMap<Source, CountedMinute>>,
 }
 
 struct CountedMinute {
     began: Timestamp,
-    /// Failures that have no record: after the first one, which has a record of its own.
+    /// The failures without a record: after the first one, which has a record of its own.
     more: u64,
 }
 
-/// Failures that are to be recorded together.
+/// Failures to be recorded together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) source: Source,
     pub(super) count: u64,
 }
 
-/// What is to be recorded of one failure.
+/// The records to write for one failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotedFailure {
-    /// What it is counted by.
+    /// The source by which it is counted.
     pub(super) source: Source,
-    /// Whether it is the first one of its minute.
+    /// Set if it is the first one of its minute.
     pub(super) is_first: bool,
-    /// What is left of the minute before.
+    /// The unrecorded failures of the minute before.
     pub(super) ended: Option<Counted>,
 }
 
@@ -74,7 +74,7 @@ impl Failures {
         NotedFailure { source, is_first: true, ended }
     }
 
-    /// Counts failures again whose record was not written: they are recorded with the minute.
+    /// Counts failures again whose record was not written. They are recorded with the minute.
     pub(super) fn put_back(&self, counted: Vec<Counted>, now: Timestamp) {
         let mut minutes = self.minutes.lock();
         for Counted { source, count } in counted {
@@ -84,7 +84,7 @@ impl Failures {
         }
     }
 
-    /// Forgets the minutes that began at `moment` or before. Returns what is not recorded of them.
+    /// Removes the minutes that started at `moment` or before. Returns their unrecorded failures.
     pub(super) fn ended(&self, moment: Timestamp) -> Vec<Counted> {
         let mut minutes = self.minutes.lock();
         let over = minutes.extract_if(|_, minute| minute.began <= moment);
@@ -93,7 +93,7 @@ impl Failures {
     }
 }
 
-/// The source itself, unless too many others are counted.
+/// Returns the source itself, or the default if too many others are counted.
 fn counted_by(minutes: &HashMap<Source, CountedMinute>, source: Source) -> Source {
     let is_full = minutes.len() >= SOURCES_MAX && !minutes.contains_key(&source);
     if is_full { Source::default() } else { source }

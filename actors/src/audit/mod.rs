@@ -1,8 +1,7 @@
-//! The audit log: who changed what. It is read, verified and kept for a time here.
+//! The audit log: changes and their authors. This module reads, verifies and trims it.
 //!
-//! The record of a change is written by whoever carries the change out, in the same commit. Here
-//! are only the records that belong to no change: starts, stops, refused authentications, and
-//! readings of everything.
+//! The commit of a change contains the record of the change. This module writes only the records
+//! that belong to no change: starts, stops, refused authentications, and readings of everything.
 
 mod failures;
 mod upkeep;
@@ -25,18 +24,18 @@ use postrider_workspace::services::Services;
 use failures::{Counted, Failures, MINUTE, Source};
 pub(crate) use upkeep::AuditUpkeep;
 
-/// Records that one call verifies at the most, so that it answers soon.
+/// The maximum number of records that one call verifies, so that it returns soon.
 const VERIFIED_AT_ONCE: u64 = 50_000;
 
-/// How the audit log is kept.
+/// The options of the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuditOptions {
-    /// How long a record is kept. `None`: for ever.
+    /// The retention time of a record; `None` for ever.
     pub kept_for: Option<Duration>,
 }
 
 impl Default for AuditOptions {
-    /// 400 days.
+    /// Returns 400 days.
     fn default() -> Self {
         Self { kept_for: Some(Duration::from_secs(400 * 24 * 3600)) }
     }
@@ -47,9 +46,9 @@ impl Default for AuditOptions {
 pub struct AuditLog {
     shared: Arc<Services>,
     options: AuditOptions,
-    /// Callers without a good key, token or signature.
+    /// Callers without a valid key, token or signature.
     failed: Arc<Failures>,
-    /// Good keys from addresses that they do not allow.
+    /// Valid keys from addresses that they do not allow.
     refused: Arc<Failures>,
 }
 
@@ -67,7 +66,7 @@ impl AuditLog {
     }
 
     /// Reads at most `limit` records that match, oldest first or newest first. `cursor` is the
-    /// sequence of the record to go on after.
+    /// sequence of the record after which the page starts.
     ///
     /// # Errors
     /// [`Unavailable`]: the log cannot be read.
@@ -81,7 +80,7 @@ impl AuditLog {
         self.read(move |store| audit::page(store, &filter, direction, cursor, limit)).await
     }
 
-    /// The sequence of the newest record; 0 if there is none.
+    /// Returns the sequence of the newest record; 0 if there is none.
     ///
     /// # Errors
     /// [`Unavailable`]: the log cannot be read.
@@ -89,8 +88,8 @@ impl AuditLog {
         Ok(self.read(audit::head).await?.sequence)
     }
 
-    /// Verifies the next records after the sequence `after`, or the oldest ones. While the answer
-    /// names a sequence to go on after, there are more.
+    /// Verifies the next records after the sequence `after`, or the oldest ones. While the result
+    /// has a sequence to continue after, there are more.
     ///
     /// # Errors
     /// [`Unavailable`]: the log cannot be read.
@@ -98,19 +97,18 @@ impl AuditLog {
         self.read(move |store| audit::verify(store, after, VERIFIED_AT_ONCE)).await
     }
 
-    /// Counts a caller that showed no good key, token or signature. The first one of an address in
-    /// a minute is logged and recorded; the others of that minute are recorded together, as a
-    /// count.
+    /// Counts a caller without a valid key, token or signature. The first one of an address in a
+    /// minute is logged and recorded. The others of that minute are recorded together, as a count.
     pub fn authentication_failed(&self, address: IpAddr, request_id: &str) {
         let source = Source { address: Some(address), key: None };
         if let Some(Source { address, .. }) = self.note(&self.failed, source, request_id) {
-            // An address that is not counted by itself is not named.
+            // An address that is not counted separately is not logged.
             let address = address.map(tracing::field::display);
             tracing::warn!(address, request_id, "authentication failed");
         }
     }
 
-    /// Counts the use of a good key from an address that it does not allow. The first one of an
+    /// Counts the use of a valid key from an address that it does not allow. The first one of an
     /// address and key in a minute is logged and recorded; the others are recorded as a count.
     pub fn key_refused(
         &self,
@@ -128,7 +126,8 @@ impl AuditLog {
         }
     }
 
-    /// Counts a failure. Returns what it is counted by if it is the first one of its minute.
+    /// Counts a failure. Returns the source by which it is counted if it is the first of its
+    /// minute.
     fn note(&self, failures: &Arc<Failures>, source: Source, request_id: &str) -> Option<Source> {
         let noted = failures.note(source, self.shared.clock.now());
         let ended = noted.ended.map(|ended| (ended, None));
@@ -168,7 +167,7 @@ impl AuditLog {
     }
 
     /// Writes records of failures. No caller waits for them. They are few (`failures.rs`), so they
-    /// are not refused for want of room.
+    /// are not refused for lack of room.
     fn commit_soon(&self, failures: &Arc<Failures>, counted: Vec<(Counted, Option<&str>)>) {
         if counted.is_empty() {
             return;
@@ -185,11 +184,11 @@ impl AuditLog {
         }));
     }
 
-    /// Records that somebody reads everything of a kind, such as `contacts.export`. Durable when
+    /// Records that a caller reads everything of a kind, such as `contacts.export`. Durable when
     /// this returns.
     ///
     /// # Errors
-    /// [`Unavailable`]: not now, so nothing is to be read either.
+    /// [`Unavailable`]: the record cannot be written now, so nothing may be read either.
     pub async fn record_reading(
         &self,
         by: &AuditContext,
@@ -199,13 +198,13 @@ impl AuditLog {
         Ok(self.shared.writer.commit(vec![change]).await?)
     }
 
-    /// Records something that the server does by itself. Durable when this returns.
+    /// Records an action of the server itself. Durable when this returns.
     pub(crate) async fn record(&self, entry: AuditEntry) -> Result<(), CommitError> {
         let change = self.change(&AuditContext::system(), entry);
         self.shared.writer.commit_own(vec![change]).await
     }
 
-    /// Makes everything durable that is only counted, and then the record of the stop.
+    /// Makes all unrecorded counts durable, and then the record of the stop.
     pub(crate) async fn record_stop(&self) -> Result<(), CommitError> {
         let mut changes = Vec::new();
         for failures in [&self.failed, &self.refused] {
@@ -213,7 +212,7 @@ impl AuditLog {
             changes.extend(rest.iter().map(|it| self.failures_change(failures, it, None)));
         }
         changes.push(self.change(&AuditContext::system(), AuditEntry::new("server.stop")));
-        // Whatever is queued, the stop waits for its record.
+        // The stop waits for its record, whatever is queued.
         self.shared.writer.commit_own(changes).await
     }
 
@@ -237,7 +236,7 @@ impl AuditLog {
     }
 }
 
-/// The change that records `entry`. It belongs into the commit of what it records.
+/// Returns the change that records `entry`. It belongs into the commit of the recorded change.
 pub(crate) fn record_of(now: Timestamp, context: &AuditContext, entry: AuditEntry) -> Change {
     audit::record_change(now, &entry.record(random::audit_id(now), context))
 }

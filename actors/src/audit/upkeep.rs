@@ -1,4 +1,4 @@
-//! Removes audit records that are older than they have to be kept, in slices beside the actors.
+//! Removes audit records after their retention time, in slices beside the actors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use postrider_workspace::sweep::SLICE_MAX;
 
 use super::AuditLog;
 
-/// How often the log is looked at.
+/// The interval between checks of the log.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// What the log needs from time to time.
+/// The periodic work on the log.
 #[derive(Debug)]
 pub(crate) struct AuditUpkeep {
     log: AuditLog,
-    /// The log is not looked at before this.
+    /// The time of the next check.
     next: Timestamp,
     sweep: Option<JoinHandle<()>>,
 }
@@ -29,7 +29,7 @@ impl AuditUpkeep {
         Self { log, next: Timestamp::default(), sweep: None }
     }
 
-    /// Time has passed: records what was counted, and removes what is too old if it is time.
+    /// Handles a beat: records the counts, and removes old records if it is time.
     pub(crate) fn beat(&mut self) {
         self.log.record_ended_failures();
         let now = self.log.shared.clock.now();
@@ -45,9 +45,9 @@ impl AuditUpkeep {
     }
 }
 
-/// Removes everything that is too old, in slices. After a failure the next one goes on.
+/// Removes all old records, in slices. After a failure the next sweep continues.
 async fn sweep(shared: Arc<Services>, kept_for: Duration) {
-    // A clock that has stepped may say of young records that they are old.
+    // A clock that has jumped may make young records look old.
     while !shared.clock.deletion_rests() {
         let Some(_turn) = shared.sweep_turns.take().await else { return };
         let (store, oldest) = (Arc::clone(&shared.store), shared.clock.now().minus(kept_for));

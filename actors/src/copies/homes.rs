@@ -1,4 +1,4 @@
-//! Pure: whose each record is, by which data is split over the shards of a cluster and united.
+//! Pure: the home of each record, by which data is split over the shards of a cluster and united.
 
 use hashbrown::HashMap;
 use postrider_domain::{KeyId, WorkspaceId};
@@ -14,20 +14,20 @@ pub(super) const ASIDE: &[u8] = b"single/";
 /// Records of the engine as a whole that each shard needs.
 const OF_EVERY: [&[u8]; 5] =
     [b"master_keys", b"clock_offset", b"durable_moment", b"contact_index_format", b"usage"];
-/// Those of the audit log, which goes on in the first shard.
+/// Records of the audit log, which continues in the first shard.
 const OF_FIRST: [&[u8]; 3] = [b"audit_head", b"audit_trimmed", rebase::KEY];
 /// What belongs to the log that the data comes from.
 const OF_LOG: [&[u8]; 2] = [b"epoch", b"usage_cursor"];
-/// What begins the keys of records of a workspace.
+/// The prefixes of the keys of a workspace's records.
 const OF_WORKSPACE: [&[u8]; 3] = [b"usage/", b"removed/", b"totp_required/"];
-/// What begins the keys of people, their sessions and the tokens of administrators, which are in
+/// The prefixes of the keys of people, their sessions and the tokens of administrators. They are in
 /// the first shard.
 const OF_PEOPLE: [&[u8]; 5] =
     [b"admin_token/", b"person/", b"invite/", b"session/", b"sign_in_link/"];
-/// What a cluster does not serve: all of its nodes share another name.
+/// Records that a cluster does not use: all of its nodes share another name.
 const OF_SINGLE: [&[u8]; 1] = [b"people/name"];
 
-/// A change as a single node has it, of one that the first shard keeps for the way back.
+/// Returns a change in a single node's form, from one that the first shard stored for the way back.
 pub(super) fn brought_back(change: Change) -> Change {
     let Change { table, key, value } = change;
     let key = match key.strip_prefix(ASIDE) {
@@ -37,7 +37,7 @@ pub(super) fn brought_back(change: Change) -> Change {
     Change { table, key, value }
 }
 
-/// Whose a record is.
+/// The home of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Home {
     /// The shard of a workspace has it.
@@ -48,16 +48,16 @@ pub(super) enum Home {
     Every,
     /// The first shard has it.
     First,
-    /// The first shard keeps it for the way back.
+    /// The first shard stores it for the way back.
     Aside,
     /// It is of the log that the data comes from.
     Nobody,
 }
 
-/// Whose a record is.
+/// Returns the home of a record.
 ///
 /// # Errors
-/// [`CopyError::Damaged`] for one that no version of this program writes.
+/// [`CopyError::Damaged`] for a record that no version of this program writes.
 pub(super) fn home(table: Table, key: &[u8], value: &[u8]) -> Result<Home, CopyError> {
     let unknown = || {
         let (table, key) = (table.name(), key.escape_ascii());
@@ -83,7 +83,7 @@ pub(super) fn home(table: Table, key: &[u8], value: &[u8]) -> Result<Home, CopyE
             })
         }
         Table::Audit => Ok(Home::First),
-        // One that cannot be read works nowhere.
+        // A key that cannot be read works nowhere.
         Table::Keys => {
             Ok(key_parts(value).map_or(Home::First, |parts| Home::Workspace(parts.workspace)))
         }
@@ -103,14 +103,14 @@ pub(super) fn home(table: Table, key: &[u8], value: &[u8]) -> Result<Home, CopyE
     }
 }
 
-/// Where the records of a single node go in a cluster.
+/// The places of a single node's records in a cluster.
 pub(super) struct Places {
     pub(super) shards: u16,
     /// The workspace of each key.
     pub(super) keys: HashMap<KeyId, WorkspaceId>,
 }
 
-/// Which shards have a record.
+/// The shards that have a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// One of them, with this record.
@@ -120,12 +120,12 @@ pub(super) enum Place {
 }
 
 impl Places {
-    /// The shard of a workspace.
+    /// Returns the shard of a workspace.
     pub(super) fn shard_of(&self, workspace: &WorkspaceId) -> u16 {
         self.shard_at(home_of(workspace))
     }
 
-    /// The shard of workspaces that are there.
+    /// Returns the shard of workspaces of this home.
     pub(super) fn shard_at(&self, home: u16) -> u16 {
         // Both are powers of two.
         home.checked_shr(16 - self.shards.trailing_zeros()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Copies of the data: archives and backups are made of it, and made into a directory again.
+//! Copies of the data: archives and backups of a directory, and directories made from them.
 
 mod homes;
 mod restore;

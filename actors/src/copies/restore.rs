@@ -1,4 +1,4 @@
-//! Makes a data directory of an archive, or of a backup as of a position.
+//! Makes a data directory from an archive, or from a backup as of a position.
 
 use std::path::Path;
 
@@ -17,35 +17,35 @@ use super::space::check_space;
 use super::unite;
 use crate::engine::{StartError, key_check};
 
-/// Where a copy becomes data.
+/// The destination of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
-    /// The data directory. Whoever calls has locked it.
+    /// The data directory. The caller has locked it.
     pub dir: &'a Path,
-    /// The master keys that it has, if it has any.
+    /// The data directory's master keys, if there are any.
     pub keys: Option<&'a MasterKeys>,
     /// The length of a file of the log.
     pub segment_bytes: u64,
-    /// Whether a server holds the data back from the world until it is released.
+    /// Set if a server sends nothing from the data until it is released.
     pub held: bool,
     /// A directory with the contents of files, if there are any.
     pub contents: Option<&'a Path>,
 }
 
-/// What was made.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
-    /// The position that the data stands at.
+    /// The position of the data.
     pub position: Position,
-    /// How much there is.
+    /// The number of records.
     pub counts: ArchiveCounts,
     /// The identity of the new log.
     pub log: LogId,
-    /// The contents of files that it has.
+    /// The contents of files in it.
     pub contents: CopiedContents,
 }
 
-/// Makes a data directory of an archive. Blocks.
+/// Makes a data directory from an archive. Blocks.
 ///
 /// # Errors
 /// [`CopyError`]; nothing is made then.
@@ -56,8 +56,8 @@ pub fn import_archive(archive: &Path, target: Target<'_>) -> Result<Made, CopyEr
     finish(import, header.at, counts, states, target)
 }
 
-/// Makes a data directory of a backup, of a single node or a cluster: of all of it, or up to a
-/// position. Blocks.
+/// Makes a data directory from a backup of a single node or a cluster. It uses all of the backup,
+/// or its part up to a position. Blocks.
 ///
 /// # Errors
 /// [`CopyError`]; nothing is made then.
@@ -76,11 +76,11 @@ pub fn restore_backup(
     }
     let contents = from.join(MEDIA);
     let target = Target { contents: Some(&contents), ..target };
-    // The first shard of a cluster alone has what waits there for a single node.
+    // Only the first shard of a cluster has the records that wait for a single node.
     restore_plan(&RestorePlan::new(from, position)?, &mut |it| Ok(Some(brought_back(it))), target)
 }
 
-/// Makes a data directory of the backup of one shard, for a shard again. Blocks.
+/// Makes a data directory from the backup of one shard, for a shard again. Blocks.
 ///
 /// # Errors
 /// [`CopyError`]; nothing is made then.
@@ -100,11 +100,11 @@ fn restore_plan(
     roll_forward(import, loaded, &|at, visit| plan.commits(at, visit), sieve, target)
 }
 
-/// Visits the commits behind a mark, and returns the mark of the last one.
+/// Visits the commits after a mark, and returns the mark of the last one.
 pub type Commits<'a> =
     &'a dyn Fn(Mark, &mut dyn FnMut(Commit) -> Result<(), CopyError>) -> Result<Mark, CopyError>;
 
-/// Makes a data directory of an archive and of commits that follow it. Blocks.
+/// Makes a data directory from an archive and the commits that follow it. Blocks.
 ///
 /// # Errors
 /// [`CopyError`], also of the commits; nothing is made then.
@@ -130,7 +130,7 @@ fn roll_forward(
     let at = commits(header.at, &mut |commit| import.apply_through(&commit, sieve))?;
     let base =
         LoadedSnapshot { position: header.at.position, entries: states, warnings: Vec::new() };
-    // Those of the whole time, which the records have by now.
+    // The rebases of the whole time, which the records have by now.
     let rebases = Rebases::from(rebase::all(import.view()?)?);
     let folded = snapshots::fold::<CopyError>(&base, rebases, &|visit| {
         commits(header.at, &mut |commit| {
@@ -143,7 +143,7 @@ fn roll_forward(
     finish(import, at, counts, folded.encode(), target)
 }
 
-/// Fails unless there is room for so many bytes of copies, for the contents of files and for the
+/// Checks that there is room for so many bytes of copies. It adds the contents of files and the
 /// log's first file.
 pub(super) fn check_room(bytes: u64, target: &Target<'_>) -> Result<(), CopyError> {
     let contents = target.contents.map_or(Ok(0), contents_bytes)?;

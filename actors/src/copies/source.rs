@@ -1,4 +1,4 @@
-//! What copies are made of: the log and the view of an engine that runs, or of one that does not.
+//! The source of copies: the log and the view of a running or a stopped engine.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -16,12 +16,12 @@ use postrider_workspace::snapshots::{self, Rebases, States};
 
 use crate::engine::key_check;
 
-/// Bytes of a row of an archive beside its key and its value.
+/// The bytes of a row of an archive besides its key and its value.
 const ROW_BYTES: usize = 7;
-/// How often reading is begun anew when the log was trimmed meanwhile.
+/// The number of attempts to read, each after the log was trimmed meanwhile.
 const ATTEMPTS: usize = 3;
 
-/// The data of an engine, to copy from. Its methods block, and hold up no commit.
+/// The data of an engine, to copy from. Its methods block, but delay no commit.
 #[derive(Clone)]
 pub struct DataSource {
     store: Arc<LogStore>,
@@ -38,7 +38,7 @@ impl DataSource {
         Self { store, snapshots, checkpoints }
     }
 
-    /// The data in a directory that no engine uses.
+    /// Opens the data in a directory that no engine uses.
     ///
     /// # Errors
     /// [`CopyError`]: the directory is in use, has no data, or cannot be read.
@@ -49,33 +49,33 @@ impl DataSource {
         Ok(Self::new(Arc::new(store), Arc::new(snapshots), checkpoints))
     }
 
-    /// The identity of the log.
+    /// Returns the identity of the log.
     #[must_use]
     pub fn log_id(&self) -> LogId {
         self.store.log_id()
     }
 
-    /// The log and the records.
+    /// Returns the log and the records.
     pub(crate) fn store(&self) -> &LogStore {
         &self.store
     }
 
-    /// The same, to share.
+    /// Returns the log and the records, to share.
     pub(crate) fn shared_store(&self) -> Arc<LogStore> {
         Arc::clone(&self.store)
     }
 
-    /// The directory of the snapshots.
+    /// Returns the directory of the snapshots.
     pub(crate) fn snapshots(&self) -> Arc<SnapshotDir> {
         Arc::clone(&self.snapshots)
     }
 
-    /// The directory of the checkpoints.
+    /// Returns the directory of the checkpoints.
     pub(crate) const fn checkpoints(&self) -> &CheckpointDir {
         &self.checkpoints
     }
 
-    /// How many bytes an archive of the records has at the least. Reads all of them.
+    /// Returns the minimum number of bytes of an archive of the records. Reads all of them.
     ///
     /// # Errors
     /// [`CopyError`]: the data cannot be read.
@@ -96,7 +96,7 @@ impl DataSource {
         Ok(bytes)
     }
 
-    /// How many bytes the log has after a position, about.
+    /// Returns the approximate number of bytes of the log after a position.
     ///
     /// # Errors
     /// [`CopyError`]: the log cannot be read.
@@ -104,11 +104,11 @@ impl DataSource {
         Ok(self.store.bytes_after(after)?)
     }
 
-    /// Writes an archive that the log leads on from: the newest checkpoint, if one is whole, or
-    /// else everything at the present position.
+    /// Writes an archive from which the log continues. It is the newest whole checkpoint, or else
+    /// everything at the present position.
     ///
     /// # Errors
-    /// Those of [`write_archive`](Self::write_archive).
+    /// The errors of [`write_archive`](Self::write_archive).
     pub fn write_base(
         &self,
         time: Option<Timestamp>,
@@ -139,10 +139,10 @@ impl DataSource {
         self.write_as(time, |header| header, out)
     }
 
-    /// The same as the archive of a shard of a cluster, of which all stands at a mark of its log.
+    /// Writes the same as the archive of a shard of a cluster, at a mark of its log.
     ///
     /// # Errors
-    /// Those of [`write_archive`](Self::write_archive).
+    /// The errors of [`write_archive`](Self::write_archive).
     pub fn write_shard(
         &self,
         (log, shard, at): (LogId, u16, Mark),
@@ -185,14 +185,14 @@ impl DataSource {
         })
     }
 
-    /// The records, and what actors keep in memory, at the same position.
+    /// Returns the records, and the actors' state in memory, at the same position.
     fn at_one_position(
         &self,
         rebases: Rebases,
     ) -> Result<(Box<dyn ViewSnapshot>, States), StoreError> {
         let base = self.snapshots.load();
         let base = base.map_err(|error| StoreError::Failed(error.to_string()))?;
-        // Afterwards, so that it is not behind the snapshot.
+        // Afterwards, so that the view is not behind the snapshot.
         let view = self.store.snapshot()?;
         let at = view.mark().position;
         let folded = snapshots::fold::<StoreError>(&base, rebases, &|visit| {
@@ -208,11 +208,11 @@ impl DataSource {
         Ok((view, folded.encode()))
     }
 
-    /// Writes what was committed after a position as a piece of the log. Returns where it ends.
+    /// Writes the commits after a position as a piece of the log. Returns the mark of its end.
     ///
     /// # Errors
-    /// [`CopyError::Trimmed`] when the log begins later; [`CopyError::Lost`] when it ends before;
-    /// others of [`CopyError`].
+    /// [`CopyError::Trimmed`] if the log starts later; [`CopyError::Lost`] if it ends before; other
+    /// errors of [`CopyError`].
     pub fn write_log(&self, after: Position, out: &mut dyn Write) -> Result<Mark, CopyError> {
         Ok(self.store.write_piece(after, out)?)
     }

@@ -1,4 +1,4 @@
-//! Sees whether a copy has room before anything of it is written.
+//! Checks that a copy has room before anything of it is written.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use postrider_store::{DirectorySpace, FreeSpace};
 /// Fails unless the disk of a directory has so many free bytes. Blocks.
 ///
 /// # Errors
-/// [`CopyError::NoSpace`]; [`CopyError::Io`] when that is not known.
+/// [`CopyError::NoSpace`]; [`CopyError::Io`] if the free space is unknown.
 pub fn check_space(dir: &Path, needed: u64) -> Result<(), CopyError> {
     let shown = dir.display();
     let free = DirectorySpace(dir.to_owned()).free_bytes();

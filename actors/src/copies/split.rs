@@ -18,14 +18,14 @@ use crate::access::{KeyMark, home_of, key_parts};
 use crate::engine::{hold, key_check};
 use postrider_workspace::media::named_content;
 
-/// An archive of a single node which a cluster is to have. It was read and is whole.
+/// An archive of a single node for a cluster. It was read and is whole.
 pub struct ClusterArchive {
     path: PathBuf,
     header: ArchiveHeader,
     counts: ArchiveCounts,
     places: Places,
     homes: Vec<(KeyMark, u16)>,
-    /// The contents of files that workspaces name, by where those are.
+    /// The contents of files of workspaces, by the workspaces' homes.
     contents: BTreeSet<(u16, BlobHash)>,
 }
 
@@ -34,23 +34,23 @@ pub struct ClusterArchive {
 pub struct ShardPart {
     /// The shard.
     pub shard: u16,
-    /// Its log.
+    /// The shard's log.
     pub log: LogId,
-    /// The entry of that log which everything stands at.
+    /// The entry of that log at which the part is.
     pub at: Mark,
-    /// The file that is made.
+    /// The file to make.
     pub path: PathBuf,
 }
 
 impl ClusterArchive {
-    /// Most shards that are split off at a time: each keeps a block of 4 MiB.
+    /// The maximum number of shards that are split off at a time: each needs a block of 4 MiB.
     pub const SHARDS_AT_ONCE: usize = 32;
 
     /// Reads an archive.
     ///
     /// # Errors
-    /// [`CopyError::KeyMismatch`] when it was written under other master keys; others of
-    /// [`CopyError`] when it cannot be read, or cannot be split.
+    /// [`CopyError::KeyMismatch`] if it was written under other master keys; other errors of
+    /// [`CopyError`] if it cannot be read, or cannot be split.
     pub fn open(path: &Path, keys: &MasterKeys) -> Result<Self, CopyError> {
         let mut places = Places { shards: 1, keys: HashMap::new() };
         let (mut homes, mut contents) = (Vec::new(), BTreeSet::new());
@@ -60,7 +60,7 @@ impl ClusterArchive {
                 if table == Table::Meta && key[..] == *hold::KEY {
                     return Err(held(path));
                 }
-                // One whose place is not known is refused before anything is written.
+                // A record whose place is unknown is refused before anything is written.
                 match (table, home(table, &key, &value)?) {
                     (Table::Media, Home::Workspace(of)) => {
                         contents.extend(named_content(&key).map(|hash| (home_of(&of), hash)));
@@ -80,39 +80,39 @@ impl ClusterArchive {
         Ok(Self { path: path.to_owned(), header, counts, places, homes, contents })
     }
 
-    /// The same for a cluster with so many shards, a power of two.
+    /// Returns the archive for a cluster with so many shards, a power of two.
     #[must_use]
     pub fn for_shards(mut self, shards: u16) -> Self {
         self.places.shards = shards;
         self
     }
 
-    /// How much there is.
+    /// Returns the number of records.
     #[must_use]
     pub const fn counts(&self) -> ArchiveCounts {
         self.counts
     }
 
-    /// Engine time when it was made.
+    /// Returns the engine time of its creation.
     #[must_use]
     pub const fn time(&self) -> Timestamp {
         Timestamp::from_millis(self.header.time_ms)
     }
 
-    /// The homes of all keys by their marks: a key of a single node does not carry its own.
+    /// Returns the homes of all keys by their marks: a key of a single node does not carry its own.
     #[must_use]
     pub fn homes(&self) -> &[(KeyMark, u16)] {
         &self.homes
     }
 
-    /// The contents of files that the workspaces of a shard name.
+    /// Returns the contents of files of the workspaces of a shard.
     #[must_use]
     pub fn contents(&self, shard: u16) -> BTreeSet<BlobHash> {
         let is_there = |home: u16| self.places.shard_at(home) == shard;
         self.contents.iter().filter(|(home, _)| is_there(*home)).map(|(_, hash)| *hash).collect()
     }
 
-    /// Writes the archives of some shards, of [`Self::SHARDS_AT_ONCE`] at the most. Blocks.
+    /// Writes the archives of at most [`Self::SHARDS_AT_ONCE`] shards. Blocks.
     ///
     /// # Errors
     /// [`CopyError`]; files may be left.
@@ -162,7 +162,7 @@ fn held(path: &Path) -> CopyError {
     CopyError::Io(format!("{path} {what}"))
 }
 
-/// The archive of one shard, as it is written.
+/// The archive of one shard, while it is being written.
 struct Output {
     path: PathBuf,
     writer: ArchiveFile,

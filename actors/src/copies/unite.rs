@@ -1,4 +1,4 @@
-//! Makes the data of a single node of the backup of a cluster: of all its shards.
+//! Makes the data of a single node from the backup of a cluster: from all its shards.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::engine::clock_offset;
 const COUNTED: &[u8] = b"usage";
 const COUNTED_UP_TO: &[u8] = b"usage_cursor";
 
-/// Makes a data directory of the backup of a whole cluster. Blocks.
+/// Makes a data directory from the backup of a whole cluster. Blocks.
 ///
 /// # Errors
 /// [`CopyError`]; nothing is made then.
@@ -54,11 +54,11 @@ pub(super) fn restore_cluster(from: &Path, target: Target<'_>) -> Result<Made, C
     Ok(Made { contents, ..made })
 }
 
-/// What the shards report of the whole, each for itself.
+/// The values of each shard that concern the whole.
 #[derive(Default)]
 struct United {
     shard: u16,
-    /// By shard, how far its clock is ahead, and the moment of its last commit.
+    /// By shard, the offset of its clock, and the time of its last commit.
     clocks: BTreeMap<(u16, Vec<u8>), Vec<u8>>,
     /// By shard, whether its bytes are counted.
     uncounted: BTreeMap<u16, Vec<u8>>,
@@ -67,7 +67,7 @@ struct United {
 }
 
 impl United {
-    /// Takes a shard's records. Returns where it ends, and what its actors keep in memory.
+    /// Takes a shard's records. Returns its end, and its actors' state in memory.
     fn take(
         &mut self,
         import: &Import,
@@ -94,7 +94,7 @@ impl United {
         Ok((at, folded.encode()))
     }
 
-    /// What goes into the records at once; the rest is looked at when all shards were read.
+    /// Returns the change if it belongs into the records at once. The rest waits for all shards.
     fn sieve(&mut self, change: Change) -> Result<Option<Change>, CopyError> {
         let (shard, is_first) = (self.shard, self.shard == 0);
         if change.table == Table::Meta && change.key.starts_with(ASIDE) {
@@ -119,7 +119,7 @@ impl United {
             (table, key) => {
                 let home = match &value {
                     Some(value) => home(table, key, value)?,
-                    // What is deleted was there, or nothing comes of it.
+                    // A deleted record existed, or the deletion has no effect.
                     None => Home::Every,
                 };
                 let is_taken = match home {
@@ -138,7 +138,7 @@ impl United {
         Ok(None)
     }
 
-    /// Adds what follows from all shards together.
+    /// Adds the changes that follow from all shards together.
     fn finish(self, import: &Import) -> Result<(), CopyError> {
         let mut changes = Vec::new();
         // Big-endian numbers of one length: the greatest is the furthest ahead.

@@ -1,6 +1,6 @@
 //! The audit records of shards wait in the table itself until they are linked into one chain.
 //!
-//! They may be more than memory holds, so no more of them is there than a page of each shard.
+//! They may be larger than memory, so only a page of each shard is in memory at a time.
 
 use std::collections::VecDeque;
 
@@ -9,20 +9,20 @@ use postrider_store::copies::{CopyError, Import};
 use postrider_store::view::audit;
 use postrider_store::{Change, Table, ViewSnapshot};
 
-/// What the keys of waiting records begin with: no record has such a number.
+/// The prefix of the keys of waiting records: no record has such a number.
 const WAITING: u8 = u8::MAX;
-/// Bytes of it and of the shard's number.
+/// The number of bytes of the prefix and the shard's number.
 const PREFIX_BYTES: usize = 3;
-/// Changes that are put at a time.
+/// The number of changes that are put at a time.
 const PUT_AT_ONCE: usize = 1_000;
 
-/// The key under which a record of a shard waits.
+/// Returns the key under which a record of a shard waits.
 pub(super) fn key(shard: u16, key: &[u8]) -> Vec<u8> {
     let [high, low] = shard.to_be_bytes();
     [&[WAITING, high, low], key].concat()
 }
 
-/// What waits of one shard, the oldest first.
+/// The waiting records of one shard, oldest first.
 struct Shard {
     page: VecDeque<(Vec<u8>, Vec<u8>)>,
     prefix: Vec<u8>,
@@ -31,7 +31,7 @@ struct Shard {
 }
 
 impl Shard {
-    /// The next shard that has records, behind this key.
+    /// Returns the next shard that has records, after this key.
     fn behind(view: &dyn ViewSnapshot, after: &[u8]) -> Result<Option<Self>, CopyError> {
         let page = view.page(Table::Audit, Some(after))?;
         let Some((first, _)) = page.first() else { return Ok(None) };
@@ -51,7 +51,7 @@ impl Shard {
         }
     }
 
-    /// When the next record was made; `None` when there is none left.
+    /// Returns the time of the next record, or `None` if there is none left.
     fn next(&mut self, view: &dyn ViewSnapshot) -> Result<Option<Timestamp>, CopyError> {
         if self.page.is_empty() && !self.is_read {
             self.take(view.page(Table::Audit, Some(&self.after))?);
@@ -64,7 +64,7 @@ fn damaged() -> CopyError {
     CopyError::Damaged("a record of the audit log is none".to_owned())
 }
 
-/// Links everything that waits to the chain, by its time.
+/// Links all waiting records to the chain, by their time.
 pub(super) fn unite(import: &Import) -> Result<(), CopyError> {
     let view = import.snapshot()?;
     let (mut shards, mut after) = (Vec::new(), vec![WAITING]);
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// Committed records of a chain of its own, at these moments.
+    /// Returns committed records of a chain of its own, at these times.
     fn chain(moments: impl Iterator<Item = u64>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut head = AuditMark::default();
         let mut linked = |at: u64| {
@@ -143,7 +143,7 @@ mod tests {
             audit::relinked(&head, value).unwrap().1
         });
         import.put(&[audit::head_change(&end)]).unwrap();
-        // More than a page of each, and a shard with one alone.
+        // More than a page of each, and a shard with only one.
         for (shard, from, count) in [(1, 100, 3_000), (2, 101, 2_500), (300, 50, 1)] {
             let records = chain((0..count).map(|at| from + at * 2));
             let change = |(number, value): (Vec<u8>, Vec<u8>)| {

@@ -1,4 +1,4 @@
-//! What providers call back.
+//! Receives the callbacks of providers.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use postrider_domain::{NumberId, WorkspaceId};
 
 use super::Engine;
 
-/// Takes what the provider of one number calls back.
+/// Takes the callbacks of the provider of one number.
 pub struct CallbackReceiver {
     engine: Engine,
     number: NumberId,
     workspace: WorkspaceId,
     provider: Arc<CloudApiNumber>,
-    /// Whether it takes what names neither number nor account.
+    /// Set if it takes callbacks that name neither number nor account.
     takes_nameless: bool,
 }
 
-/// Why a callback was not taken.
+/// The reason for which a callback was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallbackError {
     /// It is not signed by the number's provider. It changed nothing.
@@ -41,16 +41,16 @@ impl std::fmt::Debug for CallbackReceiver {
     }
 }
 
-/// What a workspace is to take as being about a number.
+/// The parts of a callback that concern a number, for its workspace.
 struct Addressed {
     number: NumberId,
     workspace: WorkspaceId,
-    /// Each with the field that its items are counted under, if they are.
+    /// The parts, each with the field under which its items are counted, if they are.
     parts: Vec<(Option<FieldNumber>, Callback)>,
 }
 
 impl Engine {
-    /// What takes the callbacks of a number; `None` if there is no such number of the Cloud API.
+    /// Returns the receiver of a number's callbacks, or `None` without such a Cloud API number.
     #[must_use]
     pub fn callbacks(&self, number: NumberId) -> Option<CallbackReceiver> {
         let connected = self.inner.shared.numbers.connected(number)?;
@@ -62,26 +62,28 @@ impl Engine {
 }
 
 impl CallbackReceiver {
-    /// The same for a callback that came to the address of another engine's number: that engine
-    /// takes what names neither number nor account.
+    /// Returns the receiver for a callback to the address of another engine's number. That engine
+    /// takes the parts that name neither number nor account.
     #[must_use]
     pub fn beside(self) -> Self {
         Self { takes_nameless: false, ..self }
     }
 
-    /// Whether this is the token that the provider was asked to show.
+    /// Returns whether this is the token that the provider was asked to show.
     #[must_use]
     pub fn knows(&self, verify_token: &str) -> bool {
         self.provider.knows(verify_token)
     }
 
-    /// Takes a callback: `signature` is the value of `X-Hub-Signature-256`, `raw` the body as it
-    /// came. When this answers, what it reports is durable; one that comes again changes nothing.
-    /// The numbers of one app share a callback address: what is about another of them is taken for
-    /// that one, and what is about none of them is passed over.
+    /// Takes a callback: `signature` is the value of `X-Hub-Signature-256`, `raw` the unchanged
+    /// body.
+    ///
+    /// When this returns, the reported facts are durable; a repeated callback changes nothing. The
+    /// numbers of one app share a callback address. A part about another of them is taken for that
+    /// number, and a part about none of them is ignored.
     ///
     /// # Errors
-    /// [`CallbackError`]: it is not the provider's, or not now.
+    /// [`CallbackError`]: it is not the provider's, or it cannot be taken now.
     pub async fn take(&self, signature: &str, raw: &[u8]) -> Result<(), CallbackError> {
         if !self.provider.signed(signature, raw) {
             return Err(CallbackError::BadSignature);
@@ -92,14 +94,14 @@ impl CallbackReceiver {
         for Addressed { number, workspace, parts } in self.addressed(parts) {
             let Some(workspace) = self.engine.workspace(&workspace) else { continue };
             self.engine.inner.shared.numbers.note_callback(number);
-            // What one workspace cannot take now does not keep the others from theirs.
+            // A workspace that cannot take its parts now does not keep the others from theirs.
             let result = workspace.receive_parts(number, parts).await;
             taken = taken.and(result.map_err(CallbackError::from));
         }
         taken
     }
 
-    /// Whom the parts of a callback are for: a number each, and a workspace for each account.
+    /// Returns the addressees of the parts of a callback: a number each, with its workspace.
     fn addressed(&self, parts: Vec<Part>) -> Vec<Addressed> {
         let mut addressed: Vec<Addressed> = Vec::new();
         let mut others = None;
@@ -111,7 +113,7 @@ impl CallbackReceiver {
                     addressed.push(Addressed { number, workspace, parts: Vec::new() });
                     addressed.len() - 1
                 });
-                // The first one counts what it takes for all.
+                // The first addressee counts the taken items for all.
                 let counted = (addressees == 0).then_some(parsed.0);
                 addressed[at].parts.push((counted, callback.clone()));
                 addressees += 1;
@@ -149,7 +151,7 @@ impl CallbackReceiver {
         addressed
     }
 
-    /// Counts the items of a part that is for nobody.
+    /// Counts the items of a part without an addressee.
     fn pass_over(&self, (field, items): (FieldNumber, u64)) {
         self.engine.inner.shared.callback_items.add(field, ItemOutcome::Ignored, items);
     }

@@ -19,14 +19,14 @@ use super::{Durability, EngineOptions, StartError};
 use crate::copies::DataSource;
 use crate::metrics::{CheckpointFigures, NewestCheckpoint};
 
-/// How often it is seen whether one is due.
+/// The interval between checks whether a checkpoint is due.
 const BEAT: Duration = Duration::from_secs(1);
-/// Most beats that are passed over after failures: about a quarter of an hour.
+/// The maximum number of beats that are skipped after failures: about a quarter of an hour.
 const PASSED_OVER_MAX: u32 = 1024;
-/// Bytes after which it is seen whether to go on.
+/// The number of bytes after which the writer checks whether to go on.
 const LOOKED_EVERY: u64 = 4 << 20;
 
-/// How seeing whether one is due has ended.
+/// The result of a check whether a checkpoint is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Considered {
     NotDue,
@@ -43,20 +43,20 @@ pub(super) struct Checkpoints {
 struct Maker {
     data: DataSource,
     dir: CheckpointDir,
-    /// Keeps them elsewhere, for other nodes.
+    /// Stores the checkpoints elsewhere, for other nodes.
     keeper: Option<Arc<dyn CheckpointKeeper>>,
     log_bytes_min: u64,
     clock: Clock,
     space: Option<Arc<dyn FreeSpace>>,
     free_bytes_min: u64,
     figures: CheckpointFigures,
-    /// One is made at a time.
+    /// Locked while a checkpoint is made.
     making: Mutex<()>,
     stopping: (Mutex<bool>, Condvar),
 }
 
 impl Checkpoints {
-    /// Begins to make them, if the options want any of data that is in a directory.
+    /// Starts to make checkpoints, if the options require them and the data is in a directory.
     pub(super) fn start(
         options: &EngineOptions,
         data: Option<&DataSource>,
@@ -99,7 +99,7 @@ impl Checkpoints {
         self.maker.figures.clone()
     }
 
-    /// Has the thread end, and gives up what it makes.
+    /// Ends the thread, and abandons its unfinished checkpoint.
     pub(super) fn end(&self) {
         *self.maker.stopping.0.lock() = true;
         self.maker.stopping.1.notify_all();
@@ -113,7 +113,7 @@ impl Checkpoints {
         }
     }
 
-    /// Makes one if it is due. Blocks.
+    /// Makes a checkpoint if it is due. Blocks.
     #[cfg(test)]
     pub(super) fn consider(&self) -> Considered {
         self.maker.consider()
@@ -127,7 +127,7 @@ impl Drop for Checkpoints {
 }
 
 impl Maker {
-    /// The newest one that is there, and after which position they need the log.
+    /// Returns the newest checkpoint, and the position after which the checkpoints need the log.
     fn kept_until_now(&self) -> Result<(Option<NewestCheckpoint>, Position), StartError> {
         let Some(keeper) = &self.keeper else {
             return Ok((newest(&self.dir)?, self.dir.log_needed_after().map_err(failed)?));
@@ -150,7 +150,7 @@ impl Maker {
                 continue;
             }
             let ended = self.consider();
-            // One that made no room, as a snapshot is late, is not repeated at every beat.
+            // If a checkpoint made no room, as a snapshot is late, the next beats do not repeat it.
             let no_room = ended == Considered::Made && self.is_crowded().unwrap_or(true);
             if ended == Considered::Failed || no_room {
                 patience = (patience * 2).clamp(1, PASSED_OVER_MAX);
@@ -192,8 +192,8 @@ impl Maker {
         }
     }
 
-    /// Whether the log has outgrown the last one. Where there is none and the log was trimmed, the
-    /// view is the only copy of what is before it.
+    /// Returns whether the log has outgrown the last checkpoint. If there is none and the log was
+    /// trimmed, the view is the only copy of the earlier data.
     fn is_due(&self) -> Result<bool, CheckpointError> {
         let (newest, store) = (self.figures.newest(), self.data.store());
         let after = newest.map_or(Position::START, |newest| newest.position);
@@ -206,22 +206,22 @@ impl Maker {
         Ok(bytes > bytes_min || is_only_copy || self.is_crowded()?)
     }
 
-    /// Whether the whole log is so large that only newer checkpoints keep it from being full.
+    /// Returns whether the log is so large that only newer checkpoints keep it from being full.
     ///
-    /// How much came since the newest one does not show: what is before it may be most of the log,
-    /// and nothing more comes into a full one.
+    /// The bytes since the newest checkpoint do not show it. The bytes before it may be most of the
+    /// log, and nothing more is written to a full one.
     fn is_crowded(&self) -> Result<bool, CheckpointError> {
         let Some(keeper) = &self.keeper else { return Ok(false) };
         let store = self.data.store();
         let is_large = || {
-            // All of it is counted, and nothing estimated.
+            // All bytes are counted, and none estimated.
             let bytes = store.bytes_after(store.begins_after()?)?;
             Ok(bytes > keeper.whole_log_bytes_max())
         };
         if !is_large().map_err(source)? {
             return Ok(false);
         }
-        // This asks for nothing new: it repeats a trim that failed.
+        // This repeats a trim that failed, and requests nothing new.
         store.trim(Position::START).map_err(source)?;
         let after = self.figures.newest().map_or(Position::START, |newest| newest.position);
         let has_news = store.last_position().map_err(source)? > after;
@@ -244,7 +244,7 @@ impl Maker {
             Some(keeper) => self.keep_elsewhere(&**keeper, &made)?,
             None => made.log_needed_after,
         };
-        // Whatever becomes of the trimming, which the next one repeats.
+        // A failed trim does not matter here: the next one repeats it.
         if let Err(error) = self.data.store().keep_for_checkpoints(needed_after) {
             tracing::warn!(%error, "the log was not trimmed");
         }
@@ -253,7 +253,7 @@ impl Maker {
         Ok(NewestCheckpoint { position, bytes, made: made_at })
     }
 
-    /// Keeps one where others find it. What is here of it is of no more use, whatever comes of it.
+    /// Stores a checkpoint where other nodes find it. The local copy is of no more use in any case.
     fn keep_elsewhere(
         &self,
         keeper: &dyn CheckpointKeeper,
@@ -276,7 +276,7 @@ impl Maker {
         Err(CheckpointError::GivenUp(what))
     }
 
-    /// Whether to go on with one.
+    /// Checks whether to go on with a checkpoint.
     fn look(&self) -> Result<(), CheckpointError> {
         if *self.stopping.0.lock() {
             return Err(CheckpointError::GivenUp("the engine stops".to_owned()));
@@ -285,7 +285,7 @@ impl Maker {
     }
 }
 
-/// Writes, and looks now and then whether to go on.
+/// Writes, and checks from time to time whether to go on.
 struct Looking<'a> {
     maker: &'a Maker,
     out: &'a mut dyn Write,
@@ -327,7 +327,7 @@ fn newest(dir: &CheckpointDir) -> Result<Option<NewestCheckpoint>, StartError> {
     Ok(None)
 }
 
-/// The hot states of the newest whole checkpoint that the log leads on from.
+/// Returns the hot states of the newest whole checkpoint from which the log continues.
 pub(super) fn hot_states(data: &DataSource) -> Result<Option<LoadedSnapshot>, StartError> {
     for checkpoint in data.checkpoints().all().map_err(failed)? {
         let at = data.store().leads_on_from(&checkpoint);

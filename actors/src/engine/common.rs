@@ -1,4 +1,4 @@
-//! What several engines of one process share: bounds that are for all of them, and a client.
+//! The resources that several engines of one process share: common bounds, and a client.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -7,19 +7,19 @@ use postrider_number::providers::SharedCloudApi;
 use postrider_webhook::{RequestSlots, WebhookOptions};
 use postrider_workspace::mailbox::admission::Admission;
 
-/// How much may be under way; beyond it commands are refused at once.
+/// The maximum numbers of concurrent commands; beyond them commands are refused at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdmissionOptions {
-    /// Commands of one workspace.
+    /// The commands of one workspace.
     pub in_flight_per_workspace: usize,
-    /// Commands of all workspaces together, also of other engines that share the bound.
+    /// The commands of all workspaces together, also of other engines that share the bound.
     pub in_flight_total: usize,
 }
 
-/// What engines of one process share. Each must have the same options for it.
+/// The shared resources of one process's engines. Each must have the same options for it.
 #[derive(Clone)]
 pub struct Common {
-    /// Commands under way, of which there are `in_flight_total` at most.
+    /// The number of commands in progress, at most `in_flight_total`.
     pub(super) in_flight: Arc<AtomicUsize>,
     /// The slots of requests to webhooks.
     pub(super) webhook_requests: Arc<RequestSlots>,
@@ -28,7 +28,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// Of engines with these options, before the first of them starts.
+    /// Creates the resources for engines with these options, before the first of them starts.
     #[must_use]
     pub fn new(webhooks: &WebhookOptions) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Common {
         }
     }
 
-    /// The bound on the commands of one engine.
+    /// Returns the bound on the commands of one engine.
     pub(super) fn admission(&self, options: AdmissionOptions) -> Arc<Admission> {
         let AdmissionOptions { in_flight_per_workspace, in_flight_total } = options;
         let in_all = Arc::clone(&self.in_flight);

@@ -1,4 +1,4 @@
-//! Whether an engine takes work.
+//! The health of an engine.
 
 use std::collections::BTreeSet;
 
@@ -11,40 +11,40 @@ use ractor::ActorStatus;
 use super::Engine;
 use crate::StagedMedia;
 
-/// Damaged workspaces that a warning names; it counts the others.
+/// The number of damaged workspaces that a warning names; it counts the others.
 const NAMED_MAX: usize = 5;
 
-/// Whether the engine takes work.
+/// The health of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// Whether it does.
+    /// Set if it accepts work.
     pub ready: bool,
-    /// What stands in the way, for an operator.
+    /// The reasons why it does not, for an operator.
     pub reasons: Vec<String>,
-    /// The first of them for a program: `draining` or `storage_failed`.
+    /// The first reason for a program: `draining` or `storage_failed`.
     pub reason: &'static str,
-    /// What an operator must look at although the engine takes work, each as `subject: what`.
+    /// The warnings for an operator although the engine accepts work, each as `subject: what`.
     pub warnings: Vec<String>,
-    /// Whether nothing leaves it until [`Admin::release`](crate::Admin::release).
+    /// Set if nothing leaves it until [`Admin::release`](crate::Admin::release).
     pub held: bool,
     /// The last position of the log.
     pub log_position: u64,
-    /// The position that the records have.
+    /// The position of the records.
     pub view_position: u64,
-    /// The position up to which the records surely survive a power cut.
+    /// The position up to which the records certainly survive a power failure.
     pub view_synced: u64,
 }
 
 impl Engine {
-    /// Begins the content of a file, which `Workspace::add_media` then adds. Its writes block.
+    /// Starts the content of a file, which `Workspace::add_media` then adds. Its writes block.
     ///
     /// # Errors
-    /// [`Unavailable`]: it cannot be written, or this engine keeps none.
+    /// [`Unavailable`]: it cannot be written, or this engine stores none.
     pub async fn stage_media(&self) -> Result<StagedMedia, Unavailable> {
         stage(&self.inner.shared).await
     }
 
-    /// Whether more of a content may be written now.
+    /// Checks whether more of a content may be written now.
     ///
     /// # Errors
     /// [`Unavailable`]: the disk is almost full.
@@ -52,7 +52,7 @@ impl Engine {
         may_stage(&self.inner.shared)
     }
 
-    /// Whether the engine takes work.
+    /// Returns the health of the engine.
     #[must_use]
     pub fn health(&self) -> Health {
         let shared = &self.inner.shared;
@@ -67,7 +67,7 @@ impl Engine {
         if let Some(problem) = figures.as_ref().and_then(|it| it.problem.as_ref()) {
             reasons.push(format!("the log will soon be full: {problem}"));
         }
-        // A start may return before its loop has begun, which is no reason.
+        // A start may return before its loop has started, which is no reason.
         if self.inner.root.get_status() > ActorStatus::Upgrading {
             reasons.push("the engine's supervisor has stopped".to_owned());
         }
@@ -78,7 +78,7 @@ impl Engine {
             let counting = "usage: what workspaces use is still being counted, and shown too low";
             warnings.push(counting.to_owned());
         }
-        // A store in memory has no log of its own: what is committed is in all of it.
+        // A store in memory has no log of its own: each commit is in all of it.
         let last = shared.writer.last_position();
         let positions = figures.map_or([last; 3], |it| [it.last, it.applied, it.synced]);
         let [log_position, view_position, view_synced] = positions.map(|position| position.0);
@@ -87,23 +87,23 @@ impl Engine {
         Health { ready, reasons, reason, warnings, held, log_position, view_position, view_synced }
     }
 
-    /// Whether what is asked of it can be written now. It costs nothing to ask.
+    /// Returns whether the engine can write now. The call costs nothing.
     #[must_use]
     pub fn can_write(&self) -> bool {
         let shared = &self.inner.shared;
         shared.writer.is_healthy() && shared.disk.warning().is_none()
     }
 
-    /// Waits until the engine has ended: by [`Engine::shutdown`], or because a supervisor of it
-    /// died, which is a defect. It answers nothing from then on, so its process must be started
-    /// again.
+    /// Waits until the engine has ended. It ends by [`Engine::shutdown`], or because one of its
+    /// supervisors died, which is a defect. From then on it answers nothing, so its process must be
+    /// restarted.
     pub async fn ended(&self) {
         // Without a timeout there is no other result.
         self.inner.root.wait(None).await.ok();
     }
 }
 
-/// A line that names the workspaces that cannot be read, or the first of them.
+/// Returns a line that names the damaged workspaces, or the first of them.
 fn damage_warning(damaged: &BTreeSet<WorkspaceId>) -> Option<String> {
     let first: Vec<_> = damaged.iter().take(NAMED_MAX).map(WorkspaceId::as_str).collect();
     let (named, more) = (first.join(", "), damaged.len() - first.len());

@@ -1,7 +1,7 @@
-//! Being held is a record, so that it outlives restarts.
+//! The hold of an engine is a record, so that it outlives restarts.
 //!
-//! It begins when a start finds the file that a restore leaves in the data directory, and ends by
-//! [`Admin::release`](crate::Admin::release).
+//! It starts when a start finds the file that a restore leaves in the data directory.
+//! [`Admin::release`](crate::Admin::release) ends it.
 
 use std::path::PathBuf;
 
@@ -12,11 +12,11 @@ use postrider_store::{Change, StoreError, Table, View, Writer, directory};
 use super::{Durability, EngineOptions, StartError};
 use crate::audit::record_of;
 
-/// Since when it is held, in [`Table::Meta`]: a version byte, then milliseconds.
+/// The key of the start of the hold, in [`Table::Meta`]: a version byte, then milliseconds.
 pub(crate) const KEY: &[u8] = b"held";
 const VERSION: u8 = 1;
 
-/// Whether the record says so.
+/// Returns whether the record exists.
 fn is_recorded(store: &dyn View) -> Result<bool, StoreError> {
     match store.get(Table::Meta, KEY)? {
         None => Ok(false),
@@ -27,8 +27,8 @@ fn is_recorded(store: &dyn View) -> Result<bool, StoreError> {
     }
 }
 
-/// Reads whether the engine is held, before anything can leave it. A file that asks for that
-/// becomes the record durably, and only then goes.
+/// Reads whether the engine is held, before anything can leave it. A file that requests the hold
+/// becomes the record durably, and is only then deleted.
 pub(super) async fn at_start(
     options: &EngineOptions,
     store: &dyn View,
@@ -56,7 +56,7 @@ pub(super) async fn at_start(
     Ok(hold)
 }
 
-/// The directory, if a file in it asks for being held.
+/// Returns the directory, if a file in it requests the hold.
 async fn asked(options: &EngineOptions) -> Result<Option<PathBuf>, StartError> {
     let Durability::Disk(dir) = &options.durability else { return Ok(None) };
     let dir = dir.clone();
@@ -70,7 +70,7 @@ async fn blocking<T: Send + 'static>(
     Ok(done.map_err(|error| StartError::Directory(error.to_string()))??)
 }
 
-/// The changes that end it.
+/// Returns the changes that end the hold.
 pub(crate) fn release(now: Timestamp, caller: &AuditContext, was_held: bool) -> Vec<Change> {
     let entry = AuditEntry::new("server.release").change("held", was_held);
     vec![Change::delete(Table::Meta, KEY), record_of(now, caller, entry)]

@@ -1,5 +1,5 @@
-//! Whether an engine is started with the master keys that its data was written under. With others
-//! right codes would be called wrong, and no stored secret could be read.
+//! Checks that an engine starts with the master keys under which its data was written. With other
+//! keys, right codes would be refused, and no stored secret could be read.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use postrider_store::{Change, StoreError, Table, View};
 
 use super::StartError;
 
-/// Fingerprints by version of the master key, in [`Table::Meta`].
+/// The key of the fingerprints by version of the master key, in [`Table::Meta`].
 const KEY: &[u8] = b"master_keys";
-/// What a fingerprint is derived for: it reveals nothing of what is derived for something else.
+/// The purpose of a fingerprint: it reveals nothing of the keys derived for other purposes.
 const PURPOSE: &[u8] = b"fingerprint of a master key";
 
 type Fingerprint = [u8; 16];
 
-/// Compares the keys with those that were there before, and gives what is to be noted of them.
+/// Compares the keys with the earlier ones, and returns the changes that store new fingerprints.
 ///
-/// The newest version must always be there: nothing says that secrets under it were encrypted anew.
+/// The newest version must always be given: nothing says that its secrets were encrypted again.
 ///
 /// # Errors
 /// [`StartError::MasterKeyMissing`], [`StartError::MasterKeyWrong`], or the store cannot be read.
@@ -32,7 +32,7 @@ pub(crate) fn check(store: &dyn View, keys: &MasterKeys) -> Result<Vec<Change>, 
     Ok(is_new.then(|| Change::put(Table::Meta, KEY, write(&all))).into_iter().collect())
 }
 
-/// Compares the keys with fingerprints of those that were there before, and gives all of them.
+/// Compares the keys with fingerprints of the earlier ones, and returns all fingerprints.
 ///
 /// # Errors
 /// [`StartError::MasterKeyMissing`], [`StartError::MasterKeyWrong`].
@@ -56,7 +56,7 @@ pub(crate) fn check_known(
     Ok(known)
 }
 
-/// Versions and fingerprints of the master keys that the data was written under.
+/// Returns versions and fingerprints of the master keys under which the data was written.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -115,7 +115,7 @@ mod tests {
             assert_eq!(format!("{:?}", start(&store, keys).unwrap_err()), expected, "{keys:?}");
         }
         start(&store, &[(1, 7), (2, 9)]).unwrap();
-        // What was under the first has been encrypted anew.
+        // The secrets under the first key have been encrypted again.
         start(&store, &[(2, 9)]).unwrap();
         assert_eq!(format!("{:?}", start(&store, &[(1, 7)]).unwrap_err()), missing(2));
         assert_eq!(format!("{:?}", start(&store, &[(2, 7)]).unwrap_err()), wrong(2));

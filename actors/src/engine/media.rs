@@ -1,4 +1,4 @@
-//! Where the contents of files are.
+//! Opens the store of the contents of files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use postrider_workspace::MediaFiles;
 
 use super::{Durability, EngineOptions, StartError};
 
-/// Opens the files. Other engines may have a store of the caller's after this one, and not what
-/// would be beside it, so none are kept there.
+/// Opens the files. With a store of the caller's there are none: a later engine may have that
+/// store, but not the files beside it.
 pub(super) async fn open(options: &EngineOptions) -> Result<MediaFiles, StartError> {
     let blobs = match &options.durability {
         Durability::Disk(dir) => Some(open_dir(dir.join(MEDIA)).await?),

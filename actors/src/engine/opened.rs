@@ -1,4 +1,4 @@
-//! What a start has read before anything runs.
+//! The data that a start reads before anything runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,42 +16,42 @@ use postrider_workspace::snapshots::Rebases;
 use crate::copies::DataSource;
 use crate::metrics::RecentCommits;
 
-/// What was read from the disk.
+/// The data read from the disk.
 pub(super) struct Opened {
     pub(super) store: Arc<dyn Store>,
-    /// The same, if it is in a directory.
+    /// The same store, if it is in a directory.
     pub(super) data: Option<DataSource>,
-    /// How long its last commits took, if it is in a directory.
+    /// The durations of its last commits, if it is in a directory.
     pub(super) commits: Option<Arc<RecentCommits>>,
-    /// The snapshots and where the newest stands.
+    /// The snapshots and the position of the newest one.
     pub(super) snapshots: Option<(Arc<SnapshotDir>, Position)>,
-    /// The rebases of the clock that the journal comes past.
+    /// The rebases of the clock in the journal.
     pub(super) rebases: Rebases,
     pub(super) writer: Writer,
-    /// The hot states, of those workspaces that have one.
+    /// The hot states of the workspaces that have one.
     pub(super) hot: HashMap<WorkspaceId, HotState>,
-    /// Those whose events cannot be read: their actors find that out, and say so.
+    /// Workspaces whose events cannot be read: their actors find and report the damage.
     pub(super) damaged: Vec<WorkspaceId>,
     pub(super) workspaces: Vec<WorkspaceId>,
-    /// Deleted ones of which rows are left.
+    /// Deleted workspaces of which rows are left.
     pub(super) removed: Vec<WorkspaceId>,
-    /// Those in which conversations are being deleted.
+    /// Workspaces in which conversations are being deleted.
     pub(super) deleting: Vec<WorkspaceId>,
     pub(super) numbers: Vec<Stored>,
-    /// What their providers say of them.
+    /// The providers' facts about them.
     pub(super) facts: Vec<(NumberId, NumberFacts)>,
-    /// What is to be noted of the master keys.
+    /// The changes that store fingerprints of the master keys.
     pub(super) fingerprints: Vec<Change>,
-    /// Secrets under the current master key that were under an earlier one.
+    /// Changes that encrypt secrets under the current master key instead of an earlier one.
     pub(super) resealed: Vec<Change>,
     pub(super) clock_offset: Duration,
-    /// The latest moment of what is durable.
+    /// The latest time in the durable data.
     pub(super) durable: Option<Timestamp>,
     pub(super) broadcasts: recover::Found,
 }
 
 impl Opened {
-    /// What copies and checkpoints are made of.
+    /// Returns the source of copies and checkpoints.
     pub(super) fn data(&self) -> Option<DataSource> {
         self.data.clone()
     }

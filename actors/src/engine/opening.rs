@@ -1,4 +1,4 @@
-//! Opening what is durable: the store, the hot states, and what a start reads of the records.
+//! Opens the durable data: the store, the hot states, and the records that a start needs.
 
 use std::sync::Arc;
 
@@ -20,17 +20,17 @@ use super::{checkpoints, clock_offset, disk, key_check, reencrypt};
 use crate::copies::DataSource;
 use crate::metrics::{CommitTimes, RecentCommits};
 
-/// Where what is durable is.
+/// The place of the durable data.
 struct Kept {
     store: Arc<dyn Store>,
-    /// The same, if it is in a directory, and how long its last commits took.
+    /// The same store if it is in a directory, and the durations of its last commits.
     data: Option<DataSource>,
     commits: Option<Arc<RecentCommits>>,
     snapshots: Option<Arc<SnapshotDir>>,
 }
 
 impl Kept {
-    /// A store that is in no directory.
+    /// Returns a store that is in no directory.
     fn elsewhere(store: Arc<dyn Store>) -> Self {
         Self { store, data: None, commits: None, snapshots: None }
     }
@@ -62,7 +62,7 @@ pub(super) fn open(options: &EngineOptions) -> Result<Opened, StartError> {
     numbers.retain(|(id, _)| !removed.contains(id));
     let facts = records::all_facts(store.as_ref())?;
     let mut deleting = workspaces.clone();
-    // One whose records cannot be read is for whoever needs it to find.
+    // Damaged records are left for the code that needs them.
     deleting.retain(|id| deletion::any_deleted(store.as_ref(), id).unwrap_or_default());
     let broadcasts = recover::find(store.as_ref())?.without(&removed);
     let resealed = reencrypt::changes(store.as_ref(), &workspaces, &numbers, keys)?;
@@ -113,8 +113,8 @@ fn kept(options: &EngineOptions) -> Result<Kept, StartError> {
     Ok(Kept { store, data: Some(data), commits: Some(commits), snapshots: Some(snapshots) })
 }
 
-/// A replay that stands at the newest snapshot, or at a checkpoint if no snapshot is whole that the
-/// log leads on from.
+/// Returns a replay that starts at the newest snapshot. If no snapshot from which the log continues
+/// is whole, it starts at a checkpoint.
 fn first_replay(
     snapshots: Option<&SnapshotDir>,
     data: Option<&DataSource>,
@@ -127,7 +127,7 @@ fn first_replay(
         return Ok(replay);
     }
     let Some(loaded) = checkpoints::hot_states(data)? else { return Ok(replay) };
-    // It is one from now on, for this start and for the rebuild of one workspace.
+    // It becomes a snapshot, for this start and for the rebuild of one workspace.
     let entries = loaded.entries.iter().cloned();
     snapshots.write(loaded.position, entries).map_err(snapshot_error)?;
     Ok(snapshots::replay_of(&loaded, rebases.clone()))
@@ -137,7 +137,7 @@ pub(super) fn snapshot_error(error: SnapshotError) -> StartError {
     StartError::Directory(error.to_string())
 }
 
-/// A replay that stands at the newest snapshot.
+/// Returns a replay that starts at the newest snapshot.
 pub(super) fn newest_replay(
     snapshots: Option<&SnapshotDir>,
     rebases: Rebases,

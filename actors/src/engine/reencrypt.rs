@@ -1,4 +1,4 @@
-//! Encrypts stored secrets anew under the current master key, so that earlier ones can be dropped.
+//! Encrypts stored secrets again under the current master key, so that earlier ones can be dropped.
 
 use postrider_domain::WorkspaceId;
 use postrider_domain::keys::MasterKeys;
@@ -10,8 +10,8 @@ use postrider_workspace::core::records;
 use postrider_workspace::email;
 use postrider_workspace::otp::{sms, test_phones};
 
-/// The changes of records that have secrets under earlier master keys. A secret that cannot be read
-/// stays as it is: whoever needs it says so.
+/// Returns the changes of records with secrets under earlier master keys. A secret that cannot be
+/// read stays unchanged: the code that needs it reports it.
 pub(super) fn changes(
     store: &dyn View,
     workspaces: &[WorkspaceId],
@@ -30,7 +30,7 @@ pub(super) fn changes(
     }
     for workspace in workspaces {
         let mut endpoints = endpoints(store, workspace)?;
-        // Every one, not up to the first.
+        // All endpoints, not up to the first.
         if endpoints.iter_mut().filter_map(|endpoint| endpoint.reseal(keys)).count() > 0 {
             let key = endpoints_key(workspace);
             changes.push(Change::put(Table::Webhooks, key, codec::encode(&endpoints)));

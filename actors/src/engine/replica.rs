@@ -1,4 +1,4 @@
-//! A shard of a cluster on this node: its data, and where its checkpoints are kept for others.
+//! A shard of a cluster on this node: its data, and the store of its checkpoints for other nodes.
 
 use std::sync::Arc;
 
@@ -10,36 +10,38 @@ use postrider_store::{CheckpointError, LogStore, Position};
 
 use crate::copies::DataSource;
 
-/// A checkpoint that is kept.
+/// A stored checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptCheckpoint {
-    /// Its position.
+    /// The position of the checkpoint.
     pub position: Position,
-    /// Its length.
+    /// The length of the checkpoint.
     pub bytes: u64,
-    /// Engine time when it was made.
+    /// The engine time of its creation.
     pub made: Timestamp,
 }
 
-/// Keeps checkpoints where other nodes find them. Its methods block.
+/// Stores checkpoints where other nodes find them. Its methods block.
 pub trait CheckpointKeeper: Send + Sync {
-    /// The newest one that is kept, and after which position the log is needed for all that are.
+    /// Returns the newest stored checkpoint, and the position after which the stored ones need the
+    /// log.
     ///
     /// # Errors
     /// [`CheckpointError`]: it is not known.
     fn kept(&self) -> Result<(Option<KeptCheckpoint>, Position), CheckpointError>;
 
-    /// The log since the last one at which the next one is made at the latest.
+    /// Returns the bytes of log since the last checkpoint at which the next one is made at the
+    /// latest.
     fn log_bytes_max(&self) -> u64;
 
-    /// The whole log above which the next one is made, however little came since the last one.
+    /// Returns the bytes of the whole log above which the next checkpoint is made in any case.
     fn whole_log_bytes_max(&self) -> u64;
 
-    /// Keeps one, durably, says so in the log of the store, and returns after which position the
-    /// log is needed for the ones that are kept. It ends early when `gives_up` says so.
+    /// Stores a checkpoint durably, and records it in the log of the store. Returns the position
+    /// after which the stored ones need the log. It ends early when `gives_up` returns `true`.
     ///
     /// # Errors
-    /// [`CheckpointError`]: it is not kept, and none that was is lost.
+    /// [`CheckpointError`]: it is not stored, and no earlier one is lost.
     fn keep(
         &self,
         made: &Made,
@@ -48,22 +50,22 @@ pub trait CheckpointKeeper: Send + Sync {
     ) -> Result<Position, CheckpointError>;
 }
 
-/// What an engine of a cluster's node runs over.
+/// The data of an engine of a cluster's node.
 #[derive(Clone)]
 pub struct Replica {
     pub(super) data: DataSource,
     pub(super) keeper: Arc<dyn CheckpointKeeper>,
-    /// Where the contents of files are; `None`: none are kept.
+    /// The store of the contents of files; `None` if there is none.
     pub(super) files: Option<Arc<dyn Blobs>>,
 }
 
 impl Replica {
-    /// The whole log above which the next snapshot is taken.
+    /// Returns the bytes of the whole log above which the next snapshot is taken.
     pub(super) fn whole_log_bytes_max(&self) -> u64 {
         self.keeper.whole_log_bytes_max()
     }
 
-    /// What was opened, and what keeps its checkpoints.
+    /// Creates a replica from the opened data and the keeper of its checkpoints.
     #[must_use]
     pub fn new(opened: OpenedReplica, keeper: Arc<dyn CheckpointKeeper>) -> Self {
         let (store, snapshots, checkpoints) = opened;
@@ -71,7 +73,7 @@ impl Replica {
         Self { data, keeper, files: None }
     }
 
-    /// The same with a place for the contents of files, which the next owner has too.
+    /// Returns the replica with a store of the contents of files, which the next owner has too.
     #[must_use]
     pub fn with_files(self, files: Arc<dyn Blobs>) -> Self {
         Self { files: Some(files), ..self }

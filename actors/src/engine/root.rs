@@ -1,4 +1,4 @@
-//! The root of the supervision tree: it starts the supervisors and gives time its beat.
+//! The root of the supervision tree: it starts the supervisors and sends the beat of time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +26,10 @@ use postrider_workspace::services::Services;
 
 use super::space::Space;
 
-/// How often the workspaces are notified that time has passed.
+/// The interval at which the workspaces are notified that time has passed.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// What the root is sent.
+/// A message to the root.
 #[derive(Debug)]
 pub(crate) enum RootMessage {
     /// A second has passed.
@@ -39,22 +39,22 @@ pub(crate) enum RootMessage {
 /// The root.
 pub(super) struct Root {
     pub(super) shared: Arc<Services>,
-    /// Takes snapshots, where there are any.
+    /// Takes snapshots, if there are any.
     pub(super) snapshots: Option<Snapshots>,
     pub(super) access: crate::access::Access,
     pub(super) audit: AuditLog,
-    /// Measures the free space of the disk, where there is one.
+    /// Measures the free space of the disk, if there is one.
     pub(super) space: Option<Space>,
 }
 
-/// The root's children, which go when it goes.
+/// The root's children, which stop with it.
 pub(super) struct Children {
     snapshots: Option<ActorRef<SnapshotMessage>>,
-    /// Forgets old events.
+    /// Removes old events.
     retention: Retention,
-    /// Indexes new ones.
+    /// Indexes new events.
     log_index: LogIndex,
-    /// Forgets old audit records.
+    /// Removes old audit records.
     audit: AuditUpkeep,
 }
 
@@ -125,7 +125,7 @@ impl Actor for Root {
             space.measure_in_background(&self.shared);
         }
         if let Some(snapshots) = &children.snapshots {
-            // One that has stopped is reported below.
+            // An actor that has stopped is reported below.
             drop(snapshots.cast(SnapshotMessage::Consider));
         }
         Ok(())
@@ -144,8 +144,8 @@ impl Actor for Root {
             children.snapshots = None;
             return Ok(());
         }
-        // The supervisors answer their own errors; one that dies is a defect, and the engine
-        // cannot go on without it.
+        // The supervisors handle their own errors. One that dies is a defect, and the engine cannot
+        // continue without it.
         tracing::error!(%error, "a supervisor died; the engine stops");
         Err(error)
     }

@@ -1,4 +1,4 @@
-//! Has workspaces take what the sandbox reports by itself, as they take a channel's callbacks.
+//! Delivers the sandbox's own reports to workspaces, like a channel's callbacks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use postrider_channel::sandbox::{DueReports, Sandbox};
 use postrider_workspace::Workspace;
 use postrider_workspace::services::Services;
 
-/// Most messages of a workspace that are reported at a time.
+/// The maximum number of messages of a workspace that are reported at a time.
 const REPORTS_MAX: usize = 500;
 
-/// Begins to report, until the engine has stopped.
+/// Starts to deliver reports, until the engine has stopped.
 pub(super) fn begin(sandbox: &Arc<Sandbox>, shared: &Arc<Services>) {
     let due = sandbox.reports_are_due();
     let (sandbox, shared) = (Arc::downgrade(sandbox), Arc::downgrade(shared));
@@ -35,7 +35,7 @@ pub(super) fn begin(sandbox: &Arc<Sandbox>, shared: &Arc<Services>) {
 }
 
 async fn report(sandbox: &Sandbox, shared: &Arc<Services>, reports: DueReports) {
-    // One that is deleted has nobody who would read it.
+    // A deleted workspace reads no reports.
     let Some(slot) = shared.workspaces.slot(&reports.workspace) else { return };
     let workspace = Workspace::new(Arc::clone(shared), slot);
     let now = shared.clock.now();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use postrider_store::FreeSpace;
 use postrider_workspace::services::Services;
 
-/// What measures, once at a time.
+/// The meter, which runs once at a time.
 #[derive(Clone)]
 pub(super) struct Space {
     measure: Arc<dyn FreeSpace>,
@@ -18,14 +18,14 @@ impl Space {
         Self { measure, measuring: Arc::default() }
     }
 
-    /// Measures before anything begins, where there is something to measure.
+    /// Measures before anything starts, if there is a meter.
     pub(super) async fn measure_first(space: Option<&Self>, shared: &Services) {
         if let Some(space) = space {
             space.measure(shared).await;
         }
     }
 
-    /// Measures on a thread that may block. What cannot be measured stays as it was.
+    /// Measures on a thread that may block. After a failure the last value stays.
     pub(super) async fn measure(&self, shared: &Services) {
         let measure = Arc::clone(&self.measure);
         match tokio::task::spawn_blocking(move || measure.free_bytes()).await {
@@ -36,7 +36,7 @@ impl Space {
         }
     }
 
-    /// The same without waiting for it, unless the last measurement is still under way.
+    /// Measures in the background, unless the last measurement is still in progress.
     pub(super) fn measure_in_background(&self, shared: &Arc<Services>) {
         if self.measuring.swap(true, Ordering::AcqRel) {
             return;

@@ -1,4 +1,4 @@
-//! Why an engine does not start.
+//! The reasons for which an engine does not start.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use postrider_store::directory::{DirectoryError, FORMAT};
 use postrider_workspace::CountError;
 use postrider_workspace::contacts::RebuildError;
 
-/// Why an engine did not start.
+/// The reason for which an engine did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Another process uses the data directory.
@@ -19,17 +19,17 @@ pub enum StartError {
     /// The data directory cannot be used.
     #[error("the data directory cannot be used: {0}")]
     Directory(String),
-    /// The data was written under another master key of this version: with this one right codes
-    /// would be called wrong, and stored secrets could not be read.
+    /// The data was written under another master key of this version. With this key, right codes
+    /// would be refused, and stored secrets could not be read.
     #[error("master key version {version} is not the one that the data was written under")]
     MasterKeyWrong {
-        /// Which.
+        /// The version of the key.
         version: u8,
     },
     /// The newest master key that the data was written under was not given.
     #[error("master key version {version}, that the data was written under, was not given")]
     MasterKeyMissing {
-        /// Which.
+        /// The version of the key.
         version: u8,
     },
     /// A newer version has written some of the data in a format that this one does not know.
@@ -38,14 +38,14 @@ pub enum StartError {
          that wrote it, or a newer one"
     )]
     NewerData {
-        /// What was written.
+        /// The data with this format.
         what: &'static str,
         /// Its format.
         found: u64,
         /// The newest format that this version knows.
         known: u64,
     },
-    /// Engine time was moved ahead by so much, and that is not allowed.
+    /// Engine time was moved ahead by this duration, and the options do not allow it.
     #[error("its time was moved ahead by {0:?}")]
     ClockMoved(Duration),
     /// The directory of the contents of files cannot be used.

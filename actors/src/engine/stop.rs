@@ -1,6 +1,6 @@
 //! Stops the engine in the order of dependence.
 //!
-//! First no new work is accepted, then the channels stop, then the workspaces, then the store.
+//! First no new work is accepted. Then the channels stop, then the workspaces, then the store.
 
 use std::time::Duration;
 
@@ -14,22 +14,22 @@ use postrider_workspace::mailbox::message::WorkspaceMessage;
 use super::Inner;
 use postrider_workspace::services::Services;
 
-/// Why a shutdown was not complete.
+/// The reason for which a shutdown was not complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ShutdownError {
-    /// The time was over before everything under way was finished. What was acknowledged is
-    /// durable; what was not answered is unknown to its caller.
+    /// The time ended before all work in progress was finished. Acknowledged changes are durable;
+    /// the outcome of unanswered calls is unknown to their callers.
     #[error("not everything under way was finished within the time given")]
     TimedOut,
 }
 
-/// Of the time given, the share for messages that are with the channel: they are durable and go
-/// out again after the next start, so they do not take the rest's time.
+/// The share of the time for messages that are with the channel. They are durable and are sent
+/// again after the next start, so they do not take the rest's time.
 const CHANNEL_SHARE: u32 = 2;
 
 pub(super) async fn stop(inner: &Inner, grace: Duration) -> Result<(), ShutdownError> {
     let watch = Stopwatch::start();
-    // One that is being made is given up.
+    // A checkpoint in progress is abandoned.
     inner.checkpoints.iter().for_each(|it| it.end());
     let in_time = tokio::time::timeout(grace, finish(inner, grace)).await;
     let left = grace.saturating_sub(watch.elapsed()).max(Duration::from_secs(1));
@@ -47,7 +47,7 @@ pub(super) async fn stop(inner: &Inner, grace: Duration) -> Result<(), ShutdownE
         tokio::task::spawn_blocking(ended).await
     };
     let stopped = tokio::time::timeout(left, stopped).await;
-    // By now there is nothing that a child could lose.
+    // By now no child could lose anything.
     inner.root.kill();
     match (in_time, stopped) {
         (Ok(()), Ok(_)) => Ok(()),
@@ -64,17 +64,17 @@ async fn all(shared: &Services, message: impl Fn(oneshot::Sender<()>) -> FanoutM
         message(done)
     });
     for answer in asked.into_inner() {
-        // Dropped unanswered: it does not run.
+        // No answer came: it does not run.
         drop(answer.await);
     }
 }
 
 async fn finish(inner: &Inner, grace: Duration) {
     let shared = &inner.shared;
-    // What becomes of a mail is noted by a command, so this comes first.
+    // The outcome of a mail is recorded by a command, so this comes first.
     drop(tokio::time::timeout(grace / CHANNEL_SHARE, shared.mailer.stop()).await);
     shared.admission.drain().await;
-    // Nothing more of a broadcast is handed over.
+    // Broadcasts dispatch nothing more.
     all(shared, FanoutMessage::Halt).await;
     let numbers = async {
         let mut draining = Vec::new();
@@ -85,11 +85,11 @@ async fn finish(inner: &Inner, grace: Duration) {
             }
         }
         for drained in draining {
-            // Dropped unanswered: it has ended, and so is what it waited for.
+            // No answer came: it has ended, and so has its work.
             drop(drained.await);
         }
     };
-    // A slow channel or endpoint is not waited for to the end: what it has is durable.
+    // The stop does not wait for a slow channel or endpoint to the end: its messages are durable.
     let wait = grace / CHANNEL_SHARE;
     let webhooks = tokio::time::timeout(wait, shared.webhooks.drain());
     let (drained, _) = tokio::join!(tokio::time::timeout(wait, numbers), webhooks);
@@ -99,7 +99,7 @@ async fn finish(inner: &Inner, grace: Duration) {
         if let Some(actor) = slot.live() {
             let (done, settled) = oneshot::channel();
             if actor.cast(WorkspaceMessage::Barrier(done)).is_ok() {
-                // Dropped unanswered: its commit failed, and those who waited were answered.
+                // No answer came: its commit failed, and its callers were answered.
                 drop(settled.await);
             }
         }

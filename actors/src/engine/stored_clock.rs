@@ -1,4 +1,4 @@
-//! The clock of an engine that does not run, as its data has it: shown, and rebased.
+//! The clock of an engine that does not run, from its data: shown, and rebased.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,21 +19,21 @@ use super::{StartError, clock_offset};
 use crate::access;
 use crate::audit::record_of;
 
-/// What the clocks of an engine that does not run would show.
+/// The clocks that an engine would show if it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredClock {
-    /// The machine's clock. Real time begins as this.
+    /// The machine's clock. Real time starts at it.
     pub wall: Timestamp,
-    /// What engine time would begin as, if the engine was started now.
+    /// The engine time at which the engine would start now.
     pub engine: Timestamp,
-    /// The latest moment of what is durable.
+    /// The latest time in the durable data.
     pub durable: Option<Timestamp>,
-    /// What engine time would be ahead by so that it is behind nothing durable.
+    /// The offset of engine time that puts it behind nothing durable.
     pub ahead: Duration,
 }
 
-/// The latest moment of what is durable. The journal counts for itself: a version that stored no
-/// moment may have written it.
+/// Returns the latest time in the durable data. The journal counts separately: a version that
+/// stored no time may have written it.
 pub(super) fn latest_moment(
     store: &dyn View,
     hot: &HashMap<WorkspaceId, HotState>,
@@ -58,7 +58,7 @@ impl Data {
     }
 }
 
-/// The latest moment of what is durable, read from the store and the snapshots.
+/// Returns the latest time in the durable data, from the store and the snapshots.
 fn durable(
     store: &dyn Store,
     snapshots: Option<&SnapshotDir>,
@@ -82,19 +82,20 @@ pub fn stored_clock(dir: &Path) -> Result<StoredClock, StartError> {
     Ok(StoredClock { wall: clock.wall(), engine: clock.now(), durable, ahead })
 }
 
-/// What a rebase of the clock did.
+/// The result of a rebase of the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockRebase {
-    /// The latest moment of what is durable, as it was.
+    /// The latest time in the durable data before the rebase.
     pub from: Timestamp,
-    /// What later moments count as: the machine's time, and what the sandbox added.
+    /// The time that replaces later ones: the machine's time and the sandbox's offset.
     pub to: Timestamp,
 }
 
-/// Has moments count as the present that the data in a directory has of a clock which was ahead:
-/// codes end their expiry after it, windows count it as just now, and the next engine begins there.
+/// Rebases the data in a directory whose clock was ahead: its later times count as the present.
+///
+/// Codes end their expiry after it, windows count it as just now, and the next engine starts there.
 /// No engine may use the directory. It is one commit, with a record in the audit log. Returns
-/// `None` if nothing durable is later than the present; nothing is changed then. Blocks.
+/// `None` and changes nothing if nothing durable is later than the present. Blocks.
 ///
 /// # Errors
 /// [`StartError`]: the store is in use, damaged or out of reach.
@@ -123,7 +124,7 @@ fn rebase_data(
     Ok(Some(ClockRebase { from, to }))
 }
 
-/// Rebases the clock of an engine that has stopped, to that of this clock.
+/// Rebases the clock of an engine that has stopped, to the time of this clock.
 #[cfg(test)]
 pub(super) fn rebase_stopped(
     store: &dyn Store,

@@ -1,7 +1,7 @@
-//! The engine as a whole, on stores that fail and crash when asked to.
+//! Tests of the engine as a whole, on stores that fail and crash on request.
 //!
-//! The tests run on tokio's paused clock: whenever nothing else can be done, its timers fire at
-//! once, so that restarts, beats and retries take no time. Engine time is a manual clock's.
+//! The tests run on tokio's paused clock: whenever no other work can run, its timers fire at once.
+//! So restarts, beats and retries take no time. Engine time is a manual clock's.
 
 mod answers;
 mod broadcast_control;
@@ -84,14 +84,14 @@ impl Engine {
         &self.inner.shared
     }
 
-    /// The actor of a workspace that runs.
+    /// Returns the actor of a workspace that runs.
     fn actor(&self, name: &str) -> Option<ractor::ActorId> {
         let slot = self.shared().workspaces.slot(&id(name)).unwrap();
         slot.live().map(|actor| actor.get_id())
     }
 }
 
-/// A mail server at a port of this machine.
+/// Returns the options of a mail server at a port of this machine.
 fn mail_server(port: u16) -> MailOptions {
     MailOptions {
         host: "127.0.0.1".to_owned(),
@@ -105,7 +105,7 @@ fn mail_server(port: u16) -> MailOptions {
     }
 }
 
-/// A mail that opens a conversation.
+/// Returns a mail that opens a conversation.
 fn inbound_mail() -> InboundMail {
     InboundMail {
         from: Email::new("ana@example.com").unwrap(),
@@ -118,7 +118,7 @@ fn inbound_mail() -> InboundMail {
     }
 }
 
-/// The code that the test's master key gives a request.
+/// Returns the code of a request under the test's master key.
 fn code(workspace: &WorkspaceId, request: RequestId, to: Phone) -> String {
     let keys = MasterKeys::single([7; 32]).code_keys(workspace);
     keys.code(1, request, to, CodeLength::default()).unwrap().reveal()
@@ -137,7 +137,7 @@ fn kinds(log: &[EventEntry]) -> Vec<&'static str> {
     log.iter().map(|entry| entry.event.kind()).collect()
 }
 
-/// Cases of a property test: `PROPTEST_CASES`, or as many as run well with the others.
+/// Returns the number of cases of a property test: `PROPTEST_CASES`, or the given default.
 fn cases(otherwise: u32) -> u32 {
     let given = std::env::var("PROPTEST_CASES").ok();
     given.and_then(|cases| cases.parse().ok()).unwrap_or(otherwise)

@@ -12,11 +12,11 @@ use postrider_store::Position;
 pub(crate) struct NewestCheckpoint {
     pub(crate) position: Position,
     pub(crate) bytes: u64,
-    /// Engine time when it was made.
+    /// The engine time of its creation.
     pub(crate) made: Timestamp,
 }
 
-/// Reports the newest checkpoint, where there is one. Clones report the same.
+/// Reports the newest checkpoint, if there is one. Clones report the same.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CheckpointFigures(Arc<Mutex<Option<NewestCheckpoint>>>);
 
@@ -29,7 +29,7 @@ impl CheckpointFigures {
         *self.0.lock()
     }
 
-    /// How old the newest is, and how large.
+    /// Returns the age and the size of the newest checkpoint.
     pub(crate) fn read(&self, now: Timestamp) -> Option<(Duration, u64)> {
         self.newest().map(|newest| (now.since(newest.made), newest.bytes))
     }

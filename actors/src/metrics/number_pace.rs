@@ -1,4 +1,4 @@
-//! How fast each number may send.
+//! The gauges of each number's maximum rate.
 
 use std::collections::BTreeMap;
 

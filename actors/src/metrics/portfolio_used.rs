@@ -1,4 +1,4 @@
-//! How many people count towards the budget of each portfolio.
+//! The gauges of the people who count towards the budget of each portfolio.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use postrider_workspace::services::Services;
 use super::SharedRecorder;
 
 const NAME: &str = "postrider_portfolio_used";
-/// Most portfolios that have a gauge.
+/// The maximum number of portfolios that have a gauge.
 const PORTFOLIOS_MAX: usize = 500;
 
 /// The gauges of the portfolios that were used since the start.
@@ -42,7 +42,7 @@ impl PortfoliosUsed {
                 self.gauges.insert(portfolio.clone(), gauge);
             }
         }
-        // One that nobody counts of leaves its place to another; its series ends with NaN.
+        // A portfolio without counted people frees its place; its series ends with NaN.
         self.gauges.retain(|portfolio, gauge| {
             let count = used.get(portfolio).copied();
             gauge.set(count.map_or(f64::NAN, f64::from));

@@ -1,4 +1,4 @@
-//! How long the steps of commits take.
+//! The durations of the steps of commits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -14,19 +14,20 @@ const APPEND: (&str, &str) =
 const APPLY: (&str, &str) =
     ("postrider_view_apply_seconds", "Time in which the view applies a commit");
 
-/// How long the last commits took, for an operator: as many as a busy second has.
+/// The number of last commits that are timed for an operator: as many as a busy second has.
 const RECENT: usize = 1024;
 
 /// The histograms of a store with a log, and its last commits.
 pub(crate) struct CommitTimes {
     watch: Stopwatch,
-    /// That of appends and that of what the view applies, where metrics are registered.
+    /// The histograms of appends and of applies to the view, if metrics are registered.
     histograms: Option<[Histogram; 2]>,
     recent: Arc<RecentCommits>,
 }
 
 impl CommitTimes {
-    /// Registers the histograms, if there is where. What is returned besides has the last commits.
+    /// Registers the histograms, if there is a recorder. Also returns the times of the last
+    /// commits.
     pub(crate) fn register(recorder: Option<&dyn Recorder>) -> (Self, Arc<RecentCommits>) {
         let metadata = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
         let histograms = recorder.map(|recorder| {
@@ -57,9 +58,9 @@ impl Timing for CommitTimes {
     }
 }
 
-/// How long the last commits took.
+/// The durations of the last commits.
 pub(crate) struct RecentCommits {
-    /// In microseconds; 0 is none.
+    /// The durations in microseconds; 0 is none.
     took: [AtomicU32; RECENT],
     next: AtomicUsize,
 }
@@ -78,7 +79,7 @@ impl RecentCommits {
         self.took[place].store(micros, Ordering::Relaxed);
     }
 
-    /// Within how long 99 of 100 of them were done; `None` while there was none.
+    /// Returns the time within which 99 of 100 commits were done; `None` if there was none.
     pub(crate) fn p99(&self) -> Option<Duration> {
         let all = self.took.iter().map(|took| took.load(Ordering::Relaxed));
         let mut all: Vec<_> = all.filter(|took| *took > 0).collect();

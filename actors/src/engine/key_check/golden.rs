@@ -1,4 +1,4 @@
-//! What the table of facts about the engine holds.
+//! Golden bytes of the table of facts about the engine.
 
 use expect_test::expect;
 
