@@ -1,4 +1,4 @@
-//! The channel's answers when their workspace is rebuilt before they are noted.
+//! Tests of channel answers whose workspace is rebuilt before it records them.
 
 use crate::{Delivery, MessageStatus};
 use postrider_channel::{AttemptOutcome, Failure};
@@ -21,7 +21,7 @@ async fn an_answer_whose_commit_failed_is_given_again() {
             let store = CrashingStore::new();
             let rig = Rig::start(store.clone(), Arc::default(), START).await;
             rig.script.answers.lock().push_back(answer);
-            // The message, its claim, and then what became of it.
+            // The commits of the message, of its claim, and then of its outcome.
             store.fail_after(2, commit);
             let message = rig.send(1).await;
             rig.becomes(message, status).await;

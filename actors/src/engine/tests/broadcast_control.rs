@@ -1,4 +1,4 @@
-//! Broadcasts that are held, stopped, continued and repeated, and that begin late.
+//! Tests of broadcasts that are paused, stopped, resumed and repeated, and that start late.
 
 use crate::{
     Broadcast, BroadcastCounts, BroadcastError, BroadcastStatus, CreateBroadcastError,
@@ -11,11 +11,11 @@ use super::broadcasts::{counts, delivered};
 use super::support::broadcasts::{CREDITS, becomes, broadcast_to, create, with_template};
 use super::*;
 
-/// Most messages that go out after a pause: what the channel has of a number at first, and what
-/// follows before the number knows.
+/// The maximum number of messages that leave after a pause. It covers the channel's first messages
+/// of a number, and those that follow before the number is notified.
 const AFTER_A_PAUSE: usize = 500;
 
-/// A broadcast to 5,000 of which the channel has as many as it takes.
+/// Creates a broadcast to 5,000 recipients of which the channel has as many as it accepts.
 async fn begun(engine: &Engine, acme: &Workspace) -> BroadcastId {
     engine.sandbox().script(&id("acme"), None, ScriptedOutcome::Slow, None);
     let sale = create(acme, broadcast_to(5000)).await;
@@ -23,7 +23,7 @@ async fn begun(engine: &Engine, acme: &Workspace) -> BroadcastId {
     sale
 }
 
-/// Passes time until the broadcast stands there.
+/// Passes time until the broadcast has this status.
 async fn in_time_becomes(engine: &Engine, acme: &Workspace, id: BroadcastId, is: BroadcastStatus) {
     until(is.as_str(), async || {
         engine.pass(Duration::from_secs(5)).await;
@@ -99,7 +99,7 @@ async fn without_its_number_a_broadcast_is_held_and_nobody_has_failed() {
     assert_eq!(done.counts, counts(|counts| counts.sent = 5000));
 }
 
-/// Nobody knows what became of what it had; nothing of that is sent again.
+/// The outcome of the lost messages is unknown, and none of them is sent again.
 #[tokio::test(start_paused = true)]
 async fn without_a_number_that_was_down_a_broadcast_is_held_too() {
     let engine = engine(&CrashingStore::new(), START).await;
@@ -111,7 +111,7 @@ async fn without_a_number_that_was_down_a_broadcast_is_held_too() {
     })
     .await;
     let number = engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
-    // While one task always has something to do, the paused clock does not get to its restart.
+    // While one task always has work, the paused clock does not reach the actor's restart.
     let busy = tokio::spawn(async {
         loop {
             tokio::task::yield_now().await;
@@ -124,7 +124,7 @@ async fn without_a_number_that_was_down_a_broadcast_is_held_too() {
     engine.admin().disconnect_number(&id("acme"), number).await.unwrap();
     busy.abort();
     in_time_becomes(&engine, &acme, sale, BroadcastStatus::Paused).await;
-    // It may be held before it hears of what was lost.
+    // It may be paused before it is notified of the lost messages.
     until("what was lost is noted", async || {
         acme.broadcast(sale).await.is_ok_and(|held| held.counts.unknown > 0)
     })
@@ -211,7 +211,7 @@ async fn a_schedule_fails_that_is_noticed_too_late_and_not_one_that_the_sandbox_
     }
 }
 
-/// All broadcasts, once they can be read.
+/// Returns all broadcasts, once they can be read.
 async fn listed(acme: &Workspace) -> Vec<Broadcast> {
     for _ in 0..1000 {
         match acme.broadcasts(0, 20).await {

@@ -1,4 +1,4 @@
-//! The counts of a broadcast that is over are kept, and stay right whatever is reported later.
+//! The counts of a broadcast that is over are retained, and stay right after later reports.
 
 use postrider_store::View;
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ use super::support::broadcasts::{becomes, broadcast_to, create, with_template};
 use super::support::messages::{read as message_read, send, wrote};
 use super::*;
 
-/// The recipients by status, each of them looked at.
+/// Counts the recipients by status, each of them read.
 async fn counted(acme: &Workspace, id: BroadcastId) -> BroadcastCounts {
     let mut found = Vec::new();
     for status in RecipientStatus::ALL {
@@ -60,7 +60,7 @@ fn opted_out() -> Progress {
     Progress::Failed(Failure { class, ..Failure::permanent(Some(131_050)) })
 }
 
-/// An engine that has sent a broadcast to three, its workspace and number.
+/// Starts an engine that has sent a broadcast to three, with its workspace and number.
 async fn sent_to_three(store: &CrashingStore) -> (Engine, Workspace, NumberId, BroadcastId) {
     let engine = engine(store, START).await;
     let acme = with_template(&engine).await;
@@ -70,7 +70,7 @@ async fn sent_to_three(store: &CrashingStore) -> (Engine, Workspace, NumberId, B
     (engine, acme, number, sale)
 }
 
-/// Everything that is kept in a table.
+/// Returns everything in a table.
 fn table(store: &CrashingStore, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = Vec::new();
     let visit = &mut |key: &[u8], value: &[u8]| {
@@ -81,7 +81,7 @@ fn table(store: &CrashingStore, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
     all
 }
 
-/// Without the audience: the phone comes with the report.
+/// It does not read the audience: the phone comes with the report.
 #[tokio::test(start_paused = true)]
 async fn who_a_report_says_has_stopped_marketing_is_not_looked_up() {
     let store = CrashingStore::new();
@@ -94,7 +94,7 @@ async fn who_a_report_says_has_stopped_marketing_is_not_looked_up() {
     assert_eq!(acme.suppressions(0, 9).await.unwrap().suppressions[0].party, phone(1));
 }
 
-/// Whatever of it cannot be read, a report that fails is taken when it comes again.
+/// Whichever record cannot be read, a failed report is accepted when it comes again.
 #[tokio::test(start_paused = true)]
 async fn a_report_that_fails_leaves_nothing_half_done() {
     for damaged in
@@ -128,7 +128,7 @@ async fn a_report_that_fails_leaves_nothing_half_done() {
     }
 }
 
-/// The callback comes again, and what was taken of it is no news then.
+/// The callback comes again, and the accepted part of it is no news then.
 #[tokio::test(start_paused = true)]
 async fn what_was_taken_before_a_report_that_fails_is_followed_up() {
     let store = CrashingStore::new();
@@ -166,7 +166,7 @@ async fn they_are_those_of_the_recipients_after_every_report() {
     acme.suppress(phone(7), None).await.unwrap();
     let sale = create(&acme, broadcast_to(1_300)).await;
     until("it is sent but for one", async || counted(&acme, sale).await.pending == 1).await;
-    // While it runs.
+    // These reports arrive while it runs.
     for (index, what) in [(5, 1), (0, 1), (3, 0), (1299, 2)] {
         report(&acme, number, sale, index, what).await;
     }
@@ -177,7 +177,7 @@ async fn they_are_those_of_the_recipients_after_every_report() {
         (counts.sent, counts.delivered, counts.read) = (1_295, 2, 0);
         (counts.failed, counts.unknown, counts.suppressed) = (1, 1, 1);
     };
-    // The one who has opted out is the last: 1299 is not sent to.
+    // The recipient who has opted out is the last: 1299 is not sent to.
     assert_eq!(done.counts, counts(expected));
     let mut random = 7_u32;
     for _ in 0..200 {
@@ -188,13 +188,13 @@ async fn they_are_those_of_the_recipients_after_every_report() {
     }
     let known = acme.broadcast(sale).await.unwrap().counts;
     assert!(known.failed > 1 && known.read > 1 && known.delivered > 1, "{known:?}");
-    // One that ended before anything was sent.
+    // A broadcast that ended before any message was sent.
     let later = START.plus(Duration::from_secs(3600));
     let later = create(&acme, NewBroadcast { schedule_at: Some(later), ..broadcast_to(9) }).await;
     acme.cancel_broadcast(later).await.unwrap();
     let stopped = acme.broadcast(later).await.unwrap().counts;
     assert_eq!(stopped, counts(|it| (it.cancelled, it.suppressed) = (8, 1)));
-    // Nobody counts again.
+    // Nothing is counted again.
     let mut outcomes = Vec::new();
     store
         .scan(Table::BroadcastOutcomes, &[], None, Direction::Forward, &mut |key, _| {

@@ -1,13 +1,13 @@
-//! How fast a number sends a broadcast, and that a one-time password does not wait for it.
+//! Tests the rate at which a number sends a broadcast, and that a one-time password overtakes it.
 
 use super::support::broadcasts::{becomes, broadcast_to, create, with_template};
 use super::*;
 use crate::{BroadcastStatus, EngineOptions, ScriptedOutcome};
 use postrider_store::{Change, Group, Keep, Table};
 
-/// Engine time is passed in steps of this.
+/// The step in which engine time passes.
 const STEP: Duration = Duration::from_millis(100);
-/// Seconds that are measured, after the first, in which a bucket's worth goes at once.
+/// The number of measured seconds, after the first one, in which a bucket's worth leaves at once.
 const SECONDS: u64 = 30;
 
 fn sent(engine: &Engine) -> u32 {
@@ -30,8 +30,8 @@ async fn at(rate: u32) {
     let steps_per_second = 1000 / STEP.as_millis() as u64;
     let mut counted = Vec::new();
     for step in 0..=(SECONDS + 1) * steps_per_second {
-        // All that the pace allows goes, if the broadcast keeps up with it; at first a bucket's
-        // worth but a tenth, which is left to what goes first.
+        // All messages that the pace allows leave, if the broadcast keeps up with it. At first it
+        // is a bucket's worth except a tenth, which is reserved for the first lane.
         let allowed = rate * 9 / 10 + rate * (step as u32) / (steps_per_second as u32);
         until("the pace is kept", async || sent() + 1 >= allowed).await;
         for _ in 0..20 {
@@ -49,7 +49,7 @@ async fn at(rate: u32) {
     assert!(off <= 0.02, "{measured} messages a second instead of {rate}");
 }
 
-/// A one-time password goes next, whatever waits.
+/// Checks that a one-time password leaves next, whatever waits.
 async fn overtakes(engine: &Engine, acme: &Workspace, sale: postrider_domain::BroadcastId) {
     let to = phone(9_999_999);
     let before = sent(engine);
@@ -74,7 +74,8 @@ async fn a_broadcast_keeps_the_pace_of_a_thousand_a_second() {
     at(1000).await;
 }
 
-/// What its number does not get to for seconds is not claimed, and so it is sent after a crash.
+/// Recipients that their number does not reach for seconds are not claimed. So they are sent to
+/// after a crash.
 #[tokio::test(start_paused = true)]
 async fn little_of_a_slow_broadcast_is_unknown_after_a_crash() {
     let store = CrashingStore::new();
@@ -92,10 +93,11 @@ async fn little_of_a_slow_broadcast_is_unknown_after_a_crash() {
     assert!(done.counts.sent >= 2000 - 2 * 80, "{:?}", done.counts);
 }
 
-/// Each answer takes five seconds: what is with the channel does not hold up what is not.
+/// Each answer takes five seconds: messages with the channel do not delay the others.
 ///
-/// The limit follows what answers take by the machine's clock, once there are a hundred of them; so
-/// these are fewer. That it follows no channel that is always slow is tested where it is made.
+/// The limit follows the duration of answers by the machine's clock, once there are a hundred of
+/// them, so these are fewer. The limit's own tests prove that it ignores a channel that is always
+/// slow.
 #[tokio::test(start_paused = true)]
 async fn a_slow_channel_is_kept_busy() {
     let engine = with_pace(CrashingStore::new(), 80).await;
@@ -106,7 +108,7 @@ async fn a_slow_channel_is_kept_busy() {
     let sale = create(&acme, broadcast_to(500)).await;
     becomes(&acme, sale, BroadcastStatus::Sending).await;
     let mut answered = 0;
-    // It begins with 16, and grows with the answers while at least half of it is used.
+    // It starts with 16, and grows with the answers while at least half of it is used.
     for at_once in [16, 22, 30] {
         until("they are with the channel", async || in_flight().await >= at_once).await;
         answered += at_once as u32;
@@ -119,7 +121,7 @@ async fn a_slow_channel_is_kept_busy() {
     until("yet more are with it", async || in_flight().await >= 41).await;
 }
 
-/// What a held engine claims would be unknown after a crash, and nothing of it would be sent.
+/// A held engine's claims would be unknown after a crash, and none of them would be sent.
 #[tokio::test(start_paused = true)]
 async fn a_held_engine_claims_nothing_of_a_broadcast_that_runs() {
     let store = CrashingStore::new();
@@ -130,7 +132,7 @@ async fn a_held_engine_claims_nothing_of_a_broadcast_that_runs() {
     until("some are sent", async || sent(&engine) >= 50).await;
     let mut store = store.crash(Keep::Nothing);
     engine.inner.root.kill();
-    // What a restored copy becomes that shall be held.
+    // The change that makes a restored copy a held one.
     store.begin_epoch().unwrap();
     let held = Change::put(Table::Meta, *b"held", [1, 0, 0, 0, 0, 0, 0, 0, 0]);
     store.commit(Group::new(None, &[held])).unwrap();

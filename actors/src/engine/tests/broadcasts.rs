@@ -1,4 +1,4 @@
-//! Broadcasts from their making to their end, on stores that fail and crash.
+//! Tests of broadcasts from their creation to their end, on stores that fail and crash.
 
 use postrider_store::View;
 
@@ -20,7 +20,7 @@ pub(super) fn counts(change: impl FnOnce(&mut BroadcastCounts)) -> BroadcastCoun
     counts
 }
 
-/// How often each phone got a message.
+/// Returns how often each phone got a message.
 pub(super) fn delivered(engine: &Engine) -> hashbrown::HashMap<Phone, u32> {
     let mut times = hashbrown::HashMap::new();
     for message in engine.sandbox().messages(&id("acme"), None, usize::MAX) {

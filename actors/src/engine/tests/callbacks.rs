@@ -1,4 +1,4 @@
-//! Callbacks that are large, long, or more than a commit can hold.
+//! Tests of callbacks that are large, long, or more than a commit can hold.
 
 use crate::{ConversationFilter, MessageStatus};
 use postrider_channel::callback::{Callback, Progress, Referral, StatusUpdate};
@@ -14,7 +14,7 @@ use super::*;
 /// Three letters of three bytes each.
 const HINDI: &str = "नमस";
 
-/// The workspace's actor, which stays for something that is pending.
+/// Gives the workspace pending work, so that its actor stays, and returns the actor.
 async fn busy(engine: &Engine, acme: &Workspace) -> Option<ractor::ActorId> {
     acme.send_otp(SendOtp::to(phone(8))).await.unwrap();
     engine.actor("acme")
@@ -89,7 +89,7 @@ async fn long_explanations_of_many_failures_fit_into_commits() {
     assert_eq!(credits(&engine, "acme").await, 200);
 }
 
-/// As many as the provider sends at once when it is busy.
+/// The number that the provider sends at once when it is busy.
 #[tokio::test(start_paused = true)]
 async fn fifty_reports_share_a_commit() {
     let (_, engine, acme, number) = begin().await;
@@ -118,7 +118,7 @@ async fn fifty_reports_share_a_commit() {
         let before = engine.shared().writer.stats();
         acme.receive(number, Callback { statuses, ..Callback::default() }).await.unwrap();
         let after = engine.shared().writer.stats();
-        // A beat of the workspace may commit something of its own meanwhile.
+        // A beat of the workspace may commit a change of its own meanwhile.
         let (groups, batches) = (after.groups - before.groups, after.batches - before.batches);
         assert!((1..=4).contains(&groups) && (1..=4).contains(&batches), "{groups}, {batches}");
         for message in &messages {
@@ -141,7 +141,7 @@ async fn many_inbound_messages_share_commits() {
     assert!(groups() - before <= 40, "{} commits", groups() - before);
 }
 
-/// Appends to the event log this many bytes.
+/// Appends this many bytes to the event log.
 struct AppendBytes(usize);
 
 impl Command for AppendBytes {
@@ -168,8 +168,8 @@ async fn a_command_that_reports_too_much_is_refused_and_the_actor_lives() {
     assert_eq!(emitted(&acme).await["webhook.test"], 2);
 }
 
-/// A phone that the provider knows by another number, and that number. Nothing but its reports
-/// says so.
+/// Returns a phone that the provider knows by another number, and that number. Only its reports
+/// reveal it.
 fn renumbered() -> (Phone, Phone) {
     ("+2290197123456".parse().unwrap(), "+22997123456".parse().unwrap())
 }
@@ -180,7 +180,7 @@ fn stop(from: Phone) -> Callback {
     callback
 }
 
-/// A report on what was written to `to`, whom the provider calls something else.
+/// Returns a report on a message to `to`, whom the provider knows by another number.
 fn reported(origin: Origin, to: Option<Phone>, known_as: Phone) -> Callback {
     let (status, known_as) = (Progress::Delivered, Some(known_as));
     let provider_id = "wamid".into();
@@ -189,7 +189,7 @@ fn reported(origin: Origin, to: Option<Phone>, known_as: Phone) -> Callback {
     Callback { statuses: vec![report], ..Callback::default() }
 }
 
-/// What holds of whoever has opted out with a message from another number of theirs.
+/// Checks a person who has opted out with a message from another number of theirs.
 async fn opted_out(engine: &Engine, acme: &Workspace, phone: Phone) {
     let page = acme.suppressions(0, 10).await.unwrap();
     assert!(page.suppressions.iter().any(|it| it.party == phone), "{page:?}");

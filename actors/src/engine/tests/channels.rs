@@ -1,4 +1,4 @@
-//! Numbers with a scripted channel behind them: order, throttles, stops, pace, all in engine time.
+//! Tests of numbers with a scripted channel: order, throttles, stops, pace, all in engine time.
 
 use std::collections::VecDeque;
 
@@ -23,10 +23,10 @@ struct Script {
     for_all: Mutex<VecDeque<AttemptOutcome>>,
     always: Mutex<Option<AttemptOutcome>>,
     by_phone: Mutex<HashMap<Phone, VecDeque<AttemptOutcome>>>,
-    /// What was accepted, and when.
+    /// The accepted messages, with the time of each.
     taken: Mutex<Vec<(Phone, Timestamp)>>,
     calls: Mutex<u32>,
-    /// How long an answer takes, in engine time.
+    /// The duration of an answer, in engine time.
     latency: Mutex<Duration>,
     under_way: Mutex<(u32, u32)>,
 }
@@ -141,7 +141,7 @@ impl Rig {
         }
     }
 
-    /// The phones whose messages were taken, in order.
+    /// Returns the phones whose messages were accepted, in order.
     fn taken(&self) -> Vec<Phone> {
         self.script.taken.lock().iter().map(|(to, _)| *to).collect()
     }
@@ -238,7 +238,7 @@ async fn a_throttled_recipient_waits_and_others_go_on() {
     rig.script.by_phone.lock().insert(phone(1), twice);
     rig.send_all([1, 1, 2, 1, 3]).await;
     assert_eq!(rig.taken(), phones([2, 3]));
-    // A second, and then four.
+    // The wait is a second, and then four.
     rig.pass(1).await;
     assert_eq!((rig.taken().len(), rig.calls()), (2, 4));
     rig.pass(3).await;
@@ -306,7 +306,7 @@ async fn a_lost_answer_stops_nothing() {
     }
 }
 
-/// One group makes a message durable and takes its number away: the message must not be left.
+/// One group makes a message durable and disconnects its number: the message must not be left.
 #[tokio::test(start_paused = true)]
 async fn what_becomes_durable_with_the_disconnection_fails() {
     let store = postrider_store::hooked::Gated::default();
@@ -331,7 +331,7 @@ async fn what_becomes_durable_with_the_disconnection_fails() {
     assert_eq!((rig.calls(), credits(&rig.engine, "acme").await), (0, 1_001));
 }
 
-/// A start under a new master key encrypts the secrets anew, so that the old one can be dropped.
+/// A start under a new master key encrypts the secrets again, so that the old one can be dropped.
 #[tokio::test(start_paused = true)]
 async fn the_secrets_of_a_number_outlive_a_rotation() {
     let store = CrashingStore::new();

@@ -17,7 +17,7 @@ use postrider_store::{
 use super::snapshots::{generations, position};
 use super::*;
 
-/// So few that what is trimmed goes at once: a segment has a header of 4 KiB.
+/// A size so small that trimming has an effect at once: a segment has a header of 4 KiB.
 const SEGMENT_BYTES: u64 = 5 * 1024;
 
 fn options(dir: &Path) -> EngineOptions {
@@ -52,7 +52,7 @@ async fn consider(engine: &Engine) -> Considered {
     tokio::task::spawn_blocking(move || checkpoints.consider()).await.unwrap()
 }
 
-/// The positions of the checkpoints, oldest first.
+/// Returns the positions of the checkpoints, oldest first.
 fn made(dir: &TempDir) -> Vec<u64> {
     let all = postrider_store::directory::checkpoints(dir.path()).all().unwrap();
     all.iter().rev().map(|checkpoint| checkpoint.position.0).collect()
@@ -62,7 +62,7 @@ fn first_entry(engine: &Engine) -> u64 {
     engine.shared().recovered.log().begins_after().unwrap().next().0
 }
 
-/// Sends to phones, with a checkpoint behind each.
+/// Sends to phones, with a checkpoint after each.
 async fn some(
     engine: &Engine,
     workspace: &Workspace,
@@ -93,7 +93,7 @@ async fn states(engine: &Engine, requests: &[RequestId]) -> Vec<OtpState> {
     states
 }
 
-/// A directory whose log was trimmed, the requests and where they stand.
+/// Returns a directory whose log was trimmed, the requests and their states.
 async fn stopped(dir: &TempDir) -> (Vec<RequestId>, Vec<OtpState>) {
     let engine = start(dir.path()).await;
     let acme = workspace(&engine, "acme", 100).await;
@@ -110,7 +110,7 @@ async fn stopped(dir: &TempDir) -> (Vec<RequestId>, Vec<OtpState>) {
     requests.extend(some(&engine, &acme, 90..91).await);
     let before = states(&engine, &requests).await;
     engine.shutdown(LONG).await.unwrap();
-    // Its files are the test's own once nothing has it open any more.
+    // The files belong to the test alone once nothing has them open any more.
     let store = Arc::downgrade(&engine.inner.shared.store);
     drop((engine, acme));
     until("the store is closed", async || store.strong_count() == 0).await;
@@ -198,7 +198,7 @@ async fn what_the_older_checkpoint_needs_stays_whatever_snapshots_cover() {
     let acme = workspace(&engine, "acme", 100).await;
     for number in 1..9 {
         some(&engine, &acme, number..number + 1).await;
-        // Snapshots are taken meanwhile, and have the log trimmed.
+        // Snapshots are taken meanwhile, and trim the log.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let first = first_entry(&engine);
         if let [.., older, _] = made(&dir)[..] {
@@ -209,10 +209,10 @@ async fn what_the_older_checkpoint_needs_stays_whatever_snapshots_cover() {
     engine.shutdown(LONG * 1_000).await.unwrap();
 }
 
-/// The whole log above which checkpoints are made.
+/// The bytes of the whole log above which checkpoints are made.
 const WHOLE_LOG_BYTES_MAX: u64 = 16 * 1024;
 
-/// Lists checkpoints and forgets their bytes, the newest one last.
+/// Lists checkpoints and drops their bytes, the newest one last.
 #[derive(Default, Clone)]
 struct Listing(Arc<Mutex<Vec<KeptCheckpoint>>>);
 
@@ -269,7 +269,7 @@ impl Bases for Listing {
     }
 }
 
-/// The shard of a cluster, for which no checkpoint and no snapshot is due by what came last.
+/// Starts the shard of a cluster. The newest commits make no checkpoint and no snapshot due.
 async fn start_replica(dir: &Path, log: &MemoryLog, listing: &Listing) -> Engine {
     let opened = loop {
         let log: Arc<dyn Log> = Arc::new(log.open_again());

@@ -1,6 +1,6 @@
-//! Single messages survive crashes without being sent twice.
+//! Tests that single messages survive crashes without being sent twice.
 //!
-//! What may have been handed over is not handed over again, and what surely was not is.
+//! A message that may have been dispatched is not dispatched again. One that certainly was not is.
 
 use crate::MessageStatus;
 use postrider_channel::callback::Progress;
@@ -39,16 +39,16 @@ async fn what_was_handed_over_before_a_crash_is_unknown_and_a_report_settles_it(
 async fn what_was_not_claimed_before_a_crash_is_sent_after_it() {
     let store = CrashingStore::new();
     let rig = Rig::start(store.clone(), Arc::default(), START).await;
-    // More than may be with the channel at once.
+    // More messages than may be with the channel at once.
     *rig.script.is_mute.lock() = true;
     let mut messages = Vec::new();
     for number in 0..20 {
         messages.push(rig.send(number).await);
-        // Their order is that of their moments.
+        // Their order is that of their times.
         rig.engine.clock().advance(Duration::from_millis(1));
     }
     rig.handed(16).await;
-    // One that is accepted while the number starts may find no capacity that a later one finds.
+    // A message accepted while the number starts may find no capacity that a later one finds.
     let claimed = rig.script.handed.lock().clone();
     let waiting: Vec<_> = messages.into_iter().filter(|it| !claimed.contains(it)).collect();
     assert_eq!(waiting.len(), 4);
@@ -100,18 +100,18 @@ async fn what_was_to_go_at_once_and_waits_after_all_is_sent_after_a_crash() {
     assert_eq!(messages.map(|message| rig.count(message)), [2, 1, 1]);
 }
 
-/// The commit of a claim fails: nothing may have been handed over for it.
+/// The commit of a claim fails: its message must not have been dispatched.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_handed_over_before_its_claim_is_durable() {
     for outcome in [CrashOutcome::Lost, CrashOutcome::Kept, CrashOutcome::Unsynced] {
         let store = CrashingStore::new();
         let rig = Rig::start(store.clone(), Arc::default(), START).await;
-        // The message's own commit, and then that of its claim.
+        // The message's own commit, and then the commit of its claim.
         store.fail_after(1, outcome);
         let message = rig.send(1).await;
         until("the failure", async || store.has_failed()).await;
         assert_eq!(rig.count(message), 0, "{outcome:?}");
-        // The workspace is rebuilt, and the number asks it again.
+        // The workspace is rebuilt, and the number requests the claim again.
         rig.becomes(message, MessageStatus::Sent).await;
         assert_eq!(rig.count(message), 1, "{outcome:?}");
     }
@@ -149,8 +149,8 @@ async fn what_was_surely_not_taken_is_sent_after_a_crash() {
     }
 }
 
-/// A gateway said that it did not get through, and it did: the provider reports on it while it
-/// waits.
+/// A gateway denied that it accepted the message, but it did. The provider reports on the message
+/// while it waits.
 #[tokio::test(start_paused = true)]
 async fn what_a_report_has_settled_is_not_sent_again() {
     for status in [Progress::Delivered, Progress::Failed(Failure::permanent(None))] {
@@ -211,7 +211,7 @@ async fn an_account_fault_in_a_report_stops_the_number() {
     rig.settle().await;
     let next = rig.send(2).await;
     rig.becomes(next, MessageStatus::Sent).await;
-    // The provider repeats what it reported: that is no news.
+    // The provider repeats its report: that is no news.
     rig.report(sent, Progress::Failed(failure)).await;
     let last = rig.send(3).await;
     rig.becomes(last, MessageStatus::Sent).await;
@@ -220,7 +220,7 @@ async fn an_account_fault_in_a_report_stops_the_number() {
     assert_eq!(emitted, ["number.stopped", "number.recovered"]);
 }
 
-/// A channel that says so of one phone is not sent marketing to it any more.
+/// A phone that the channel reports as opted out receives no more marketing.
 #[tokio::test(start_paused = true)]
 async fn who_has_stopped_marketing_at_the_channel_is_suppressed() {
     for reported in [false, true] {
@@ -288,7 +288,7 @@ async fn what_a_dead_number_had_under_way_is_unknown() {
     assert_eq!(rig.script.handed.lock().len(), 3);
 }
 
-/// A workspace that is rebuilt asks its number, which still has the message under way.
+/// A rebuilt workspace asks its number, which still has the message in flight.
 #[tokio::test(start_paused = true)]
 async fn a_rebuilt_workspace_gets_the_answer_that_its_number_waits_for() {
     let store = CrashingStore::new();

@@ -1,4 +1,4 @@
-//! Contacts and what they are found by, through failures and crashes.
+//! Tests of contacts and their indexes, through failures and crashes.
 
 use postrider_store::Log;
 use std::collections::BTreeMap;
@@ -29,21 +29,21 @@ enum Command {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// All at once.
+    /// All commands run at once.
     Run(Vec<Command>),
     /// The next commit fails.
     Fail(CrashOutcome),
-    /// The power is cut while these are under way.
+    /// The power is cut while these are in progress.
     Crash(Vec<Command>, usize, Keep),
 }
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Debug)]
 enum Answer {
     Made(Contact),
     Changed(Contact),
     Deleted(ContactId),
-    /// It was not carried out.
+    /// The command had no effect.
     Refused,
     /// It may have made so many contacts.
     MayHaveMade(usize),
@@ -83,7 +83,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn new(seed: u32) -> NewContact {
-    // Few phones, so that they are taken and given back.
+    // A few phones, so that they are taken and released again.
     let phone = (!seed.is_multiple_of(3)).then(|| phone(seed % 7));
     let fields = serde_json::json!({"n": seed % 3, "text": "x".repeat(seed as usize % 50)});
     NewContact {
@@ -141,7 +141,7 @@ async fn carry_out(workspace: Workspace, command: Command, id: Option<ContactId>
 struct Run {
     store: CrashingStore,
     engine: Engine,
-    /// What the contacts were when they were last looked at.
+    /// The contacts as they were last read.
     known: BTreeMap<ContactId, Contact>,
 }
 
@@ -203,7 +203,7 @@ impl Run {
         self.check(answers).await;
     }
 
-    /// Everything that was acknowledged is there, and nothing else but what may be.
+    /// Checks that each acknowledged contact exists, and only contacts that may exist besides.
     async fn check(&mut self, answers: Vec<Answer>) {
         let stored = whole_contacts(&self.store, &id_of_acme());
         let stored: BTreeMap<_, _> = stored.into_iter().map(|it| (it.id, it)).collect();

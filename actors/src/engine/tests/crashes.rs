@@ -1,4 +1,4 @@
-//! Random sequences of commands, failures, crashes and restarts, against the model.
+//! Tests random sequences of commands, failures, crashes and restarts, against the model.
 
 use postrider_store::Log;
 use proptest::prelude::*;
@@ -13,17 +13,17 @@ use super::*;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// All at once.
+    /// All commands run at once.
     Run(Vec<Command>),
     Pass(Duration),
-    /// What the channel does from now on.
+    /// The channel's behaviour from now on.
     Script(ScriptedOutcome),
     /// The next commit fails.
     Fail(CrashOutcome),
     Heal,
-    /// The power is cut while these are under way.
+    /// The power is cut while these are in progress.
     Crash(Vec<Command>, usize, Keep),
-    /// Clean.
+    /// A restart after a clean stop.
     Restart,
 }
 
@@ -66,7 +66,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// The engine under test, and what it must be like.
+/// The engine under test, and the model of it.
 struct Run {
     store: CrashingStore,
     judged: Judged,
@@ -105,7 +105,8 @@ impl Run {
             }
             Step::Restart => {
                 let under_way = JoinSet::new();
-                // What it could not finish, because the store fails, was not acknowledged.
+                // A command that it could not finish, because the store fails, was not
+                // acknowledged.
                 self.judged.engine.shutdown(LONG).await.ok();
                 let store = self.store.clone();
                 self.go_on_with(store, now, under_way).await;
@@ -119,13 +120,13 @@ impl Run {
         now: Timestamp,
         under_way: JoinSet<Answer>,
     ) {
-        // The engine lives until its last handle goes; those under way hold one each.
+        // The engine lives until its last handle is dropped; commands in progress hold one each.
         self.judged.engine.inner.root.kill();
         let answers = under_way.join_all().await;
         self.judged.apply(now, answers);
         self.store = store;
         self.judged.engine = loop {
-            // A commit that was asked to fail may be the first one of the start.
+            // A commit that was scripted to fail may be the first one of the start.
             drop(self.store.reopen());
             if let Ok(engine) = Engine::start(options(self.store.clone(), now)).await {
                 break engine;

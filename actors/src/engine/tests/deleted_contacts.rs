@@ -1,4 +1,4 @@
-//! What is left of a contact that was deleted: nothing, through crashes too.
+//! Tests that nothing is left of a deleted contact, through crashes too.
 
 use postrider_channel::Origin;
 use postrider_store::View;
@@ -17,10 +17,10 @@ use super::support::messages::{send, text, wrote};
 use super::*;
 
 const MESSAGES: usize = 700;
-/// Longer than anything waits that a workspace is woken for.
+/// Longer than the longest timer that wakes a workspace.
 const DAYS: Duration = Duration::from_secs(40 * 24 * 3600);
 
-/// How many records a table has.
+/// Returns the number of records of a table.
 fn count(store: &CrashingStore, table: Table) -> usize {
     let mut count = 0;
     store
@@ -36,7 +36,7 @@ async fn number(engine: &Engine) -> NumberId {
     engine.admin().numbers(&id("acme")).await.unwrap()[0].id
 }
 
-/// The first phone has written so often, under another name too.
+/// Starts an engine whose first phone has written many messages, under another name too.
 async fn begin(store: &CrashingStore) -> (Engine, Workspace, NumberId) {
     let engine = engine(store, START).await;
     let acme = workspace(&engine, "acme", 10).await;
@@ -49,7 +49,7 @@ async fn begin(store: &CrashingStore) -> (Engine, Workspace, NumberId) {
     let message = send(&acme, phone(1)).await;
     acme.receive(number, known_as(message, Progress::Delivered)).await.unwrap();
     acme.receive(number, wrote(phone(2), "other name", START)).await.unwrap();
-    // Notes go with it, more of them than one slice takes.
+    // The notes are deleted with it, more of them than one slice takes.
     let id = acme.conversations(Default::default(), 0, 9).await.unwrap().conversations[0].0.id;
     for at in 0..300 {
         let author = AuditActor::of_kind(ActorKind::User);
@@ -58,7 +58,7 @@ async fn begin(store: &CrashingStore) -> (Engine, Workspace, NumberId) {
     (engine, acme, number)
 }
 
-/// A report of a message to the first phone, which the provider calls the second.
+/// Returns a report of a message to the first phone, which the provider names as the second.
 fn known_as(message: MessageId, status: Progress) -> Callback {
     let report = StatusUpdate {
         origin: Origin::Message(message),
@@ -87,11 +87,11 @@ async fn all_of_it_goes_part_by_part_and_nothing_is_seen_by_who_comes_later() {
     assert_eq!((count(&store, Table::Aliases), count(&store, Table::Windows)), (2, 2));
     let commits = store.commits();
     delete_all(&acme).await;
-    // When it was deleted.
+    // The time of its deletion.
     assert_eq!((count(&store, Table::Aliases), count(&store, Table::Windows)), (1, 0));
     let refused = acme.send_message(text(phone(1)), None).await.unwrap_err();
     assert_eq!(refused, crate::IdempotentError::Refused(SendMessageError::WindowClosed));
-    // Who comes later has a conversation of their own.
+    // A later person has a conversation of their own.
     acme.receive(number, wrote(phone(1), "again", START)).await.unwrap();
     let page = acme.conversations(Default::default(), 0, 9).await.unwrap();
     let later = page.conversations[0].0.id;
@@ -99,7 +99,7 @@ async fn all_of_it_goes_part_by_part_and_nothing_is_seen_by_who_comes_later() {
     assert_eq!((page.total, seen().await), (1, 1));
     engine.beat().await;
     assert!(store.commits() - commits >= 3, "part by part");
-    // What is left is theirs: itself, by its contact, in the list, a message, and four counts.
+    // The rest is theirs: itself, by its contact, in the list, a message, and four counts.
     assert_eq!(count(&store, Table::Conversations), 8);
     assert_eq!(seen().await, 1);
 }
@@ -113,7 +113,7 @@ async fn a_crash_on_the_way_leaves_nothing_behind() {
     let store = store.crash(Keep::Nothing);
     // Nobody uses the workspace, and nothing else wakes it.
     let engine = self::engine(&store, START.plus(DAYS)).await;
-    // That counts are kept.
+    // The record that counts are stored.
     until("all is gone", async || count(&store, Table::Conversations) == 1).await;
     until("it rests again", async || engine.actor("acme").is_none()).await;
     drop(engine);
@@ -121,7 +121,7 @@ async fn a_crash_on_the_way_leaves_nothing_behind() {
     assert_eq!(engine.actor("acme"), None);
 }
 
-/// Where scans of one kind of a table's records begin: what their keys start with, and from where.
+/// The scans of a table's records of one kind: the prefix of their keys, and the start of each.
 #[derive(Debug, Clone, Default)]
 struct Scans(Arc<Mutex<Vec<Scan>>>);
 
@@ -136,7 +136,7 @@ impl Hook for Scans {
 }
 
 impl Scans {
-    /// Those since this was called last, of keys that start so.
+    /// Returns the scans of keys with this prefix since the last call.
     fn take(&self, kind: &[u8]) -> Vec<Scan> {
         let all = std::mem::take(&mut *self.0.lock());
         all.into_iter().filter(|(prefix, _)| prefix.starts_with(kind)).collect()
@@ -170,7 +170,7 @@ async fn what_was_deleted_is_not_looked_through_again() {
         let (of_messages, of_deleted): (Vec<_>, Vec<_>) =
             scans[found..].iter().partition(is_of_messages);
         assert_eq!(of_messages.len(), 4, "three parts, and then none");
-        // For notes it looks once, and finds none.
+        // For notes it scans once, and finds none.
         let (of_notes, of_deleted): (Vec<_>, Vec<_>) =
             of_deleted.into_iter().partition(|scan| scan.0.starts_with(b"acme\0t"));
         assert_eq!(of_notes.len(), 1, "{of_notes:?}");
@@ -190,7 +190,7 @@ async fn what_is_reported_of_earlier_messages_brings_nothing_back() {
     delete_all(&acme).await;
     acme.receive(number, known_as(earlier, Progress::Read)).await.unwrap();
     assert_eq!((count(&store, Table::Aliases), count(&store, Table::Windows)), (1, 0));
-    // A message that is sent after that is another matter.
+    // A message that is sent after that does not matter here.
     engine.pass(Duration::from_secs(1)).await;
     acme.receive(number, wrote(phone(1), "in again", engine.clock().now())).await.unwrap();
     let later = send(&acme, phone(1)).await;
@@ -217,7 +217,7 @@ async fn a_mail_that_waits_does_not_leave_any_more() {
     let store = CrashingStore::new();
     let options = EngineOptions { mail: Some(mail_server(9)), ..options(store.clone(), START) };
     let engine = Engine::start(options).await.unwrap();
-    // It is the test that asks.
+    // The test itself claims the mails.
     engine.shared().mailer.stop().await;
     let acme = workspace(&engine, "acme", 10).await;
     acme.receive_mail(inbound_mail()).await.unwrap();
@@ -233,9 +233,9 @@ async fn a_mail_that_waits_does_not_leave_any_more() {
     };
     let (first, second) = (reply().await, reply().await);
     assert_eq!(email::claim(&acme, first).await, Ok(true));
-    // Its actor stays: one that has to be woken takes commands in any order.
+    // Its actor stays: an actor that has to be woken takes commands in any order.
     acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
-    // Both at once: what is left is not swept yet.
+    // Both at once: the rest is not swept yet.
     let deleted = acme.delete_contact(contact.id);
     let (deleted, claimed) = tokio::join!(deleted, email::claim(&acme, second));
     assert_eq!((deleted, claimed), (Ok(()), Ok(false)));

@@ -1,4 +1,4 @@
-//! Bounds on what is under way, and the end of everything.
+//! Tests of bounds on work in progress, and of the engine's stop.
 
 use tokio::task::JoinSet;
 
@@ -15,7 +15,7 @@ fn refused(reason: UnavailableReason) -> Result<OtpSent, SendOtpError> {
     Err(Unavailable::because(reason).into())
 }
 
-/// Starts sends to different phones, and lets them get as far as they can.
+/// Starts sends to different phones, and lets them run as far as they can.
 async fn begin(to: &Workspace, count: u32) -> JoinSet<Result<OtpSent, SendOtpError>> {
     let mut under_way = JoinSet::new();
     for number in 0..count {
@@ -113,8 +113,8 @@ async fn a_drain_answers_what_was_admitted_and_refuses_the_rest() {
     engine.shutdown(LONG).await.unwrap();
 }
 
-/// The same under load from several threads: each command is answered as done or as refused, and
-/// what was done is there.
+/// The same under load from several threads. Each command is done or refused, and the changes of
+/// the done ones exist.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drain_under_load_loses_nothing() {
     for round in 0..20 {
@@ -160,8 +160,8 @@ async fn a_slow_channel_is_not_waited_for_to_the_end() {
     let acme = workspace(&first, "acme", 10).await;
     first.sandbox().script(&id("acme"), None, ScriptedOutcome::Slow, None);
     let sent = acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
-    // The channel has half of it and takes what time there is, for engine time stands still. The
-    // other half must outlast the commits, during which the paused clock goes on.
+    // The channel has half of it and takes all the time, for engine time does not move. The other
+    // half must outlast the commits, during which the paused clock moves.
     first.shutdown(LONG).await.unwrap();
     drop((first, acme));
     let second = engine(&store, START).await;
@@ -184,9 +184,9 @@ async fn a_store_that_hangs_ends_the_time_given() {
     let access = engine.access().clone();
     let stopping = tokio::spawn(async move { engine.shutdown(Duration::from_secs(10)).await });
     for host in 0..30 {
-        // What is used meanwhile would be saved at the end, if the store let it.
+        // Used buckets would be saved at the end, if the store allowed it.
         assert_eq!(access.admit_address([192, 0, 2, host].into()).refused, None);
-        // By hand: a thread that blocks keeps the paused clock from going on by itself.
+        // By hand: a thread that blocks keeps the paused clock from moving by itself.
         tokio::time::advance(Duration::from_secs(1)).await;
     }
     until("it gives up", async || stopping.is_finished()).await;

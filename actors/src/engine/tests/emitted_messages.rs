@@ -1,4 +1,4 @@
-//! What the log has of messages, and whether that is what their records say.
+//! The events of messages in the log, compared with the messages' records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,18 +19,18 @@ impl EmittedMessages {
         Self(emitted)
     }
 
-    /// The messages that events were emitted of.
+    /// Returns the messages that have events.
     pub(super) fn ids(&self) -> impl Iterator<Item = MessageId> {
         self.0.keys().copied()
     }
 
-    /// How many events of a type there are.
+    /// Returns the number of events of a type.
     pub(super) fn count(&self, kind: &str) -> usize {
         self.0.values().flatten().filter(|emitted| **emitted == kind).count()
     }
 
-    /// Every acknowledged message has its events; each comes once, none after a later one, and
-    /// none after a failure; and the records say how far each has come.
+    /// Checks that every acknowledged message has its events. Each comes once, none after a later
+    /// one, and none after a failure. The records have the same status.
     pub(super) fn check(&self, acknowledged: &BTreeSet<MessageId>, states: &[MessageState]) {
         let order = [
             "message.queued",

@@ -1,4 +1,4 @@
-//! An event log is indexed beside the actors, and its index goes with its events.
+//! Tests that an event log is indexed beside the actors, and its index is deleted with its events.
 
 use postrider_domain::Limits;
 use postrider_store::MemoryStore;
@@ -9,12 +9,12 @@ use super::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Blocks of the workspace's index.
+/// Returns the blocks of the workspace's index.
 fn blocks(store: &MemoryStore) -> Vec<u64> {
     event_index::blocks_before(store, &id("acme"), (0, u64::MAX), 100).unwrap()
 }
 
-/// How many events are about a phone, and whether that is known of all.
+/// Returns the number of events about a phone, and whether the search covers all events.
 async fn about(acme: &Workspace, number: u32) -> (usize, bool) {
     let filter = EventFilter { types: None, about: vec![phone(number).to_string()] };
     let page = acme.events_back(None, 10, filter).await.unwrap();
@@ -37,7 +37,7 @@ async fn a_log_is_indexed_by_itself_and_its_index_goes_with_it() {
     acme.send_otp(SendOtp::to(phone(sends))).await.unwrap();
     until("a block is full", async || blocks(&store) == [0]).await;
     assert_eq!((about(&acme, 7).await, about(&acme, sends).await), ((1, true), (1, true)));
-    // The codes end, which makes as many events again; those of the sends go by age.
+    // The codes end, which makes as many events again; the events of the sends are deleted by age.
     engine.pass(DAY).await;
     until("they are indexed", async || blocks(&store) == [0, 1]).await;
     assert_eq!(about(&acme, 7).await, (2, true));

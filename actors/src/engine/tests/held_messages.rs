@@ -1,4 +1,4 @@
-//! Messages that a portfolio's budget holds back are sent once there is room, and not lost.
+//! Tests that messages held back by a portfolio's budget are sent once there is room.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ use crate::{
 /// The portfolio of the number.
 const PORTFOLIO: &str = "biz";
 
-/// So many people may be written to first.
+/// Returns the setting of a portfolio that may write to so many people first.
 fn up_to(people: u32) -> PortfolioSetting {
     PortfolioSetting {
         daily_recipients: Some(DailyLimit::People(people)),
@@ -26,7 +26,7 @@ fn up_to(people: u32) -> PortfolioSetting {
     }
 }
 
-/// An engine whose number is in the portfolio.
+/// Starts an engine whose number is in the portfolio.
 async fn rig(store: &MemoryStore) -> Rig {
     let rig = Rig::start(store.clone(), Arc::default(), START).await;
     let number = rig.engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
@@ -36,7 +36,7 @@ async fn rig(store: &MemoryStore) -> Rig {
     rig
 }
 
-/// How many rows of a table begin so.
+/// Returns the number of a table's rows with this prefix.
 fn count(store: &MemoryStore, table: Table, prefix: &[u8]) -> usize {
     let mut count = 0;
     let mut visit = |_: &[u8], _: &[u8]| {
@@ -47,11 +47,11 @@ fn count(store: &MemoryStore, table: Table, prefix: &[u8]) -> usize {
     count
 }
 
-/// The number asks to claim a message, and repeats that, with room made in between: its answer was
-/// slow.
+/// The number requests the claim of a message twice, because the answer was slow. Room is made in
+/// between.
 #[tokio::test(start_paused = true)]
 async fn what_is_denied_and_asked_for_again_is_sent_once_there_is_room() {
-    // The message is still among those that wait, or is read again to be handed over.
+    // The message is still among the waiting ones, or is read again for its dispatch.
     for is_called_back in [false, true] {
         let rig = rig(&MemoryStore::new()).await;
         rig.acme.set_portfolio(PORTFOLIO, up_to(1)).await.unwrap();
@@ -96,7 +96,7 @@ async fn nothing_is_left_of_who_was_counted_days_ago_and_failed() {
         }
         assert_eq!(rows(), 10, "one that counts each, and one that gives it back");
         rig.engine.clock().advance(Duration::from_secs(25 * 3600));
-        // It may rest.
+        // The actor may passivate itself.
         drop(rig.acme.otp(RequestId::from_parts(START, 0)).await);
         rig.engine.beat().await;
         assert_eq!(rows(), 0, "on day {day}");
@@ -109,14 +109,14 @@ async fn nothing_is_left_of_a_message_whose_budget_cannot_be_read() {
     let rig = rig(&store).await;
     let number = NewNumber::of(NewProvider::Custom);
     rig.engine.admin().connect_number(&id("acme"), number).await.unwrap();
-    // Both numbers have begun.
+    // Both numbers have started.
     for number in 0..20 {
         let message = rig.send(number).await;
         rig.becomes(message, MessageStatus::Sent).await;
     }
     let noted = || count(&store, Table::Windows, b"acme\0");
     let (before, credits) = (noted(), rig.credits().await);
-    // What an administrator has set is damaged.
+    // An administrator's setting is damaged.
     let portfolio = [b"acme\0s".as_slice(), PORTFOLIO.as_bytes()].concat();
     store.commit(Group::new(None, &[Change::put(Table::Portfolios, portfolio, b"{")])).unwrap();
     rig.acme.set_portfolio("other", up_to(9)).await.unwrap();

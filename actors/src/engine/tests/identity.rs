@@ -1,4 +1,4 @@
-//! Names of people that were reported before: former ids, late messages, notices in any order.
+//! Tests of earlier names of people: former ids, late messages, notices in any order.
 
 use postrider_channel::callback::{
     Callback, IdentityChange, Inbound, MarketingChoice, Progress, StatusUpdate,
@@ -22,7 +22,7 @@ pub(super) fn user(number: u32) -> UserId {
     format!("US.{number}").parse().unwrap()
 }
 
-/// Names by the numbers of a phone and of an id.
+/// Returns names by the numbers of a phone and of an id.
 pub(super) fn names(phone: Option<u32>, id: Option<u32>) -> PartyNames {
     PartyNames { phone: phone.map(super::phone), user_id: id.map(user) }
 }
@@ -44,7 +44,7 @@ impl Rig {
         self.says(by, id, "Hello", at).await
     }
 
-    /// Has somebody write; gives whose it is taken for.
+    /// Receives a message from a person; returns the contact that it is assigned to.
     pub(super) async fn says(&self, by: PartyNames, id: &str, text: &str, at: u64) -> ContactId {
         let inbound = wrote(phone(0), id, second(at)).inbound.remove(0);
         let (from, user_id) = (by.phone, by.user_id);
@@ -54,7 +54,7 @@ impl Rig {
         emitted["contact_id"].as_str().unwrap().parse().unwrap()
     }
 
-    /// Has the channel say that somebody has other names.
+    /// Receives a report that a person has other names.
     pub(super) async fn changed(&self, id: &str, old: PartyNames, new: PartyNames, at: u64) {
         let at = Some(second(at));
         let identity_changes = vec![IdentityChange { provider_id: id.into(), old, new, at }];
@@ -76,7 +76,7 @@ impl Rig {
     }
 }
 
-/// The payloads of all events of a type.
+/// Returns the payloads of all events of a type.
 pub(super) fn data(log: &[EventEntry], kind: &str) -> Vec<serde_json::Value> {
     let data = log.iter().filter_map(|entry| match &entry.event {
         PublicEvent::Other { kind: of, data } if of.as_str() == kind => Some(data),
@@ -97,7 +97,7 @@ async fn a_message_by_a_former_id_reaches_the_same_contact() {
         rig.changed(&next.to_string(), names(None, Some(next - 1)), names(None, Some(next)), 10)
             .await;
     }
-    // The last eight of them are known, and the one of now stays what it is.
+    // The last eight of them are known, and the current one stays.
     for known in [4, 11, 12] {
         let by = rig.wrote(names(None, Some(known)), &format!("late {known}"), 20).await;
         assert_eq!(by, contact, "{known}");
@@ -106,11 +106,11 @@ async fn a_message_by_a_former_id_reaches_the_same_contact() {
     let former: Vec<_> = (4..12).map(user).collect();
     assert_eq!(rig.contact(contact).await.former_ids, former);
     assert_ne!(rig.wrote(names(None, Some(3)), "long ago", 20).await, contact);
-    // What is chosen by a former id is chosen for all.
+    // A choice made by a former id applies to all.
     rig.says(names(None, Some(11)), "stop", "STOP", 30).await;
     let out = rig.out().await;
     assert!((4..=12).all(|id| out.contains(&user(id).into())), "{out:?}");
-    // With the contact go all its ids.
+    // All its ids are deleted with the contact.
     rig.acme.delete_contact(contact).await.unwrap();
     assert_ne!(rig.wrote(names(None, Some(11)), "anew", 40).await, contact);
     assert_eq!(rig.contacts().len(), 2);
@@ -143,7 +143,7 @@ async fn names_reported_together_are_learned_whoever_is_known() {
             1 => Some(rig.wrote(names(Some(1), None), "a", 1).await),
             _ => Some(rig.wrote(names(None, Some(1)), "a", 1).await),
         };
-        // Of a moment after the message.
+        // The time is after the message.
         let at = second(3700);
         let callback = if choice {
             let parties = names(Some(1), Some(1)).parties();
@@ -193,17 +193,17 @@ async fn notices_count_by_their_moment_whichever_comes_first() {
         let changed = rig.contact(contact).await;
         assert_eq!(changed.user_id, Some(user(4)), "{order:?}");
         assert!(![Some(phone(1)), Some(phone(2))].contains(&changed.phone), "{order:?}");
-        // An older notice that comes late, under another id.
+        // An older notice arrives late, under another id.
         rig.changed("late", names(Some(1), Some(1)), names(Some(9), Some(9)), 5).await;
         assert_eq!(rig.contact(contact).await, changed, "{order:?}");
-        // What was written before a change, and comes after it.
+        // A message from before a change arrives after it.
         for (at, by) in [(5, names(Some(1), None)), (15, names(Some(2), Some(2)))] {
             assert_eq!(rig.wrote(by, &format!("late {at}"), at).await, contact, "{order:?}");
         }
         assert_eq!(own(&rig.contact(contact).await), own(&changed), "{order:?}");
         let out = rig.out().await;
         assert!(out.contains(&user(4).into()), "{order:?}: {out:?}");
-        // Who has the number later is somebody else.
+        // The person who has the number later is another one.
         assert_ne!(rig.wrote(names(Some(1), None), "new", 40).await, contact, "{order:?}");
     }
 }
@@ -233,7 +233,7 @@ async fn merged_contacts_keep_all_their_ids() {
         let by = rig.wrote(names(None, Some(known)), &format!("late {known}"), 4).await;
         assert_eq!(by, stays);
     }
-    // A phone by hand: what holds for any id holds for it.
+    // A phone set by hand: the rules of ids apply to it.
     rig.says(names(None, Some(1)), "e", "STOP", 5).await;
     let name = rig.contact(stays).await.name;
     let change = ContactChange {

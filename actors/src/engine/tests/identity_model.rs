@@ -1,4 +1,4 @@
-//! Whatever the channel reports of people, in whatever order, against a simple model of them.
+//! Tests arbitrary reports of the channel on people, in any order, against a simple model.
 //!
 //! No message is lost, nobody has two contacts once all their names were reported together, and an
 //! opt-out follows the person.
@@ -13,12 +13,12 @@ use super::support::messages::wrote;
 use super::*;
 use crate::{Contact, ContactChange};
 
-/// People of a case.
+/// The number of people of a case.
 const PEOPLE: usize = 3;
-/// Places by which something may come later than it happened.
+/// The maximum number of places by which an event may arrive late.
 const DELAY_MAX: usize = 5;
 
-/// Something that happens to a person.
+/// An event of a person.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     /// They write, by the phone, the id, or both.
@@ -29,7 +29,7 @@ enum Event {
     Phone,
     /// They have another id; the phone stays.
     Id,
-    /// Somebody edits their contact, if there is one.
+    /// A user edits their contact, if there is one.
     Edit,
 }
 
@@ -40,7 +40,7 @@ enum Word {
     Start,
 }
 
-/// An event of a person, by how many places it comes late, and whether it comes twice.
+/// An event of a person, the number of places by which it is late, and whether it comes twice.
 type Step = (usize, Event, usize, bool);
 
 fn event() -> impl Strategy<Value = Event> {
@@ -65,9 +65,9 @@ fn steps() -> impl Strategy<Value = (Vec<Step>, Vec<usize>)> {
 struct Person {
     phone: u32,
     id: u32,
-    /// The last word was to get nothing more, and the last choice in the app.
+    /// The last word and the last choice in the app opted out.
     out: [bool; 2],
-    /// They have chosen so at any time.
+    /// They have opted out in the app at any time.
     was_out: bool,
 }
 
@@ -81,13 +81,13 @@ fn user(number: u32) -> UserId {
     format!("US.{number}").parse().unwrap()
 }
 
-/// What comes from the channel, or by hand.
+/// A report from the channel, or an edit by hand.
 enum Reported {
     Callback(Callback),
     Edit(PartyNames),
 }
 
-/// What happens in order, as the model sees it, and what is reported of it.
+/// Returns the events in order, as the model sees them, and their reports.
 fn reported(steps: &[Step]) -> (Vec<Person>, Vec<(usize, Reported)>, Vec<String>) {
     let person = |number| Person { phone: number, id: number, out: [false; 2], was_out: false };
     let mut people: Vec<_> = (0..PEOPLE as u32).map(|number| person(number * 1000)).collect();
@@ -119,7 +119,7 @@ fn reported(steps: &[Step]) -> (Vec<Person>, Vec<(usize, Reported)>, Vec<String>
             }
             Event::Choose(wanted) => {
                 let parties = person.names().parties();
-                // A choice in the app takes back no word.
+                // A choice in the app does not undo a word.
                 person.out[1] = !wanted;
                 person.was_out |= !wanted;
                 let choices = vec![MarketingChoice { parties, wanted: *wanted, at }];
@@ -168,7 +168,7 @@ impl ParseName for str {
     }
 }
 
-/// Gives everything to the workspace, several to a callback, and looks at what has become of it.
+/// Passes all reports to the workspace, several to a callback, and checks the result.
 async fn run(steps: Vec<Step>, sizes: Vec<usize>) {
     let store = CrashingStore::new();
     let engine = engine(&store, START.plus(Duration::from_secs(3600))).await;
@@ -209,7 +209,7 @@ async fn run(steps: Vec<Step>, sizes: Vec<usize>) {
     read(&acme, texts).await;
 }
 
-/// They write by both names, later than everything.
+/// Receives a message by both names, later than everything.
 async fn join(acme: &Workspace, line: NumberId, person: &Person, number: usize) {
     let PartyNames { phone: from, user_id } = person.names();
     let at = START.plus(Duration::from_secs(1000));
@@ -219,7 +219,7 @@ async fn join(acme: &Workspace, line: NumberId, person: &Person, number: usize) 
     acme.receive(line, Callback { inbound, ..Callback::default() }).await.unwrap();
 }
 
-/// Every text is in a conversation, once.
+/// Checks that every text is in a conversation, once.
 async fn read(acme: &Workspace, mut texts: Vec<String>) {
     let mut found = Vec::new();
     let all = acme.conversations(crate::ConversationFilter::default(), 0, 1000).await.unwrap();

@@ -1,4 +1,4 @@
-//! An engine whose answers the model judges, and the commands that it is given.
+//! An engine whose answers the model judges, and its commands.
 
 use proptest::prelude::*;
 use tokio::task::JoinSet;
@@ -24,7 +24,7 @@ pub(super) enum Command {
     Report(usize, Reported),
 }
 
-/// Any of them.
+/// Returns any command.
 pub(super) fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
         6 => (0_u32..3).prop_map(Command::Send),
@@ -38,7 +38,7 @@ pub(super) fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// The engine under test, and what it must be like.
+/// The engine under test, and the model of it.
 pub(super) struct Judged {
     pub(super) engine: Engine,
     pub(super) model: Model,
@@ -47,14 +47,14 @@ pub(super) struct Judged {
 pub(super) const ACME: &str = "acme";
 
 impl Judged {
-    /// An engine without records, which gets a workspace.
+    /// Creates a workspace in an engine without records.
     pub(super) async fn begun(engine: Engine) -> Self {
         let acme = workspace(&engine, ACME, 10).await;
         acme.create_template(welcome()).await.unwrap();
         Self { engine, model: Model::new((5, 1000), 10) }
     }
 
-    /// Starts commands; their answers come when they come.
+    /// Starts commands; their answers arrive in any order.
     pub(super) fn begin(&self, commands: &[Command]) -> JoinSet<Answer> {
         let mut under_way = JoinSet::new();
         let known = self.model.acknowledged();
@@ -81,8 +81,7 @@ impl Judged {
         under_way
     }
 
-    /// Takes up answers to what was under way at once, in an order in which it may have been
-    /// carried out.
+    /// Applies answers to concurrent commands, in an order in which they may have been carried out.
     pub(super) fn apply(&mut self, now: Timestamp, mut answers: Vec<Answer>) {
         let alone = answers.len() == 1;
         let unknown = |answer: &Answer| match answer {
@@ -91,7 +90,7 @@ impl Judged {
             }
             _ => None,
         };
-        // What is unknown may have come first as well as last.
+        // A command with an unknown outcome may have come first as well as last.
         let last: Vec<_> = answers.iter().filter_map(unknown).collect();
         answers.sort_by_key(|answer| match answer {
             Answer::Limits(..) | Answer::Verify(_, _, Err(VerifyOtpError::Unavailable(_))) => 0,
@@ -116,10 +115,10 @@ impl Judged {
         }
     }
 
-    /// In the end each message is settled: what was not sent while it was of use has failed.
+    /// Settles each message in the end: a message that was not sent in time has failed.
     pub(super) async fn settle_messages(&mut self) {
         self.engine.clock().advance(Duration::from_secs(24 * 3600 + 3601));
-        // It holds something again if it was let go meanwhile.
+        // It has pending work again if it had none meanwhile.
         let workspace = self.engine.workspace(&id(ACME)).unwrap();
         until("every message is settled", async || {
             drop(workspace.otp(RequestId::from_parts(START, 0)).await);
@@ -137,7 +136,7 @@ impl Judged {
         self.check().await;
     }
 
-    /// Everything that was acknowledged, read back.
+    /// Reads back everything that was acknowledged, and compares it with the model.
     pub(super) async fn check(&mut self) {
         let now = self.engine.clock().now();
         let workspace = self.engine.workspace(&id(ACME)).unwrap();
@@ -145,7 +144,7 @@ impl Judged {
             self.model.apply(now, Answer::Read(request, workspace.otp(request).await));
         }
         loop {
-            // Time may have its work done between the two, and a commit fail.
+            // Time may have its work done between the two reads, and a commit fail.
             let before = workspace.events(0, usize::MAX, None).await;
             let mut states = Vec::new();
             let emitted = before.as_ref().map(|page| EmittedMessages::of(&page.entries));

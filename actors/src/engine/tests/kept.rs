@@ -1,4 +1,4 @@
-//! Messages, and what was written in conversations, are kept for as long as the options say.
+//! Tests that messages and conversations' texts are retained as long as the options say.
 
 use postrider_domain::NumberId;
 use postrider_store::{Direction, Table, View};
@@ -9,7 +9,7 @@ use crate::{MessageOptions, MessageStatus, ScriptedOutcome};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// How many records of a table the workspace has whose key goes on so, and their bytes.
+/// Returns the number of a table's records of the workspace with this key prefix, and their bytes.
 fn count(store: &CrashingStore, table: Table, kind: &[u8]) -> (usize, usize) {
     let (mut count, mut bytes) = (0, 0);
     let prefix = [b"acme\0", kind].concat();
@@ -31,7 +31,7 @@ async fn begin(store: &CrashingStore, messages: MessageOptions) -> (Engine, Work
     (engine, acme, number)
 }
 
-/// Passes time, and has the workspace see to it, whether it rests or not.
+/// Passes time, and lets the workspace handle it, whether its actor runs or not.
 async fn pass(engine: &Engine, acme: &Workspace, step: Duration) {
     engine.clock().advance(step);
     drop(acme.otp(RequestId::from_parts(START, 0)).await);
@@ -79,7 +79,7 @@ async fn a_message_goes_when_it_is_too_old_and_nothing_more_can_become_of_it() {
     assert_eq!(acme.message(sent[0]).await.unwrap(), None);
     assert_eq!(acme.message(unknown).await.unwrap().unwrap().status, MessageStatus::Unknown);
     assert_eq!(acme.message(queued).await.unwrap().unwrap().status, MessageStatus::Queued);
-    // Each goes when it is over, though younger ones went before it.
+    // Each is deleted when its time is over, though younger ones were deleted before it.
     pass(&engine, &acme, 25 * DAY).await;
     pass(&engine, &acme, DAY).await;
     assert_eq!(acme.message(queued).await.unwrap(), None);
@@ -134,7 +134,7 @@ async fn what_was_written_goes_and_its_conversation_stays() {
     pass(&engine, &acme, 5 * DAY).await;
     assert_eq!(count(&store, Table::Conversations, b"m").0, 0);
     assert_eq!(acme.conversations(Default::default(), 0, 9).await.unwrap().total, 4);
-    // A conversation goes on.
+    // A conversation continues.
     acme.receive(number, wrote(phone(1), "again", START.plus(11 * DAY))).await.unwrap();
     assert_eq!(count(&store, Table::Conversations, b"m").0, 1);
 }

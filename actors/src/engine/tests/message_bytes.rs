@@ -1,4 +1,4 @@
-//! How many bytes a single message makes durable, by part: it is written and settled.
+//! Measures the bytes that a single message makes durable, by part: it is written and settled.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::message_commands::{send_message, welcome};
 use super::*;
 use crate::MessageStatus;
 
-/// Bytes of the groups that were committed, by part: how often it was written, and keys and values.
+/// The bytes of the committed groups, by part: the number of writes, and keys and values.
 #[derive(Debug, Clone, Default)]
 struct Written(Arc<Mutex<BTreeMap<String, [usize; 3]>>>);
 
@@ -22,7 +22,7 @@ impl Written {
         *bytes = [bytes[0] + 1, bytes[1] + key, bytes[2] + value];
     }
 
-    /// What was written since the last look, a line for each part.
+    /// Returns the writes since the last call, a line for each part.
     fn take(&self) -> String {
         let written = std::mem::take(&mut *self.0.lock());
         let sum: usize = written.values().map(|[_, keys, values]| keys + values).sum();
@@ -38,7 +38,7 @@ impl Hook for Written {
         for section in group.frame.iter().flat_map(|frame| &frame.sections) {
             self.add("journal", [0, section.events.len()]);
         }
-        // The rest is of the engine as a whole, and written by time.
+        // The rest belongs to the engine as a whole, and is written by time.
         for change in group.changes.iter().filter(|change| change.table.is_of_workspaces()) {
             let kind = match change.value {
                 Some(_) => "put",
@@ -64,7 +64,7 @@ async fn a_message_is_written_in_so_many_bytes() {
         })
         .await;
     };
-    // What is written with the first one only.
+    // Some records are written with the first message only.
     settled(1).await;
     written.take();
     settled(2).await;

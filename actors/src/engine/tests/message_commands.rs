@@ -16,7 +16,7 @@ use postrider_workspace::NewTemplate;
 use super::model::Answer;
 use super::*;
 
-/// What the provider reports of a message.
+/// The provider's report on a message.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Reported {
     Sent,
@@ -25,7 +25,7 @@ pub(super) enum Reported {
     Failed,
 }
 
-/// Any of them.
+/// Returns any report.
 pub(super) fn reported() -> impl Strategy<Value = Reported> {
     prop_oneof![
         Just(Reported::Sent),
@@ -47,7 +47,7 @@ pub(super) async fn send_message(
     }
 }
 
-/// The same under an idempotency key, if there is one.
+/// Sends the same under an idempotency key, if there is one.
 pub(super) async fn send_message_under(
     workspace: &Workspace,
     to: Phone,
@@ -62,7 +62,7 @@ pub(super) async fn send_message_under(
     workspace.send_message(message, key).await
 }
 
-/// Has the provider report on a message.
+/// Receives a provider's report on a message.
 pub(super) async fn report(engine: Engine, message: MessageId, reported: Reported) -> Answer {
     let workspace = engine.workspace(&id("acme")).unwrap();
     let status = match reported {
@@ -82,7 +82,7 @@ pub(super) async fn report(engine: Engine, message: MessageId, reported: Reporte
         user_id: None,
     }];
     let callback = Callback { statuses, ..Callback::default() };
-    // It may be refused; the provider would repeat it.
+    // The report may be refused; the provider would repeat it.
     workspace.receive(NumberId::from_bytes([0; 16]), callback).await.ok();
     Answer::Reported
 }
@@ -91,7 +91,7 @@ fn welcome_name() -> TemplateName {
     TemplateName { name: "welcome".into(), language: "en".into() }
 }
 
-/// A template without parameters.
+/// Returns a template without parameters.
 pub(super) fn welcome() -> NewTemplate {
     let TemplateName { name, language } = welcome_name();
     NewTemplate {

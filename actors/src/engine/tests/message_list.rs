@@ -1,4 +1,4 @@
-//! The list of messages against a model, under random operations and crashes.
+//! Tests the list of messages against a model, under random operations and crashes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use super::message_commands::{Reported, report, reported};
 use super::support::broadcasts::{broadcast_to, with_template};
 use super::*;
 
-/// Phones that single messages go to, and the first recipients of every broadcast.
+/// The number of phones that single messages go to, and the first recipients of every broadcast.
 const PHONES: u32 = 4;
 
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ enum Operation {
 enum Step {
     Run(Operation),
     Pass(u64),
-    /// The power is cut while these are under way.
+    /// The power is cut while these are in progress.
     Crash(Vec<Operation>, usize, Keep),
     Restart,
     Check,
@@ -65,7 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What an operation came to, if it was answered.
+/// The result of an operation, if it was answered.
 enum Answered {
     Sent(MessageId, Phone, Option<String>),
     Made(BroadcastId, u32),
@@ -75,9 +75,9 @@ enum Answered {
 struct Run {
     store: CrashingStore,
     engine: Engine,
-    /// Single messages that were acknowledged: to whom, and what their sender calls them.
+    /// The acknowledged single messages: their recipients, and their senders' references.
     single: BTreeMap<MessageId, (Phone, Option<String>)>,
-    /// Broadcasts that were acknowledged, with their recipients.
+    /// The acknowledged broadcasts, with their recipients.
     broadcasts: BTreeMap<BroadcastId, u32>,
 }
 
@@ -114,7 +114,7 @@ async fn page(
     limit: usize,
 ) -> (Vec<MessageState>, Option<MessageId>) {
     loop {
-        // A store that was cut off answers again once its actor has started anew.
+        // A store that was cut off answers again once its actor has restarted.
         if let Ok(page) = acme.messages(filter.clone(), after, limit).await {
             assert!(page.messages.len() <= limit);
             return (page.messages, page.next);
@@ -140,7 +140,7 @@ fn ids(rows: &[MessageState]) -> Vec<MessageId> {
     rows.iter().map(|row| row.message_id).collect()
 }
 
-/// Everything that a workspace has sent, newest first: by each broadcast, and single ones.
+/// All messages of a workspace, newest first: by each broadcast, and single ones.
 #[derive(Debug, PartialEq)]
 struct Everything {
     single: Vec<MessageState>,
@@ -172,7 +172,7 @@ impl Everything {
         all
     }
 
-    /// Filters, each with what it must find.
+    /// Returns filters, each with its expected result.
     fn filters(&self) -> Vec<(MessageFilter, Vec<MessageState>)> {
         let every = MessageFilter::default;
         let at = |part: usize| self.single.get(self.single.len() / part).map(|row| row.created_at);
@@ -199,7 +199,7 @@ impl Everything {
             filters.push(MessageFilter { to: Some(phone(to).into()), until: middle, ..every() });
         }
         let wanted = |filter: MessageFilter| {
-            // Those of broadcasts are asked for by a recipient only.
+            // Messages of broadcasts are listed by recipient only.
             let from = if filter.to.is_some() { self.all() } else { self.single.clone() };
             let found = from.into_iter().filter(|row| is_wanted(row, &filter)).collect();
             (filter, found)
@@ -295,7 +295,7 @@ impl Run {
         self.check().await;
     }
 
-    /// The list has what was acknowledged, and is what each of its filters and pages says.
+    /// Checks that the list has the acknowledged messages, and that each filter and page agrees.
     async fn check(&mut self) {
         let acme = self.acme();
         let mut known = everything(&acme).await;
@@ -310,7 +310,7 @@ impl Run {
                 }
             }
             let now = everything(&acme).await;
-            // A status may change between two looks.
+            // A status may change between two reads.
             if now == known {
                 assert!(differences.is_empty(), "{differences:?} of {known:?}");
                 break;
@@ -338,11 +338,11 @@ impl Run {
         }
     }
 
-    /// What was there at the beginning is listed once, whatever comes meanwhile.
+    /// Checks that each message of the start is listed once, whatever arrives meanwhile.
     async fn walk_while_it_grows(&mut self, all: &[MessageState]) {
         let (acme, mut after, mut answered) = (self.acme(), None, Vec::new());
         for at in 0_u32.. {
-            // It is carried out while the page is read.
+            // The operation runs while the page is read.
             let operations = [Operation::Send(at % PHONES, None)];
             let under_way = self.begin(if at < 6 { &operations } else { &[] });
             let (rows, next) = page(&acme, &MessageFilter::default(), after, 2).await;

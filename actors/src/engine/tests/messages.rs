@@ -1,4 +1,4 @@
-//! Single messages, and what a provider calls back about them.
+//! Tests of single messages, and of a provider's callbacks about them.
 
 use postrider_store::View;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(super) fn reports(of: impl Reported, statuses: impl IntoIterator<Item = Prog
     Callback { statuses: statuses.into_iter().map(report).collect(), ..Callback::default() }
 }
 
-/// What a provider's report can be about.
+/// A subject of a provider's report.
 pub(super) trait Reported {
     fn origin(self) -> Origin;
 }
@@ -66,7 +66,7 @@ pub(super) async fn await_status(workspace: &Workspace, id: MessageId, status: M
     until("the status", async || read(workspace, id).await.status == status).await;
 }
 
-/// An engine with a workspace of 10 credits, to which the first phone has written.
+/// Starts an engine with a workspace of 10 credits, to which the first phone has written.
 pub(super) async fn begin() -> (CrashingStore, Engine, Workspace, NumberId) {
     let store = CrashingStore::new();
     let engine = engine(&store, START).await;
@@ -80,7 +80,7 @@ pub(super) fn script(engine: &Engine, outcome: ScriptedOutcome) {
     engine.sandbox().script(&id("acme"), None, outcome, None);
 }
 
-/// How often each type of event was emitted.
+/// Returns how often each type of event was emitted.
 pub(super) async fn emitted(workspace: &Workspace) -> BTreeMap<&'static str, usize> {
     let mut emitted = BTreeMap::new();
     for kind in kinds(&log(workspace).await) {
@@ -147,10 +147,10 @@ async fn a_report_settles_a_message_that_was_not_answered_for_before_a_crash() {
     let (store, engine, acme, number) = begin().await;
     script(&engine, ScriptedOutcome::Unavailable);
     let (reported, other) = (send(&acme, phone(1)).await, send(&acme, phone(1)).await);
-    // The channel took the first one, and the crash came before its answer did.
+    // The channel accepted the first message, and the crash came before the answer.
     acme.receive(number, reports(reported, [Progress::Sent])).await.unwrap();
     assert_eq!(read(&acme, reported).await.status, MessageStatus::Sent);
-    // The other one was surely not taken, and that is durable.
+    // The other one was certainly not accepted, and that is durable.
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         engine.beat().await;
@@ -171,7 +171,7 @@ async fn what_nobody_hands_over_fails_when_its_life_is_over() {
     let (_, engine, acme, _) = begin().await;
     script(&engine, ScriptedOutcome::Unavailable);
     let message = send(&acme, phone(1)).await;
-    // As if the number had lost it for good.
+    // As if the number had lost it for ever.
     engine.shared().numbers.close(number(&engine).await);
     engine.pass(DAY + Duration::from_secs(3601)).await;
     await_status(&acme, message, MessageStatus::Failed).await;
@@ -211,7 +211,7 @@ async fn a_repeated_inbound_message_changes_nothing() {
     assert_eq!(count(&acme).await, 1);
     engine.pass(7 * DAY).await;
     drop((acme, engine));
-    // What its clock was ahead is kept.
+    // The offset of its clock is retained.
     let engine = super::engine(&store, START).await;
     let behind = Duration::from_millis(1);
     assert_eq!(engine.clock().now(), START.plus(7 * DAY + behind), "behind what is durable");
@@ -220,15 +220,15 @@ async fn a_repeated_inbound_message_changes_nothing() {
     assert_eq!(count(&acme).await, 1, "a week and a crash later");
     acme.receive(number, wrote(phone(1), "second", START)).await.unwrap();
     assert_eq!(count(&acme).await, 2);
-    // Who holds something stays in memory, and sees to time's work.
+    // A workspace with pending work stays in memory, and handles time's work.
     acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
-    // The window of the one who has written lately outlives that it is forgotten what opened it
-    // first.
+    // The window of the person who has written lately outlives the deletion of the message that
+    // opened it first.
     acme.receive(number, wrote(phone(2), "old", START)).await.unwrap();
     engine.pass(DAY / 2).await;
     acme.receive(number, wrote(phone(2), "new", START.plus(DAY * 15 / 2))).await.unwrap();
     assert_eq!((count_of(&store, Table::Received), count_of(&store, Table::Windows)), (4, 2));
-    // A new actor looks at once for what is to be forgotten.
+    // A new actor checks at once for records to delete.
     let sweep = async || {
         until("the actor has gone", async || engine.actor("acme").is_none()).await;
         acme.send_otp(SendOtp::to(phone(1))).await.unwrap();

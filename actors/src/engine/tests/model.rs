@@ -1,6 +1,6 @@
-//! The model says what an engine may answer.
+//! The model of an engine's possible answers.
 //!
-//! Whatever was acknowledged holds; what was answered with "unknown" may hold or not.
+//! An acknowledged change holds; a change with an unknown outcome may hold or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,19 +17,20 @@ use super::*;
 const TEN_MINUTES: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A command and what it was answered.
+/// A command and its answer.
 #[derive(Debug)]
 pub(super) enum Answer {
     Send(Phone, Result<OtpSent, SendOtpError>),
     Verify(RequestId, bool, Result<Verification, VerifyOtpError>),
     Resend(RequestId, Result<OtpSent, ResendOtpError>),
     Read(RequestId, Result<OtpState, ReadOtpError>),
-    /// A limit of each phone in ten minutes and of the workspace in an hour, and whether it is set.
+    /// A limit of each phone in ten minutes and of the workspace in an hour, and whether it was
+    /// set.
     Limits((u32, u32), bool),
-    /// Credits to be added, and whether they are.
+    /// Credits to be added, and whether they were.
     Credits(u64, bool),
     Message(Result<MessageSent, SendMessageError>),
-    /// Something was reported of a message; what that does shows in the log.
+    /// A report on a message; its effect shows in the log.
     Reported,
 }
 
@@ -37,7 +38,7 @@ pub(super) enum Answer {
 struct Request {
     phone: Phone,
     expires_at: Timestamp,
-    /// Fewest and most wrong codes there were.
+    /// The smallest and the largest possible number of wrong codes.
     missed: (u8, u8),
     verified: Truth,
 }
@@ -52,16 +53,16 @@ enum Truth {
 #[derive(Debug)]
 pub(super) struct Model {
     requests: BTreeMap<RequestId, Request>,
-    /// Every send that was acknowledged or is unknown (`false`).
+    /// Every send that was acknowledged (`true`) or has an unknown outcome (`false`).
     sends: Vec<(Timestamp, Phone, bool)>,
     resends: BTreeMap<RequestId, (usize, usize)>,
-    /// The messages that were acknowledged.
+    /// The acknowledged messages.
     messages: BTreeSet<MessageId>,
-    /// What the two limits may be.
+    /// The possible values of the two limits.
     limits: BTreeSet<(u32, u32)>,
-    /// What the balance may be without sends and refunds.
+    /// The possible balances without sends and refunds.
     balances: BTreeSet<u64>,
-    /// The log as it was last seen.
+    /// The log as it was last read.
     log: Vec<EventEntry>,
 }
 
@@ -78,12 +79,12 @@ impl Model {
         }
     }
 
-    /// The requests that were acknowledged, and their phones.
+    /// Returns the acknowledged requests, and their phones.
     pub(super) fn acknowledged(&self) -> Vec<(RequestId, Phone)> {
         self.requests.iter().map(|(id, request)| (*id, request.phone)).collect()
     }
 
-    /// The messages that were acknowledged.
+    /// Returns the acknowledged messages.
     pub(super) fn messages(&self) -> Vec<MessageId> {
         self.messages.iter().copied().collect()
     }
@@ -144,7 +145,8 @@ impl Model {
         }
     }
 
-    /// Sends in the window that ends now, to one phone or to all: acknowledged, and possible.
+    /// Counts sends in the window that ends now, to one phone or to all: acknowledged, and
+    /// possible.
     fn inside(&self, now: Timestamp, window: Duration, to: Option<Phone>) -> (usize, usize) {
         let inside = |(at, phone, _): &&(Timestamp, Phone, bool)| {
             at.plus(window) > now && to.is_none_or(|to| to == *phone)
@@ -201,7 +203,7 @@ impl Model {
         match answer {
             Ok(Verification::Verified) => {
                 assert!(right && active, "{request:?}");
-                // Also not when the outcome of an earlier one is unknown and turns out so.
+                // Also not if the unknown outcome of an earlier one turns out to be this one.
                 assert_ne!(request.verified, Truth::Yes, "a code is accepted once");
                 request.verified = Truth::Yes;
             }
@@ -266,7 +268,7 @@ impl Model {
         }
     }
 
-    /// Compares with what is durable: the log and the balance.
+    /// Compares the model with the durable state: the log and the balance.
     pub(super) fn check(&mut self, log: Vec<EventEntry>, credits: u64, states: &[MessageState]) {
         let sequences: Vec<_> = log.iter().map(|entry| entry.sequence).collect();
         assert_eq!(sequences, (1..=log.len() as u64).collect::<Vec<_>>(), "gapless");
@@ -305,7 +307,7 @@ impl Model {
         let refunds = refunds + messages.count("message.failed");
         let debits = debits + messages.count("message.queued");
         let balance = credits + debits as u64 - refunds as u64;
-        // A message that fails after its code was sent once more is paid back without an event.
+        // A message that fails after its code was sent again is refunded without an event.
         let unemitted: usize = emitted.values().map(|emitted| emitted.resent).sum();
         let lowest = balance.saturating_sub(unemitted as u64);
         self.balances.retain(|possible| (lowest..=balance).contains(possible));
@@ -314,7 +316,7 @@ impl Model {
     }
 }
 
-/// What the log has of one request, counted.
+/// The counts of one request's events in the log.
 #[derive(Debug, Default)]
 struct Emitted {
     sent: usize,

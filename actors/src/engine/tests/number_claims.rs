@@ -1,4 +1,4 @@
-//! Numbers of providers that an engine shares with others: each is claimed before it is committed.
+//! Tests of providers' numbers that engines share: each is claimed before its commit.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::{
     NumberClaimError, NumberClaims, Secret,
 };
 
-/// Has whatever is claimed.
+/// Stores all claims.
 #[derive(Debug, Default)]
 struct Claimed(Mutex<BTreeSet<String>>);
 
@@ -26,7 +26,7 @@ impl NumberClaims for Claimed {
     }
 }
 
-/// A number of the chat-app channel.
+/// Returns a number of the chat-app channel.
 pub(super) fn cloud_number() -> NewNumber {
     let account = CloudApiAccount {
         phone: phone(1),
@@ -41,7 +41,7 @@ pub(super) fn cloud_number() -> NewNumber {
     ))
 }
 
-/// The numbers that the engine claims.
+/// Returns the numbers that the engine claims.
 async fn claims_of(engine: &Engine) -> Vec<String> {
     let held = engine.admin().hold_claims().await;
     held.claims.iter().map(|claim| claim.number.to_string()).collect()
@@ -85,7 +85,7 @@ async fn no_number_is_connected_while_the_claims_are_held() {
         tokio::spawn(
             async move { other.admin().connect_number(&id("acme"), cloud_number()).await },
         );
-    // Who cannot hold them gives up, and has changed nothing.
+    // A caller that cannot hold them gives up, and has changed nothing.
     let second = tokio::time::timeout(Duration::from_secs(2), engine.admin().hold_claims()).await;
     assert!(second.is_err() && !connecting.is_finished());
     drop(held);

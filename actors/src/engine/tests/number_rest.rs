@@ -1,4 +1,4 @@
-//! A number that has nothing to do costs no actor, and nobody notices.
+//! Tests that an idle number costs no actor, without a visible effect.
 
 use postrider_channel::Failure;
 
@@ -10,7 +10,7 @@ fn delivered(engine: &Engine) -> usize {
     engine.sandbox().messages(&id("acme"), None, 1000).len()
 }
 
-/// Sends a code and waits until it is delivered and noted.
+/// Sends a code and waits until its delivery is recorded.
 async fn send(engine: &Engine, acme: &Workspace, number: u32) {
     let before = delivered(engine);
     let sent = acme.send_otp(SendOtp::to(phone(number))).await.unwrap();
@@ -83,7 +83,7 @@ async fn one_that_is_stopped_stays_and_remembers_that() {
     engine.clock().advance(REST * 2);
     beats().await;
     assert_eq!(actors(&engine), 1);
-    // After a message that is sent it is as any other.
+    // After a message it behaves like any other number.
     send(&engine, &acme, 2).await;
     engine.clock().advance(REST);
     until("it rests", async || actors(&engine) == 0).await;

@@ -1,4 +1,4 @@
-//! Messages on their way through a number, with the sandbox behind it.
+//! Tests of messages on their way through a number, with the sandbox behind it.
 
 use crate::{ReadOtpError, ResendOtpError, ScriptedOutcome, SendOtpError, Unavailable};
 use postrider_domain::event::{Delivery, OtpFailure, OtpStatus};
@@ -44,7 +44,7 @@ impl Rig {
         self.acme.otp(request).await.unwrap().delivery
     }
 
-    /// Messages that the sandbox delivered.
+    /// Returns the number of messages that the sandbox delivered.
     fn delivered(&self) -> usize {
         self.engine.sandbox().messages(&id("acme"), None, 1000).len()
     }
@@ -53,7 +53,7 @@ impl Rig {
         credits(&self.engine, "acme").await
     }
 
-    /// Passes engine time in small steps, as long as a number needs to act on each.
+    /// Passes engine time in small steps, so that a number acts on each.
     async fn pass(&self, seconds: u64) {
         for _ in 0..seconds {
             self.engine.pass(Duration::from_secs(1)).await;
@@ -61,7 +61,7 @@ impl Rig {
         }
     }
 
-    /// Lets everything happen that needs no time.
+    /// Runs all work that needs no time.
     async fn settle(&self) {
         for _ in 0..20 {
             tokio::task::yield_now().await;
@@ -165,10 +165,10 @@ async fn one_that_is_not_taken_is_tried_again_in_engine_time() {
     let rig = Rig::new().await;
     rig.script(UNAVAILABLE, Some(2));
     let request = rig.send(1).await;
-    // Tokio's time alone moves nothing.
+    // Tokio's time alone changes nothing.
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!((rig.delivery(request).await, rig.delivered()), (Delivery::Queued, 0));
-    // About one second, and about two.
+    // The waits are about one second, and about two.
     rig.engine.pass(Duration::from_millis(740)).await;
     rig.settle().await;
     assert_eq!(rig.delivered(), 0);
@@ -216,7 +216,7 @@ async fn one_that_expires_while_it_waits_was_not_sent_in_time() {
     rig.becomes(request, Delivery::Failed).await;
     assert_eq!(rig.credits().await, 100);
     assert_eq!(rig.failure().await, OtpFailure::NotSentInTime);
-    // The number and the workspace each find out for themselves.
+    // The number and the workspace each find it out.
     let mut emitted = kinds(&log(&rig.acme).await);
     emitted.sort_unstable();
     assert_eq!(emitted, ["otp.expired", "otp.failed", "otp.sent"]);
@@ -262,7 +262,7 @@ async fn a_long_stop_ends_in_a_refund() {
     }
 }
 
-/// A workspace that is rebuilt hands over again what its number still has.
+/// A workspace that is rebuilt dispatches again the messages that its number still has.
 #[tokio::test(start_paused = true)]
 async fn a_workspace_that_is_rebuilt_does_not_send_twice() {
     for (outcome, delivery, left) in [
@@ -327,7 +327,7 @@ async fn a_disconnected_number_sends_no_more() {
     assert_eq!(unknown, Err(ReadOtpError::NotFound));
 }
 
-/// A number that has lost its queue is given what is durable, not what is about to be.
+/// A number that has lost its queue receives the durable messages, and no others.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_durable_is_not_handed_over_again() {
     let store = postrider_store::hooked::Gated::default();

@@ -1,4 +1,4 @@
-//! The list of one-time passwords against a model, under random operations and crashes.
+//! Tests the list of one-time passwords against a model, under random operations and crashes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ enum Operation {
 enum Step {
     Run(Operation),
     Pass(u64),
-    /// The power is cut while these are under way.
+    /// The power is cut while these are in progress.
     Crash(Vec<Operation>, usize, Keep),
     Restart,
     Check,
@@ -62,14 +62,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is known of a request that was acknowledged.
+/// The known state of an acknowledged request.
 #[derive(Debug, Clone)]
 struct Known {
     to: Phone,
     reference: Option<String>,
-    /// How it has ended, where that was answered.
+    /// Its end, if that was answered.
     ended: Option<OtpStatus>,
-    /// Whether an end that was not answered may have come to be.
+    /// Set if an unanswered end may have happened.
     is_uncertain: bool,
 }
 
@@ -79,7 +79,7 @@ struct Run {
     known: BTreeMap<RequestId, Known>,
 }
 
-/// What an operation came to, if it was answered.
+/// The result of an operation, if it was answered.
 enum Answered {
     Sent(RequestId, Known),
     Ended(RequestId, OtpStatus),
@@ -124,7 +124,8 @@ async fn carry_out(
     }
 }
 
-/// A refusal changes nothing; what has no answer may have come to be.
+/// Returns the result of an error: a refusal changes nothing, and an unanswered end may have
+/// happened.
 fn unanswered(id: RequestId, error: &VerifyOtpError) -> Answered {
     match error {
         VerifyOtpError::Unavailable(_) => Answered::Uncertain(id),
@@ -139,10 +140,10 @@ async fn page(
     limit: usize,
 ) -> (Vec<OtpRow>, Option<RequestId>) {
     loop {
-        // A store that was cut off answers again once its actor has started anew.
+        // A store that was cut off answers again once its actor has restarted.
         if let Ok(mut page) = acme.otps(filter.clone(), after, limit).await {
             assert!(page.otps.len() <= limit);
-            // It may change between two looks.
+            // These may change between two reads.
             for row in &mut page.otps {
                 row.delivery = Delivery::Sent;
                 row.tries.clear();
@@ -285,7 +286,7 @@ impl Run {
         self.check().await;
     }
 
-    /// The list has what was acknowledged, and is what each of its filters and pages says.
+    /// Checks that the list has the acknowledged requests, and that each filter and page agrees.
     async fn check(&mut self) {
         let acme = self.acme();
         let all = pages(&acme, &OtpFilter::default(), 200).await;
@@ -314,11 +315,11 @@ impl Run {
         self.walk_while_it_grows(&all).await;
     }
 
-    /// What was there at the beginning is listed once, whatever comes and ends meanwhile.
+    /// Checks that each request of the start is listed once, whatever starts and ends meanwhile.
     async fn walk_while_it_grows(&mut self, all: &[OtpRow]) {
         let (acme, mut after, mut answered) = (self.acme(), None, Vec::new());
         for at in 0.. {
-            // They are carried out while the page is read.
+            // They run while the page is read.
             let operations = [Operation::Send(at, None, 300), Operation::Verify(at as usize)];
             let under_way = self.begin(if at < 6 { &operations } else { &[] });
             let (rows, next) = page(&acme, &OtpFilter::default(), after, 2).await;

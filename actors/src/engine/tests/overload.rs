@@ -1,4 +1,4 @@
-//! A writer's queue that is full: commands are refused at once, and nothing dies of it.
+//! Tests a full writer's queue: commands are refused at once, and no actor dies of it.
 
 use postrider_domain::Limits;
 use postrider_store::hooked::Gated;
@@ -33,7 +33,7 @@ async fn a_full_queue_refuses_commands_at_once_and_kills_no_actor() {
     send(5_000);
     until("there is no room", async || !writer.has_room()).await;
     let full = Err(SendOtpError::Unavailable(Unavailable::because(UnavailableReason::Overloaded)));
-    // Nothing is committed meanwhile, so these are answered without waiting for anything.
+    // Nothing is committed meanwhile, so these are answered without a wait.
     for number in 0..100 {
         assert_eq!(both[number % 2].send_otp(SendOtp::to(phone(1))).await, full);
         let unknown = RequestId::from_parts(START, 0);

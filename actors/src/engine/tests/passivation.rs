@@ -1,4 +1,4 @@
-//! A workspace with nothing hot costs no actor, and nobody notices.
+//! Tests that an idle workspace costs no actor, without a visible effect.
 
 use crate::admin::WorkspaceState;
 use postrider_domain::LimitsOverride;
@@ -66,7 +66,7 @@ async fn one_that_was_idle_and_dies_is_rebuilt_from_the_journal() {
     assert_eq!(log(&acme).await.len(), 6);
 }
 
-/// A command that arrives at the very moment is answered, by the old actor or the next one.
+/// A command that arrives at that moment is answered, by the old actor or the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_races_with_it_is_answered() {
     const ROUNDS: u64 = 300;
@@ -81,7 +81,7 @@ async fn a_command_that_races_with_it_is_answered() {
             actors += u64::from(last.replace(actor.get_id()) != Some(actor.get_id()));
             drop(actor.cast(WorkspaceMessage::Tick));
         }
-        // One that could not rest yet is asked again: its own timer is a second away.
+        // An actor that could not passivate yet is asked again: its own timer is a second away.
         while round % 2 == 0
             && let Some(actor) = slot.live()
         {
@@ -114,7 +114,7 @@ async fn a_start_wakes_only_who_has_something_hot() {
     assert!(second.actor("b").is_none());
 }
 
-/// Nobody asks it for anything: what it keeps for a time only is forgotten all the same.
+/// No command comes: records with a retention time are deleted all the same.
 #[tokio::test(start_paused = true)]
 async fn what_is_over_is_forgotten_of_those_that_rest() {
     use super::support::broadcasts::{becomes, broadcast_to, create, with_template};

@@ -1,6 +1,6 @@
-//! Single messages are claimed as they are accepted, while their number has capacity.
+//! Tests that single messages are claimed when accepted, while their number has capacity.
 //!
-//! A number has no more of them than it can hand over, and each only while it may have it.
+//! A number has no more of them than it can dispatch, and each only while it may have it.
 
 use crate::MessageStatus;
 use postrider_channel::{AttemptOutcome, Throttle};
@@ -15,7 +15,7 @@ async fn number(rig: &Rig) -> postrider_domain::NumberId {
     rig.engine.admin().numbers(&id("acme")).await.unwrap()[0].id
 }
 
-/// Starts sending, and lets it come as far as the store lets it.
+/// Starts sends, and lets them run as far as the store allows.
 async fn send_while_shut(rig: &Rig, phones: std::ops::Range<u32>) {
     for number in phones {
         let acme = rig.acme.clone();
@@ -41,7 +41,7 @@ async fn what_is_on_its_way_to_the_number_holds_its_place() {
     *rig.script.is_mute.lock() = true;
     store.shut();
     send_while_shut(&rig, 1..11).await;
-    // The number reckons anew what it could hand over. It has heard of none of them.
+    // The number computes its capacity again. It has received none of them.
     numbers.ack(number, 0);
     yields().await;
     let places: Vec<_> = std::iter::from_fn(|| numbers.slot(number).take_place()).collect();
@@ -75,14 +75,14 @@ async fn what_is_accepted_while_its_number_is_down_is_sent_after_all() {
     }
 }
 
-/// The number has given a claim up, and the workspace has lost that.
+/// The number has released a claim, and the workspace has lost the release.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_given_up_in_vain_is_given_up_again() {
     let store = CrashingStore::new();
     let rig = Rig::start(store.clone(), Arc::default(), START).await;
     let (scope, after) = (Throttle::Number, Some(Duration::from_secs(600)));
     rig.script.answers.lock().push_back(AttemptOutcome::Throttled { scope, after });
-    // The message's own commit, that of its claim, and then that of its release.
+    // The commits of the message, of its claim, and then of its release.
     store.fail_after(2, CrashOutcome::Lost);
     let message = rig.send(1).await;
     rig.handed(1).await;

@@ -1,4 +1,4 @@
-//! Whose phone it is where the channel hides it: only the channel's own reports say so.
+//! Tests the owner of a phone that the channel hides: only the channel's own reports prove it.
 
 use postrider_channel::Origin;
 use postrider_channel::callback::{Callback, MarketingChoice, Progress, StatusUpdate};
@@ -9,7 +9,7 @@ use super::identity::{Rig, data, names, own, second, user};
 use super::*;
 use crate::{ContactChange, SendOtp};
 
-/// Somebody of the workspace writes a phone into a contact.
+/// A user of the workspace writes a phone into a contact.
 async fn edit(rig: &Rig, contact: ContactId, to: Option<Phone>) {
     let name = rig.contact(contact).await.name;
     let change =
@@ -17,14 +17,14 @@ async fn edit(rig: &Rig, contact: ContactId, to: Option<Phone>) {
     rig.acme.update_contact(contact, change).await.unwrap();
 }
 
-/// The phone that the next message of somebody is said to come from.
+/// Returns the phone from which the next message of a person is reported to come.
 async fn from(rig: &Rig, by: PartyNames, id: &str, at: u64) -> Option<Phone> {
     rig.wrote(by, id, at).await;
     let emitted = data(&log(&rig.acme).await, "message.received").pop().unwrap();
     emitted["from"].as_str().map(|phone| phone.parse().unwrap())
 }
 
-/// A report of a message to a phone, which names the id of its person.
+/// Returns a report of a message to a phone, which names the id of its person.
 fn report(to: u32, id: u32, at: u64) -> Callback {
     let report = StatusUpdate {
         origin: Origin::Message(MessageId::from_parts(second(at), 1)),
@@ -43,7 +43,7 @@ fn choice(parties: Vec<PartyId>, wanted: bool, at: u64) -> Callback {
     Callback { choices, ..Callback::default() }
 }
 
-/// Begins a request whose code a phone, or anybody, is to send.
+/// Starts a request whose code a certain phone, or any phone, is to send.
 async fn asked(rig: &Rig, of: Option<Phone>) -> (RequestId, String) {
     let mut send = SendOtp::from_anybody();
     send.phone = of.unwrap_or(send.phone);
@@ -67,7 +67,7 @@ async fn an_edited_contact_verifies_nobody() {
     rig.says(stranger.clone(), "b", &format!("{code} {open_code}"), 3600).await;
     assert_eq!(status(&rig, of_victim).await, (OtpStatus::Active, Some(victim)));
     assert_eq!(status(&rig, open).await, (OtpStatus::Verified, None), "nobody's phone");
-    // Another one says that the phone and another id are theirs.
+    // Another person reports that the phone and another id are theirs.
     rig.wrote(names(Some(9), Some(2)), "c", 3600).await;
     rig.says(stranger, "d", &code, 3600).await;
     assert_eq!(status(&rig, of_victim).await.0, OtpStatus::Active);
@@ -151,7 +151,7 @@ async fn an_edited_contact_opts_nobody_in_again() {
             std::slice::from_ref(&victim),
             "in for their own only: {by_choice}"
         );
-        // The victim is in by a word of their own, and the id of their own too.
+        // The victim's own word opts their phone in, and their own id too.
         rig.wrote(names(Some(9), Some(2)), "both", 7).await;
         rig.says(names(None, Some(2)), "stop again", "STOP", 8).await;
         rig.says(names(Some(9), None), "start", "START", 9).await;
@@ -176,12 +176,12 @@ async fn a_phone_is_proven_for_who_was_named_with_it_last() {
             _ => rig.acme.receive(rig.line, report(1, 2, 3)).await.unwrap(),
         }
         assert_eq!(from(&rig, former(), "former again", 4).await, None, "{way}");
-        // What becomes of the phone is not the former one's.
+        // The former owner has no part in the phone's later requests.
         rig.changed("gone", names(Some(1), None), names(Some(3), None), 5).await;
         let (of_new, code) = asked(&rig, Some(phone(3))).await;
         rig.says(former(), "tries", &code, 3600).await;
         assert_eq!(status(&rig, of_new).await.0, OtpStatus::Active, "{way}");
-        // A late message does not bring it back, a new one does.
+        // A late message does not restore it, a new one does.
         rig.wrote(names(Some(1), Some(1)), "late", 2).await;
         assert_eq!(from(&rig, former(), "after the late one", 6).await, None, "{way}");
         rig.wrote(names(Some(1), Some(1)), "anew", 7).await;

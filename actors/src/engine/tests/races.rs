@@ -1,4 +1,4 @@
-//! What reaches an actor, or its entry, at the moment at which it passivates itself or dies.
+//! Tests of messages that reach an actor, or its entry, as it passivates itself or dies.
 
 use postrider_number::NumberSpec;
 use postrider_runtime::supervise::{ChildSpec, Placement};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::{WebhookChange, WebhookInfo, WebhookSettings};
 
-/// Takes every delivery and counts them.
+/// Accepts every delivery and counts them.
 struct Receiver(Arc<AtomicUsize>);
 
 impl Post for Receiver {
@@ -24,7 +24,7 @@ impl Post for Receiver {
     }
 }
 
-/// A disabled endpoint whose actor runs and has nothing to do, although an event waits.
+/// A disabled endpoint whose actor runs and has no work, although an event waits.
 struct Rig {
     engine: Engine,
     store: MemoryStore,
@@ -71,7 +71,7 @@ impl Rig {
         std::thread::yield_now();
     }
 
-    /// Replaces what is stored of the workspace's endpoints.
+    /// Replaces the stored record of the workspace's endpoints.
     fn rewrite(&self, change: impl FnOnce(String) -> String) {
         let key = records::endpoints_key(&id("acme"));
         let stored = self.store.get(Table::Webhooks, &key).unwrap().unwrap();
@@ -79,8 +79,8 @@ impl Rig {
         self.store.commit(Group::new(None, &[Change::put(Table::Webhooks, key, changed)])).unwrap();
     }
 
-    /// Has the directory follow what is stored while the end of the actor's idle time is in its
-    /// mailbox. Nothing is awaited in between, so the actor handles neither before both are there.
+    /// Makes the directory follow the stored record while the mailbox has the end of the idle time.
+    /// Nothing is awaited in between, so the actor handles neither before both have arrived.
     fn follow_while_it_passivates(&self) {
         let webhooks = &self.engine.shared().webhooks;
         let actor = WebhookSpec(Arc::clone(webhooks)).directory().live(&self.webhook.id);
@@ -133,7 +133,7 @@ async fn a_number_that_is_removed_while_its_actor_dies_gets_no_entry_again() {
     until("its actor runs", async || spec.directory().is_live(&number)).await;
     engine.admin().disconnect_number(&id("acme"), number).await.unwrap();
     until("it is removed", async || !spec.directory().contains(&number)).await;
-    // What the supervisor publishes of an actor that has died, and once no restart is wanted.
+    // The placements that the supervisor publishes of a dead actor, and once no restart is wanted.
     for placement in [Placement::Down { retry_after: Duration::ZERO }, Placement::Idle] {
         spec.publish(&number, placement);
         assert!(!spec.directory().contains(&number));

@@ -1,4 +1,4 @@
-//! Commands read little in their actors: what takes many records is read before, beside them.
+//! Tests that commands read little in their actors: larger reads run before, beside them.
 
 use std::thread::ThreadId;
 
@@ -20,10 +20,10 @@ use postrider_workspace::whole_contacts;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Recipients of one window.
+/// The number of recipients of one window.
 const WINDOW: u32 = 500;
 
-/// One look into the store, or a commit.
+/// One read of the store, or a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seen {
     Get(Table, Vec<u8>, ThreadId),
@@ -31,7 +31,7 @@ enum Seen {
     Commit,
 }
 
-/// Remembers what was read and where, and can hold one read back.
+/// Records the reads and their threads, and can hold one read back.
 #[derive(Debug, Clone, Default)]
 struct Reads {
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -74,7 +74,7 @@ impl Hook for Reads {
 }
 
 impl Reads {
-    /// Holds the next read of such a key back that is not this thread's.
+    /// Holds back the next read of such a key on another thread.
     fn hold(&self, table: Table, key_ends: &[u8]) -> mpsc::UnboundedReceiver<()> {
         let (reached, is_reached) = mpsc::unbounded_channel();
         let (key_ends, actor) = (key_ends.to_vec(), std::thread::current().id());
@@ -87,14 +87,14 @@ impl Reads {
         self.held.1.notify_all();
     }
 
-    /// What was read since this was called last.
+    /// Returns the reads since the last call.
     fn take(&self) -> Vec<Seen> {
         std::mem::take(&mut *self.seen.lock())
     }
 }
 
-/// How many of these single reads are of one of these tables, in the actors and elsewhere. All
-/// actors of a test run on its thread.
+/// Counts the single reads of one of these tables, in the actors and elsewhere. All actors of a
+/// test run on its thread.
 fn gets(seen: &[Seen], tables: &[Table]) -> (usize, usize) {
     let (mut in_actors, mut beside) = (0, 0);
     for seen in seen {
@@ -151,12 +151,12 @@ fn delivered(broadcast: BroadcastId, windows: std::ops::Range<u32>) -> Callback 
 
 #[tokio::test(start_paused = true)]
 async fn what_is_reported_while_a_broadcast_is_counted_is_counted_too() {
-    // Fewer windows than the actor counts itself, and more.
+    // The actor itself counts fewer windows; the others are more.
     for reported in [3, 30] {
         let (engine, store) = begin().await;
         let acme = with_template(&engine).await;
         let number = number(&engine).await;
-        // Those before the last window are counted by then.
+        // The windows before the last one are counted by then.
         let mut counted = store.hook.hold(Table::BroadcastReports, &39_u32.to_be_bytes());
         let sale = create(&acme, broadcast_to(40 * WINDOW)).await;
         counted.recv().await.unwrap();
@@ -173,14 +173,14 @@ async fn what_is_reported_while_a_broadcast_is_counted_is_counted_too() {
 async fn opt_outs_are_not_read_one_by_one_in_a_fan_out() {
     let (engine, store) = begin().await;
     let acme = with_template(&engine).await;
-    // Nobody of the audience, so that the others are looked for too.
+    // The phone is not in the audience, so that the others are read too.
     acme.suppress(phone(9_999_999), None).await.unwrap();
     store.hook.take();
     let sale = create(&acme, broadcast_to(10 * WINDOW)).await;
     becomes(&acme, sale, BroadcastStatus::Completed).await;
     let (in_actors, beside) = gets(&store.hook.take(), &[Table::Suppressions]);
     assert_eq!(in_actors, 0);
-    // Their count, once for each claim.
+    // The reads of their count, once for each claim.
     assert!((1..200).contains(&beside), "{beside} reads for 5,000 recipients");
 }
 
@@ -230,8 +230,7 @@ async fn a_long_callback_is_taken_in_parts() {
     assert_eq!(acme.conversations(ConversationFilter::default(), 0, 1).await.unwrap().total, 100);
 }
 
-/// All reads and scans of what says to which broadcast somebody replies, in the actors and
-/// elsewhere.
+/// Counts the reads and scans that find the broadcast of a reply, in the actors and elsewhere.
 fn looks(seen: &[Seen]) -> (usize, usize) {
     const TABLES: [Table; 5] = [
         Table::Analytics,
@@ -270,18 +269,18 @@ async fn a_message_reads_five_records_of_however_many_broadcasts() {
         acme.receive(line, wrote(phone(from), id, START.plus(HOUR))).await.unwrap();
         looks(&store.hook.take())
     };
-    // The first message of a phone has every audience searched, beside the actor.
+    // The first message of a phone searches every audience, beside the actor.
     let (in_actor, beside) = write(1, "first").await;
     assert!(in_actor <= 5 && (32..=40).contains(&beside), "{in_actor} reads, {beside} beside");
     for (from, id) in [(1, "second"), (1, "third")] {
         let (in_actor, beside) = write(from, id).await;
         assert!(in_actor + beside <= 5, "{in_actor} reads, {beside} beside");
     }
-    // Somebody else was in no audience.
+    // The other phone was in no audience.
     write(77, "other").await;
     let (in_actor, beside) = write(77, "again").await;
     assert!(in_actor + beside <= 5, "{in_actor} reads, {beside} beside");
-    // A further broadcast is looked at once.
+    // A further broadcast is searched once.
     engine.clock().advance(Duration::from_secs(1));
     let sale = create(&acme, broadcast_to(3)).await;
     becomes(&acme, sale, BroadcastStatus::Completed).await;
@@ -290,14 +289,14 @@ async fn a_message_reads_five_records_of_however_many_broadcasts() {
     assert_eq!(replied(&acme).await, 2, "the phone has replied to the last two, once each");
 }
 
-/// How many replies are counted.
+/// Returns the number of counted replies.
 async fn replied(acme: &Workspace) -> u64 {
     let day = Day::of(START.plus(HOUR));
     let range = DayRange { from: day.minus(1), to: day };
     acme.campaign_days(range, CampaignGrouping::Day, 0, 10).await.unwrap().counts.replied
 }
 
-/// Reads of each command in the actor, of all tables.
+/// Returns the number of reads of each command in the actor, of all tables.
 fn commands(seen: &[Seen]) -> Vec<usize> {
     let here = std::thread::current().id();
     let is_read = |seen: &&Seen| match seen {
@@ -325,7 +324,7 @@ async fn a_command_reads_few_records_in_the_actor_whatever_a_callback_reports() 
             Inbound { from, user_id, text: text.into(), ..it }
         })
     };
-    // Strangers by one name each, then those that are one person, then they again.
+    // Strangers by one name each, then by both names of one person, then the same again.
     let mut emitted = Vec::new();
     for (kind, names) in [
         ("phone", [true, false]),
@@ -340,7 +339,7 @@ async fn a_command_reads_few_records_in_the_actor_whatever_a_callback_reports() 
         assert!(commands.iter().all(|reads| *reads <= 64), "{kind}: {commands:?}");
         emitted.push(commands.len());
     }
-    // What is read beside leaves room for as many items as a command takes.
+    // The reads beside the actor leave room for as many items as a command takes.
     assert!(emitted.iter().all(|commands| *commands <= 8), "{emitted:?} commands");
     let whole = whole_contacts(&store, &id("acme"));
     assert_eq!(whole.len(), 100);
@@ -354,7 +353,7 @@ async fn what_changes_while_records_are_read_ahead_is_seen() {
     let line = number(&engine).await;
     let inbound = (0..3).flat_map(|of| wrote(phone(of), &of.to_string(), START).inbound);
     let all = Callback { inbound: inbound.collect(), ..Callback::default() };
-    // The first message is looked for before the last one.
+    // The first message is looked up before the last one.
     let last = all.inbound[2].message_id(line);
     let mut reached = store.hook.hold(Table::Received, last.as_bytes());
     let taking = tokio::spawn({

@@ -1,4 +1,4 @@
-//! Workspaces that a failed commit has stopped are rebuilt together, and in nobody's way.
+//! Tests that workspaces stopped by a failed commit are rebuilt together, without delaying others.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,10 +9,10 @@ use postrider_store::{CrashOutcome, Keep, Position};
 use super::*;
 
 const WORKSPACES: usize = 60;
-/// What a reading waits for at the most, so that a test that fails comes to its end.
+/// The maximum wait of a read, so that a failing test ends.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Counts readings of the journal, and has commits or readings wait.
+/// Counts readings of the journal, and makes commits or readings wait.
 #[derive(Debug, Clone, Default)]
 struct Readings {
     count: Arc<AtomicUsize>,
@@ -63,7 +63,7 @@ impl Hook for Readings {
     }
 }
 
-/// An engine with workspaces that each have a code under way.
+/// Starts an engine with workspaces that each have a pending code.
 async fn begin() -> (Engine, CrashingStore, Readings, Vec<(Workspace, RequestId)>) {
     let (inner, hook) = (CrashingStore::new(), Readings::default());
     let store = Hooked { inner: inner.clone(), hook: hook.clone() };
@@ -95,7 +95,7 @@ async fn all_know_their_codes(all: &[(Workspace, RequestId)]) {
 async fn a_failed_commit_costs_few_readings_however_many_it_stopped() {
     let (engine, store, hook, all) = begin().await;
     let before: Vec<_> = all.iter().map(|(it, _)| engine.actor(it.id().as_str())).collect();
-    // The first commit waits, so that all others stand behind it.
+    // The first commit waits, so that all others queue behind it.
     hook.commits.set(true);
     let sends: Vec<_> = all
         .iter()
@@ -104,13 +104,13 @@ async fn a_failed_commit_costs_few_readings_however_many_it_stopped() {
             tokio::spawn(async move { workspace.send_otp(SendOtp::to(phone(2))).await })
         })
         .collect();
-    // The clock moves once nobody can go on: all wait for the first commit.
+    // The clock moves once no task can run: all wait for the first commit.
     tokio::time::sleep(Duration::from_secs(1)).await;
     until("the first commit waits", async || hook.commits.is_waited_at()).await;
-    // A commit of before may have gone on until now. It must not be the one that fails.
+    // An earlier commit may have run until now. It must not be the one that fails.
     store.fail_next_commits(1, CrashOutcome::Lost);
     let read = hook.count.load(Ordering::SeqCst);
-    // The first reading waits, so that all others ask while it is under way.
+    // The first reading waits, so that all others ask while it is in progress.
     hook.readings.set(true);
     hook.commits.set(false);
     let mut failed = 0;
@@ -118,7 +118,7 @@ async fn a_failed_commit_costs_few_readings_however_many_it_stopped() {
         failed += usize::from(send.await.unwrap().is_err());
     }
     until("the first reading waits", async || hook.readings.is_waited_at()).await;
-    // And here all for the first reading.
+    // Here all wait for the first reading.
     tokio::time::sleep(Duration::from_secs(1)).await;
     hook.readings.set(false);
     all_know_their_codes(&all).await;
@@ -131,7 +131,7 @@ async fn a_failed_commit_costs_few_readings_however_many_it_stopped() {
     engine.shutdown(LONG).await.unwrap();
 }
 
-/// With two threads for what blocks, which readers need.
+/// With two threads for blocking work, which readers need.
 #[test]
 fn nobody_else_waits_while_many_are_rebuilt() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();

@@ -1,4 +1,4 @@
-//! A number that restarts has its own workspace dispatch again, and no other one.
+//! Tests that a restarted number makes only its own workspace dispatch again.
 
 use parking_lot::Mutex;
 use postrider_store::hooked::{Hook, Hooked};
@@ -38,7 +38,7 @@ async fn only_the_workspace_of_a_number_dispatches_again_when_it_restarts() {
         engine.sandbox().script(&id(name), None, ScriptedOutcome::Unavailable, None);
         send(&workspace, phone(1)).await;
     }
-    // Both have been tried, and nothing of that is on its way to the workspaces any more.
+    // Both have been tried, and no result of that is on its way to the workspaces any more.
     for name in ["a", "b"] {
         let number = engine.admin().numbers(&id(name)).await.unwrap()[0].id;
         until("the channel has failed", async || {
@@ -53,7 +53,7 @@ async fn only_the_workspace_of_a_number_dispatches_again_when_it_restarts() {
     let number = engine.admin().numbers(&id("a")).await.unwrap()[0].id;
     engine.shared().numbers.slot(number).live().unwrap().kill();
     until("the number has restarted", async || reads.of(b"a\0") > 0).await;
-    // Time goes on when no thread reads any more.
+    // Time moves when no thread reads any more.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(reads.of(b"b\0"), 0);
 }

@@ -1,4 +1,4 @@
-//! Workspaces that are deleted: at once for callers, part by part in the store, and for good.
+//! Tests of deleted workspaces: at once for callers, part by part in the store, and for ever.
 
 use crate::{CreateWorkspaceError, DeleteWorkspaceError, SendOtpError, WorkspaceState};
 use postrider_store::{Change, Keep, Table, Usage, View};
@@ -8,7 +8,7 @@ use postrider_workspace::removal;
 use super::support::broadcasts::{broadcast_to, create, with_template};
 use super::*;
 
-/// A workspace `acme` with some of everything, and `other` beside it.
+/// Creates a workspace `acme` with some of everything, and `other` beside it.
 async fn begin(store: &CrashingStore) -> (Engine, Workspace) {
     let engine = engine(store, START).await;
     let acme = with_template(&engine).await;
@@ -57,7 +57,7 @@ async fn its_traffic_ends_at_once_and_its_id_can_be_used_again() {
     assert_eq!(again, CreateWorkspaceError::BeingRemoved);
     removed(&store).await;
     check_removed(&store);
-    // A new one of that id knows nothing of it, after a restart neither.
+    // A new workspace of that id has no data of it, after a restart either.
     let acme = with_template(&engine).await;
     assert!(acme.broadcasts(0, 10).await.unwrap().0.is_empty());
     assert!(engine.sandbox().messages(&id("acme"), None, 10).is_empty());

@@ -1,4 +1,4 @@
-//! Reads that scan: they are bounded, workspaces take turns, and nothing else waits for them.
+//! Tests of reads that scan: they are bounded, workspaces take turns, and nothing else waits.
 
 use parking_lot::{Condvar, Mutex};
 use postrider_domain::{ContactName, CustomFields, Tags};
@@ -10,10 +10,10 @@ use crate::{ContactFilter, ContactsPage, NewContact, Unavailable};
 
 use super::*;
 
-/// More than may run and wait of one workspace.
+/// More scans than may run and wait for one workspace.
 const FLOOD: usize = 400;
 
-/// Holds back searches of contacts, and remembers whose scans went on, in order.
+/// Holds back searches of contacts, and records whose scans went on, in order.
 #[derive(Debug, Clone, Default)]
 struct HeldScans(Arc<(Mutex<Held>, Condvar)>);
 
@@ -40,7 +40,7 @@ impl HeldScans {
         self.0.1.notify_all();
     }
 
-    /// How many scans of others went on before the first of this workspace.
+    /// Returns the number of others' scans that ran before the first of this workspace.
     fn before(&self, name: &str) -> usize {
         let held = self.0.0.lock();
         held.went_on.iter().position(|prefix| prefix.starts_with(name.as_bytes())).unwrap()
@@ -62,7 +62,7 @@ fn search(of: &Workspace) -> impl Future<Output = Result<ContactsPage, Unavailab
     async move { of.contacts(ContactFilter::search(Some("ana")), 0, 10).await }
 }
 
-/// Waits for what needs no time: the clock stands still while a scan is held.
+/// Waits for a fact that needs no time: the clock does not move while a scan is held.
 async fn at_last(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..1_000_000 {
         if is_so() {
@@ -91,17 +91,17 @@ async fn searches_of_one_workspace_are_bounded_and_nothing_waits_for_them() {
     })
     .await;
     let held = figures();
-    // Some may have begun before all of them were there.
+    // Some may have started before all of them had arrived.
     assert_eq!(held.running + held.waiting + held.refused as usize, FLOOD);
     assert!((100..=128).contains(&held.waiting), "{held:?}");
     assert!(held.running < 128, "a place for each core at the most");
-    // Those that are refused are answered while nothing else goes on.
+    // Refused ones are answered while nothing else runs.
     for _ in 0..held.refused {
         let refused = flood.join_next().await.unwrap().unwrap().unwrap_err();
         assert_eq!(refused, Unavailable::because(UnavailableReason::Overloaded));
         assert!(refused.retry_after >= Duration::from_secs(1));
     }
-    // No scan goes on, so whatever is answered now has waited for none.
+    // No scan runs, so each answer now has waited for none.
     let others = tokio::spawn(search(&quiet));
     at_last("the other's waits", || figures().waiting > held.waiting).await;
     for workspace in [&loud, &quiet] {

@@ -1,4 +1,4 @@
-//! An engine whose channel does what a test says, and what it was handed.
+//! An engine with a scripted channel, and the messages that the channel received.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use super::message_commands::{send_message, welcome};
 use super::messages::reports;
 use super::*;
 
-/// A channel that notes what it is handed, and then answers what is scripted, or never.
+/// A channel that records its messages, and then answers as scripted, or never.
 #[derive(Default)]
 pub(super) struct Script {
     pub(super) handed: Mutex<Vec<MessageId>>,
@@ -66,7 +66,7 @@ impl Rig {
         Self { engine, acme, script }
     }
 
-    /// On what is durable, after the power was cut.
+    /// Restarts on the durable data, after the power was cut.
     pub(super) async fn after_a_crash(self, store: &CrashingStore) -> (Self, CrashingStore) {
         let now = self.engine.clock().now();
         let store = store.crash(Keep::Nothing);
@@ -83,7 +83,7 @@ impl Rig {
     }
 
     pub(super) async fn becomes(&self, message: MessageId, status: MessageStatus) {
-        // While the store fails nothing can be read.
+        // While the store fails no read succeeds.
         let is = async || {
             let state = self.acme.message(message).await;
             state.is_ok_and(|state| state.unwrap().status == status)
@@ -95,7 +95,7 @@ impl Rig {
         until("it is handed over", async || self.script.handed.lock().len() == count).await;
     }
 
-    /// How often each was handed over.
+    /// Returns how often each message was dispatched.
     pub(super) fn count(&self, message: MessageId) -> usize {
         self.script.handed.lock().iter().filter(|handed| **handed == message).count()
     }

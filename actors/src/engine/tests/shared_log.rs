@@ -1,7 +1,7 @@
-//! A log that several nodes write to, as the owner among them sees it.
+//! A log that several nodes write to, as its owner among them sees it.
 //!
-//! A node that has claimed the log sees its own end only. Once another's entry stands behind that,
-//! it appends nothing more, and cannot be opened again.
+//! A node that has claimed the log sees only its own end. Once another node's entry follows it, the
+//! node appends nothing more, and cannot be opened again.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use postrider_store::postrider_log::{
 #[derive(Debug, Clone)]
 pub(super) struct SharedLog {
     inner: Arc<MemoryLog>,
-    /// Held by whoever writes.
+    /// Locked by the writer.
     turn: Arc<Mutex<()>>,
 }
 
@@ -27,18 +27,18 @@ impl SharedLog {
         Self { inner, turn: Arc::default() }
     }
 
-    /// What a node has of it that will claim it.
+    /// Returns the handle of a node that will claim it.
     pub(super) fn handle(&self) -> OwnedLog {
         let (inner, own) = (self.inner.open_again(), Mutex::default());
         OwnedLog { inner, turn: self.turn.clone(), own }
     }
 
-    /// Makes the next append, whoever makes it, end with an unknown outcome.
+    /// Makes the next append, by any node, end with an unknown outcome.
     pub(super) fn fail_next_append(&self, fault: MemoryFault) {
         self.inner.fail_next_append(fault);
     }
 
-    /// When the last entry was written, in milliseconds.
+    /// Returns the time of the last entry, in milliseconds.
     pub(super) fn time_ms(&self) -> Option<u64> {
         Some(self.inner.tail().unwrap().header?.time_ms)
     }
@@ -54,11 +54,11 @@ pub(super) struct OwnedLog {
 
 #[derive(Debug, Default)]
 struct Own {
-    /// Nothing until it has claimed the log.
+    /// The end of the log; `None` until the node has claimed it.
     end: Option<Tail>,
-    /// What it tried to append last: that is its own too.
+    /// The last entries that the node tried to append: they are its own too.
     tried: Vec<Bytes>,
-    /// Another's entry.
+    /// Another node's entry.
     fenced: Option<Header>,
 }
 
@@ -68,7 +68,7 @@ impl Own {
         self.fenced.as_ref().map_or(Ok(()), taken)
     }
 
-    /// Looks for another's entry behind the own ones.
+    /// Checks for another node's entry behind the own ones.
     fn look(&mut self, log: &MemoryLog) -> Result<(), LogError> {
         let Some(Tail { last, epoch, .. }) = self.end else { return Ok(()) };
         log.read(last.next(), &mut |entry| {

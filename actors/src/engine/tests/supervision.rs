@@ -1,4 +1,4 @@
-//! A workspace that fails is rebuilt from what is durable, or parked; no other one notices.
+//! Tests that a failed workspace is rebuilt from durable data, or parked, unnoticed by others.
 
 use crate::admin::WorkspaceState;
 use crate::{
@@ -25,7 +25,7 @@ async fn an_engine_whose_supervisor_died_is_unready_and_has_ended() {
     assert!(!engine.health().ready);
 }
 
-/// Whether it does not end while nothing happens.
+/// Returns whether the future is pending while nothing happens.
 async fn is_pending(ended: impl Future<Output = ()>) -> bool {
     tokio::time::timeout(Duration::from_secs(60), ended).await.is_err()
 }
@@ -37,7 +37,7 @@ async fn a_failed_commit_is_reported_to_everyone_and_undone() {
     let acme = workspace(&engine, "acme", 10).await;
     let sent = acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
     let request = sent.request_id;
-    // What the number has to say is written before the failure.
+    // The number's reports are written before the failure.
     until("it is sent", async || {
         acme.otp(request).await.is_ok_and(|otp| otp.delivery == crate::Delivery::Sent)
     })
@@ -55,7 +55,7 @@ async fn a_failed_commit_is_reported_to_everyone_and_undone() {
         change,
     );
     assert_eq!(send, Err(SendOtpError::Unavailable(storage())));
-    // Those behind it, whether they got as far as the commit or not.
+    // The commands behind it, whether they reached the commit or not.
     let unknown = |why: Unavailable| {
         matches!(why.reason, UnavailableReason::Storage | UnavailableReason::Restarting)
     };
@@ -147,7 +147,7 @@ async fn workspaces_are_listed_while_one_restarts() {
     assert_eq!(engine.admin().workspaces(0, 9).await.unwrap().1, 2);
 }
 
-/// A store in which a workspace's journal has a section that is no events.
+/// Returns a store with a workspace's journal that has a section without valid events.
 fn damaged() -> MemoryStore {
     let store = MemoryStore::new();
     let section = Section { workspace: id("acme"), events: vec![0xff; 40] };
@@ -174,7 +174,7 @@ async fn a_damaged_journal_parks_its_workspace_only() {
         };
         assert_eq!(why.reason, UnavailableReason::Parked(reason.clone()));
         assert_eq!(why.retry_after, Duration::from_secs(60));
-        // Long enough for any restart there might be.
+        // Longer than any restart could take.
         tokio::time::sleep(Duration::from_secs(120)).await;
         assert!(engine.actor("acme").is_none());
     }
@@ -261,7 +261,7 @@ async fn a_refusal_waits_for_what_it_reports() {
             tokio::task::yield_now().await;
         }
     };
-    // The workspace learns the first before the send.
+    // The workspace receives the first report before the send.
     turns().await;
     let send = tokio::spawn(async move { acme.send_otp(SendOtp::to(phone(1))).await });
     turns().await;

@@ -1,4 +1,5 @@
-//! What is kept for a time only is deleted in slices, beside the actor and at little cost.
+//! Tests that records with a retention time are deleted in slices, beside the actor, at little
+//! cost.
 
 use std::ops::ControlFlow;
 use std::thread::ThreadId;
@@ -16,12 +17,12 @@ use super::support::messages::wrote;
 use super::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Records that one slice deletes at the most, of most kinds.
+/// The maximum number of records that one slice deletes, of most kinds.
 const SLICE: usize = 500;
-/// Three full slices, and one that is not.
+/// The records of three full slices, and of one that is not.
 const MANY: usize = 3 * SLICE + 100;
 
-/// One look into the store: what its keys begin with, where it begins, and on which thread.
+/// One scan of the store: the prefix of its keys, its start, and its thread.
 #[derive(Debug, Clone)]
 struct Scan {
     table: Table,
@@ -30,7 +31,7 @@ struct Scan {
     thread: ThreadId,
 }
 
-/// Remembers each scan.
+/// Records each scan.
 #[derive(Debug, Clone, Default)]
 struct Scans(Arc<Mutex<Vec<Scan>>>);
 
@@ -43,7 +44,7 @@ impl Hook for Scans {
 }
 
 impl Scans {
-    /// Those of a table since this was called last, of keys that begin so.
+    /// Returns the scans of a table with this key prefix since the last call.
     fn take(&self, of: Table, prefix: &[u8]) -> Vec<Scan> {
         let all = std::mem::take(&mut *self.0.lock());
         all.into_iter().filter(|it| it.table == of && it.prefix == prefix).collect()
@@ -59,7 +60,7 @@ async fn begin() -> (Engine, Workspace, Hooked<Scans>) {
     (engine, acme, store)
 }
 
-/// How many records of a table the workspace has.
+/// Returns the number of a table's records of the workspace.
 fn count(store: &Hooked<Scans>, table: Table) -> usize {
     let mut count = 0;
     let mut visit = |_: &[u8], _: &[u8]| {
@@ -70,20 +71,20 @@ fn count(store: &Hooked<Scans>, table: Table) -> usize {
     count
 }
 
-/// Passes time, and has the workspace see to it, whether it rests or not.
+/// Passes time, and lets the workspace handle it, whether its actor runs or not.
 async fn pass(engine: &Engine, acme: &Workspace, step: Duration) {
     engine.clock().advance(step);
     drop(acme.otp(RequestId::from_parts(START, 0)).await);
     engine.beat().await;
 }
 
-/// Sends a code under a key. Returns whether the answer is that of an earlier one.
+/// Sends a code under a key. Returns whether the answer is a replayed one.
 async fn keyed(acme: &Workspace, number: u32) -> bool {
     let key = IdempotencyKey::new(Route::SendOtp, &number.to_string(), b"");
     acme.send_otp_once(SendOtp::to(phone(number)), key).await.unwrap().replayed
 }
 
-/// Notifies the actor many times that time has passed, and waits until it has seen to it.
+/// Notifies the actor many times that time has passed, and waits until it has handled that.
 async fn beats(engine: &Engine) {
     for _ in 0..5 {
         engine.shared().workspaces.cast_all_live(|| WorkspaceMessage::Tick);
@@ -91,7 +92,8 @@ async fn beats(engine: &Engine) {
     tokio::join!(engine.beat(), engine.beat());
 }
 
-/// Each look begins behind the one before it, none is on this thread, which is the actor's.
+/// Checks that each scan starts behind the one before it, and none is on the actor's thread, this
+/// one.
 fn go_on(scans: &[Scan]) {
     let own = std::thread::current().id();
     assert!(scans.iter().all(|scan| scan.thread != own), "{scans:?}");
@@ -113,7 +115,7 @@ async fn keys_that_end_at_once_are_looked_at_once_and_beside_the_actor() {
     assert_eq!(of_keys.len(), 4, "{of_keys:?}");
     go_on(&of_keys);
     let last = of_keys[3].from.clone();
-    // A day later it goes on where it was.
+    // A day later the scan continues at its place.
     assert!(!keyed(&acme, 0).await);
     engine.clock().advance(DAY);
     beats(&engine).await;
@@ -156,7 +158,7 @@ async fn an_inbound_message_that_comes_late_is_forgotten_too() {
     acme.receive(number, wrote(phone(1), "in time", START)).await.unwrap();
     pass(&engine, &acme, 9 * DAY).await;
     assert_eq!(received(), 0);
-    // Its key is before that of the one that was deleted.
+    // Its key is before that of the deleted one.
     acme.receive(number, wrote(phone(1), "late", START.minus(DAY))).await.unwrap();
     assert_eq!(received(), 1);
     pass(&engine, &acme, 2 * DAY).await;
@@ -172,11 +174,11 @@ async fn an_event_log_is_not_looked_through_again_where_it_was_trimmed() {
     let before = count(&store, Table::Events);
     assert!(before > SLICE);
     engine.pass(40 * DAY).await;
-    // The newest chunks stay: they have what has ended with that.
+    // The newest chunks stay: they have the events of that end.
     until("it is trimmed", async || count(&store, Table::Events) < before / 10).await;
     store.hook.take(Table::Meta, b"");
     engine.pass(DAY).await;
-    // Where a log ends is looked for without a place to begin at.
+    // The first search for a log's end has no place to start at.
     until("it is looked at from there", async || {
         let scans = store.hook.0.lock().clone();
         scans.iter().any(|scan| scan.table == Table::Events && scan.from.is_some())
@@ -184,7 +186,7 @@ async fn an_event_log_is_not_looked_through_again_where_it_was_trimmed() {
     .await;
 }
 
-/// Makes the second read of an answer that is not the actor's wait.
+/// Delays the second read of an answer that is not the actor's.
 #[derive(Debug, Clone)]
 struct SlowRead {
     actor: ThreadId,
@@ -223,7 +225,7 @@ async fn commands_are_answered_while_a_slice_is_read_and_what_they_change_stays(
     engine.clock().advance(DAY);
     engine.shared().workspaces.cast_all_live(|| WorkspaceMessage::Tick);
     waiting.recv().await.unwrap();
-    // Of the first key it is read that its time is over. It is used anew meanwhile.
+    // The read finds the first key expired. The key is used again meanwhile.
     assert!(!keyed(&acme, 0).await);
     *may_go.0.lock() = true;
     may_go.1.notify_all();
@@ -232,7 +234,7 @@ async fn commands_are_answered_while_a_slice_is_read_and_what_they_change_stays(
     assert!(!keyed(&acme, 1).await);
 }
 
-/// Counts slices of keys, and lets no commit through while it is shut.
+/// Counts slices of keys, and blocks commits while it is shut.
 #[derive(Debug, Clone, Default)]
 struct ShutWriter {
     slices: Arc<Mutex<usize>>,

@@ -1,4 +1,5 @@
-//! Nothing leaves an engine whose tenure is over; it waits, and is not taken for handed over.
+//! Tests that nothing leaves an engine after its tenure: it waits, and does not count as
+//! dispatched.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,11 +13,11 @@ use super::scripted::Rig;
 use super::*;
 use crate::{MessageContent, MessageStatus, Tenure};
 
-/// Holds so many times that it is asked, and then no more.
+/// Holds for so many questions, and then no more.
 #[derive(Debug, Default)]
 struct Scripted {
     left: AtomicUsize,
-    /// What was answered last.
+    /// The last answer.
     held: AtomicBool,
 }
 
@@ -43,7 +44,7 @@ fn under(tenure: &Arc<Scripted>, store: &CrashingStore) -> EngineOptions {
     EngineOptions { tenure: Some(tenure.clone()), ..options(store.clone(), START) }
 }
 
-/// Gives everything that could leave the time to do so.
+/// Passes enough time for everything that could leave.
 async fn pass(engine: &Engine) {
     for _ in 0..30 {
         engine.pass(Duration::from_millis(100)).await;
@@ -54,7 +55,7 @@ async fn pass(engine: &Engine) {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_waits_for_the_tenure_whether_it_is_claimed_or_not() {
-    // Not once; when it is claimed and not when it would be sent.
+    // The tenure does not hold at all, or it holds for the claim and not for the dispatch.
     for questions in [0, 1] {
         let (store, tenure) = (CrashingStore::new(), Arc::<Scripted>::default());
         let rig = Rig::over(under(&tenure, &store), Arc::default()).await;
@@ -62,7 +63,7 @@ async fn a_message_waits_for_the_tenure_whether_it_is_claimed_or_not() {
         let message = rig.send(1).await;
         pass(&rig.engine).await;
         assert_eq!(rig.count(message), 0, "with {questions}");
-        // The successor has it as one that was never handed over.
+        // The successor has it as a message that was never dispatched.
         let store = store.crash(Keep::Nothing);
         rig.engine.inner.root.kill();
         let rig = Rig::start(store, rig.script, START).await;
@@ -79,13 +80,13 @@ async fn a_message_leaves_when_the_tenure_comes_back() {
     pass(&rig.engine).await;
     assert_eq!(rig.count(message), 0);
     tenure.holds_for(usize::MAX);
-    // Nobody notifies it: it looks again.
+    // Nothing notifies it: it checks again.
     pass(&rig.engine).await;
     rig.becomes(message, MessageStatus::Sent).await;
     assert_eq!(rig.count(message), 1);
 }
 
-/// Takes every webhook, and counts them: all, and those that came when the tenure was over.
+/// Accepts and counts every webhook: all, and those that arrived after the tenure.
 #[derive(Default)]
 struct Receiver {
     tenure: Arc<Scripted>,
@@ -112,7 +113,7 @@ impl Post for Posts {
 
 #[tokio::test(start_paused = true)]
 async fn a_webhook_is_posted_with_the_tenure_alone() {
-    // It ends at any of the questions on the way.
+    // The tenure ends at any of the questions on the way.
     for questions in 0..8 {
         let (store, receiver) = (CrashingStore::new(), Arc::<Receiver>::default());
         let tenure = &receiver.tenure;
@@ -126,7 +127,7 @@ async fn a_webhook_is_posted_with_the_tenure_alone() {
         let posted = || receiver.posted.load(Ordering::Relaxed);
         assert!(questions > 0 || posted() == 0);
         tenure.holds_for(usize::MAX);
-        // One that was begun waits longer.
+        // A started request waits longer.
         engine.pass(Duration::from_secs(60)).await;
         pass(&engine).await;
         assert_eq!(posted(), 1, "with {questions}");
@@ -139,7 +140,7 @@ async fn a_mail_is_handed_over_with_the_tenure_alone() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     server.set_nonblocking(true).unwrap();
     let mail = mail_server(server.local_addr().unwrap().port());
-    // Not once; when it is claimed and not when it would be handed over.
+    // The tenure does not hold at all, or it holds for the claim and not for the dispatch.
     for questions in [0, 1] {
         let (store, tenure) = (CrashingStore::new(), Arc::<Scripted>::default());
         let options = EngineOptions { mail: Some(mail.clone()), ..under(&tenure, &store) };

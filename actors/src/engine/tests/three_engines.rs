@@ -1,8 +1,8 @@
-//! Three engines in turn own one log, and the model judges what they answer.
+//! Tests three engines that own one log in turn, and the model judges their answers.
 //!
-//! The shard is handed over, its owner is killed, or replaced while it goes on and does not know.
-//! Each node has a view of its own, which may have lost what was not synced, or everything; and a
-//! clock of its own. Appends end with unknown outcomes.
+//! The shard is handed over, its owner is killed, or it is replaced while it runs unaware. Each
+//! node has a view of its own, which may have lost unsynced changes or all of them, and a clock of
+//! its own. Appends end with unknown outcomes.
 
 use postrider_store::postrider_log::{Claim, MemoryFault, claim};
 use postrider_store::{LogStore, MarkedView as _, MemoryView, Writes};
@@ -16,42 +16,42 @@ use super::model::Answer;
 use super::shared_log::SharedLog;
 use super::*;
 
-/// What a node has of its view when it owns the log the next time.
+/// The part of its view that a node has when it owns the log the next time.
 #[derive(Debug, Clone, Copy)]
 enum Left {
-    /// All that it applied.
+    /// All applied changes.
     All,
-    /// What was synced.
+    /// The synced changes.
     Synced,
     /// Nothing: it has another disk.
     Nothing,
 }
 
-/// How another node comes to own the log.
+/// The way in which another node becomes the owner of the log.
 #[derive(Debug, Clone, Copy)]
 enum Takeover {
     /// The owner stops first.
     HandOver,
     /// The owner is dead.
     Kill(Left),
-    /// The owner goes on, and does not know.
+    /// The owner continues, unaware of its replacement.
     Replace,
 }
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// All at once.
+    /// All commands run at once.
     Run(Vec<Command>),
     Pass(Duration),
-    /// What the channel of the owner does from now on.
+    /// The behaviour of the owner's channel from now on.
     Script(ScriptedOutcome),
     /// The outcome of the next append is unknown.
     Fail(MemoryFault),
     Heal,
-    /// One of the other nodes owns the log next, while these are under way. Its clock is off by so
-    /// many milliseconds.
+    /// One of the other nodes owns the log next, while these commands are in progress. Its clock is
+    /// off by so many milliseconds.
     Own(usize, Takeover, Vec<Command>, usize, i64),
-    /// Whoever was replaced last is asked, too.
+    /// The node that was replaced last is asked, too.
     AskOld(usize),
 }
 
@@ -92,14 +92,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// Claims the log for a node, brings its view up to that, and starts its engine.
+/// Claims the log for a node, updates its view up to the claim, and starts its engine.
 async fn own(log: &SharedLog, view: &MemoryView, wall: Timestamp) -> Engine {
     loop {
         let handle = Arc::new(log.handle());
         let (node, program) = (String::new(), String::new());
         let me = Claim { node, incarnation: [0; 16], program, readable_from: 1 };
         let claimed_at = log.time_ms().unwrap_or(0).max(wall.as_millis());
-        // What is behind the claim is nobody else's, so that nothing is missed.
+        // The entry after the claim is no other node's, so that nothing is missed.
         if claim(&*handle, &me, claimed_at).is_err() {
             continue;
         }
@@ -120,7 +120,7 @@ struct Shard {
     views: [MemoryView; 3],
     owner: usize,
     judged: Judged,
-    /// An owner that was replaced and does not know, until it has ended.
+    /// An owner that was replaced, unaware, until it has ended.
     old: Option<Engine>,
     /// The right time.
     wall: Timestamp,
@@ -167,13 +167,13 @@ impl Shard {
     async fn take_over(&mut self, to: usize, how: Takeover, under_way: JoinSet<Answer>, skew: i64) {
         let (now, wall) = (self.judged.engine.clock().now(), self.wall.as_millis());
         let wall = Timestamp::from_millis(wall.saturating_add_signed(skew));
-        // A node that was replaced before knows it at last, before it may own again.
+        // A node that was replaced before is notified at last, before it may own again.
         self.end_old().await;
         let old = self.judged.engine.clone();
         let mut answers = None;
         match how {
             Takeover::HandOver => {
-                // What it could not finish, because the log fails, was not acknowledged.
+                // Commands that it could not finish, because the log fails, were not acknowledged.
                 old.shutdown(LONG).await.ok();
                 answers = Some(under_way.join_all().await);
                 abandon(old).await;
@@ -206,7 +206,7 @@ impl Shard {
         self.judged.check().await;
     }
 
-    /// Whoever was replaced acknowledges nothing that is written.
+    /// Checks that a replaced node acknowledges no write.
     async fn ask_old(&mut self, at: usize) {
         let Some(old) = &self.old else { return };
         let acme = old.workspace(&id(ACME)).unwrap();

@@ -1,4 +1,4 @@
-//! Commands that wait together are submitted together, and each gets an answer of its own.
+//! Tests that commands which wait together are submitted together, with an answer for each.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use super::support::messages::wrote;
 use super::*;
 use crate::{ConversationFilter, IdempotentError, ReadOtpError, SendMessageError, SendOtpError};
 
-/// Phones that a code is sent to at once.
+/// The number of phones that a code is sent to at once.
 const SENDS: u32 = 40;
-/// One more code is asked for at one of them, which may have one only.
+/// The phone for which a second code is requested, although it may have one only.
 const TWICE: u32 = 17;
 
 #[tokio::test(start_paused = true)]
@@ -30,7 +30,7 @@ async fn commands_that_wait_together_share_a_submit() {
     for number in (0..SENDS).chain([TWICE]) {
         let acme = acme.clone();
         sends.spawn(async move { acme.send_otp(SendOtp::to(phone(number))).await });
-        // In the midst of them, what is submitted by itself, or not at all.
+        // In the midst of them are commands that are submitted alone, or not at all.
         if number == TWICE {
             let (reader, renamer) = (others_of(&engine), others_of(&engine));
             others.spawn(async move {
@@ -57,7 +57,8 @@ async fn commands_that_wait_together_share_a_submit() {
     let submitted = batches() - before;
     assert!(submitted < u64::from(SENDS) / 2, "{submitted} submits");
 
-    // Each is known, and was paid for once; what is compared together is answered each for itself.
+    // Each code is known, and was paid for once. Verifications that run together have their own
+    // answers.
     assert_eq!(credits(&engine, "acme").await, 10_000 - 1 - u64::from(SENDS));
     let mut verifies = JoinSet::new();
     for (request, right) in sent.into_iter().map(|it| (it, false)).chain([(first.request_id, true)])
@@ -76,14 +77,14 @@ async fn commands_that_wait_together_share_a_submit() {
     engine.shutdown(LONG).await.unwrap();
 }
 
-/// Messages take the same way, also those that see what those before them have changed.
+/// Messages use the same path, also those that depend on the changes of earlier ones.
 #[tokio::test(start_paused = true)]
 async fn messages_that_wait_together_share_a_submit() {
     let engine = Engine::start(options(MemoryStore::new(), START)).await.unwrap();
     let acme = workspace(&engine, "acme", 45).await;
     acme.create_template(welcome()).await.unwrap();
     let number = engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
-    // The conversation counts what is written in it.
+    // The conversation counts its messages.
     acme.receive(number, wrote(phone(1), "first", START)).await.unwrap();
     let batches = || engine.shared().writer.stats().batches;
     let before = batches();
@@ -114,7 +115,7 @@ async fn messages_that_wait_together_share_a_submit() {
     engine.shutdown(LONG).await.unwrap();
 }
 
-/// Two with one key at once are one message.
+/// Two messages with one key at once are one message.
 #[tokio::test(start_paused = true)]
 async fn a_key_is_seen_among_what_waits_together() {
     let engine = Engine::start(options(MemoryStore::new(), START)).await.unwrap();

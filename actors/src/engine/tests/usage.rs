@@ -1,4 +1,4 @@
-//! What a workspace uses is counted as a scan would count it, and a full disk ends.
+//! Tests that a workspace's usage is counted as a scan would count it, and that a full disk ends.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ use crate::BroadcastStatus;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Checks that what is counted is what is there.
+/// Checks that the counted usage is the real one.
 fn check(store: &CrashingStore, name: &str) -> Usage {
     let counted = Usage::of(store, &id(name)).unwrap();
     assert_eq!(counted, Usage::scan(store, &id(name)).unwrap(), "{name}");
@@ -38,7 +38,7 @@ async fn what_is_used_is_what_a_scan_finds_after_sends_sweeps_and_crashes() {
     assert_eq!(full.broadcasts, 1);
     let few = check(&store, "other");
     assert!(few.bytes > 0 && few.bytes < full.bytes / 10, "{few:?} {full:?}");
-    // What is kept for a time only is counted no more when it is deleted.
+    // Records with a retention time no longer count once they are deleted.
     for _ in 0..5 {
         engine.pass(100 * DAY).await;
         drop(acme.otp(RequestId::from_parts(START, 0)).await);

@@ -1,4 +1,4 @@
-//! The deliveries of one endpoint, through the engine, to a receiver that goes by a script.
+//! Tests of one endpoint's deliveries, through the engine, to a scripted receiver.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use postrider_webhook::records;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What a receiver does, and what it has seen.
+/// The behaviour of a receiver, and the requests that it has received.
 #[derive(Default)]
 struct Script {
     status: AtomicU16,
-    /// How long an answer takes.
+    /// The duration of an answer.
     takes: Duration,
     ids: Mutex<Vec<String>>,
     /// The signature of the newest request, and its body.
@@ -65,7 +65,7 @@ impl Post for Receiver {
     }
 }
 
-/// An engine whose deliveries go to a receiver with this answer.
+/// Starts an engine whose deliveries go to a receiver with this answer.
 async fn start(options: EngineOptions, status: u16, takes: Duration) -> (Engine, Arc<Script>) {
     let limits = postrider_domain::Limits {
         otp_per_phone_10m: 0,
@@ -79,7 +79,7 @@ async fn start(options: EngineOptions, status: u16, takes: Duration) -> (Engine,
     (engine, script)
 }
 
-/// An endpoint that gets what was sent.
+/// Returns the settings of an endpoint that receives events of sent codes.
 pub(super) fn settings() -> WebhookSettings {
     WebhookSettings {
         url: "https://example.com/".to_owned(),
@@ -92,7 +92,7 @@ pub(super) fn settings() -> WebhookSettings {
     }
 }
 
-/// A workspace with an endpoint, and what the endpoint does.
+/// A workspace with an endpoint, and the endpoint's script.
 struct Rig {
     engine: Engine,
     acme: Workspace,
@@ -125,13 +125,13 @@ impl Rig {
         self.acme.webhook_deliveries(self.webhook.id).await.unwrap()
     }
 
-    /// The tries, newest first, once there are so many.
+    /// Returns the tries, newest first, once there are so many.
     async fn tried(&self, count: usize) -> Vec<crate::WebhookDelivery> {
         until("a try", async || self.rows().await.len() >= count).await;
         self.rows().await
     }
 
-    /// Gives everything that could go the time to do so; there were no more tries than these.
+    /// Passes enough time for every possible delivery; there were no more tries than these.
     async fn no_more_than(&self, count: usize) {
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(self.script.tries(), count);
@@ -199,7 +199,7 @@ async fn an_endpoint_that_is_down_is_tried_with_one_at_a_time() {
     let rig = Rig::new(500, None, Duration::from_millis(50)).await;
     rig.send(40).await;
     rig.tried(5).await;
-    // Those that were under way when the fifth failed have ended too.
+    // The deliveries in progress when the fifth failed have ended too.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let before = rig.script.tries();
     assert!(before < 12, "{before} tries");
@@ -240,7 +240,7 @@ async fn an_endpoints_rate_is_kept() {
 #[tokio::test(start_paused = true)]
 async fn a_quick_endpoint_gets_more_at_a_time_within_bounds() {
     let rig = Rig::new(200, None, Duration::from_millis(20)).await;
-    // All of them are there when it begins.
+    // All of them exist when it starts.
     rig.enable(false).await;
     rig.send(600).await;
     rig.enable(true).await;
@@ -335,7 +335,7 @@ async fn what_the_log_forgot_before_it_was_delivered_is_reported() {
         }
     };
     let first = log(&rig.acme).await.len() as u64 + 1;
-    // Tried once; a second batch, of two, whose first event is forgotten before the other.
+    // One batch was tried once. A second one, of two, loses its first event before the other.
     append(1).await;
     rig.tried(1).await;
     rig.enable(false).await;
@@ -364,7 +364,7 @@ async fn what_the_log_forgot_before_it_was_delivered_is_reported() {
     emitted.sort();
     assert_eq!(emitted[0].0, (first, first));
     assert_eq!(emitted[1].0, (first + 1, first + 1));
-    // While it is disabled everything is forgotten but the newest.
+    // While it is disabled all events except the newest are deleted.
     rig.enable(false).await;
     append(3).await;
     rig.engine.clock().pass(25 * HOUR);
