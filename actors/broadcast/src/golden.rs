@@ -72,7 +72,7 @@ fn a_broadcast_is_stored_as_ever() {
         statuses: ["scheduled","queued","sending","paused","completed","cancelled","failed"]
         policies: ["at_most_once","at_least_once"]
     "#]]);
-    // A record of an earlier version lacks one field, or has one more.
+    // What an earlier version wrote lacks one field, or has one more.
     let mut earlier = serde_json::to_value(record()).unwrap();
     earlier["reported_failed"] = 1.into();
     earlier.as_object_mut().unwrap().remove("retried_by").unwrap();

@@ -51,9 +51,9 @@ words! {
 /// The content of a message. `T` is its template: a [`TemplateMessage`] in a request, a
 /// [`TemplateContent`] once it is rendered.
 ///
-/// All content except a template is free-form: the channel accepts it only while the conversation
-/// window is open. Earlier versions stored rendered content as JSON, so the names of the variants
-/// and their fields are part of the format.
+/// All content but a template is free-form: the channel accepts it only while the conversation
+/// window is open. Earlier versions stored rendered content as JSON, so what the variants and their
+/// fields are called there is part of the format.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageContent<T = TemplateMessage> {
@@ -74,10 +74,10 @@ pub struct ObjectContent {
     pub object: Box<str>,
     /// A line that describes the object to people; empty if the kind is enough.
     pub text: Box<str>,
-    /// The message that it refers to. The channel's id of that message belongs into the object.
+    /// The message that it is about, whose id of the channel belongs into the object.
     #[serde(skip)]
     pub about: Option<MessageId>,
-    /// Its file. The channel's id of that file belongs into the object.
+    /// The file that it has, whose id of the channel belongs into the object.
     #[serde(default)]
     pub media: Option<MediaId>,
 }

@@ -55,10 +55,10 @@ pub enum UnavailableReason {
     /// Nothing may leave the engine, because its data is older than the outside world.
     #[error("the server is held: nothing is sent until an operator releases it")]
     Held,
-    /// The requested figures are still being counted, because an earlier version kept no counts.
+    /// What is asked for is still being counted, because an earlier version kept no counts.
     #[error("the conversations are still being counted after an upgrade")]
     Counting,
-    /// The engine has no storage for the contents of files.
+    /// The engine has no place for the contents of files.
     #[error("no media files are kept here: there is no place for them")]
     NoMediaStore,
     /// The disk has too little free space for this command.

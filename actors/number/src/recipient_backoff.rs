@@ -41,7 +41,7 @@ impl RecipientBackoff {
         let new = || Wait { until: now, throttles: 0, waiting: Vec::new(), trial: None };
         let wait = self.waiting.entry(to.clone()).or_insert_with(new);
         let first = wait.throttles == 0;
-        // Messages that were in flight when the wait began do not prolong it.
+        // Messages that were in flight at the start of the wait do not prolong it.
         if first || wait.trial == Some(attempt.sequence) {
             self.ends.remove(&(wait.until, to.clone()));
             let seconds = Duration::from_secs(4_u64.pow(wait.throttles.min(EXPONENT_MAX)));

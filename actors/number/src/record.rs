@@ -25,7 +25,7 @@ pub struct NumberInfo {
     /// The number's ids at the provider, for a number of [`NumberKind::CloudApi`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<CloudApiAccount>,
-    /// Set if it may be in the workspace's pool; earlier versions had no pool.
+    /// Whether it may be in the workspace's pool; earlier versions knew no pool.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub pool: bool,
     /// The portfolio whose budget of recipients it shares; `None` for its account's.
@@ -42,7 +42,7 @@ const fn is_yes(pool: &bool) -> bool {
     *pool
 }
 
-/// The default maximum messages per second through a number of the Cloud API.
+/// Most messages per second through a number of the Cloud API of which nobody says more.
 const CLOUD_API_PACE: u32 = 80;
 
 impl NumberInfo {

@@ -129,7 +129,7 @@ pub struct KeyInfo {
     pub created_at: Timestamp,
     /// Who made it; `None`: an earlier version, which did not keep that.
     pub created_by: Option<AuditActor>,
-    /// The time at which it expires.
+    /// The moment from which on it does not work any more.
     pub expires_at: Option<Timestamp>,
     /// The time of the last request with it, to the minute.
     pub last_used_at: Option<Timestamp>,

@@ -14,11 +14,11 @@ pub(super) const ASIDE: &[u8] = b"single/";
 /// Records of the engine as a whole that each shard needs.
 const OF_EVERY: [&[u8]; 5] =
     [b"master_keys", b"clock_offset", b"durable_moment", b"contact_index_format", b"usage"];
-/// Records of the audit log, which continues in the first shard.
+/// Those of the audit log, which goes on in the first shard.
 const OF_FIRST: [&[u8]; 3] = [b"audit_head", b"audit_trimmed", rebase::KEY];
 /// What belongs to the log that the data comes from.
 const OF_LOG: [&[u8]; 2] = [b"epoch", b"usage_cursor"];
-/// The prefixes of the keys of a workspace's records.
+/// What begins the keys of records of a workspace.
 const OF_WORKSPACE: [&[u8]; 3] = [b"usage/", b"removed/", b"totp_required/"];
 /// The prefixes of the keys of people, their sessions and the tokens of administrators. They are in
 /// the first shard.

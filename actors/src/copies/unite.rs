@@ -19,7 +19,7 @@ use crate::engine::clock_offset;
 const COUNTED: &[u8] = b"usage";
 const COUNTED_UP_TO: &[u8] = b"usage_cursor";
 
-/// Makes a data directory from the backup of a whole cluster. Blocks.
+/// Makes a data directory of the backup of a whole cluster. Blocks.
 ///
 /// # Errors
 /// [`CopyError`]; nothing is made then.

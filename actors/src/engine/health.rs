@@ -78,7 +78,7 @@ impl Engine {
             let counting = "usage: what workspaces use is still being counted, and shown too low";
             warnings.push(counting.to_owned());
         }
-        // A store in memory has no log of its own: each commit is in all of it.
+        // A store in memory has no log of its own: what is committed is in all of it.
         let last = shared.writer.last_position();
         let positions = figures.map_or([last; 3], |it| [it.last, it.applied, it.synced]);
         let [log_position, view_position, view_synced] = positions.map(|position| position.0);

@@ -137,7 +137,7 @@ pub(super) fn snapshot_error(error: SnapshotError) -> StartError {
     StartError::Directory(error.to_string())
 }
 
-/// Returns a replay that starts at the newest snapshot.
+/// A replay that stands at the newest snapshot.
 pub(super) fn newest_replay(
     snapshots: Option<&SnapshotDir>,
     rebases: Rebases,

@@ -32,8 +32,8 @@ pub struct StoredClock {
     pub ahead: Duration,
 }
 
-/// Returns the latest time in the durable data. The journal counts separately: a version that
-/// stored no time may have written it.
+/// The latest moment of what is durable. The journal counts for itself: a version that stored no
+/// moment may have written it.
 pub(super) fn latest_moment(
     store: &dyn View,
     hot: &HashMap<WorkspaceId, HotState>,
@@ -58,7 +58,7 @@ impl Data {
     }
 }
 
-/// Returns the latest time in the durable data, from the store and the snapshots.
+/// The latest moment of what is durable, read from the store and the snapshots.
 fn durable(
     store: &dyn Store,
     snapshots: Option<&SnapshotDir>,

@@ -8,10 +8,10 @@ use super::{MessageKind, ObjectContent, RenderedContent, TemplateContent, Templa
 use crate::id::MediaId;
 use crate::text::{self, MessageText};
 
-/// The first byte. Earlier versions wrote JSON, whose first byte is `{`.
+/// The first byte. What earlier versions wrote is JSON, whose first is `{`.
 const VERSION: u8 = 1;
 
-/// The reason for which bytes are not content of this version or of an earlier one.
+/// Why the bytes are not content of this version or of an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ContentDecodeError {
     /// The bytes are not content.
@@ -48,14 +48,14 @@ impl RenderedContent {
         bytes
     }
 
-    /// Reads stored content, also of earlier versions.
+    /// Reads stored content, that of earlier versions too.
     ///
     /// # Errors
     /// [`ContentDecodeError`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ContentDecodeError> {
         let stored = match bytes {
             [VERSION, stored @ ..] => stored,
-            // No JSON starts with a control character.
+            // No JSON begins with a control character.
             [version @ 2..b' ', ..] => return Err(ContentDecodeError::Newer(*version)),
             json => return serde_json::from_slice(json).map_err(|_| ContentDecodeError::Damaged),
         };
@@ -86,7 +86,7 @@ mod tests {
     use crate::fuzz::each_fault;
     use crate::golden::{AT, Sheet, UNIQUE};
 
-    /// Returns one content of each form, with the JSON that earlier versions wrote of it.
+    /// One of each form, with the JSON that earlier versions wrote of it.
     fn examples() -> [(RenderedContent, &'static str); 4] {
         let template = TemplateName { name: "offer".into(), language: "en".into() };
         let components = r#"[{"type":"body"}]"#.into();

@@ -87,7 +87,7 @@ async fn what_was_to_go_at_once_and_waits_after_all_is_sent_after_a_crash() {
     rig.becomes(first, MessageStatus::Sent).await;
     let (scope, after) = (Throttle::Number, None);
     rig.script.answers.lock().push_back(AttemptOutcome::Throttled { scope, after });
-    // One commit accepts all of them, and its number could take them when it began.
+    // One commit accepts all of them, and its number could take them at the start.
     let messages = tokio::join!(rig.send(1), rig.send(2), rig.send(3));
     let messages: [_; 3] = messages.into();
     rig.handed(2).await;
