@@ -1,4 +1,4 @@
-//! A client that checks what every answer must have.
+//! A client that checks the rules of every answer.
 
 use std::borrow::Borrow;
 use std::fmt::Write;
@@ -57,7 +57,7 @@ impl Api {
         self.call(method, path, &json, body.to_string().as_bytes()).await
     }
 
-    /// Any request, on a connection of its own.
+    /// Makes any request, on a connection of its own.
     pub async fn call(
         &self,
         method: &str,
@@ -78,7 +78,7 @@ impl Api {
         reply
     }
 
-    /// The bytes of a request.
+    /// Returns the bytes of a request.
     pub fn request(
         &self,
         method: &str,
@@ -109,13 +109,13 @@ impl Reply {
         value
     }
 
-    /// The cookies that it sets: the session's before that of the browser.
+    /// Returns the cookies that the answer sets: the session's before that of the browser.
     pub fn cookies(&self) -> Vec<&str> {
         let set = self.headers.iter().filter(|(given, _)| given == "set-cookie");
         set.map(|(_, value)| value.as_str()).collect()
     }
 
-    /// A header that is a number.
+    /// Returns a header that is a number.
     pub fn number(&self, name: &str) -> u64 {
         let value = self.header(name).unwrap_or_else(|| panic!("{name} is missing: {self:?}"));
         value.parse().unwrap()
@@ -129,14 +129,14 @@ impl Reply {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
-    /// The body of a success.
+    /// Returns the body of a success.
     #[track_caller]
     pub fn ok(&self) -> Value {
         assert!((200..300).contains(&self.status), "{}: {}", self.status, self.text());
         if self.body.is_empty() { Value::Null } else { self.json() }
     }
 
-    /// The body of this refusal.
+    /// Checks a refusal and returns its body.
     #[track_caller]
     pub fn check(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
@@ -145,7 +145,7 @@ impl Reply {
         body
     }
 
-    /// The body of a refusal of a bad value, whose message names `field`.
+    /// Checks a refusal of a bad value whose message names `field`, and returns its body.
     #[track_caller]
     pub fn check_field(&self, field: &str) -> Value {
         let body = self.check(400, "VALIDATION_ERROR");
@@ -154,7 +154,7 @@ impl Reply {
         body
     }
 
-    /// What must be true of every answer.
+    /// Checks the rules of every answer.
     #[track_caller]
     pub fn check_always(&self, path: &str) {
         assert!(self.header("x-request-id").is_some_and(|id| !id.is_empty()), "{self:?}");
@@ -174,7 +174,7 @@ impl Reply {
         }
     }
 
-    /// The shape of every refusal.
+    /// Checks the shape of every refusal.
     #[track_caller]
     fn check_error(&self) {
         assert_eq!(self.header("content-type"), Some("application/json"));
@@ -183,7 +183,7 @@ impl Reply {
             assert!(body[name].as_str().is_some_and(|text| !text.is_empty()), "{name}: {body}");
         }
         assert_eq!(body["request_id"].as_str(), self.header("x-request-id"));
-        // Without a link, the settings say so.
+        // Settings can turn the link off.
         if let Some(link) = self.header("link") {
             let page = format!("/{}>; rel=\"help\"", body["code"].as_str().unwrap());
             assert!(link.starts_with('<') && link.ends_with(&page), "{link}: {body}");

@@ -1,4 +1,4 @@
-//! A browser: it keeps cookies, and says of each request which page makes it.
+//! A browser: it keeps cookies, and declares with each request which page makes it.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Api, Connection, Reply};
 
-/// What a page of the server itself says.
+/// The header of a request that a page of the server itself makes.
 const OWN: (&str, &str) = ("Sec-Fetch-Site", "same-origin");
 
 /// A browser with a cookie jar.
@@ -17,7 +17,7 @@ pub struct Browser {
     cookie: Option<String>,
     /// The cookie by which it is known at its next sign-in.
     device: Option<String>,
-    /// What it sends besides.
+    /// Its other headers.
     pub headers: Vec<(String, String)>,
 }
 
@@ -26,24 +26,24 @@ impl Browser {
         Self { address: Arc::clone(address), cookie: None, device: None, headers: Vec::new() }
     }
 
-    /// The same with another header.
+    /// Returns the same browser with another header.
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut browser = self.clone();
         browser.headers.push((name.to_owned(), value.to_owned()));
         browser
     }
 
-    /// Its cookie, as `name=value`.
+    /// Returns its cookie, as `name=value`.
     pub fn cookie(&self) -> Option<&str> {
         self.cookie.as_deref()
     }
 
-    /// Signs in with this body; keeps the cookie.
+    /// Signs in with this body, and keeps the cookie.
     pub async fn sign_in(&mut self, body: Value) -> Reply {
         self.enter("/ui/api/session", body).await
     }
 
-    /// Joins a workspace with this body; keeps the cookie.
+    /// Joins a workspace with this body, and keeps the cookie.
     pub async fn join(&mut self, body: Value) -> Reply {
         self.enter("/ui/api/join", body).await
     }
@@ -87,7 +87,7 @@ impl Browser {
         self.send("DELETE", path, &[OWN], None).await
     }
 
-    /// A request with these headers, as any page may make it.
+    /// Makes a request with these headers, as any page may.
     pub async fn send(
         &self,
         method: &str,
@@ -106,7 +106,7 @@ impl Browser {
         reply
     }
 
-    /// The bytes of a request.
+    /// Returns the bytes of a request.
     pub fn request(
         &self,
         method: &str,
@@ -131,7 +131,7 @@ impl Browser {
         request.replacen("Host: postrider\r\n", &own, 1).into_bytes()
     }
 
-    /// Where the server listens.
+    /// Returns the address of the server.
     pub fn at(&self) -> SocketAddr {
         *self.address.lock().unwrap()
     }

@@ -9,18 +9,18 @@ use serde_json::json;
 
 use super::{TestServer, eventually};
 
-/// The address of a server that syncs always, a space, and the address of its monitor.
+/// The address of a NATS server that always syncs, a space, and the address of its monitor.
 const NATS: &str = "POSTRIDER_TEST_CLUSTER";
 /// Every cluster has a name of its own in the same NATS.
 const MASTER_KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-/// The addresses of NATS and of its monitor, if servers are to be nodes.
+/// Returns the addresses of NATS and of its monitor, if servers are to be nodes.
 pub fn nats() -> Option<(&'static str, &'static str)> {
     static ADDRESSES: OnceLock<Option<String>> = OnceLock::new();
     ADDRESSES.get_or_init(|| std::env::var(NATS).ok()).as_deref()?.split_once(' ')
 }
 
-/// The settings that make a server the only node of a cluster of its own.
+/// Returns the settings that make a server the only node of a cluster of its own.
 pub fn settings() -> Vec<(String, String)> {
     let Some((nats, monitor)) = nats() else { return Vec::new() };
     let name: String = random::bytes::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -41,19 +41,19 @@ pub fn settings() -> Vec<(String, String)> {
     .into()
 }
 
-/// Makes the cluster, unless it is there, and starts its node.
+/// Creates the cluster, unless it exists, and starts its node.
 pub async fn start(settings: Settings) -> Result<ClusterNode, ClusterError> {
     init_cluster(&settings).await?;
     ClusterNode::start(settings).await
 }
 
-/// Whether the process before has not let go yet.
+/// Returns whether the previous process still holds the data.
 pub fn is_held(error: &ClusterError) -> bool {
     matches!(error, ClusterError::Boot(BootError::InUse(_)))
 }
 
 impl TestServer {
-    /// Waits until it owns all shards, and makes the demo workspace, which a node does not.
+    /// Waits until it owns all shards, and creates the demo workspace, which a node does not.
     pub(super) async fn complete(&self) {
         let admin = self.admin();
         eventually("all shards", async || {
@@ -82,7 +82,7 @@ impl TestServer {
         self.link_owner().await;
     }
 
-    /// Makes the link that a single node has in its banner, where there are people.
+    /// Creates the link that a single node has in its banner, if there are people.
     async fn link_owner(&self) {
         let owner = json!({"email": "owner@localhost", "operator": true, "workspace": "demo",
             "role": "owner"});
@@ -95,7 +95,8 @@ impl TestServer {
 }
 
 impl TestServer {
-    /// Moves the clocks of the other shards as far as that of the demo workspace: each has its own.
+    /// Moves the clocks of the other shards as far as that of the demo workspace. Each shard has
+    /// its own.
     pub(super) async fn follow(&self, offset: u64) {
         if nats().is_none() {
             return;
@@ -114,7 +115,7 @@ impl TestServer {
     }
 }
 
-/// The value of a series on a page of metrics: of a node, that of all its engines together.
+/// Returns the value of a series on a page of metrics: for a node, the sum of all its engines.
 pub fn figure(page: &str, series: &str) -> Option<f64> {
     let values = page.lines().filter_map(|line| {
         let (of, value) = line.rsplit_once(' ')?;
@@ -124,7 +125,7 @@ pub fn figure(page: &str, series: &str) -> Option<f64> {
     values.filter(|value| !value.is_nan()).reduce(|all, one| all + one)
 }
 
-/// The name of a series without the label that distinguishes engines.
+/// Returns the name of a series without the label that distinguishes engines.
 fn without_shard(series: &str) -> String {
     let Some((name, labels)) = series.strip_suffix('}').and_then(|it| it.split_once('{')) else {
         return series.to_owned();
@@ -133,7 +134,7 @@ fn without_shard(series: &str) -> String {
     if labels.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", labels.join(",")) }
 }
 
-/// What the demo workspace of a single node has.
+/// The templates of a single node's demo workspace.
 const TEMPLATES: [(&str, &str, &str, &str); 6] = [
     ("otp_code", "authentication", "approved", "{{1}} is your verification code."),
     ("welcome", "utility", "approved", "Welcome! We are glad that you are here."),

@@ -1,4 +1,4 @@
-//! Holds every answer and every posted event against the OpenAPI document.
+//! Checks every answer and every posted event against the OpenAPI document.
 //!
 //! A status or a field that the document does not have fails the test.
 
@@ -17,7 +17,7 @@ static DOCUMENT: LazyLock<Document> = LazyLock::new(Document::new);
 pub fn check_answer(method: &str, path: &str, reply: &Reply) {
     let path = path.split('?').next().unwrap();
     let method = method.to_lowercase();
-    // What every request may be answered, whether or not there is something at its path.
+    // The statuses that every request may get, whether or not its path exists.
     let anywhere = [401, 403, 404, 405, 429, 503].contains(&reply.status);
     let Some(route) = DOCUMENT.route(path) else {
         // The page that shows the document is not part of it.
@@ -61,15 +61,15 @@ pub fn check_event(event: &Value) {
 }
 
 const JSON: &str = "application/json";
-/// What the schemas know the document by.
+/// The URI of the document in the schemas' references.
 const URI: &str = "urn:openapi";
 
 struct Document {
-    /// With every object of an answer closed against fields that it does not name.
+    /// The document, with every object of an answer closed against fields that it does not name.
     whole: Value,
-    /// It has the document.
+    /// The registry that contains the document.
     registry: Registry<'static>,
-    /// Made when they are needed, by what they are of.
+    /// The validators that were needed so far, by the place of their schema.
     validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
@@ -77,14 +77,14 @@ impl Document {
     fn new() -> Self {
         let mut whole = serde_json::to_value(postrider::openapi_document()).unwrap();
         close(&mut whole["paths"], true);
-        // Each is closed where something refers to it.
+        // Each of the schemas is closed by those that refer to it.
         let schemas = whole["components"]["schemas"].as_object_mut().unwrap();
         schemas.values_mut().for_each(|schema| close(schema, false));
         let registry = Registry::new().add(URI, whole.clone()).unwrap().prepare().unwrap();
         Self { whole, registry, validators: Mutex::default() }
     }
 
-    /// The path of the document that a request's path is of.
+    /// Returns the path in the document that matches a request's path.
     fn route(&self, path: &str) -> Option<&str> {
         let paths = self.whole["paths"].as_object().unwrap();
         if let Some((exact, _)) = paths.get_key_value(path) {
@@ -119,7 +119,7 @@ impl Document {
     }
 }
 
-/// Closes every object that stands for itself; the parts of an `allOf` are closed together.
+/// Closes every object that is used by itself; the parts of an `allOf` are closed together.
 fn close(value: &mut Value, alone: bool) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| close(item, alone)),
@@ -142,7 +142,7 @@ fn is_reference(object: &Map<String, Value>) -> bool {
     object.get("$ref").is_some_and(Value::is_string)
 }
 
-/// Where a part of the document is, as the fragment of a URI.
+/// Returns the place of a part of the document, as the fragment of a URI.
 fn fragment(parts: &[&str]) -> String {
     let escapes = [("~", "~0"), ("/", "~1"), ("{", "%7B"), ("}", "%7D")];
     let escaped = |part: &&str| {

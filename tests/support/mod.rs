@@ -1,4 +1,4 @@
-//! What a test needs: a server of its own and clients of it.
+//! The tools of a test: a server of its own and clients of it.
 
 mod api;
 mod browser;
@@ -31,9 +31,9 @@ pub use wire::Connection;
 
 /// A server with a data directory of its own, on a port that was free.
 ///
-/// It runs on threads of its own, so that a test may block, and so that whatever panics or is
-/// logged there is known to be its own. Its end is checked: the stop must be clean, no thread of it
-/// may have panicked, and no secret of it may be in its log.
+/// It runs on threads of its own, so that a test may block. Panics and log lines of these threads
+/// are known to be its own. Its end is checked: the stop is clean, no thread has panicked, and its
+/// log contains none of its secrets.
 pub struct TestServer {
     running: Option<Running>,
     address: Arc<Mutex<SocketAddr>>,
@@ -41,9 +41,9 @@ pub struct TestServer {
     listen: SocketAddr,
     name: String,
     dir: TempDir,
-    /// One for each key that was made.
+    /// One client for each key that was created.
     clients: Mutex<Vec<Api>>,
-    /// What a node's banner lacks.
+    /// The link that a node's banner lacks.
     link: Mutex<String>,
 }
 
@@ -59,7 +59,7 @@ enum AnyServer {
 }
 
 impl AnyServer {
-    /// Starts one; `None` while the one before has not let go.
+    /// Starts a server; returns `None` while the previous one still holds the data.
     async fn start(settings: Settings) -> Option<Self> {
         if clustered::nats().is_some() {
             return match clustered::start(settings).await {
@@ -93,17 +93,17 @@ const SCOPES: [&str; 5] =
     ["messaging:send", "contacts:write", "contacts:read", "webhooks:manage", "analytics:read"];
 
 impl TestServer {
-    /// A server with the settings of the developer sandbox.
+    /// Starts a server with the settings of the developer sandbox.
     pub async fn start() -> Self {
         Self::with(&[]).await
     }
 
-    /// A server with other settings, such as `("LIMITS__OTP_PER_PHONE_10M", "0")`.
+    /// Starts a server with other settings, such as `("LIMITS__OTP_PER_PHONE_10M", "0")`.
     pub async fn with(settings: &[(&str, &str)]) -> Self {
         Self::start_at("127.0.0.1", settings).await
     }
 
-    /// The same at one of this machine's addresses.
+    /// Starts a server with other settings at one of this machine's addresses.
     pub async fn start_at(ip: &str, settings: &[(&str, &str)]) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         watch::start();
@@ -140,7 +140,7 @@ impl TestServer {
         self.settings.push((key, value.to_owned()));
     }
 
-    /// Stops it, and says why it does not start again.
+    /// Stops it, and returns the reason that it does not start again.
     pub async fn refused_restart(&mut self) -> String {
         self.stop();
         match Server::start(self.read_settings()).await {
@@ -171,7 +171,7 @@ impl TestServer {
         }
     }
 
-    /// Stops it cleanly and starts it again on the same data. Clients made before go on working.
+    /// Stops it cleanly and starts it again on the same data. Earlier clients continue to work.
     pub async fn restart(&mut self) {
         self.stop();
         self.run().await;
@@ -180,27 +180,27 @@ impl TestServer {
     /// Stops it cleanly.
     pub fn stop(&mut self) {
         if let Some(Running { runtime, server }) = self.running.take() {
-            // On a thread that may block, whatever kind of test this is.
+            // On a thread that may block, for any kind of test.
             let stopping = std::thread::spawn(move || runtime.block_on(server.shutdown()));
             stopping.join().unwrap();
         }
     }
 
-    /// Drops it where it stands, without a shutdown, and starts it again on the same data.
+    /// Drops it at once, without a shutdown, and starts it again on the same data.
     pub async fn crash(&mut self) {
         if clustered::nats().is_some() {
             // A node has threads that end with its process alone; those tests kill processes.
             return self.restart().await;
         }
         if let Some(Running { runtime, server }) = self.running.take() {
-            // What it leaves behind ends by itself; the data is free when all of it has.
+            // Its tasks end by themselves; the data is free when all of them have ended.
             runtime.spawn(async move { drop(server) }).await.unwrap();
             self.run().await;
             runtime.shutdown_background();
         }
     }
 
-    /// What it shows the person at the terminal.
+    /// Returns the text that it shows the person at the terminal.
     pub fn banner(&self) -> String {
         match &self.running.as_ref().unwrap().server {
             AnyServer::Single(server) => server.banner().to_string(),
@@ -208,17 +208,17 @@ impl TestServer {
         }
     }
 
-    /// Where its data is.
+    /// Returns the directory of its data.
     pub fn data_dir(&self) -> std::path::PathBuf {
         self.dir.path().join("data")
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         *self.address.lock().unwrap()
     }
 
-    /// Where it listens for operators.
+    /// Returns the address that it listens on for operators.
     pub fn admin_address(&self) -> SocketAddr {
         match &self.running.as_ref().unwrap().server {
             AnyServer::Single(server) => server.admin_address(),
@@ -226,7 +226,7 @@ impl TestServer {
         }
     }
 
-    /// Has it read its certificate anew.
+    /// Has it read its certificate again.
     pub fn reload_certificates(&self) {
         match &self.running.as_ref().unwrap().server {
             AnyServer::Single(server) => server.reload_certificates(),
@@ -234,37 +234,37 @@ impl TestServer {
         }
     }
 
-    /// A raw connection to it.
+    /// Opens a raw connection to it.
     pub async fn connect(&self) -> Connection {
         Connection::open(self.address()).await
     }
 
-    /// A way to it that can be cut, and that leads to it also after a restart.
+    /// Returns a proxy to it that can be cut, and that still leads to it after a restart.
     pub async fn proxy(&self) -> Proxy {
         Proxy::to(Arc::clone(&self.address)).await
     }
 
-    /// A client with this bearer token.
+    /// Returns a client with this bearer token.
     pub fn api(&self, token: &str) -> Api {
         Api::new(&self.address, Some(token))
     }
 
-    /// A client without any.
+    /// Returns a client without a token.
     pub fn stranger(&self) -> Api {
         Api::new(&self.address, None)
     }
 
-    /// A browser on this machine.
+    /// Returns a browser on this machine.
     pub fn browser(&self) -> Browser {
         Browser::new(&self.address)
     }
 
-    /// A client of the demo workspace, with all scopes.
+    /// Returns a client of the demo workspace, with all scopes.
     pub fn demo(&self) -> Api {
         self.api(&self.secret("demo.key").unwrap())
     }
 
-    /// A client of the administration.
+    /// Returns a client of the administration.
     pub fn admin(&self) -> Api {
         let set = self.settings.iter().find(|(key, _)| key == "POSTRIDER__ADMIN__TOKEN");
         let token = set.map(|(_, token)| token.clone()).or_else(|| self.secret("admin.token"));
@@ -276,8 +276,8 @@ impl TestServer {
         Some(text.trim().to_owned())
     }
 
-    /// Makes a workspace with credits and, in a sandbox, a number; gives a client of it with all
-    /// scopes.
+    /// Creates a workspace with credits and, in a sandbox, a number. Returns a client of it with
+    /// all scopes.
     pub async fn workspace(&self, id: &str) -> Api {
         let admin = self.admin();
         let path = format!("/admin/v1/workspaces/{id}");
@@ -291,7 +291,7 @@ impl TestServer {
         self.key(id, &SCOPES, json!({})).await.1
     }
 
-    /// Makes a key; gives its id and a client with it.
+    /// Creates a key; returns its id and a client with it.
     pub async fn key(&self, workspace: &str, scopes: &[&str], limits: Value) -> (String, Api) {
         let body = json!({"name": "test", "scopes": scopes, "limits": limits});
         let path = format!("/admin/v1/workspaces/{workspace}/keys");
@@ -309,7 +309,7 @@ impl TestServer {
         self.follow(moved["offset_seconds"].as_u64().unwrap()).await;
     }
 
-    /// The code that the newest message to `phone` carries, once there is one.
+    /// Returns the code of the newest message to `phone`, as soon as there is one.
     pub async fn code(&self, api: &Api, phone: &str) -> String {
         let path = format!("/v1/sandbox/messages?limit=1&to={}", phone.replace('+', "%2B"));
         let code =
@@ -317,7 +317,7 @@ impl TestServer {
         eventually("a message", code).await
     }
 
-    /// Everything that it has logged so far, at `debug`.
+    /// Returns everything that it has logged so far, at `debug`.
     pub fn log(&self) -> String {
         watch::log_of(&self.name)
     }
@@ -342,10 +342,10 @@ impl Drop for TestServer {
     }
 }
 
-/// The longest that [`eventually`] waits.
+/// The maximum time that [`eventually`] waits.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The size of a test that also runs small: `small` in the first ring, `whole` where
+/// Returns the size of a test that also runs small. It is `small` in the first ring, and `whole` if
 /// `POSTRIDER_TEST_WHOLE` is set, which `tests/run --all` does.
 pub fn at_size<T>(small: T, whole: T) -> T {
     match std::env::var_os("POSTRIDER_TEST_WHOLE") {
@@ -355,7 +355,7 @@ pub fn at_size<T>(small: T, whole: T) -> T {
 }
 
 /// Asks again and again, for at most two minutes, until there is an answer. It asks less and less
-/// often: a key has not many requests.
+/// often, because a key has few requests.
 pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let watch = postrider_actors::clock::Stopwatch::start();
     let mut attempt = 0;
@@ -373,7 +373,7 @@ pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) 
     }
 }
 
-/// The Unix milliseconds of a time such as `2026-01-31T09:30:00.000Z`; anything else is a failure.
+/// Returns the Unix milliseconds of a time such as `2026-01-31T09:30:00.000Z`. Anything else fails.
 pub fn millis(time: &str) -> u64 {
     assert!(time.len() == 24 && time.ends_with('Z'), "{time} has not milliseconds and a `Z`");
     time.parse::<jiff::Timestamp>().unwrap().as_millisecond().try_into().unwrap()

@@ -1,4 +1,4 @@
-//! A way to a server that can be cut, and that stays where it is when the server moves.
+//! A proxy that can be cut, and that keeps its address when the server moves.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Passes connections on to where a server listens.
+/// Passes connections on to the present address of a server.
 pub struct Proxy {
     address: SocketAddr,
     ways: Arc<Ways>,
 }
 
-/// What it does to connections.
+/// The faults that it adds to connections.
 #[derive(Default)]
 struct Ways {
     /// Bytes of answers after which a connection is cut, once.
     cut_after: Mutex<Option<usize>>,
-    /// Answers that it gives itself, one for each of the next connections.
+    /// Answers of its own, one for each of the next connections.
     answers: Mutex<VecDeque<String>>,
 }
 
@@ -34,7 +34,7 @@ impl Proxy {
                 tokio::spawn(async move {
                     let answer = way.answers.lock().unwrap().pop_front();
                     if let Some(answer) = answer {
-                        // Once some of the request is there; then the connection ends.
+                        // Answers once some of the request has come; then the connection ends.
                         let mut request = Vec::with_capacity(65536);
                         client.read_buf(&mut request).await.unwrap();
                         client.write_all(answer.as_bytes()).await.ok();
@@ -47,28 +47,28 @@ impl Proxy {
         Self { address, ways }
     }
 
-    /// Its address as that of a server.
+    /// Returns its address as that of a server.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Cuts the connection that carries the answers' next bytes, after so many of them.
+    /// Cuts the connection that carries the next bytes of answers, after this number of them.
     pub fn cut_after(&self, bytes: usize) {
         *self.ways.cut_after.lock().unwrap() = Some(bytes);
     }
 
-    /// Gives this answer to one of the next connections itself, after those given before.
+    /// Adds an answer of its own for one of the next connections, after those added before.
     pub fn answer(&self, answer: String) {
         self.ways.answers.lock().unwrap().push_back(answer);
     }
 
-    /// Whether it has been cut.
+    /// Returns whether it has been cut.
     pub fn was_cut(&self) -> bool {
         self.ways.cut_after.lock().unwrap().is_none()
     }
 }
 
-/// Passes bytes on until one side closes or it is time to cut.
+/// Passes bytes on until one side closes or the cut is due.
 async fn pass(client: TcpStream, server: TcpStream, cut: &Mutex<Option<usize>>) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();

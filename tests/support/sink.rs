@@ -1,4 +1,4 @@
-//! An endpoint that deliveries go to, and that can behave as badly as any.
+//! An endpoint that receives deliveries, and that can behave as badly as any.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -15,24 +15,24 @@ use tokio::sync::watch;
 use super::document::check_event;
 use super::eventually;
 
-/// How a request is answered.
+/// The answer to a request.
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// With this status and these header lines.
     Status(u16, &'static str),
-    /// With this status, once it is let go.
+    /// With this status, as soon as it is released.
     Held(watch::Receiver<bool>, u16),
     /// Never.
     Hang,
-    /// With `200` and a body that never comes to its end.
+    /// With `200` and a body that never ends.
     Drip,
     /// By closing the connection.
     Reset,
     /// With `200` and a body of a gigabyte.
     Gigabyte,
-    /// With so many interim answers, and then with `200`.
+    /// With this number of interim answers, and then with `200`.
     Interim(usize),
-    /// With a head that never comes to its end.
+    /// With a head that never ends.
     EndlessHead,
 }
 
@@ -59,12 +59,12 @@ impl Received {
     }
 }
 
-/// What to do with a request of one path.
+/// The answers to the requests of one path.
 #[derive(Default)]
 struct Script {
-    /// Answers for the next ones.
+    /// The answers to the next requests.
     next: VecDeque<Answer>,
-    /// The answer for those after them; `200` by default.
+    /// The answer to those after them; `200` by default.
     then: Option<Answer>,
 }
 
@@ -73,7 +73,7 @@ struct Inner {
     received: Mutex<Vec<Received>>,
     scripts: Mutex<HashMap<String, Script>>,
     connections: AtomicUsize,
-    /// Bytes of gigabytes that were taken.
+    /// The number of bytes of large bodies that were written.
     sent: AtomicUsize,
 }
 
@@ -89,7 +89,7 @@ impl Sink {
         Self::at("127.0.0.1")
     }
 
-    /// A server at one of this machine's addresses.
+    /// Starts a server at one of this machine's addresses.
     pub fn at(address: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -113,7 +113,7 @@ impl Sink {
         Self { address, inner, runtime: Some(runtime) }
     }
 
-    /// The URL of a path.
+    /// Returns the URL of a path.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
@@ -122,35 +122,35 @@ impl Sink {
         self.address.port()
     }
 
-    /// How the next requests of a path are answered, one after the other.
+    /// Sets the answers to the next requests of a path, one after the other.
     pub fn next(&self, path: &str, answers: impl IntoIterator<Item = Answer>) {
         let mut scripts = self.inner.scripts.lock().unwrap();
         scripts.entry(path.to_owned()).or_default().next.extend(answers);
     }
 
-    /// How all others of that path are.
+    /// Sets the answer to all other requests of that path.
     pub fn then(&self, path: &str, answer: Answer) {
         let mut scripts = self.inner.scripts.lock().unwrap();
         scripts.entry(path.to_owned()).or_default().then = Some(answer);
     }
 
-    /// Connections that were made.
+    /// Returns the number of connections that were made.
     pub fn connections(&self) -> usize {
         self.inner.connections.load(Ordering::Relaxed)
     }
 
-    /// Bytes of large bodies that were written.
+    /// Returns the number of bytes of large bodies that were written.
     pub fn sent(&self) -> usize {
         self.inner.sent.load(Ordering::Relaxed)
     }
 
-    /// What has come to a path.
+    /// Returns the requests that have come to a path.
     pub fn received(&self, path: &str) -> Vec<Received> {
         let received = self.inner.received.lock().unwrap();
         received.iter().filter(|it| it.path == path).cloned().collect()
     }
 
-    /// Waits until so many requests have come to a path.
+    /// Waits until this number of requests have come to a path.
     pub async fn wait(&self, path: &str, count: usize) -> Vec<Received> {
         let come = async || {
             let received = self.received(path);
@@ -175,7 +175,7 @@ impl Inner {
             if !received.id().is_empty() {
                 match received.json() {
                     Value::Array(events) => events.iter().for_each(check_event),
-                    // What an SMS gateway is posted.
+                    // The body of a request to an SMS gateway.
                     other if other["type"] == "otp" => {}
                     event => check_event(&event),
                 }
@@ -195,7 +195,7 @@ impl Inner {
         next.unwrap_or(Answer::Status(200, ""))
     }
 
-    /// Answers; says whether the connection can be used again.
+    /// Answers; returns whether the connection can be used again.
     async fn give(&self, stream: &mut TcpStream, answer: Answer) -> bool {
         match answer {
             Answer::Status(status, headers) => answer_status(stream, status, headers).await,
@@ -239,7 +239,7 @@ impl Inner {
 }
 
 impl Inner {
-    /// Writes the same again and again; says whether the client took all of it.
+    /// Writes the same part again and again; returns whether the client took all of it.
     async fn repeat(&self, stream: &mut TcpStream, part: &[u8], count: usize) -> bool {
         for _ in 0..count {
             if stream.write_all(part).await.is_err() {

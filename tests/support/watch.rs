@@ -1,4 +1,4 @@
-//! What the servers' threads say and whether they panic, by the name of the thread.
+//! The logs and panics of the servers' threads, by the name of the thread.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,7 +12,7 @@ const STORE_THREAD: &str = "store-writer";
 static PANICS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 static LOGS: Mutex<Option<HashMap<String, Vec<u8>>>> = Mutex::new(None);
 
-/// Begins to listen, once in the process.
+/// Starts to listen, once in the process.
 pub fn start() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
@@ -30,14 +30,14 @@ pub fn start() {
     });
 }
 
-/// Panics on threads of that name, or of any server's store.
+/// Returns the panics on threads of that name, or of any server's store.
 pub fn panics_of(name: &str) -> Vec<String> {
     let panics = PANICS.lock().unwrap();
     let ours = panics.iter().filter(|(thread, _)| thread == name || thread == STORE_THREAD);
     ours.map(|(_, text)| text.clone()).collect()
 }
 
-/// What threads of that name, and any server's store, have logged.
+/// Returns the log of threads of that name, and of any server's store.
 pub fn log_of(name: &str) -> String {
     let logs = LOGS.lock().unwrap();
     let of =

@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand: what a well-behaved client would not send, and how the server ends it.
+//! HTTP/1.1 by hand: requests that a well-behaved client would not send, and the server's reaction.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::Reply;
 
-/// Longest wait for anything: a test that takes it has failed.
+/// The maximum wait for anything: a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection to a server.
 pub struct Connection {
     stream: TcpStream,
-    /// Received, and not part of a reply yet.
+    /// Bytes that were received and are not part of a reply yet.
     received: Vec<u8>,
 }
 
@@ -25,7 +25,7 @@ impl Connection {
         Self { stream, received: Vec::new() }
     }
 
-    /// A connection from another address of this machine.
+    /// Opens a connection from another address of this machine.
     pub async fn open_from(from: impl Into<IpAddr>, address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(SocketAddr::new(from.into(), 0)).unwrap();
@@ -34,22 +34,23 @@ impl Connection {
         Self { stream, received: Vec::new() }
     }
 
-    /// Sends bytes as they are. The server may have closed its end: that is seen by reading.
+    /// Sends bytes as they are. If the server has closed its end, only a read shows it.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).await.ok();
     }
 
-    /// Sends no more.
+    /// Closes the sending side.
     pub async fn finish(&mut self) {
         self.stream.shutdown().await.ok();
     }
 
-    /// The next reply, of a request that was not `HEAD`; `None` when the server closed instead.
+    /// Returns the next reply, of a request that was not `HEAD`; `None` if the server closed
+    /// instead.
     pub async fn reply(&mut self) -> Option<Reply> {
         self.read(true).await
     }
 
-    /// The next reply, of a `HEAD` request.
+    /// Returns the next reply, of a `HEAD` request.
     pub async fn head_reply(&mut self) -> Option<Reply> {
         self.read(false).await
     }
@@ -76,7 +77,8 @@ impl Connection {
         Some(reply)
     }
 
-    /// Receives until this text has come; gives everything up to it. Later calls go on behind it.
+    /// Receives until this text has come; returns everything up to it. Later calls continue behind
+    /// it.
     pub async fn read_until(&mut self, text: &str) -> String {
         loop {
             let all = &self.received;
@@ -94,18 +96,18 @@ impl Connection {
         while self.receive().await {}
     }
 
-    /// What comes until the server closes.
+    /// Returns everything that comes until the server closes.
     pub async fn rest(mut self) -> String {
         self.read_to_end().await;
         String::from_utf8_lossy(&self.received).into_owned()
     }
 
-    /// Whether the server closes without another byte.
+    /// Returns whether the server closes without another byte.
     pub async fn is_closed(&mut self) -> bool {
         self.received.is_empty() && !self.receive().await
     }
 
-    /// Whether the server closes, with nothing before it but refusals.
+    /// Returns whether the server closes, with nothing before it but refusals.
     pub async fn ends_refused(&mut self) -> bool {
         while let Some(reply) = self.reply().await {
             if reply.status < 400 {
@@ -115,13 +117,13 @@ impl Connection {
         true
     }
 
-    /// Whether the server closes, with no HTTP before it.
+    /// Returns whether the server closes, with no HTTP before it.
     pub async fn ends_without_answer(&mut self) -> bool {
         while self.receive().await {}
         !self.received.starts_with(b"HTTP/")
     }
 
-    /// Receives something; `false` at the end.
+    /// Receives something; returns `false` at the end.
     async fn receive(&mut self) -> bool {
         let mut bytes = vec![0; 16 << 10];
         let read = tokio::time::timeout(PATIENCE, self.stream.read(&mut bytes));

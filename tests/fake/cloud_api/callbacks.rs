@@ -12,21 +12,21 @@ use tokio::net::TcpStream;
 
 use super::{Accepted, FakeCloudApi, Shared};
 
-/// How messages are reported on.
+/// The settings for reports on messages.
 #[derive(Debug, Clone)]
 pub struct Callbacks {
-    /// Where the server listens.
+    /// The address of the server.
     pub server: SocketAddr,
     /// The number's callback path.
     pub path: String,
-    /// What is signed with.
+    /// The secret for the signatures.
     pub app_secret: String,
-    /// What is reported, in this order, a callback for each: `sent`, `delivered`, `read`, `failed`,
-    /// or `failed` with a code behind it, such as `failed 131049`.
+    /// The statuses to report, in this order, one callback for each. A status is `sent`,
+    /// `delivered`, `read`, `failed`, or `failed` with a code behind it, such as `failed 131049`.
     pub statuses: Vec<String>,
-    /// How long after the message each comes; this long again for the next.
+    /// The time from the message to the first report, and from each report to the next.
     pub delay: Duration,
-    /// How often each comes.
+    /// The number of times that each report is posted.
     pub times: u32,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn report(shared: &Arc<Shared>, accepted: &Accepted, phone_number_id:
     }));
 }
 
-/// Posts a callback on a connection of its own; gives the status of the answer.
+/// Posts a callback on a connection of its own; returns the status of the answer.
 async fn post(callbacks: &Callbacks, body: &str) -> Option<u16> {
     let Callbacks { server, path, app_secret, .. } = callbacks;
     let signature = sign(app_secret, body.as_bytes());
@@ -103,7 +103,7 @@ async fn post(callbacks: &Callbacks, body: &str) -> Option<u16> {
 }
 
 impl FakeCloudApi {
-    /// Posts a callback of the caller's own making, signed; gives the status of the answer.
+    /// Signs and posts a callback that the caller has made; returns the status of the answer.
     pub async fn post(&self, callbacks: &Callbacks, body: &Value) -> Option<u16> {
         let (callbacks, body) = (callbacks.clone(), body.to_string());
         self.runtime.spawn(async move { post(&callbacks, &body).await }).await.unwrap()

@@ -26,7 +26,7 @@ struct State {
     pairs: Option<(Limit, HashMap<String, Bucket>)>,
     /// The accounts of numbers; all others are of one.
     accounts: HashMap<String, String>,
-    /// How many recipients a day, and those of today of each account.
+    /// The maximum number of recipients a day, and today's recipients of each account.
     recipients: Option<(usize, HashMap<String, HashSet<String>>)>,
     refused: u32,
 }
@@ -77,12 +77,12 @@ impl Buckets {
         }
     }
 
-    /// How many were refused for the limit of recipients.
+    /// Returns the number of templates that were refused for the limit of recipients.
     pub(super) fn refused_recipients(&self) -> u32 {
         self.state.lock().unwrap().refused
     }
 
-    /// The error code for a template through a number to one recipient too many.
+    /// Returns the error code for a template through a number to one recipient too many.
     pub(super) fn refuse_recipient(&self, number: &str, to: &str) -> Option<u32> {
         let state = &mut *self.state.lock().unwrap();
         let account = state.accounts.get(number).cloned().unwrap_or_default();
@@ -96,7 +96,7 @@ impl Buckets {
         Some(131_048)
     }
 
-    /// The error code for one message too many through a number.
+    /// Returns the error code for one message too many through a number.
     pub(super) fn refuse(&self, through: &str, to: &str) -> Option<u32> {
         let now = self.since.elapsed().as_secs_f64();
         let State { numbers, pairs, .. } = &mut *self.state.lock().unwrap();
@@ -113,18 +113,18 @@ impl Buckets {
 }
 
 impl FakeCloudApi {
-    /// Says of which account a number is: each has its own recipients of a day.
+    /// Sets the account of a number. Each account has its own recipients of a day.
     pub fn set_account(&self, phone_number_id: &str, account: &str) {
         let accounts = &mut self.shared.buckets.state.lock().unwrap().accounts;
         accounts.insert(phone_number_id.to_owned(), account.to_owned());
     }
 
-    /// Answers 130429 to what is over this rate.
+    /// Answers 130429 to messages of a number that exceed this rate.
     pub fn limit_number(&self, limit: Option<Limit>) {
         self.shared.buckets.limit_number(limit);
     }
 
-    /// Answers 131056 to what is over this rate to one recipient.
+    /// Answers 131056 to messages to one recipient that exceed this rate.
     pub fn limit_pairs(&self, limit: Option<Limit>) {
         self.shared.buckets.limit_pairs(limit);
     }
@@ -134,12 +134,12 @@ impl FakeCloudApi {
         self.shared.buckets.limit_recipients(limit);
     }
 
-    /// Begins a day: its budget of recipients is whole again.
+    /// Starts a day: its budget of recipients is whole again.
     pub fn begin_day(&self) {
         self.shared.buckets.begin_day();
     }
 
-    /// How many messages were refused for the limit of recipients.
+    /// Returns the number of messages that were refused for the limit of recipients.
     pub fn refused_recipients(&self) -> u32 {
         self.shared.buckets.refused_recipients()
     }

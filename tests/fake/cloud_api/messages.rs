@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::server::Answer;
 use super::{Accepted, Again, KEPT, Request, Scripted, Shared, callbacks};
 
-/// A refusal in the form of the channel.
+/// Returns a refusal in the form of the channel.
 pub(super) fn error(status: u16, code: u32) -> Answer {
     let body = json!({"error": {
         "message": format!("(#{code}) scripted"),
@@ -21,7 +21,7 @@ pub(super) fn error(status: u16, code: u32) -> Answer {
     Answer(status, body.to_string())
 }
 
-/// Takes a message or refuses it; `None` when the answer is lost.
+/// Takes a message or refuses it; returns `None` if the answer is lost.
 pub(super) async fn take(shared: &Arc<Shared>, path: &str, body: &[u8]) -> Option<Answer> {
     if let Some(marked) = marked_read(body) {
         return Some(take_read(shared, marked));
@@ -69,13 +69,13 @@ pub(super) async fn take(shared: &Arc<Shared>, path: &str, body: &[u8]) -> Optio
     Some(Answer(200, answer.to_string()))
 }
 
-/// The body of what marks a message as read.
+/// Returns the body of a request that marks a message as read.
 fn marked_read(body: &[u8]) -> Option<Value> {
     let body: Value = serde_json::from_slice(body).ok()?;
     (body["status"] == "read" && body["messaging_product"] == "whatsapp").then_some(body)
 }
 
-/// Takes that a message was read, unless a script for everyone refuses it.
+/// Records that a message was read, unless a script for everyone refuses it.
 fn take_read(shared: &Shared, body: Value) -> Answer {
     match shared.next_script("", "") {
         Some(Scripted::Error { status, code }) => error(status, code),
@@ -96,7 +96,7 @@ pub(super) fn take_file(shared: &Shared, number: &str, kind: &str, body: &[u8]) 
     Answer(200, json!({"id": format!("file{}", state.files.len())}).to_string())
 }
 
-/// Reports where a file is, unless a script for `file` refuses it; `None`: there is no such file.
+/// Reports the address of a file, unless a script for `file` refuses it; `None`: no such file.
 pub(super) fn place_of_file(shared: &Shared, host: &str, id: &str) -> Option<Answer> {
     let elsewhere = shared.state.lock().unwrap().offered.get(id)?.0.clone();
     match shared.next_script("file", "") {
@@ -108,7 +108,7 @@ pub(super) fn place_of_file(shared: &Shared, host: &str, id: &str) -> Option<Ans
     Some(Answer(200, json!({"id": id, "url": url, "messaging_product": "whatsapp"}).to_string()))
 }
 
-/// The recipient and the whole body, if it has what every message must.
+/// Returns the recipient and the whole body, if the body has what every message must have.
 fn read(body: &[u8]) -> Option<(String, Value)> {
     let body: Value = serde_json::from_slice(body).ok()?;
     // With both, the phone counts, as with the channel.
@@ -155,23 +155,23 @@ impl Shared {
         Some(scripted)
     }
 
-    /// What the fake calls whoever has that phone.
+    /// Returns the number by which the fake calls the owner of a phone.
     pub(super) fn known_as(&self, to: &str) -> String {
         let state = self.state.lock().unwrap();
         state.known_as.get(to).map_or(to, String::as_str).to_owned()
     }
 
-    /// The id of whoever has that phone, if the fake reports it.
+    /// Returns the id of the owner of a phone, if the fake reports it.
     pub(super) fn user_id(&self, to: &str) -> Option<String> {
         self.state.lock().unwrap().user_ids.get(to).cloned()
     }
 
-    /// The error code for a template to one recipient too many of a day.
+    /// Returns the error code for a template to one recipient too many of a day.
     fn refuse_recipient(&self, number: &str, to: &str, body: &Value) -> Option<u32> {
         (body["type"] == "template").then(|| self.buckets.refuse_recipient(number, to)).flatten()
     }
 
-    /// The category of a message's template, as far as the fake has it.
+    /// Returns the category of a message's template, if the fake has the template.
     pub(super) fn category(&self, body: &Value) -> Option<String> {
         let state = self.state.lock().unwrap();
         let name = &body["template"]["name"];
@@ -202,7 +202,7 @@ impl Shared {
     }
 }
 
-/// An id as the channel makes them: of the recipient's digits and hexadecimal ones.
+/// Returns an id as the channel makes them: of the recipient's digits and hexadecimal ones.
 fn long_id(to: &str, number: u64) -> String {
     let length = u8::try_from(to.len()).unwrap();
     let unique = format!("{:018X}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -216,7 +216,7 @@ fn long_id(to: &str, number: u64) -> String {
     format!("wamid.{}", BASE64_STANDARD.encode(parts.concat()))
 }
 
-/// Makes room for one more; half goes at a time, so that it is seldom.
+/// Makes room for one more. Half of the entries go at a time, so that this is rare.
 fn keep<T>(kept: &mut Vec<T>) {
     if kept.len() >= KEPT {
         kept.drain(..KEPT / 2);

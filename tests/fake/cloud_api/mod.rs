@@ -1,5 +1,5 @@
-//! A fake of the chat-app channel's Cloud API on loopback, for tests, benches and trying things
-//! out. It runs on a thread of its own and goes when it is dropped.
+//! A fake of the chat-app channel's Cloud API on loopback, for tests, benches and trials. It runs
+//! on a thread of its own and ends when it is dropped.
 
 #![allow(
     dead_code,
@@ -33,7 +33,7 @@ pub use templates::template;
 
 use limits::Buckets;
 
-/// What becomes of a message.
+/// The outcome of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scripted {
     /// It is refused with this error code and HTTP status.
@@ -51,9 +51,9 @@ pub enum Scripted {
 /// A message that was taken.
 #[derive(Debug, Clone)]
 pub struct Accepted {
-    /// What the fake calls it.
+    /// The fake's id of the message.
     pub id: String,
-    /// Who gets it: digits only.
+    /// The recipient's phone: digits only.
     pub to: String,
     /// The sender's own id.
     pub opaque: String,
@@ -66,16 +66,16 @@ pub struct Accepted {
 pub struct Again {
     /// The sender's own id.
     pub opaque: String,
-    /// How many messages had been taken with the one before it.
+    /// The count of all taken messages at the previous one with this id.
     pub before: u64,
-    /// How many had been taken with this one.
+    /// The count of all taken messages at this one.
     pub at: u64,
 }
 
 /// A request for a message.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Of HTTP: 1.1, or 2 over TLS.
+    /// The version of HTTP: 1.1, or 2 over TLS.
     pub version: hyper::Version,
     pub path: String,
     pub authorization: String,
@@ -88,11 +88,11 @@ pub struct FakeCloudApi {
     scheme: &'static str,
     shared: Arc<Shared>,
     runtime: Handle,
-    /// Dropped, it ends the thread.
+    /// Ends the thread when it is dropped.
     _stop: oneshot::Sender<()>,
 }
 
-/// What its connections share.
+/// The state that all connections share.
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
@@ -101,45 +101,46 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// The only bearer token that is taken; everyone's without one.
+    /// The only bearer token that is taken. Without it, every token is taken.
     token: Option<String>,
-    /// By recipient; for all of them under the empty name. Each holds for a number of messages.
+    /// By recipient; those for all recipients are under the empty name. Each holds for a number of
+    /// messages.
     scripts: HashMap<String, (Scripted, Option<u32>)>,
     /// The newest requests for messages.
     requests: Vec<Request>,
     /// The newest messages that were taken.
     accepted: Vec<Accepted>,
     accepted_count: u64,
-    /// Whether ids are as long as the channel's.
+    /// Set if ids are as long as the channel's.
     has_long_ids: bool,
     by_recipient: HashMap<String, u32>,
-    /// How many were taken, and as the how many-th the last one.
+    /// The number of messages with each id of the sender, and the count of all at the last of them.
     by_opaque: HashMap<String, (u32, u64)>,
     again: Vec<Again>,
-    /// Phones that the fake calls otherwise.
+    /// The phones that the fake calls by another number.
     known_as: HashMap<String, String>,
     /// The ids of people, by their phones.
     user_ids: HashMap<String, String>,
-    /// What a 429 asks to wait for, in seconds.
+    /// The pause that a 429 asks for, in seconds.
     retry_after: Option<u32>,
-    /// What marked messages as read.
+    /// The requests that marked messages as read.
     marked_read: Vec<Value>,
     /// Files that were uploaded: the number, the form's type, and the form.
     files: Vec<(String, String, Vec<u8>)>,
-    /// Files that can be got, by their ids: where one is, unless here, and its content.
+    /// Files that can be fetched, by their ids: the address of one elsewhere, and the content.
     offered: HashMap<String, (Option<String>, Vec<u8>)>,
-    /// What is answered of every number that is asked for; its id alone without one.
+    /// The answer to every question about a number; its id alone without one.
     number: Option<Value>,
-    /// Calls that asked how a number does.
+    /// The number of questions about the state of a number.
     number_calls: u32,
-    /// When the token expires, in seconds; nothing is said of it without.
+    /// The time at which the token expires, in seconds; not reported without it.
     token_expires_at: Option<u64>,
-    /// Whether no app gets the account's callbacks.
+    /// Set if no app receives the account's callbacks.
     unsubscribed: bool,
     templates: Vec<Value>,
-    /// Those of accounts that have their own.
+    /// The templates of each account that has its own.
     templates_of: HashMap<String, Vec<Value>>,
-    /// Calls that listed templates.
+    /// The number of calls that listed templates.
     template_calls: u32,
     callbacks: Option<Callbacks>,
     /// HTTP statuses that callbacks were answered with; 0 for none.
@@ -147,7 +148,7 @@ struct State {
 }
 
 impl State {
-    /// What is said of a number that is asked for these fields.
+    /// Returns the answer to a question about these fields of a number.
     fn said_of_number(&mut self, id: &str, asked: &str) -> Value {
         self.number_calls += 1;
         let known = self.number.clone().filter(|_| asked != "fields=id");
@@ -159,22 +160,22 @@ impl State {
     }
 }
 
-/// Requests and messages that are kept whole.
+/// The maximum number of requests and messages that are kept whole.
 const KEPT: usize = 10_000;
 
 impl FakeCloudApi {
-    /// One on a free port.
+    /// Starts a fake on a free port.
     pub fn start() -> Self {
         Self::listen(SocketAddr::from(([127, 0, 0, 1], 0)))
     }
 
-    /// One that speaks TLS, and its certificate in PEM.
+    /// Starts a fake that speaks TLS; also returns its certificate in PEM.
     pub fn start_tls() -> (Self, String) {
         let (acceptor, certificate) = tls::acceptor();
         (Self::run(SocketAddr::from(([127, 0, 0, 1], 0)), Some(acceptor)), certificate)
     }
 
-    /// One on this address.
+    /// Starts a fake on this address.
     pub fn listen(address: SocketAddr) -> Self {
         Self::run(address, None)
     }
@@ -203,12 +204,12 @@ impl FakeCloudApi {
         Self { address, scheme, shared, runtime, _stop: stop }
     }
 
-    /// Where it listens.
+    /// Returns the address that the fake listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What stands before every path of it.
+    /// Returns the part of the URL before every path of the fake.
     pub fn base_url(&self) -> String {
         format!("{}://{}", self.scheme, self.address)
     }
@@ -218,15 +219,15 @@ impl FakeCloudApi {
         self.state(|state| state.token = Some(token.to_owned()));
     }
 
-    /// Scripts what becomes of messages to a phone (digits only), or to all: until the next script
-    /// for the same, or for the next `times`.
+    /// Scripts the outcome of messages to a phone (digits only), or to all phones. The script holds
+    /// until the next one for the same, or for the next `times` messages.
     pub fn script(&self, to: Option<&str>, scripted: Scripted, times: Option<u32>) {
         let to = to.unwrap_or_default().to_owned();
         self.state(|state| state.scripts.insert(to, (scripted, times)));
     }
 
-    /// Scripts what becomes of messages through a number, by its id at the provider, until the next
-    /// script for it. Scripts by recipient come first.
+    /// Scripts the outcome of messages through a number, by its id at the provider. It holds until
+    /// the next script for the number. Scripts by recipient take precedence.
     pub fn script_number(&self, phone_number_id: &str, scripted: Scripted) {
         let name = format!("through {phone_number_id}");
         self.state(|state| state.scripts.insert(name, (scripted, None)));
@@ -248,32 +249,33 @@ impl FakeCloudApi {
         self.state(|state| state.known_as.insert(to.to_owned(), known_as.to_owned()));
     }
 
-    /// Reports the id of whoever has a phone (digits only) from now on, in answers and reports.
+    /// Reports the id of a phone's owner from now on, in answers and reports. The phone is digits
+    /// only.
     pub fn report_user_id(&self, phone: &str, user_id: &str) {
         self.state(|state| state.user_ids.insert(phone.to_owned(), user_id.to_owned()));
     }
 
-    /// Forgets all scripts.
+    /// Removes all scripts.
     pub fn heal(&self) {
         self.state(|state| state.scripts.clear());
     }
 
-    /// The newest requests for messages, oldest first.
+    /// Returns the newest requests for messages, oldest first.
     pub fn requests(&self) -> Vec<Request> {
         self.state(|state| state.requests.clone())
     }
 
-    /// The newest messages that were taken, oldest first.
+    /// Returns the newest messages that were taken, oldest first.
     pub fn accepted(&self) -> Vec<Accepted> {
         self.state(|state| state.accepted.clone())
     }
 
-    /// The newest message to a recipient (digits only), if it is among those that are kept.
+    /// Returns the newest message to a recipient (digits only), if it is among those that are kept.
     pub fn newest_to(&self, to: &str) -> Option<Accepted> {
         self.state(|state| state.accepted.iter().rev().find(|it| it.to == to).cloned())
     }
 
-    /// Files that were uploaded, oldest first: the number, the form's type, and the form.
+    /// Returns the uploaded files, oldest first: the number, the form's type, and the form.
     pub fn files(&self) -> Vec<(String, String, Vec<u8>)> {
         self.state(|state| state.files.clone())
     }
@@ -284,32 +286,33 @@ impl FakeCloudApi {
         self.state(|state| state.offered.insert(id.to_owned(), offered));
     }
 
-    /// What marked messages as read, oldest first.
+    /// Returns the requests that marked messages as read, oldest first.
     pub fn marked_read(&self) -> Vec<Value> {
         self.state(|state| state.marked_read.clone())
     }
 
-    /// Messages that were taken, ever.
+    /// Returns the number of messages that were ever taken.
     pub fn accepted_count(&self) -> u64 {
         self.state(|state| state.accepted_count)
     }
 
-    /// Messages to a recipient (digits only) that were taken.
+    /// Returns the number of messages to a recipient (digits only) that were taken.
     pub fn accepted_to(&self, to: &str) -> u32 {
         self.state(|state| state.by_recipient.get(to).copied().unwrap_or_default())
     }
 
-    /// Messages with the sender's own id that were taken: more than one is one too many.
+    /// Returns the number of taken messages with this id of the sender: more than one is one too
+    /// many.
     pub fn accepted_of(&self, opaque: &str) -> u32 {
         self.state(|state| state.by_opaque.get(opaque).map_or(0, |(times, _)| *times))
     }
 
-    /// The most that were taken with one id of the sender's.
+    /// Returns the largest number of messages that were taken with one id of the sender.
     pub fn most_of_one(&self) -> u32 {
         self.state(|state| state.by_opaque.values().map(|(times, _)| *times).max().unwrap_or(0))
     }
 
-    /// Messages that were taken more than once: each time but the first.
+    /// Returns the messages that were taken more than once: each time but the first.
     pub fn taken_again(&self) -> Vec<Again> {
         self.state(|state| state.again.clone())
     }
@@ -329,28 +332,28 @@ impl FakeCloudApi {
         self.shared.state.lock().unwrap().templates_of.insert(account.to_owned(), templates);
     }
 
-    /// The account's templates, in the form of [`template`].
+    /// Sets the account's templates, in the form of [`template`].
     pub fn set_templates(&self, templates: Vec<Value>) {
         self.state(|state| state.templates = templates);
     }
 
-    /// Answers this of every number that is asked for, from now on; an `error` refuses all fields
-    /// but the id, and `no_such_field` the one that it names.
+    /// Sets the answer to every question about a number, from now on. An `error` refuses all fields
+    /// but the id, and `no_such_field` refuses the one that it names.
     pub fn set_number(&self, number: Value) {
         self.state(|state| state.number = Some(number));
     }
 
-    /// Calls that have asked how a number does.
+    /// Returns the number of questions about the state of a number.
     pub fn number_calls(&self) -> u32 {
         self.state(|state| state.number_calls)
     }
 
-    /// How many apps get the account's callbacks from now on.
+    /// Sets the number of apps that receive the account's callbacks from now on.
     pub fn set_subscribed(&self, apps: usize) {
         self.state(|state| state.unsubscribed = apps == 0);
     }
 
-    /// Calls that have asked for a page of templates.
+    /// Returns the number of calls that asked for a page of templates.
     pub fn template_calls(&self) -> u32 {
         self.state(|state| state.template_calls)
     }
@@ -360,7 +363,7 @@ impl FakeCloudApi {
         self.state(|state| state.callbacks = callbacks);
     }
 
-    /// HTTP statuses that its callbacks were answered with, in that order; 0 is no answer.
+    /// Returns the HTTP statuses of the answers to the callbacks, in that order; 0 is no answer.
     pub fn callback_answers(&self) -> Vec<u16> {
         self.state(|state| state.callback_answers.clone())
     }

@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{Shared, messages, templates};
 
-/// Status and body.
+/// The status and the body.
 pub(super) struct Answer(pub(super) u16, pub(super) String);
 
 /// Accepts connections for ever.
@@ -101,7 +101,7 @@ async fn answer(
     response.body(Full::from(json)).map_err(io::Error::other)
 }
 
-/// When the token expires, if the fake is to say so.
+/// Returns the time at which the token expires, if the fake is to report it.
 fn said_of_token(shared: &Shared) -> Answer {
     match shared.state.lock().unwrap().token_expires_at {
         Some(at) => {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::Shared;
 use super::server::Answer;
 
-/// A template with one text.
+/// Returns a template with one text.
 pub fn template(name: &str, language: &str, category: &str, status: &str, text: &str) -> Value {
     json!({
         "name": name, "language": language, "category": category, "status": status,

@@ -7,7 +7,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::TlsAcceptor;
 
-/// What accepts connections, and the certificate in PEM. It offers HTTP/2 and HTTP/1.1.
+/// Returns an acceptor of connections, and the certificate in PEM. It offers HTTP/2 and HTTP/1.1.
 pub(super) fn acceptor() -> (TlsAcceptor, String) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));

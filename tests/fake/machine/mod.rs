@@ -1,7 +1,7 @@
 //! A machine whose faults are chosen, for a server in a process: its wall clock and its disk.
 //!
 //! A small library in C is compiled and preloaded into the server's process. Both sides map one
-//! file, which says what is wrong just now.
+//! file, which contains the present faults.
 
 #![allow(
     dead_code,
@@ -17,7 +17,7 @@ use std::process::Command;
 use std::time::Duration;
 
 const SOURCE: &str = include_str!("faults.c");
-/// Places of the numbers in the file, each an `int64_t` of the machine.
+/// The positions of the numbers in the file, each an `int64_t` of the machine.
 const WALL_OFFSET_MS: u64 = 0;
 const SYNC_DELAY_US: u64 = 8;
 const DISK_FULL: u64 = 16;
@@ -50,12 +50,12 @@ impl Machine {
         Ok(Self { library, file, path })
     }
 
-    /// Has a process that is started run on this machine.
+    /// Has a new process run on this machine.
     pub fn host(&self, command: &mut Command) {
         command.env("LD_PRELOAD", &self.library).env("POSTRIDER_TEST_FAULTS", &self.path);
     }
 
-    /// Sets the wall clock off by so many milliseconds; 0 is right.
+    /// Sets the error of the wall clock in milliseconds; 0 is right.
     pub fn set_wall_offset(&self, milliseconds: i64) -> io::Result<()> {
         self.set(WALL_OFFSET_MS, milliseconds)
     }
@@ -65,7 +65,7 @@ impl Machine {
         self.set(SYNC_DELAY_US, i64::try_from(delay.as_micros()).unwrap_or(i64::MAX))
     }
 
-    /// Has each write to a file fail for want of space, or no longer.
+    /// Has each write to a file fail for lack of space, or no longer.
     pub fn set_full(&self, is_full: bool) -> io::Result<()> {
         self.set(DISK_FULL, i64::from(is_full))
     }

@@ -1,6 +1,6 @@
-//! A fake of an SMS gateway on loopback, for tests, benches and trying things out.
+//! A fake of an SMS gateway on loopback, for tests, benches and trials.
 //!
-//! It runs on a thread of its own and goes when it is dropped.
+//! It runs on a thread of its own and ends when it is dropped.
 
 #![allow(
     dead_code,
@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 
 pub use receipts::Receipts;
 
-/// How an SMS is answered.
+/// The answer to an SMS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// It was taken.
@@ -47,9 +47,9 @@ pub struct Sms {
     pub id: String,
     pub to: String,
     pub text: String,
-    /// How often it has come, with this time.
+    /// The number of times that it was posted, including this one.
     pub time: u32,
-    /// Whether its signature is right; true as long as no secret is known.
+    /// `true` if the signature is right, or if no secret is known.
     pub is_signed: bool,
 }
 
@@ -57,11 +57,11 @@ pub struct Sms {
 pub struct SmsGateway {
     address: SocketAddr,
     shared: Arc<Shared>,
-    /// Dropped, it ends the thread.
+    /// Ends the thread when it is dropped.
     _stop: oneshot::Sender<()>,
 }
 
-/// What its connections share.
+/// The state that all connections share.
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
@@ -69,9 +69,9 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// What requests are signed with.
+    /// The verifier of the requests' signatures.
     verifier: Option<Webhook>,
-    /// By recipient; for all others under the empty name.
+    /// By recipient; the one for all others is under the empty name.
     answers: HashMap<String, Answer>,
     receipts: Option<Receipts>,
     /// Everything that was posted, oldest first.
@@ -82,12 +82,12 @@ struct State {
 }
 
 impl SmsGateway {
-    /// One on a free port.
+    /// Starts a gateway on a free port.
     pub fn start() -> Self {
         Self::listen(SocketAddr::from(([127, 0, 0, 1], 0)))
     }
 
-    /// One on this address.
+    /// Starts a gateway on this address.
     pub fn listen(address: SocketAddr) -> Self {
         let shared = Arc::new(Shared::default());
         let (stop, stopped) = oneshot::channel::<()>();
@@ -110,18 +110,19 @@ impl SmsGateway {
         Self { address: start.recv().unwrap(), shared, _stop: stop }
     }
 
-    /// Where SMS are posted.
+    /// Returns the URL that SMS are posted to.
     pub fn url(&self) -> String {
         format!("http://{}/sms", self.address)
     }
 
-    /// Takes only what is signed with this secret; everything else is answered 401.
+    /// Takes only requests that are signed with this secret; everything else is answered 401.
     pub fn verify_with(&self, secret: &str) {
         let verifier = Webhook::new(secret).unwrap();
         self.state(|state| state.verifier = Some(verifier));
     }
 
-    /// Answers SMS to a phone so from now on, or all for which nothing else is said.
+    /// Sets the answer to SMS to a phone from now on, or to all phones that have no answer of their
+    /// own.
     pub fn answer(&self, to: Option<&str>, answer: Answer) {
         let to = to.unwrap_or_default().to_owned();
         self.state(|state| state.answers.insert(to, answer));
@@ -132,17 +133,17 @@ impl SmsGateway {
         self.state(|state| state.receipts = receipts);
     }
 
-    /// Everything that was posted, oldest first.
+    /// Returns everything that was posted, oldest first.
     pub fn received(&self) -> Vec<Sms> {
         self.state(|state| state.received.clone())
     }
 
-    /// How often an SMS was posted.
+    /// Returns the number of times that an SMS was posted.
     pub fn times(&self, id: &str) -> u32 {
         self.state(|state| state.by_id.get(id).copied().unwrap_or_default())
     }
 
-    /// HTTP statuses that its receipts were answered with, in that order; 0 is no answer.
+    /// Returns the HTTP statuses of the answers to the receipts, in that order; 0 is no answer.
     pub fn receipt_answers(&self) -> Vec<u16> {
         self.state(|state| state.receipt_answers.clone())
     }
@@ -153,7 +154,7 @@ impl SmsGateway {
 }
 
 impl Shared {
-    /// Notes an SMS, and says how it is answered; `None`: it is wrongly signed.
+    /// Records an SMS, and returns it with its answer; `None`: the signature is wrong.
     fn take(&self, headers: &hyper::HeaderMap, body: &[u8]) -> Option<(Sms, Answer)> {
         let state = &mut *self.state.lock().unwrap();
         let posted: Value = serde_json::from_slice(body).unwrap_or_default();

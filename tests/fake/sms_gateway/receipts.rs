@@ -12,20 +12,20 @@ use tokio::net::TcpStream;
 
 use super::{Shared, Sms};
 
-/// How SMS are reported on.
+/// The settings for receipts of SMS.
 #[derive(Debug, Clone)]
 pub struct Receipts {
-    /// Where the server listens.
+    /// The address of the server.
     pub server: SocketAddr,
     /// The workspace's callback path.
     pub path: String,
-    /// What is signed with.
+    /// The secret for the signatures.
     pub secret: String,
     /// The error code of a receipt that says `failed`; without one it says `delivered`.
     pub failed: Option<u32>,
-    /// How long after the SMS each comes.
+    /// The time from the SMS to each receipt.
     pub delay: Duration,
-    /// How often each comes.
+    /// The number of times that each receipt is posted.
     pub times: u32,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn report(shared: &Arc<Shared>, sms: &Sms) {
     }));
 }
 
-/// Posts a receipt on a connection of its own; gives the status of the answer.
+/// Posts a receipt on a connection of its own; returns the status of the answer.
 async fn post(receipts: &Receipts, body: &str) -> Option<u16> {
     let Receipts { server, path, secret, .. } = receipts;
     let at = Clock::system().real().as_secs();

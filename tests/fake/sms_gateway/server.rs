@@ -1,4 +1,4 @@
-//! Connections, and how each request is answered.
+//! Connections, and the answer to each request.
 
 use std::io;
 use std::sync::Arc;
