@@ -1,4 +1,4 @@
-//! The server as its clients see it: every test starts one of its own and talks HTTP to it.
+//! The server as its clients see it: every test starts one of its own and calls it over HTTP.
 
 #![allow(
     clippy::unwrap_used,

@@ -10,10 +10,10 @@ use crate::support::{Api, TestServer, eventually};
 
 const ROOT: &str = "/admin/v1/workspaces";
 const AUDIT: &str = "/admin/v1/audit";
-/// When the key and the admin token end that are made.
+/// The expiry of the key and of the admin token that are created.
 const KEY_END: &str = "2099-01-31T00:00:00.000Z";
 
-/// Every administrative operation that changes something, and what is recorded of it.
+/// Every administrative operation that changes something, and the action that is recorded.
 const OPERATIONS: [(&str, &str); 42] = [
     ("addCredits", "credits.add"),
     ("changeTemplate", "template.update"),
@@ -59,11 +59,11 @@ const OPERATIONS: [(&str, &str); 42] = [
     ("createWebhook", "webhook.create"),
 ];
 
-/// Those of a cluster, which must work while no shard has an owner: the node that takes one has it
-/// in its log.
+/// The operations of a cluster, which must work while no shard has an owner. The node that receives
+/// one has it in its log.
 const OF_CLUSTERS: [&str; 3] = ["drainNode", "moveShard", "undrainNode"];
 
-/// Those that are made with an API key.
+/// The operations that are called with an API key.
 const BY_KEY: [&str; 2] = ["advanceSandboxClock", "createWebhook"];
 
 pub(super) async fn records(admin: &Api, query: &str) -> Vec<Value> {
@@ -90,7 +90,7 @@ fn every_operation_that_changes_something_has_an_action() {
     assert!(silent.is_empty(), "they are not known to be recorded: {silent:?}");
 }
 
-/// Makes every change of people; adds the secrets that were in answers.
+/// Makes every change of people; adds the secrets of the answers.
 async fn change_people(admin: &Api, secrets: &mut Vec<String>) {
     let one = format!("{ROOT}/acme");
     let user = json!({"email": "ada@acme.com", "workspace": "acme", "role": "agent"});
@@ -112,7 +112,7 @@ fn test_phones(code: &str) -> Value {
     json!({"phones": {"+15550100001": code}})
 }
 
-/// Sets and removes what brings codes, and returns the secret that was made.
+/// Sets and removes the channels of codes, and returns the secret that was created.
 async fn change_ways_of_codes(admin: &Api, one: &str, code: &str) -> String {
     admin.put(&format!("{one}/test-phones"), test_phones(code)).await.ok();
     admin.put(&format!("{one}/otp-channels"), json!({"channels": ["messaging"]})).await.ok();
@@ -125,7 +125,7 @@ async fn change_ways_of_codes(admin: &Api, one: &str, code: &str) -> String {
     made["secret"].as_str().unwrap().to_owned()
 }
 
-/// Connects a number that has a provider, has it checked, and disconnects it.
+/// Connects a number that has a provider, checks it, and disconnects it.
 async fn check_number(admin: &Api, one: &str) {
     let number = admin.post(&format!("{one}/numbers"), number_of_channel()).await.ok();
     let number = format!("{one}/numbers/{}", number["id"].as_str().unwrap());
@@ -133,7 +133,7 @@ async fn check_number(admin: &Api, one: &str) {
     admin.delete(&number).await.ok();
 }
 
-/// Makes a token, which it gives, and revokes it.
+/// Creates a token, revokes it, and returns it.
 async fn change_tokens(admin: &Api) -> String {
     let token = json!({"name": "alice", "expires_at": KEY_END});
     let token = admin.post("/admin/v1/tokens", token).await.ok();
@@ -141,10 +141,10 @@ async fn change_tokens(admin: &Api) -> String {
     token["token"].as_str().unwrap().to_owned()
 }
 
-/// What is secret in the requests.
+/// The secrets in the requests.
 const SECRETS: [&str; 4] = ["secret-token-1", "secret-path", "74936181", TOKEN];
 
-/// Makes every change there is, and returns the secrets that were in requests and answers.
+/// Makes every possible change, and returns the secrets of the requests and answers.
 async fn change_everything(server: &TestServer, admin: &Api) -> Vec<String> {
     let secret = |answer: &Value, name: &str| answer[name].as_str().unwrap().to_owned();
     let one = format!("{ROOT}/acme");
@@ -221,7 +221,7 @@ async fn every_change_is_recorded_with_its_caller_and_without_secrets() {
     let of_key: Vec<_> = of_key.iter().map(String::as_str).chain(["clock.advance"]).collect();
     let by_admin = OPERATIONS.iter().filter(|(operation, _)| !BY_KEY.contains(operation));
     let by_admin = by_admin.map(|(_, action)| ["admin_token", *action]);
-    // Who was not there was made for the link, and a member.
+    // The link creates the missing user, and makes them a member.
     let by_admin = by_admin.chain([["admin_token", "user.create"], ["admin_token", "member.set"]]);
     let expected = by_admin.chain(of_key.iter().map(|action| ["key", *action]));
     assert_eq!(recorded, expected.map(|it| it.map(str::to_owned)).collect());
@@ -356,7 +356,7 @@ async fn failed_authentications_are_counted_by_address_and_minute() {
     };
     assert_eq!(warnings().len(), 1, "{:?}", warnings());
     assert!(warnings()[0].contains("WARN") && warnings()[0].contains("address=127.0.0.1"));
-    // The minute ends: the others are recorded together.
+    // The minute ends, and the others are recorded together.
     server.advance(61).await;
     let both = eventually("the others are recorded", async || {
         let found = failures().await;

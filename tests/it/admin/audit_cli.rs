@@ -158,7 +158,7 @@ async fn a_removed_record_is_named() {
     assert!(errors(&found).contains(named), "{}", errors(&found));
     let fault = server.admin().get("/admin/v1/audit/check").await.ok()["fault"].clone();
     assert_eq!(fault, json!({"sequence": 3, "id": null, "problem": "missing"}));
-    // A directory without data is not made into one.
+    // A path without a data directory does not become one.
     let none = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
     let output = command.args(["audit", "verify", "--stopped"]).arg(none.path()).output().unwrap();

@@ -1,4 +1,4 @@
-//! Who read everything stands in the audit log, and what others must be able to see there.
+//! The audit log records each read of everything, and the phones that a change affects.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ async fn reading_everything_is_recorded() {
         "archive/log?after=1",
         "archive/log?after=2",
     ] {
-        // One is read at a time, and the one before may have its place for a moment longer.
+        // Reads come one at a time, and the one before may hold its place for a moment longer.
         eventually("it is read", async || {
             let reply = admin.get(&format!("/admin/v1/{path}")).await;
             (reply.status == 200).then_some(())

@@ -1,4 +1,4 @@
-//! The commands that say over which channels, and in which texts, codes arrive.
+//! The commands that set the channels and the texts of codes.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -14,7 +14,7 @@ fn run(server: &TestServer, line: &str, input: &str) -> Output {
     command.args(["--server", &format!("http://{}", server.address())]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // Who does not read its input may have ended.
+    // A command that does not read its input may have ended.
     child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
     child.wait_with_output().unwrap()
 }
@@ -29,14 +29,14 @@ fn answer(server: &TestServer, line: &str) -> Value {
     serde_json::from_str(&shown(server, &format!("{line} --json"), "")).unwrap()
 }
 
-/// The reason for which a command fails.
+/// Returns the reason for the failure of a command.
 fn refusal(server: &TestServer, line: &str, input: &str) -> String {
     let output = run(server, line, input);
     assert!(!output.status.success(), "{line}");
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// The words of each line.
+/// Returns the words of each line.
 fn words(shown: &str) -> Vec<Vec<&str>> {
     shown.lines().map(|line| line.split_whitespace().collect()).collect()
 }

@@ -1,4 +1,4 @@
-//! What a number reports of itself.
+//! The figures and states that a number reports.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ async fn a_number_reports_whether_it_sends_and_what_waits() {
     let error = eventually("the last error", failed).await;
     assert_eq!(error["code"], 131_026);
     script("unavailable").await;
-    // From its fifth failure on no code is taken.
+    // From the fifth failure on, no code is accepted.
     let mut taken = 0_u64;
     while acme.post("/v1/otp/send", json!({"phone": PHONE})).await.status < 300 {
         taken += 1;

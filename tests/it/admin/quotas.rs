@@ -1,4 +1,4 @@
-//! Quotas of a workspace: how many bytes and broadcasts it may keep.
+//! Quotas of a workspace: the bytes and broadcasts that it may keep.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ async fn keyed(api: &Api, path: &str, key: &str, body: &Value) -> Reply {
     api.call("POST", path, &headers, body.to_string().as_bytes()).await
 }
 
-/// Checks that the request is refused for this quota, and that it says what is allowed.
+/// Checks that the request is refused for this quota, and that the refusal contains the maximum.
 fn refused(reply: &Reply, quota: &str, allowed: u64) {
     let body = reply.check(422, "UNPROCESSABLE");
     assert_eq!(body["reason"], quota);
@@ -68,7 +68,7 @@ async fn over_its_bytes_a_workspace_makes_nothing_more_and_all_else_goes_on() {
     refused(&server.admin().post(&templates, template).await, "quota_bytes", allowed);
     let longer = json!({"name": "Ann", "custom_fields": {"note": "x".repeat(200)}});
     refused(&demo.send_json("PATCH", &path, &longer).await, "quota_bytes", allowed);
-    // What makes less of it, reading, callbacks, opt-outs and codes go on.
+    // Reads, callbacks, opt-outs, codes and changes that use fewer bytes continue.
     let shorter = json!({"name": "A", "tags": []});
     demo.send_json("PATCH", &path, &shorter).await.ok();
     assert_eq!(demo.get("/v1/contacts").await.ok()["total"], 1);
@@ -98,7 +98,7 @@ async fn used_bytes_follow_what_is_written_and_deleted_and_outlive_restarts() {
         .collect();
     demo.post("/v1/contacts/batch", json!({"contacts": contacts})).await.ok();
     let (full, _) = usage(&server, "demo").await;
-    // Each is written twice: as a contact, and in the event that reports it.
+    // Each contact is written twice: as a contact, and in the event that reports it.
     assert!((200_000..600_000).contains(&(full - before)), "{before} {full}");
     server.crash().await;
     assert_eq!(usage(&server, "demo").await.0, full);
@@ -107,7 +107,7 @@ async fn used_bytes_follow_what_is_written_and_deleted_and_outlive_restarts() {
         let path = format!("/v1/contacts/{}", contact["id"].as_str().unwrap());
         assert_eq!(demo.delete(&path).await.status, 204);
     }
-    // There is an event for each contact that was made and deleted, until it ends by age.
+    // Each contact that was created and deleted has an event, until the event ends by age.
     server.advance(31 * 24 * 3600).await;
     let less = eventually("the end of the events", || async {
         server.advance(61).await;
@@ -131,11 +131,11 @@ async fn a_workspace_keeps_so_many_broadcasts_and_no_more() {
     let again = keyed(&demo, BROADCASTS, "first", &sale(3)).await;
     assert_eq!(again.header("idempotency-replayed"), Some("true"));
     assert_eq!(again.ok()["broadcast_id"], first["broadcast_id"]);
-    // One that is cancelled is kept, too.
+    // A cancelled broadcast is kept, too.
     let id = first["broadcast_id"].as_str().unwrap();
     demo.call("POST", &format!("{BROADCASTS}/{id}/cancel"), &[], b"").await.ok();
     refused(&demo.post(BROADCASTS, sale(3)).await, "quota_broadcasts", 2);
-    // What is kept goes on.
+    // Codes continue, and without a maximum broadcasts do too.
     demo.post("/v1/otp/send", json!({"phone": "+15550000001"})).await.ok();
     set(&server, json!({"broadcasts_kept_max": 0})).await;
     demo.post(BROADCASTS, sale(3)).await.ok();

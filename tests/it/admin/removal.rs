@@ -1,4 +1,4 @@
-//! Workspaces that are deleted: with their name repeated, at once and for good.
+//! Workspaces that are deleted: after their name is repeated, at once and for good.
 
 use std::ops::ControlFlow;
 
@@ -86,7 +86,7 @@ async fn not_one_row_is_left_of_a_deleted_workspace() {
     assert!(rows_of(&server, "other").contains(&"contacts".to_owned()));
 }
 
-/// The tables in which a workspace has rows.
+/// Returns the tables in which a workspace has rows.
 fn rows_of(server: &TestServer, id: &str) -> Vec<String> {
     let store = open_stopped(&server.data_dir()).unwrap();
     let prefix = format!("{id}\0");

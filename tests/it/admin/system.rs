@@ -1,4 +1,4 @@
-//! What an operator sees of the whole server, and of each workspace at a glance.
+//! The operator's view of the whole server, and of each workspace at a glance.
 
 use postrider_actors::store::{Change, FjallView, MarkedView as _, Table};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ const SYSTEM: &str = "/admin/v1/system";
 const OVERVIEW: &str = "/admin/v1/overview";
 const TOKEN: &str = "a-token-of-the-settings";
 
-/// The row of a workspace.
+/// Returns the row of a workspace.
 async fn glance(server: &TestServer, id: &str) -> Value {
     let all = server.admin().get(OVERVIEW).await.ok();
     let rows = all["data"].as_array().unwrap();
@@ -163,7 +163,7 @@ async fn a_parked_workspace_is_shown_and_tried_again() {
         view.apply(&view.applied().unwrap(), &[damaged]).unwrap();
     }
     server.restart().await;
-    // The call that starts it does not know why it is not answered.
+    // The call that starts it does not know the reason for its refusal.
     acme.get("/v1/workspace").await.check(503, "SERVICE_UNAVAILABLE");
     eventually("the reason", async || {
         let refused = acme.get("/v1/workspace").await;
@@ -190,7 +190,7 @@ async fn a_parked_workspace_is_shown_and_tried_again() {
     assert_eq!(eventually("it is parked again", again).await, row);
     let recorded = async || admin.get("/admin/v1/audit?action=workspace.unpark").await.ok();
     assert_eq!(recorded().await["data"][0]["target"], "acme");
-    // One that is not parked is left alone.
+    // A workspace that is not parked is left alone.
     let none = admin.post(&unpark("demo"), json!({})).await;
     assert_eq!(none.status, 202);
     assert_ne!(glance(&server, "demo").await["state"], "parked");

@@ -20,7 +20,7 @@ async fn an_administrator_sees_to_a_workspaces_webhooks() {
     let made = made.json();
     let (id, secret) = (made["id"].as_str().unwrap(), made["secret"].as_str().unwrap());
     let one = format!("{all}/{id}");
-    // It is the same that the workspace has.
+    // It is the webhook that the workspace has.
     assert_eq!(api.get(&format!("/v1/webhooks/{id}")).await.ok(), admin.get(&one).await.ok());
     assert_eq!(admin.get(&all).await.ok()["total"], 1);
     events(&api, 1).await;
@@ -48,7 +48,7 @@ async fn an_administrator_sees_to_a_workspaces_webhooks() {
     admin.delete(&one).await.check(404, "NOT_FOUND");
 }
 
-/// What a command prints; it must succeed.
+/// Runs a command, which must succeed, and returns its output.
 fn run(server: &TestServer, args: &[&str]) -> String {
     let admin = server.admin();
     let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));

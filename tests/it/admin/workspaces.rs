@@ -203,7 +203,7 @@ async fn credits_are_set_and_added() {
     for bad in [json!({"add": -5}), json!({"add": null}), json!({"credits": 1})] {
         admin.post(&path, &bad).await.check_field("add");
     }
-    // Every program that reads JSON keeps whole numbers up to here, and no further.
+    // Every program that reads JSON keeps whole numbers up to this one, and no larger ones.
     let most = (1_u64 << 53) - 1;
     assert_eq!(admin.put(&path, json!({"credits": most})).await.ok()["credits"], most);
     admin.put(&path, json!({"credits": most + 1})).await.check_field("credits");

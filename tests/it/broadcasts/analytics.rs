@@ -1,4 +1,4 @@
-//! Analytics: what broadcasts and advertisements brought.
+//! Analytics of broadcasts and advertisements.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ const CAMPAIGNS: &str = "/v1/analytics/campaigns";
 const ADS: &str = "/v1/analytics/ads";
 const DAY_SECONDS: u64 = 24 * 3600;
 
-/// A broadcast of the demo workspace that is completed.
+/// Returns the id of a broadcast of the demo workspace that is completed.
 async fn sale(api: &Api, name: &str, recipients: &[&str]) -> String {
     let body = json!({"name": name, "template_name": "spring_sale", "recipients": recipients});
     let made = api.post(BROADCASTS, body).await.ok();
@@ -29,7 +29,7 @@ async fn writes(api: &Api, from: &str) {
     api.post("/v1/sandbox/inbound", json!({"from": from, "text": "Hi"})).await.ok();
 }
 
-/// Sent, delivered, read, failed, replied.
+/// Returns the counts: sent, delivered, read, failed, replied.
 fn counts(row: &Value) -> [u64; 5] {
     ["sent", "delivered", "read", "failed", "replied"].map(|name| row[name].as_u64().unwrap())
 }
@@ -59,7 +59,7 @@ async fn broadcasts_are_counted_by_day_and_replies_for_the_last_one() {
     assert_eq!([counts(&rows[0]), counts(&rows[1])], [[1, 0, 0, 0, 1], [2, 0, 0, 1, 1]]);
     assert_eq!(counts(&found["totals"]), [3, 0, 0, 1, 2]);
 
-    // A crash forgets nothing and counts nothing twice; three days after the end is no reply.
+    // A crash loses and doubles no count. Three days after the end, a message is no reply.
     server.crash().await;
     let demo = server.demo();
     sale(&demo, "Third", &[bo, cy]).await;
@@ -80,7 +80,7 @@ async fn broadcasts_are_counted_by_day_and_replies_for_the_last_one() {
     assert_eq!((&only["total"], &only["data"][0]["name"]), (&json!(3), &json!("First")));
 }
 
-/// A workspace with a template and a number that keeps no pace.
+/// Starts a workspace with a template and a number that keeps no pace.
 async fn for_sale() -> Rig {
     let mut number = number();
     number["messages_per_second"] = 0.into();
@@ -97,7 +97,7 @@ async fn for_sale() -> Rig {
 async fn what_the_provider_reports_is_counted_once() {
     let rig = for_sale().await;
     report_always(&rig, &["sent", "delivered", "read"], 2);
-    // The answer is lost; the report says that it was sent.
+    // The answer is lost; the report contains that it was sent.
     rig.fake.script(Some("15550000003"), Scripted::Lost, Some(1));
     let phones: Vec<_> = (1..=4).map(|number| format!("+155500000{number:02}")).collect();
     let body = json!({"name": "Sale", "template_name": "sale", "recipients": phones});
@@ -111,7 +111,7 @@ async fn what_the_provider_reports_is_counted_once() {
     assert_eq!(counts(&found["totals"]), [4, 4, 4, 0, 0], "{found}");
 }
 
-/// The counts of a broadcast's recipients, as a list adds them up.
+/// Returns the sum of the counts of a broadcast's recipients.
 fn all_of(counts: &Value) -> u64 {
     let counts = counts.as_object().unwrap();
     counts.values().map(|count| count.as_u64().unwrap()).sum()

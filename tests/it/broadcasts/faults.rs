@@ -79,7 +79,7 @@ async fn an_account_that_cannot_send_holds_a_broadcast_and_what_is_with_its_numb
         assert!(reason.starts_with("the messaging account cannot send"), "{held}");
         assert_eq!(held["counts"]["pending"], 600);
         rig.api.call("POST", &resume, &[], b"").await.ok();
-        // Nothing is tried before the number is.
+        // Nothing is retried before the number is.
         rig.server.advance(120).await;
     }
     let held = becomes(&rig, &path, "paused").await;

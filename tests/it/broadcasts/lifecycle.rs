@@ -1,4 +1,4 @@
-//! Broadcasts: how they are made, sent, controlled and reported.
+//! Broadcasts: they are created, sent, controlled and reported.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ async fn read(api: &Api, id: &str) -> Value {
     found
 }
 
-/// The broadcast, once it stands there.
+/// Returns the broadcast as soon as it has this status.
 async fn becomes(api: &Api, id: &str, status: &str) -> Value {
     eventually(status, || async {
         let found = read(api, id).await;
@@ -261,7 +261,7 @@ async fn a_broadcast_is_held_resumed_and_stopped() {
     let mut server = TestServer::start().await;
     let demo = server.demo();
     let before = credits(&server).await;
-    // The number cannot hand anything over, so that the broadcast stays where it is.
+    // The number cannot hand anything over, so that the broadcast makes no progress.
     script(&demo, "*", json!({"outcome": "unavailable"})).await;
     let id = create(&demo, &sale(phones(3000))).await;
     becomes(&demo, &id, "sending").await;
@@ -272,7 +272,7 @@ async fn a_broadcast_is_held_resumed_and_stopped() {
     let held = read(&demo, &id).await;
     assert_eq!((&held["status"], &held["counts"]["pending"]), (&json!("paused"), &json!(3000)));
     let resumed = control(&demo, &id, "resume").await.ok();
-    // All of them may be sent before the answer is made.
+    // All of them may be sent before the answer is built.
     assert!(["sending", "completed"].contains(&resumed["status"].as_str().unwrap()), "{resumed}");
     let done = becomes(&demo, &id, "completed").await;
     assert_eq!(done["counts"]["sent"], 3000, "a clean restart leaves nothing unknown: {done}");
@@ -327,7 +327,7 @@ async fn a_body_of_many_recipients_is_taken_up_to_its_limit() {
     let settings = [("BROADCASTS__MAX_RECIPIENTS", "100000")];
     let server = TestServer::with(&settings).await;
     let demo = server.demo();
-    // More than a usual body may have.
+    // The body is larger than a usual one may be.
     let id = create(&demo, &sale(phones(100_000))).await;
     let done = becomes(&demo, &id, "completed").await;
     assert_eq!(done["counts"]["sent"], 100_000);
@@ -366,7 +366,7 @@ async fn a_segment_can_stand_for_its_phones() {
     demo.post(PATH, both).await.check_field("segment_id");
     let (_, sender) = server.key("demo", &["messaging:send"], json!({})).await;
     sender.post(PATH, body(&vip)).await.check(403, "FORBIDDEN");
-    // What was answered is answered again, though the segment was removed since.
+    // A repeated request gets the same answer, though the segment was removed since.
     let headers = [("Content-Type", "application/json"), ("Idempotency-Key", "k")];
     let text = body(&vip).to_string();
     let keyed = async || demo.call("POST", PATH, &headers, text.as_bytes()).await;

@@ -1,4 +1,4 @@
-//! What a broadcast would be, a test of it, and changes before it begins.
+//! The preview of a broadcast, a test of it, and changes before it starts.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn order(more: &Value) -> Value {
     body
 }
 
-/// Ten contacts tagged `vip`, of whom one has no phone; each has an order but one.
+/// Creates ten contacts tagged `vip`: one of them has no phone, and all but one have an order.
 async fn segment(api: &Api) -> String {
     for number in 0..10 {
         let name = format!("Contact {number}");
@@ -43,7 +43,7 @@ async fn credits(server: &TestServer) -> u64 {
     server.admin().get(ROOT).await.ok()["credits"].as_u64().unwrap()
 }
 
-/// What phones got, newest first.
+/// Returns the texts that a phone received, newest first.
 async fn texts(api: &Api, to: &str) -> Vec<String> {
     let path = format!("/v1/sandbox/messages?limit=1000&to={}", to.replace('+', "%2B"));
     let found = api.get(&path).await.ok();
@@ -72,7 +72,7 @@ async fn a_preview_shows_what_is_sent_and_taken() {
     let first = json!({"to": phone(8), "name": "Contact 8",
         "text": "Hello Contact 8, your order 8 is on its way."});
     assert_eq!((samples.len(), &samples[0]), (5, &first));
-    // With one that lacks a value nothing is made.
+    // Nothing is created while one recipient lacks a value.
     let refused = api.post(PATH, &lacking).await;
     let refusal = refused.check_field("variables_from");
     assert!(refusal["message"].as_str().unwrap().contains(&phone(3)), "{refusal}");
@@ -150,7 +150,7 @@ async fn a_test_is_one_message_as_a_recipient_gets_it() {
     let got = async |to: &str| {
         eventually("the message", async || texts(&api, to).await.into_iter().next()).await
     };
-    // As its own contact, or else as the newest one.
+    // The values are those of the phone's own contact, or else of the newest one.
     api.post(TEST, body(&phone(5))).await.ok();
     assert_eq!(got(&phone(5)).await, "Hello Contact 5, your order 5 is on its way.");
     let sent = api.post(TEST, body(&phone(77))).await.ok();
@@ -207,7 +207,7 @@ async fn a_scheduled_broadcast_can_be_renamed_and_moved() {
     server.restart().await;
     let api = server.demo();
     assert_eq!(api.get(&path).await.ok(), row);
-    // Not at the old time, but at the new one.
+    // It starts at the new time, not at the old one.
     server.advance(49 * 3600).await;
     api.send_json("PATCH", &path, &json!({"name": "Still to come"})).await.ok();
     assert_eq!(api.get(&path).await.ok()["status"], "scheduled");

@@ -1,4 +1,4 @@
-//! How a broadcast comes along is emitted on the event stream.
+//! The progress of a broadcast is emitted on the event stream.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::support::{Api, TestServer};
 const PATH: &str = "/v1/messaging/broadcasts";
 const RECIPIENTS: u32 = 3000;
 
-/// The messages of a stream, of which each is its type and object.
+/// The messages of a stream, each with its type and object.
 struct Stream {
     response: reqwest::Response,
     text: String,
@@ -15,7 +15,7 @@ struct Stream {
 
 impl Stream {
     async fn open(server: &TestServer, api: &Api, query: &str) -> Self {
-        // Another test may have installed one already.
+        // Another test may have installed a provider already.
         drop(rustls::crypto::ring::default_provider().install_default());
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let url = format!("http://{}/v1/events/stream{query}", server.address());
@@ -77,10 +77,10 @@ async fn counts_are_emitted_while_it_is_sent_and_always_add_up() {
         }
         assert_eq!(emitted.last().unwrap()["counts"]["pending"], 0);
         assert!(emitted.len() < 100, "{} times: it is folded", emitted.len());
-        // What is asked for alone comes alone.
+        // A stream of this type alone has no other events.
         assert_eq!(others == 0, at == 1, "{others}");
     }
-    // Nothing of it is in the log.
+    // The log contains no progress.
     let events = api.get("/v1/events?limit=200").await.ok();
     let logged = events["data"].as_array().unwrap().iter();
     assert!(logged.clone().all(|event| event["type"] != "broadcast.progress"));

@@ -1,4 +1,4 @@
-//! What the channel's answers and reports say of those who were written to.
+//! The channel's answers and reports about recipients.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::channel::hidden_phones;
 use crate::fake::{Scripted, callback};
 use crate::support::{Api, eventually, millis};
 
-/// A key for the list of those who have opted out.
+/// Returns a client for the list of opt-outs.
 async fn reader(rig: &Rig) -> Api {
     rig.server.key("acme", &["contacts:read", "contacts:write"], json!({})).await.1
 }
@@ -101,7 +101,7 @@ async fn who_is_called_otherwise_in_an_answer_is_known_when_they_write() {
     let id = rig.send(phone).await;
     rig.becomes(&id, "sent").await;
     let count = std::cell::Cell::new(0);
-    // What the answer reported is noted beside it.
+    // The phone of the answer is recorded beside its recipient.
     let known = async || {
         count.set(count.get() + 1);
         let message = json!({

@@ -1,4 +1,4 @@
-//! Broadcasts whose messages are taken, and reported as failed by callback.
+//! Broadcasts whose messages are accepted, and reported as failed by callback.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::channel::cloud_api::{Rig, number};
 use crate::fake::{Scripted, callback};
 use crate::support::eventually;
 
-/// A rig whose number sends this many messages a second.
+/// Starts a rig whose number sends this many messages a second.
 pub async fn rig(messages_per_second: u32, settings: &[(&str, &str)]) -> Rig {
     let mut number = number();
     number["messages_per_second"] = messages_per_second.into();
@@ -18,7 +18,7 @@ pub async fn rig(messages_per_second: u32, settings: &[(&str, &str)]) -> Rig {
     rig
 }
 
-/// Makes a template of this name, and a broadcast of it.
+/// Creates a template of this name, and a broadcast of it.
 pub async fn create(rig: &Rig, template: &str, recipients: u32) -> String {
     let definition = json!({
         "name": template, "language": "en", "category": "marketing", "status": "approved",
@@ -40,7 +40,7 @@ async fn failures_that_are_only_reported_pause_a_broadcast_at_the_threshold() {
     let reason = held["reason"].as_str().unwrap();
     assert!(reason.ends_with("messages failed"), "{held}");
     assert!((100..1000).contains(&rig.fake.accepted_count()), "{held}");
-    // It goes on when somebody says so, and is judged anew.
+    // It continues when it is resumed, and is judged again.
     rig.fake.call_back(None);
     rig.api.call("POST", &format!("{path}/resume"), &[], b"").await.ok();
     becomes(&rig, &path, "sending").await;
@@ -81,7 +81,7 @@ async fn each_class_of_failure_holds_or_ends_a_broadcast_by_callback_as_by_answe
     assert_eq!(stopped["data"][0]["data"]["error_code"], 131_031);
 }
 
-/// The callback that the message to a recipient has come to this.
+/// Returns the callback that reports this status of the message to a recipient.
 pub fn reported(path: &str, index: u32, status: &str) -> Value {
     let id = path.rsplit('/').next().unwrap();
     let phone = format!("1555{index:07}");
@@ -120,7 +120,7 @@ async fn a_message_that_is_refused_and_reported_as_failed_is_paid_back_once() {
     let emitted = rig.api.get("/v1/events?type=broadcast.completed").await.ok();
     let expected = json!({"held": 0, "sent": 17, "failed": 2, "unknown": 1, "suppressed": 0});
     assert_eq!(emitted["data"][0]["data"]["counts"], expected);
-    // What is reported after the end counts as well, once.
+    // A report after the end counts as well, once.
     for index in [0, 1, 2, 3] {
         assert_eq!(post(&rig, &reported(&path, index, "failed")).await.status, 200);
     }

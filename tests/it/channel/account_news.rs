@@ -1,4 +1,4 @@
-//! What the channel says of an account, and its warnings of a number.
+//! The channel's reports about an account, and its warnings about a number.
 
 use serde_json::{Value, json};
 
@@ -8,14 +8,14 @@ use crate::channel::hidden_phones::counts;
 use crate::channel::pool::{NUMBERS, connect, rig};
 use crate::support::eventually;
 
-/// A change of this field of the account of the rig's numbers.
+/// Posts a change of this field of the account of the rig's numbers.
 async fn say(rig: &Rig, field: &str, value: Value) {
     let change = json!({"field": field, "value": value});
     let body = json!({"entry": [{"id": "107", "changes": [change]}]});
     assert_eq!(post(rig, &body).await.status, 200);
 }
 
-/// What happened of a type, the newest last.
+/// Returns the events of a type, the newest last.
 async fn emitted(rig: &Rig, kind: &str) -> Vec<Value> {
     let events = rig.api.get(&format!("/v1/events?limit=200&type={kind}")).await.ok();
     events["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()

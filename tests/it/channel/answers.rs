@@ -1,4 +1,4 @@
-//! Which message somebody answers, by what the channel calls it.
+//! The message that somebody answers, found by the channel's id.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::channel::pool::{SEND, completes, connect, hello, phone, rig};
 use crate::fake::{Scripted, callback};
 use crate::support::eventually;
 
-/// Somebody writes; gives what is emitted of it.
+/// Somebody writes; returns the event.
 async fn write(rig: &Rig, from: &str, number: u32, more: Value) -> Value {
     let now = postrider_actors::Clock::system().now().as_secs();
     let mut message = json!({"from": from, "id": format!("wamid.{from}.{number}"),
@@ -38,7 +38,7 @@ async fn a_message_of_ours_is_named_however_many_came_after_it() {
     assert_eq!(write(&rig, ada, 41, reaction).await["content"]["message_id"], id);
     // It was sent to nobody else.
     assert_eq!(write(&rig, other, 1, answer).await["context"], json!({"forwarded": false}));
-    // One of the contact's own is found among the newest.
+    // A message of the contact's own is found among the newest.
     let own = json!({"context": {"id": format!("wamid.{ada}.39")}});
     let named = write(&rig, ada, 42, own).await;
     assert!(named["context"]["message_id"].is_string(), "{named}");

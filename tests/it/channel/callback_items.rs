@@ -1,4 +1,4 @@
-//! How the items of callbacks are counted.
+//! Counts of the items of callbacks.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ async fn an_item_that_brings_nothing_new_is_counted_as_repeated() {
     for status in ["sent", "delivered", "delivered", "played", "played", "delivered"] {
         take(&rig, &report(id, status)).await;
     }
-    // A voice message that was played was opened.
+    // A voice message that was played has been opened.
     is("read").await;
     counts(&rig, "messages", "taken", 3).await;
     counts(&rig, "messages", "repeated", 3).await;
@@ -58,7 +58,7 @@ async fn an_item_that_brings_nothing_new_is_counted_as_repeated() {
     counts(&rig, "message_template_status_update", "repeated", 1).await;
     let ignored = rig.api.get("/v1/events?type=channel.ignored").await.ok();
     assert_eq!(ignored["data"], json!([]));
-    // What is about nobody's number is not.
+    // An item about an unknown number is counted as ignored.
     take(&rig, &callback("999", written)).await;
     counts(&rig, "messages", "ignored", 1).await;
     counts(&rig, "messages", "taken", 4).await;

@@ -1,4 +1,4 @@
-//! What the chat-app channel calls back.
+//! The callbacks of the chat-app channel.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn report(id: &str, status: &str) -> Value {
 }
 
 impl Rig {
-    /// How often the fake has taken the first message of a one-time password.
+    /// Returns the number of times that the fake took the first message of a one-time password.
     pub fn taken(&self, request_id: &str) -> u32 {
         self.fake.accepted_of(&format!("{request_id}:1"))
     }
@@ -78,7 +78,7 @@ async fn what_is_not_signed_changes_nothing() {
         assert_eq!(refused.header("www-authenticate"), None, "no key is asked for");
         refused.check(401, "UNAUTHORIZED");
     }
-    // The very bytes are signed, not what they mean.
+    // The signature is of the exact bytes, not of their meaning.
     let spaced = format!("{body} ");
     post_signed(&rig, &good, spaced.as_bytes()).await.check(401, "UNAUTHORIZED");
     rig.becomes(&id, "sent").await;
@@ -107,7 +107,7 @@ async fn guessing_is_stopped_and_what_is_signed_rightly_is_not() {
     post_signed(&rig, "", body.as_bytes()).await.check(429, "RATE_LIMITED");
     stranger.post(unknown, json!({})).await.check(429, "RATE_LIMITED");
     stranger.post("/channels/email/nobody", json!({})).await.check(429, "RATE_LIMITED");
-    // What is right is never refused for its address.
+    // A correct request is never refused because of its address.
     assert_eq!(post_signed(&rig, &good, body.as_bytes()).await.status, 200);
     assert_eq!(ask(VERIFY_TOKEN).await.status, 200);
 }
@@ -162,7 +162,7 @@ async fn a_callback_may_be_large_and_odd_but_not_without_end() {
     post_signed(&rig, &sign(APP_SECRET, b"{"), b"{").await.check(400, "VALIDATION_ERROR");
 }
 
-/// Has the fake report so on every message.
+/// Has the fake report these statuses of every message.
 pub fn report_always(rig: &Rig, statuses: &[&str], times: u32) {
     rig.fake.call_back(Some(Callbacks {
         server: rig.server.address(),
@@ -280,8 +280,8 @@ async fn a_templates_status_follows_the_channel() {
     assert_eq!(admin.get(templates).await.ok()["data"][0]["status"], "paused");
 }
 
-/// A callback of somebody's having written this to a number just now: that a message came is known
-/// for some days of its own time.
+/// Returns a callback of a text to a number that was written just now. A message is known for some
+/// days of its own time.
 pub fn wrote(phone_number_id: &str, from: &str, id: &str, text: &str) -> Value {
     let now = postrider_actors::Clock::system().now().as_secs();
     callback(
@@ -355,7 +355,7 @@ async fn long_messages_from_strangers_cost_nobody_anything() {
     let ordinary = wrote("106", "16505551231", "c", "Hi");
     messages.push(odd);
     messages.push(ordinary["entry"][0]["changes"][0]["value"]["messages"][0].clone());
-    // A cut emoji is no text; what came with it is good.
+    // A cut emoji is no text; the rest of the callback is good.
     let body = notice.to_string().replace(
         "\"messages\":[",
         r#""messages":[{"from":"1650","id":"x","text":{"body":"\ud83d"}},"#,

@@ -1,4 +1,4 @@
-//! What becomes of the old names when somebody's phone or id changes.
+//! The old names of somebody whose phone or id changes.
 
 use serde_json::{Value, json};
 
@@ -30,12 +30,12 @@ async fn a_changed_id_without_a_phone_takes_the_phone_away() {
         assert_eq!(names(&changed), (&Value::Null, &json!(NEXT)));
         let emitted = rig.api.get("/v1/events?type=contact.updated").await.ok();
         assert_eq!(emitted["data"][0]["data"]["previous_phone"], PHONE);
-        // The opt-out holds for all three; every window is closed.
+        // The opt-out holds for all three names; every window is closed.
         assert_eq!(api.get("/v1/suppressions").await.ok()["total"], 3);
         for to in [json!({"to": PHONE}), json!({"recipient": USER}), json!({"recipient": NEXT})] {
             rig.api.post("/v1/messaging/send", text(to)).await.check(422, "UNPROCESSABLE");
         }
-        // The phone is free, and what is written to the person goes to the new id.
+        // The phone is free, and messages to the person go to the new id.
         let other = api.post("/v1/contacts", json!({"name": "Other", "phone": PHONE})).await;
         assert_eq!(other.status, 201);
         let mut again = wrote(&json!({"from_user_id": NEXT}), "wamid.n", "Me", at + 1);
@@ -53,7 +53,7 @@ async fn a_changed_id_without_a_phone_takes_the_phone_away() {
 async fn a_changed_number_of_two_contacts_makes_one_of_them() {
     let own_ids = [
         json!({"user_id": NEXT, "previous_user_id": USER}),
-        // The id stays what it was.
+        // The id does not change.
         json!({"user_id": USER}),
     ];
     for ids in own_ids {

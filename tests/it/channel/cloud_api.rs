@@ -1,4 +1,4 @@
-//! Numbers of the chat-app channel's Cloud API, with a fake of it behind them.
+//! Numbers of the chat-app channel's Cloud API, against a fake of it.
 
 use std::time::Duration;
 
@@ -53,12 +53,12 @@ impl Rig {
         Self { fake, server, api, number }
     }
 
-    /// Sends a one-time password; gives the request's id. The template for it is made before.
+    /// Sends a one-time password; returns the request's id. The template for it is created first.
     pub async fn send(&self, phone: &str) -> String {
         let body = json!({"phone": phone});
         let mut sent = self.api.post("/v1/otp/send", &body).await;
         if sent.status == 422 {
-            // Tests of templates have only their own.
+            // Tests of templates have only their own templates.
             let button = json!({"type": "BUTTONS", "buttons": [{"type": "OTP"}]});
             let template = json!({"name": "otp_code", "language": "en",
                 "category": "authentication", "components": [{"type": "BODY"}, button]});
@@ -78,7 +78,7 @@ impl Rig {
     }
 }
 
-/// The code in a request that the fake was sent.
+/// Returns the code in a request that the fake received.
 fn code(body: &Value) -> String {
     body["template"]["components"][0]["parameters"][0]["text"].as_str().unwrap().to_owned()
 }
@@ -153,7 +153,7 @@ async fn an_answer_that_is_late_is_lost() {
 async fn what_cannot_be_reached_gets_it_later() {
     let mut rig = Rig::new().await;
     let address = rig.fake.address();
-    // An address that nobody listens on meanwhile.
+    // Nobody listens on this address for now.
     rig.fake = FakeCloudApi::start();
     let ended = async || tokio::net::TcpStream::connect(address).await.is_err().then_some(());
     eventually("the end of the first fake", ended).await;
@@ -372,7 +372,7 @@ async fn templates_are_brought_up_to_date_with_the_channels() {
     admin.post(templates, own).await.ok();
     let listed = |status: &str| {
         let all = (0..5).map(|n| template(&format!("t{n}"), "en", "MARKETING", status, "New"));
-        // What cannot be one of ours is passed over.
+        // Templates that cannot be ours are passed over.
         let odd = [template("T!", "en", "UTILITY", status, "x"), json!({"name": "t9"})];
         all.chain(odd).collect()
     };

@@ -1,4 +1,4 @@
-//! Templates by what they are made of, and by what refusals of their messages say.
+//! Templates, by their components and by the refusals of their messages.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn phone(number: u32) -> String {
     format!("+1555123{number:04}")
 }
 
-/// The template of codes in a language, with these components beside its body.
+/// Returns the template of codes in a language, with these components beside its body.
 fn of_codes(language: &str, more: Value) -> Value {
     let mut components = vec![json!({"type": "BODY", "add_security_recommendation": true})];
     components.extend(more.as_array().unwrap().iter().cloned());
@@ -26,7 +26,7 @@ fn buttons(buttons: Value) -> Value {
     json!([{"type": "BUTTONS", "buttons": buttons}])
 }
 
-/// Sends a code; gives the indices of the buttons that it was sent with.
+/// Sends a code; returns the indices of the buttons that it was sent with.
 async fn buttons_of(rig: &Rig, to: &str, language: Option<&str>) -> Vec<Value> {
     let mut body = json!({"phone": to});
     if let Some(language) = language {
@@ -58,7 +58,7 @@ async fn a_code_is_in_the_button_that_its_template_has() {
     sync(&rig).await;
     assert_eq!(buttons_of(&rig, &phone(1), None).await, ["1"]);
     assert_eq!(buttons_of(&rig, &phone(2), Some("pt_BR")).await, ["2"]);
-    // The channel's template changes, and is known again after a crash.
+    // The channel's template changes, and the change is known after a crash.
     rig.fake.set_templates(vec![of_codes("en", json!([]))]);
     sync(&rig).await;
     assert_eq!(buttons_of(&rig, &phone(3), None).await, [] as [&str; 0]);
@@ -74,7 +74,7 @@ async fn a_code_is_in_the_button_that_its_template_has() {
     assert_eq!(buttons_of(&rig, &phone(6), None).await, ["2"]);
 }
 
-/// How a template stands.
+/// Returns the status of a template.
 async fn status(rig: &Rig, name: &str) -> Value {
     let listed = rig.server.admin().get(TEMPLATES).await.ok();
     let row = listed["data"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
@@ -91,7 +91,7 @@ async fn approve(rig: &Rig, name: &str) {
     rig.server.admin().send_json("PATCH", &path, &json!({"status": "approved"})).await.ok();
 }
 
-/// The channel reports twice that a message has failed with this code.
+/// Reports twice, as the channel, that a message has failed with this code.
 async fn report_failed(rig: &Rig, opaque: &str, code: u32) {
     let report = json!({"statuses": [{
         "id": "wamid.1", "status": "failed", "timestamp": "1750857384", "recipient_id": "1",
@@ -141,7 +141,7 @@ async fn a_refused_code_says_how_its_template_stands() {
     approve(&rig, "otp_code").await;
     report_failed(&rig, &format!("{id}:1"), 132_016).await;
     assert_eq!(status(&rig, "otp_code").await, "approved", "a report counts once");
-    // Another refusal says nothing of it.
+    // Another refusal does not change the template.
     let id = rig.send(&phone(4)).await;
     rig.becomes(&id, "sent").await;
     report_failed(&rig, &format!("{id}:1"), 131_026).await;

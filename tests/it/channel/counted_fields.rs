@@ -9,7 +9,7 @@ use crate::channel::cloud_api::Rig;
 use crate::channel::hidden_phones::seconds;
 use crate::support::{clustered, eventually};
 
-/// A callback of the rig's account and number with this field.
+/// Returns a callback of the rig's account and number with this field.
 fn change(field: &str, mut value: Value) -> Value {
     value["metadata"] = json!({"display_phone_number": "15550001111", "phone_number_id": "106"});
     json!({"object": "whatsapp_business_account", "entry": [{
@@ -17,7 +17,7 @@ fn change(field: &str, mut value: Value) -> Value {
     }]})
 }
 
-/// A value of each documented field, as the channel posts it at that time, with one item.
+/// Returns a value of each documented field, as the channel posts it at that time, with one item.
 fn documented(at: u64) -> Vec<(&'static str, Value)> {
     let at = at.to_string();
     let template = |more: Value| {
@@ -76,7 +76,7 @@ fn documented(at: u64) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What moves when a field is posted that nobody documents, or has not what it must have.
+/// The field and outcome that are counted for an undocumented field, or for one that lacks a part.
 const WRONG: [(&str, &str, &str); 4] = [
     ("new", "other", "unknown"),
     ("messages", "messages", "unreadable"),
@@ -84,7 +84,7 @@ const WRONG: [(&str, &str, &str); 4] = [
     ("business_capability_update", "business_capability_update", "unreadable"),
 ];
 
-/// The counters of these fields that are not zero, once they have counted so many items.
+/// Returns the counters of these fields that are not zero, once they have counted so many items.
 async fn counters(rig: &Rig, fields: &[&str], items: usize) -> BTreeMap<String, f64> {
     let counted = async || {
         let metrics = rig.server.stranger().get("/metrics").await.text();
@@ -115,7 +115,7 @@ async fn each_documented_field_moves_its_own_counter() {
     }
     let mut moved = counters(&rig, &fields, fields.len()).await;
     for field in &fields {
-        // One that is known and of no use is ignored, one that changes nothing is a repeat.
+        // A known item of no use is ignored, and one that changes nothing is a repeat.
         let fine = ["taken", "repeated", "ignored"];
         let once = fine.map(|outcome| moved.remove(&series(field, outcome)));
         assert_eq!(once.iter().flatten().collect::<Vec<_>>(), [&1.0], "{field}: {once:?}");

@@ -1,4 +1,4 @@
-//! What becomes of messages while a portfolio is used up, and what is kept of its limits.
+//! Messages while a portfolio is used up, and the records of its limits.
 
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ async fn a_template_that_waits_for_room_moves_when_its_number_is_down() {
     rig.server.advance(100).await;
     let waits = row(&sent).await;
     assert_eq!((&waits["status"], &waits["number_id"]), (&json!("queued"), &json!(first)));
-    // Somebody who counts finds the number stopped.
+    // A recipient who counts already finds the number stopped.
     rig.fake.script_number("106", Scripted::Error { status: 401, code: 190 });
     rig.api.post(SEND, hello(&ada)).await.ok();
     let moved = async || {

@@ -15,7 +15,7 @@ pub async fn seconds(rig: &Rig) -> u64 {
     millis(now.as_str().unwrap()) / 1000
 }
 
-/// The callback of a text by somebody whom the channel names so.
+/// Returns the callback of a text by somebody with these names in the channel.
 pub fn wrote(names: &Value, id: &str, text: &str, at: u64) -> Value {
     let mut message = json!({
         "id": id, "timestamp": at.to_string(), "type": "text", "text": {"body": text},
@@ -30,7 +30,7 @@ pub fn wrote(names: &Value, id: &str, text: &str, at: u64) -> Value {
     callback("106", json!({"contacts": [contact], "messages": [message]}))
 }
 
-/// The three ways in which a callback reports somebody without a phone.
+/// Returns the three forms in which a callback reports somebody without a phone.
 pub fn phoneless() -> [Value; 3] {
     [
         json!({"from_user_id": USER}),
@@ -155,7 +155,7 @@ async fn a_phone_and_an_id_that_are_known_together_are_one_contacts() {
         assert_eq!(contacts["total"], 1);
         let contact = &contacts["data"][0];
         assert_eq!((&contact["phone"], &contact["user_id"]), (&json!(PHONE), &json!(USER)));
-        // What holds for one of the two holds for the other.
+        // An opt-out or a window of one of the two holds for the other.
         assert_eq!(api.get("/v1/suppressions").await.ok()["total"], 2, "{order:?}");
         for names in [json!({"to": PHONE}), json!({"recipient": USER})] {
             let mut body = json!({"type": "text", "text": "Hello"});
@@ -179,7 +179,7 @@ async fn nothing_of_a_callback_is_passed_over_without_being_counted() {
         notice["entry"][0]["changes"][0]["field"] = field.into();
         assert_eq!(post(&rig, &notice).await.status, 200);
     }
-    // It is about a number that nobody has.
+    // It is about an unknown number.
     let mut other = hello;
     other["entry"][0]["changes"][0]["value"]["metadata"]["phone_number_id"] = "999".into();
     assert_eq!(post(&rig, &other).await.status, 200);
@@ -238,7 +238,7 @@ async fn who_is_known_by_an_id_alone_can_be_deleted_and_suppressed() {
         api.post("/v1/suppressions", bad).await.check_field("phone");
     }
     api.post("/v1/suppressions", json!({"user_id": "x"})).await.check_field("user_id");
-    // Who is asked for by name is found without the others.
+    // A search by name finds the named person alone.
     api.post("/v1/suppressions", json!({"phone": PHONE})).await.ok();
     let by_id = api.get(&format!("/v1/suppressions?user_id={USER}")).await.ok();
     assert_eq!((&by_id["total"], &by_id["data"]), (&json!(1), &json!([made.json()])));
@@ -257,7 +257,7 @@ async fn who_is_known_by_an_id_alone_can_be_deleted_and_suppressed() {
     assert_eq!(api.delete(&format!("/v1/contacts/{contact}")).await.status, 204);
     api.get(&format!("/v1/contacts/{contact}")).await.check(404, "NOT_FOUND");
     assert_eq!(api.get("/v1/conversations").await.ok()["total"], 0);
-    // Its window is closed, and who writes again is somebody new.
+    // The window is closed, and the person who writes again gets a new contact.
     let text = json!({"recipient": USER, "type": "text", "text": "Hello"});
     rig.api.post("/v1/messaging/send", &text).await.check(422, "UNPROCESSABLE");
     assert_eq!(post(&rig, &wrote(&phoneless()[1], "wamid.b", "Hi", at)).await.status, 200);

@@ -1,4 +1,4 @@
-//! Files that contacts send: got from the channel, checked, kept and served.
+//! Files that contacts send: fetched from the channel, checked, kept and served.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ use crate::support::{Api, clustered, eventually};
 const FROM: &str = "+16505551234";
 const DIGITS: &str = "16505551234";
 
-/// Reports a message with a file; returns what the event has of the file.
+/// Reports a message with a file; returns the file's part of the event.
 async fn sent(rig: &Rig, kind: &str, file: Value) -> Value {
     let now = postrider_actors::Clock::system().now().as_secs();
     let message = json!({
@@ -31,7 +31,7 @@ fn file(id: &str, content: &[u8]) -> Value {
     json!({"id": id, "mime_type": "image/jpeg; x=y", "sha256": sha256, "caption": "Look"})
 }
 
-/// A key that may read and send.
+/// Returns a client with a key that may read and send.
 async fn agent(rig: &Rig) -> Api {
     let scopes = ["messaging:send", "contacts:read", "contacts:write"];
     rig.server.key("acme", &scopes, json!({})).await.1
@@ -41,7 +41,7 @@ fn path_of(media: &Value) -> String {
     format!("/v1/media/{}", media["media_id"].as_str().unwrap())
 }
 
-/// Waits until a file is in this state; gives what is known of it.
+/// Waits until a file is in this state; returns its description.
 async fn becomes(api: &Api, media: &Value, state: &str) -> Value {
     let path = path_of(media);
     let seen = async || Some(api.get(&path).await.ok()).filter(|media| media["state"] == state);
@@ -118,7 +118,7 @@ async fn what_is_not_as_it_was_reported_is_not_kept() {
         folders.map(|folder| std::fs::read_dir(folder).unwrap().count()).sum::<usize>()
     };
     assert_eq!(left(rig.server.data_dir().join("media")), 0, "nothing is left on the disk");
-    // A type that no header can have is none, and a file without a good id is none.
+    // A type that no header can have is dropped, and a file without a good id is no file.
     rig.fake.offer("805", None, b"abc");
     let odd = json!({"id": "805", "mime_type": "text/html\r\nX: y", "filename": "a\u{202e}b"});
     let emitted = sent(&rig, "document", odd).await;
@@ -231,7 +231,7 @@ async fn on_demand_a_content_is_got_when_somebody_asks_for_it_first() {
     })
     .await;
     assert_eq!(api.get(&path_of(&unasked)).await.ok()["state"], "pending");
-    // The channel keeps it for seven days.
+    // The channel keeps a file for seven days.
     rig.server.advance(7 * 24 * 3600).await;
     let failed = eventually("it is given up", async || {
         rig.server.advance(60).await;

@@ -20,7 +20,7 @@ pub async fn contact(api: &Api, id: &Value) -> Value {
     api.get(&format!("/v1/contacts/{}", id.as_str().unwrap())).await.ok()
 }
 
-/// The names of a contact: its phone and its id.
+/// Returns the names of a contact: its phone and its id.
 pub fn names(contact: &Value) -> (&Value, &Value) {
     (&contact["phone"], &contact["user_id"])
 }
@@ -67,7 +67,7 @@ async fn two_contacts_that_turn_out_to_be_one_are_merged() {
     let [emitted] = &emitted["data"].as_array().unwrap()[..] else { panic!("one: {emitted}") };
     let merged = json!({"contact_id": own["id"], "merged_contact_id": second["contact_id"]});
     assert_eq!(emitted["data"], merged);
-    // Both conversations keep their ids; what came later is in the one that was written in last.
+    // Both conversations keep their ids. Later messages are in the one that was written in last.
     let listed = api.get("/v1/conversations").await.ok();
     assert_eq!(listed["total"], 2);
     for row in listed["data"].as_array().unwrap() {
@@ -79,7 +79,7 @@ async fn two_contacts_that_turn_out_to_be_one_are_merged() {
     assert_eq!(text_in(&api, &second["conversation_id"]).await.len(), 2);
     let conversations = [first, second].map(|row| row["conversation_id"].clone());
     a_reply_in_the_former_appears_in_the_current(&api, &conversations).await;
-    // Whoever has opted out by one name has by both.
+    // An opt-out by one name is an opt-out by both.
     assert_eq!(api.get("/v1/suppressions").await.ok()["total"], 2);
     // Deleting it by either id deletes all of it.
     assert_eq!(api.delete(&path).await.status, 204);
@@ -96,7 +96,7 @@ async fn a_reply_in_the_former_appears_in_the_current(api: &Api, [former, curren
     api.post(&format!("{path}/messages"), &reply).await.ok();
     assert_eq!(text_in(api, former).await, ["By phone"]);
     assert_eq!(text_in(api, current).await[0], "A reply");
-    // It can still be read.
+    // The former conversation can still be read.
     assert_eq!(api.get(&path).await.ok()["id"], *former);
 }
 
@@ -136,7 +136,7 @@ async fn an_answer_or_a_report_that_names_the_id_binds_it() {
     }
 }
 
-/// Sends a text to the phone; gives the message's id.
+/// Sends a text to the phone; returns the message's id.
 pub async fn message(rig: &Rig) -> Value {
     let text = json!({"to": PHONE, "type": "text", "text": "Hello"});
     rig.api.post("/v1/messaging/send", &text).await.ok()["message_id"].clone()
@@ -167,7 +167,7 @@ async fn reports_of_the_fake_bind_the_recipient_of_an_id() {
     assert_eq!(api.get("/v1/contacts").await.ok()["total"], 1);
 }
 
-/// The notice that somebody's names have changed.
+/// Returns the notice that somebody's names have changed.
 pub fn notice(id: &str, from: &str, system: Value, at: u64) -> Value {
     let message = json!({
         "from": from, "id": id, "timestamp": at.to_string(), "type": "system", "system": system,
@@ -175,7 +175,7 @@ pub fn notice(id: &str, from: &str, system: Value, at: u64) -> Value {
     callback("106", json!({"messages": [message]}))
 }
 
-/// What the two notices of a changed id look like.
+/// Returns the two notices of a changed id.
 pub fn changed_ids(at: u64) -> [Value; 2] {
     let ids = json!({
         "type": "user_changed_user_id", "user_id": NEXT, "previous_user_id": USER, "body": "x",

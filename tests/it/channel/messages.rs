@@ -1,4 +1,4 @@
-//! Single messages through a number of the Cloud API: what every answer of the channel does.
+//! Single messages through a number of the Cloud API: the effect of every answer of the channel.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::support::{Reply, eventually};
 
 const UNLIMITED: (&str, &str) = ("LIMITS__KEY_REQUESTS_PER_HOUR", "0");
 
-/// A rig whose number sends so many messages in a second; it has a template `welcome`.
+/// Starts a rig whose number sends so many messages a second; it has a template `welcome`.
 async fn rig(messages_per_second: u32) -> Rig {
     let mut number = number();
     number["messages_per_second"] = json!(messages_per_second);
@@ -44,7 +44,7 @@ async fn becomes(rig: &Rig, id: &str, status: &str) {
     eventually(&format!("{id} is {status}"), seen).await;
 }
 
-/// The `data` of the events of a type, oldest first.
+/// Returns the `data` of the events of a type, oldest first.
 async fn emitted(rig: &Rig, kind: &str) -> Vec<Value> {
     let events = rig.api.get(&format!("/v1/events?limit=200&type={kind}")).await.ok();
     events["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()
@@ -70,17 +70,17 @@ async fn a_lost_answer_is_never_sent_twice_and_a_report_settles_it() {
     assert_eq!((rig.fake.accepted_of(&id), rig.fake.requests().len()), (1, 2));
 }
 
-/// What a code makes of a message.
+/// The effect of an error code on a message.
 enum Class {
-    /// The number stops, and sends it when it is well again.
+    /// The number stops, and sends the message when it has recovered.
     Stops,
-    /// It is sent later, and not for so many seconds of engine time.
+    /// The message is sent later, and not for so many seconds of engine time.
     Waits(u64),
-    /// It fails.
+    /// The message fails.
     Fails,
 }
 
-/// The number stops for the `stops`th time, and sends what it held when it is well again.
+/// The number stops for the `stops`th time, and sends the held message when it has recovered.
 async fn stops_and_revives(rig: &Rig, id: &str, code: u32, stops: usize) {
     let stopped = async || emitted(rig, "number.stopped").await;
     let stopped_once = async || (stopped().await.len() == stops).then_some(());
@@ -136,7 +136,7 @@ async fn every_error_code_does_what_its_class_says() {
         for &code in codes {
             last += 1;
             let to = phone(last);
-            // Not the status decides.
+            // The code decides, not the status.
             let status = [400, 500][usize::from(code % 2 == 0 && code != 99_999)];
             rig.fake.script(Some(&to[1..]), Scripted::Error { status, code }, Some(1));
             let before = rig.fake.requests().len();
@@ -155,7 +155,7 @@ async fn every_error_code_does_what_its_class_says() {
                 }
                 Class::Fails => fails(&rig, &id, code).await,
             }
-            // What says that the template cannot be sent is believed.
+            // A code for a template that cannot be sent changes the template.
             if [132_015, 132_016].contains(&code) {
                 try_send(&rig, &to).await.check(422, "TEMPLATE_NOT_APPROVED");
                 let template = "/admin/v1/workspaces/acme/templates/welcome/en";
@@ -172,7 +172,7 @@ async fn every_error_code_does_what_its_class_says() {
 #[tokio::test]
 async fn a_revived_number_sends_what_it_held_in_order() {
     let rig = rig(1).await;
-    // While the number is in maintenance it takes what it is given.
+    // While the number is in maintenance, it accepts messages.
     rig.fake.script(None, Scripted::Error { status: 400, code: 131_057 }, Some(1));
     let mut held = vec![send(&rig, &phone(1)).await];
     let asked = async || (rig.fake.requests().len() == 1).then_some(());
@@ -199,8 +199,8 @@ async fn a_revived_number_sends_what_it_held_in_order() {
         (rig.fake.accepted_count() > 0).then_some(())
     };
     eventually("the first is sent", first).await;
-    // One a second: time goes on when the one before has arrived, claim and all. On a busy machine
-    // the number asks for its next second only after the step that it needs.
+    // The pace is one message a second: time moves when the one before has arrived, claim and all.
+    // On a busy machine the number asks for its next second only after the step that it needs.
     for count in 2..=6 {
         rig.server.advance(2).await;
         let mut looks = 0;
@@ -268,7 +268,7 @@ async fn over_tls_http_2_is_spoken_and_an_own_certificate_can_be_trusted() {
     let sync = "/admin/v1/workspaces/acme/templates/sync";
     rig.server.admin().post(sync, json!({})).await.ok();
 
-    // Whom nobody trusts is answered nothing, not even the token.
+    // An untrusted server receives nothing, not even the token.
     let (fake, _) = FakeCloudApi::start_tls();
     let rig = Rig::before(fake, &[UNLIMITED], number()).await;
     let id = rig.send(&phone(1)).await;

@@ -1,4 +1,4 @@
-//! Checks of a number: what the provider says is taken, and what is wrong is named.
+//! Checks of a number: the provider's answer is recorded, and each fault is named.
 
 use serde_json::{Value, json};
 
@@ -19,13 +19,13 @@ async fn check(rig: &Rig) -> Value {
     rig.server.admin().post(&format!("{}/check", path(rig)), json!({})).await.ok()
 }
 
-/// The provider is asked again.
+/// Asks the provider again.
 async fn check_anew(rig: &Rig) -> Value {
     rig.server.advance(31).await;
     check(rig).await
 }
 
-/// Waits for the check of the connecting.
+/// Waits for the check that follows the connection.
 async fn first_check(rig: &Rig) -> Value {
     let checked = async || Some(row(rig).await).filter(|row| !row["check"].is_null());
     eventually("the first check", checked).await
@@ -36,7 +36,7 @@ fn codes(check: &Value) -> Vec<&str> {
     problems.map(|problem| problem["code"].as_str().unwrap()).collect()
 }
 
-/// A fake whose account has everything that is needed.
+/// Returns a fake whose account has everything that is needed.
 fn healthy() -> FakeCloudApi {
     let fake = FakeCloudApi::start();
     fake.set_templates(vec![template("otp_code", "en", "AUTHENTICATION", "APPROVED", "{{1}}")]);
@@ -85,7 +85,7 @@ async fn what_is_wrong_is_named() {
     let other = json!({"name": "code_2", "language": "en"});
     let of_codes = "/admin/v1/workspaces/acme/otp-template";
     rig.server.admin().put(of_codes, other).await.ok();
-    // The provider is not asked about that.
+    // The provider is not asked about the template.
     assert!(codes(&check(&rig).await).contains(&"template_missing"));
     rig.fake.set_token("another");
     let found = check_anew(&rig).await;
@@ -105,7 +105,7 @@ async fn what_passes_by_itself_is_no_fault_of_the_number() {
         (131_016, &["unreachable"], false, Value::Null),
         (190, &["token_refused"], true, json!(false)),
         (10, &["refused"], true, Value::Null),
-        // A field that cannot be asked for.
+        // A field that cannot be requested.
         (100, &[], true, json!(true)),
     ] {
         rig.fake.set_number(json!({"error": {"code": code}}));
@@ -146,7 +146,7 @@ async fn checks_in_a_row_ask_the_provider_once_and_a_new_token_at_once() {
     let many: [Value; 3] = tokio::join!(check(&rig), check(&rig), check(&rig)).into();
     assert!(many.iter().all(|found| found["provider_status"] == "BANNED"));
     assert_eq!(rig.fake.number_calls(), asked + 1, "those at once wait for one answer");
-    // What is given another token is another one to its provider.
+    // A number with a new token is a new number to its provider.
     rig.fake.set_number(json!({"status": "CONNECTED"}));
     rig.fake.set_token("new");
     rig.server.admin().send_json("PATCH", &path(&rig), &json!({"token": "new"})).await.ok();
@@ -175,7 +175,7 @@ async fn the_numbers_of_one_account_hold_up_no_other() {
         let checked = async || Some(at(id).await).filter(|at| !at.is_null());
         first.push(eventually("the first check", checked).await);
     }
-    // The round begins, and time stands still after the first of each account.
+    // The round starts, and time stops after the first number of each account.
     rig.server.advance(25 * 3600).await;
     let other = async || (at(&others[2]).await != first[2]).then_some(());
     eventually("the other account's check", other).await;
@@ -214,7 +214,7 @@ async fn a_number_in_the_app_is_slow_until_it_leaves_and_no_field_is_asked_for_i
         assert_eq!(check_anew(&rig).await["provider_status"], "CONNECTED");
         assert_eq!(rig.fake.number_calls() - asked, calls);
     }
-    // What one may not be asked for says nothing of another one.
+    // A field that one number lacks is still requested for another.
     let asked = rig.fake.number_calls();
     let mut other = crate::channel::cloud_api::number();
     other["phone"] = json!("+15550002201");
@@ -245,7 +245,7 @@ async fn a_limit_is_that_of_all_numbers_of_a_portfolio_whatever_their_accounts()
     };
     assert_eq!(limit().await, 10_000);
     rig.fake.set_number(json!({"whatsapp_business_manager_messaging_limit": "TIER_100K"}));
-    // It is checked when it is connected.
+    // The number is checked when it is connected.
     admin.post("/admin/v1/workspaces/acme/numbers", other).await.ok();
     eventually("the limit", async || (limit().await == 100_000).then_some(())).await;
 }

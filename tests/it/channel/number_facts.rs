@@ -1,4 +1,4 @@
-//! What the channel says of a number by callback: its pace, its quality, its name, its limit.
+//! The channel's callbacks about a number: its pace, its quality, its name, its limit.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::channel::callbacks::post;
 use crate::channel::cloud_api::Rig;
 use crate::channel::number_watch::shows;
 
-/// A change of this field of the account of the rig's number.
+/// Returns a change of this field of the account of the rig's number.
 fn change(field: &str, value: Value) -> Value {
     json!({"entry": [{"id": "107", "changes": [{"field": field, "value": value}]}]})
 }
@@ -17,7 +17,7 @@ fn upgrade() -> Value {
     change("phone_number_quality_update", value)
 }
 
-/// The owner has written from the app.
+/// Returns a callback of a text that the owner wrote in the app.
 fn echo(metadata: Value) -> Value {
     let written = json!({"from": "15550001111", "to": "15551230001", "id": "wamid.1",
         "timestamp": "1750857384", "type": "text", "text": {"body": "Hi"}});
@@ -33,7 +33,7 @@ async fn row(rig: &Rig) -> Value {
     rig.server.admin().get(&path).await.ok()
 }
 
-/// Field, previous and present value of each `number.changed` since the beginning.
+/// Returns the field, previous and present value of each `number.changed` event.
 async fn emitted(rig: &Rig) -> Vec<[Value; 3]> {
     let events = rig.api.get("/v1/events?limit=200&type=number.changed").await.ok();
     let events = events["data"].as_array().unwrap().iter().map(|event| &event["data"]);
@@ -66,7 +66,7 @@ async fn the_pace_follows_what_the_channel_says_and_outlives_a_crash() {
     assert_eq!(pace(&rig).await, at(1000, "high"));
     let id = rig.number["id"].as_str().unwrap();
     shows(&rig, &format!("postrider_number_pace{{number=\"{id}\"}}"), 1000.0).await;
-    // The administration's figure comes before what the channel says.
+    // The administration's figure takes precedence over the channel's.
     let figure = json!({"messages_per_second": 5});
     rig.server.admin().send_json("PATCH", &path, &figure).await.ok();
     assert_eq!(pace(&rig).await, at(5, "high"));
@@ -79,7 +79,7 @@ async fn the_pace_follows_what_the_channel_says_and_outlives_a_crash() {
 #[tokio::test]
 async fn a_number_that_is_in_the_app_as_well_is_slow() {
     let rig = Rig::new().await;
-    // Which number it is must be said: it may be another one of the account.
+    // The callback must name the number, because the account may have others.
     take(&rig, echo(json!({}))).await;
     assert_eq!(row(&rig).await["pace"]["set"], 80);
     take(&rig, echo(json!({"phone_number_id": "106"}))).await;
@@ -98,7 +98,7 @@ async fn quality_name_and_limit_are_reported_and_shown() {
         let limit = json!({"max_daily_conversations_per_business": limit});
         take(&rig, change("business_capability_update", limit)).await;
     }
-    // What is about somebody else's phone changes nothing.
+    // A change of somebody else's phone has no effect.
     let other = json!({"display_phone_number": "15550009999", "event": "THROUGHPUT_UPGRADE"});
     take(&rig, change("phone_number_quality_update", other)).await;
     let row = row(&rig).await;

@@ -7,7 +7,7 @@ use crate::channel::pool::{SEND, completes, connect, hello, phone, rig};
 use crate::fake::{callback, sign};
 use crate::support::eventually;
 
-/// The row of what an answer names.
+/// Returns the row of the message or code in an answer.
 async fn row(rig: &Rig, answer: &Value) -> Value {
     let path = match (answer["request_id"].as_str(), answer["message_id"].as_str()) {
         (Some(id), _) => format!("/v1/otp/{id}"),
@@ -30,7 +30,7 @@ async fn the_answer_to_a_send_names_its_number_and_says_the_same_after_a_crash()
         let again = json!({"request_id": sent["request_id"]});
         let path = ["/v1/otp/resend", "/v1/messaging/otp/resend"][of as usize % 2];
         assert_eq!(rig.api.post(path, again).await.ok()["number_id"], expected);
-        // The contact keeps the number, and the answer says it though nobody names it.
+        // The contact keeps the number, and the answer names it though the request does not.
         let sent = rig.api.post("/v1/otp/send", json!({"phone": phone(of)})).await.ok();
         assert_eq!(sent["number_id"], expected);
         let sent = rig.api.post(SEND, hello(&phone(of))).await.ok();

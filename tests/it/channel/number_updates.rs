@@ -18,18 +18,18 @@ async fn update(rig: &Rig, change: Value) -> Reply {
     rig.server.admin().send_json("PATCH", &path(rig), &change).await
 }
 
-/// The data of all events of this kind.
+/// Returns the data of all events of this type.
 async fn emitted(rig: &Rig, kind: &str) -> Vec<Value> {
     let events = rig.api.get(&format!("/v1/events?type={kind}")).await.ok();
     events["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()
 }
 
-/// What was taken, in order, by our ids.
+/// Returns the messages that the fake took, in order, by our ids.
 fn taken(rig: &Rig) -> Vec<String> {
     rig.fake.accepted().into_iter().map(|accepted| accepted.opaque).collect()
 }
 
-/// A rig whose token the channel does not take any more, and what waits for another one.
+/// Returns a rig whose token is not valid any more, and the messages that wait for a new one.
 async fn expired() -> (Rig, Vec<String>) {
     let rig = Rig::new().await;
     let welcome = json!({
@@ -37,7 +37,7 @@ async fn expired() -> (Rig, Vec<String>) {
         "components": [{"type": "BODY", "text": "Welcome"}],
     });
     rig.server.admin().post("/admin/v1/workspaces/acme/templates", welcome).await.ok();
-    // The answers come when all are with the channel, so that none is refused at the door.
+    // The answers come when all are with the channel, so that no request is refused.
     rig.fake.set_token("the-next-one");
     let mut held = Vec::new();
     for last in 0..4 {
@@ -70,7 +70,7 @@ async fn a_stopped_number_revives_with_a_new_token_and_sends_what_it_held_in_ord
     assert_eq!(recovered.await, json!({"number_id": rig.number["id"]}));
     assert_eq!(emitted(&rig, "number.stopped").await.len(), 1);
     assert_eq!(problems(&rig).await, json!([]));
-    // It outlives a restart, and is nowhere to be read.
+    // The token outlives a restart, and cannot be read anywhere.
     rig.server.restart().await;
     let id = rig.send("+15551234567").await;
     rig.becomes(&id, "sent").await;
@@ -187,7 +187,7 @@ async fn a_throttled_app_is_not_felt_by_the_number_of_another_app() {
     let numbers = "/admin/v1/workspaces/beta/numbers";
     let sandbox = admin.get(numbers).await.ok()["data"][0]["id"].clone();
     admin.delete(&format!("{numbers}/{}", sandbox.as_str().unwrap())).await.ok();
-    // The account's id is the same: anybody can write it down.
+    // The account's id is the same, because anybody can enter it.
     let mut other = number();
     (other["phone_number_id"], other["app_secret"]) = (json!("206"), json!("another-app"));
     admin.post(numbers, other).await.ok();
@@ -203,7 +203,7 @@ async fn a_throttled_app_is_not_felt_by_the_number_of_another_app() {
             let asked = Cell::new(0);
             let again = async || {
                 let is_tried = rig.fake.requests().len() > before + tried;
-                // Now and then once more: a pause that begins after the time was moved is not over.
+                // Sometimes once more: a pause that starts after time was moved is not over.
                 if tried > 0 && !is_tried && asked.replace(asked.get() + 1) % 40 == 0 {
                     rig.server.advance(1 << (tried - 1)).await;
                 }

@@ -1,16 +1,16 @@
-//! What an operator sees of numbers: log lines and metrics.
+//! The operator's view of numbers: log lines and metrics.
 
 use crate::channel::cloud_api::Rig;
 use crate::fake::{FakeCloudApi, Scripted};
 use crate::support::{clustered, eventually};
 
-/// The value of a series.
+/// Returns the value of a series.
 async fn metric(rig: &Rig, name: &str) -> Option<f64> {
     let text = rig.server.stranger().get("/metrics").await.text();
     clustered::figure(&text, name)
 }
 
-/// Waits until a series has this value: figures are sampled.
+/// Waits until a series has this value, because figures are sampled.
 pub async fn shows(rig: &Rig, name: &str, value: f64) {
     let is = async || (metric(rig, name).await == Some(value)).then_some(());
     eventually(name, is).await;
@@ -26,7 +26,7 @@ fn lines(rig: &Rig, level: &str, text: &str) -> Vec<String> {
 async fn a_channel_that_fails_and_answers_again_is_logged_once_with_its_cause() {
     let mut rig = Rig::new().await;
     let address = rig.fake.address();
-    // An address that nobody listens on meanwhile.
+    // Nobody listens on this address for now.
     rig.fake = FakeCloudApi::start();
     let ended = async || tokio::net::TcpStream::connect(address).await.is_err().then_some(());
     eventually("the end of the first fake", ended).await;
@@ -59,14 +59,14 @@ async fn a_channel_that_fails_and_answers_again_is_logged_once_with_its_cause() 
     shows(&rig, "postrider_number_queue", 0.0).await;
 }
 
-/// An answer in which a provider repeats what it was sent.
+/// Returns an answer in which a provider repeats the values that it received.
 fn telling(status: u16, code: u32) -> Scripted {
     let details = "token EAAGm0PX4ZCpsBA4Zb1 of +15551234567 has expired";
     let body = serde_json::json!({"error": {"code": code, "message": details}});
     Scripted::Raw { status, body: body.to_string() }
 }
 
-/// What the administration shows of the number's trouble.
+/// Returns the number's trouble, as the administration reports it.
 async fn trouble(rig: &Rig) -> Option<String> {
     let numbers = rig.server.admin().get("/admin/v1/workspaces/acme/numbers").await.ok();
     numbers["data"][0]["trouble"].as_str().map(str::to_owned)

@@ -1,4 +1,4 @@
-//! Several numbers of a workspace are a pool: who is written to from which of them.
+//! Several numbers of a workspace are a pool: which contact is written to from which number.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::support::{Api, eventually, millis};
 pub const NUMBERS: &str = "/admin/v1/workspaces/acme/numbers";
 pub const SEND: &str = "/v1/messaging/send";
 
-/// A rig with a template, and one for codes.
+/// Starts a rig with a template, and one for codes.
 pub async fn rig() -> Rig {
     let rig = Rig::new().await;
     for (name, category) in [("hello", "utility"), ("otp_code", "authentication")] {
@@ -21,7 +21,7 @@ pub async fn rig() -> Rig {
     rig
 }
 
-/// Connects one more number of the same account; gives its id.
+/// Connects one more number of the same account; returns its id.
 pub async fn connect(rig: &Rig, phone_number_id: &str) -> String {
     let mut more = number();
     more["phone"] = json!(format!("+15550002{phone_number_id}"));
@@ -39,19 +39,19 @@ pub fn hello(to: &str) -> Value {
     json!({"to": to, "type": "template", "template": {"name": "hello"}})
 }
 
-/// The number that a message leaves through.
+/// Returns the number that a message leaves through.
 async fn number_of(api: &Api, message: &Value) -> String {
     let path = format!("/v1/messaging/messages/{}", message["message_id"].as_str().unwrap());
     api.get(&path).await.ok()["number_id"].as_str().unwrap().to_owned()
 }
 
-/// Sends a template; gives the number that it leaves through.
+/// Sends a template; returns the number that it leaves through.
 pub async fn through(rig: &Rig, to: &str) -> String {
     let sent = rig.api.post(SEND, hello(to)).await.ok();
     number_of(&rig.api, &sent).await
 }
 
-/// Sends a code; gives the request, and the number that it leaves through.
+/// Sends a code; returns the request, and the number that it leaves through.
 pub async fn code_through(rig: &Rig, to: &str) -> (String, String) {
     let sent = rig.api.post("/v1/otp/send", json!({"phone": to})).await.ok();
     let id = sent["request_id"].as_str().unwrap().to_owned();
@@ -67,7 +67,7 @@ pub async fn code_number(rig: &Rig, id: &str) -> String {
 /// A contact writes to a number.
 async fn write(rig: &Rig, from: &str, (number, phone_number_id): (&str, &str), id: &str) {
     let acme = rig.server.admin().get("/admin/v1/workspaces/acme").await;
-    // What is reported too late counts as reported now.
+    // A message that is reported too late counts as reported now.
     let now = millis(acme.json()["created_at"].as_str().unwrap()) / 1000 + 3600;
     let message = json!({
         "from": from.trim_start_matches('+'), "id": id, "timestamp": now.to_string(),
@@ -82,7 +82,7 @@ async fn write(rig: &Rig, from: &str, (number, phone_number_id): (&str, &str), i
     assert_eq!(taken.status, 200);
 }
 
-/// The first of these phones whose number is that one.
+/// Returns the first of these phones whose number is that one.
 pub async fn phone_of(rig: &Rig, number: &str) -> String {
     for of in 0..64 {
         if through(rig, &phone(of)).await == number {
@@ -132,7 +132,7 @@ async fn who_writes_to_another_number_is_written_to_from_it() {
     let text = json!({"to": ada, "type": "text", "text": "Hi"});
     let sent = rig.api.post(SEND, text).await.ok();
     assert_eq!(number_of(&rig.api, &sent).await, second);
-    // Both sides count: the number that was named stays.
+    // Messages of both sides count: the contact stays with the number that was named.
     let mut named = hello(&ada);
     named["from"] = json!(first);
     let sent = rig.api.post(SEND, named).await.ok();
@@ -217,7 +217,7 @@ async fn a_code_leaves_by_another_number_at_once_when_its_own_is_stopped() {
     let second = connect(&rig, "206").await;
     let ada = phone_of(&rig, &first).await;
     rig.fake.script_number("106", Scripted::Error { status: 401, code: 190 });
-    // It may have moved by the time that it is asked for.
+    // The code may have moved before its number is requested.
     let (waits, _) = code_through(&rig, &ada).await;
     let moved = async || {
         rig.server.advance(1).await;
@@ -230,7 +230,7 @@ async fn a_code_leaves_by_another_number_at_once_when_its_own_is_stopped() {
     let (id, number) = code_through(&rig, &ada).await;
     assert_eq!(number, second, "it does not wait");
     rig.becomes(&id, "sent").await;
-    // One whose sender has named the number waits for it, and no other can take it.
+    // A request that names the number waits for it, and no other number can take it.
     let named = json!({"phone": phone(300), "from": first});
     rig.api.post("/v1/otp/send", named).await.check(503, "SERVICE_UNAVAILABLE");
     rig.fake.script_number("206", Scripted::Error { status: 401, code: 190 });
@@ -282,7 +282,7 @@ async fn a_template_moves_to_another_number_after_a_while_and_a_text_never() {
     assert_eq!(rig.fake.most_of_one(), 1);
 }
 
-/// Makes a broadcast to these phones; gives its path.
+/// Creates a broadcast to these phones; returns its path.
 async fn broadcast(rig: &Rig, recipients: std::ops::Range<u32>) -> String {
     let recipients: Vec<_> = recipients.map(phone).collect();
     let body = json!({"name": "Sale", "template_name": "hello", "recipients": recipients});
@@ -290,7 +290,7 @@ async fn broadcast(rig: &Rig, recipients: std::ops::Range<u32>) -> String {
     format!("/v1/messaging/broadcasts/{}", made["broadcast_id"].as_str().unwrap())
 }
 
-/// Lets time pass until a broadcast is complete.
+/// Moves time until a broadcast is complete.
 pub async fn completes(rig: &Rig, path: &str) -> Value {
     eventually("the broadcast is complete", async || {
         rig.server.advance(1).await;
@@ -300,7 +300,7 @@ pub async fn completes(rig: &Rig, path: &str) -> Value {
     .await
 }
 
-/// How many messages a number was asked to send to each phone.
+/// Returns the number of messages to each phone that a number was asked to send.
 pub fn asked_of(rig: &Rig, phone_number_id: &str) -> BTreeMap<String, u32> {
     let mut asked = BTreeMap::new();
     let path = format!("/{phone_number_id}/messages");
@@ -338,7 +338,7 @@ async fn a_broadcast_goes_on_while_one_of_its_numbers_is_stopped() {
     assert!((30..=70).contains(&of_first), "{of_first}");
     rig.fake.script_number("106", Scripted::Error { status: 401, code: 190 });
     let path = broadcast(&rig, 0..200).await;
-    // Half of the minute after which others take over who waits, however often it is looked.
+    // Others take over the waiting recipients after a minute; this is at most half of it.
     let mut seconds = 0..30;
     let others = async || {
         if seconds.next().is_some() {
@@ -349,7 +349,7 @@ async fn a_broadcast_goes_on_while_one_of_its_numbers_is_stopped() {
         (found["counts"]["sent"].as_u64().unwrap() >= 150 - 64).then_some(())
     };
     eventually("the other number goes on", others).await;
-    // Who belongs to the number that is stopped is taken over after a minute.
+    // The recipients of the stopped number are taken over after a minute.
     let done = completes(&rig, &path).await;
     assert_eq!(done["counts"]["sent"], 200);
     assert_eq!(rig.fake.most_of_one(), 1);

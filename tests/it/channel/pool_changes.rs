@@ -1,4 +1,4 @@
-//! Numbers of a pool that stop or go: who gets something again, and through which number.
+//! Numbers of a pool that stop or go: what is sent again, and through which number.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ async fn who_gets_a_code_again_through_another_number_keeps_that_one() {
     rig.server.admin().put(path, json!({"phones": {(&bob): "0042"}})).await.ok();
     let test = rig.api.post("/v1/otp/send", json!({"phone": bob})).await.ok();
     rig.fake.script(Some("through 106"), Scripted::Error { status: 401, code: 190 }, None);
-    // Somebody else's code stops the number.
+    // Another contact's code stops the number.
     let other = phone_of(&rig, &first).await;
     rig.api.post(SEND, hello(&other)).await.ok();
     let stopped = async || {
@@ -36,7 +36,7 @@ async fn who_gets_a_code_again_through_another_number_keeps_that_one() {
     assert_eq!(code_number(&rig, &id).await, second);
     rig.api.post("/v1/otp/resend", json!({"request_id": test["request_id"]})).await.ok();
     rig.server.admin().put(path, json!({"phones": {}})).await.ok();
-    // Once the first one is well again, the contact stays with the second.
+    // Once the first number has recovered, the contact stays with the second.
     rig.fake.script(Some("through 106"), Scripted::Slow(std::time::Duration::ZERO), None);
     rig.server.advance(61).await;
     let well = async || {
@@ -48,7 +48,7 @@ async fn who_gets_a_code_again_through_another_number_keeps_that_one() {
     assert_eq!(through(&rig, &bob).await, first, "nothing left to a test phone");
 }
 
-/// Another contact of a number than the one that [`phone_of`] gives.
+/// Returns another contact of a number than the one that [`phone_of`] returns.
 async fn another_phone_of(rig: &Rig, number: &str) -> String {
     let mut of = 64;
     while through(rig, &phone(of)).await != number {

@@ -1,4 +1,4 @@
-//! The daily budget of a portfolio: who counts, who waits, and that nobody is refused or lost.
+//! The daily budget of a portfolio: counted and waiting recipients, none of them refused or lost.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ async fn used(rig: &Rig) -> u64 {
     budget(rig).await["used"].as_u64().unwrap()
 }
 
-/// Makes a broadcast to these phones; gives its path.
+/// Creates a broadcast to these phones; returns its path.
 async fn broadcast(rig: &Rig, phones: std::ops::Range<u32>) -> String {
     let phones: Vec<_> = phones.map(phone).collect();
     let body = json!({"name": "All", "template_name": "hello", "recipients": phones});
@@ -32,7 +32,7 @@ async fn broadcast(rig: &Rig, phones: std::ops::Range<u32>) -> String {
     format!("{BROADCASTS}/{}", made["broadcast_id"].as_str().unwrap())
 }
 
-/// A broadcast once it has sent so many and waits.
+/// Returns a broadcast as soon as it has sent so many and waits.
 async fn held_at(rig: &Rig, path: &str, sent: u64) -> Value {
     eventually("what is awaited", async || {
         let found = rig.api.get(path).await.ok();
@@ -42,7 +42,7 @@ async fn held_at(rig: &Rig, path: &str, sent: u64) -> Value {
     .await
 }
 
-/// A broadcast once it is over.
+/// Returns a broadcast as soon as it is over.
 async fn completed(rig: &Rig, path: &str) -> Value {
     eventually("what is awaited", async || {
         let found = rig.api.get(path).await.ok();
@@ -51,7 +51,7 @@ async fn completed(rig: &Rig, path: &str) -> Value {
     .await
 }
 
-/// The newest events of a type, without their ids.
+/// Returns the newest events of a type, without their ids.
 pub async fn emitted(rig: &Rig, kind: &str) -> Vec<Value> {
     let events = rig.api.get(&format!("/v1/events?limit=200&type={kind}")).await.ok();
     events["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()
@@ -102,7 +102,7 @@ async fn a_portfolio_without_room_holds_up_only_who_belongs_to_its_number() {
     let admin = rig.server.admin();
     admin.send_json("PATCH", &format!("{NUMBERS}/{second}"), &change).await.ok();
     limit(&rig, json!({"daily_recipients": 10, "reserve_percent": 0})).await;
-    // Whoever is new goes through the other number.
+    // New recipients go through the other number.
     let path = broadcast(&rig, 0..120).await;
     completed(&rig, &path).await;
     assert_eq!(used(&rig).await, 10);
@@ -149,7 +149,7 @@ async fn a_crash_among_messages_on_their_way_forgets_nobody_who_counts() {
     let done = eventually("what is awaited", async || {
         rig.server.advance(5).await;
         let found = rig.api.get(&path).await.ok();
-        // A day passes once nothing is on its way any more: that would be given up.
+        // A day passes once nothing is under way any more, because that would be given up.
         let now = rig.fake.accepted_count();
         still = if now == before { still + 1 } else { 0 };
         before = now;
@@ -177,7 +177,7 @@ async fn without_a_limit_the_channel_refuses_what_would_have_waited() {
     })
     .await;
     assert!(rig.fake.refused_recipients() > 0);
-    // Whoever was refused is not counted.
+    // Refused recipients are not counted.
     eventually("what is awaited", async || (used(&rig).await == 50).then_some(())).await;
 }
 
@@ -225,7 +225,7 @@ async fn a_single_template_waits_and_goes_when_there_is_room() {
     })
     .await;
     assert_eq!(used(&rig).await, 3);
-    // The life of the last one goes on, and ends.
+    // The life of the last message continues, and ends.
     eventually("what is awaited", async || {
         rig.server.advance(3600).await;
         (status(&rig, 3).await == "failed").then_some(())
@@ -295,7 +295,7 @@ async fn codes_count_and_never_wait_but_leave_the_chat_step_out_where_another_ch
     assert_eq!(used(&rig).await, 2, "a code is counted and not held");
     let acme = "/admin/v1/workspaces/acme";
     rig.server.admin().put(&format!("{acme}/sms"), json!({"kind": "sandbox"})).await.ok();
-    // That the budget is used up is looked at once a second.
+    // The server checks once a second whether the budget is used up.
     let mut of = 2;
     let tries = eventually("what is awaited", async || {
         of += 1;
@@ -307,7 +307,7 @@ async fn codes_count_and_never_wait_but_leave_the_chat_step_out_where_another_ch
     })
     .await;
     assert_eq!(tries[1]["channel"], "sms", "{tries}");
-    // Whoever counts already needs no place.
+    // A recipient who counts already needs no place.
     let body = json!({"phone": phone(1), "channels": ["messaging", "sms"]});
     rig.api.post("/v1/otp/send", body).await.ok();
     eventually("what is awaited", async || {

@@ -9,7 +9,7 @@ use crate::support::Api;
 
 const PHONE: &str = "+16505551234";
 
-/// The callback of somebody's choice about marketing messages.
+/// Returns the callback of somebody's choice about marketing messages.
 fn chose(value: &str, at: u64) -> Value {
     let mut notice = callback(
         "106",
@@ -25,7 +25,7 @@ fn chose(value: &str, at: u64) -> Value {
     notice
 }
 
-/// The callback of a text that they wrote.
+/// Returns the callback of a text that they wrote.
 fn wrote(text: &str, at: u64) -> Value {
     let message = json!({
         "from": &PHONE[1..], "id": format!("wamid.{text}{at}"), "timestamp": at.to_string(),
@@ -38,7 +38,7 @@ async fn reader(rig: &Rig) -> Api {
     rig.server.key("acme", &["contacts:read"], json!({})).await.1
 }
 
-/// Where the opt-outs come from that are listed.
+/// Returns the sources of the listed opt-outs.
 async fn sources(reader: &Api) -> Vec<Value> {
     let listed = reader.get("/v1/suppressions").await.ok();
     let rows = listed["data"].as_array().unwrap().iter();

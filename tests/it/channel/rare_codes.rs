@@ -14,7 +14,7 @@ async fn emitted(rig: &Rig, kind: &str) -> Vec<Value> {
 async fn a_rare_fault_of_the_account_stops_the_number_and_its_queue_waits() {
     for (status, code) in [(403, 131_005), (400, 133_010)] {
         let rig = Rig::new().await;
-        // The first answer stops the number, so the template must be there before.
+        // The first answer stops the number, so the template must exist before.
         let warm = rig.send("+15551230000").await;
         rig.becomes(&warm, "sent").await;
         rig.fake.fail(status, code);
@@ -31,7 +31,7 @@ async fn a_rare_fault_of_the_account_stops_the_number_and_its_queue_waits() {
     }
 }
 
-/// Sends a code to a phone of its own, and waits until this has become of it.
+/// Sends a code to a phone of its own, and waits until it has this status.
 async fn one(rig: &Rig, last: u32, status: &str) {
     let id = rig.send(&format!("+1555123{last:04}")).await;
     rig.becomes(&id, status).await;

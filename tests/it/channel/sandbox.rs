@@ -1,4 +1,4 @@
-//! The sandbox: what its number delivered, its clock, and what its channel does next.
+//! The sandbox: the messages that its number delivered, its clock, and its channel's next outcomes.
 
 use serde_json::{Value, json};
 
@@ -214,7 +214,7 @@ async fn a_script_holds_for_its_times_and_a_phones_own_goes_first() {
     deliver(PHONE, "failed").await;
     script("*", "sent", Value::Null).await;
     deliver(PHONE, "sent").await;
-    // Of another workspace nothing was scripted.
+    // Nothing was scripted for another workspace.
     script("*", "failed", Value::Null).await;
     let other = server.workspace("other").await;
     let id = send_id(&other, PHONE).await;
@@ -271,7 +271,7 @@ async fn an_unreachable_provider_opens_the_breaker_and_comes_back() {
     assert_eq!(spent, 100_000 - waiting.len(), "what was refused is not paid for");
     let resend = api.post("/v1/otp/resend", json!({"request_id": waiting[0]})).await;
     resend.check(503, "SERVICE_UNAVAILABLE");
-    // Another workspace's number is another one, and what was sent can be verified.
+    // Another workspace's number is separate, and a code that was sent can be verified.
     let other = server.workspace("other").await;
     send_id(&other, PHONE).await;
     assert_eq!(verify(&api, &waiting[0], "x").await.ok()["attempts_remaining"], 4);
@@ -308,7 +308,7 @@ async fn what_was_not_sent_goes_out_after_a_restart() {
     let id = send_id(&api, PHONE).await;
     await_delivery(&api, &id, "queued").await;
     server.restart().await;
-    // A restart forgets what was scripted.
+    // A restart removes the script.
     await_delivery(&api, &id, "sent").await;
     let code = server.code(&api, PHONE).await;
     assert_eq!(verify(&api, &id, &code).await.ok()["verified"], true);

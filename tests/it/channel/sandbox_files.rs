@@ -1,4 +1,4 @@
-//! Files that customers of the sandbox send, the whole way of those of real ones.
+//! Files that customers of the sandbox send take the whole way of real ones.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ async fn a_picture_comes_in_is_got_and_is_answered() {
     let row = api.get("/v1/conversations").await.ok()["data"][0]["id"].clone();
     let row = format!("/v1/conversations/{}/messages", row.as_str().unwrap());
     assert_eq!(api.get(&row).await.ok()["data"][0]["media"]["media_id"], media["media_id"]);
-    // The one that it was made of goes, it stays, and both over a kill.
+    // The source is deleted, the copy stays, and both hold over a kill.
     let of_ours = format!("/v1/media/{}", ours.as_str().unwrap());
     assert_eq!(api.delete(&of_ours).await.status, 204);
     server.crash().await;

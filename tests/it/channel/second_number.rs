@@ -1,4 +1,4 @@
-//! What is written to a workspace's second number is answered through it.
+//! A message to a workspace's second number is answered through that number.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::support::{Api, eventually, millis};
 
 const NUMBERS: &str = "/admin/v1/workspaces/acme/numbers";
 
-/// A rig with another key, as its own may not read conversations.
+/// Starts a rig with another key, as its own may not read conversations.
 async fn rig() -> (Rig, Api) {
     let rig = Rig::new().await;
     let (_, api) = rig.server.key("acme", &["messaging:send", "contacts:read"], json!({})).await;
@@ -25,7 +25,7 @@ async fn connect(rig: &Rig, phone_number_id: &str, account_id: &str) -> Value {
     rig.server.admin().post(NUMBERS, second).await.ok()
 }
 
-/// The contact writes to a number; gives the path of the conversation's messages.
+/// The contact writes to a number; returns the path of the conversation's messages.
 async fn write(rig: &Rig, api: &Api, number: &Value, phone_number_id: &str, id: &str) -> String {
     let acme = rig.server.admin().get("/admin/v1/workspaces/acme").await;
     let now = millis(acme.json()["created_at"].as_str().unwrap()) / 1000;
@@ -58,7 +58,7 @@ async fn a_reply_leaves_through_the_number_that_was_written_to() {
     eventually("the reply", async || (rig.fake.accepted_of(id) == 1).then_some(())).await;
     let paths: Vec<_> = rig.fake.requests().into_iter().map(|request| request.path).collect();
     assert_eq!(paths, ["/v24.0/206/messages"]);
-    // Once it is removed, nothing was written to a number that could answer.
+    // Once the number is removed, no number is left to answer through.
     let number = format!("{NUMBERS}/{}", second["id"].as_str().unwrap());
     assert_eq!(rig.server.admin().delete(&number).await.status, 204);
     let text = json!({"type": "text", "text": "Are you coming?"});

@@ -9,7 +9,7 @@ use crate::channel::merged_contacts::both;
 use crate::fake::{Scripted, callback};
 use crate::support::eventually;
 
-/// The callback of what one of the two names says: a word, or a choice in the app.
+/// Returns the callback of a word, or of a choice in the app, by one of the two names.
 fn says(by_phone: bool, word: &str, at: u64) -> Value {
     if word != "stop in the app" {
         let names = if by_phone { json!({"from": &PHONE[1..]}) } else { phoneless()[0].clone() };
@@ -28,8 +28,8 @@ fn says(by_phone: bool, word: &str, at: u64) -> Value {
 #[tokio::test]
 async fn the_last_decision_by_either_name_counts_once_both_are_known() {
     let (stop, start, in_app) = ("STOP", "START", "stop in the app");
-    // What is said by one of the names, or by the other (true), at which second, and how many of
-    // the two have opted out once both are known.
+    // The words by one of the names, or by the other (true), each with its second. Then the number
+    // of names that have opted out once both are known.
     for (said, out) in [
         (&[(false, stop, 1), (true, start, 5), (false, stop, 9)][..], 2),
         (&[(false, stop, 1), (true, start, 5)], 1),

@@ -1,4 +1,4 @@
-//! What the channel says of a template beside its status: category, quality and components.
+//! The channel's news of a template beside its status: category, quality and components.
 
 use serde_json::{Value, json};
 
@@ -10,14 +10,14 @@ use crate::support::eventually;
 const TEMPLATES: &str = "/admin/v1/workspaces/acme/templates";
 const PHONE: &str = "+16505551234";
 
-/// The callback that says something of the template `offer`.
+/// Returns the callback of a change of the template `offer`.
 fn said(field: &str, mut value: Value) -> Value {
     value["message_template_name"] = json!("offer");
     value["message_template_language"] = json!("en");
     json!({"entry": [{"id": "107", "changes": [{"field": field, "value": value}]}]})
 }
 
-/// A workspace where a message of the category utility costs 1 credit, and of marketing 5.
+/// Starts a workspace in which a utility message costs 1 credit, and a marketing message 5.
 async fn rig() -> Rig {
     let fake = FakeCloudApi::start();
     let mut offer = template("offer", "en", "UTILITY", "APPROVED", "Hello");
@@ -42,13 +42,13 @@ async fn announce(rig: &Rig, field: &str, value: Value) {
     }
 }
 
-/// The payloads of the events of one type.
+/// Returns the payloads of the events of one type.
 async fn emitted(rig: &Rig, kind: &str) -> Vec<Value> {
     let emitted = rig.api.get(&format!("/v1/events?type={kind}")).await.ok();
     emitted["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()
 }
 
-/// What one message of the template costs now.
+/// Returns the present price of one message of the template.
 async fn cost(rig: &Rig) -> i64 {
     let before = rig.credits().await.as_i64().unwrap();
     let body = json!({"to": PHONE, "type": "template",
@@ -128,7 +128,7 @@ async fn changed_components_are_listed_again() {
     rig.fake.set_templates(vec![template("offer", "en", "UTILITY", "APPROVED", "Goodbye")]);
     announce(&rig, "message_template_components_update", json!({"message_template_body": "x"}))
         .await;
-    // The pause between two lists begins after the first, at a time that nobody here knows.
+    // The pause between two lists starts after the first, at a time that the test does not know.
     let listed = async || {
         rig.server.advance(40).await;
         (row(&rig).await["components"][0]["text"] == "Goodbye").then_some(())

@@ -1,4 +1,4 @@
-//! Templates that are brought up to date with the channel's without being asked for.
+//! Templates are synchronized with the channel's without a request.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ async fn a_new_number_brings_its_templates_and_a_new_template_comes_by_itself() 
     are(&rig, &["one", "two"]).await;
     assert_eq!(rig.fake.template_calls(), 1);
     rig.fake.set_templates(vec![utility("one"), utility("three"), utility("two")]);
-    // One that is known is no reason to ask; one that is not, is one for all.
+    // A known template is no reason to ask; an unknown one leads to one list of all.
     approved(&rig, "one").await;
     for _ in 0..20 {
         approved(&rig, "three").await;
@@ -81,18 +81,18 @@ async fn what_a_crash_cut_short_comes_with_the_next_start_and_only_that() {
     fake.set_templates(vec![utility("one")]);
     let mut rig = Rig::before(fake, &[], wrong).await;
     rig.server.crash().await;
-    // The channel has come to its senses meanwhile.
+    // The channel has recovered meanwhile.
     rig.fake.set_token("expired");
     rig.server.advance(60).await;
     are(&rig, &["one"]).await;
-    // Its time is over, and so is what was noted of it.
+    // The pause after the list is over, and so is the record that a list is due.
     rig.server.advance(40).await;
     let calls = rig.fake.template_calls();
     rig.fake.set_templates(vec![utility("one"), utility("two")]);
     rig.server.restart().await;
     rig.server.advance(60).await;
     assert_eq!((rig.fake.template_calls(), names(&rig).await), (calls, vec!["one".to_owned()]));
-    // One that is reported is noted with the callback.
+    // A reported template is recorded with the callback.
     rig.fake.set_token("another");
     approved(&rig, "two").await;
     rig.server.crash().await;

@@ -13,7 +13,7 @@ pub fn listed(name: &str, category: &str, status: &str) -> Value {
     template(name, "en", category, status, "Hello.")
 }
 
-/// A rig with a number of each of two accounts, which have these templates; gives the ids of both.
+/// Starts a rig with a number of each of two accounts that have these templates; returns both ids.
 pub async fn rig_of(first: Vec<Value>, second: Vec<Value>) -> (Rig, [String; 2]) {
     let fake = FakeCloudApi::start();
     let expected = first.len() + second.len();
@@ -29,7 +29,7 @@ pub async fn rig_of(first: Vec<Value>, second: Vec<Value>) -> (Rig, [String; 2])
     (rig, ids)
 }
 
-/// Waits until so many templates of accounts are known; gives the rows.
+/// Waits until so many templates of accounts are known; returns the rows.
 async fn have(rig: &Rig, expected: usize) -> Vec<Value> {
     let all_of_them = async || {
         rig.server.advance(40).await;
@@ -41,8 +41,8 @@ async fn have(rig: &Rig, expected: usize) -> Vec<Value> {
     eventually("the templates of both accounts", all_of_them).await
 }
 
-/// A rig of two accounts. `hello` is in both, approved in the first; the second has the template of
-/// codes.
+/// Starts a rig of two accounts. `hello` is in both, approved in the first; the second has the
+/// template of codes.
 async fn rig() -> (Rig, [String; 2]) {
     let hello = |status| listed("hello", "UTILITY", status);
     let first = vec![hello("APPROVED"), listed("first", "UTILITY", "APPROVED")];
@@ -62,14 +62,14 @@ async fn rig() -> (Rig, [String; 2]) {
     (rig, ids)
 }
 
-/// The number that a template to this phone leaves through.
+/// Returns the number that a template to this phone leaves through.
 async fn through(rig: &Rig, name: &str, to: u32) -> Value {
     let mut body = hello(&phone(to));
     body["template"]["name"] = json!(name);
     rig.api.post(SEND, body).await.ok()["number_id"].clone()
 }
 
-/// A number's channel says how a template stands.
+/// Reports the status of a template through a number's channel.
 pub async fn says(rig: &Rig, number: &str, account: &str, event: &str) {
     let update = json!({"entry": [{"id": account, "changes": [{
         "field": "message_template_status_update",
@@ -104,7 +104,7 @@ async fn a_number_sends_what_its_account_has_approved_and_says_so_after_a_crash(
         assert_eq!(through(&rig, "second", 200 + of).await, second.as_str());
         let sent = rig.api.post("/v1/otp/send", json!({"phone": phone(300 + of)})).await.ok();
         assert_eq!(sent["number_id"], second.as_str());
-        // The number that was used last does not count where its account has no such template.
+        // The last number that was used does not count if its account has no such template.
         assert_eq!(through(&rig, "second", of).await, second.as_str());
     }
     let mut named = hello(&phone(1));
@@ -117,7 +117,7 @@ async fn a_number_sends_what_its_account_has_approved_and_says_so_after_a_crash(
     rig.api.post(SEND, &named).await.check(422, "UNPROCESSABLE");
     let code = json!({"phone": phone(1), "from": first});
     rig.api.post("/v1/otp/send", code).await.check(422, "UNPROCESSABLE");
-    // What the channel says is about the account of the number that it tells it to.
+    // A report concerns the account of the number that receives it.
     says(&rig, &second, "208", "APPROVED").await;
     let events = rig.api.get("/v1/events?type=template.status_changed").await.ok();
     let data = &events["data"][0]["data"];
@@ -130,7 +130,7 @@ async fn a_number_sends_what_its_account_has_approved_and_says_so_after_a_crash(
     for of in 400..440 {
         of_second += u32::from(through(&rig, "hello", of).await == second.as_str());
     }
-    // Which recipients it gets is chance; that it gets all or none is none.
+    // Its recipients are chosen by chance; all or none of them would be no chance.
     assert!((1..40).contains(&of_second), "{of_second} of 40");
     says(&rig, &first, "107", "PAUSED").await;
     for of in 500..510 {
@@ -154,7 +154,7 @@ async fn a_broadcast_leaves_through_the_numbers_whose_accounts_have_its_template
     });
     rig.api.post("/v1/messaging/broadcasts", refused).await.check(422, "UNPROCESSABLE");
     says(&rig, &second, "208", "APPROVED").await;
-    // Its own account has paused it: the other number takes all of them.
+    // Its own account has paused the template: the other number takes all messages.
     let paused = Scripted::Error { status: 400, code: 132_015 };
     rig.fake.script(Some("through 206"), paused, None);
     let before = asked_of(&rig, "106");
@@ -181,7 +181,7 @@ async fn a_message_is_not_taken_while_no_number_that_has_its_template_is_up() {
     body["template"]["name"] = json!("first");
     rig.api.post(SEND, body).await.check(503, "SERVICE_UNAVAILABLE");
     through(&rig, "second", 2).await;
-    // What both have goes out through the other one: nothing moves to it later.
+    // A template of both goes out through the other number; no message is moved to it later.
     says(&rig, &second, "208", "APPROVED").await;
     for of in 10..20 {
         assert_eq!(through(&rig, "hello", of).await, second.as_str());
@@ -199,7 +199,7 @@ async fn a_code_is_in_the_language_that_the_number_which_is_named_can_send() {
         let row = rig.api.get(&path).await.ok();
         assert_eq!((&row["number_id"], &row["language"]), (&json!(from), &json!(expected)));
     }
-    // One beside the pool sends what its own account has.
+    // A number beside the pool sends the templates of its own account.
     let path = format!("{NUMBERS}/{first}");
     rig.server.admin().send_json("PATCH", &path, &json!({"pool": false})).await.ok();
     for (from, expected) in [(Some(&first), "pt"), (None, "en")] {
@@ -223,7 +223,7 @@ async fn an_account_whose_templates_are_not_known_is_asked_at_a_start() {
     let mut named = self::hello(&phone(1));
     named["from"] = json!(second);
     rig.api.post(SEND, named).await.ok();
-    // Once they are known nobody is asked.
+    // Known templates are not requested again.
     let calls = rig.fake.template_calls();
     rig.server.restart().await;
     rig.server.advance(60).await;
@@ -244,7 +244,7 @@ async fn a_template_that_was_made_here_says_whose_it_is_once_another_account_has
         {"account_id": "208", "category": "marketing", "status": "pending"},
     ]);
     assert_eq!(rows["data"][0]["accounts"], expected);
-    // It stays so where the first number leaves the pool.
+    // Both accounts keep their rows when the first number leaves the pool.
     let path = format!("{NUMBERS}/{}", rig.number["id"].as_str().unwrap());
     admin.send_json("PATCH", &path, &json!({"pool": false})).await.ok();
     let mut named = hello(&phone(1));

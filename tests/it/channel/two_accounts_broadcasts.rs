@@ -14,14 +14,14 @@ use crate::fake::{Scripted, template};
 use crate::support::{eventually, millis};
 
 const PATH: &str = "/v1/messaging/broadcasts";
-/// How far ahead one is scheduled.
+/// The time between now and a scheduled broadcast.
 const HOUR_MS: u64 = 3_600_000;
 
 fn hello(text: &str, category: &str, status: &str) -> Value {
     template("hello", "en", category, status, text)
 }
 
-/// A broadcast to these people, each with these variables if there are some.
+/// Returns a broadcast to these people, each with these variables if there are some.
 fn body(people: Range<u32>, variables: &[&str]) -> Value {
     let recipient = |of: u32| match variables {
         [] => json!(phone(of)),
@@ -36,7 +36,7 @@ async fn make(rig: &Rig, body: &Value) -> String {
     format!("{PATH}/{}", made["broadcast_id"].as_str().unwrap())
 }
 
-/// Makes a broadcast and waits for its end; gives how many messages each number was asked to send.
+/// Creates a broadcast and waits for its end; returns the count of messages for each number.
 async fn shares(rig: &Rig, body: &Value) -> [u32; 2] {
     let all = |rig: &Rig| ["106", "206"].map(|number| asked_of(rig, number).values().sum::<u32>());
     let before = all(rig);
@@ -58,7 +58,7 @@ async fn in_an_hour(rig: &Rig) -> Value {
     json!(postrider_actors::domain::Timestamp::from_millis(now + HOUR_MS).to_string())
 }
 
-/// Lets time pass until a broadcast is paused because its template is.
+/// Moves time until a broadcast is paused because its template is.
 async fn waits_for_its_template(rig: &Rig, path: &str) {
     let paused = async || {
         rig.server.advance(1).await;
@@ -87,7 +87,7 @@ async fn numbers_whose_template_takes_other_parameters_stay_out_when_it_begins()
     let mut one = body(0..60, &[]);
     one["components"] = components(&["Ada"]);
     assert_eq!(shares(&rig, &one).await, [60, 0]);
-    // Nor when it goes on. Nothing of it is taken before it is paused.
+    // It also stays out after a resume. Nothing of the broadcast is taken before its pause.
     rig.fake.script_number("106", Scripted::Error { status: 500, code: 131_000 });
     let path = make(&rig, &one).await;
     rig.api.post(&format!("{path}/pause"), json!({})).await.ok();
@@ -113,7 +113,7 @@ async fn a_number_at_another_price_takes_no_part_in_what_was_made_before() {
     completes(&rig, &path).await;
     assert_eq!(asked_of(&rig, "206").len(), 0);
     assert_eq!(rig.api.get(&path).await.ok()["category"], "utility");
-    // One that is made now is marketing, and leaves through both.
+    // A broadcast that is created now is marketing, and leaves through both.
     let now = make(&rig, &body(100..160, &[])).await;
     assert_eq!(completes(&rig, &now).await["category"], "marketing");
     assert!(!asked_of(&rig, "206").is_empty());
@@ -131,7 +131,7 @@ async fn a_number_whose_account_refuses_the_template_leaves_the_broadcast_to_oth
         assert_eq!((&counts["sent"], &counts["failed"]), (&json!(200), &json!(0)), "{code}");
         assert!(!asked_of(&rig, "206").is_empty(), "it was not asked");
     }
-    // The template is disabled there now, and no other account has it once the first refuses it.
+    // The template is disabled there, and no other account has it once the first refuses it.
     rig.fake.script_number("106", Scripted::Error { status: 400, code: 132_001 });
     let path = make(&rig, &body(1000..1010, &[])).await;
     let failed = async || {
@@ -152,7 +152,7 @@ async fn refusals_of_one_account_that_are_reported_late_leave_the_broadcast_to_o
     }
     let path = make(&rig, &body(0..60, &[])).await;
     rig.server.advance(5).await;
-    // The second is older than what the first one made known of the template.
+    // The second report is older than the effect of the first one on the template.
     for index in 0..2 {
         refused(&rig, &path, index, 132_016).await;
         let row = rig.api.get(&path).await.ok();
@@ -173,7 +173,7 @@ async fn a_refusal_to_a_number_that_has_left_does_not_fail_what_waits_for_a_paus
     rig.server.advance(5).await;
     refused(&rig, &path, 0, 132_000).await;
     says(&rig, &second, "208", "PAUSED").await;
-    // Of the account whose number left, while the other one's template is paused.
+    // The report is of the account whose number left, while the other one's template is paused.
     refused(&rig, &path, 1, 132_000).await;
     let row = rig.api.get(&path).await.ok();
     assert!(["sending", "paused"].contains(&row["status"].as_str().unwrap()), "{row}");
@@ -220,7 +220,7 @@ async fn variables_of_recipients_are_for_the_templates_that_they_fit() {
     let three = body(0..3, &["Ada", "L", "K"]);
     assert_eq!(preview(&three).await.0, 3);
     rig.api.post(PATH, &three).await.check_field("recipients[0].variables");
-    // What others fit does not count beside the number that is named.
+    // A named number is the only one whose template counts.
     let named = |body: &Value, from: &str| {
         let mut body = body.clone();
         body["from"] = json!([from]);

@@ -67,7 +67,7 @@ async fn a_file_is_uploaded_once_and_its_id_is_used_for_29_days() {
     assert_eq!(rig.fake.files().len(), 2, "the channel forgets its id after 30 days");
 }
 
-/// Opens the window anew, by the server's clock, which is ahead.
+/// Opens the window again, by the server's clock, which is ahead.
 async fn open_at(rig: &Rig, ahead: u64) {
     let now = postrider_actors::Clock::system().now().as_secs() + ahead;
     let message = json!({
@@ -111,7 +111,7 @@ async fn what_the_channel_has_forgotten_is_uploaded_again() {
     }
 }
 
-/// Sends a message that has a file, whose failure the channel reports later.
+/// Sends a message with a file; the channel reports its failure later.
 async fn fails_later(rig: &Rig, media: &Value, code: u32) {
     let sent = send(rig, media).await;
     assert_eq!(sent["status"], "sent");
@@ -133,12 +133,12 @@ async fn what_the_channel_has_forgotten_is_reported_by_a_callback_too() {
     let rig = Rig::with(&[], number()).await;
     open(&rig).await;
     let media = upload(&rig, b"abc").await;
-    // One that is about the recipient says nothing of the file.
+    // A failure that concerns the recipient does not affect the file.
     for (code, files) in [(131_026, 1), (131_053, 1), (131_053, 2), (131_053, 2)] {
         fails_later(&rig, &media, code).await;
         assert_eq!(rig.fake.files().len(), files, "{code}: a renewed one that fails is the file");
     }
-    // A day later it may have been forgotten once more.
+    // A day later the channel may have lost the file once more.
     rig.server.advance(DAY + 1).await;
     open_at(&rig, DAY).await;
     fails_later(&rig, &media, 131_053).await;

@@ -1,4 +1,4 @@
-//! What each type of message looks like to the channel, and what its ids are made of.
+//! The form of each type of message on the channel, and the sources of its ids.
 
 use serde_json::{Value, json};
 
@@ -11,14 +11,14 @@ use crate::support::eventually;
 const TO: &str = "+16505551234";
 const DIGITS: &str = "16505551234";
 
-/// Calls back that the customer wrote a text, and gives our id of it.
+/// Calls back that the customer wrote a text; returns our id of it.
 async fn wrote(rig: &Rig, wamid: &str, seconds: u64) -> String {
     let text = json!({"type": "text", "text": {"body": "Hi"}});
     let received = received(rig, (wamid, seconds), text).await;
     received["message_id"].as_str().unwrap().to_owned()
 }
 
-/// Calls back that the customer wrote this, and gives what the event has.
+/// Calls back that the customer wrote this; returns the data of the event.
 async fn received(rig: &Rig, (wamid, seconds): (&str, u64), mut message: Value) -> Value {
     message["from"] = DIGITS.into();
     message["id"] = wamid.into();
@@ -32,7 +32,7 @@ fn now_seconds() -> u64 {
     postrider_actors::Clock::system().now().as_secs()
 }
 
-/// Sends it, and gives what the channel got, without what is of no interest here.
+/// Sends a message; returns what the channel received, without the fields of no interest here.
 async fn sent(rig: &Rig, mut body: Value) -> Value {
     body["to"] = TO.into();
     let reply = send_waiting(&rig.api, &body, &[]).await.ok();
@@ -104,14 +104,14 @@ async fn ids_of_ours_become_those_of_the_channel() {
         let reaction = json!({"message_id": wamid, "emoji": "👍"});
         assert_eq!(sent(&rig, body).await, json!({"type": "reaction", "reaction": reaction}));
     }
-    // One of ours, by the id that the answer to it named.
+    // One of our messages, by the id in its answer.
     let text = json!({"to": TO, "type": "text", "text": "One"});
     let one = send_waiting(&rig.api, &text, &[]).await.ok()["message_id"].clone();
     let wamid = rig.fake.newest_to(DIGITS).unwrap().id;
     let body = json!({"type": "reaction", "reaction": {"message_id": one, "emoji": ""}});
     let reaction = json!({"message_id": wamid, "emoji": ""});
     assert_eq!(sent(&rig, body).await, json!({"type": "reaction", "reaction": reaction}));
-    // That of a message whose answer got lost comes with the first report on it.
+    // A message whose answer was lost gets its id from the first report on it.
     rig.fake.script(None, Scripted::Lost, Some(1));
     let lost = rig.api.post("/v1/messaging/send", &text).await.ok()["message_id"].clone();
     let path = format!("/v1/messaging/messages/{}", lost.as_str().unwrap());
@@ -212,7 +212,7 @@ async fn what_was_read_is_reported_once() {
     let mut typing = read.clone();
     typing["typing_indicator"] = json!({"type": "text"});
     assert_eq!(rig.fake.marked_read(), [typing, read]);
-    // Without a body it is nobody else's business.
+    // Without a body, nothing is reported to the channel.
     let quietly = api.call("POST", &path, &[], b"").await.ok();
     assert_eq!(quietly, json!({"read": false}));
     assert_eq!(rig.fake.marked_read().len(), 2);
