@@ -10,11 +10,11 @@ use super::ways::Way;
 use crate::faults::{Client, Outcome};
 use crate::support::eventually;
 
-/// Codes that are acknowledged between two troubles, whoever owns what.
+/// The number of codes that are acknowledged between two troubles, whoever owns what.
 const CODES: usize = 60;
 
-/// Cuts the server off that leads a log; nodes reach all servers all the time. What was answered is
-/// true at the end, and no shard has stopped.
+/// Cuts off the server that leads a log; nodes reach all servers all the time. At the end every
+/// answer is true, and no shard has stopped.
 async fn cut_off_a_leader(sends: bool, hears: bool) {
     let (nats, ways) = Nats::apart().await;
     let cluster = Cluster::made_over(nats);
@@ -35,7 +35,7 @@ async fn cut_off_a_leader(sends: bool, hears: bool) {
         load.acknowledges(CODES).await;
         once(&nodes[0], "all shards without that server", is_whole).await;
     } else {
-        // One that the others hear keeps them from another leader, as long as it asks for votes.
+        // A server that the others hear prevents another leader, as long as it asks for votes.
         let gives_up = async || {
             let leads = || cluster.nats.leader_as_seen_by(&leader, 0);
             (tokio::task::block_in_place(leads).as_ref() != Some(&leader)).then_some(())
@@ -82,7 +82,7 @@ async fn a_node_that_the_others_do_not_reach_keeps_its_shards_and_its_answers() 
     let workspaces = workspaces(&third).await;
     let load = Load::begin(&[&first, &second, &third], &workspaces);
     load.acknowledges(CODES).await;
-    // A workspace of that node, and a key of it.
+    // The workspace of that node, and its key.
     let home = |id: &str| usize::from(postrider_actors::home_of(&id.parse().unwrap()) >> 14);
     let own = workspaces.iter().find(|(id, _)| owner(&before, home(id)) == "pr-1");
     let (_, key) = own.expect("each of four shards has a workspace");
@@ -93,7 +93,7 @@ async fn a_node_that_the_others_do_not_reach_keeps_its_shards_and_its_answers() 
             let phone = json!({ "phone": format!("+1555777000{direction}") });
             through_another.post("/v1/otp/send", &phone).await
         });
-        // Through the node itself everything is answered, and through the others what is theirs.
+        // Requests through the node itself succeed; the other nodes serve their own shards.
         load.acknowledges(CODES).await;
         let body = json!({ "phone": format!("+1555778000{direction}") });
         let mut direct = Client::new(first.address(), key);

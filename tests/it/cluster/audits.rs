@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::people::{admin, rig, shard_of};
 use crate::faults::Process;
 
-/// All records of keys through a node, in parts of so many; and the cursor behind them.
+/// Returns all records of keys through a node, in parts of so many, and the cursor behind them.
 async fn all(node: &Process, order: &str, limit: usize) -> (Vec<Value>, Value) {
     let (mut rows, mut cursor) = (Vec::new(), String::new());
     let begin = format!("/admin/v1/audit?order={order}&limit={limit}&action=key");
@@ -32,7 +32,7 @@ async fn key(node: &Process, workspace: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_records_of_all_shards_are_read_by_time_through_any_node() {
     let (_cluster, nodes, ids) = rig().await;
-    // In turn, so that a shard's records are not all together.
+    // The keys are created in turn, so that a shard's records are not all together.
     for node in &nodes {
         for id in ids {
             key(node, id).await;
@@ -51,7 +51,7 @@ async fn the_records_of_all_shards_are_read_by_time_through_any_node() {
             assert!(newest.iter().rev().eq(&rows), "{limit} at a time, {newest:?}");
         }
     }
-    // What comes later is behind the cursor.
+    // Later records are behind the cursor.
     key(&nodes[1], ids[1]).await;
     let cursor = cursor.as_str().unwrap();
     let path = format!("/admin/v1/audit?action=key&cursor={cursor}");

@@ -1,4 +1,4 @@
-//! A backup of a cluster, of which a single node's data is made, shard by shard.
+//! A backup of a cluster becomes the data of a single node, shard by shard.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::faults::{Client, Process};
 
 const MASTER_KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-/// The workspaces in the backup of a shard, restored into a directory of its own.
+/// Returns the workspaces in the backup of a shard, restored into a directory of its own.
 async fn restored(backup: &Path, dir: &Path) -> (Process, Vec<String>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
     command.arg("restore").arg("--from").arg(backup).arg("--data-dir").arg(dir);
@@ -39,7 +39,7 @@ async fn each_shard_is_backed_up_while_nodes_run_and_restored_into_a_single_node
     let (output, first) = cluster.backup(&backup);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(first["shards"].as_array().unwrap().len(), 4, "{first}");
-    // What is new is added.
+    // A second backup adds the new records.
     let open = send(&mut client, "+15550100002").await;
     let (output, second) = cluster.backup(&backup);
     assert!(output.status.success(), "{output:?}");
@@ -68,7 +68,7 @@ async fn each_shard_is_backed_up_while_nodes_run_and_restored_into_a_single_node
     assert_eq!(json!(all), json!(["acme"]));
 }
 
-/// A directory whose first shard's place has something else in it.
+/// Puts another thing into the place of a directory's first shard.
 fn node_file(place: &Path) -> &Path {
     let shard = place.join("shard-000");
     std::fs::create_dir_all(&shard).unwrap();

@@ -48,7 +48,7 @@ async fn tenant(node: &Process, id: &'static str, phone_number_id: &'static str)
     Tenant { id, shard: shard_of(id), phone_number_id, path, key }
 }
 
-/// This phone has written to a number.
+/// Returns the part of a callback that this phone has written to a number.
 fn written_to(tenant: &Tenant, phone: &str) -> Value {
     let message = json!({
         "from": phone, "id": format!("wamid.{phone}.{}", tenant.id),
@@ -57,7 +57,7 @@ fn written_to(tenant: &Tenant, phone: &str) -> Value {
     callback(tenant.phone_number_id, json!({"messages": [message]}))
 }
 
-/// A callback about two numbers of one app: this phone has written to both.
+/// Returns a callback about two numbers of one app: this phone has written to both.
 fn written(tenants: [&Tenant; 2], phone: &str) -> Value {
     let [mut both, second] = tenants.map(|tenant| written_to(tenant, phone));
     let entry = second["entry"][0].clone();
@@ -73,13 +73,14 @@ async fn post(node: &Process, path: &str, secret: &str, body: &Value) -> Reply {
     api(node, None).call("POST", path, &headers, body.as_bytes()).await
 }
 
-/// How many contacts with this phone a workspace has.
+/// Returns the number of contacts with this phone in a workspace.
 async fn count(node: &Process, tenant: &Tenant, phone: &str) -> u64 {
     let listed = api(node, Some(&tenant.key)).get(&format!("/v1/contacts?search={phone}")).await;
     listed.ok()["total"].as_u64().unwrap()
 }
 
-/// Two workspaces whose shards have different owners, of which the second is not the last node.
+/// Returns two workspaces whose shards have different owners. The last node does not own the
+/// second.
 fn apart(state: &Value) -> [&'static str; 2] {
     let owner = |id: &str| owner(state, shard_of(id)).to_owned();
     let second = WORKSPACES.into_iter().find(|id| owner(id) != "pr-3").unwrap();
@@ -103,7 +104,7 @@ async fn a_callback_to_any_node_reaches_every_shard_of_its_app() {
     let (_fake, _cluster, nodes, [first, second]) = rig().await;
     assert_ne!(first.shard, second.shard);
     for (at, node) in nodes.iter().enumerate() {
-        // To the address of either number, through whatever node.
+        // The callback goes to the address of either number, through any node.
         let (to, phone) = ([&first, &second][at % 2], format!("1555010000{at}"));
         let body = written([&first, &second], &phone);
         post(node, &to.path, "not the secret", &body).await.check(401, "UNAUTHORIZED");
@@ -140,7 +141,7 @@ async fn a_number_of_the_provider_is_connected_once_over_all_shards() {
         let refused = connect(node, second.id, "106").await.check(409, "CONFLICT");
         assert!(refused["message"].as_str().unwrap().contains("phone_number_id"), "{refused}");
     }
-    // Once it is disconnected, another shard may have it at once, and its callbacks.
+    // Once it is disconnected, another shard may have the number at once, and its callbacks.
     let number = first.path.rsplit('/').next().unwrap();
     let path = format!("/admin/v1/workspaces/{}/numbers/{number}", first.id);
     assert_eq!(api(&nodes[2], Some(TOKEN)).delete(&path).await.status, 204);
@@ -151,7 +152,7 @@ async fn a_number_of_the_provider_is_connected_once_over_all_shards() {
     assert_eq!(post(&nodes[0], path, APP_SECRET, &body).await.status, 200);
     assert_eq!(count(&nodes[0], &second, "15550100009").await, 1);
     assert_eq!(count(&nodes[0], &first, "15550100009").await, 0);
-    // So it is when a workspace goes.
+    // The same holds when a workspace is deleted.
     let path = format!("/admin/v1/workspaces/{}", second.id);
     let repeated = json!({"confirm": second.id});
     let removed = api(&nodes[0], Some(TOKEN)).send_json("DELETE", &path, &repeated).await;

@@ -56,7 +56,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A new cluster with this data, and how the import was.
+/// Creates a cluster with this data; returns it with the import's report on files.
 async fn imported(args: &[&str]) -> (Cluster, Process, Value) {
     let cluster = Cluster::made();
     let (output, answer) = cluster.run(&[&["import", "--cluster"], args].concat(), &[]);
@@ -102,7 +102,7 @@ async fn files_come_back_from_a_backup_and_into_another_cluster() {
     check(&single, &known).await;
     single.terminate();
     assert!(single.ended().status.success());
-    // Once from the directory, and once from an archive with its files beside it.
+    // The data comes once from the directory, and once from an archive with its files beside it.
     let (_cluster, node, media) = imported(&["--from", text(&data)]).await;
     assert_eq!((&media["copied"], &media["left_out"]), (&3.into(), &0.into()), "{media}");
     check(&node, &known).await;

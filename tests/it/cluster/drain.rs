@@ -36,7 +36,7 @@ async fn a_node_is_emptied_and_filled_again_and_no_client_notices() {
     }
     let ready = settled_ready(&first).await;
     assert_eq!(ready, (503, json!("draining")));
-    // It stays so over a restart.
+    // It stays draining over a restart.
     first.terminate();
     assert!(first.ended().status.success());
     let first = cluster.start("pr-1");
@@ -56,7 +56,7 @@ async fn a_node_is_emptied_and_filled_again_and_no_client_notices() {
     assert_eq!(settled(&mut client, "GET", "/readyz", &Value::Null).await.status, 200);
 }
 
-/// What `/readyz` says.
+/// Returns the answer of `/readyz`.
 async fn settled_ready(node: &Process) -> (u16, Value) {
     match admin(node).get("/readyz").await {
         crate::faults::Outcome::Answered(answer) => (answer.status, answer.body["reason"].clone()),
@@ -86,7 +86,7 @@ async fn a_moved_shard_stays_where_it_was_moved_to() {
     let line = eventually("the line of the log", told).await;
     assert!(line.contains("admin_token") && line.contains("127.0.0.1"), "{line}");
     assert!(line.contains("req_"), "{line}");
-    // The other one gets another instead, for the loads to be even.
+    // The other node gets another shard instead, for the loads to be even.
     let again = once(&first, "two shards each", both).await;
     assert_eq!(again["shards"][at]["owner"], "pr-1", "{again}");
     for (args, code) in [
@@ -127,7 +127,7 @@ async fn shards_are_moved_while_clients_work_and_no_answer_is_lost() {
         let shard = shards.iter().position(|it| it["owner"] != to).unwrap().to_string();
         let moved = async || {
             let (output, moved) = postrider(&second, &["move", &shard, "--to", to]).await;
-            // Two that are on their way already keep another one waiting.
+            // Two moves that are already under way delay a further one.
             assert!(output.status.success() || moved["error"] == "CONFLICT", "{output:?}");
             output.status.success().then_some(moved)
         };
@@ -150,7 +150,7 @@ async fn a_node_that_starts_is_asked_again_until_it_answers() {
     let undrain = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
         command.args(["cluster", "undrain", "--server", &server]).args(more);
-        // As in a container: which node and which token, its settings say.
+        // As in a container, the settings contain the node and the token.
         command.env("POSTRIDER__CLUSTER__NODE", "pr-7").env("POSTRIDER__ADMIN__TOKEN", TOKEN);
         tokio::task::spawn_blocking(move || command.output().unwrap())
     };

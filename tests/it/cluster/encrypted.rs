@@ -20,7 +20,7 @@ use crate::operation::tls::connect_to;
 
 const REQUEST: &str = "POST /cluster/v1/shards/0/release?by=pr-9 HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/// Who signs certificates, and the directory that has them.
+/// An authority that signs certificates, and the directory that contains them.
 struct Authority {
     dir: tempfile::TempDir,
     issuer: Issuer<'static, KeyPair>,
@@ -70,7 +70,7 @@ fn start(cluster: &Cluster, node: &str, own: &Authority, trusted: &Authority) ->
     started.unwrap_or_else(|log| panic!("no start: {log}"))
 }
 
-/// What a node that has no business here makes of requests for workspaces of others.
+/// Checks that a node with an untrusted certificate cannot serve requests for workspaces of others.
 async fn is_not_served(stranger: &Process, workspaces: &[(String, String)], through: &Process) {
     for (number, (id, key)) in workspaces.iter().enumerate() {
         let phone = format!("+1555020{number:04}");
@@ -84,12 +84,12 @@ async fn is_not_served(stranger: &Process, workspaces: &[(String, String)], thro
     }
 }
 
-/// Where a node is reached by others.
+/// Returns the address at which other nodes reach a node.
 fn door(state: &Value, node: &str) -> SocketAddr {
     about(state, node)["advertise"].as_str().unwrap().parse().unwrap()
 }
 
-/// What comes back of a request that was sent, up to the end of the connection.
+/// Sends a request, and returns everything that comes back before the end of the connection.
 async fn answer(
     stream: &mut (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin),
 ) -> Vec<u8> {
@@ -118,7 +118,7 @@ async fn nodes_serve_each_other_by_their_certificates_and_nobody_else() {
         }
     }
 
-    // Nothing is read of who shows no certificate, or one of somebody else.
+    // Nothing is read from a client that shows no certificate, or another authority's.
     let to = door(&state, "pr-1");
     let mut plain = TcpStream::connect(to).await.unwrap();
     let said = answer(&mut plain).await;
@@ -131,7 +131,7 @@ async fn nodes_serve_each_other_by_their_certificates_and_nobody_else() {
         }
     }
 
-    // A node is a stranger with another authority, whoever of both does not trust, or with none.
+    // A node is a stranger with another authority, whichever side does not trust, or with none.
     let distrusts = start(&cluster, "pr-3", &other, &other);
     is_not_served(&distrusts, &workspaces, &first).await;
     drop(distrusts);
@@ -144,7 +144,7 @@ async fn nodes_serve_each_other_by_their_certificates_and_nobody_else() {
     assert_eq!((owned(&state, "pr-1"), owned(&state, "pr-2")), (2, 2), "{state}");
 }
 
-/// The certificate that is shown at an address to who shows one of the directory.
+/// Returns the certificate that an address shows to a client with the directory's certificate.
 async fn shown(to: SocketAddr, root: &CertificateDer<'static>, own: &Path) -> Vec<u8> {
     let stream = connect_to(to, root, Some(own)).await.unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
@@ -168,7 +168,7 @@ async fn certificates_of_nodes_are_renewed_by_a_signal() {
     let is_new = async || (shown(to, &root, authority.dir.path()).await != before).then_some(());
     crate::support::eventually("the new certificate", is_new).await;
 
-    // What cannot be used replaces nothing, for neither side.
+    // An unusable certificate replaces nothing, for neither side.
     fs::write(authority.path("pr-1.pem"), "no certificate").unwrap();
     signal(nodes[0].id(), "HUP");
     let line = "the certificate stays as it is";
@@ -203,10 +203,10 @@ async fn nats_is_reached_by_its_authority_alone_and_never_in_clear() {
     refused(&[("CLUSTER__NATS_CA", "")], "NATS_UNREACHABLE");
     refused(&[("CLUSTER__NATS_CA", &others)], "NATS_UNREACHABLE");
     refused(&[("CLUSTER__NATS_CA", &authority.path("missing.pem"))], "TLS");
-    // It asks for a certificate.
+    // The server asks for a certificate.
     let none = [("CLUSTER__TLS_CERT", ""), ("CLUSTER__TLS_KEY", ""), ("CLUSTER__TLS_CA", "")];
     refused(&none, "NATS_UNREACHABLE");
-    // A server without TLS is told nothing.
+    // A server without TLS receives nothing.
     refused(&[("CLUSTER__NATS", &clear.address)], "NATS_UNREACHABLE");
     let https = clear.address.replace("nats://", "tls://");
     refused(&[("CLUSTER__NATS", &https), ("CLUSTER__NATS_CA", "")], "NATS_UNREACHABLE");

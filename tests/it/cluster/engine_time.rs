@@ -9,7 +9,7 @@ use postrider_actors::{Clock, Engine, EngineOptions, MasterKeys, StartError};
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// An engine on this directory after a claim of that time, and what its clock shows.
+/// Starts an engine on this directory after a claim of that time; returns it and its time.
 async fn started(dir: &std::path::Path, claim: Option<Timestamp>) -> (Engine, Timestamp) {
     let clock = Clock::manual(START);
     let keys = MasterKeys::single([7; 32]);
@@ -19,7 +19,7 @@ async fn started(dir: &std::path::Path, claim: Option<Timestamp>) -> (Engine, Ti
     let watch = Stopwatch::start();
     let engine = loop {
         match Engine::start(options.clone()).await {
-            // Threads of the engine before may be about to let go of the directory.
+            // Threads of the engine before may not have released the directory yet.
             Err(StartError::Locked) if watch.elapsed() < Duration::from_secs(60) => {
                 tokio::task::yield_now().await;
             }
@@ -39,7 +39,7 @@ async fn it_begins_behind_the_claim_whatever_the_owner_before_moved_it_by() {
     assert_eq!(now, START.plus(second).plus(Duration::from_millis(1)));
     engine.advance_clock(DAY).await.unwrap();
     stop(engine).await;
-    // The claim is of a node whose clock is behind, and is dated as the last entry before it.
+    // The claim is of a node whose clock is behind, and has the date of the last entry before it.
     let claim = START.plus(DAY).plus(2 * second);
     let (engine, now) = started(dir.path(), Some(claim)).await;
     assert_eq!(now, claim.plus(Duration::from_millis(1)), "what the sandbox added counts once");

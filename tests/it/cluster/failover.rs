@@ -15,7 +15,7 @@ async fn both_own(node: &Process) -> Value {
     once(node, "two shards for each of two nodes", is_so).await
 }
 
-/// What a client was answered: its codes.
+/// The codes of one client, as the node answered.
 struct Answered {
     key: String,
     open: (String, String),
@@ -31,11 +31,11 @@ async fn another_node_answers_for_one_that_was_killed() {
     both_own(&first).await;
     let mut answered = Vec::new();
     for id in WORKSPACES {
-        // All of it through one node, whoever owns the shard.
+        // All of it goes through one node, whoever owns the shard.
         let (mut client, key) = workspace(&first, id).await;
         let open = send(&mut client, "+15550100001").await;
         let used = send(&mut client, "+15550100002").await;
-        // Verified through the other one.
+        // The other node verifies it.
         let mut other = Client::new(second.address(), &key);
         assert_eq!(verify(&mut other, &used.0, &used.1).await.0, 200);
         answered.push(Answered { key, open, used });

@@ -1,4 +1,4 @@
-//! A file that a node took is there when the node is not, and goes when it is deleted.
+//! A file that a node accepted outlives the node, and is removed when it is deleted.
 
 use std::sync::{Arc, Mutex};
 
@@ -49,7 +49,7 @@ async fn a_file_outlives_the_node_that_took_it() {
     assert!(fetched.status == 200 && fetched.body == content, "{}", fetched.status);
     let part = api.call("GET", &whole, &[("Range", "bytes=600000-600002")], b"").await;
     assert_eq!((part.status, &part.body[..]), (206, &content[600_000..600_003]));
-    // Many who read it share one fetch, and none is refused.
+    // Many readers share one fetch, and none is refused.
     let readers = (0..100).map(|_| {
         let (api, whole) = (api.clone(), whole.clone());
         tokio::spawn(async move { api.call("GET", &whole, &[("Range", "bytes=7-8")], b"").await })
@@ -58,11 +58,11 @@ async fn a_file_outlives_the_node_that_took_it() {
         let fetched = reader.await.unwrap();
         assert_eq!((fetched.status, &fetched.body[..]), (206, &content[7..9]));
     }
-    // The same once more is another file, which does not go with the first.
+    // The same content again is another file, which is not removed with the first.
     let uploaded = api.call("POST", "/v1/media", &png, &content).await;
     assert_eq!(uploaded.status, 201, "{}", uploaded.text());
     let again = format!("/v1/media/{}", uploaded.json()["media_id"].as_str().unwrap());
-    // It was stored by the owner before, and is removed by this one.
+    // The previous owner stored it, and this one removes it.
     assert_eq!(api.delete(&path).await.status, 204);
     assert_eq!(api.get(&whole).await.status, 404);
     assert!(api.get(&format!("{again}/content")).await.body == content);

@@ -1,4 +1,4 @@
-//! The data of a single node comes into a cluster, and goes back into a single node.
+//! The data of a single node moves into a cluster, and back into a single node.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -23,7 +23,7 @@ const SINGLE: [(&str, &str); 4] = [
 const LIMITS: [(&str, &str); 2] =
     [("LIMITS__OTP_PER_PHONE_10M", "2"), ("DASHBOARD__ENABLED", "true")];
 
-/// What a client of a workspace knows.
+/// A client's knowledge of its workspace.
 struct Known {
     id: String,
     key: String,
@@ -41,7 +41,7 @@ fn wrong(code: &str) -> String {
     format!("{other}{}", &code[1..])
 }
 
-/// A workspace with everything.
+/// Creates a workspace with everything.
 async fn made(node: &Process, id: &str) -> Known {
     let path = format!("/admin/v1/workspaces/{id}");
     let mut admin = admin(node);
@@ -72,7 +72,7 @@ async fn made(node: &Process, id: &str) -> Known {
     Known { id, key, key_id, open, used, missed, contact, webhook, credits }
 }
 
-/// Everything is known, and nothing is forgotten that must not be. Uses up one attempt.
+/// Checks that everything is known, and that no use is forgotten. Uses up one attempt.
 async fn check(node: &Process, known: &Known, attempts: u64) {
     let mut client = Client::new(node.address(), &known.key);
     let (status, body) = verify(&mut client, &known.used.0, &known.used.1).await;
@@ -93,7 +93,7 @@ async fn check(node: &Process, known: &Known, attempts: u64) {
     assert_eq!(credits, known.credits, "{}", known.id);
 }
 
-/// The directory of a server that has stopped, and what clients of it know.
+/// Returns the directory of a server that has stopped, and the knowledge of its clients.
 async fn single(place: &TempDir) -> (PathBuf, Vec<Known>) {
     let dir = place.path().join("single");
     let node = Process::start_with(&dir, &SINGLE);
@@ -142,14 +142,14 @@ async fn a_single_node_becomes_a_cluster_and_a_single_node_again() {
     for it in &known {
         check(&first, it, 3).await;
     }
-    // Admin tokens and people are in the first shard, and known to all.
+    // Admin tokens and people are in the first shard, and all shards know them.
     let mut alice = Client::new(first.address(), &token);
     for path in ["/admin/v1/workspaces", "/admin/v1/workspaces/acme"] {
         assert_eq!(settled(&mut alice, "GET", path, &Value::Null).await.status, 200, "{path}");
     }
     let users = read(&mut alice, "/admin/v1/users").await;
     assert!(users.to_string().contains(PERSON), "{users}");
-    // Another node begins from the same checkpoints, and nothing else.
+    // Another node starts from the same checkpoints, and nothing else.
     first.kill();
     let second = cluster.start("pr-2");
     once(&second, "all shards", |state| state["ready"] == true).await;
@@ -171,7 +171,7 @@ async fn a_single_node_becomes_a_cluster_and_a_single_node_again() {
 
     let back = place.path().join("back");
     came_back(&backup, &back, &known, &opened, &new, &token).await;
-    // And once more, of the directory itself.
+    // The same once more, from the directory itself.
     let again = Cluster::with(&LIMITS);
     import(&again, &back);
     let node = again.start("pr-1");
@@ -180,7 +180,7 @@ async fn a_single_node_becomes_a_cluster_and_a_single_node_again() {
     check(&node, &new, 2).await;
 }
 
-/// Restores the backup of a cluster into a single node, and looks at everything there.
+/// Restores the backup of a cluster into a single node, and checks everything there.
 async fn came_back(
     backup: &Path,
     back: &Path,
@@ -261,7 +261,7 @@ async fn an_import_that_does_not_come_to_its_end_is_never_served() {
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         answer["error"].as_str().unwrap().to_owned()
     };
-    // Nothing is begun where it cannot be ended.
+    // Nothing starts where it cannot end.
     let other = [("SECRETS__MASTER_KEY", &"7".repeat(64)[..])];
     assert_eq!(run(&other, &dir), "KEY_MISMATCH");
     assert_eq!(run(&[], &place.path().join("none")), "IO");
@@ -299,7 +299,7 @@ async fn an_import_that_does_not_come_to_its_end_is_never_served() {
     assert_eq!(run(&[], &dir), "NOT_EMPTY");
 }
 
-/// Imports are killed wherever they are, but before their end, until one comes to it.
+/// Kills imports at any place before their end, until one reaches it.
 fn killed_anywhere(cluster: &Cluster, dir: &Path, refused: impl Fn(&str)) {
     for round in 0..4 {
         let mut command = cluster.command(&["import", "--cluster", "--from", text(dir)], &[]);

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-/// Asks JetStream.
+/// Sends a request to JetStream and returns its answer.
 pub fn jetstream(address: &str, what: &str, body: &Value) -> Value {
     let mut stream = TcpStream::connect(address.strip_prefix("nats://").unwrap()).unwrap();
     let body = body.to_string();

@@ -8,13 +8,13 @@ use super::nodes::{Cluster, workspace};
 use super::state::{NODES, is_spread, once};
 use crate::faults::{Client, Outcome, Process};
 
-/// Codes that one phone may have in ten minutes.
+/// The number of codes that one phone may have in ten minutes.
 const LIMIT: usize = 4;
 const PHONES: usize = 12;
-/// Requests for one phone through each node, at most: one is held for two seconds.
+/// The maximum number of requests for one phone through each node: one is held for two seconds.
 const TRIES: usize = 60;
 
-/// How often a code was sent to a phone through one node, and how often that is not known.
+/// Returns the number of codes that a node sent to a phone, and of those with an unknown outcome.
 async fn send_all(node: SocketAddr, key: &str, phone: &str) -> (usize, usize) {
     let mut client = Client::new(node, key);
     let (mut sent, mut unknown) = (0, 0);
@@ -30,7 +30,7 @@ async fn send_all(node: SocketAddr, key: &str, phone: &str) -> (usize, usize) {
                 _ => panic!("{phone}: {answer:?}"),
             },
             Outcome::Lost => unknown += 1,
-            // The node that was killed.
+            // The node was killed.
             Outcome::Refused => return (sent, unknown),
         }
     }
@@ -84,7 +84,7 @@ async fn a_phone_gets_no_more_codes_than_its_limit_whichever_nodes_are_asked_and
     }
 }
 
-/// The node that owns the shard of a key, whose last two bytes name it.
+/// Returns the node that owns the shard of a key, whose last two bytes name it.
 fn owner_of(state: &Value, key: &str) -> String {
     let bytes = data_encoding::BASE64URL_NOPAD.decode(&key.as_bytes()["pr_".len()..]).unwrap();
     let shard = usize::from(bytes[bytes.len() - 2] >> 6);

@@ -1,4 +1,4 @@
-//! Clients of a cluster that note their answers, and hold them against the cluster afterwards.
+//! Clients of a cluster that record their answers, and later check the cluster against them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::nodes::MASTER_KEY;
 use crate::faults::{Client, Outcome, Process};
 use crate::support::eventually;
 
-/// How long a request is waited for before it counts as lost: a node may stand still.
+/// The time after which a request counts as lost, because a node may stand still.
 const PATIENCE: Duration = Duration::from_secs(6);
-/// Between two codes of a client.
+/// The pause between two codes of a client.
 const PAUSE: Duration = Duration::from_millis(40);
 
 /// A code that was acknowledged.
@@ -27,18 +27,18 @@ struct Sent {
     code: String,
 }
 
-/// What one client was answered.
+/// The answers that one client received.
 #[derive(Debug, Default)]
 pub struct LoadReport {
     workspace: String,
     key: String,
     open: Vec<Sent>,
     used: Vec<Sent>,
-    /// Submitted, and not answered.
+    /// The codes that were submitted without an answer.
     doubtful: Vec<Sent>,
-    /// Requests whose outcome nobody reported.
+    /// The number of requests whose outcome nobody reported.
     pub unanswered: usize,
-    /// Refusals that said that nothing was done.
+    /// The number of refusals of requests that had no effect.
     pub refused: usize,
     pub slowest: Duration,
     /// The longest time without an answer.
@@ -52,14 +52,14 @@ pub struct Load {
     clients: Vec<JoinHandle<LoadReport>>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 enum Became {
     Answered(u16, Value),
     NotDone,
     Unknown,
 }
 
-/// The code of a request, as the cluster's key makes it.
+/// Returns the code of a request, as the cluster's key makes it.
 fn code(workspace: &str, request: &str, phone: &str) -> String {
     let byte = |at: usize| u8::from_str_radix(&MASTER_KEY[2 * at..2 * at + 2], 16).unwrap();
     let keys = MasterKeys::single(std::array::from_fn(byte));
@@ -86,12 +86,12 @@ async fn ask(client: &mut Client, path: &str, body: &Value) -> Became {
     }
 }
 
-/// One client, which goes to the next node when one does not answer.
+/// One client, which moves on to the next node when one does not answer.
 struct Worker {
     nodes: Vec<SocketAddr>,
     at: usize,
     client: Client,
-    /// Since the last answer.
+    /// The time since the last answer.
     answered: Stopwatch,
     report: LoadReport,
 }
@@ -147,7 +147,7 @@ impl Worker {
 }
 
 impl Load {
-    /// Begins with a client for each of these workspaces, which have their own keys.
+    /// Starts a client for each of these workspaces, which have their own keys.
     pub fn begin(nodes: &[&Process], workspaces: &[(String, String)]) -> Self {
         let (is_over, acknowledged) = <(Arc<AtomicBool>, Arc<AtomicUsize>)>::default();
         let nodes: Vec<_> = nodes.iter().map(|it| it.address()).collect();
@@ -180,7 +180,7 @@ impl Load {
         eventually("more codes", enough).await;
     }
 
-    /// Ends it, and returns what the clients were answered.
+    /// Ends the clients, and returns their answers.
     pub async fn end(self) -> Vec<LoadReport> {
         self.is_over.store(true, Ordering::Relaxed);
         let mut reports = Vec::new();
@@ -196,7 +196,7 @@ impl LoadReport {
         self.open.len() + self.used.len() + self.doubtful.len()
     }
 
-    /// Holds it against what a node says now: every code is known, and is accepted once.
+    /// Checks the answers against a node: every code is known, and is accepted once.
     pub async fn check(&self, node: &Process) {
         let mut client = Client::new(node.address(), &self.key);
         for sent in &self.open {
@@ -222,15 +222,15 @@ impl LoadReport {
     }
 }
 
-/// What all clients were answered together: codes, requests without an outcome, refusals, and the
-/// longest wait.
+/// Returns the sums of all clients: codes, requests without an outcome, refusals, and the longest
+/// wait.
 pub fn total(reports: &[LoadReport]) -> (usize, usize, usize, Duration) {
     let sum = |of: fn(&LoadReport) -> usize| reports.iter().map(of).sum();
     let slowest = reports.iter().map(|it| it.slowest).max().unwrap_or_default();
     (sum(LoadReport::acknowledged), sum(|it| it.unanswered), sum(|it| it.refused), slowest)
 }
 
-/// The longest time in which a client had no answer.
+/// Returns the longest time in which a client had no answer.
 pub fn longest_gap(reports: &[LoadReport]) -> Duration {
     reports.iter().map(|it| it.gap).max().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What a node of a cluster shows at `/metrics`, held against the dashboard and the alarms.
+//! The `/metrics` of a cluster's node, checked against the dashboard and the alarms.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::support::eventually;
 
 const PREFIX: &str = "postrider_cluster_";
 
-/// The page of a node.
+/// Returns the metrics page of a node.
 async fn page(node: &Process) -> String {
     let mut stream = TcpStream::connect(node.address()).await.unwrap();
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -33,7 +33,7 @@ async fn page(node: &Process) -> String {
     text
 }
 
-/// The value of a series, by its name and what its labels have.
+/// Returns the value of a series, by its name and a part of its labels.
 fn value(page: &str, name: &str, labels: &[&str]) -> Option<f64> {
     let is_it = |line: &&str| {
         let rest = line.strip_prefix(name);
@@ -68,7 +68,7 @@ async fn a_node_shows_its_shards_and_the_figures_of_their_engines() {
             of("postrider_cluster_shard_state", "state=\"owned\"") == Some(1.0)
                 && of("postrider_cluster_shard_state", "state=\"stopped\"") == Some(0.0)
                 && of("postrider_cluster_follow_lag_entries", "") == Some(0.0)
-                // One that stood still beyond its lease has claimed more than once.
+                // A node that stood still beyond its lease has claimed more than once.
                 && of("postrider_cluster_epoch", "") >= Some(1.0)
                 && of("postrider_storage_healthy", "") == Some(1.0)
         };
@@ -98,7 +98,7 @@ async fn a_node_shows_its_shards_and_the_figures_of_their_engines() {
     }
 }
 
-/// The value of a series once it is as wished.
+/// Returns the value of a series as soon as it is as wished.
 async fn shows(node: &Process, name: &str, labels: &[&str], is_so: impl Fn(f64) -> bool) -> f64 {
     eventually(&format!("{name} {labels:?}"), async || {
         value(&page(node).await, name, labels).filter(|value| is_so(*value))
@@ -106,7 +106,7 @@ async fn shows(node: &Process, name: &str, labels: &[&str], is_so: impl Fn(f64) 
     .await
 }
 
-/// The value of a counter now, which is shown from the start on.
+/// Returns the present value of a counter, which is shown from the start on.
 async fn count(node: &Process, name: &str, labels: &[&str]) -> f64 {
     shows(node, name, labels, |_| true).await
 }
@@ -115,14 +115,14 @@ fn shard_of(id: &str) -> usize {
     usize::from(postrider_actors::home_of(&id.parse().unwrap()) >> 14)
 }
 
-/// The shard and the key of a workspace that a node owns.
+/// Returns the shard and the key of a workspace that a node owns.
 fn at<'a>(state: &Value, workspaces: &'a [(String, String)], node: &str) -> (usize, &'a str) {
     let is_there = |(id, _): &&(String, String)| owner(state, shard_of(id)) == node;
     let (id, key) = workspaces.iter().find(is_there).expect("a workspace in each of its shards");
     (shard_of(id), key)
 }
 
-/// Claims a shard behind its owner's back, as one may whose clock stood still.
+/// Claims a shard without its owner's knowledge, as a node may whose clock stood still.
 fn claim_as_another(cluster: &Cluster, shard: usize) {
     let nats = Nats::connect(&NatsOptions {
         servers: vec![cluster.nats.address.clone()],
@@ -166,7 +166,8 @@ impl Pair {
         owns(state, "pr-1", 2) && owns(state, "pr-2", 2)
     }
 
-    /// The shard and a client through the first node of a workspace that this node owns.
+    /// Returns the shard of a workspace that this node owns, and a client of it through the first
+    /// node.
     async fn client(&self, node: &str) -> (usize, Client) {
         let state = once(&self.first, "two shards each", Self::is_even).await;
         let (shard, key) = at(&state, &self.workspaces, node);
@@ -200,7 +201,7 @@ async fn the_age_of_a_checkpoint_and_what_becomes_of_requests_and_appends_are_co
     read(&mut near, CONTACTS).await;
     assert_eq!(count(first, forwarded, &answered).await, before, "its own shard");
     assert_eq!(count(&pair.second, forwarded, &answered).await, of_second, "nobody asked it");
-    // NATS stands still: what is written then waits, until nobody knows what became of it.
+    // NATS is stopped: writes then wait until their outcome is unknown.
     let settled = "postrider_cluster_settled_total";
     let unknown = ["outcome=\"unknown\""];
     assert_eq!(count(first, settled, &unknown).await, 0.0);
@@ -239,11 +240,11 @@ async fn owners_that_are_replaced_or_dead_and_logs_that_lost_something_are_count
     assert_eq!(answer.status, 503, "it was replaced: {answer:?}");
     assert_eq!(shows(first, fenced, &[], |it| it >= 1.0).await, 1.0);
     assert!(count(first, settled_total, &taken).await >= 1.0);
-    // Nobody renews the other one's key, so somebody takes the shard back.
+    // Nobody renews the other node's key, so a node takes the shard back.
     let (_, mut near) = pair.client("pr-1").await;
     settled(&mut near, "POST", "/v1/otp/send", &phone).await;
     eventually("it is counted", async || (both().await > before).then_some(())).await;
-    // A dead owner is asked in vain, and then replaced.
+    // A dead owner does not answer, and is then replaced.
     let (_, mut far) = pair.client("pr-2").await;
     let [no_owner, forwarded] =
         ["postrider_cluster_no_owner_total", "postrider_cluster_forwarded_total"];
@@ -258,7 +259,7 @@ async fn owners_that_are_replaced_or_dead_and_logs_that_lost_something_are_count
     shows(&first, forwarded, &["result=\"not_taken\""], |it| it >= 1.0).await;
     let state = once(&first, "all shards", |it| owns(it, "pr-1", 4)).await;
     shows(&first, failovers, &[], |it| it >= before + 2.0).await;
-    // A log ends before what was acknowledged.
+    // A log ends before the last acknowledged entry.
     let lost = "postrider_cluster_log_lost_total";
     assert_eq!(count(&first, lost, &[]).await, 0.0);
     let (shard, key) = at(&state, &workspaces, "pr-1");

@@ -1,6 +1,6 @@
 //! Nodes of a cluster as real processes, over a real `nats-server`.
 //!
-//! Whatever a node answered stays true when any process is killed: the same node started again, or
+//! Every answer of a node stays true when any process is killed. The same node started again, or
 //! another one, knows it.
 
 mod apart;

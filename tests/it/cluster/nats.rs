@@ -11,12 +11,12 @@ use tempfile::TempDir;
 use super::ways::Ways;
 pub(crate) use crate::support::ports::free_port;
 
-/// Names another program than the one that `tests/run` installs.
+/// The variable for another program than the one that `tests/run` installs.
 const PROGRAM: &str = "POSTRIDER_TEST_NATS_SERVER";
 
 /// Servers, which sync every message. They end with this value.
 pub struct Nats {
-    /// As nodes are given them.
+    /// The address, as nodes receive it.
     pub address: String,
     pub monitor: String,
     servers: Vec<Server>,
@@ -46,12 +46,12 @@ fn program() -> PathBuf {
     program
 }
 
-/// What a server says whose port somebody else has, and how many ports are tried.
+/// The message of a server whose port is in use, and the number of ports that are tried.
 const TAKEN: &str = "address already in use";
 const PORTS_MAX: usize = 10;
 
-/// Starts the server of this name in a directory that has its configuration; what it said if it
-/// has ended.
+/// Starts the server of this name in a directory that has its configuration. Fails with its output
+/// if it has ended.
 fn spawn(dir: &Path, name: &str) -> Result<Child, String> {
     let mut command = Command::new(program());
     command.arg("--config").arg(dir.join(format!("{name}.conf")));
@@ -66,7 +66,7 @@ fn spawn(dir: &Path, name: &str) -> Result<Child, String> {
         child.wait().ok();
         return Err(said.join("\n"));
     }
-    // What it says from here on must be read, or it would stop for it.
+    // Later output has to be read, or the server would block on it.
     std::thread::spawn(move || lines.for_each(drop));
     Ok(child)
 }
@@ -75,18 +75,18 @@ fn ports(servers: usize) -> Vec<[u16; 3]> {
     (0..servers).map(|_| [free_port(), free_port(), free_port()]).collect()
 }
 
-/// The routes of servers that reach each other.
+/// Returns the routes of servers that reach each other.
 fn direct(_: usize, ports: &[[u16; 3]]) -> String {
     let routes = ports.iter().map(|[.., route]| format!("\"nats://127.0.0.1:{route}\""));
     format!("routes: [{}]", routes.collect::<Vec<_>>().join(", "))
 }
 
-/// The same, and they report no others to nodes, which could then reach them past a way.
+/// The same, but they do not report each other to nodes, which could then go past a way.
 fn unknown(at: usize, ports: &[[u16; 3]]) -> String {
     format!("{}, no_advertise: true", direct(at, ports))
 }
 
-/// What is special about servers.
+/// The special options of the servers.
 #[derive(Debug, Clone, Copy)]
 enum Special<'a> {
     Nothing,
@@ -97,7 +97,7 @@ enum Special<'a> {
 }
 
 impl Special<'_> {
-    /// What their monitoring addresses are called, and begin with.
+    /// Returns the setting of their monitoring addresses, which is also the scheme.
     const fn monitor(self) -> &'static str {
         if let Self::Tls(_) = self { "https" } else { "http" }
     }
@@ -108,42 +108,42 @@ fn store_of(dir: &Path, name: &str) -> PathBuf {
 }
 
 impl Nats {
-    /// One server alone.
+    /// Starts one server.
     pub fn start() -> Self {
         Self::of(&["alone"])
     }
 
-    /// Three servers, which keep three replicas of everything.
+    /// Starts three servers, which keep three replicas of everything.
     pub fn three() -> Self {
         Self::of(&["n1", "n2", "n3"])
     }
 
-    /// Three servers, the first of which has a disk of its own.
+    /// Starts three servers, the first of which has a disk of its own.
     pub fn three_on(disk: &Path) -> Self {
         let disk = Special::Disk(disk);
         Self::try_again(|| Self::try_of(&["n1", "n2", "n3"], &ports(3), &direct, disk))
     }
 
-    /// One server that speaks TLS alone, and serves only who shows a certificate. The directory has
-    /// `nats.pem`, `nats.key` and `ca.pem`.
+    /// Starts one server that speaks only TLS, and serves only clients with a certificate. The
+    /// directory has `nats.pem`, `nats.key` and `ca.pem`.
     pub fn encrypted(dir: &Path) -> Self {
         let tls = Special::Tls(dir);
         Self::try_again(|| Self::try_of(&["alone"], &ports(1), &direct, tls))
     }
 
-    /// Three servers that nodes reach only where they are told to.
+    /// Starts three servers that nodes reach only at their configured addresses.
     pub fn three_unknown() -> Self {
         Self::try_again(|| Self::try_of(&["n1", "n2", "n3"], &ports(3), &unknown, Special::Nothing))
     }
 
-    /// Three servers, and the ways between them.
+    /// Starts three servers, and the ways between them.
     pub async fn apart() -> (Self, Ways) {
         let names = ["n1", "n2", "n3"];
         for _ in 0..PORTS_MAX {
             let ports = ports(names.len());
             let routes: Vec<_> = ports.iter().map(|[.., route]| *route).collect();
             let ways = Ways::between(&names, &routes).await;
-            // What servers report of each other would lead past the ways.
+            // The addresses that servers report of each other would lead past the ways.
             let through = |at: usize, _: &[[u16; 3]]| {
                 let urls = ways.of(at).into_iter().map(|it| format!("\"nats://{it}\""));
                 let urls = urls.collect::<Vec<_>>().join(", ");
@@ -166,7 +166,7 @@ impl Nats {
         for _ in 0..PORTS_MAX {
             match start() {
                 Ok(servers) => return servers,
-                // Somebody else took a port that was free a moment ago.
+                // Another process took a port that was free a moment ago.
                 Err(said) if said.contains(TAKEN) => {}
                 Err(said) => panic!("nats-server has ended: {said}"),
             }
@@ -174,7 +174,7 @@ impl Nats {
         panic!("there is no free port");
     }
 
-    /// What the first one said that has ended, if one has.
+    /// Starts the servers; fails with the output of the first one that has ended.
     fn try_of(
         names: &[&str],
         ports: &[[u16; 3]],
@@ -240,7 +240,7 @@ impl Nats {
         }
     }
 
-    /// Starts those again.
+    /// Starts the servers with these names again.
     pub fn start_again(&mut self, names: &[String]) {
         for server in self.servers.iter_mut().filter(|it| names.contains(&it.name)) {
             let started = spawn(self.dir.path(), &server.name);
@@ -248,8 +248,8 @@ impl Nats {
         }
     }
 
-    /// Stops a server as an operator does, starts it again, and waits until it has what the others
-    /// have.
+    /// Stops a server as an operator does, starts it again, and waits until it has the data of the
+    /// others.
     pub fn restart(&mut self, name: &str) {
         let at = self.servers.iter().position(|it| it.name == name).expect(name);
         crate::faults::signal(self.servers[at].child.id(), "TERM");
@@ -258,7 +258,7 @@ impl Nats {
         self.is_healthy(name);
     }
 
-    /// Waits until a server has what the others have.
+    /// Waits until a server has the data of the others.
     pub fn is_healthy(&self, name: &str) {
         let server = self.servers.iter().find(|it| it.name == name).expect(name);
         crate::faults::wait_for("a healthy server", || {
@@ -266,12 +266,12 @@ impl Nats {
         });
     }
 
-    /// Removes all that a server has kept.
+    /// Removes all data of a server.
     pub fn lose_all(&self, name: &str) {
         std::fs::remove_dir_all(store_of(self.dir.path(), name)).unwrap();
     }
 
-    /// The files in which a server keeps the log of a shard.
+    /// Returns the files in which a server keeps the log of a shard.
     pub fn blocks_of(&self, name: &str, shard: u16) -> Vec<PathBuf> {
         let streams = store_of(self.dir.path(), name).join("jetstream/$G/streams");
         let blocks = streams.join(format!("PR_test_{shard}/msgs")).read_dir().unwrap();
@@ -283,12 +283,12 @@ impl Nats {
         self.servers.iter().map(|it| it.name.clone()).collect()
     }
 
-    /// The server that leads the stream of a shard, if there is one.
+    /// Returns the server that leads the stream of a shard, if there is one.
     pub fn leader_of(&self, shard: u16) -> Option<String> {
         self.servers.iter().find_map(|server| self.leader_for(server, shard))
     }
 
-    /// The leader that all servers but one name.
+    /// Returns the leader that all servers but one name.
     pub fn leader_without(&self, name: &str, shard: u16) -> Option<String> {
         let others = self.servers.iter().filter(|it| it.name != name);
         let mut named = others.map(|server| self.leader_for(server, shard));
@@ -296,13 +296,13 @@ impl Nats {
         named.all(|it| it.as_ref() == Some(&first)).then_some(first)
     }
 
-    /// The leader that this server names.
+    /// Returns the leader that the server of this name names.
     pub fn leader_as_seen_by(&self, name: &str, shard: u16) -> Option<String> {
         let server = self.servers.iter().find(|it| it.name == name).expect(name);
         self.leader_for(server, shard)
     }
 
-    /// The leader that a server names.
+    /// Returns the leader that a server names.
     fn leader_for(&self, server: &Server, shard: u16) -> Option<String> {
         let stream = format!("_{shard}");
         let page = server.page("/jsz?accounts=true&streams=true")?;
@@ -319,7 +319,7 @@ impl Nats {
 }
 
 impl Nats {
-    /// How many messages a stream has, as the first server says.
+    /// Returns the number of messages of a stream, as the first server reports it.
     pub fn messages_of(&self, stream: &str) -> Option<u64> {
         let page = self.servers.first()?.page("/jsz?accounts=true&streams=true")?;
         let accounts = page["account_details"].as_array()?;
@@ -329,7 +329,7 @@ impl Nats {
 }
 
 impl Server {
-    /// A page of its monitoring address; `None` when it does not answer.
+    /// Returns a page of its monitoring address; `None` if it does not answer.
     fn page(&self, path: &str) -> Option<Value> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.monitor)).ok()?;
         let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");

@@ -11,7 +11,7 @@ use crate::support::Api;
 async fn a_node_of_a_cluster_without_room_for_files_does_all_the_rest() {
     let cluster = Cluster::made();
     let nats = &cluster.nats.address;
-    // As a cluster of before there were contents of files.
+    // An older cluster had no contents of files.
     jetstream(nats, "STREAM.DELETE.OBJ_PR_test_files", &json!({}));
     jetstream(nats, "STREAM.PURGE.KV_PR_test", &json!({"filter": "$KV.PR_test.files"}));
     let large = [("CLUSTER__FILES_BYTES_MAX", "1125899906842624")];

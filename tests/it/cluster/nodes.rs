@@ -1,4 +1,4 @@
-//! Nodes of one cluster as processes, and what a test asks of them.
+//! Nodes of one cluster as processes, and the calls that tests make to them.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -14,15 +14,15 @@ use crate::machine::Machine;
 pub const MASTER_KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 pub const TOKEN: &str = "the-token-of-administrators";
 
-/// Longer than any failover, and the pause between two looks at one.
+/// Longer than any failover, and the pause between two checks for one.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How every node reaches the cluster.
+/// The servers, directories and settings by which every node reaches the cluster.
 pub struct Cluster {
     pub nats: Nats,
     dirs: tempfile::TempDir,
-    /// Settings that all nodes have beside the usual ones.
+    /// The settings that all nodes have beside the usual ones.
     more: Vec<(String, String)>,
 }
 
@@ -35,13 +35,13 @@ impl Cluster {
         Self { nats, dirs: tempfile::tempdir().unwrap(), more: Vec::new() }
     }
 
-    /// One over these servers that is not made yet, with other settings too.
+    /// Returns a cluster over these servers that is not created yet, with other settings too.
     pub fn over_with(nats: Nats, more: &[(&str, &str)]) -> Self {
         let more = more.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
         Self { more, ..Self::over(nats) }
     }
 
-    /// The same as [`made`](Self::made), with other settings too.
+    /// Creates a cluster like [`made`](Self::made), with other settings too.
     pub fn with(more: &[(&str, &str)]) -> Self {
         let cluster = Self::over_with(Nats::start(), more);
         let (output, _) = cluster.init(&[]);
@@ -49,7 +49,7 @@ impl Cluster {
         cluster
     }
 
-    /// A cluster with four shards.
+    /// Creates a cluster with four shards.
     pub fn made() -> Self {
         let cluster = Self::new();
         let (output, made) = cluster.init(&[]);
@@ -58,12 +58,12 @@ impl Cluster {
         cluster
     }
 
-    /// The same over three servers.
+    /// Creates a cluster over three servers.
     pub fn of_three() -> Self {
         Self::made_over(Nats::three())
     }
 
-    /// The same over these servers.
+    /// Creates a cluster over these servers.
     pub fn made_over(nats: Nats) -> Self {
         let cluster = Self::over(nats);
         // The servers elect a leader first.
@@ -76,7 +76,7 @@ impl Cluster {
         panic!("{:?}", cluster.init(&[]));
     }
 
-    /// Starts these nodes, and again while NATS is not ready for them.
+    /// Starts these nodes, and repeats that while NATS is not ready for them.
     pub fn start_all<const N: usize>(&self, nodes: [&str; N]) -> Vec<Process> {
         let mut started = Vec::new();
         for node in nodes {
@@ -113,7 +113,7 @@ impl Cluster {
         settings.into_iter().chain(self.more.clone()).collect()
     }
 
-    /// A command of the program with the settings of the cluster, and others too.
+    /// Returns a command of the program with the settings of the cluster, and others too.
     pub fn command(&self, args: &[&str], more: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
         command.args(args);
@@ -126,7 +126,7 @@ impl Cluster {
         command
     }
 
-    /// Runs a command, and reads what it prints with `--json`.
+    /// Runs a command, and parses its `--json` output.
     pub fn run(&self, args: &[&str], more: &[(&str, &str)]) -> (Output, Value) {
         let output = self.command(args, more).arg("--json").output().unwrap();
         let answer = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -151,7 +151,7 @@ impl Cluster {
             .unwrap_or_else(|failed| panic!("no start: {}", failed.log))
     }
 
-    /// The data directory of a node.
+    /// Returns the data directory of a node.
     pub fn directory(&self, node: &str) -> std::path::PathBuf {
         self.dirs.path().join(node)
     }
@@ -161,12 +161,13 @@ impl Cluster {
         self.try_start(node, &self.directory(node)).unwrap_or_else(|log| panic!("no start: {log}"))
     }
 
-    /// The same on any directory; the log if it does not start.
+    /// Starts a node on any directory; returns the log if it does not start.
     pub fn try_start(&self, node: &str, data: &Path) -> Result<Process, String> {
         self.start_with(node, data, &[])
     }
 
-    /// The same with settings that only this node has.
+    /// Starts a node on any directory with settings of its own; returns the log if it does not
+    /// start.
     pub fn start_with(
         &self,
         node: &str,
@@ -180,20 +181,20 @@ impl Cluster {
     }
 }
 
-/// An administrator at a node.
+/// Returns a client of a node's administration.
 pub fn admin(node: &Process) -> Client {
     Client::new(node.address(), TOKEN)
 }
 
-/// The answer to a request, repeated until there is one that is no 503. It must not be lost.
+/// Repeats a request until its answer is not 503, and returns it. The answer must not be lost.
 pub async fn settled(client: &mut Client, method: &str, path: &str, body: &Value) -> Answer {
     let (answer, is_doubtful) = settled_or_doubtful(client, method, path, body).await;
     assert!(!is_doubtful, "{path}: an outcome was unknown before {answer:?}");
     answer
 }
 
-/// The answer to a request, repeated until there is one that is no 503, and whether the outcome of
-/// an earlier try was unknown: then that may have done it.
+/// Repeats a request until its answer is not 503. Also returns whether the outcome of an earlier
+/// try was unknown, because that try may have had its effect.
 async fn settled_or_doubtful(
     client: &mut Client,
     method: &str,
@@ -226,21 +227,22 @@ async fn settled_or_doubtful(
     panic!("{path}: nobody took it: {last:?}");
 }
 
-/// Posts what must be done.
+/// Posts a request that must succeed.
 pub async fn done(client: &mut Client, path: &str, body: Value) -> Value {
     let answer = settled(client, "POST", path, &body).await;
     assert!((200..300).contains(&answer.status), "{path}: {answer:?}");
     answer.body
 }
 
-/// Reads what must be there.
+/// Reads a resource that must exist.
 pub async fn read(client: &mut Client, path: &str) -> Value {
     let answer = settled(client, "GET", path, &Value::Null).await;
     assert_eq!(answer.status, 200, "{path}: {answer:?}");
     answer.body
 }
 
-/// Makes a workspace with a number, credits and a key, and returns a client with the key.
+/// Creates a workspace with a number, credits and a key; returns a client with the key, and the
+/// key.
 pub async fn workspace(node: &Process, id: &str) -> (Client, String) {
     let mut admin = admin(node);
     done(&mut admin, "/admin/v1/workspaces", json!({"id": id, "name": id})).await;
@@ -254,9 +256,9 @@ pub async fn workspace(node: &Process, id: &str) -> (Client, String) {
     (Client::new(node.address(), &key), key)
 }
 
-/// Sends a code and returns its request and, from the sandbox, the code.
+/// Sends a code; returns its request and, from the sandbox, the code.
 pub async fn send(client: &mut Client, phone: &str) -> (String, String) {
-    // The longest life that a code can have: tests of slow machines verify it minutes later.
+    // The longest life of a code, because tests of slow machines verify it minutes later.
     let sent = done(client, "/v1/otp/send", json!({"phone": phone, "expiry": 900})).await;
     let request = sent["request_id"].as_str().unwrap().to_owned();
     let path = format!("/v1/sandbox/messages?limit=1&to={}", phone.replace('+', "%2B"));
@@ -270,14 +272,14 @@ pub async fn send(client: &mut Client, phone: &str) -> (String, String) {
     panic!("the code never came");
 }
 
-/// Submits a code; the status of the answer.
+/// Submits a code; returns the status and the body of the answer.
 pub async fn verify(client: &mut Client, request: &str, code: &str) -> (u16, Value) {
     let body = json!({"request_id": request, "otp": code});
     let answer = settled(client, "POST", "/v1/otp/verify", &body).await;
     (answer.status, answer.body)
 }
 
-/// Submits a code; the status of the answer, and whether an earlier try may have been taken.
+/// Submits a code; returns the answer, and whether an earlier try may have been accepted.
 pub async fn verify_again(client: &mut Client, request: &str, code: &str) -> (u16, Value, bool) {
     let body = json!({"request_id": request, "otp": code});
     let (answer, is_doubtful) = settled_or_doubtful(client, "POST", "/v1/otp/verify", &body).await;

@@ -1,4 +1,4 @@
-//! One node: how a cluster is made, what is refused, and a kill that loses nothing.
+//! One node: the creation of a cluster, its refusals, and a kill that loses nothing.
 
 use serde_json::json;
 

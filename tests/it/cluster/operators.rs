@@ -1,4 +1,4 @@
-//! What operators ask of a server: each node answers for itself, and for the cluster.
+//! Operators' requests: each node answers for itself, and for the cluster.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,13 +13,13 @@ fn stranger(node: &Process) -> Api {
     Api::new(&Arc::new(Mutex::new(node.address())), None)
 }
 
-/// The ids of an overview.
+/// Returns the ids of an overview.
 fn ids(overview: &Value) -> Vec<&str> {
     let rows = overview["data"].as_array().unwrap().iter();
     rows.map(|row| row["workspace"].as_str().unwrap()).collect()
 }
 
-/// What a single node has and a cluster does otherwise is refused with its reason.
+/// Checks that a cluster refuses the operations of a single node with their reason.
 async fn refuses_what_a_cluster_has_not(node: &Process) {
     let admin = admin(node);
     for (path, method) in [
@@ -61,7 +61,7 @@ async fn each_node_tells_how_it_does_and_lists_all_workspaces() {
             stranger(node).get(path).await.check(401, "UNAUTHORIZED");
         }
     }
-    // Whoever is asked lives for a while.
+    // A workspace that gets a request stays in memory for a while.
     let counted = async || {
         for id in &workspaces {
             admin(&nodes[0]).get(&format!("/admin/v1/workspaces/{id}/numbers")).await.ok();
@@ -75,7 +75,7 @@ async fn each_node_tells_how_it_does_and_lists_all_workspaces() {
         (live == 2).then_some(())
     };
     eventually("each workspace is counted", counted).await;
-    // A move by somebody who has signed in, also of the shard whose engine has let them in.
+    // A signed-in operator moves each shard, also the one whose engine has signed them in.
     for shard in 0..4 {
         let state = operator.get("/admin/v1/cluster").await.ok();
         let to = if state["shards"][shard]["owner"] == "pr-3" { "pr-1" } else { "pr-3" };
@@ -83,7 +83,7 @@ async fn each_node_tells_how_it_does_and_lists_all_workspaces() {
         let moved = operator.post(&path, json!({"to": to})).await.ok();
         assert_eq!((&moved["shard"], &moved["to"]), (&json!(shard), &json!(to)), "{moved}");
     }
-    // Whoever it was is in the log of the node that has moved it.
+    // The log of the node that moved the shard has the operator.
     let told = async || {
         let logs = nodes.iter().map(Process::log).collect::<String>();
         let mut lines = logs.lines().filter(|it| it.contains("an operator moves a shard"));

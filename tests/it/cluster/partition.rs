@@ -13,10 +13,10 @@ use super::troubles::audit;
 use super::ways::Way;
 use crate::faults::{Client, Outcome, Process};
 
-/// Codes that are acknowledged between two troubles, whoever owns what.
+/// The number of codes that are acknowledged between two troubles, whoever owns what.
 const CODES: usize = 60;
 
-/// A way to each server.
+/// Opens a way to each server.
 async fn ways(cluster: &Cluster) -> Vec<Way> {
     let mut ways = Vec::new();
     for server in cluster.nats.address.split(',') {
@@ -25,8 +25,8 @@ async fn ways(cluster: &Cluster) -> Vec<Way> {
     ways
 }
 
-/// What a node says of a code whose use another node has reported; it must never say that it is
-/// open.
+/// Submits a code that another node has reported as used, and returns the status. The node must
+/// never accept it.
 async fn is_not_accepted(node: &Process, key: &str, request: &str, code: &str) -> Option<u16> {
     let mut client = Client::new(node.address(), key);
     let body = json!({"request_id": request, "otp": code});
@@ -62,7 +62,7 @@ async fn who_is_cut_off_from_nats_gives_up_in_time_whichever_way_is_cut() {
         let code = send(&mut client, "+15550100001").await;
         codes.push((key, code, send(&mut client, "+15550100002").await));
     }
-    // One cannot send NATS anything, and the other hears nothing.
+    // One node cannot send NATS anything, and the other hears nothing.
     ways[0].iter().for_each(|way| way.set(0, true));
     ways[1].iter().for_each(|way| way.set(1, true));
     let clock = Stopwatch::start();

@@ -21,7 +21,7 @@ pub fn admin(node: &Process) -> Api {
     Api::new(&address(node), Some(TOKEN))
 }
 
-/// The same browser at another node.
+/// Returns the same browser at another node.
 fn at(browser: &Browser, node: &Process) -> Browser {
     Browser::new(&address(node)).with("Cookie", browser.cookie().unwrap())
 }
@@ -31,12 +31,12 @@ async fn link(node: &Process, body: Value) -> String {
     made["url"].as_str().unwrap().to_owned()
 }
 
-/// Two workspaces that are not in the shard of people, nor in the same one.
+/// Creates two workspaces that are neither in the shard of people nor in the same one.
 pub async fn rig() -> (Cluster, Vec<Process>, [&'static str; 2]) {
     rig_with(&[]).await
 }
 
-/// The same with other settings too.
+/// Creates the same with other settings too.
 async fn rig_with(more: &[(&str, &str)]) -> (Cluster, Vec<Process>, [&'static str; 2]) {
     let cluster = Cluster::with(&[&[("DASHBOARD__ENABLED", "true")], more].concat());
     let nodes: Vec<_> = NODES.map(|node| cluster.start(node)).into();
@@ -75,7 +75,7 @@ async fn who_signs_in_at_one_node_is_known_at_all_and_has_their_workspaces() {
         assert!(me.is_null() || me == now, "{me} {now}");
         assert_eq!(now["workspaces"].as_array().unwrap().len(), 1);
         me = now;
-        // With and without the name of their only workspace.
+        // The request comes with and without the name of their only workspace.
         here.get("/v1/contacts").await.ok();
         here.with("Postrider-Workspace", first).get("/v1/contacts").await.ok();
         let other = here.with("Postrider-Workspace", second);
@@ -98,7 +98,7 @@ async fn who_signs_in_at_one_node_is_known_at_all_and_has_their_workspaces() {
     let mut agent = Browser::new(&address(&nodes[0]));
     let body = json!({"invite": token, "name": "Ann", "password": "correct horse battery staple"});
     assert_eq!(agent.join(body).await.ok()["workspace"]["id"], first);
-    // A right that members need is asked for at every node.
+    // Every node checks a right that members need.
     at(&agent, &nodes[1]).patch("/v1/workspace", json!({})).await.check(403, "FORBIDDEN");
     at(&owner, &nodes[2]).delete("/ui/api/session").await;
     for node in &nodes {
@@ -138,7 +138,7 @@ async fn a_session_outlives_the_node_of_people_and_a_membership_ends_with_its_wo
         let moved = at(&operator, node).post("/admin/v1/cluster/shards/0/move", to).await;
         moved.check_field("to");
     }
-    // Whoever has a workspace of this name anew does not get its members.
+    // A new workspace of this name does not get the members of the deleted one.
     let path = format!("/admin/v1/workspaces/{second}");
     let removed = admin(&nodes[0]).send_json("DELETE", &path, &json!({"confirm": second})).await;
     assert_eq!(removed.status, 202, "{}", removed.text());
@@ -215,9 +215,9 @@ async fn without_an_owner_of_people_only_what_asks_for_them_waits() {
     let foreign = [("Sec-Fetch-Site", "cross-site")];
     for node in &nodes {
         let here = at(&agent, node).with("Postrider-Workspace", id);
-        // Whoever asks for it, with whatever.
+        // Every caller gets the document.
         assert_eq!(here.get("/openapi.json").await.status, 200);
-        // A stranger's page and token are refused as ever, and nobody is asked.
+        // A stranger's page and token are refused as ever, and no node is asked.
         here.send("PATCH", "/v1/workspace", &foreign, Some(&json!({})))
             .await
             .check(403, "FORBIDDEN");
@@ -226,7 +226,7 @@ async fn without_an_owner_of_people_only_what_asks_for_them_waits() {
         assert!([401, 429].contains(&refused), "{refused}");
         assert_eq!(guess(node).await, 429, "the address has used up its tries");
     }
-    // Who was known before is asked about as long as it takes.
+    // A member of before gets an answer as soon as the shard has an owner again.
     eventually("another owner of people", async || {
         let here = at(&agent, &nodes[0]).with("Postrider-Workspace", id);
         let answer = here.get("/v1/contacts").await;

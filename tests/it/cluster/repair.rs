@@ -1,4 +1,4 @@
-//! A shard whose log lost something stops, and is made anew of what is whole.
+//! A shard whose log lost entries stops, and is rebuilt from the data that is whole.
 
 use std::path::Path;
 use std::process::Output;
@@ -20,7 +20,7 @@ pub(super) fn repair(cluster: &Cluster, data: &Path, shard: u64, more: &[&str]) 
     cluster.run(&args, &[("SERVER__DATA_DIR", data.to_str().unwrap())])
 }
 
-/// The shard whose log has grown since.
+/// Returns the shard whose log has grown since.
 fn grown(before: &Value, after: &Value) -> u64 {
     let positions = |state: &Value| {
         let shards = state["shards"].as_array().unwrap().iter();
@@ -36,7 +36,7 @@ pub(super) fn last(cluster: &Cluster, shard: u64) -> u64 {
     about["state"]["last_seq"].as_u64().unwrap()
 }
 
-/// Has a log end earlier, as servers may that lose what they acknowledged.
+/// Has a log end earlier, as with servers that lose acknowledged entries.
 pub(super) fn lose(cluster: &Cluster, shard: u64, last: u64) {
     let (address, name) = (&cluster.nats.address, format!("PR_test_{shard}"));
     let about = jetstream(address, &format!("STREAM.INFO.{name}"), &json!({}));
@@ -85,7 +85,7 @@ async fn what_a_log_has_lost_comes_from_nodes_that_run_or_have_ended() {
         assert_eq!(repaired["from_nodes"]["from"], kept + 1, "{repaired}");
         assert!(repaired["last"].as_u64() >= Some(written), "{repaired}");
     };
-    // The node that has stopped is asked.
+    // The repair asks the node that has stopped.
     let (output, repaired) = repair(&cluster, place.path(), shard, &[]);
     assert!(output.status.success(), "{output:?}");
     whole(&repaired);
@@ -94,7 +94,7 @@ async fn what_a_log_has_lost_comes_from_nodes_that_run_or_have_ended() {
     let (status, body) = verify(&mut client, &used.0, &used.1).await;
     assert_ne!(status, 200, "a code was accepted twice: {body}");
     assert_eq!(verify(&mut client, &open.0, &open.1).await.0, 200, "nothing was lost");
-    // It happens once more, and this time the node is dead.
+    // It happens again, and this time the node is dead.
     let kept = last(&cluster, shard);
     let later = send(&mut client, "+15550100004").await;
     node.terminate();
@@ -102,7 +102,7 @@ async fn what_a_log_has_lost_comes_from_nodes_that_run_or_have_ended() {
     lose(&cluster, shard, kept);
     let data = cluster.directory("pr-1");
     let dead = ["--node", data.to_str().unwrap()];
-    // Its key says for a second more that it serves the shard.
+    // Its key claims for a second more that it serves the shard.
     let done = async || {
         let (output, repaired) = repair(&cluster, place.path(), shard, &dead);
         assert!(output.status.success() || repaired["error"] == "IN_USE", "{output:?}");
@@ -119,7 +119,7 @@ async fn what_a_log_has_lost_comes_from_nodes_that_run_or_have_ended() {
     }
 }
 
-/// A node that owns everything, and a workspace with its shard.
+/// Starts a node that owns everything, and creates a workspace; returns both with its shard.
 async fn started(cluster: &Cluster) -> (Process, Client, String, u64) {
     let node = cluster.start("pr-1");
     let before = once(&node, "all shards", |state| state["ready"] == true).await;
@@ -143,13 +143,13 @@ async fn a_log_that_lost_its_end_is_repaired_while_the_node_runs() {
     let kept = last(&cluster, shard);
     let lost = send(&mut client, "+15550100003").await;
     lose(&cluster, shard, kept);
-    // The owner sees it when it writes: nobody is answered anything that is not true.
+    // The owner sees the loss when it writes: no client gets a false answer.
     let body = json!({"phone": "+15550100004"});
     if let Outcome::Answered(answer) = client.post("/v1/otp/send", &body).await {
         assert_eq!(answer.status, 503, "{answer:?}");
     }
     once(&node, "the stop", |state| state_of(state, shard) == "stopped").await;
-    // The node has not kept what it wrote.
+    // The node has not kept its writes.
     std::fs::remove_dir_all(cluster.directory("pr-1").join("entries")).unwrap();
     let (output, planned) = repair(&cluster, place.path(), shard, &[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -160,7 +160,7 @@ async fn a_log_that_lost_its_end_is_repaired_while_the_node_runs() {
     assert_eq!((&repaired["state"], &repaired["last"]), (&json!("repaired"), &json!(kept)));
     assert_eq!(repaired["given_up"], planned["given_up"]);
     assert_eq!(place.path().read_dir().unwrap().count(), 0, "what it worked with is gone");
-    // The node that had stopped goes on by itself.
+    // The node that had stopped continues by itself.
     once(&node, "an owner", |state| state_of(state, shard) == "owned").await;
     client.close();
     assert_eq!(verify(&mut client, &open.0, &open.1).await.0, 200);
@@ -171,7 +171,7 @@ async fn a_log_that_lost_its_end_is_repaired_while_the_node_runs() {
     let (output, whole) = repair(&cluster, place.path(), shard, &[]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(whole["state"], "whole", "{whole}");
-    // Its own records, which went further than the log, are not continued after a crash either.
+    // After a crash, its own records, which went further than the log, are not continued either.
     node.kill();
     let node = cluster.start("pr-1");
     once(&node, "all shards", |state| state["ready"] == true).await;
@@ -199,7 +199,7 @@ async fn a_log_that_is_missing_is_made_anew_of_a_backup() {
     jetstream(&cluster.nats.address, &stream, &json!({}));
     let log = cluster.try_start("pr-1", &cluster.directory("pr-1")).err().unwrap();
     assert!(log.contains("CLUSTER_MISSING"), "{log}");
-    // Nothing is begun with nothing, whatever is accepted.
+    // No repair starts without a source, whatever is accepted.
     let data = place.path().join("work");
     for more in [&[][..], &["--accept-loss"]] {
         let (output, refused) = repair(&cluster, &data, shard, more);
@@ -208,10 +208,10 @@ async fn a_log_that_is_missing_is_made_anew_of_a_backup() {
     }
     let (_, refused) = repair(&cluster, &data, 4, &[]);
     assert_eq!(refused["error"], "NO_SUCH_SHARD", "{refused}");
-    // An init would make a shard that has nothing.
+    // An init would create an empty shard.
     let (output, refused) = cluster.init(&[]);
     assert_eq!((output.status.code(), &refused["error"]), (Some(1), &json!("CLUSTER_MISSING")));
-    // What followed the backup is not known.
+    // The entries after the backup are not known.
     let from = ["--from", backup.to_str().unwrap()];
     let (output, planned) = repair(&cluster, &data, shard, &from);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -222,7 +222,7 @@ async fn a_log_that_is_missing_is_made_anew_of_a_backup() {
     assert_eq!((&repaired["state"], &repaired["last"]), (&json!("repaired"), end), "{repaired}");
     let (_, refused) = repair(&cluster, &data, 4, &[]);
     assert_eq!(refused["error"], "NO_SUCH_SHARD", "{refused}");
-    // The same node, whose own records went further than the new log, and then one without any.
+    // First the node whose records went further than the new log, and then one without any.
     for name in ["pr-1", "pr-2"] {
         let node = cluster.start(name);
         once(&node, "all shards", |state| state["ready"] == true).await;

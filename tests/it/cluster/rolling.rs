@@ -16,7 +16,7 @@ async fn every_node_is_restarted_and_no_client_loses_an_answer() {
     let mut nodes: Vec<_> = NODES.iter().map(|node| cluster.start(node)).collect();
     once(&nodes[2], "shards for each", is_spread).await;
     let workspaces = workspaces(&nodes[2]).await;
-    // Clients are at the two others, as behind a balancer that looks at `/readyz`.
+    // Clients use the two others, as behind a balancer that checks `/readyz`.
     for (at, name) in NODES.iter().enumerate() {
         let others: Vec<_> = (0..3).filter(|other| *other != at).map(|it| &nodes[it]).collect();
         let load = Load::begin(&others, &workspaces);
@@ -31,7 +31,7 @@ async fn every_node_is_restarted_and_no_client_loses_an_answer() {
         once(&nodes[(at + 1) % 3], "shards for each again", is_spread).await;
         let reports = load.end().await;
         let (codes, unanswered, refused, slowest) = total(&reports);
-        // A refusal says that nobody owned the shard for so long, and that nothing was done.
+        // After a refusal, nobody owned the shard for so long, and the request had no effect.
         println!("{name}: {codes} codes, {refused} refused, slowest {slowest:?}");
         assert!(codes > 6 && reports.iter().all(|it| it.acknowledged() > 0), "{reports:?}");
         assert_eq!(unanswered, 0, "everything that began is answered");
@@ -43,14 +43,14 @@ async fn every_node_is_restarted_and_no_client_loses_an_answer() {
     assert_eq!(state["problems"], json!([]), "{state}");
 }
 
-/// A member of an earlier version, which reads only the data format before.
+/// A member of an earlier version, which reads only the earlier data format.
 struct Older {
     nats: String,
     renewal: u64,
 }
 
 impl Older {
-    /// Has it say that it is there, as each second.
+    /// Has it renew its key, as each second.
     fn renews(&mut self, is_draining: bool) {
         self.renewal += 1;
         let id = [9; 16];
@@ -63,7 +63,7 @@ impl Older {
     }
 }
 
-/// Whether a node says that it waits for the member.
+/// Returns whether a node reports that it waits for the member.
 fn waits(state: &Value) -> bool {
     let problems = state["problems"].as_array().unwrap();
     let mut problems = problems.iter().filter_map(Value::as_str);
@@ -92,7 +92,7 @@ async fn who_writes_what_an_older_member_cannot_read_waits_until_that_drains() {
         (owned(&state, "pr-1") == 4).then_some(())
     };
     eventually("all shards", owns).await;
-    // What is written cannot be taken back: nobody waits for one that comes now.
+    // Written data cannot be taken back: nobody waits for a member that comes now.
     for _ in 0..20 {
         older.renews(false);
         let state = read(&mut client, "/admin/v1/cluster").await;

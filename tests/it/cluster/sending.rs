@@ -1,7 +1,7 @@
 //! Messages, a broadcast and webhooks, while the owner of their shard dies and the next is emptied.
 //!
-//! Each recipient has one outcome, nothing was sent twice that is not unknown, and each event came
-//! under its id.
+//! Each recipient has one outcome. Nothing was sent twice unless its outcome is unknown, and each
+//! event came under its id.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ const MESSAGES: usize = 60;
 const BROADCASTS: &str = "/v1/messaging/broadcasts";
 const SCOPES: [&str; 2] = ["messaging:send", "webhooks:manage"];
 
-/// Sends single messages through a node; their ids.
+/// Sends single messages through a node; returns their ids.
 async fn send_some(node: &Process, key: &str, from: usize) -> Vec<String> {
     let (mut client, mut messages) = (Client::new(node.address(), key), Vec::new());
     for number in from..from + MESSAGES / 3 {
@@ -32,7 +32,7 @@ async fn send_some(node: &Process, key: &str, from: usize) -> Vec<String> {
     messages
 }
 
-/// Every event of the log, by its id.
+/// Returns every event of the log, by its id.
 async fn events(client: &mut Client) -> BTreeMap<String, Value> {
     let (mut events, mut cursor) = (BTreeMap::new(), String::new());
     loop {
@@ -46,7 +46,7 @@ async fn events(client: &mut Client) -> BTreeMap<String, Value> {
     }
 }
 
-/// Everybody who got a broadcast has one outcome, and got it once unless that is unknown.
+/// Checks that every recipient has one outcome, and got one message unless the outcome is unknown.
 async fn check_broadcast(client: &mut Client, path: &str, fake: &FakeCloudApi) {
     let completed = async || {
         let found = read(client, path).await;
@@ -106,7 +106,7 @@ async fn what_is_sent_has_one_outcome_when_owners_die_and_are_emptied() {
     let sale = done(&mut client, BROADCASTS, sale).await;
     let path = format!("{BROADCASTS}/{}", sale["broadcast_id"].as_str().unwrap());
     let mut messages = send_some(&nodes[1], &key, 0).await;
-    // The owner dies in the midst.
+    // The owner dies in the middle.
     let state = once(&nodes[0], "an owner", |it| owning(it).is_some()).await;
     let first = owning(&state).unwrap();
     assert!(fake.accepted_count() < (RECIPIENTS + messages.len()) as u64, "some are left to send");
@@ -114,7 +114,7 @@ async fn what_is_sent_has_one_outcome_when_owners_die_and_are_emptied() {
     let other = |state: &Value| owning(state).is_some_and(|it| it != first);
     let state = once(&nodes[0], "the next owner", other).await;
     messages.extend(send_some(&nodes[1], &key, MESSAGES / 3).await);
-    // The next one is emptied.
+    // The next owner is drained.
     let (output, _) = postrider(&nodes[0], &["drain", owner(&state, shard)]).await;
     assert!(output.status.success(), "{output:?}");
     messages.extend(send_some(&nodes[0], &key, 2 * MESSAGES / 3).await);

@@ -11,7 +11,7 @@ use super::nodes::Cluster;
 use super::state::{NODES, is_spread, once, workspaces};
 use crate::faults::{Disk, Process, fill, skip};
 
-/// Codes that are acknowledged between two troubles, whoever owns what.
+/// The number of codes that are acknowledged between two troubles, whoever owns what.
 const CODES: usize = 60;
 
 /// Three nodes with clients that work.
@@ -38,7 +38,7 @@ impl Working {
         once(&self.nodes[0], "all shards", is_so).await;
     }
 
-    /// Ends it, and holds what was answered against what the nodes say.
+    /// Ends the clients, and checks their answers against the nodes.
     async fn audit(self) {
         let state = once(&self.nodes[0], "all shards", is_spread).await;
         assert!(!state.to_string().contains("stopped"), "{state}");
@@ -79,7 +79,7 @@ async fn a_server_whose_disk_is_full_holds_up_nothing_for_long() {
     working.audit().await;
 }
 
-/// What becomes of the files of a server.
+/// The damage to the files of a server.
 #[derive(Debug, Clone, Copy)]
 enum Damage {
     CutShort,

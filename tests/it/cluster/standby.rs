@@ -7,18 +7,18 @@ use super::state::{once, owns};
 use crate::faults::{Client, Process};
 use crate::support::eventually;
 
-/// Calls that write, for each of the workspaces.
+/// The number of calls that write, for each of the workspaces.
 const CALLS: usize = 60;
 const WORKSPACES: [&str; 4] = ["acme", "globex", "initech", "umbrella"];
 
-/// What a line of the log says, if it is this one.
+/// Returns the fields of a line of the log, if it has this message.
 fn said(line: &str, message: &str) -> Option<Value> {
     let line: Value = serde_json::from_str(line).ok()?;
     let fields = &line["fields"];
     (fields["message"] == message).then(|| fields.clone())
 }
 
-/// The position of the records of each shard that a node stands by for, as it said last.
+/// Returns the last reported position of the records of each shard that a node stands by for.
 fn followed(node: &Process) -> [u64; 4] {
     let mut at = [0; 4];
     for line in node.log().lines() {
@@ -86,7 +86,7 @@ async fn a_shard_stays_with_its_owner_until_the_next_one_has_its_records() {
     let first = cluster.start("pr-1");
     once(&first, "all shards", |state| owns(state, "pr-1", 4)).await;
     let (mut client, _) = workspace(&first, "acme").await;
-    // Nothing can be made below a file.
+    // Nothing can be created below a file.
     let data = cluster.directory("pr-2");
     let blocked: Vec<_> =
         (0..4).map(|shard| data.join("replicas").join(shard.to_string())).collect();

@@ -12,7 +12,7 @@ use crate::support::eventually;
 
 const MESSAGES: usize = 300;
 
-/// A workspace that sends through the fake; its key, with these scopes.
+/// Creates a workspace that sends through the fake; returns its key, with these scopes.
 pub(super) async fn sender(node: &Process, id: &str, scopes: &[&str]) -> String {
     let mut admin = admin(node);
     let path = format!("/admin/v1/workspaces/{id}");
@@ -33,7 +33,7 @@ pub(super) async fn sender(node: &Process, id: &str, scopes: &[&str]) -> String 
 async fn all_to_first(second: &Process) {
     for shard in 0..4 {
         let path = format!("/admin/v1/cluster/shards/{shard}/move");
-        // Two shards that are on their way already keep another one waiting.
+        // Two moves that are already under way delay a further one.
         let moved = async || {
             let answer = settled(&mut admin(second), "POST", &path, &json!({"to": "pr-1"})).await;
             (answer.status == 200).then_some(())
@@ -44,7 +44,7 @@ async fn all_to_first(second: &Process) {
     once(second, "all shards of one", all).await;
 }
 
-/// Bytes that the kernel holds for a node which does not read them, over all its connections.
+/// Returns the bytes, over all connections, that the kernel holds for a node that does not read.
 fn unread(node: SocketAddr) -> u64 {
     let SocketAddr::V4(node) = node else { panic!("{node} has another table") };
     let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(node.ip().octets()), node.port());
@@ -52,7 +52,7 @@ fn unread(node: SocketAddr) -> u64 {
     let of = |line: &str| {
         let mut columns = line.split_whitespace().skip(1);
         let is_it = columns.next()? == local;
-        // The state of a connection: 01 is established, so that what waits to be accepted is none.
+        // A connection's state: 01 is established. Those that wait to be accepted do not count.
         let is_open = columns.nth(1)? == "01";
         let (_, waiting) = columns.next()?.split_once(':')?;
         u64::from_str_radix(waiting, 16).ok().filter(|_| is_it && is_open)
@@ -60,7 +60,7 @@ fn unread(node: SocketAddr) -> u64 {
     table.lines().filter_map(of).sum()
 }
 
-/// The answer of a node that may have none.
+/// Returns the answer of a node, if it gives one.
 async fn answer(client: &mut Client, path: &str, body: &Value) -> Option<(u16, Value)> {
     match client.post(path, body).await {
         Outcome::Answered(answer) => Some((answer.status, answer.body)),
@@ -109,7 +109,7 @@ async fn an_owner_that_stood_still_answers_nothing_of_its_own_and_sends_nothing_
         let body = json!({"request_id": code.0, "otp": code.1});
         (answer(&mut old, "/v1/otp/verify", &body).await, old, body)
     });
-    // The request is in the connection when the node goes on.
+    // The request is in the connection when the node continues.
     let arrived = async || (unread(first.address()) > 0).then_some(());
     eventually("the request of the node that stands still", arrived).await;
     signal(first.id(), "CONT");
@@ -130,7 +130,7 @@ async fn an_owner_that_stood_still_answers_nothing_of_its_own_and_sends_nothing_
     assert!(unknown < MESSAGES / 10, "{unknown}");
 }
 
-/// Every message comes to an end, and was sent once. Returns of how many that is not known.
+/// Checks that every message ended and was sent once. Returns the number of unknown outcomes.
 pub(super) async fn ended_once(
     node: &Process,
     key: &str,

@@ -1,4 +1,4 @@
-//! What a node says of its cluster: who owns which shard, and the commands that change it.
+//! A node's view of its cluster: the owners of shards, and the commands that change them.
 
 use std::process::{Command, Output};
 
@@ -8,40 +8,40 @@ use super::nodes::{TOKEN, admin, read, workspace};
 use crate::faults::Process;
 use crate::support::eventually;
 
-/// At least one in each of four shards.
+/// At least one workspace in each of four shards.
 pub const WORKSPACES: [&str; 6] = ["acme", "globex", "initech", "umbrella", "hooli", "stark"];
 pub const NODES: [&str; 3] = ["pr-1", "pr-2", "pr-3"];
 
-/// What is said of a node.
+/// Returns the entry of a node.
 pub fn about<'a>(state: &'a Value, node: &str) -> &'a Value {
     let nodes = state["nodes"].as_array().unwrap();
     nodes.iter().find(|it| it["node"] == node).unwrap_or(&Value::Null)
 }
 
-/// How many shards a node owns.
+/// Returns the number of shards that a node owns.
 pub fn owned(state: &Value, node: &str) -> u64 {
     about(state, node)["owned"].as_u64().unwrap_or(0)
 }
 
-/// Who owns a shard; empty if nobody does.
+/// Returns the owner of a shard; empty if there is none.
 pub fn owner(state: &Value, shard: usize) -> &str {
     state["shards"][shard]["owner"].as_str().unwrap_or_default()
 }
 
-/// Whether every shard is owned, and this node has so many of them.
+/// Returns whether every shard is owned, and this node has so many of them.
 pub fn owns(state: &Value, node: &str, shards: u64) -> bool {
     state["ready"] == true && owned(state, node) == shards
 }
 
-/// Whether every shard is owned, and each of three nodes has one.
+/// Returns whether every shard is owned, and each of three nodes has one.
 pub fn is_spread(state: &Value) -> bool {
     state["ready"] == true && NODES.iter().all(|node| owned(state, node) > 0)
 }
 
-/// Looks before the one that shows what it has seen: about a minute and a half.
+/// The number of checks before the failure shows the last state: about a minute and a half.
 const LOOKS: usize = 1_000;
 
-/// The state of the cluster, once it is as wished.
+/// Returns the state of the cluster, as soon as it is as wished.
 pub async fn once(node: &Process, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let mut client = admin(node);
     let mut looks = 0;
@@ -54,7 +54,7 @@ pub async fn once(node: &Process, what: &str, is_so: impl Fn(&Value) -> bool) ->
     .await
 }
 
-/// Makes the workspaces of a test through a node; their ids and keys.
+/// Creates the workspaces of a test through a node; returns their ids and keys.
 pub async fn workspaces(node: &Process) -> Vec<(String, String)> {
     let mut made = Vec::new();
     for id in WORKSPACES {

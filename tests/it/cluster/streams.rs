@@ -31,7 +31,7 @@ async fn a_stream_through_any_node_goes_on_behind_its_last_event_after_a_move() 
     let to = ["pr-2", "pr-1"][at];
     let (output, moved) = postrider(other, &["move", &shard.to_string(), "--to", to]).await;
     assert!(output.status.success() && moved["to"] == to, "{output:?}");
-    // Whatever was emitted still, it is delivered before the end.
+    // Later events are still delivered before the end.
     while let Some(message) = stream.message().await {
         let data = message.lines().find_map(|line| line.strip_prefix("data: "));
         last = data.map_or(last, |data| serde_json::from_str(data).unwrap());

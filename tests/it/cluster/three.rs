@@ -1,6 +1,6 @@
 //! Three nodes over three servers: nodes and servers are killed and paused while clients work.
 //!
-//! Everything that was acknowledged is there at the end, and no code was accepted twice.
+//! At the end every acknowledged change exists, and no code was accepted twice.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::nodes::Cluster;
 use super::state::{NODES, is_spread, once, owns, workspaces};
 use crate::faults::{Process, signal};
 
-/// Codes that are acknowledged between two troubles, whoever owns what.
+/// The number of codes that are acknowledged between two troubles, whoever owns what.
 const CODES: usize = 60;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -20,7 +20,7 @@ async fn nothing_that_was_acknowledged_is_lost_whatever_is_killed_or_paused() {
     let workspaces = workspaces(&third).await;
     let load = Load::begin(&[&third, &first, &second], &workspaces);
     load.acknowledges(CODES).await;
-    // Two of three nodes at once: one is dead, and one will come back and believe it owns.
+    // Two of three nodes at once: one is dead, and one comes back later and believes that it owns.
     first.kill();
     signal(second.id(), "STOP");
     once(&third, "all shards of the node that is left", |state| owns(state, "pr-3", 4)).await;
@@ -28,7 +28,7 @@ async fn nothing_that_was_acknowledged_is_lost_whatever_is_killed_or_paused() {
     signal(second.id(), "CONT");
     let first = cluster.start("pr-1");
     once(&second, "shards for each again", is_spread).await;
-    // The server that leads the log of a shard.
+    // The server that leads the log of a shard is killed.
     let leader = tokio::task::block_in_place(|| cluster.nats.leader_of(0)).expect("a leader");
     cluster.nats.kill(std::slice::from_ref(&leader));
     load.acknowledges(CODES).await;
@@ -40,7 +40,7 @@ async fn nothing_that_was_acknowledged_is_lost_whatever_is_killed_or_paused() {
     let (codes, unanswered, refused, slowest) = total(&reports);
     println!("{codes} codes, {unanswered} unanswered, {refused} refused, slowest {slowest:?}");
     assert!(reports.iter().all(|it| it.acknowledged() > 10), "{reports:?}");
-    // Everything at once.
+    // Everything is killed at once.
     [first, second, third].into_iter().for_each(Process::kill);
     let all = cluster.nats.names();
     cluster.nats.kill(&all);

@@ -1,4 +1,4 @@
-//! Logs are trimmed, and what they no longer hold is in checkpoints.
+//! Logs are trimmed, and the trimmed entries are in checkpoints.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,9 @@ use super::state::once;
 use crate::faults::{Client, Outcome};
 use crate::support::eventually;
 
-/// The least that a log may have.
+/// The minimum size of a log.
 pub(super) const STREAM_BYTES: u64 = 16 << 20;
-/// Bytes of one contact's field, and contacts of one call.
+/// The bytes of one contact's field, and the number of contacts of one call.
 const FIELD_BYTES: usize = 15_000;
 const CONTACTS: usize = 50;
 
@@ -24,7 +24,7 @@ pub(super) const SETTINGS: [(&str, &str); 5] = [
     ("LIMITS__CONTACTS_PER_MINUTE", "0"),
 ];
 
-/// Changes the same contacts over and over, until the log was written this many bytes.
+/// Changes the same contacts over and over, until this many bytes of the log were written.
 pub(super) async fn write(client: &mut Client, bytes: u64, round: &mut usize) {
     let mut written = 0;
     while written < bytes {
@@ -38,7 +38,7 @@ pub(super) async fn write(client: &mut Client, bytes: u64, round: &mut usize) {
         let body = json!({"on_conflict": "update", "contacts": contacts});
         let taken = async || match client.post("/v1/contacts/batch", &body).await {
             Outcome::Answered(answer) if answer.status == 200 && all_done(&answer.body) => Some(()),
-            // A checkpoint is not made as fast as the log is written: there is room when it is.
+            // A log fills faster than a checkpoint is made, which then makes room.
             Outcome::Answered(answer) if [200, 503].contains(&answer.status) => None,
             other => panic!("after {written} bytes: {other:?}"),
         };
@@ -47,7 +47,7 @@ pub(super) async fn write(client: &mut Client, bytes: u64, round: &mut usize) {
     }
 }
 
-/// Whether each contact of a batch was made or changed: each has a status of its own.
+/// Returns whether each contact of a batch, with its own status, was created or changed.
 fn all_done(answer: &Value) -> bool {
     let rows = answer["data"].as_array().unwrap();
     rows.len() == CONTACTS && rows.iter().all(|row| row["status"].as_u64() < Some(300))
@@ -60,14 +60,14 @@ fn checkpoint(state: &Value) -> Option<(u64, u64)> {
     shards.filter_map(of).max_by_key(|(_, position)| *position)
 }
 
-/// Where the checkpoints are.
+/// The place of the checkpoints.
 enum Store {
     Nats,
     Directory(PathBuf),
 }
 
 impl Store {
-    /// The names of those of a shard.
+    /// Returns the names of the checkpoints of a shard.
     fn of(&self, cluster: &Cluster, shard: u64) -> Vec<String> {
         let own = format!("{shard}.");
         match self {
@@ -143,7 +143,7 @@ async fn goes_on(cluster: &Cluster, store: &Store) {
     assert!(1 < begins && begins <= position, "{begins}, {position}: {about}");
     assert!(about["state"]["bytes"].as_u64().unwrap() <= STREAM_BYTES, "{about}");
 
-    // Another node knows it, which has nothing of it on its disk.
+    // Another node knows it, and had nothing of it on its disk.
     first.kill();
     let second = cluster.start("pr-2");
     once(&second, "all shards", |state| state["ready"] == true).await;
@@ -159,11 +159,11 @@ async fn goes_on(cluster: &Cluster, store: &Store) {
     assert_eq!(last(&listed), (Some(CONTACTS as u64), round.to_string()));
     write(&mut client, STREAM_BYTES / 4, &mut round).await;
     let stored = || store.of(cluster, shard);
-    // One that is being stored is the third.
+    // A checkpoint that is being stored is the third.
     eventually("two checkpoints", async || (stored().len() == 2).then_some(())).await;
     second.kill();
 
-    // The newest checkpoint is lost, and so is the disk: the older one and the log have it all.
+    // The newest checkpoint and the disk are lost: the older one and the log have everything.
     std::fs::remove_dir_all(cluster.directory("pr-2").join("replicas")).unwrap();
     let stored = stored();
     assert_eq!(stored.len(), 2, "two are kept: {stored:?}");

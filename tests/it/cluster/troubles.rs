@@ -1,6 +1,6 @@
 //! Clocks that jump, disks that are full, and servers of NATS that hang, while clients work.
 //!
-//! Everything that was acknowledged is there at the end, and no code was accepted twice.
+//! At the end every acknowledged change exists, and no code was accepted twice.
 
 use serde_json::Value;
 
@@ -10,11 +10,11 @@ use super::state::{NODES, is_spread, once, owned, postrider, workspaces};
 use crate::faults::Process;
 use crate::machine::Machine;
 
-/// Codes that are acknowledged between two troubles, whoever owns what.
+/// The number of codes that are acknowledged between two troubles, whoever owns what.
 const CODES: usize = 60;
 const HOUR_MS: i64 = 3_600_000;
 
-/// Holds what the clients were answered against what the nodes say. Returns how it was for them.
+/// Checks the clients' answers against the nodes. Returns a summary of the answers.
 pub(super) async fn audit(reports: &[LoadReport], nodes: &[&Process]) -> String {
     let (codes, unanswered, refused, slowest) = total(reports);
     let gap = longest_gap(reports);
@@ -60,7 +60,7 @@ async fn a_node_whose_clock_jumps_an_hour_keeps_its_shards_and_takes_no_other() 
         let state = once(first, "a clock that is wrong", differs).await;
         assert!(owned(&state, "pr-1") > 0, "what it owns it keeps: {state}");
         load.acknowledges(CODES).await;
-        // The other nodes have its shards with a time that does not go back.
+        // The other nodes take its shards over with a time that does not go back.
         let (output, _) = postrider(second, &["drain", "pr-1"]).await;
         assert!(output.status.success(), "{output:?}");
         let (output, _) = postrider(second, &["undrain", "pr-1"]).await;
@@ -107,7 +107,7 @@ async fn servers_of_nats_that_hang_or_lack_a_majority_cost_time_and_nothing_else
     load.acknowledges(CODES).await;
     cluster.nats.signal(std::slice::from_ref(&leader), "CONT");
     once(&nodes[0], "shards for each again", is_spread).await;
-    // One of three can take nothing: each node's right to answer ends.
+    // One server of three cannot commit: each node's right to answer ends.
     let minority: Vec<_> = cluster.nats.names().into_iter().skip(1).collect();
     cluster.nats.signal(&minority, "STOP");
     let silent = |it: &Value| it["ready"] == false && it["log"]["reachable"] == false;

@@ -1,6 +1,6 @@
 //! A shard that nobody serves.
 //!
-//! What strangers and operators are answered, and what a repair does that cannot ask a node.
+//! The answers to strangers and operators, and a repair that cannot ask a node.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,8 +16,8 @@ use super::state::{WORKSPACES, once};
 use crate::faults::{Client, Outcome, Process};
 use crate::support::{Api, Browser, eventually};
 
-/// A node that no other one reaches, and a workspace whose shard it has stopped: the log has lost
-/// what follows a position.
+/// A node that no other one reaches, and a workspace in a shard that it has stopped. The log has
+/// lost the entries after a position.
 struct Stopped {
     cluster: Cluster,
     node: Process,
@@ -61,7 +61,7 @@ async fn nobody_is_asked_about_a_shard_for_a_stranger_and_an_operator_is_told_of
     let members = format!("/admin/v1/workspaces/{}/members", stopped.workspace);
     let stranger = Api::new(&stopped.address(), None);
     stranger.get(&members).await.check(401, "UNAUTHORIZED");
-    // What a stranger sends is not waited for.
+    // The server does not wait for a stranger's body.
     let mut stream = TcpStream::connect(stopped.node.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let head = "POST /admin/v1/workspaces HTTP/1.1\r\nHost: localhost\r\n\
@@ -92,7 +92,7 @@ async fn what_a_node_may_have_that_does_not_answer_is_not_given_up() {
         let told = String::from_utf8_lossy(&output.stderr).contains("pr-1");
         assert!(more.is_empty() || told, "{output:?}");
     }
-    // Stopped, it can be read.
+    // A stopped node's data can be read.
     node.terminate();
     assert!(node.ended().status.success());
     let data = cluster.directory("pr-1");
@@ -102,7 +102,7 @@ async fn what_a_node_may_have_that_does_not_answer_is_not_given_up() {
         (repaired["state"] == "repaired").then_some(repaired)
     };
     let repaired = eventually("the repair", done).await;
-    // Its key may say for a second more that it runs.
+    // Its key may claim for a second more that it runs.
     assert_eq!(repaired["given_up"], Value::Null, "{repaired}");
     let node = cluster.start("pr-2");
     once(&node, "all shards", |state| state["ready"] == true).await;

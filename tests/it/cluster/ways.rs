@@ -7,8 +7,8 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// A way to a server on which either direction can be cut: what is sent then waits, and connections
-/// stay open.
+/// A way to a server on which either direction can be cut. Bytes then wait, and connections stay
+/// open.
 pub struct Way {
     pub address: SocketAddr,
     cut: [watch::Sender<bool>; 2],
@@ -52,12 +52,12 @@ async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut is_cut: watch
 /// The ways between servers, each of which calls the others.
 pub struct Ways {
     names: Vec<String>,
-    /// Who calls whom, by their places.
+    /// The ways, each with the places of the calling and of the called server.
     ways: Vec<(usize, usize, Way)>,
 }
 
 impl Ways {
-    /// Ways between servers with these names and ports.
+    /// Opens ways between servers with these names and ports.
     pub async fn between(names: &[&str], ports: &[u16]) -> Self {
         let mut ways = Vec::new();
         for from in 0..names.len() {
@@ -68,12 +68,12 @@ impl Ways {
         Self { names: names.iter().map(|it| (*it).to_owned()).collect(), ways }
     }
 
-    /// Where a server reaches the others.
+    /// Returns the addresses at which a server reaches the others.
     pub fn of(&self, server: usize) -> Vec<SocketAddr> {
         self.ways.iter().filter(|(from, ..)| *from == server).map(|(.., way)| way.address).collect()
     }
 
-    /// Cuts what a server sends to the others, and what they send to it, or mends that.
+    /// Cuts a server's traffic to the others, and theirs to it, or restores it.
     pub fn cut(&self, server: &str, sends: bool, hears: bool) {
         let at = self.names.iter().position(|it| it == server).expect(server);
         for (from, to, way) in &self.ways {
