@@ -1,4 +1,4 @@
-//! Making many contacts with one call.
+//! Many contacts are created with one call.
 
 use serde_json::{Value, json};
 
@@ -148,7 +148,7 @@ async fn who_has_the_phone_already_is_left_alone_or_changed() {
     assert_eq!(api.get(&format!("{CONTACTS}/{id}")).await.ok(), *changed);
     let updated = api.get("/v1/events?type=contact.updated").await.ok();
     assert_eq!(updated["data"].as_array().unwrap().len(), 3);
-    // What is there may make more of a commit than it may have; a repeated call makes it once.
+    // Large existing contacts may exceed one commit; a repeated call still changes them once.
     let large = |number: usize| {
         json!({"name": format!("n{number}"), "phone": format!("+1555100{number:04}"),
             "custom_fields": {"x": "y".repeat(15_000)}})

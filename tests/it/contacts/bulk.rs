@@ -1,4 +1,4 @@
-//! Many contacts are changed at once, and what is reported of one: its tags and its timeline.
+//! Many contacts are changed at once; the tags and the timeline of one are reported.
 
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ async fn contacts_are_tagged_and_deleted_by_ids_and_by_filter() {
     tagged(&acme, "", 6).await;
     acme.get(&format!("/v1/contacts/{}", ids[0])).await.check(404, "NOT_FOUND");
     assert_eq!(change(&acme, json!({"filter": {"search": "nobody"}, "delete": true})).await, 0);
-    // Each is reported by its event.
+    // An event reports each change.
     let emitted = acme.get("/v1/events?types=contact.deleted,contact.updated&limit=200").await.ok();
     assert_eq!(emitted["data"].as_array().unwrap().len(), 2 + 3 + 2);
 }
@@ -140,7 +140,7 @@ async fn a_timeline_shows_what_its_reader_may_know() {
         next = format!("&cursor={cursor}");
     }
     assert_eq!(parts, all);
-    // Who may not see codes sees none.
+    // A member who may not see codes sees none.
     let agent = people::member(&server, "acme", "agent").await;
     let seen = kinds(&agent.get(&path).await.ok());
     assert!(seen.iter().all(|kind| !kind.starts_with("otp.")) && seen.len() > 2, "{seen:?}");

@@ -1,4 +1,4 @@
-//! `postrider contacts import` and `export`, as they are run.
+//! `postrider contacts import` and `export`, run as commands.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -49,7 +49,7 @@ impl Desk {
     }
 }
 
-/// What a command said.
+/// The result of a command.
 pub(super) struct Ran {
     pub(super) good: bool,
     stdout: String,
@@ -76,7 +76,7 @@ async fn ended(child: Child) -> Ran {
     Ran { good: status.success(), stdout: text(stdout), stderr: text(stderr) }
 }
 
-/// Lines of contacts, of which each second one has a phone.
+/// Returns lines of contacts, of which each second one has a phone.
 fn lines(count: usize) -> String {
     let mut text = "name,phone,email,tags,custom.plan\n".to_owned();
     for number in 0..count {
@@ -90,7 +90,7 @@ pub(super) async fn total(api: &Api) -> u64 {
     api.get("/v1/contacts?limit=1").await.ok()["total"].as_u64().unwrap()
 }
 
-/// Every contact, oldest first.
+/// Returns every contact, oldest first.
 pub(super) async fn all(api: &Api) -> Vec<Value> {
     let mut all = Vec::new();
     for page in 1.. {
@@ -105,7 +105,7 @@ pub(super) async fn all(api: &Api) -> Vec<Value> {
     all
 }
 
-/// That each line became one contact, in order.
+/// Checks that each line became one contact, in order.
 async fn check_all_once(api: &Api, count: usize) {
     let all = all(api).await;
     let names: Vec<_> = all.iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect();
@@ -187,7 +187,7 @@ async fn a_file_is_never_written_over_by_its_report() {
         ran.says("must name another file");
         assert_eq!(std::fs::read_to_string(desk.file("same.csv")).unwrap(), content);
     }
-    // What cannot be imported does not cost the report of another import either.
+    // A file that cannot be imported does not overwrite the report of another import either.
     desk.write("report.csv", "line,field,reason\n3,name,is missing\n");
     desk.write("odd.csv", "name,telefon\nA,1\n");
     desk.run(&["import", "odd.csv", "--refused", "report.csv"]).await.says("telefon");
@@ -216,7 +216,7 @@ async fn an_import_that_was_killed_goes_on() {
     ran.says("going on after ");
     ran.says("3500 contacts made, 0 lines refused");
     check_all_once(&api, 3500).await;
-    // Another file of the same name is another import, once the first is over.
+    // Another file of the same name is another import, after the first has ended.
     desk.write("many.csv", "name\nlater\n");
     desk.run(&["import", "many.csv"]).await.ok();
     assert_eq!(total(&api).await, 3501);
@@ -355,7 +355,7 @@ async fn an_export_has_every_contact_once_whatever_happens_meanwhile() {
     desk.run(&["import", "many.csv"]).await.ok();
     let before: BTreeSet<_> =
         all(&api).await.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect();
-    // The answer breaks off in its middle, and others are made and deleted all the time.
+    // The answer breaks off in its middle, and other contacts are created and deleted all the time.
     proxy.cut_after(200_000);
     let export = desk.start(&["export"]);
     let mut ending = tokio::spawn(ended(export));

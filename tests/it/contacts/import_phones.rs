@@ -13,7 +13,7 @@ async fn phones_are_imported_as_people_write_them() {
         ["030 123456", "+1 (555) 012-3456", "0044 20 7946 0958", "'+15550123457", "4.9E+11"];
     let lines: String = (0..).zip(phones).map(|(n, phone)| format!("n{n},{phone}\n")).collect();
     desk.write("people.csv", format!("name,phone\n{lines}"));
-    // Nothing is sent before it was seen, and nothing is guessed.
+    // Nothing is sent before it is checked, and nothing is guessed.
     let ran = desk.run(&["import", "people.csv", "--check"]).await;
     assert!(!ran.good);
     ran.says("line 2: phone: has no `+` and calling code: --country");

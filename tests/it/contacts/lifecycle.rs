@@ -1,4 +1,4 @@
-//! Contacts: made, read, changed, deleted.
+//! Contacts: created, read, changed, deleted.
 
 use serde_json::{Value, json};
 
@@ -6,18 +6,18 @@ use crate::support::{Api, Reply, TestServer, millis};
 
 pub const CONTACTS: &str = "/v1/contacts";
 
-/// Many requests with one key, and as many contacts as one likes.
+/// Settings for many requests with one key and any number of contacts.
 pub const UNLIMITED: [(&str, &str); 2] =
     [("LIMITS__KEY_REQUESTS_PER_HOUR", "0"), ("LIMITS__CONTACTS_PER_MINUTE", "0")];
 
-/// Makes a contact.
+/// Creates a contact.
 pub async fn make(api: &Api, contact: Value) -> Value {
     let made = api.post(CONTACTS, contact).await;
     assert_eq!(made.status, 201, "{}", made.text());
     made.json()
 }
 
-/// Where a contact is.
+/// Returns the path of a contact.
 pub fn path(contact: &Value) -> String {
     format!("{CONTACTS}/{}", contact["id"].as_str().unwrap())
 }

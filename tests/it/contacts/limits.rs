@@ -1,4 +1,4 @@
-//! How many contacts may be made.
+//! Limits on the creation of contacts.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ async fn the_limit_is_the_workspaces_and_fills_again() {
     assert!((15..=20).contains(&refused(&api).await), "a third of a minute for one of three");
     refused(&second_key).await;
     make(&other, json!({"name": "d"})).await;
-    // Only making counts.
+    // Only new contacts count.
     let path = crate::contacts::path(&first);
     api.send_json("PATCH", &path, &json!({"name": "e"})).await.ok();
     api.delete(&path).await.ok();

@@ -10,7 +10,7 @@ fn names(listed: &Value) -> Vec<String> {
     rows.map(|row| row["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The names that a search finds, newest first.
+/// Returns the names that a search finds, newest first.
 async fn search(api: &Api, text: &str) -> Vec<String> {
     let escaped: String = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let found = api.get(&format!("{CONTACTS}?search={escaped}")).await.ok();
@@ -175,7 +175,7 @@ async fn a_list_is_narrowed_and_sorted() {
         let contact = json!({"name": name, "tags": tags, "custom_fields": fields});
         ids.push(make(&api, contact).await["id"].as_str().unwrap().to_owned());
     }
-    // It is changed last.
+    // This contact is changed last.
     server.advance(1).await;
     let path = format!("{CONTACTS}/{}", ids[0]);
     api.send_json("PATCH", &path, &json!({"name": "bo"})).await.ok();

@@ -1,4 +1,4 @@
-//! Contacts: one, many at a time, lists, saved filters, and the limits on making them.
+//! Contacts: one, many at a time, lists, saved filters, and the limits on new ones.
 
 mod batch;
 mod bulk;

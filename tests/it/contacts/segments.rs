@@ -13,7 +13,7 @@ async fn save(api: &Api, filter: Value) -> String {
     made.json()["id"].as_str().unwrap().to_owned()
 }
 
-/// The names of a segment's contacts, newest first; every way of counting them agrees.
+/// Returns the names of a segment's contacts, newest first. Every way of counting them must agree.
 async fn members(api: &Api, id: &str) -> Vec<String> {
     let listed = api.get(&format!("{SEGMENTS}/{id}/contacts?limit=200")).await.ok();
     let rows = listed["data"].as_array().unwrap();
@@ -217,7 +217,7 @@ async fn numbers_are_equal_however_they_are_written() {
         let body = format!(r#"{{"name": "x", "custom_fields": {{"n": {n}}}}}"#);
         api.call("POST", "/v1/contacts", &json_type, body.as_bytes()).await.ok();
     }
-    // A text is what it says: everywhere a filter may be written, the same contacts are found.
+    // A text in a filter is literal: every place for a filter finds the same contacts.
     for n in [json!(100), json!("100"), json!("1e2")] {
         let filter = json!({"custom_fields": {"n": n}});
         let segment = save(&api, filter.clone()).await;

@@ -1,4 +1,4 @@
-//! Names, tags and parameters have no character that controls what shows them.
+//! Names, tags and parameters contain no character that controls their display.
 
 use serde_json::json;
 

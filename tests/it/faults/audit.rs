@@ -12,8 +12,7 @@ use super::process::Process;
 
 const ROOT: &str = "/admin/v1/workspaces";
 
-/// Makes workspaces and changes them until the connection is lost. Returns how many requests were
-/// answered.
+/// Creates and changes workspaces until the connection is lost. Returns the number of answers.
 async fn administer(mut admin: Client, round: u64, client: u64) -> usize {
     let mut answered = 0;
     for number in 0.. {
@@ -37,7 +36,7 @@ async fn administer(mut admin: Client, round: u64, client: u64) -> usize {
     answered
 }
 
-/// Every audit record, by action and workspace.
+/// Returns the count of audit records, by action and workspace.
 async fn audited(admin: &mut Client) -> HashMap<(String, String), usize> {
     let (mut found, mut cursor) = (HashMap::new(), String::new());
     loop {
@@ -67,7 +66,7 @@ async fn all_workspaces(admin: &mut Client) -> Vec<Value> {
     all
 }
 
-/// Each change that is there has its record, and each record its change.
+/// Checks that each change has its record, and each record its change.
 async fn check(process: &Process) -> usize {
     let mut admin = process.admin();
     let records = audited(&mut admin).await;
@@ -106,7 +105,7 @@ async fn a_change_and_its_record_outlive_kill_9_together() {
             (0..4).map(|client| tokio::spawn(administer(process.admin(), round, client))).collect();
         let watched = process.admin();
         let mut watched = watched.another();
-        // As soon as some changes are there: the others are under way.
+        // The kill comes as soon as some changes are done, while the others are under way.
         let enough = 5 * (round + 1) as usize;
         while all_workspaces(&mut watched).await.len() < answered / 4 + enough {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -1,4 +1,4 @@
-//! `kill -9` and SIGSTOP during broadcasts, with a provider that counts what it takes.
+//! `kill -9` and SIGSTOP during broadcasts, with a provider that counts accepted messages.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,24 +14,24 @@ use crate::support::at_size;
 use super::client::{Answer, Client, Outcome};
 use super::process::{Process, signal, wait_for};
 
-/// Recipients of both broadcasts together; others are wanted by this variable.
+/// The variable for the number of recipients of both broadcasts together.
 const RECIPIENTS_VARIABLE: &str = "POSTRIDER_TEST_BROADCAST_RECIPIENTS";
-/// What may be with the number, or not be noted, at one moment: of each broadcast.
+/// The maximum number of each broadcast's messages that are in flight or unrecorded at one moment.
 const UNCERTAIN: usize = 1500;
 /// Longer than any wait of the server's for the channel, which is a second here.
 const STANDSTILL: Duration = Duration::from_secs(4);
-/// The server is another process with a clock of its own: its end is polled for, for ten minutes.
+/// The server is another process with its own clock: its end is polled for, for ten minutes.
 const END_POLL_INTERVAL: Duration = Duration::from_millis(200);
 const END_POLLS: usize = 3000;
 const PATH: &str = "/v1/messaging/broadcasts";
 pub const ACME: &str = "/admin/v1/workspaces/acme";
 
-/// A server that sends through a fake, and dies now and then.
+/// A server that sends through a fake, and is killed now and then.
 struct Sender<'a> {
     fake: FakeCloudApi,
     directory: &'a Path,
     process: Option<Process>,
-    /// How many messages the fake had taken, each time that the server was stopped or killed.
+    /// The number of messages that the fake had taken at each stop or kill of the server.
     moments: Vec<u64>,
     key: String,
 }
@@ -64,7 +64,7 @@ impl<'a> Sender<'a> {
         Client::new(self.process().address(), &self.key)
     }
 
-    /// Waits until the fake has taken so many.
+    /// Waits until the fake has taken so many messages.
     fn until_taken(&self, count: u64) {
         let taken = || (self.fake.accepted_count() >= count).then_some(());
         wait_for("enough messages", taken);
@@ -76,7 +76,7 @@ impl<'a> Sender<'a> {
         self.begin();
     }
 
-    /// Holds the process past all of its waits.
+    /// Stops the process for longer than all of its waits.
     async fn stand_still(&mut self) {
         signal(self.process().id(), "STOP");
         tokio::time::sleep(STANDSTILL).await;
@@ -98,7 +98,7 @@ impl<'a> Sender<'a> {
         panic!("the broadcast never ended");
     }
 
-    /// The places of a broadcast's recipients with this status.
+    /// Returns the places of a broadcast's recipients with this status.
     async fn places(&self, path: &str, status: &str) -> HashSet<usize> {
         let (mut api, mut places) = (self.api(), HashSet::new());
         for page in 1.. {
@@ -120,7 +120,7 @@ pub async fn made(client: &mut Client, path: &str, body: Value) -> Value {
     }
 }
 
-/// Makes a workspace that sends through the fake and can pay for so many; gives its key.
+/// Creates a workspace that sends through the fake and can pay for so many; returns its key.
 pub async fn prepare(process: &Process, credits: u64) -> String {
     let mut admin = process.admin();
     let acme = json!({"id": "acme", "name": "Acme"});
@@ -147,7 +147,7 @@ async fn create(api: &mut Client, policy: &str, recipients: usize) -> String {
     format!("{PATH}/{}", sale["broadcast_id"].as_str().unwrap())
 }
 
-/// A recipient's place, which the last four bytes of its message's id are.
+/// Returns a recipient's place, which is in the last four bytes of its message's id.
 fn place(message_id: &str) -> usize {
     let id: MessageId = message_id.parse().unwrap();
     u32::from_be_bytes(id.as_bytes()[12..].try_into().unwrap()) as usize
@@ -181,7 +181,7 @@ async fn broadcasts_go_on_after_kill_9_and_a_standstill() {
         let of = |name: &str| usize::try_from(done["counts"][name].as_u64().unwrap()).unwrap();
         assert_eq!(of("sent") + of("unknown"), half, "{policy}: {done}");
         assert!(of("unknown") <= (kills + 1) * UNCERTAIN, "{policy}: {done}");
-        // Nobody is lost: whoever is said to have been sent to was.
+        // Nobody is lost: every recipient with the status `sent` got a message.
         let unknown = sender.places(path, "unknown").await;
         assert_eq!(unknown.len(), of("unknown"), "{policy}");
         for place in 0..half {
@@ -191,9 +191,9 @@ async fn broadcasts_go_on_after_kill_9_and_a_standstill() {
             assert!(taken <= 1 || policy == "at_least_once", "{id} twice ({moments:?})");
         }
     }
-    // Nobody is doubled but those whose outcome a kill has swallowed.
+    // Nobody got two messages, except recipients whose outcome a kill has swallowed.
     for twice in sender.fake.taken_again() {
-        // At the moment it was under way to the fake, or from it, or not noted.
+        // At that moment it was in flight to or from the fake, or not recorded.
         let swallowed = |moment: &u64| {
             *moment < twice.at && moment.abs_diff(twice.before) <= 2 * UNCERTAIN as u64
         };

@@ -14,7 +14,7 @@ async fn is_served(process: &Process, root: &CertificateDer<'static>) -> bool {
     }
 }
 
-/// Sends SIGHUP, and waits for the line of the log that it leads to.
+/// Sends SIGHUP, and waits for its line in the log.
 fn hang_up(process: &Process, line: &str) {
     let lines = || process.log().matches(line).count();
     let before = lines();

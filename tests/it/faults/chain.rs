@@ -1,4 +1,4 @@
-//! `kill -9` while codes go over three channels, each with a fake that counts.
+//! `kill -9` while codes go over three channels, each with a fake that counts messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -22,20 +22,20 @@ use super::broadcast::ACME;
 use super::client::{Answer, Client, Outcome};
 use super::process::{Process, wait_for};
 
-/// It is killed in each but the last.
+/// Returns the number of rounds. The server is killed in each but the last.
 fn rounds() -> usize {
     at_size(3, 6)
 }
 
-/// Codes that are asked for in each round.
+/// The number of codes that are requested in each round.
 const CODES: usize = 24;
 const CLIENTS: usize = 4;
 const CREDITS: u64 = 10_000;
-/// One second more than a step is waited for.
+/// One second more than the timeout of a step.
 const STEP_SECONDS: u64 = 11;
 const MAIL_FROM: &str = "codes@acme.example";
 
-/// The three channels. What becomes of a code there follows from its phone and address.
+/// The three channels. The phone and the address of a code determine its outcome there.
 struct Fakes {
     chat: FakeCloudApi,
     sms: SmsGateway,
@@ -46,7 +46,7 @@ fn phone(code: usize) -> String {
     format!("+1555{code:07}")
 }
 
-/// The mail server refuses the first, and hangs up after the second.
+/// Returns an address: the mail server refuses the first, and hangs up after the second.
 fn email(code: usize) -> &'static str {
     ["never@example.com", "silent@example.com", "ana@example.com"][code % 3]
 }
@@ -57,7 +57,7 @@ impl Fakes {
         for code in 0..rounds() * CODES {
             let phone = phone(code);
             let digits = phone.strip_prefix('+');
-            // Of the others a callback says that they failed.
+            // Callbacks report the others as failed.
             match code % 4 {
                 0 => chat.script(digits, Scripted::Error { status: 400, code: 131_026 }, None),
                 1 => chat.script(digits, Scripted::Lost, None),
@@ -86,12 +86,12 @@ impl Fakes {
         ]
     }
 
-    /// How often they were called.
+    /// Returns the number of calls to the channels.
     fn calls(&self) -> usize {
         self.chat.requests().len() + self.sms.received().len() + self.mail.mails().len()
     }
 
-    /// Has them call the server back where it listens now.
+    /// Has them call the server back at its present address.
     fn call_back(&self, server: SocketAddr, number_path: &str, sms_secret: &str) {
         self.chat.call_back(Some(Callbacks {
             server,
@@ -111,7 +111,7 @@ impl Fakes {
         }));
     }
 
-    /// How often each step called its channel, and the codes that it carried, by `otp_…:step`.
+    /// Returns the calls of each step to its channel, and the codes in them, by `otp_…:step`.
     fn carried(&self) -> BTreeMap<String, (u32, BTreeSet<String>)> {
         let mut carried = BTreeMap::<_, (u32, BTreeSet<String>)>::new();
         let mut add = |step: String, code: &str| {
@@ -137,7 +137,7 @@ impl Fakes {
     }
 }
 
-/// A server that is killed now and then, and starts again on the same data.
+/// A server that is killed now and then, and restarts on the same data.
 struct Server<'a> {
     directory: &'a Path,
     fakes: &'a Fakes,
@@ -207,21 +207,21 @@ impl<'a> Server<'a> {
         Api::new(&self.address, Some(&self.key))
     }
 
-    /// Moves its clock on.
+    /// Advances its clock.
     async fn advance(&self, seconds: u64) {
         let body = json!({"advance_seconds": seconds});
         self.api_of("demo.key").post("/v1/sandbox/clock", body).await.ok();
     }
 
-    /// Moves its clock on by more than a step is waited for, and looks at all codes on the way:
-    /// what is tried again within a step is tried then.
+    /// Advances its clock by more than the timeout of a step, and reads all codes in between. A
+    /// retry within a step happens then.
     async fn end_steps(&self) {
         self.advance(STEP_SECONDS / 2).await;
         self.codes().await;
         self.advance(STEP_SECONDS.div_ceil(2)).await;
     }
 
-    /// All codes of the workspace.
+    /// Returns all codes of the workspace.
     async fn codes(&self) -> Vec<Value> {
         let listed = self.api().get("/v1/otp?limit=200").await.ok();
         assert!(listed["next_cursor"].is_null());
@@ -240,8 +240,8 @@ fn spawn(directory: &Path, fakes: &Fakes) -> Process {
     Process::start_with(directory, &settings)
 }
 
-/// Asks for codes until those of this round are asked for or the server has stopped. Gives the
-/// requests that were acknowledged.
+/// Requests codes until those of this round are requested or the server has stopped. Returns the
+/// acknowledged requests.
 async fn send_some(mut api: Client, next: Arc<AtomicUsize>, end: usize) -> Vec<String> {
     let mut acknowledged = Vec::new();
     loop {
@@ -264,12 +264,12 @@ fn tries(row: &Value) -> &[Value] {
     row["tries"].as_array().unwrap()
 }
 
-/// Whether a chain has come to its end.
+/// Returns whether a chain has ended.
 fn is_over(row: &Value) -> bool {
     tries(row).last().is_some_and(|last| !last["ended_at"].is_null())
 }
 
-/// Moves the clock on until each chain has come to its end: a step further each time.
+/// Advances the clock until each chain has ended: by one step each time.
 async fn until_over(server: &Server<'_>) -> Vec<Value> {
     let mut before = BTreeMap::new();
     let mut looks = 0;
@@ -297,7 +297,7 @@ async fn until_over(server: &Server<'_>) -> Vec<Value> {
     panic!("there are chains that stand still: {:?}", server.codes().await);
 }
 
-/// Holds a code against what its channels have got.
+/// Checks a code against the messages of its channels. Returns the fault, if there is one.
 fn check(row: &Value, carried: &BTreeMap<String, (u32, BTreeSet<String>)>) -> Option<String> {
     let id = row["request_id"].as_str().unwrap();
     let mut codes = BTreeSet::new();
@@ -307,7 +307,7 @@ fn check(row: &Value, carried: &BTreeMap<String, (u32, BTreeSet<String>)>) -> Op
         assert!(it["price"].as_u64().unwrap() <= 1, "{row}");
         let (times, carried) =
             carried.get(&format!("{id}:{}", index + 1)).cloned().unwrap_or_default();
-        // Only the chat channel may get a code again whose answer is not known.
+        // Only the chat channel may get a code again while its answer is unknown.
         assert!(times <= 1 || channel == "messaging", "{times} times: {row}");
         codes.extend(carried);
     }
@@ -334,7 +334,7 @@ async fn after_kill_9_each_chain_goes_on_and_calls_no_channel_twice() {
             let api = Client::new(address, &server.key);
             sending.spawn(send_some(api, Arc::clone(&next), round * CODES));
         }
-        // Steps of earlier rounds have had their time.
+        // The steps of earlier rounds have ended.
         server.advance(STEP_SECONDS).await;
         wait_for("enough calls", || (fakes.calls() >= until).then_some(()));
         if round < rounds() {

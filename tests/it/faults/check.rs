@@ -1,4 +1,4 @@
-//! Holding what was answered against what the server says after a restart.
+//! Checks of the answers against the server after a restart.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,15 +11,15 @@ use super::ledger::Otp;
 use super::load::Story;
 use super::process::Process;
 
-/// Credits that the demo workspace begins with.
+/// The initial credits of the demo workspace.
 const CREDITS: u64 = 1_000_000;
 
-/// Whether requests without an answer may have been carried out.
+/// The possible outcomes of requests without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
     /// The process was killed, or its disk failed.
     MayBeThere,
-    /// It had the time to answer everything that it took.
+    /// The server had the time to answer every request that it took.
     MustNotBeThere,
 }
 
@@ -29,16 +29,16 @@ pub struct Books {
     cursor: Option<String>,
     sequence: u64,
     sends: u64,
-    /// How many of the sends were of a request that had been sent before.
+    /// The number of sends that repeated an earlier request.
     resends: u64,
     verified: HashSet<String>,
     invalidated: HashSet<String>,
-    /// Requests that were acknowledged to be sent again, since the last check.
+    /// The requests whose resend was acknowledged, since the last check.
     resent: HashSet<String>,
 }
 
 impl Story {
-    /// Holds everything that was acknowledged, in this life and all before, against the server.
+    /// Checks the server against everything that was acknowledged, in this life and all before.
     pub async fn check(&mut self, process: &Process, lost: Lost) {
         let mut demo = process.demo();
         self.check_log(&mut demo, lost).await;
@@ -54,8 +54,8 @@ impl Story {
         }
     }
 
-    /// What was logged since the last check is what was asked since then: each acknowledged send
-    /// once, and of the unanswered ones each at most once.
+    /// Checks that the new events match the requests since the last check. Each acknowledged send
+    /// occurs once, and each unanswered one at most once.
     async fn check_log(&mut self, demo: &mut Client, lost: Lost) {
         let mut acknowledged = HashMap::new();
         let mut unanswered = HashSet::new();
@@ -99,7 +99,7 @@ impl Story {
         }
     }
 
-    /// Sends some that are open once more: the code is the one that was delivered before.
+    /// Resends some open requests: the code is the one that was delivered before.
     pub async fn resend_some(&mut self, process: &Process) {
         let mut demo = process.demo();
         let all = self.journeys.iter_mut().flat_map(|journey| &mut journey.ledger.otps);
@@ -114,7 +114,7 @@ impl Story {
         }
     }
 
-    /// Each request stands where it was said to stand, and what has ended stays so.
+    /// Checks that each request has its reported status, and that ended requests stay ended.
     async fn check_requests(&mut self, demo: &Client) {
         let mut shares = JoinSet::new();
         for (number, journey) in self.journeys.iter_mut().enumerate() {
@@ -139,7 +139,7 @@ async fn check_request(otp: &mut Otp, demo: &mut Client) {
     assert_eq!(state["request_id"], json!(otp.id));
     otp.stands(&state);
     if (otp.verified || otp.invalidated) && otp.code.is_some() {
-        // Changes nothing, or `submitted` fails.
+        // This changes nothing, or `submitted` fails.
         let again = submit(otp, true, demo).await;
         let refused = matches!(&again, Outcome::Answered(answer) if answer.status == 422);
         assert!(refused, "{otp:?}: {again:?}");
@@ -148,7 +148,7 @@ async fn check_request(otp: &mut Otp, demo: &mut Client) {
 }
 
 impl Books {
-    /// The events since the last time; their sequences go on without a gap.
+    /// Returns the events since the last time; their sequences continue without a gap.
     async fn read_on(&mut self, demo: &mut Client) -> Vec<Value> {
         let mut events = Vec::new();
         loop {

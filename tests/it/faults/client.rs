@@ -1,4 +1,4 @@
-//! A client that takes a lost connection for what it is.
+//! A client that treats a lost connection as such.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Longest wait for an answer: nothing may hang.
+/// The maximum wait for an answer: nothing may hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client with one connection, which it keeps.
@@ -18,11 +18,11 @@ pub struct Client {
     received: Vec<u8>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum Outcome {
     Answered(Answer),
-    /// It was sent, wholly or in part, and not answered: it may have been carried out.
+    /// It was sent, wholly or in part, and not answered: it may have had its effect.
     Lost,
     /// It was not sent.
     Refused,
@@ -40,7 +40,7 @@ impl Client {
         Self { address, token: token.to_owned(), stream: None, received: Vec::new() }
     }
 
-    /// Another client of the same server.
+    /// Returns another client of the same server.
     pub fn another(&self) -> Self {
         Self::new(self.address, &self.token)
     }
@@ -59,7 +59,7 @@ impl Client {
         self.call(self.request("POST", path, &body.to_string())).await
     }
 
-    /// The body of an answer that must be a success.
+    /// Returns the body of an answer that must be a success.
     pub async fn fetch(&mut self, path: &str) -> Value {
         match self.get(path).await {
             Outcome::Answered(answer) if answer.status == 200 => answer.body,
@@ -76,9 +76,9 @@ impl Client {
         )
     }
 
-    /// Whether the server has closed the connection while nothing was asked.
+    /// Returns whether the server has closed the connection while no request was under way.
     fn is_closed(&self) -> bool {
-        // Nothing is due: what can be read is its end, or why it ends.
+        // No answer is due: a read can only return the end, or the reason for it.
         let ends = |stream: &TcpStream| stream.try_read(&mut [0]).is_ok();
         self.stream.as_ref().is_some_and(ends)
     }

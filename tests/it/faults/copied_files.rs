@@ -26,7 +26,7 @@ async fn upload(api: &Api, files: &mut Files, content: Vec<u8>) -> String {
     made["sha256"].as_str().unwrap().to_owned()
 }
 
-/// The files of a directory, served from there.
+/// Checks the files of a directory through a server on it.
 async fn check(data: &Path, files: &Files, damaged: Option<&[u8]>) {
     let process = Process::start(data);
     let api = demo(&process, data);
@@ -53,7 +53,7 @@ async fn files_are_in_a_backup_and_in_what_is_restored_of_it() {
     let process = Process::start(&data);
     let (api, mut files) = (demo(&process, &data), Files::new());
     let one = upload(&api, &mut files, b"one".to_vec()).await;
-    // Twice the same is one content.
+    // The same content twice is stored once.
     upload(&api, &mut files, b"one".to_vec()).await;
     upload(&api, &mut files, (0..700_000_u32).map(|at| at.to_le_bytes()[1]).collect()).await;
     let (server, token) = (format!("http://{}", process.address()), data.join("admin.token"));
@@ -62,10 +62,10 @@ async fn files_are_in_a_backup_and_in_what_is_restored_of_it() {
     let media = |files: u64, copied: u64, bytes: u64, damaged: Value| json!({"files": files, "copied": copied, "copied_bytes": bytes, "damaged": damaged});
     assert_eq!(done(&running)["media"], media(2, 2, 700_003, json!([])));
     let two = upload(&api, &mut files, b"two".to_vec()).await;
-    // What the disk has damaged is reported and left out, and everything else is copied.
+    // Damaged content is reported and left out, and everything else is copied.
     std::fs::write(place_of(&data, &two), b"tw0").unwrap();
     assert_eq!(done(&running)["media"], media(2, 0, 0, json!([two])));
-    // The same of what cannot be read at all, though it can be opened.
+    // The same holds for content that can be opened but not read.
     std::fs::remove_file(place_of(&data, &two)).unwrap();
     std::fs::create_dir(place_of(&data, &two)).unwrap();
     assert_eq!(done(&running)["media"], media(2, 0, 0, json!([two])));

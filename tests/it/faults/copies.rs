@@ -1,4 +1,4 @@
-//! Copies of all data, by the real commands: what they are made into knows what was acknowledged.
+//! Copies of all data, by the real commands: the restored data has every acknowledged change.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn run(arguments: &[&str]) -> Output {
     tokio::task::block_in_place(|| command.output().unwrap())
 }
 
-/// Runs a command that must succeed, and reads its report.
+/// Runs a command that must succeed, and parses its report.
 pub(super) fn done(arguments: &[&str]) -> Value {
     let output = run(&[arguments, &["--json"]].concat());
     let shown = String::from_utf8_lossy(&output.stderr);
@@ -50,7 +50,7 @@ pub(super) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Directories and files below one that goes with the test.
+/// Directories and files below one that is removed with the test.
 pub(super) struct Place(tempfile::TempDir);
 
 impl Place {
@@ -62,7 +62,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// A directory with the keys of another one.
+    /// Creates a directory with the keys of another one.
     pub(super) fn with_keys_of(&self, name: &str, other: &Path) -> PathBuf {
         let dir = self.at(name);
         std::fs::create_dir(&dir).unwrap();
@@ -77,8 +77,8 @@ fn address(process: &Process) -> String {
     format!("http://{}", process.address())
 }
 
-/// Everything that clients were answered, while copies were made of the server that answered it,
-/// holds of what the copies were made into.
+/// While copies are made of a server, it answers clients. Every answer holds for the restored
+/// copies.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_acknowledged_is_in_the_copies() {
     let place = Place::new();
@@ -109,13 +109,13 @@ async fn what_was_acknowledged_is_in_the_copies() {
     }
     process = Process::start(&target);
     story.check(&process, Lost::MustNotBeThere).await;
-    // It goes on from there, and through a crash.
+    // The server continues from there, and through a crash.
     story.until_killed(process, 50..100).await;
     process = Process::start(&target);
     story.check(&process, Lost::MayBeThere).await;
     process.kill();
 
-    // What was answered since is not in a backup of before: another story begins with it.
+    // Answers since then are not in an earlier backup: another story starts with it.
     let backed = done(&["backup", "--to", text(&backup), "--data-dir", text(&data)]);
     assert_eq!(backed["position"], exported["position"]);
     let again = done(&["backup", "--to", text(&backup), "--data-dir", text(&data)]);
@@ -132,7 +132,7 @@ async fn what_was_acknowledged_is_in_the_copies() {
     assert!(log["data"][0].is_object(), "{log}");
 }
 
-/// A code that was sent, and where the backup ended then.
+/// A code that was sent, and the end of the backup at that time.
 struct Step {
     request: String,
     code: String,
@@ -155,13 +155,13 @@ async fn code(api: &Api, phone: &str) -> String {
 const LIMITED: [(&str, &str); 1] = [("LIMITS__OTP_PER_PHONE_10M", "2")];
 const LIMITED_PHONE: &str = "+15550300001";
 
-/// A call with an idempotency key.
+/// Makes a call with an idempotency key.
 async fn with_key(api: &Api) -> crate::support::Reply {
     let headers = [("Idempotency-Key", "copies-1"), ("Content-Type", "application/json")];
     api.call("POST", "/v1/otp/send", &headers, br#"{"phone":"+15550300002"}"#).await
 }
 
-/// What restores must know: attempts, windows, idempotency keys and broadcasts.
+/// The state that restores must keep: attempts, windows, idempotency keys and broadcasts.
 struct Kept {
     missed: Step,
     answered: Value,
@@ -269,7 +269,7 @@ async fn a_backup_is_restored_to_each_position_of_a_run() {
     assert_eq!(std::fs::read(held.join("held")).unwrap(), b"");
 }
 
-/// A stopped data directory with something in it, and an archive and a backup of it.
+/// Creates a stopped data directory with some data, and an archive and a backup of it.
 async fn stopped(place: &Place) -> (PathBuf, PathBuf, PathBuf) {
     let (data, archive, backup) = (place.at("data"), place.at("all.archive"), place.at("backup"));
     let process = Process::start(&data);
@@ -334,7 +334,7 @@ async fn what_must_not_be_used_is_refused() {
             mend();
         }
     }
-    // Those of the directory itself are not touched.
+    // Files of the directory itself are not touched.
     for command in [&import[..2], &restore[..2]] {
         let from = if command[0] == "import" { text(&archive) } else { text(&backup) };
         let shown = refused(&[command[0], "--from", from, "--data-dir", text(&data)], "NOT_EMPTY");
@@ -357,7 +357,7 @@ async fn what_must_not_be_used_is_refused() {
     }
 }
 
-/// Runs a command and kills it once a file is there. Whether it was killed.
+/// Runs a command and kills it as soon as a file exists. Returns whether it was killed.
 fn killed_at(arguments: &[&str], file: &Path) -> bool {
     let mut child = Command::new(env!("CARGO_BIN_EXE_postrider"))
         .args(arguments)

@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH`: what is not on the disk by now will
-/// never be. Prints a line when it is ready, and acts when it gets one.
+/// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH`: data not yet on the disk never will be.
+/// Prints a line when it is ready, and acts when it gets one.
 const CUT: &str = r#"$| = 1; open(my $disk, "<", $ARGV[0]) or die; my $flags = pack("L", 2);
     print "ready\n"; <STDIN>; ioctl($disk, 0x8004587d, $flags) or die "$!"; print "cut\n";"#;
 
@@ -29,7 +29,7 @@ pub struct Cutter {
 }
 
 impl Disk {
-    /// A disk whose power can be cut; `None`, and why, where that cannot be had.
+    /// Creates a disk whose power can be cut; fails with the reason if there can be none.
     pub fn ext4(mebibytes: u32) -> Result<Self, String> {
         let disk = Self { dir: tempfile::tempdir().unwrap(), kind: Kind::Ext4 };
         let image = disk.image();
@@ -40,7 +40,7 @@ impl Disk {
         disk.make()
     }
 
-    /// A disk that is soon full.
+    /// Creates a disk that is soon full.
     pub fn tmpfs(mebibytes: u32) -> Result<Self, String> {
         let kind = Kind::Tmpfs;
         let disk = Self { dir: tempfile::tempdir().unwrap(), kind };
@@ -60,12 +60,12 @@ impl Disk {
         self.dir.path().join("image")
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub fn root(&self) -> PathBuf {
         self.dir.path().join("disk")
     }
 
-    /// Where a server may have its data.
+    /// Returns a directory for a server's data.
     pub fn data(&self) -> PathBuf {
         self.root().join("data")
     }
@@ -74,9 +74,9 @@ impl Disk {
         run(Command::new("mount").args(["-o", "loop"]).arg(self.image()).arg(self.root()))
     }
 
-    /// Unmounts and mounts it: what was not on the disk is lost. It is a copy that is mounted,
-    /// because a process in a mount namespace of its own may hold the old file system, as it was
-    /// when that began, and then mounting the same file would give the one that was cut again.
+    /// Unmounts and mounts it: data that was not on the disk is lost. A copy of the image is
+    /// mounted. A process in a mount namespace of its own may hold the old file system, as of the
+    /// start of that namespace. Mounting the same file would then give the one that was cut again.
     pub fn remount(&self) {
         assert!(matches!(self.kind, Kind::Ext4));
         run(Command::new("umount").arg(self.root())).unwrap();
@@ -86,7 +86,7 @@ impl Disk {
         self.mount().unwrap();
     }
 
-    /// Something that cuts the power at a word.
+    /// Starts a process that cuts the power on request.
     pub fn cutter(&self) -> Cutter {
         let mut child = Command::new("perl")
             .args(["-e", CUT])
@@ -104,7 +104,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily, in case that something of a failed test still uses it. It may not be mounted.
+        // Lazily, in case a part of a failed test still uses it. It may not be mounted.
         run(Command::new("umount").arg("--lazy").arg(self.root())).ok();
     }
 }
@@ -124,13 +124,13 @@ impl Cutter {
     }
 }
 
-/// Fills a disk to the last byte; gives the file that does.
+/// Fills a disk to the last byte; returns the file that does.
 pub fn fill(root: &Path) -> PathBuf {
     let ballast = root.join("ballast");
     let mut file = std::fs::File::create(&ballast).unwrap();
     for size in [1 << 20, 4096, 1] {
         let block = vec![0xab; size];
-        // Ever smaller ones, until not one more fits.
+        // Ever smaller blocks, until not one more fits.
         while file.write_all(&block).is_ok() {}
     }
     ballast
@@ -144,8 +144,8 @@ fn run(command: &mut Command) -> Result<(), String> {
     Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// Says, where everyone sees it, why a test did nothing.
+/// Prints, where everyone sees it, why a test did nothing.
 pub fn skip(test: &str, why: &str) {
-    // Past the capture of what tests print.
+    // This bypasses the capture of tests' output.
     writeln!(std::io::stderr(), "skipped: {test}: {why}").ok();
 }

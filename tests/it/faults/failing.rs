@@ -9,7 +9,7 @@ use super::disk::{Disk, fill, skip};
 use super::load::{Load, Story};
 use super::process::{Process, signal, wait_for};
 
-/// Requests that are refused while the disk fails.
+/// The number of requests that are refused while the disk fails.
 const REFUSALS: usize = 50;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,7 +70,7 @@ async fn a_sync_that_fails_is_said_and_survived() {
     }
 }
 
-/// It says that it is not ready and refuses, while it lives on.
+/// Checks that it reports that it is not ready and refuses requests, while it keeps running.
 async fn is_unready(process: &Process, load: &Load<'_>) {
     load.unavailable(REFUSALS).await;
     let mut client = process.demo();
@@ -82,7 +82,7 @@ async fn is_unready(process: &Process, load: &Load<'_>) {
     assert_eq!(client.fetch("/healthz").await["status"], "ok");
 }
 
-/// It recovers by itself, and says so.
+/// Checks that it recovers by itself, and reports that.
 async fn is_ready_again(process: &Process, load: Load<'_>) {
     load.acknowledged_more(100).await;
     assert_eq!(process.demo().fetch("/readyz").await["status"], "ready");
@@ -105,7 +105,7 @@ impl SyncFailure {
         let first = lines.by_ref().map_while(Result::ok).find(|line| {
             line.contains("attached") || line.contains("not permitted") || line.contains("ptrace")
         });
-        // Read on, so that it can always write.
+        // Keeps reading, so that the process can always write.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         let failure = Self(child);
         match first {
@@ -114,7 +114,7 @@ impl SyncFailure {
         }
     }
 
-    /// The disk works again.
+    /// Ends the failure of the disk.
     fn end(mut self) {
         signal(self.0.id(), "INT");
         wait_for("the end of strace", || self.0.try_wait().unwrap());
@@ -123,7 +123,7 @@ impl SyncFailure {
 
 impl Drop for SyncFailure {
     fn drop(&mut self) {
-        // A tracer that ends lets its process go. It may have ended.
+        // A tracer that ends releases its process. It may have ended.
         self.0.kill().ok();
         self.0.wait().ok();
     }

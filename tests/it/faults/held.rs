@@ -1,4 +1,4 @@
-//! A server that is held takes note of everything and lets nothing out, through `kill -9` too.
+//! A server that is held records everything and sends nothing, through `kill -9` too.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -18,12 +18,12 @@ use super::process::Process;
 
 const MESSAGES: usize = 5;
 const RECIPIENTS: usize = 40;
-/// Mails that wait behind those that hang.
+/// The number of mails that wait behind those that hang.
 const WAITING: usize = 2;
 /// Several beats of everything that looks for something to send.
 const A_WHILE: Duration = Duration::from_secs(4);
 
-/// What a server sends to, and counts what comes.
+/// The receivers of a server's messages, which count them.
 struct World {
     fake: FakeCloudApi,
     smtp: MailServer,
@@ -43,7 +43,7 @@ impl World {
         Process::start_with(data, &settings)
     }
 
-    /// How much has come: messages, mails, webhooks.
+    /// Returns the counts of messages, mails and webhooks that have come.
     fn counts(&self) -> (usize, usize, usize) {
         let calls = self.fake.requests().len();
         (calls, self.smtp.mails().len(), self.sink.received("/hook").len())
@@ -57,7 +57,7 @@ async fn asked(client: &mut Client, path: &str, body: Value) -> Answer {
     }
 }
 
-/// Has mails wait that were not claimed, behind as many that hang as are handed over at once.
+/// Has unclaimed mails wait, behind as many hanging mails as are handed over at once.
 async fn queue_mails(process: &Process, data: &Path, smtp: &MailServer) {
     let address = Arc::new(Mutex::new(process.address()));
     let secret = |name: &str| std::fs::read_to_string(data.join(name)).unwrap();
@@ -76,7 +76,7 @@ async fn queue_mails(process: &Process, data: &Path, smtp: &MailServer) {
     assert_eq!(smtp.after(AT_ONCE).await.len(), AT_ONCE, "the others have no place yet");
 }
 
-/// What would send is refused, what reads is not, and a code is verified.
+/// Checks that sends are refused, reads are not, and a code can be verified.
 async fn check_held(process: &Process, key: &str, otp: Option<(&str, &str)>) {
     let mut stranger = Client::new(process.address(), "none");
     let ready = stranger.fetch("/readyz").await;
@@ -114,23 +114,23 @@ fn broadcast(schedule_at: Option<String>) -> Value {
     })
 }
 
-/// What waits when the server is killed.
+/// The things that wait when the server is killed.
 struct Waiting {
     key: String,
     /// The paths of messages.
     messages: Vec<String>,
     /// The path of a broadcast that is due soon.
     sale: String,
-    /// A code on its way.
+    /// A code in flight.
     request: String,
     code: String,
 }
 
-/// Has messages, mails and a broadcast wait, and registers a webhook.
+/// Makes messages, mails and a broadcast wait, and registers a webhook.
 async fn prepare_all(world: &World, process: &Process, data: &Path) -> Waiting {
     let key = prepare(process, 1_000).await;
-    // The provider takes nothing, and asks for a pause that outlasts the test: once all have been
-    // refused, none is being tried when the server is killed.
+    // The provider takes nothing, and asks for a pause that outlasts the test. Once all messages
+    // have been refused, none is under way when the server is killed.
     world.fake.throttle(600);
     let (mut acme, mut demo) = (Client::new(process.address(), &key), process.demo());
     let mut messages = Vec::new();

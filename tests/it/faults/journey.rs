@@ -1,4 +1,4 @@
-//! What one client does under load.
+//! The actions of one client under load.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use super::client::{Client, Outcome};
 use super::ledger::{ATTEMPTS, Ledger, Otp};
 use super::load::Progress;
 
-/// How often a client looks for a message before it goes on without its code.
+/// The number of times that a client looks for a message before it continues without its code.
 const LOOKS: u32 = 500;
-/// Rest of a client that was answered that the server cannot take it now.
+/// The pause of a client after an answer that the server cannot accept the request now.
 const REST: Duration = Duration::from_millis(5);
 
-/// A client, its plans and what it was answered.
+/// A client, its plans and its answers.
 pub struct Journey {
     pub ledger: Ledger,
     rng: StdRng,
-    /// Makes its phones its own.
+    /// The number that makes its phones its own.
     number: usize,
     sends: usize,
 }
@@ -33,7 +33,7 @@ impl Journey {
         Self { ledger: Ledger::default(), rng, number, sends: 0 }
     }
 
-    /// Goes on until asked to stop or until the server has stopped.
+    /// Continues until asked to stop or until the server has stopped.
     pub async fn run(mut self, mut clients: [Client; 3], progress: &Progress) -> Self {
         while !progress.is_over() {
             if self.step(&mut clients, progress).await.is_err() {
@@ -43,7 +43,7 @@ impl Journey {
         self
     }
 
-    /// Does nothing but send, on all its connections.
+    /// Only sends, on all its connections.
     pub async fn flood(mut self, mut clients: [Client; 3], progress: &Progress) -> Self {
         while !progress.is_over() {
             if self.send(&mut clients[0], progress).await.is_err() {
@@ -81,7 +81,7 @@ impl Journey {
         }
     }
 
-    /// Sends a code; where it is in the ledger, if that was acknowledged.
+    /// Sends a code; returns its place in the ledger, if it was acknowledged.
     async fn send(
         &mut self,
         client: &mut Client,
@@ -111,7 +111,7 @@ impl Journey {
         }
     }
 
-    /// One that was sent before, perhaps before the server was killed.
+    /// Uses a code that was sent before, perhaps before the server was killed.
     async fn old_one(&mut self, client: &mut Client, progress: &Progress) -> Result<(), Stopped> {
         let open = |otp: &&Otp| otp.code.is_some() && otp.is_open();
         let open = self.ledger.otps.iter().filter(open).count();
@@ -152,7 +152,7 @@ impl Journey {
         Ok(())
     }
 
-    /// The right code from three sides at once.
+    /// Submits the right code from three sides at once.
     async fn race(
         &mut self,
         at: usize,
@@ -164,7 +164,7 @@ impl Journey {
         let (a, b, c) =
             tokio::join!(submit(otp, true, a), submit(otp, true, b), submit(otp, true, c));
         let mut outcomes = [a, b, c].map(|outcome| progress.seen(outcome));
-        // The one that was accepted comes first, then those that may have been.
+        // The accepted outcome comes first, then those that may have been accepted.
         outcomes.sort_by_key(|outcome| match outcome {
             Outcome::Answered(answer) if answer.status == 422 => 1,
             _ => 0,
@@ -189,7 +189,7 @@ pub async fn submit(otp: &Otp, right: bool, client: &mut Client) -> Outcome {
     client.post("/v1/otp/verify", &json!({"request_id": otp.id, "otp": code})).await
 }
 
-/// Waits for the message with the code; whether it has come.
+/// Waits for the message with the code; returns whether it has come.
 pub async fn read_code(otp: &mut Otp, client: &mut Client) -> bool {
     let path = format!("/v1/sandbox/messages?limit=1&to={}", otp.phone.replace('+', "%2B"));
     for _ in 0..LOOKS {

@@ -24,8 +24,7 @@ async fn what_was_answered_outlives_kill_9() {
     }
 }
 
-/// A start makes files, keys and a workspace: none of its steps may be in the way of the next
-/// start.
+/// A start creates files, keys and a workspace: none of its steps may prevent the next start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_start_that_is_killed_is_made_good_by_the_next() {
     let parent = tempfile::tempdir().unwrap();
@@ -38,7 +37,7 @@ async fn a_first_start_that_is_killed_is_made_good_by_the_next() {
             ["view", "log/next.tmp", "log/00000000000000000001.log", "snapshots", "demo.key"];
         let steps: Vec<_> = steps.into_iter().chain(later).map(|step| dir.join(step)).collect();
         let step = &steps[story.rng.random_range(0..steps.len())];
-        // Some steps end again in a moment: the last one is there in any case.
+        // Some steps take only a moment: the last one exists in any case.
         let last = dir.join("demo.key");
         Process::kill_when(&dir, || step.exists() || last.exists());
         let process = Process::start(&dir);

@@ -1,10 +1,10 @@
-//! What one client was answered, and what it asked without an answer.
+//! The answers that one client received, and its requests without an answer.
 
 use serde_json::Value;
 
 use super::client::{Answer, Outcome};
 
-/// Wrong codes that end a request.
+/// The number of wrong codes that end a request.
 pub const ATTEMPTS: u64 = 5;
 
 /// A request whose sending was acknowledged.
@@ -12,25 +12,25 @@ pub const ATTEMPTS: u64 = 5;
 pub struct Otp {
     pub id: String,
     pub phone: String,
-    /// As the sandbox delivered it.
+    /// The code, as the sandbox delivered it.
     pub code: Option<String>,
-    /// Acknowledged wrong codes.
+    /// The number of acknowledged wrong codes.
     pub wrong: u64,
-    /// Wrong codes without an answer.
+    /// The number of wrong codes without an answer.
     pub wrong_lost: u64,
     pub verified: bool,
-    /// The right code was submitted without an answer.
+    /// Set if the right code was submitted without an answer.
     pub verified_lost: bool,
     pub invalidated: bool,
 }
 
-/// Of one client.
+/// The requests of one client.
 #[derive(Debug, Default)]
 pub struct Ledger {
     pub otps: Vec<Otp>,
-    /// How many of them were held against the event log.
+    /// The number of requests that were checked against the event log.
     pub logged: usize,
-    /// Phones that a code was asked for without an answer, since the last check.
+    /// The phones whose request for a code has no answer, since the last check.
     pub lost: Vec<String>,
 }
 
@@ -48,17 +48,17 @@ impl Otp {
         }
     }
 
-    /// Whether the code can still be submitted, as far as is known.
+    /// Returns whether the code can still be submitted, as far as is known.
     pub fn is_open(&self) -> bool {
         !(self.verified || self.verified_lost || self.invalidated) && self.wrong_lost == 0
     }
 
-    /// Takes what became of submitting a code.
+    /// Records the outcome of the submission of a code.
     pub fn submitted(&mut self, right: bool, outcome: &Outcome) {
         let answer = match outcome {
             Outcome::Answered(answer) if answer.status != 503 => answer,
             Outcome::Refused => return,
-            // A commit whose failure was reported may be there afterwards.
+            // A commit whose failure was reported may still exist afterwards.
             Outcome::Answered(_) | Outcome::Lost => {
                 self.verified_lost |= right;
                 self.wrong_lost += u64::from(!right);
@@ -109,7 +109,7 @@ impl Otp {
         assert!(counted <= most, "attempts were taken, {remaining} remain: {self:?}");
     }
 
-    /// Takes where the server says that the request stands. That is a fact from now on.
+    /// Records the status of the request that the server reports. It is a fact from now on.
     pub fn stands(&mut self, state: &Value) {
         match state["status"].as_str().unwrap() {
             "verified" => {

@@ -15,18 +15,18 @@ use super::journey::{Journey, Stopped};
 use super::process::Process;
 
 const CLIENTS: usize = 24;
-/// Longest wait for so many answers.
+/// The maximum wait for so many answers.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Repeats the choices of a test that failed, though not its timing.
+/// The variable that repeats the choices of a failed test, though not its timing.
 const SEED_VARIABLE: &str = "POSTRIDER_FAULTS_SEED";
 
-/// What all clients were answered over all lives.
+/// The answers to all clients over all lives.
 pub struct Story {
     pub rng: StdRng,
     pub journeys: Vec<Journey>,
     pub books: Books,
-    /// Of so many requests one is asked for in a check. All are looked for in the event log.
+    /// A check reads one request in this many, and looks for all in the event log.
     pub checked_one_in: usize,
 }
 
@@ -37,18 +37,18 @@ pub struct Load<'a> {
     clients: JoinSet<Journey>,
 }
 
-/// How far the clients are.
+/// The progress of the clients.
 #[derive(Default)]
 pub struct Progress {
     acknowledged: AtomicUsize,
     unavailable: AtomicUsize,
     over: AtomicBool,
-    /// The power is being cut, or is.
+    /// Set if the power is being cut, or is cut.
     cut: AtomicBool,
 }
 
 impl Story {
-    /// Says the seed: a test that passes keeps it to itself.
+    /// Prints the seed, which appears only if the test fails.
     pub fn new() -> Self {
         let given = std::env::var(SEED_VARIABLE).ok();
         let seed = given.map_or_else(rand::random, |seed| seed.parse().unwrap());
@@ -90,7 +90,7 @@ impl Story {
         Load { story: self, progress, clients }
     }
 
-    /// Has the clients work until the server is killed, right after some answer of theirs.
+    /// Has the clients work until the server is killed, right after one of their answers.
     pub async fn until_killed(&mut self, process: Process, answers: std::ops::Range<usize>) {
         let answers = self.rng.random_range(answers);
         let load = self.begin(&process);
@@ -119,16 +119,15 @@ impl Load<'_> {
         self.wait_until("so many refusals", reached).await;
     }
 
-    /// Cuts a disk's power. What is answered from now on counts as not answered: a sync that is
-    /// under way in that moment never returns when the power really goes, but ext4's shutdown may
-    /// let it return without an error (the conversion of its extents is given up, and no error is
-    /// noted).
+    /// Cuts a disk's power. Later answers count as no answers. A sync in that moment never returns
+    /// when the power really goes. But ext4's shutdown may let it return without an error: the
+    /// conversion of its extents is given up, and no error is recorded.
     pub fn cut(&self, cutter: Cutter) {
         self.progress.cut.store(true, Ordering::SeqCst);
         cutter.cut();
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     pub async fn wait_until(&self, what: &str, is_so: impl Fn() -> bool) {
         let step = Duration::from_millis(1);
         for _ in 0..PATIENCE.as_millis() / step.as_millis() {
@@ -140,7 +139,7 @@ impl Load<'_> {
         panic!("{what} never came");
     }
 
-    /// Waits until every client is done, because it was asked to or because the server has stopped.
+    /// Waits until every client is done, on request or because the server has stopped.
     pub async fn end(mut self) {
         self.progress.over.store(true, Ordering::Release);
         while let Some(journey) = self.clients.join_next().await {
@@ -154,7 +153,7 @@ impl Progress {
         self.over.load(Ordering::Acquire)
     }
 
-    /// What is known of an outcome.
+    /// Returns the known part of an outcome.
     pub fn seen(&self, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Answered(_) if self.cut.load(Ordering::SeqCst) => Outcome::Lost,

@@ -1,4 +1,4 @@
-//! `kill -9` while mails are with a mail server, which counts what it takes.
+//! `kill -9` while mails are with a mail server, which counts accepted mails.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,12 +11,12 @@ use crate::support::{Api, eventually};
 
 use super::process::Process;
 
-/// Mails that the server hands over at a time.
+/// The number of mails that the server hands over at a time.
 pub const AT_ONCE: usize = 8;
 const WAITING: usize = 3;
 const MAILS: usize = AT_ONCE + WAITING;
 
-/// Has somebody write a mail; the workspace's channel is open.
+/// Posts a mail from somebody; the workspace's channel is open.
 pub async fn write(stranger: &Api, secret: &str, from: &str) {
     let body = mail(from, &format!("<{from}>"), "Hi").to_string();
     let at = Clock::system().real().as_secs();
@@ -52,7 +52,7 @@ async fn after_kill_9_a_mail_that_was_claimed_is_unknown_and_no_other_is_lost() 
     let channel = opened["secret"].as_str().unwrap();
     let mut replies = BTreeMap::new();
     for number in 0..MAILS {
-        // The first ones are taken, but the mail server never says so.
+        // The first mails are accepted, but the mail server never acknowledges them.
         let name = if number < AT_ONCE { "hanging" } else { "ana" };
         let from = format!("{name}@example{number}.com");
         write(&Api::new(&address, None), channel, &from).await;

@@ -1,4 +1,4 @@
-//! `kill -9` in the middle of many single messages, with a provider that counts what it takes.
+//! `kill -9` in the middle of many single messages, with a provider that counts accepted messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use super::process::Process;
 const CLIENTS: usize = 16;
 const SEND: &str = "/v1/messaging/send";
 
-/// What the clients have done, over all lives of the server.
+/// The progress of the clients, over all lives of the server.
 struct Clients {
     /// The next message's number; each is tried once.
     next: watch::Sender<usize>,
-    /// How many there are.
+    /// The number of messages.
     messages: usize,
 }
 
@@ -38,8 +38,8 @@ impl Clients {
     }
 }
 
-/// Sends until there is nothing left to send or the server has stopped. Gives the messages that
-/// were acknowledged.
+/// Sends until nothing is left to send or the server has stopped. Returns the acknowledged
+/// messages.
 async fn send_some(clients: Arc<Clients>, mut api: Client) -> Vec<String> {
     let mut acknowledged = Vec::new();
     loop {
@@ -61,7 +61,7 @@ async fn send_some(clients: Arc<Clients>, mut api: Client) -> Vec<String> {
     acknowledged
 }
 
-/// The status of each of these messages, once none is queued any more.
+/// Returns the status of each of these messages, as soon as none is queued any more.
 async fn settled(api: &Client, messages: Vec<String>) -> Vec<(String, String)> {
     let mut shares = JoinSet::new();
     for share in messages.chunks(messages.len().div_ceil(CLIENTS)) {
@@ -103,7 +103,7 @@ async fn after_kill_9_every_message_comes_to_an_end_and_none_is_sent_twice() {
         for _ in 0..CLIENTS {
             sending.spawn(send_some(Arc::clone(&clients), Client::new(process.address(), &key)));
         }
-        // Somewhere in the next part.
+        // The kill comes somewhere in the next part.
         let part = messages / (kills + 1);
         let until = kill * part + rng.random_range(0..part);
         clients.next.subscribe().wait_for(|next| *next >= until).await.unwrap();
@@ -133,7 +133,7 @@ async fn after_kill_9_every_message_comes_to_an_end_and_none_is_sent_twice() {
     assert_eq!(fake.most_of_one(), 1, "somebody got it twice");
     let unknown = counts.get("unknown").copied().unwrap_or_default();
     eprintln!("{counts:?}, taken {}", fake.accepted_count());
-    // At most so many may be with the provider at once.
+    // This is the maximum number of messages at the provider at once.
     assert!(unknown <= kills * 1000, "{counts:?}");
     let left: Value = process.admin().fetch(ACME).await["credits"].clone();
     let spent = messages as u64 - left.as_u64().unwrap();

@@ -1,8 +1,8 @@
-//! The real process under crashes, signals and failing disks: whatever it answered stays true.
+//! The real process under crashes, signals and failing disks: every answer stays true.
 //!
-//! A test runs the binary on a data directory of its own, has clients send and verify codes while
-//! something is done to process or disk, starts it again, and holds everything that was answered
-//! against what the server says now. What a client asked and got no answer to may be true or not.
+//! A test runs the binary on a data directory of its own. Clients send and verify codes while a
+//! fault hits the process or the disk. The test starts it again, and checks the server against
+//! every answer. A request without an answer may have had its effect or not.
 
 mod check;
 mod client;

@@ -1,4 +1,4 @@
-//! Which of its files a server lets other users read.
+//! The modes of a server's files: those that other users can read.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Every file and directory below `path`, itself included.
+/// Returns every file and directory below `path`, itself included.
 fn below(path: &Path) -> Vec<std::path::PathBuf> {
     let mut found = vec![path.to_owned()];
     if path.is_dir() {
@@ -52,7 +52,7 @@ async fn what_others_could_read_is_closed_with_a_warning() {
     SECRETS.iter().for_each(|name| set_mode(&data.join(name), 0o644));
     server.restart().await;
     assert_eq!(mode(&data), 0o700);
-    // Of the first start too, which had nothing to warn of.
+    // The log includes the first start, which had nothing to warn of.
     let log = server.log();
     for name in SECRETS {
         assert_eq!(mode(&data.join(name)), 0o600, "{name}");

@@ -11,29 +11,29 @@ use std::time::Duration;
 use super::client::Client;
 use crate::machine::Machine;
 
-/// Longest wait for a start or an end.
+/// The maximum wait for a start or an end.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// Limits would only be in the way.
+/// The limits that would only be in the way.
 const UNLIMITED: [&str; 5] = [
     "LIMITS__KEY_REQUESTS_PER_HOUR",
     "LIMITS__OTP_PER_PHONE_10M",
     "LIMITS__OTP_PER_WORKSPACE_HOUR",
     "LIMITS__UNAUTHENTICATED_PER_MINUTE",
-    // Disks of tests are small, and some are to be filled to the last byte.
+    // Disks of tests are small, and tests fill some of them to the last byte.
     "STORAGE__FREE_BYTES_MIN",
 ];
 
-/// A server that runs. Dropping it kills it.
+/// A server that runs. A drop kills it.
 pub struct Process {
     child: Child,
     address: SocketAddr,
     data: PathBuf,
     log: Log,
-    /// Ends when all of the log has been read.
+    /// The thread that ends when all of the log has been read.
     reading: Option<JoinHandle<()>>,
 }
 
-/// How a start ended that was no start.
+/// The status and the log of a process that has ended.
 #[derive(Debug)]
 pub struct NotStarted {
     pub status: ExitStatus,
@@ -49,12 +49,12 @@ impl Process {
         Self::start_with(data, &[])
     }
 
-    /// The same with other settings, such as `("STORAGE__QUEUED_BYTES_MAX", "1048576")`.
+    /// Starts a server with other settings, such as `("STORAGE__QUEUED_BYTES_MAX", "1048576")`.
     pub fn start_with(data: &Path, settings: &[(&str, &str)]) -> Self {
         Self::try_start(data, settings).unwrap_or_else(|failed| panic!("no start: {failed:?}"))
     }
 
-    /// The same under limits of the system, which are what `ulimit` is given.
+    /// Starts a server under limits of the system, which are the arguments of `ulimit`.
     pub fn start_within(data: &Path, limits: &str) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit {limits} && exec \"$0\" \"$@\"")]);
@@ -63,7 +63,7 @@ impl Process {
         Self::listening(child, data).unwrap_or_else(|failed| panic!("no start: {failed:?}"))
     }
 
-    /// The same with its log going to this file, and with all of it.
+    /// Starts a server that logs at `debug` to this file.
     pub fn start_logging_to(data: &Path, file: &str) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("exec \"$0\" \"$@\" 2>{file}")]);
@@ -76,7 +76,7 @@ impl Process {
         Self::listening(spawn(data, settings), data)
     }
 
-    /// The same on a machine whose faults are chosen.
+    /// Starts a server on a machine whose faults are chosen.
     pub fn try_start_on(
         machine: &Machine,
         data: &Path,
@@ -119,7 +119,7 @@ impl Process {
         }
     }
 
-    /// Starts a server and kills it as soon as something is so.
+    /// Starts a server and kills it as soon as a condition holds.
     pub fn kill_when(data: &Path, is_so: impl Fn() -> bool) {
         let mut child = spawn(data, &[]);
         wait_for("the moment", || is_so().then_some(()));
@@ -127,12 +127,12 @@ impl Process {
         child.wait().unwrap();
     }
 
-    /// A client with the demo workspace's key.
+    /// Returns a client with the demo workspace's key.
     pub fn demo(&self) -> Client {
         self.client("demo.key")
     }
 
-    /// A client of the administration.
+    /// Returns a client of the administration.
     pub fn admin(&self) -> Client {
         self.client("admin.token")
     }
@@ -150,12 +150,12 @@ impl Process {
         self.address
     }
 
-    /// Everything that it has logged so far.
+    /// Returns everything that it has logged so far.
     pub fn log(&self) -> String {
         self.log.text()
     }
 
-    /// Whether it has not ended by itself.
+    /// Returns whether it has not ended by itself.
     pub fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
@@ -217,7 +217,7 @@ fn spawn_by(mut command: Command, data: &Path, settings: &[(&str, &str)]) -> Chi
     for name in UNLIMITED {
         command.env(format!("POSTRIDER__{name}"), "0");
     }
-    // Small ones, so that the log begins some under load and fits onto small disks.
+    // Small files, so that the log starts some under load and fits onto small disks.
     command.env("POSTRIDER__STORAGE__SEGMENT_BYTES", "1048576");
     for (name, value) in settings {
         command.env(format!("POSTRIDER__{name}"), value);
@@ -232,7 +232,7 @@ pub fn signal(process: u32, name: &str) {
     assert!(sent.unwrap().success());
 }
 
-/// Looks again and again, for a bounded time, until there is something.
+/// Checks again and again, for a bounded time, until there is a result.
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let step = Duration::from_millis(5);
     for _ in 0..PATIENCE.as_millis() / step.as_millis() {

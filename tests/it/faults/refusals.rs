@@ -1,4 +1,4 @@
-//! What `import` and `restore` refuse: each is one line that says what to do, with a code.
+//! Refusals of `import` and `restore`: each is one line with a code and the remedy.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::copies::{Place, done, refused, text};
 use super::disk::{Disk, skip};
 use super::process::Process;
 
-/// CRC-32C of an archive's parts.
+/// Returns the CRC-32C of an archive's parts.
 fn checksum(bytes: &[u8]) -> [u8; 4] {
     let mut rest = u32::MAX;
     for byte in bytes {
@@ -18,14 +18,14 @@ fn checksum(bytes: &[u8]) -> [u8; 4] {
     (!rest).to_be_bytes()
 }
 
-/// Whether nothing but the lock is in the directory.
+/// Checks that nothing but the lock is in the directory.
 fn is_free(target: &Path) {
     let names = std::fs::read_dir(target).into_iter().flatten();
     let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| name == "server.lock"), "{names:?}");
 }
 
-/// A stopped server's data, an archive and a backup of it.
+/// Returns the data of a stopped server, an archive and a backup of it.
 fn copies(place: &Place) -> (String, String) {
     let data = place.at("data");
     let process = Process::start(&data);
@@ -83,7 +83,7 @@ async fn cut_and_newer_copies_are_refused() {
         assert!(refusal.contains("it ends before its end"), "{cut}: {refusal}");
         is_free(&target);
     }
-    // Written by a version that knows a format 3, with the checksum of that.
+    // A later version wrote it, which knows a format 3 and its checksum.
     let fields = u32::from_be_bytes([whole[8], whole[9], whole[10], whole[11]]) as usize;
     let mut newer = whole.clone();
     newer[4] = 3;

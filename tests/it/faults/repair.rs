@@ -1,4 +1,4 @@
-//! Damaged data of a stopped server: it is refused, checked and repaired by hand.
+//! Damaged data of a stopped server: it is refused, checked and repaired with commands.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -17,14 +17,14 @@ fn run(data: &Path, arguments: &[&str]) -> (Option<i32>, Value, Output) {
     (output.status.code(), answer.unwrap_or_else(|error| panic!("{error}: {output:?}")), output)
 }
 
-/// The newest file of the log.
+/// Returns the newest file of the log.
 fn newest_segment(data: &Path) -> PathBuf {
     let entries = data.join("log").read_dir().unwrap().map(|entry| entry.unwrap().path());
     let segments = entries.filter(|path| path.extension().is_some_and(|it| it == "log"));
     segments.max().unwrap()
 }
 
-/// Data with a few codes that were sent. Gives their requests.
+/// Creates data with a few codes that were sent. Returns their requests.
 async fn data(dir: &Path) -> Vec<String> {
     let process = Process::start(dir);
     let (mut demo, mut requests) = (process.demo(), Vec::new());
@@ -40,7 +40,8 @@ async fn data(dir: &Path) -> Vec<String> {
     requests
 }
 
-/// Changes a bit of the newest segment, near the end of what is written. Gives the file and where.
+/// Changes a bit of the newest segment, near the end of its records. Returns the file and the
+/// offset.
 fn damage(data: &Path) -> (String, usize) {
     let segment = newest_segment(data);
     let mut bytes = std::fs::read(&segment).unwrap();
@@ -51,7 +52,7 @@ fn damage(data: &Path) -> (String, usize) {
     (segment.file_name().unwrap().to_str().unwrap().to_owned(), at)
 }
 
-/// Nothing is wrong with it.
+/// Checks that the data has no fault.
 fn check_whole(data: &Path) {
     for deep in [&["check"][..], &["check", "--deep"]] {
         let (status, answer, _) = run(data, deep);

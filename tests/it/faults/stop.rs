@@ -9,7 +9,7 @@ use super::check::Lost;
 use super::load::Story;
 use super::process::{Process, wait_for};
 
-/// Longer than anybody waits for the end that nothing is in the way of.
+/// Longer than any stop takes that nothing delays.
 const GRACE: [(&str, &str); 1] = [("SHUTDOWN__GRACE_SECONDS", "300")];
 const SOON: Duration = Duration::from_secs(60);
 
@@ -36,7 +36,7 @@ async fn a_stop_under_load_answers_everything_that_it_took() {
 async fn a_second_signal_ends_it_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let mut process = Process::start_with(dir.path(), &GRACE);
-    // A client that does not read its answers, which a stop waits for a while.
+    // A client does not read its answers; a stop waits for it for a while.
     let mut stream = TcpStream::connect(process.address()).await.unwrap();
     let request = "GET /openapi.json HTTP/1.1\r\nHost: it\r\n\r\n";
     stream.write_all(request.repeat(40).as_bytes()).await.unwrap();

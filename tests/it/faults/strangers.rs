@@ -12,12 +12,12 @@ use super::process::{Process, wait_for};
 use crate::fake::sign;
 
 const APP_SECRET: &str = "app-secret-of-the-number";
-/// The settings' `bodies_bytes_max`, and what may be beside it.
+/// The settings' `bodies_bytes_max`, and the memory of everything else.
 const BOUND: u64 = (256 + 64) << 20;
 const CALLBACK: usize = 3 << 20;
 const BROADCAST: usize = 32 << 20;
 
-/// A request that lacks its last byte.
+/// Sends a request that lacks its last byte.
 async fn half_send(server: SocketAddr, head: String, length: usize) -> Option<TcpStream> {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into()).unwrap();
@@ -37,7 +37,7 @@ async fn half_send(server: SocketAddr, head: String, length: usize) -> Option<Tc
     Some(stream)
 }
 
-/// Resident memory of a process, in bytes.
+/// Returns the resident memory of a process, in bytes.
 fn memory(process: &Process) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -51,7 +51,7 @@ async fn post(client: &mut Client, path: &str, body: Value) -> Value {
     }
 }
 
-/// Connects a number of a provider that is not there; gives the path of its callbacks.
+/// Connects a number of a provider that does not exist; returns the path of its callbacks.
 async fn callback_path(process: &Process) -> String {
     let number = json!({
         "kind": "cloud_api", "phone": "+15550001111", "phone_number_id": "106",
@@ -63,7 +63,7 @@ async fn callback_path(process: &Process) -> String {
     made["callback_path"].as_str().unwrap().to_owned()
 }
 
-/// Posts a signed callback of this size; gives the status.
+/// Posts a signed callback of this size; returns the status.
 async fn signed_callback(server: SocketAddr, path: &str, size: usize) -> String {
     let body = json!({"entry": [], "filler": "x".repeat(size)}).to_string();
     let signature = sign(APP_SECRET, body.as_bytes());
@@ -113,7 +113,7 @@ async fn bodies_that_never_end_take_no_more_than_their_budget() {
         let now = memory(&process);
         assert!(now <= most, "{now} bytes are more than {most}");
     }
-    // The others are served meanwhile. A connection that was idle for long may have been closed.
+    // Other clients are served meanwhile. A connection that was idle for long may have been closed.
     demo.close();
     assert_eq!(signed_callback(process.address(), &path, 1 << 20).await, "200");
     post(&mut demo, "/v1/otp/send", phone).await;
@@ -121,12 +121,12 @@ async fn bodies_that_never_end_take_no_more_than_their_budget() {
     assert!(now <= most, "{now} bytes are more than {most}");
 }
 
-/// How many descriptors a process has open.
+/// Returns the number of descriptors that a process has open.
 fn descriptors(process: &Process) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap().count()
 }
 
-/// The soft and the hard limit on them.
+/// Returns the soft and the hard limit on descriptors.
 fn limits(process: &Process) -> Vec<String> {
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.id())).unwrap();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();

@@ -1,4 +1,4 @@
-//! `kill -9` while webhooks are delivered, with a receiver that remembers everything that came.
+//! `kill -9` while webhooks are delivered, with a receiver that records every delivery.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,12 +11,12 @@ use super::client::{Answer, Client, Outcome};
 use super::load::Story;
 use super::process::Process;
 
-/// Deliveries of one endpoint that a crash may find under way, or ended and not written yet.
+/// The deliveries of one endpoint that a crash may find under way, or ended and not recorded yet.
 const AT_RISK_MAX: usize = UNDER_WAY_MAX + 256;
-/// Deliveries of one endpoint that are under way at the most.
+/// The maximum number of deliveries of one endpoint that are under way.
 const UNDER_WAY_MAX: usize = 64;
 
-/// Paths of endpoints, and the types that each takes; none: all.
+/// The paths of endpoints, and the types that each takes; none: all.
 const ENDPOINTS: [(&str, &[&str]); 3] =
     [("/all", &[]), ("/verified", &["otp.verified"]), ("/ordered", &["otp.sent", "otp.verified"])];
 
@@ -28,7 +28,7 @@ async fn register(demo: &mut Client, sink: &Sink) {
     }
 }
 
-/// The whole event log.
+/// Returns the whole event log.
 async fn log(demo: &mut Client) -> Vec<Value> {
     let (mut events, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -42,8 +42,8 @@ async fn log(demo: &mut Client) -> Vec<Value> {
     }
 }
 
-/// What came is what the log has, and came twice only if a kill found it under way. `kills` says
-/// how much had come at each.
+/// Checks that every delivery is in the log, and came twice only if a kill found it under way.
+/// `kills` contains the number of deliveries at each kill.
 fn check(received: &[Received], log: &[&Value], kills: &[usize]) {
     let by_id: HashMap<_, _> =
         log.iter().map(|event| (event["id"].as_str().unwrap(), *event)).collect();
@@ -52,7 +52,7 @@ fn check(received: &[Received], log: &[&Value], kills: &[usize]) {
         let event = by_id.get(it.id()).unwrap_or_else(|| panic!("not in the log: {it:?}"));
         assert_eq!(it.json(), **event, "another body under the same id");
         let Some(before) = first.insert(it.id(), place) else { continue };
-        // What was on its way to the receiver when the process was killed comes a little later.
+        // A delivery that was under way at the kill comes a little later.
         let at_risk = |kill: &usize| {
             *kill <= place
                 && (kill.saturating_sub(AT_RISK_MAX)..=kill + UNDER_WAY_MAX).contains(&before)

@@ -1,4 +1,4 @@
-//! Files that are missing or are not what was written. Each test writes megabytes of log first: the
+//! Files that are missing or have changed. Each test writes megabytes of log first, so it is in the
 //! second ring.
 
 mod snapshots;

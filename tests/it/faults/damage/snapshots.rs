@@ -1,4 +1,4 @@
-//! Snapshots that are not what was written.
+//! Snapshots that have changed.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use crate::faults::disk::{Disk, skip};
 use crate::faults::load::Story;
 use crate::faults::process::Process;
 
-/// The smallest that is allowed.
+/// The smallest value that is allowed.
 const SNAPSHOT_OFTEN: [(&str, &str); 1] = [("STORAGE__SNAPSHOT_JOURNAL_BYTES", "1048576")];
 
 /// Snapshots and trims under load, a power cut in the midst of it, then damage.
@@ -45,14 +45,14 @@ async fn a_damaged_snapshot_costs_nothing_but_time() {
     assert!(process.log().contains("a snapshot is damaged and passed over"), "{}", process.log());
     story.check(&process, Lost::MayBeThere).await;
     process.kill();
-    // Without any, what was let go of the journal is missing, and that is said.
+    // Without a snapshot, the trimmed part of the journal is missing, and that is reported.
     snapshots(&data).iter().for_each(|snapshot| damage(snapshot));
     let started = Process::try_start(&data, &SNAPSHOT_OFTEN);
     let failed = started.err().expect("it forgot and started");
     assert!(failed.log.contains("no whole snapshot"), "{}", failed.log);
 }
 
-/// The generations that have their names, oldest first.
+/// Returns the generations that have their final names, oldest first.
 fn snapshots(data: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(data.join("snapshots")) else { return Vec::new() };
     let paths = entries.map_while(Result::ok).map(|entry| entry.path());
@@ -61,7 +61,7 @@ fn snapshots(data: &Path) -> Vec<PathBuf> {
     named
 }
 
-/// Changes a byte in the middle of each file below.
+/// Changes a byte in the middle of each file below the path.
 fn damage(path: &Path) {
     if path.is_dir() {
         let entries = std::fs::read_dir(path).unwrap();

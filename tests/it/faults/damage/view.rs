@@ -1,4 +1,4 @@
-//! Records that are missing or damaged are built anew from a checkpoint and the log.
+//! Records that are missing or damaged are rebuilt from a checkpoint and the log.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,14 +12,14 @@ use crate::faults::load::Story;
 use crate::faults::process::Process;
 use crate::support::Api;
 
-/// The smallest that are allowed.
+/// The smallest values that are allowed.
 const OFTEN: [(&str, &str); 3] = [
     ("STORAGE__CHECKPOINTS", "true"),
     ("STORAGE__CHECKPOINT_LOG_BYTES", "1048576"),
     ("STORAGE__SNAPSHOT_JOURNAL_BYTES", "1048576"),
 ];
 
-/// The checkpoints that have their names, oldest first.
+/// Returns the checkpoints that have their final names, oldest first.
 fn checkpoints(data: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(data.join("checkpoints")) else { return Vec::new() };
     let paths = entries.map_while(Result::ok).map(|entry| entry.path());
@@ -52,7 +52,7 @@ fn checked(data: &Path) -> Value {
     answer
 }
 
-/// A directory for a restore.
+/// Creates a directory for a restore.
 fn with_keys_of(data: &Path, parent: &Path) -> PathBuf {
     let restored = parent.join("restored");
     std::fs::create_dir(&restored).unwrap();
@@ -62,7 +62,7 @@ fn with_keys_of(data: &Path, parent: &Path) -> PathBuf {
     restored
 }
 
-/// Without any, what was let go of the log is missing, and that is said.
+/// Checks that without checkpoints the trimmed part of the log is missing, and is reported.
 fn is_refused_without_checkpoints(data: &Path) {
     checkpoints(data).iter().for_each(|checkpoint| std::fs::write(checkpoint, b"?").unwrap());
     std::fs::remove_dir_all(data.join("view")).unwrap();
@@ -98,7 +98,7 @@ async fn a_missing_or_damaged_view_is_built_anew() {
     story.check(&process, Lost::MayBeThere).await;
     process.kill();
 
-    // The newest one is damaged, and so is the view.
+    // The newest checkpoint is damaged, and so is the view.
     damage(checkpoints(&data).last().unwrap());
     std::fs::write(data.join("view/version"), b"?").unwrap();
     let answer = checked(&data);
@@ -111,7 +111,7 @@ async fn a_missing_or_damaged_view_is_built_anew() {
     process.terminate();
     assert!(process.ended().status.success());
 
-    // A backup begins with what is whole of them, and goes on with the log.
+    // A backup starts with a whole checkpoint, and continues with the log.
     let backup = dir.path().join("backup");
     let [to, from] = [&backup, &data].map(|path| path.to_str().unwrap().to_owned());
     let (status, made) = run(&["backup", "--json", "--to", &to, "--data-dir", &from]);
@@ -127,7 +127,7 @@ async fn a_missing_or_damaged_view_is_built_anew() {
     story.check(&Process::start_with(&restored, &OFTEN), Lost::MayBeThere).await;
 }
 
-/// A file in `log/` by its first position, and whether that is all of it.
+/// Returns whether the first file in `log/` starts behind a position.
 fn log_begins_behind(data: &Path, position: u64) -> bool {
     let Ok(entries) = std::fs::read_dir(data.join("log")) else { return false };
     let names = entries.map_while(Result::ok).map(|entry| entry.file_name());
@@ -135,7 +135,8 @@ fn log_begins_behind(data: &Path, position: u64) -> bool {
     firsts.min().is_some_and(|first| first > position + 1)
 }
 
-/// What would follow the last run is missing: the next begins anew, and leaves nothing beside.
+/// The entries after the last backup are missing: the next one starts over, and leaves no old
+/// files.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_begins_anew_where_the_log_was_trimmed() {
     let dir = tempfile::tempdir().unwrap();
@@ -156,7 +157,7 @@ async fn a_backup_begins_anew_where_the_log_was_trimmed() {
     load.wait_until("a trim", || log_begins_behind(&data, position)).await;
     process.kill();
     load.end().await;
-    // What a run that was interrupted leaves.
+    // An interrupted run leaves these files.
     for name in ["new.archive.part", "00000000000000000007.archive", "00000000000000000008.log"] {
         std::fs::write(backup.join(name), b"half").unwrap();
     }
