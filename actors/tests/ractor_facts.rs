@@ -1,6 +1,6 @@
 //! Tests the behaviour of ractor that the supervision relies on.
 //!
-//! An upgrade of ractor cannot change it unseen.
+//! They prevent that an upgrade of ractor changes it unnoticed.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
@@ -12,7 +12,7 @@ use ractor::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-/// What the child is sent.
+/// The messages to the child.
 #[derive(Debug)]
 enum ChildMessage {
     Panic,
@@ -73,7 +73,7 @@ impl Actor for Child {
     }
 }
 
-/// Passes on what it hears of its children.
+/// Passes on the events of its children.
 struct Parent(mpsc::UnboundedSender<String>);
 
 impl Actor for Parent {
@@ -93,8 +93,8 @@ impl Actor for Parent {
     ) -> Result<(), ActorProcessingErr> {
         let heard = match event {
             SupervisionEvent::ActorFailed(_, error) => format!("failed: {error}"),
-            // Whether the state is there does not show it: a killed one has it, unless it had not
-            // started.
+            // The state in the event does not show the cause: a killed actor has it, unless it had
+            // not started.
             SupervisionEvent::ActorTerminated(_, _, reason) => format!("terminated: {reason:?}"),
             _ => return Ok(()),
         };
@@ -200,7 +200,7 @@ async fn a_stop_drops_what_is_queued_and_what_it_carries() {
     let (go_on, waits) = oneshot::channel();
     let (answer, answered) = oneshot::channel();
     child.cast(ChildMessage::Work(waits, answer)).unwrap();
-    // On one thread: the child runs while this yields, and waits inside of the message.
+    // There is one thread: the child runs while this yields, and waits inside of the message.
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }

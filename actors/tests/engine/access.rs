@@ -13,7 +13,8 @@ use super::*;
 
 const PER_MINUTE: u32 = 6;
 
-/// Six requests a minute and none by the hour, by default.
+/// Returns limits by the hour and by the minute. The usual ones are none by the hour and six a
+/// minute.
 fn limits(per_hour: u32, per_minute: u32) -> LimitsOverride {
     LimitsOverride {
         key_requests_per_hour: Some(per_hour),
@@ -307,7 +308,7 @@ async fn admin_tokens_are_made_and_revoked_at_once_and_for_good() {
     assert_eq!(is(&engine, &short.token), None);
 }
 
-/// Nobody in particular makes the change.
+/// A context in which nobody in particular makes the change.
 fn system() -> Arc<AuditContext> {
     Arc::new(AuditContext::system())
 }

@@ -1,4 +1,4 @@
-//! Administration, when whoever asked goes away in the middle.
+//! Administration, with callers that go away in the middle.
 
 use postrider_actors::{NewKey, SendOtpError};
 use postrider_domain::{LimitsOverride, Scopes};
@@ -10,7 +10,7 @@ fn new_key() -> NewKey {
     NewKey::new("key", Scopes::all())
 }
 
-/// Begins `call`, drops it while its commit waits, and lets the commit go on.
+/// Starts `call`, drops it while its commit waits, and lets the commit continue.
 async fn give_up<T>(store: &Gated, call: impl Future<Output = T>) {
     store.shut();
     let given_up = tokio::time::timeout(Duration::from_millis(5), call).await.is_err();
@@ -62,7 +62,7 @@ async fn a_number_that_was_disconnected_sends_no_more() {
     let engine = engine(&CrashingStore::new(), START).await;
     let acme = workspace(&engine, "acme", 10).await;
     let own = id("acme");
-    // Time stands still, so the second try never comes.
+    // Time is stopped, so the second try never comes.
     engine.sandbox().script(&own, None, postrider_actors::ScriptedOutcome::Unavailable, None);
     let sent = acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
     let number = engine.admin().numbers(&own).await.unwrap()[0].id;

@@ -99,7 +99,7 @@ async fn records_are_kept_for_their_time_and_longer_while_the_clock_is_in_a_step
     let options = EngineOptions { audit, ..options(store, START) };
     let engine = Engine::start(options).await.unwrap();
     workspace(&engine, "acme", 10).await;
-    // More than one slice removes.
+    // More records than one slice removes.
     for _ in 0..600 {
         engine.admin().set_credits(&id("acme"), 1).await.unwrap();
     }
@@ -107,7 +107,7 @@ async fn records_are_kept_for_their_time_and_longer_while_the_clock_is_in_a_step
     engine.clock().pass(Duration::from_secs(2));
     assert!(engine.clock().deletion_rests());
     engine.pass(11 * DAY).await;
-    // The engine looks at the log meanwhile, and what it would remove is committed before these.
+    // The engine checks the log meanwhile, and its removals are committed before these.
     for _ in 0..10 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         engine.admin().set_credits(&id("acme"), 2).await.unwrap();
@@ -118,7 +118,7 @@ async fn records_are_kept_for_their_time_and_longer_while_the_clock_is_in_a_step
     engine.admin().follow_clock().await.unwrap();
     // The rest after the step has to end as well.
     engine.clock().pass(Duration::from_secs(3700));
-    // Each look reads the whole log, so that there is one in each beat.
+    // Each check reads the whole log, so that there is one in each beat.
     let are_removed = async || {
         tokio::time::sleep(Duration::from_secs(1)).await;
         &*oldest().await == "clock.advance"

@@ -1,4 +1,4 @@
-//! What is kept of broadcasts, how long, and how a message of one is found.
+//! The records of broadcasts, their retention, and the lookup of a broadcast's message.
 
 use postrider_store::View;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ const PARTS: [Table; 5] = [
     Table::BroadcastReports,
 ];
 
-/// Whose records there are, without those of `kept`.
+/// Returns the number of records of all broadcasts but `kept`.
 fn left(store: &CrashingStore, kept: BroadcastId) -> usize {
     let mut count = 0;
     for table in PARTS {
@@ -54,7 +54,7 @@ async fn a_broadcast_is_forgotten_when_it_was_over_for_long_enough() {
     assert_eq!(left(&store, kept), before);
     engine.pass(DAY).await;
     until("all of it is gone", async || {
-        // It is forgotten by the workspace's actor, which this has run.
+        // The workspace's actor removes it, so the actor has to run.
         drop(acme.otp(RequestId::from_parts(START, 0)).await);
         engine.beat().await;
         left(&store, kept) == 0
@@ -104,6 +104,6 @@ async fn a_message_of_a_broadcast_is_found_by_its_id() {
     let status = async || acme.message(message).await.unwrap().unwrap().status;
     assert_eq!(status().await, MessageStatus::Queued);
     acme.cancel_broadcast(later).await.unwrap();
-    // Nothing of it was sent, so it keeps its counts only.
+    // Nothing of it was sent, so it keeps only its counts.
     assert_eq!(acme.message(message).await.unwrap(), None);
 }

@@ -33,10 +33,10 @@ async fn it_survives_a_crash_and_is_not_taken_twice() {
     let second = engine(&store, START).await;
     assert_eq!(second.clock().now(), START.plus(2 * HOUR));
     second.shutdown(LONG).await.unwrap();
-    // An engine that is started again on the very clock of the one before finds it there already.
+    // An engine that is started again on the same clock finds the time moved already.
     let same = EngineOptions { clock, ..options(store, START) };
     let third = Engine::start(same).await.unwrap();
-    // It goes on right behind the last durable moment.
+    // It continues right behind the last durable moment.
     assert_eq!(third.clock().now(), START.plus(2 * HOUR + MILLISECOND));
 }
 
@@ -166,11 +166,11 @@ async fn a_glitch_beyond_the_days_of_events_deletes_none_of_them() {
     for number in 1..=20 {
         acme.send_otp(SendOtp::to(phone(number))).await.unwrap();
     }
-    // Longer than it takes from one look at the event logs to the next.
+    // Longer than the pause between two checks of the event logs.
     run(&engine, 90).await;
     let before = log(&acme).await;
     assert!(before.len() >= 20);
-    // For a moment, and for some minutes.
+    // The clock is wrong for a moment, and then for some minutes.
     glitch(&engine, |right| right.plus(400 * DAY)).await;
     run(&engine, 90).await;
     let right = engine.clock().real();

@@ -1,4 +1,4 @@
-//! Answers under idempotency keys are forgotten after a day.
+//! Answers under idempotency keys expire after a day.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ async fn answers_are_forgotten_after_a_day() {
     engine.advance_clock(Duration::from_secs(23 * 3600)).await.unwrap();
     assert_eq!(answers(store.as_ref()), 2, "one is an hour younger");
     assert!(send(1_000_000).await);
-    // Used anew right before its old end is seen to.
+    // The key is used again right before its old expiry is checked.
     engine.clock().advance(Duration::from_secs(3600));
     assert!(!send(1_000_000).await);
     engine.advance_clock(Duration::from_secs(1)).await.unwrap();

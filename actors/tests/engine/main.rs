@@ -1,6 +1,6 @@
-//! The engine through its public face, on stores that fail and crash when asked to.
+//! The engine through its public interface, on stores that fail and crash on request.
 //!
-//! The tests run on tokio's paused clock, as those in `src/engine/tests` do, which look inside too.
+//! The tests run on tokio's paused clock, like those in `src/engine/tests`, which also look inside.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 

@@ -1,4 +1,4 @@
-//! What an operator does to a workspace that cannot start.
+//! An operator's actions on a workspace that cannot start.
 
 use postrider_actors::WorkspaceState;
 use postrider_domain::AuditContext;

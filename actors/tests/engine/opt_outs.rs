@@ -1,4 +1,4 @@
-//! Opt-outs by message, in whatever order the messages come.
+//! Opt-outs by message, in any order of the messages.
 
 use postrider_channel::callback::{Callback, Progress, StatusUpdate};
 use postrider_channel::{Failure, FailureClass, Origin};
@@ -11,7 +11,7 @@ async fn number(engine: &Engine) -> NumberId {
     engine.admin().numbers(&id("acme")).await.unwrap()[0].id
 }
 
-/// What the events have of opting out and in, with the contact's id or not.
+/// Returns the events of opting out and in, each with whether it has the contact's id.
 async fn emitted(acme: &Workspace) -> Vec<(String, bool)> {
     let page = acme.events(0, 1000, None).await.unwrap();
     let opted = page.entries.iter().filter_map(|entry| match &entry.event {
@@ -42,14 +42,14 @@ async fn the_last_word_counts_whichever_comes_last() {
         assert_eq!(page.total, page.suppressions.len());
         page.suppressions.iter().filter_map(|it| it.party.phone()).collect::<Vec<_>>()
     };
-    // What is written when, in the order in which it comes, and whether the phone is out then.
+    // The words in the order in which they come, each with its second, and the phone's final state.
     for (number, (words, is_out)) in [
         (&[("STOP", 10)][..], true),
         (&[("STOP", 10), ("START", 9)], true),
         (&[("START", 9), ("STOP", 10)], true),
         (&[("START", 10), ("STOP", 9)], false),
         (&[("STOP", 10), ("START", 20), ("STOP", 15)], false),
-        // Of the same second, the order in which they come is all there is.
+        // Within the same second, only the order of arrival counts.
         (&[("STOP", 10), ("START", 10)], false),
         (&[("STOP", 10), ("hello", 99), ("START", 9)], true),
     ]
@@ -63,7 +63,7 @@ async fn the_last_word_counts_whichever_comes_last() {
         let added = out().await.len() - before.len();
         assert_eq!(added == 1, is_out, "{words:?}");
     }
-    // What the workspace decides itself is a decision too.
+    // The workspace's own decision counts too.
     acme.unsuppress(phone(0)).await.unwrap();
     write(0, "STOP", 3000).await;
     assert!(!out().await.contains(&phone(0)));
@@ -93,7 +93,7 @@ async fn opting_out_and_in_is_reported_once() {
     assert_eq!(acme.suppressions(0, 10).await.unwrap().total, 0);
 }
 
-/// A report of the channel comes late: what was written after its moment counts, and not before.
+/// A late report of the channel counts by its moment: only later messages can undo it.
 #[tokio::test(start_paused = true)]
 async fn what_the_channel_reports_late_is_decided_by_its_moment() {
     use super::support::broadcasts::{becomes, broadcast_to, create, with_template};
@@ -127,7 +127,7 @@ async fn what_the_channel_reports_late_is_decided_by_its_moment() {
     report(0, second(0)).await;
     write(1, "START", second(60)).await;
     report(1, second(120)).await;
-    // One that had opted out before says so once more, and only then comes back.
+    // Another opt-out repeats the first one, and only then the contact opts in.
     write(2, "STOP", second(30)).await;
     report(2, second(120)).await;
     write(2, "START", second(60)).await;

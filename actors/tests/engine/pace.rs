@@ -1,4 +1,4 @@
-//! What a number's rate means for what goes first.
+//! The effect of a number's rate on the order of messages.
 
 use super::*;
 use postrider_actors::{
@@ -12,7 +12,7 @@ use postrider_store::{Change, Group, Store as _, Table};
 
 const RATE: u32 = 20;
 
-/// A workspace whose number sends so many messages in a second.
+/// Creates a workspace whose number sends so many messages a second.
 async fn paced(engine: &Engine) -> Workspace {
     engine.admin().create_workspace(id("acme"), "acme".to_owned()).await.unwrap();
     engine.admin().set_credits(&id("acme"), 10_000).await.unwrap();
@@ -35,7 +35,7 @@ async fn has_template(acme: &Workspace) {
     acme.create_template(template).await.unwrap();
 }
 
-/// A broadcast to so many recipients.
+/// Returns a broadcast to so many recipients.
 fn sale(recipients: u32) -> NewBroadcast {
     let mut audience = Audience::new();
     (0..recipients).for_each(|number| audience.add(phone(number), Box::default()));
@@ -59,7 +59,7 @@ async fn a_one_time_password_waits_for_no_broadcast() {
     acme.create_broadcast(sale(1000), None).await.unwrap();
     let sent = || engine.sandbox().messages(&id("acme"), None, usize::MAX);
     until("the burst is used up", async || sent().len() == 18).await;
-    // Engine time stands still: there is no new token, and what the broadcast has left is enough.
+    // Engine time is stopped: there is no new token, and the broadcast has left enough.
     for number in [2000, 2001] {
         acme.send_otp(SendOtp::to(phone(number))).await.unwrap();
         until("it is sent", async || sent().first().is_some_and(|it| it.to == phone(number))).await;
@@ -81,7 +81,7 @@ async fn a_pace_that_the_channel_says_is_in_force_though_nobody_waits_for_it() {
     has_template(&acme).await;
     let takes = async || acme.preview_broadcast(sale(40)).await.unwrap().at_pace;
     assert_eq!(takes().await, None);
-    // Whoever brings the news goes away as soon as it is on its way.
+    // The caller that brings the news goes away as soon as it is under way.
     let brought = tokio::time::timeout(Duration::ZERO, said(Throughput::Coexistence)).await;
     assert!(brought.is_err(), "it was waited for");
     until("it is in force", async || pace().await == 20).await;
@@ -110,7 +110,7 @@ async fn a_pace_that_changes_gives_no_further_burst() {
         said(throughput).await;
     }
     acme.send_otp(SendOtp::to(phone(20))).await.unwrap();
-    // Engine time stands still: there is no new token.
+    // Engine time is stopped: there is no new token.
     let figures = engine.admin().number_figures(number).await;
     assert_eq!((figures.lanes[0].waiting, figures.in_flight, sent()), (1, 0, 20));
     engine.pass(Duration::from_secs(1)).await;

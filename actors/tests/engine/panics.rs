@@ -1,4 +1,4 @@
-//! A channel that panics: its number goes on.
+//! A channel that panics: its number continues.
 
 use parking_lot::Mutex;
 
@@ -8,7 +8,7 @@ use postrider_domain::event::Delivery;
 
 use super::*;
 
-/// Panics for some phones, in different ways, and takes all others.
+/// Panics for some phones, in different ways, and accepts all others.
 #[derive(Default)]
 struct Panicking(Arc<Mutex<Vec<Phone>>>);
 

@@ -10,7 +10,8 @@ use super::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// An engine with a workspace of two numbers. The first phone has written to the second one only.
+/// Starts an engine with a workspace of two numbers. The first phone has only written to the
+/// second.
 async fn begin() -> (Engine, Workspace, [NumberId; 2]) {
     let engine = engine(&CrashingStore::new(), START).await;
     let acme = workspace(&engine, "acme", 10).await;
@@ -42,7 +43,7 @@ async fn an_answer_leaves_through_the_number_that_was_last_written_to() {
     assert_eq!(found.conversations[0].0.status, ConversationStatus::Pending);
     let sent = send(&acme, phone(1)).await;
     assert_eq!(read(&acme, sent).await.number, second, "free text outside of the inbox too");
-    // Later to the first one: both windows are open, and the last one counts.
+    // A later message goes to the first number: both windows are open, and the last one counts.
     engine.pass(Duration::from_secs(3600)).await;
     let now = engine.clock().now();
     acme.receive(first, wrote(phone(1), "two", now)).await.unwrap();
@@ -50,7 +51,7 @@ async fn an_answer_leaves_through_the_number_that_was_last_written_to() {
     engine.pass(Duration::from_secs(3600)).await;
     acme.receive(second, wrote(phone(1), "three", engine.clock().now())).await.unwrap();
     assert_eq!(reply(&acme).await, Ok(second));
-    // Its window is the one that counts.
+    // The window of the last message counts.
     engine.pass(DAY - Duration::from_secs(1)).await;
     assert_eq!(reply(&acme).await, Ok(second));
     engine.pass(Duration::from_secs(1)).await;
@@ -81,7 +82,7 @@ async fn what_was_written_last_counts_however_late_an_earlier_message_comes() {
     acme.receive(first, wrote(phone(1), "two", at(300))).await.unwrap();
     acme.receive(second, wrote(phone(1), "late", at(60))).await.unwrap();
     assert_eq!(reply(&acme).await, Ok(first));
-    // Times are whole seconds: within one, what comes last was written last.
+    // Times are whole seconds: within one second, the last arrival counts as the last message.
     acme.receive(second, wrote(phone(1), "three", at(300))).await.unwrap();
     assert_eq!(reply(&acme).await, Ok(second));
 }

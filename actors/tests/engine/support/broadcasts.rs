@@ -1,4 +1,4 @@
-//! Broadcasts to many phones, and waiting for them.
+//! Broadcasts to many phones, and waits for their statuses.
 
 use serde_json::json;
 
@@ -48,7 +48,7 @@ pub(crate) async fn create(acme: &Workspace, new: NewBroadcast) -> BroadcastId {
     acme.create_broadcast(new, None).await.unwrap().answer.broadcast_id
 }
 
-/// Waits until a broadcast stands there and has noted all that it has to.
+/// Waits until a broadcast has this status and has recorded everything.
 pub(crate) async fn becomes(
     acme: &Workspace,
     id: BroadcastId,

@@ -1,4 +1,4 @@
-//! Single messages: what a contact writes, and what is sent and read.
+//! Single messages: texts from a contact, and sends and reads.
 
 use postrider_actors::{MessageContent, MessageState, SendMessage, Workspace};
 use postrider_channel::callback::{Callback, Inbound};

@@ -1,4 +1,4 @@
-//! What the tests of the engine share, those in the crate too.
+//! The shared tools of the engine's tests, including those in the crate.
 
 pub(crate) mod broadcasts;
 pub(crate) mod messages;
@@ -14,9 +14,9 @@ use postrider_domain::{Phone, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Stopwatch;
 use postrider_store::{CrashingStore, Store};
 
-/// When every test begins.
+/// The time at which every test starts.
 pub(crate) const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
-/// More than anything takes: on the paused clock it costs nothing.
+/// Longer than any wait: on the paused clock it costs nothing.
 pub(crate) const LONG: Duration = Duration::from_secs(1_000);
 
 pub(crate) fn phone(number: u32) -> Phone {
@@ -31,7 +31,7 @@ pub(crate) fn options(store: impl Store, now: Timestamp) -> EngineOptions {
     EngineOptions {
         durability: Durability::Custom(CustomStore(Arc::new(store))),
         clock: Clock::manual(now),
-        // Where nobody is.
+        // Nobody listens here.
         cloud_api: CloudApiOptions {
             base_url: "http://127.0.0.1:9".to_owned(),
             ..CloudApiOptions::default()
@@ -40,12 +40,12 @@ pub(crate) fn options(store: impl Store, now: Timestamp) -> EngineOptions {
     }
 }
 
-/// An engine on this store.
+/// Starts an engine on this store.
 pub(crate) async fn engine(store: &CrashingStore, now: Timestamp) -> Engine {
     Engine::start(options(store.clone(), now)).await.unwrap()
 }
 
-/// Makes a workspace with a number and these credits.
+/// Creates a workspace with a number and these credits.
 pub(crate) async fn workspace(engine: &Engine, name: &str, credits: u64) -> Workspace {
     engine.admin().create_workspace(id(name), name.to_owned()).await.unwrap();
     engine.admin().set_credits(&id(name), credits).await.unwrap();
@@ -53,12 +53,12 @@ pub(crate) async fn workspace(engine: &Engine, name: &str, credits: u64) -> Work
     engine.workspace(&id(name)).unwrap()
 }
 
-/// Passes engine time.
+/// Advances engine time.
 pub(crate) trait PassTime {
-    /// Notifies the workspaces that time has passed, and waits until they have seen to it.
+    /// Notifies the workspaces that time has passed, and waits until they have handled it.
     async fn beat(&self);
 
-    /// Passes engine time without keeping the offset, as the system's clock would.
+    /// Advances engine time without keeping the offset, as the system's clock would.
     async fn pass(&self, step: Duration);
 }
 
@@ -73,7 +73,7 @@ impl PassTime for Engine {
     }
 }
 
-/// Waits until something holds. Time that only passes on the paused clock is not waited for.
+/// Waits until a condition holds. Time that only passes on the paused clock does not count.
 pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     let watch = Stopwatch::start();
     while !holds().await {
@@ -84,7 +84,7 @@ pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     }
 }
 
-/// The whole event log.
+/// Returns the whole event log.
 pub(crate) async fn log(workspace: &Workspace) -> Vec<EventEntry> {
     workspace.events(0, usize::MAX, None).await.unwrap().entries
 }
