@@ -23,7 +23,7 @@ const UNLIMITED: [&str; 5] = [
     "STORAGE__FREE_BYTES_MIN",
 ];
 
-/// A server that runs. A drop kills it.
+/// A server that runs. Dropping it kills it.
 pub struct Process {
     child: Child,
     address: SocketAddr,

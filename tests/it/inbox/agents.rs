@@ -1,4 +1,4 @@
-//! What agents need of conversations: what is unread, whose they are, and until when to answer.
+//! Agents' view of conversations: unread messages, assignees, and the time left for an answer.
 
 use serde_json::{Value, json};
 
@@ -126,7 +126,7 @@ async fn a_user_sees_their_own_conversations_and_their_name() {
         let refused = key.send_json("PATCH", &at(&ana), &json!({"assigned_to": name})).await;
         refused.check(400, "VALIDATION_ERROR");
     }
-    // Another name is one too.
+    // Another name is an assignee too.
     let row = key.send_json("PATCH", &at(&ana), &json!({"assigned_to": "bot"})).await.ok();
     assert_eq!(row["assignee"], json!({"id": "bot", "name": "bot"}));
 }
@@ -190,7 +190,7 @@ async fn what_happens_in_conversations_is_counted_by_day() {
     }
     let first = api.get(DAYS).await.ok();
     assert_eq!([&first["data"][0], &first["totals"]].map(counts), [[3, 1, 2, 1]; 2], "{first}");
-    // A crash counts nothing twice; a new day has a row of its own.
+    // A crash counts nothing twice; a new day has its own row.
     server.crash().await;
     server.advance(24 * 3600).await;
     let api = server.demo();

@@ -1,11 +1,11 @@
-//! What agents share: notes, quick replies, and that somebody is answering.
+//! The agents' shared data: notes, quick replies, and the sign that somebody is answering.
 
 use serde_json::{Value, json};
 
 use crate::people;
 use crate::support::{Api, TestServer};
 
-/// The conversation of a contact who has written, as its path.
+/// Returns the path of the conversation of a contact who has written.
 async fn conversation(api: &Api, from: &str) -> String {
     api.post("/v1/sandbox/inbound", json!({"from": from, "text": "hello", "name": "Ana"}))
         .await
@@ -43,7 +43,7 @@ async fn notes_are_kept_and_go_with_their_conversation() {
         assert!(refusal["message"].as_str().unwrap().contains(rule), "{refusal}");
     }
     agent.get(&format!("{notes}?cursor=x")).await.check_field("cursor");
-    // Who may not see the inbox, another workspace, and a conversation that is none.
+    // A member without the inbox, another workspace, and an unknown conversation are refused.
     let analyst = people::member(&server, "acme", "analyst").await;
     analyst.get(&notes).await.check(403, "FORBIDDEN");
     let (_, reads) = server.key("acme", &["contacts:read"], json!({})).await;
@@ -137,7 +137,7 @@ async fn colleagues_see_who_is_answering_and_what_is_noted() {
     assert!(!heard.contains("call back"), "{heard}");
     let heard = noted.read_until("event: conversation.noted").await;
     assert!(!heard.contains("typing"), "{heard}");
-    // Who may not see the inbox hears nothing of it, and no log has it.
+    // A member without the inbox hears nothing of it, and no log contains it.
     server.advance(1).await;
     let heard = blind.read_until("event: ping").await;
     assert!(!heard.contains("conversation."), "{heard}");

@@ -118,7 +118,7 @@ async fn a_reply_makes_it_pending_and_a_message_opens_it_again() {
         write(&api, ANA, "one more thing").await;
         assert_eq!(api.get(&at(&conversation)).await.ok()["status"], "open");
     }
-    // Outside of the inbox: noted, and the status stays.
+    // A message from outside of the inbox is recorded, and the status stays.
     let body = json!({"to": ANA, "type": "text", "text": "by the API"});
     api.post("/v1/messaging/send", body).await.ok();
     let now = api.get(&at(&conversation)).await.ok();
@@ -265,7 +265,7 @@ async fn what_is_not_there_is_not_found_and_scopes_are_needed() {
     reader.send_json("PATCH", &theirs, &status).await.check(403, "FORBIDDEN");
     writer.send_json("PATCH", &theirs, &status).await.ok();
     writer.post(&format!("{theirs}/messages"), &text).await.check(403, "FORBIDDEN");
-    // With its contact goes the conversation; who writes again begins anew.
+    // The conversation is deleted with its contact; a new message starts another one.
     api.delete(&path(&conversation["contact"])).await.ok();
     api.get(&theirs).await.check(404, "NOT_FOUND");
     api.get(&format!("{theirs}/messages")).await.check(404, "NOT_FOUND");

@@ -1,4 +1,4 @@
-//! Conversations by e-mail: mails come in as mail services post them, replies go out by SMTP.
+//! Conversations by e-mail: mail services post incoming mails, and replies go out by SMTP.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -19,22 +19,22 @@ const CHANNEL: &str = "/channels/email/acme";
 const ADMIN: &str = "/admin/v1/workspaces/acme/email";
 const CONVERSATIONS: &str = "/v1/conversations";
 
-/// A mail server that somebody else wrote. Dropping it ends it.
+/// A third-party mail server. Dropping it ends it.
 pub struct MailServer {
     child: Child,
     port: u16,
     mails: Arc<Mutex<Vec<Value>>>,
-    /// Whether each try to log in was right.
+    /// Each attempt to log in: `true` if it was right.
     logins: Arc<Mutex<Vec<bool>>>,
 }
 
 impl MailServer {
-    /// On this port; 0 is a free one.
+    /// Starts it on this port; 0 is a free one.
     fn start(port: u16) -> Self {
         Self::with(port, &[])
     }
 
-    /// The same, with these options.
+    /// Starts it on this port with these options.
     pub fn with(port: u16, options: &[&str]) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let python = root.join("target/verifiers/venv/bin/python");
@@ -75,7 +75,7 @@ impl MailServer {
         self.mails.lock().unwrap().clone()
     }
 
-    /// The mails, once there are so many.
+    /// Returns the mails, as soon as there are so many.
     pub async fn after(&self, count: usize) -> Vec<Value> {
         eventually("a mail", || async { Some(self.mails()).filter(|all| all.len() >= count) }).await
     }
@@ -88,7 +88,7 @@ impl Drop for MailServer {
     }
 }
 
-/// A server that takes mails for the workspace acme.
+/// A server that receives mails for the workspace acme.
 pub struct Rig {
     pub server: TestServer,
     pub api: Api,
@@ -96,12 +96,12 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Sends by a mail server on this port, or not at all.
+    /// Starts a rig that sends by a mail server on this port, or not at all.
     async fn new(port: Option<u16>) -> Self {
         Self::with(port, &[("EMAIL__TLS", "none")]).await
     }
 
-    /// The same, with these settings beside.
+    /// Starts a rig with these settings, too.
     pub async fn with(port: Option<u16>, others: &[(&str, &str)]) -> Self {
         let port = port.map(|port| port.to_string()).unwrap_or_default();
         let mut settings = vec![("LIMITS__KEY_REQUESTS_PER_HOUR", "0")];
@@ -149,7 +149,7 @@ impl Rig {
         self.api.post(&messages_of(conversation), json!({"type": "text", "text": text})).await
     }
 
-    /// What was written, oldest first.
+    /// Returns the messages of a conversation, oldest first.
     async fn written(&self, conversation: &Value) -> Vec<Value> {
         let mut rows =
             self.api.get(&messages_of(conversation)).await.ok()["data"].as_array().unwrap().clone();
@@ -167,7 +167,7 @@ impl Rig {
     }
 }
 
-/// The signature of what is posted as `id-1` at a moment.
+/// Returns the signature of a body that is posted as `id-1` at a moment.
 pub fn signature(secret: &str, at: u64, body: &str) -> String {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
@@ -203,13 +203,13 @@ async fn a_mail_opens_the_conversation_with_whoever_has_the_address() {
     assert_eq!(bo["contact"]["email"], "bo@example.com");
     let written = rig.written(of_ana).await;
     assert_eq!((&written[0]["type"], &written[0]["status"]), (&json!("email"), &json!("received")));
-    // The same again, and the next one.
+    // The same mail comes again, and then the next one.
     rig.post(&mail("ana@example.com", "<1@x>", "Where is it?")).await.ok();
     assert_eq!(rig.written(of_ana).await.len(), 1, "a mail that comes again changes nothing");
     rig.post(&mail("ana@example.com", "<3@x>", "Hello?")).await.ok();
     assert_eq!(rig.written(of_ana).await.len(), 2);
     assert_eq!(rig.conversations().await.len(), 2);
-    // From another address, but an answer in the thread.
+    // It comes from another address, but answers in the thread.
     let mut other = mail("ana@work.example", "<4@x>", "It is me");
     other["in_reply_to"] = json!("<3@x>");
     rig.post(&other).await.ok();
@@ -219,10 +219,10 @@ async fn a_mail_opens_the_conversation_with_whoever_has_the_address() {
     assert_eq!((&first["channel"], &first["from"]), (&json!("email"), &json!("ana@example.com")));
     assert_eq!((&first["subject"], &first["name"]), (&json!("Order"), &json!("Ana S.")));
     assert_eq!(events["data"].as_array().unwrap().len(), 4);
-    // Without a mail server nothing can be answered.
+    // Without a mail server no reply is possible.
     let refused = rig.reply(of_ana, "Soon").await.check(422, "UNPROCESSABLE");
     assert_eq!(refused["reason"], "email_not_configured");
-    // Who is deleted is somebody new when they write again.
+    // A deleted contact who writes again is a new contact.
     let path = format!("/v1/contacts/{}", ana["id"].as_str().unwrap());
     rig.api.delete(&path).await.ok();
     assert_eq!(rig.conversations().await.len(), 1);
@@ -250,7 +250,7 @@ async fn what_is_not_signed_or_not_a_mail_changes_nothing() {
     let signed = [json_type[0], signed[0], signed[1], signed[2]];
     for missing in ["/channels/email/other", "/channels/email/ACME", "/channels/email/demo"] {
         stranger.call("POST", missing, &signed, good.as_bytes()).await.check(404, "NOT_FOUND");
-        // Whoever does not even seem to sign is not answered.
+        // A request without a signature does not learn that the channel is missing.
         let unsigned = stranger.call("POST", missing, &json_type, good.as_bytes()).await;
         unsigned.check(401, "UNAUTHORIZED");
     }
@@ -266,7 +266,7 @@ async fn what_is_not_signed_or_not_a_mail_changes_nothing() {
         rig.post(&body).await.check_field(field);
     }
     assert!(rig.conversations().await.is_empty());
-    // Another secret replaces the first at once; closed, nothing is taken.
+    // Another secret replaces the first at once; a closed channel accepts nothing.
     let admin = rig.server.admin();
     let read = admin.get(ADMIN).await.ok();
     assert_eq!((&read["callback_path"], &read["secret"]), (&json!(CHANNEL), &Value::Null));
@@ -311,7 +311,7 @@ async fn a_reply_leaves_by_smtp_in_its_thread() {
     assert_eq!(text.trim_end(), "On its way.\n.\nÉ");
     rig.becomes(&of_ana, "sent").await;
     assert_eq!(rig.conversations().await[0]["status"], "pending");
-    // An answer to it, from wherever, comes into the same conversation and opens it again.
+    // An answer from any address comes into the same conversation and opens it again.
     let mut answer = mail("ana@elsewhere.example", "<3@x>", "Thanks");
     answer["in_reply_to"] = headers["message-id"].clone();
     rig.post(&answer).await.ok();
@@ -342,11 +342,11 @@ async fn what_the_mail_server_answers_is_reported() {
     let error = &failed["data"][0]["data"]["error"];
     assert_eq!(error["reason"], "channel_refused", "{failed}");
     assert!(error["details"].as_str().unwrap().contains("no such user"), "{error}");
-    // One that may have left is not sent again.
+    // A mail that may have been accepted is not sent again.
     let silent = of("silent").await;
     rig.reply(&silent, "x").await.ok();
     rig.becomes(&silent, "unknown").await;
-    // One that surely was not taken is tried again, after half a minute.
+    // A mail that was surely not accepted is tried again, after half a minute.
     let later = of("later").await;
     rig.reply(&later, "x").await.ok();
     let taken =

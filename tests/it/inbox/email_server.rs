@@ -27,7 +27,7 @@ impl Pem {
     }
 }
 
-/// A rig whose mail server is encrypted so, with a conversation in it.
+/// Starts a rig whose mail server has this encryption, with a conversation.
 async fn rig(encryption: &str, password: &str, trusted: bool) -> (MailServer, Rig) {
     let pem = Pem::new();
     let smtp = MailServer::with(0, &[encryption, &pem.both]);
@@ -75,7 +75,7 @@ async fn with_a_wrong_password_a_reply_waits_for_a_day_and_then_fails_with_the_r
     let (smtp, rig) = rig("starttls", "wrong", true).await;
     let of_ana = rig.conversations().await.remove(0);
     rig.reply(&of_ana, "Hello").await.ok();
-    // Half a minute after the first try, and then ever more rarely.
+    // The second try is half a minute after the first, and later tries are ever rarer.
     eventually("a second try", async || {
         rig.server.advance(31).await;
         (smtp.logins().len() >= 2).then_some(())

@@ -13,13 +13,13 @@ fn message(kind: &str, object: Value) -> Value {
     json!({"to": PHONE, "type": kind, kind: object})
 }
 
-/// An interactive message of this type, with this action.
+/// Returns an interactive message of this type, with this action.
 fn interactive(kind: &str, action: Value) -> Value {
     let body = json!({"text": "Which?"});
     message("interactive", json!({"type": kind, "body": body, "action": action}))
 }
 
-/// What the sandbox shows of a message.
+/// Sends a message, and returns its type and text in the sandbox.
 async fn shown(api: &Api, body: &Value) -> (String, String) {
     let sent = send_waiting(api, body, &[]).await.ok();
     assert_eq!(sent["status"], "sent");

@@ -1,4 +1,4 @@
-//! Single messages are listed.
+//! The list of single messages.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ async fn messages_are_listed_newest_first_with_filters() {
     for body in [text(ANA), text(BO), text(ANA), template] {
         let reply = send_waiting(&api, &body, &[]).await.ok();
         sent.insert(0, reply["message_id"].as_str().unwrap().to_owned());
-        // Of two messages of one millisecond the newer is first only if it is a new one.
+        // Two messages of one millisecond have no order.
         server.advance(1).await;
     }
     let rows = list(&api, "", 50).await;
@@ -72,7 +72,7 @@ async fn messages_are_listed_newest_first_with_filters() {
     api.get(&long).await.check(400, "VALIDATION_ERROR");
 }
 
-/// Bodies that send `reference` and `metadata` along, which are wrong, with what the refusal names.
+/// Returns bodies with a wrong `reference` or `metadata`, and the field that the refusal names.
 fn wrong_notes() -> Vec<(Value, &'static str)> {
     let many: serde_json::Map<_, _> =
         (0..17).map(|number| (number.to_string(), json!(""))).collect();
@@ -103,7 +103,7 @@ fn answer() -> Value {
     json!({"type": "text", "text": "On its way."})
 }
 
-/// Wrong notes are refused wherever they may be given.
+/// Checks that wrong notes are refused wherever they are possible.
 async fn check_refusals(api: &Api, reply: &str) {
     let all = [("/v1/messaging/send", text(ANA)), (reply, answer()), (BROADCASTS, sale())];
     for (notes, field) in wrong_notes() {
@@ -114,7 +114,7 @@ async fn check_refusals(api: &Api, reply: &str) {
     }
 }
 
-/// Every event about a message or a broadcast of the workspace's has notes.
+/// Checks that every event about a message or a broadcast of the workspace has its notes.
 async fn check_events(api: &Api) {
     let rows = api.get("/v1/events?limit=200").await.ok();
     let is_listed = |row: &&Value| {

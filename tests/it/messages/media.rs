@@ -26,7 +26,7 @@ async fn content(api: &Api, media: &Value, range: Option<&str>) -> Reply {
     api.call("GET", &path, range.as_slice(), b"").await
 }
 
-/// Where the content of a file is on the disk.
+/// Returns the place of a file's content on the disk.
 fn place(dir: &Path, sha256: &str) -> PathBuf {
     dir.join("media").join(&sha256[..2]).join(sha256)
 }
@@ -54,7 +54,7 @@ async fn what_was_uploaded_is_there_after_a_kill() {
     assert_eq!(part.header("content-range"), Some("bytes 1-1/3"));
     let behind = content(&api, &media, Some("bytes=3-")).await;
     assert_eq!((behind.status, behind.header("content-range")), (416, Some("bytes */3")));
-    // Nobody else's.
+    // Another workspace cannot read it.
     for path in [path_of(&media), format!("{}/content", path_of(&media))] {
         other.get(&path).await.check(404, "NOT_FOUND");
     }
@@ -77,7 +77,7 @@ async fn the_same_content_is_kept_once_and_goes_with_its_last_file() {
     one.delete(&path_of(&of_one)).await.check(404, "NOT_FOUND");
     content(&one, &of_one, None).await.check(404, "NOT_FOUND");
     assert_eq!(content(&two, &of_two, None).await.body, b"abc");
-    // What no record names goes at a start.
+    // Content without a record is removed at a start.
     let unnamed = place(&server.data_dir(), &SHA256_OF_ABC.replace('b', "c"));
     server.stop();
     std::fs::create_dir_all(unnamed.parent().unwrap()).unwrap();
@@ -104,7 +104,7 @@ async fn only_files_that_the_channel_takes_are_taken() {
     assert_eq!(upload(&api, "image/png", "", &most).await.status, 201);
     let more = [&most[..], &[7]].concat();
     upload(&api, "image/png", "", &more).await.check(413, "PAYLOAD_TOO_LARGE");
-    // Without a length it is refused while it comes.
+    // Without a length it is refused during the upload.
     let mut chunks = Vec::new();
     for part in more.chunks(64 << 10) {
         chunks.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
@@ -115,7 +115,7 @@ async fn only_files_that_the_channel_takes_are_taken() {
     let headers = [("Content-Type", "image/png"), ("Transfer-Encoding", "chunked")];
     let streamed = api.call("POST", "/v1/media", &headers, &chunks).await;
     streamed.check(413, "PAYLOAD_TOO_LARGE");
-    // Beyond what a workspace may have, nothing is taken until something goes.
+    // Above the quota of a workspace, nothing is accepted until files are deleted.
     let larger = vec![7; 6 << 20];
     let full = upload(&api, "application/pdf", "", &larger).await.check(422, "UNPROCESSABLE");
     assert_eq!(full["reason"], "media_full");
@@ -133,7 +133,7 @@ async fn what_is_on_its_way_counts_while_it_comes() {
     let headers = [("Content-Type", "application/pdf"), ("Transfer-Encoding", "chunked")];
     let head = api.request("POST", "/v1/media", &headers, b"");
     let part = vec![7; 500_000];
-    // None of them ends.
+    // None of these uploads ends.
     let mut open = Vec::new();
     for _ in 0..6 {
         let mut connection = server.connect().await;
@@ -160,7 +160,7 @@ async fn what_is_on_its_way_counts_while_it_comes() {
     }
     assert!((4..=6).contains(&refused), "{refused} of 6 refused");
     assert_eq!(staged(), 0, "refused ones leave nothing");
-    // What was given up counts no more.
+    // An abandoned upload does not count any more.
     let mut left = server.connect().await;
     left.send(&head).await;
     left.send(format!("{:x}\r\n", 2 * part.len())).await;

@@ -8,7 +8,7 @@ use crate::support::{Api, Reply, TestServer, eventually, millis};
 const SEND: &str = "/v1/messaging/send";
 const OUTCOMES: &str = "/v1/sandbox/outcomes";
 
-/// A text to `to`.
+/// Returns a text to `to`.
 pub fn text(to: &str) -> Value {
     json!({"to": to, "type": "text", "text": "Your table is ready."})
 }
@@ -38,8 +38,9 @@ async fn script(api: &Api, outcome: Value) {
     api.post(OUTCOMES, outcome).await.ok();
 }
 
-/// Sends until the breaker is open. All that was sent was then tried in vain, and that is durable:
-/// a crash leaves unsent what was not being tried, and what was being tried may have been taken.
+/// Sends until the breaker is open. All messages were then tried in vain, and that is durable.
+/// After a crash, those that were not being tried are unsent, and the others may have been
+/// accepted.
 async fn await_failed_attempts(api: &Api, message: Value) {
     for _ in 0..2 {
         let refused = async || (api.post(SEND, message.clone()).await.status == 503).then_some(());
@@ -52,7 +53,7 @@ async fn credits(server: &TestServer) -> u64 {
     info["credits"].as_u64().unwrap()
 }
 
-/// The types and statuses of the message events so far.
+/// Returns the types and statuses of the message events so far.
 async fn events(api: &Api) -> Vec<String> {
     let events = api.get("/v1/events?limit=200").await.ok();
     let rows = events["data"].as_array().unwrap().iter();
@@ -311,7 +312,7 @@ async fn a_key_is_taken_while_its_request_waits() {
     assert_eq!(again, queued, "who gave up was answered so");
 }
 
-/// A template with these texts in its body.
+/// Returns a template with these texts in its body.
 fn template(to: &str, name: &str, texts: &[&str]) -> Value {
     let parameters: Vec<_> =
         texts.iter().map(|text| json!({"type": "text", "text": text})).collect();

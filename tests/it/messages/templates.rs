@@ -1,4 +1,4 @@
-//! Templates: how they are made, listed and change their status.
+//! Templates: how they are created and listed, and how their status changes.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ async fn a_template_is_made_listed_and_kept() {
         assert_eq!(&made[name], value, "{name}");
     }
     admin.post(&path, hello()).await.check(409, "CONFLICT");
-    // The same name in another language is another one; status and language have defaults.
+    // The same name in another language is another template; status and language have defaults.
     let mut other = hello();
     other.as_object_mut().unwrap().retain(|name, _| name != "language" && name != "status");
     let other = admin.post(&path, &other).await.ok();
@@ -132,7 +132,7 @@ async fn a_template_is_read_and_filled_in() {
     let answer = render(&path, &["Ada", "{{1}} مرحبا 🎉"]).await.ok();
     assert_eq!(answer, json!({ "text": expected }), "what is filled in is not filled in again");
     render(&path, &["Ada"]).await.check_field("components[0].parameters");
-    // One that may not be sent can be looked at.
+    // A template that may not be sent can still be rendered.
     let pending = format!("{TEMPLATES}/promo_pending/en/render");
     assert!(demo.post(&pending, json!({})).await.ok()["text"].is_string());
     for none in ["none/en", "order_update/de", "Bad/en"] {
@@ -210,7 +210,7 @@ async fn a_code_needs_its_template_approved() {
     let (api, admin) = (server.workspace("acme").await, server.admin());
     let templates = "/admin/v1/workspaces/acme/templates";
     let send = async || api.post("/v1/otp/send", json!({"phone": "+15550123456"})).await;
-    // A sandbox number asks for none.
+    // A sandbox number needs no template.
     send().await.ok();
     let body = json!([{"type": "BODY", "text": "{{1}} is your code"}]);
     let of_codes = json!({

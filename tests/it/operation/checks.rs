@@ -1,4 +1,4 @@
-//! The checks that every request passes, their order, and what every answer carries.
+//! The checks of every request, their order, and the headers of every answer.
 
 use serde_json::json;
 
@@ -125,7 +125,7 @@ async fn every_answer_has_a_request_id() {
     assert_ne!(first.header("x-request-id"), second.header("x-request-id"));
 }
 
-/// 401, then 429, then 403, then 415, 413 and 400, then the rules.
+/// The order is 401, then 429, then 403, then 415, 413 and 400, then the rules.
 #[tokio::test]
 async fn checks_come_in_their_order() {
     let server = TestServer::with(&[("SERVER__MAX_BODY_BYTES", "1024")]).await;

@@ -1,4 +1,4 @@
-//! What `postrider clock show` says of a server, running or stopped, and what a rebase does.
+//! `postrider clock show` of a running or stopped server, and the effect of a rebase.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{TestServer, millis};
 
-/// Runs the command on a data directory.
+/// Runs the command on a data directory, and returns its output.
 fn show(server: &TestServer, args: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
     command.args(["clock", "show", "--server", &format!("http://{}", server.address())]);
@@ -23,7 +23,7 @@ fn show(server: &TestServer, args: &[&str]) -> String {
 async fn the_clock_is_shown_of_a_running_server_and_of_a_stopped_one() {
     let mut server = TestServer::start().await;
     server.advance(3_600).await;
-    // The move is durable before it is made, so something must be written after it.
+    // The move is durable before it takes effect, so a write must follow it.
     server.demo().post("/v1/otp/send", json!({"phone": "+15550123456"})).await.ok();
     let field = |clock: &Value, name: &str| millis(clock[name].as_str().unwrap());
     let near = |one: u64, other: u64| one.abs_diff(other) < 120_000;
@@ -64,8 +64,8 @@ fn refused(output: &Output, why: &str) {
     assert!(errors.contains(why), "{errors}");
 }
 
-/// Has the data of a stopped server be what a clock wrote that was ahead by as much as the sandbox
-/// had moved it.
+/// Turns the data of a stopped server into the data of a wrong clock. The clock was ahead by as
+/// much as the sandbox had moved it.
 fn forget_the_move(data: &Path) {
     let store = open_stopped(data).unwrap();
     store.begin_epoch().unwrap();

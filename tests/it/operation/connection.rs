@@ -1,4 +1,4 @@
-//! What happens on a connection: in time and late, in order, and with nonsense.
+//! Connections: in time and late, in order, and with nonsense.
 
 use crate::support::{Api, Connection, TestServer, eventually};
 
@@ -47,7 +47,7 @@ async fn a_slow_body_is_a_408() {
     assert_eq!(late.header("connection"), Some("close"));
     late.check(408, "REQUEST_TIMEOUT");
     assert!(drips.is_closed().await);
-    // The refusal of a stranger's does not wait for it for ever either.
+    // The refusal of a stranger's request does not wait for the body for ever either.
     let mut stranger = server.connect().await;
     stranger.send(server.stranger().request("POST", "/v1/otp/send", &headers, b"")).await;
     stranger.send(&BODY[..5]).await;
@@ -129,7 +129,7 @@ async fn http_1_0_and_head_are_answered() {
             assert_eq!(head.header("content-length"), get.header("content-length"));
         }
     }
-    // Had one a body, the next would not be read as a head.
+    // If one of them had a body, the next would not be parsed as a head.
     connection.send(demo.request("GET", "/healthz", &[], b"")).await;
     assert_eq!(connection.reply().await.unwrap().status, 200);
 }
@@ -187,15 +187,15 @@ async fn nonsense_does_no_harm() {
 #[tokio::test]
 async fn a_request_is_what_one_reader_takes_it_for() {
     let server = TestServer::start().await;
-    // Two lengths that differ: whoever takes the other one sees a second request.
+    // Two lengths that differ: a reader that uses the other one sees a second request.
     let smuggled = "POST /v1/otp/send HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\
                     Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut connection = server.connect().await;
     connection.send(smuggled).await;
     connection.finish().await;
     connection.reply().await.expect("an answer").check(401, "UNAUTHORIZED");
-    // By the chunks a second request follows, which may be answered or not; by the length the
-    // rest is nonsense, and would be refused.
+    // By the chunks a second request follows, which may be answered or not. By the length the rest
+    // is nonsense, and would be refused.
     while let Some(reply) = connection.reply().await {
         assert_eq!(reply.status, 200, "{}", reply.text());
     }
@@ -226,7 +226,7 @@ async fn requests_on_more_connections_than_may_be_are_refused() {
     eventually("a place", again).await;
 }
 
-/// Requests for more than the system's buffers hold, whose answers nobody reads.
+/// Requests more than the system's buffers hold, and reads no answer.
 async fn reads_nothing(server: &TestServer) -> Connection {
     let mut connection = server.connect().await;
     let request = server.stranger().request("GET", "/openapi.json", &[], b"");
@@ -263,7 +263,7 @@ async fn a_stop_does_not_wait_for_a_client() {
     })
     .await;
     let watch = postrider_actors::clock::Stopwatch::start();
-    // It fails the test when it is not clean.
+    // The test fails if it is not clean.
     server.stop();
     assert!(watch.elapsed().as_secs() >= 2, "nobody was left to be cut");
     half.reply().await.expect("an answer").check(503, "SERVICE_UNAVAILABLE");

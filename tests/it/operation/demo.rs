@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::faults::signal;
 
-/// A tour whose temporary directory is in `temporary`.
+/// Starts a tour whose temporary directory is in `temporary`.
 fn start(recipients: &str, temporary: &Path) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
     command.args(["demo", "--recipients", recipients]).env("TMPDIR", temporary);
@@ -49,7 +49,7 @@ fn it_leaves_nothing_behind_when_it_is_stopped() {
     assert!(lines.any(|line| line.contains("A broadcast to 50,000")));
     assert_eq!(entries(temporary.path()), 1);
     signal(demo.id(), "INT");
-    // What it still says is of no matter, but it must be able to.
+    // Its further output does not matter, but it must be able to write.
     lines.for_each(drop);
     let status = demo.wait().unwrap();
     let mut errors = String::new();

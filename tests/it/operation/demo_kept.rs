@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::faults::signal;
 
-/// A demo, which ends with the test also where that fails.
+/// A demo, which ends with the test even if that fails.
 struct Demo(Child);
 
 impl Drop for Demo {
@@ -26,7 +26,7 @@ fn start(more: &[&str], temporary: &Path) -> Demo {
     Demo(command.spawn().unwrap())
 }
 
-/// What it prints until it serves.
+/// Returns the output of the demo until it serves.
 fn shown(Demo(demo): &mut Demo) -> String {
     let mut all = String::new();
     for line in BufReader::new(demo.stdout.take().unwrap()).lines().map_while(Result::ok) {
@@ -46,7 +46,7 @@ fn stop(mut demo: Demo) {
     assert!(demo.0.wait().unwrap().success());
 }
 
-/// Every row of a list, whichever kind of list it is.
+/// Returns every row of a list of any kind.
 fn rows(
     http: &reqwest::Client,
     address: &str,
@@ -106,7 +106,7 @@ async fn it_serves_a_history_and_keeps_it_where_it_was_asked_to() {
     assert!(all(&audit, "action").len() > 5, "{:?}", all(&audit, "action"));
     stop(demo);
 
-    // A second history would be made of the same contacts.
+    // It is refused, because a second history would use the same contacts.
     let mut again = start(&listen, place.path());
     let mut errors = String::new();
     again.0.stderr.take().unwrap().read_to_string(&mut errors).unwrap();

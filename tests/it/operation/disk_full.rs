@@ -1,4 +1,4 @@
-//! A disk that gets full: first nothing more is made, then nothing is written.
+//! A disk that fills up: first nothing more is created, then nothing is written.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn full(reply: &Reply) {
     assert_eq!(body["reason"], "disk_full");
 }
 
-/// The free bytes of the disk with the server's data.
+/// Returns the free bytes of the disk with the server's data.
 fn free(server: &TestServer) -> u64 {
     let found = rustix::fs::statvfs(server.data_dir().as_path()).unwrap();
     found.f_bavail * found.f_frsize
@@ -26,7 +26,7 @@ async fn below_the_first_mark_nothing_is_made_and_below_the_second_nothing_is_wr
     let sent = demo.post("/v1/otp/send", json!({"phone": "+15550000001"})).await.ok();
     let verify = json!({"request_id": sent["request_id"], "otp": "x"});
     assert_eq!(warnings(&server).await, Value::Null);
-    // The mark is above what is free, and half of it below that, whatever else the machine does.
+    // The mark is above the free bytes, and half of it is below, whatever else the machine does.
     let mark = free(&server) / 2 * 3;
     server.set("STORAGE__FREE_BYTES_MIN", &mark.to_string());
     server.restart().await;

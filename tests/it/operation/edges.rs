@@ -1,10 +1,10 @@
-//! Whatever the document's schemas allow is not refused as malformed.
+//! Every value that the document's schemas allow is accepted as well-formed.
 
 use serde_json::{Map, Value, json};
 
 use crate::support::{Api, TestServer};
 
-/// Texts for the patterns of the document, by their beginning.
+/// The texts for the patterns of the document, by the start of the pattern.
 const SAMPLES: [(&str, &[&str]); 34] = [
     ("^otp_", &["otp_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
     (r"[^\s]", &["a", " é\n"]),
@@ -42,9 +42,9 @@ const SAMPLES: [(&str, &[&str]); 34] = [
     (r"^[^\u0000-\u001f\u007f-\u009f]*[^\s", &["a", " é "]),
 ];
 
-/// What no schema can say: the value is refused for what the server knows.
+/// The values that the server refuses for facts that no schema can contain.
 const KNOWN_BY_THE_SERVER: [(&str, &str); 4] = [
-    // Sums, and what is only known once others are.
+    // Sums, and values that are only known once others are.
     ("readCampaignAnalytics", "from"),
     ("readAdAnalytics", "from"),
     ("readOtpAnalytics", "from"),
@@ -58,7 +58,7 @@ impl Document {
         Self(serde_json::to_value(postrider::openapi_document()).unwrap())
     }
 
-    /// The schema itself, wherever it stands.
+    /// Returns the schema itself, which may be behind a reference.
     fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
         match schema["$ref"].as_str() {
             Some(place) => self.0.pointer(&place[1..]).unwrap(),
@@ -66,7 +66,7 @@ impl Document {
         }
     }
 
-    /// Values at the edges of a schema. The first is an ordinary one.
+    /// Returns values at the edges of a schema. The first is an ordinary one.
     fn edges(&self, schema: &Value) -> Vec<Value> {
         let schema = self.resolve(schema);
         if let Some(parts) = schema["oneOf"].as_array() {
@@ -108,7 +108,7 @@ impl Document {
 
     fn lists(&self, schema: &Value) -> Vec<Value> {
         let items = self.resolve(&schema["items"]);
-        // Of objects of any shape only the example is known to mean something.
+        // For objects of any shape, only the example is known to be valid.
         if items["type"] == "object" && !items["properties"].is_object() {
             return vec![schema.get("example").cloned().unwrap_or_else(|| json!([]))];
         }
@@ -122,7 +122,7 @@ impl Document {
         lists
     }
 
-    /// Bodies of which each has one field at an edge; the others have what they must.
+    /// Returns bodies that each have one field at an edge; the others have their required fields.
     fn bodies(&self, schema: &Value) -> Vec<Value> {
         let (object, alternatives) = match schema["allOf"].as_array() {
             Some(parts) => (&parts[0], parts[1]["oneOf"].as_array().unwrap().clone()),
@@ -167,7 +167,7 @@ impl Document {
         bodies
     }
 
-    /// The example, or else the first edge.
+    /// Returns the example, or else the first edge.
     fn ordinary(&self, schema: &Value) -> Value {
         let schema = self.resolve(schema);
         let example = schema.get("example").filter(|example| !example.is_null());
@@ -207,12 +207,12 @@ fn numbers(schema: &Value) -> Vec<Value> {
     let bounds = [&schema["minimum"], &schema["maximum"]];
     let mut numbers: Vec<_> =
         bounds.into_iter().filter(|bound| bound.is_number()).cloned().collect();
-    // For JSON Schema a number without a fraction is an integer, however it is written.
+    // For JSON Schema a number without a fraction is an integer, in any notation.
     numbers.extend(schema["minimum"].as_i64().map(|min| json!(min as f64 + 1.0)));
     if numbers.is_empty() { vec![json!(1)] } else { numbers }
 }
 
-/// The value of a parameter as it stands in a path, query or header.
+/// Returns the value of a parameter as it occurs in a path, query or header.
 fn plain(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let whole = text.strip_suffix(".0").unwrap_or(&text);
@@ -225,10 +225,10 @@ fn plain(value: &Value) -> String {
     whole.bytes().map(escaped).collect()
 }
 
-/// A path with an id in each of its places.
+/// Returns a path with an id in each of its places.
 fn filled(path: &str) -> String {
     let place = |part: &str| match part {
-        // Another one than the key's, whose limits must not change.
+        // This is another workspace than the key's, whose limits must not change.
         "{workspace}" => "changed".to_owned(),
         part if part.starts_with('{') => "none".to_owned(),
         part => part.to_owned(),
@@ -236,7 +236,7 @@ fn filled(path: &str) -> String {
     path.split('/').map(place).collect::<Vec<_>>().join("/")
 }
 
-/// Method, path and an ordinary body of every operation that takes one.
+/// Returns the method, path and an ordinary body of every operation that takes one.
 pub(super) fn ordinary_bodies() -> Vec<(String, String, Vec<u8>)> {
     let document = Document::new();
     let mut all = Vec::new();
@@ -251,7 +251,7 @@ pub(super) fn ordinary_bodies() -> Vec<(String, String, Vec<u8>)> {
     all
 }
 
-/// The queries of an operation: each with one parameter at an edge.
+/// Returns the queries of an operation: each with one parameter at an edge.
 fn queries(document: &Document, operation: &Value) -> Vec<String> {
     let id = operation["operationId"].as_str().unwrap();
     let mut queries = vec![String::new()];
@@ -308,7 +308,7 @@ async fn nothing_that_a_schema_allows_is_malformed() {
                     };
                     sent += 1;
                     assert!(![429, 500].contains(&reply.status), "{target}: {}", reply.text());
-                    // Which files there are, and of which types, cannot be in a schema.
+                    // A schema cannot contain the existing files and their types.
                     let is_of_a_file =
                         id == "receiveSandboxMessage" && reply.text().contains("`content");
                     if reply.status == 400 && !is_of_a_file {

@@ -1,4 +1,4 @@
-//! Lists are answered as files, too: recipients and statistics as CSV, events as lines of JSON.
+//! Lists are available as files, too: recipients and statistics as CSV, events as lines of JSON.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ struct File {
 }
 
 async fn file(server: &TestServer, api: &Api, path: &str, accept: &str) -> File {
-    // Another test may have installed one already.
+    // Another test may have installed a provider already.
     drop(rustls::crypto::ring::default_provider().install_default());
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let url = format!("http://{}{path}", server.address());
@@ -65,7 +65,7 @@ async fn recipients_are_reported_as_csv_however_many_they_are() {
     let one = file(&server, &api, &format!("{path}?status=failed"), "text/csv;q=0.9").await.text;
     assert_eq!(one.lines().count(), 2, "{one}");
     assert!(one.contains("+15550000007,") && one.contains(",failed,channel_refused,"), "{one}");
-    // Whoever does not ask for it alone gets JSON.
+    // A client that does not ask for CSV alone gets JSON.
     for accept in ["*/*", "application/json, text/csv", "text/csv;q=0", "text/html"] {
         assert_eq!(file(&server, &api, &path, accept).await.kind, "application/json", "{accept}");
     }

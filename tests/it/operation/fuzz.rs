@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use super::edges::ordinary_bodies;
 use crate::support::{Api, TestServer};
 
-/// Lists, exports and reports with everything that their queries may have.
+/// Lists, exports and reports with all parameters of their queries.
 const QUERIES: [(&str, &str); 14] = [
     ("/v1/contacts", "page=2&limit=10&search=ana&tag=vip"),
     ("/v1/contacts/export", "after=con_01jd3v0x5n8m7k2q4r6s8t0w2y&limit=5"),
@@ -54,7 +54,7 @@ impl Target {
         AssertUnwindSafe(Self { runtime, server, clients })
     }
 
-    /// Sends a request. Its answer is held against the OpenAPI document.
+    /// Sends a request, and checks its answer against the OpenAPI document.
     fn send(&self, method: &str, path: &str, body: &[u8]) {
         let client = match path.split('/').nth(1) {
             Some("v1") => &self.clients[0],
@@ -76,7 +76,7 @@ impl Target {
 fn fuzz_bodies() {
     let target = Target::start();
     let mut requests = ordinary_bodies();
-    // It would move the time of all that follows.
+    // This operation would move the time of all later ones.
     requests.retain(|(_, path, _)| path != "/v1/sandbox/clock");
     assert!(requests.len() > 30, "{} operations take a body", requests.len());
     let fuzzer = bolero::check!().with_iterations(1_000);
@@ -105,8 +105,8 @@ fn fuzz_queries() {
     target.0.stop();
 }
 
-/// A byte as it may stand in the target of a request. A `%` stays, so that what follows it may be
-/// no number.
+/// Returns a byte as it may occur in the target of a request. A `%` stays, so that the characters
+/// after it may be no number.
 fn plain(byte: u8) -> String {
     match byte {
         b'!' | b'$'..=b';' | b'=' | b'?'..=b'_' | b'a'..=b'z' | b'~' => {

@@ -1,4 +1,4 @@
-//! What every answer says to browsers and caches, and where the interface is described.
+//! The headers of every answer for browsers and caches, and the description of the interface.
 
 use serde_json::json;
 

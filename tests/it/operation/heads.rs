@@ -30,7 +30,7 @@ async fn a_head_that_can_be_read_in_two_ways_is_a_400() {
             assert_eq!(refused.map(|reply| reply.status), Some(400), "{bad:?}");
             assert!(connection.is_closed().await, "{bad:?}");
         }
-        // In pieces, of which the last one has the end of the head.
+        // The head comes in pieces, and the last piece contains its end.
         let mut connection = server.connect().await;
         let (first, last) = bad.split_at(bad.len() - 1);
         connection.send(first).await;
@@ -46,7 +46,7 @@ async fn what_a_body_holds_is_no_head() {
     let demo = server.demo();
     let text = "POST / HTTP/1.1\n\nContent-Length: 1\r\nContent-Length: 1\n\n";
     let body = json!({"name": "Ada", "phone": "+15550123456", "custom_fields": {"note": text}});
-    // Written so that the JSON itself has line feeds too.
+    // The format gives the JSON itself line feeds too.
     let body = format!("{body:#}");
     let mut connection = Connection::open(server.address()).await;
     let json = ("Content-Type", "application/json");

@@ -1,4 +1,4 @@
-//! What operators and developers ask: health, metrics, the document and the page that shows it.
+//! The endpoints for operators and developers: health, metrics, the document and its page.
 
 use serde_json::{Map, Value, json};
 
@@ -69,7 +69,7 @@ fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     }
 }
 
-/// The body that the document shows for a schema.
+/// Returns the body that the document shows for a schema.
 fn example(document: &Value, schema: &Value) -> Value {
     let schema = resolve(document, schema);
     if !schema["example"].is_null() {
@@ -91,7 +91,7 @@ fn example(document: &Value, schema: &Value) -> Value {
     body.into()
 }
 
-/// Whether every field of an answer is one that the schema names.
+/// Checks that the schema names every field of an answer.
 fn check_documented(document: &Value, operation: &Value, reply: &Reply) {
     let status = reply.status.to_string();
     let response = &operation["responses"][&status];
@@ -99,7 +99,7 @@ fn check_documented(document: &Value, operation: &Value, reply: &Reply) {
     assert!(response.is_object(), "{id} does not tell of {status}: {}", reply.text());
     for name in response["headers"].as_object().unwrap().keys() {
         let name = name.to_lowercase();
-        // Those that not every answer has.
+        // Not every answer has these headers.
         let sometimes = name.contains("ratelimit") || name == "idempotency-replayed";
         assert!(sometimes || reply.header(&name).is_some(), "{id} {status} has no {name}");
     }
@@ -117,7 +117,7 @@ fn check_documented(document: &Value, operation: &Value, reply: &Reply) {
     }
 }
 
-/// A path with something of the right shape in each of its places.
+/// Returns a path with a value of the right shape in each of its places.
 fn filled(path: &str) -> String {
     let place = |name: &str| match name {
         "workspace" => "acme".to_owned(),
@@ -153,14 +153,14 @@ fn filled(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// A key that may not do something is refused, as the document says.
+/// Checks that a key without the permission is refused, as in the document.
 async fn check_forbidden(document: &Value, operation: &Value, api: &Api, method: &str, path: &str) {
     let refused = api.call(method, path, &[], b"").await;
     refused.check(403, "FORBIDDEN");
     check_documented(document, operation, &refused);
 }
 
-/// The answer to an ordinary request for an operation.
+/// Returns the answer to an ordinary request for an operation.
 async fn ordinary(
     document: &Value,
     operation: &Value,
@@ -190,7 +190,8 @@ async fn the_document_is_true_of_the_server() {
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1."));
     for (path, item) in document["paths"].as_object().unwrap() {
         if path.starts_with("/channels/") || path.starts_with("/ui/") {
-            // Signed by the provider, or for pages; the tests of callbacks and people try them.
+            // These are signed by the provider, or for pages; the tests of callbacks and people try
+            // them.
             continue;
         }
         for (method, operation) in item.as_object().unwrap() {

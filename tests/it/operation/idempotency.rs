@@ -105,7 +105,7 @@ async fn a_key_has_its_bounds() {
     send(&api, &"k".repeat(255), &body).await.ok();
 }
 
-/// The answers to calls that are all under way at once.
+/// Returns the answers to calls that are all under way at once.
 pub async fn futures_join<F: Future<Output = Reply>>(
     futures: impl Iterator<Item = F>,
 ) -> Vec<Reply> {

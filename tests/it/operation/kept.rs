@@ -1,4 +1,4 @@
-//! Messages, and what was written in conversations, end after the days of the settings.
+//! Messages and other contents of conversations end after the days in the settings.
 
 use serde_json::json;
 

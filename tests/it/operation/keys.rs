@@ -1,4 +1,4 @@
-//! When keys end, where they may be used from, and when they were used last.
+//! Keys: their expiry, the addresses that may use them, and the time of their last use.
 
 use std::process::Command;
 
@@ -21,7 +21,7 @@ async fn row(server: &TestServer, id: &Value) -> Value {
     rows.iter().find(|row| row["id"] == *id).unwrap().clone()
 }
 
-/// A request that a proxy at 127.0.0.1 passes on for this address.
+/// Makes a request that a proxy at 127.0.0.1 passes on for this address.
 async fn forwarded(api: &Api, address: &str) -> Reply {
     api.call("GET", "/v1/contacts", &[("X-Forwarded-For", address)], b"").await
 }
@@ -145,7 +145,7 @@ async fn a_key_is_refused_from_addresses_that_it_does_not_allow() {
         assert!(refused["message"].as_str().unwrap().contains("203.0.113.8"), "{refused}");
         server.restart().await;
     }
-    // The first of an address in a minute is recorded at once.
+    // The first refusal of an address in a minute is recorded at once.
     let path = "/admin/v1/audit?action=authentication.refuse";
     let recorded = async || {
         let rows = server.admin().get(path).await.ok()["data"].as_array().unwrap().clone();
@@ -160,11 +160,11 @@ async fn a_key_is_refused_from_addresses_that_it_does_not_allow() {
     let warned =
         |it: &str| it.contains("WARN") && it.contains("may not be") && it.contains(&warned);
     assert!(log.lines().any(warned), "{log}");
-    // Who is elsewhere uses up no requests of the key.
+    // A refused address uses up no requests of the key.
     forwarded(&api, "203.0.113.8").await.check(403, "FORBIDDEN");
     forwarded(&api, "203.0.113.8").await.check(429, "RATE_LIMITED");
     forwarded(&api, "203.0.113.7").await.ok();
-    // Without a proxy between, the connection's own address counts.
+    // Without a proxy in between, the connection's own address counts.
     server.set("SERVER__TRUSTED_PROXIES", "");
     server.restart().await;
     forwarded(&api, "203.0.113.7").await.check(403, "FORBIDDEN");

@@ -6,7 +6,7 @@ use crate::support::{Api, Reply, TestServer, eventually};
 
 const CLOCK: &str = "/v1/sandbox/clock";
 
-/// Limit, remaining and the draft's policy.
+/// Returns the limit, the remaining requests and the draft's policy.
 fn shown(reply: &Reply) -> (u64, u64, String) {
     let (limit, remaining) =
         (reply.number("x-ratelimit-limit"), reply.number("x-ratelimit-remaining"));
@@ -40,7 +40,7 @@ async fn a_key_has_a_thousand_requests_an_hour_by_default() {
     assert_eq!(shown(&first), (1000, 999, "\"hour\";q=1000;w=3600".to_owned()));
     let reset = first.number("x-ratelimit-reset");
     assert!((before + 3..=before + 60).contains(&reset), "3.6 s for one request: {before} {reset}");
-    // A token of this one takes minutes to come back, however slow the machine is.
+    // A token of this key takes minutes to come back, however slow the machine is.
     let limits = json!({"key_requests_per_hour": 20});
     let (_, small) = server.key("acme", &["messaging:send"], limits).await;
     assert_eq!(shown(&small.get(CLOCK).await).1, 19);
@@ -154,7 +154,7 @@ async fn a_restart_fills_no_bucket_and_forgets_no_window() {
     server.crash().await;
     key.post("/v1/otp/send", &phone).await.check(429, "OTP_RATE_LIMITED");
     server.advance(600).await;
-    // Ten minutes are two tokens.
+    // Ten minutes add two tokens.
     key.post("/v1/otp/send", &phone).await.ok();
     key.post("/v1/otp/send", &phone).await.check(429, "OTP_RATE_LIMITED");
 }
@@ -166,7 +166,7 @@ async fn a_crash_gives_back_no_more_than_the_last_second_of_use() {
     for _ in 0..5 {
         key.get(CLOCK).await.ok();
     }
-    // Buckets are saved each second. Of two saves the second began after all five.
+    // Buckets are saved each second. The second of two saves started after all five requests.
     for _ in 0..2 {
         let before = commits(&server).await;
         server.demo().get(CLOCK).await.ok();
@@ -188,7 +188,7 @@ async fn guessing_keys_is_stopped_and_a_good_key_is_not() {
         assert_eq!(shown(&refused), (4, remaining, "\"minute\";q=4;w=60".to_owned()));
         refused.check(401, "UNAUTHORIZED");
     }
-    // The administration is guessed at from the same bucket.
+    // Guesses at the administration use the same bucket.
     guess.get("/admin/v1/workspaces").await.check(401, "UNAUTHORIZED");
     for path in [CLOCK, "/v1/nothing", "/admin/v1/workspaces"] {
         let refused = guess.get(path).await;

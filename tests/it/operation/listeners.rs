@@ -1,10 +1,10 @@
-//! A listener of its own for operators: what each of the two answers.
+//! A separate listener for operators, and the answers of both listeners.
 
 use std::net::SocketAddr;
 
 use crate::support::{Api, Connection, Reply, TestServer};
 
-/// Asks a listener. What it answers need not be what the document says of both together.
+/// Calls a listener. Its answers may differ from the document, which describes both together.
 async fn ask(address: SocketAddr, api: &Api, path: &str) -> Reply {
     let mut connection = Connection::open(address).await;
     connection.send(api.request("GET", path, &[], b"")).await;
@@ -20,14 +20,14 @@ async fn operators_have_a_listener_of_their_own() {
     assert_ne!(main, other);
     let (demo, admin, stranger) = (server.demo(), server.admin(), server.stranger());
     let workspaces = "/admin/v1/workspaces";
-    // What operators need has left the main one, whoever asks.
+    // The main listener has no operators' paths any more, for any caller.
     for path in ["/healthz", "/readyz", "/metrics", workspaces] {
         ask(main, &stranger, path).await.check(404, "NOT_FOUND");
         ask(main, &admin, path).await.check(404, "NOT_FOUND");
     }
     demo.get("/v1/sandbox/clock").await.ok();
     stranger.get("/openapi.json").await.ok();
-    // The other one has that, and nothing else.
+    // The other one has these paths, and no others.
     for path in ["/healthz", "/readyz", "/metrics"] {
         assert_eq!(ask(other, &stranger, path).await.status, 200, "{path}");
     }

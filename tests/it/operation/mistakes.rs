@@ -1,4 +1,4 @@
-//! What people get wrong on the command line ends at once, and names what is wrong.
+//! A mistake on the command line ends the command at once, and the message names it.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,4 @@
-//! Alarms and the dashboard name metrics that a server has, and every metric is watched.
+//! Alarms and the dashboard use only existing metrics, and every metric is watched.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{TestServer, eventually};
 
-/// What Prometheus adds to the name of a histogram.
+/// The suffixes that Prometheus adds to the name of a histogram.
 const PARTS: [&str; 3] = ["_bucket", "_count", "_sum"];
 
 fn read(name: &str) -> String {
@@ -15,24 +15,24 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The names of metrics in a text: words that begin as ours do.
+/// Returns the names of metrics in a text: words with the prefix of ours.
 fn named(text: &str) -> BTreeSet<&str> {
     let words = text.split(|char: char| !char.is_ascii_alphanumeric() && char != '_');
     let ours = words.filter(|word| word.starts_with("postrider_"));
-    // A crate, and a function of the examples, are named in the same way. What a node of a cluster
-    // has besides is compared where there is one.
+    // A crate and a function of the examples have such names. The further metrics of a cluster's
+    // node are compared in the tests of a cluster.
     let others = ["postrider_actors", "postrider_cluster"];
     ours.filter(|word| !others.iter().any(|other| word.starts_with(other))).collect()
 }
 
-/// The metrics of a server that has done something, as series and as they are described.
+/// Returns the metrics of a server in use, as series and as they are described.
 async fn metrics() -> (BTreeSet<String>, BTreeSet<String>) {
     let server = TestServer::start().await;
     let demo = server.demo();
     let numbers = "/admin/v1/workspaces/demo/numbers";
     let found = server.admin().get(numbers).await.ok();
     let number = format!("{numbers}/{}", found["data"][0]["id"].as_str().unwrap());
-    // What goes through it counts.
+    // Messages through the number then count.
     let change = json!({"portfolio_id": "demo"});
     server.admin().send_json("PATCH", &number, &change).await.ok();
     demo.post("/v1/otp/send", json!({"phone": "+15550123456"})).await.ok();

@@ -1,7 +1,7 @@
-//! Data directories that an earlier build wrote: this one opens them and says what that one said.
+//! Data directories of an earlier build: this one opens them and gives the same answers.
 //!
-//! `tests/fixtures/data-2026-11/README.md` says how they were made, and why time stands still in
-//! them.
+//! `tests/fixtures/data-2026-11/README.md` explains how they were created, and why time is stopped
+//! in them.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::inbox::email::{mail, signature};
 use crate::support::{Api, eventually, millis};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/data-2026-11");
-/// Nothing outside this machine is asked. Limits whose buckets were not saved are in nobody's way.
+/// Only this machine is called. Limits whose buckets were not saved do not interfere.
 const SETTINGS: [(&str, &str); 5] = [
     ("POSTRIDER__CLOUD_API__BASE_URL", "http://127.0.0.1:9"),
     ("POSTRIDER__LIMITS__KEY_REQUESTS_PER_HOUR", "0"),
@@ -28,16 +28,16 @@ const SETTINGS: [(&str, &str); 5] = [
     ("POSTRIDER__STORAGE__SEGMENT_BYTES", "1048576"),
 ];
 
-/// The sandbox's clock is moved by no more at once.
+/// The maximum number of seconds that the sandbox's clock is moved at once.
 const STEP_SECONDS_MAX: u64 = 31_536_000;
 
 /// A server on a copy of such a directory.
 struct Old {
     server: Option<RunningServer>,
     address: Arc<Mutex<SocketAddr>>,
-    /// What is not read again: codes, keys, tokens.
+    /// The values that cannot be read again: codes, keys, tokens.
     kept: Value,
-    /// What the server of then answered.
+    /// The answers of the earlier server.
     answers: Vec<Value>,
     dir: TempDir,
 }
@@ -89,7 +89,7 @@ impl Old {
         Api::new(&self.address, Some(self.text(key)))
     }
 
-    /// Asks everything that the server of then was asked.
+    /// Checks that every request to the earlier server gets the same answer now.
     async fn answers_the_same(&self) {
         for then in &self.answers {
             let path = then["path"].as_str().unwrap();
@@ -106,7 +106,8 @@ impl Old {
         self.api("demo").post("/v1/otp/verify", body).await
     }
 
-    /// A call with an idempotency key from then is answered as then, and not carried out.
+    /// Checks that a call with an earlier idempotency key gets its earlier answer and has no
+    /// effect.
     async fn repeats(&self) {
         let then = &self.kept["idempotent"];
         let text = |name: &str| then[name].as_str().unwrap();
@@ -120,7 +121,7 @@ impl Old {
     }
 }
 
-/// Fields that the server of then did not have.
+/// The fields that the earlier server did not have.
 const NEW_FIELDS: [&str; 72] = [
     "accounts",
     "check",
@@ -196,7 +197,7 @@ const NEW_FIELDS: [&str; 72] = [
     "retried_by",
 ];
 
-/// Takes the fields out of an answer that the server of then did not have.
+/// Removes the fields of an answer that the earlier server did not have.
 fn drop_new_fields(now: &mut Value, then: &Value) {
     match (now, then) {
         (Value::Object(now), Value::Object(then)) => {
@@ -212,7 +213,7 @@ fn drop_new_fields(now: &mut Value, then: &Value) {
     }
 }
 
-/// How fast a broadcast is at the moment is not kept.
+/// Removes the present rates of broadcasts, which are not kept.
 fn forget_rates(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -224,7 +225,7 @@ fn forget_rates(value: &mut Value) {
     }
 }
 
-/// Codes and limits go on where they were.
+/// Checks that codes and limits continue.
 async fn codes_and_limits_are_remembered(old: &Old) {
     let [pending, missed] = ["pending", "missed"].map(|name| &old.kept[name]);
     assert_eq!(old.verify(pending, "code").await.ok()["verified"], true);
@@ -240,7 +241,7 @@ async fn codes_and_limits_are_remembered(old: &Old) {
     old.repeats().await;
 }
 
-/// What is encrypted under the master key, or found by a key of the store, is of use.
+/// Checks that encrypted secrets and the keyed indexes of the store can be used.
 async fn secrets_and_indexes_are_of_use(old: &Old) {
     let path = old.kept["acme_number"]["callback_path"].as_str().unwrap();
     let query = "hub.mode=subscribe&hub.verify_token=golden-verify&hub.challenge=42";
@@ -260,7 +261,7 @@ async fn secrets_and_indexes_are_of_use(old: &Old) {
     let found = inbox.get("/v1/conversations").await.ok();
     assert_eq!(found["total"], 1, "it is of the same contact");
     let path = format!("/v1/conversations/{}/messages", found["data"][0]["id"].as_str().unwrap());
-    // Time goes on from 2100, where the journal ends, so it stands among the other two.
+    // Time continues from 2100, where the journal ends, so the mail is between the other two.
     let written = inbox.get(&path).await.ok();
     let is_hello = |message: &Value| message["text"] == "Hello?";
     let hello = written["data"].as_array().unwrap().iter().find(|it| is_hello(it));
@@ -277,7 +278,7 @@ fn now_seconds() -> u64 {
     Clock::system().real().as_secs()
 }
 
-/// The scheduled broadcast goes out at its time, to those who may have it.
+/// Checks that the scheduled broadcast goes out at its time, to the permitted recipients.
 async fn the_scheduled_broadcast_goes_out(old: &Old) {
     let demo = old.api("demo");
     let now = demo.get("/v1/sandbox/clock").await.ok()["now"].as_str().unwrap().to_owned();
@@ -295,7 +296,7 @@ async fn the_scheduled_broadcast_goes_out(old: &Old) {
     assert_eq!(done.await["counts"]["sent"], 2);
 }
 
-/// The journal alone would do as well; so the snapshot is read by itself too.
+/// The journal alone would also suffice, so the snapshot is read by itself too.
 fn the_snapshot_is_whole(data: &Path) {
     let loaded = SnapshotDir::open(data.join("snapshots")).unwrap().load().unwrap();
     assert_eq!(loaded.warnings, [""; 0]);
@@ -311,7 +312,7 @@ async fn opens(name: &str) {
     }
     old.start().await;
     old.answers_the_same().await;
-    // What this build has made of it is read by this build too.
+    // This build can also read its own changes.
     old.stop().await;
     old.start().await;
     old.answers_the_same().await;

@@ -1,4 +1,4 @@
-//! What cannot be taken now is answered 503 with when to try again, and costs nothing.
+//! Under overload, requests get 503 with the time of the next try, and cost nothing.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::{Api, Connection, Reply, TestServer, eventually};
 
 const SEND: &str = "/v1/otp/send";
 
-/// Checks a refusal whose shape and headers `check` has seen to.
+/// Checks a refusal whose shape and headers `check` has already checked.
 fn is_overload(refused: &Reply) {
     assert!(refused.number("retry-after") >= 1, "{refused:?}");
     let body = refused.check(503, "SERVICE_UNAVAILABLE");
@@ -37,7 +37,7 @@ async fn a_workspace_that_holds_all_it_may_takes_no_more_codes() {
     assert_eq!(credits(&server).await, 99_998);
     let other = server.workspace("other").await;
     send(&other, 3).await.ok();
-    // What is long over makes room.
+    // Codes that ended long ago make room.
     server.advance(2 * 3600).await;
     send(&api, 3).await.ok();
 }
@@ -88,7 +88,7 @@ async fn more_at_a_time_than_may_be_are_refused_and_change_nothing() {
         connections.push(Connection::open(server.address()).await);
     }
     let (mut sent, mut refused) = (0, 0);
-    // All are at the server before the first commit is over, as a rule.
+    // All requests usually reach the server before the first commit is over.
     for round in 0..6 {
         for (connection, last) in connections.iter_mut().zip(round * 100..) {
             let body = json!({"phone": format!("+1555{last:07}")}).to_string();

@@ -1,4 +1,4 @@
-//! `postrider otp list` and `postrider messages list` show what a workspace has.
+//! `postrider otp list` and `postrider messages list` print the rows of a workspace.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,4 @@
-//! What a service manager is sent, and what a health check that has only the binary is answered.
+//! Notifications to a service manager, and health checks with only the binary.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Output};
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::tls::write_pair;
 use crate::support::TestServer;
 
-/// Longest wait for a word of the server.
+/// The maximum wait for a word of the server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Ends the process when a test fails.
@@ -22,7 +22,7 @@ impl Drop for Ended {
     }
 }
 
-/// The next that the service manager hears.
+/// Returns the next word that the service manager receives.
 fn heard(manager: &UnixDatagram) -> String {
     let mut word = [0; 256];
     let length = manager.recv(&mut word).expect("the server says nothing");

@@ -1,4 +1,4 @@
-//! What a start makes, and what outlives a restart.
+//! The results of a start, and the state that outlives a restart.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,14 +1,14 @@
-//! What strangers may take of the server: connections, memory, guesses.
+//! The server's limits for strangers: connections, memory, guesses.
 
 use serde_json::json;
 
 use crate::support::{Connection, TestServer};
 
 const CLOCK: &str = "/v1/sandbox/clock";
-/// An address of this machine that is not the other clients'.
+/// An address of this machine that the other clients do not have.
 const STRANGER: [u8; 4] = [127, 0, 0, 2];
 
-/// Requests of one address whose heads never end.
+/// Opens requests of one address whose heads never end.
 async fn half_open(server: &TestServer, count: usize) -> Vec<Connection> {
     let mut open = Vec::new();
     for _ in 0..count {
@@ -26,14 +26,14 @@ async fn one_address_locks_nobody_out() {
     let open = half_open(&server, 20).await;
     server.stranger().get("/healthz").await.ok();
     server.demo().get(CLOCK).await.ok();
-    // However many more there are, even where the reserve is full of them.
+    // This holds for any number of connections, even if they fill the reserve.
     let more = half_open(&server, 200).await;
     for path in ["/healthz", "/readyz", "/metrics"] {
         assert_eq!(server.stranger().get(path).await.status, 200, "{path}");
     }
     server.demo().get(CLOCK).await.ok();
     server.admin().get("/admin/v1/workspaces").await.ok();
-    // The address itself gets in too: its oldest connections, which send nothing, give way.
+    // The address itself gets in too: its oldest connections, which send nothing, are closed.
     let mut busy = Vec::new();
     for _ in 0..10 {
         let mut one = Connection::open_from(STRANGER, server.address()).await;
@@ -41,7 +41,7 @@ async fn one_address_locks_nobody_out() {
         one.reply().await.unwrap().ok();
         busy.push(one);
     }
-    // Once all of its places are at work it may see how the server is, and nothing else.
+    // Once all of its places are at work it may read the server's health, and nothing else.
     let mut health = Connection::open_from(STRANGER, server.address()).await;
     health.send(server.stranger().request("GET", "/healthz", &[], b"")).await;
     assert_eq!(health.reply().await.unwrap().status, 200);
@@ -52,7 +52,7 @@ async fn one_address_locks_nobody_out() {
     assert_eq!(refused.header("connection"), Some("close"));
     assert_eq!(refused.check(503, "SERVICE_UNAVAILABLE")["reason"], "overloaded");
     assert!(other.is_closed().await);
-    // Where they end, others have their places.
+    // When they end, other connections get their places.
     drop((open, more, busy));
     let again = async || {
         let mut one = Connection::open_from(STRANGER, server.address()).await;
@@ -62,7 +62,7 @@ async fn one_address_locks_nobody_out() {
     crate::support::eventually("a place", again).await;
 }
 
-/// The status and code of the answer to a request that is sent as it is, and whether the connection
+/// Sends a request as it is. Returns the status and code of the answer, and whether the connection
 /// ends with it.
 async fn answer_to(server: &TestServer, request: &str) -> (u16, String) {
     let mut connection = server.connect().await;

@@ -1,4 +1,5 @@
-//! TLS of the server's own: what it offers, how a certificate is renewed, what stops the start.
+//! The server's own TLS: its protocols, the renewal of a certificate, the errors that stop the
+//! start.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +17,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::support::TestServer;
 
-/// Writes a certificate of its own and its key; gives the certificate.
+/// Writes a self-signed certificate and its key; returns the certificate.
 pub fn write_pair(dir: &Path) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     std::fs::write(dir.join("cert.pem"), made.cert.pem()).unwrap();
@@ -30,7 +31,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// A server with the pair that is in `dir`.
+/// Starts a server with the pair that is in `dir`.
 async fn server(dir: &Path) -> TestServer {
     let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
     TestServer::with(&[
@@ -74,7 +75,7 @@ pub async fn connect_to(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-/// The status of the answer to a request for the server's health.
+/// Requests the server's health, and returns the status of the answer.
 pub async fn health(stream: &mut TlsStream<TcpStream>) -> String {
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
@@ -104,7 +105,7 @@ async fn a_certificate_is_renewed_without_dropping_a_connection() {
     assert!(connect(&server, &first).await.is_err());
     assert_eq!(health(&mut early).await, "200", "it goes on");
 
-    // What cannot be used replaces nothing.
+    // An unusable certificate replaces nothing.
     std::fs::write(dir.path().join("cert.pem"), "no certificate").unwrap();
     server.reload_certificates();
     assert_eq!(health(&mut connect(&server, &second).await.unwrap()).await, "200");
@@ -130,7 +131,7 @@ async fn a_key_that_others_may_read_stops_the_start() {
     set_mode(&dir.path().join("key.pem"), 0o604);
     let refused = server.refused_restart().await;
     assert!(refused.contains("key.pem") && refused.contains("chmod"), "{refused}");
-    // Another key than the certificate's.
+    // The key belongs to another certificate.
     std::fs::write(dir.path().join("cert.pem"), {
         let other = tempfile::tempdir().unwrap();
         write_pair(other.path());
@@ -157,7 +158,7 @@ async fn operators_must_have_a_certificate_where_the_settings_name_its_root() {
         ("ADMIN__LISTEN", "127.0.0.1:0"),
     ])
     .await;
-    // How the answer begins; a refused handshake may only be seen by reading.
+    // The start of the answer; only a read may show a refused handshake.
     let asked = async |address, own: Option<&Path>| {
         let mut stream = connect_to(address, &root, own).await.ok()?;
         stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.ok()?;

@@ -1,4 +1,4 @@
-//! Where the command line takes secrets from, and how admin tokens are made and revoked.
+//! The sources of the command line's secrets, and admin tokens: created and revoked.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -90,7 +90,7 @@ async fn further_admin_tokens_work_until_they_are_revoked_or_expire() {
     by_short.get(WORKSPACES).await.ok();
     by_alice.get("/v1/contacts").await.check(401, "UNAUTHORIZED");
     server.demo().get(TOKENS).await.check(401, "UNAUTHORIZED");
-    // They are as good as the first one, also for making others, over a crash.
+    // These tokens have the rights of the first one, also to create others, over a crash.
     server.crash().await;
     let bob = by_alice.post(TOKENS, json!({"name": "bob"})).await.ok();
     let listed = root.get(TOKENS).await;

@@ -1,4 +1,4 @@
-//! Requests that are followed: their spans reach a collector, and nothing waits for it.
+//! Traced requests: their spans reach a collector, and no request waits for it.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ async fn server(sink: &Sink, one_in: &str) -> TestServer {
     TestServer::with(&settings).await
 }
 
-/// Sends a code for a caller that follows the request, or does not.
+/// Sends a code for a caller that traces the request, or does not.
 async fn send(server: &TestServer, flags: &str) -> Reply {
     let parent = format!("00-{TRACE}-{PARENT}-{flags}");
     let headers = [("Content-Type", "application/json"), ("traceparent", parent.as_str())];
@@ -38,7 +38,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The spans that have come to the collector.
+/// Returns the spans that the collector has received.
 fn spans(sink: &Sink) -> Vec<Span> {
     let mut all = Vec::new();
     for received in sink.received(COLLECTOR) {
@@ -117,7 +117,7 @@ async fn who_is_followed_is_decided_by_chance_and_by_known_callers() {
     assert!(plain.iter().all(|it| it.header("traceparent").is_empty()));
     let nonsense = [("Content-Type", "application/json"), ("traceparent", "nonsense")];
     server.demo().call("GET", "/v1/me", &nonsense, b"").await.ok();
-    // Spans are sent in the order in which they end, so all before this one would be here.
+    // Spans are sent in the order in which they end, so all earlier ones would be here.
     send(&server, "01").await.ok();
     let of = wait_for(&sink, &["POST /v1/otp/send"]).await;
     assert!(of.values().all(|span| hex(&span.trace_id) == TRACE), "{of:?}");

@@ -1,4 +1,4 @@
-//! Requests that are cancelled, test phones, limits by caller, and what callers note.
+//! Requests that are cancelled, test phones, limits by caller, and the callers' notes.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ async fn a_cancelled_code_is_withdrawn_paid_back_and_verifies_nothing() {
     let unknown = json!({"request_id": "otp_01jd3v0x5n8m7k2q4r6s8t0w2y"});
     api.post("/v1/otp/cancel", unknown).await.check(404, "NOT_FOUND");
 
-    // What the channel does not have is not handed over any more.
+    // A cancelled code that the channel does not have yet is not handed over.
     let script = json!({"to": "*", "outcome": "unavailable"});
     api.post("/v1/sandbox/outcomes", script).await.ok();
     let sent = api.post("/v1/otp/send", json!({"phone": "+15550123459"})).await.ok();

@@ -102,7 +102,7 @@ async fn a_workspace_has_a_chain_of_its_own() {
     }
 }
 
-/// Posts a receipt, signed with this secret, with half a sign in a field that nobody reads.
+/// Posts a receipt, signed with this secret, with half a sign in a field that the server ignores.
 async fn receipt(server: &TestServer, id: &str, status: &str, secret: &str) -> Reply {
     let body = json!({"id": id, "status": status, "error_code": 30007, "note": "HALF"});
     let body = body.to_string().replace("HALF", r"\ud83d");
@@ -126,7 +126,7 @@ async fn a_gateway_is_posted_signed_and_its_receipts_count() {
     let set = admin.put(SMS, body).await.ok();
     let secret = set["secret"].as_str().unwrap();
     assert!(admin.get(SMS).await.ok()["secret"].is_null());
-    // Not taken twice, then taken: one try.
+    // The gateway refuses twice, then accepts: that is one try.
     let busy = Answer::Status(503, "Retry-After: 1\r\n");
     sink.next("/sms", [busy.clone(), busy, Answer::Status(200, "")]);
     let id = send(&api, &["sms", "email"]).await;
@@ -155,7 +155,7 @@ async fn a_gateway_is_posted_signed_and_its_receipts_count() {
     receipt(&server, &format!("{id}:1"), "delivered", secret).await.ok();
     assert_eq!(tries(&api, &id).await, [("sms".to_owned(), "delivered".to_owned())]);
 
-    // Refused, lost, and failed by a receipt.
+    // One is refused, one is lost, and a receipt reports one as failed.
     sink.next("/sms", [Answer::Status(400, ""), Answer::Reset, Answer::Status(200, "")]);
     let id = send(&api, &["sms", "email"]).await;
     until(&api, &id, &[("sms", "failed"), ("email", "sent")]).await;

@@ -1,4 +1,4 @@
-//! Codes over several channels, beside a broadcast that uses all that their number may send.
+//! Codes over several channels, beside a broadcast that uses the whole pace of their number.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::sms_gateway::SmsGateway;
 use crate::support::{Api, eventually};
 
 const ACME: &str = "/admin/v1/workspaces/acme";
-/// Messages a second of the number.
+/// The number's pace, in messages a second.
 const PACE: u64 = 5;
-/// More than it sends while the test runs.
+/// More recipients than it can send to while the test runs.
 const RECIPIENTS: u32 = 3000;
-/// Codes of each kind.
+/// The number of codes of each kind.
 const CODES: u32 = 10;
 
 fn phone(code: u32) -> String {
@@ -44,7 +44,7 @@ async fn rig(gateway: &SmsGateway) -> Rig {
     rig
 }
 
-/// Begins the broadcast; gives its path once the number has sent what it may at once.
+/// Starts the broadcast; returns its path after the number has sent its first burst.
 async fn saturate(rig: &Rig) -> String {
     let recipients: Vec<_> = (0..RECIPIENTS).map(|place| format!("+1555{place:07}")).collect();
     let parameters = [json!({"type": "text", "text": "now"})];
@@ -56,11 +56,11 @@ async fn saturate(rig: &Rig) -> String {
     format!("/v1/messaging/broadcasts/{}", made["broadcast_id"].as_str().unwrap())
 }
 
-/// Sends codes over both channels; gives their ids.
+/// Sends codes over both channels; returns their ids.
 async fn send(api: &Api, codes: std::ops::Range<u32>) -> Vec<String> {
     let mut ids = Vec::new();
     for code in codes {
-        // The shortest time that a step may have.
+        // The minimum timeout of a step.
         let chat = json!({"channel": "messaging", "timeout_seconds": 10});
         let body = json!({"phone": phone(code), "channels": [chat, "sms"]});
         let sent = api.post("/v1/otp/send", body).await.ok();
@@ -69,7 +69,7 @@ async fn send(api: &Api, codes: std::ops::Range<u32>) -> Vec<String> {
     ids
 }
 
-/// The tries of a code, once it is delivered.
+/// Returns the tries of a code, as soon as it is delivered.
 async fn delivered(api: &Api, id: &str) -> Vec<Value> {
     let is = async || {
         let row = api.get(&format!("/v1/otp/{id}")).await.ok();
@@ -90,7 +90,7 @@ async fn a_broadcast_that_uses_the_whole_number_drives_no_code_to_the_next_chann
     }
     assert!(gateway.received().is_empty(), "{:?}", gateway.received());
 
-    // Those that are refused go on at once, each to the gateway, and once.
+    // Refused codes continue at once, each to the gateway, and once.
     for code in CODES..2 * CODES {
         let refused = Scripted::Error { status: 400, code: 131_026 };
         rig.fake.script(phone(code).strip_prefix('+'), refused, None);

@@ -32,7 +32,7 @@ impl Rig {
         Self { mail, server, api }
     }
 
-    /// Asks for a code over these channels; gives its id.
+    /// Requests a code over these channels; returns its id.
     async fn send(&self, channels: &[&str], email: &str) -> String {
         let body = json!({"phone": PHONE, "channels": channels, "email": email});
         let sent = self.api.post("/v1/otp/send", body).await.ok();
@@ -76,11 +76,11 @@ async fn a_code_goes_on_by_mail_and_the_same_code_verifies() {
 async fn what_a_mail_server_says_is_what_becomes_of_the_step() {
     let rig = Rig::new().await;
     let before = rig.credits().await;
-    // It is refused for good, and paid back.
+    // The mail is refused for good, and paid back.
     let id = rig.send(&["email"], "never@example.com").await;
     let row = rig.becomes(&id, "failed").await;
     assert_eq!((row["tries"][0]["price"].as_u64(), rig.credits().await), (Some(0), before));
-    // It is not taken now, and tried again.
+    // The mail is not accepted now, and tried again.
     let id = rig.send(&["email"], "later@example.com").await;
     eventually("a second try", async || {
         rig.server.advance(1).await;
@@ -88,7 +88,7 @@ async fn what_a_mail_server_says_is_what_becomes_of_the_step() {
     })
     .await;
     rig.becomes(&id, "sent").await;
-    // It is lost behind the end of its data, and not sent again.
+    // The connection is lost after the end of the data, and the mail is not sent again.
     let id = rig.send(&["email", "sms"], "silent@example.com").await;
     rig.becomes(&id, "unknown").await;
     rig.server.advance(31).await;

@@ -78,7 +78,7 @@ async fn any_phone_may_send_a_code_that_was_asked_without_one() {
             (&emitted["phone"], &emitted["contact_id"]),
             (&row["phone"], &row["contact_id"])
         );
-        // The second time it is listed by its record.
+        // The second time, its record lists it.
         server.advance(7_200).await;
     }
     for (body, field) in [

@@ -1,4 +1,4 @@
-//! One-time passwords, from send to oblivion.
+//! One-time passwords, from the send to the removal of the record.
 
 use serde_json::{Value, json};
 
@@ -6,13 +6,13 @@ use crate::support::{Api, TestServer, millis};
 
 pub const PHONE: &str = "+15550123456";
 
-/// Sends to `PHONE` and gives the request's id and its code.
+/// Sends to `PHONE`; returns the request's id and its code.
 pub async fn send(server: &TestServer, api: &Api, more: Value) -> (String, String) {
     let mut body = json!({"phone": PHONE});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let before = sandbox_count(api).await;
     let sent = api.post("/v1/otp/send", body).await.ok();
-    // Not the code of a message before.
+    // Not the code of an earlier message.
     let arrived = async || (sandbox_count(api).await > before).then_some(());
     crate::support::eventually("the message", arrived).await;
     (sent["request_id"].as_str().unwrap().to_owned(), server.code(api, PHONE).await)
@@ -62,7 +62,7 @@ async fn a_code_is_sent_and_verified_once() {
             again.check(422, "UNPROCESSABLE");
             assert_eq!(api.get(&format!("{other}/{id}")).await.ok()["status"], "verified");
         }
-        // Of two messages of one millisecond the newer is first only if it is a new one.
+        // Two messages of one millisecond have no order.
         server.advance(3600).await;
     }
 }
@@ -114,7 +114,7 @@ async fn five_wrong_codes_end_it() {
     resend.check(422, "OTP_MAX_ATTEMPTS");
     server.advance(301).await;
     verify(&api, &id, &code).await.check(422, "OTP_MAX_ATTEMPTS");
-    // A new send is not touched by it.
+    // The ended request does not affect a new send.
     let (id, code) = send(&server, &api, json!({})).await;
     assert_eq!(verify(&api, &id, &code).await.ok()["verified"], true);
 }

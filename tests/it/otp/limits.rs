@@ -1,4 +1,4 @@
-//! What stands in the way of a send: windows, credits, a number.
+//! Refusals of a send: windows, credits, a number.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ async fn credits(server: &TestServer) -> Value {
     server.admin().get("/admin/v1/workspaces/acme").await.ok()["credits"].clone()
 }
 
-/// Refuses a send that is free at `free_ms`: says exactly how long, and takes it then.
+/// Checks that a send is refused with the exact wait until `free_ms`, and accepted then.
 async fn check_wait(server: &TestServer, api: &Api, phone: &str, code: &str, free_ms: u64) {
     let before = now(api).await;
     let refused = send_to(api, phone).await;
@@ -26,7 +26,7 @@ async fn check_wait(server: &TestServer, api: &Api, phone: &str, code: &str, fre
     let wait = body["retry_after"].as_u64().unwrap();
     let exact = (free_ms - after).div_ceil(1000)..=(free_ms - before).div_ceil(1000);
     assert!(exact.contains(&wait), "{wait} is not in {exact:?}");
-    // As near as the clock's steps of a second come to it, and a margin for slow machines.
+    // As near as the clock's steps of a second allow, with a margin for slow machines.
     server.advance((free_ms - after) / 1000 - 5).await;
     send_to(api, phone).await.check(429, code);
     let wait = (free_ms - now(api).await).div_ceil(1000);
@@ -48,7 +48,7 @@ async fn the_sixth_send_to_a_phone_waits_for_the_first_to_be_ten_minutes_old() {
     }
     check_wait(&server, &api, PHONE, "OTP_RATE_LIMITED", first_ms.unwrap() + 600_000).await;
     send_to(&api, "+15550123457").await.ok();
-    // Of another workspace it is another window.
+    // Another workspace has another window.
     let other = server.workspace("other").await;
     send_to(&other, PHONE).await.ok();
 }
@@ -80,7 +80,7 @@ async fn a_phone_may_have_a_limit_by_the_hour_too() {
     for _ in 0..5 {
         send_to(&api, PHONE).await.ok();
     }
-    // The five of now hold it for ten minutes, the first one for longer.
+    // The new five block it for ten minutes, and the first one for longer.
     check_wait(&server, &api, PHONE, "OTP_RATE_LIMITED", first_ms + 3_600_000).await;
 }
 
@@ -102,7 +102,7 @@ async fn a_refused_send_consumes_nothing() {
     assert_eq!(messages["data"].as_array().unwrap().len(), 5);
     let events = api.get("/v1/events").await.ok();
     assert_eq!(events["data"].as_array().unwrap().len(), 5);
-    // All five places are free again: the refused ones took none.
+    // All five places are free again: the refused requests took none.
     server.advance(600).await;
     for _ in 0..5 {
         send_to(&api, PHONE).await.ok();

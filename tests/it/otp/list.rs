@@ -19,7 +19,7 @@ async fn send(server: &TestServer, api: &Api, number: u32) -> (String, String) {
     (id, server.code(api, &phone(number)).await)
 }
 
-/// All rows, by pages of `limit`.
+/// Returns all rows, by pages of `limit`.
 async fn list(api: &Api, query: &str, limit: usize) -> Vec<Value> {
     let (mut rows, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -42,7 +42,8 @@ fn statuses(rows: &[Value]) -> Vec<&str> {
     rows.iter().map(|row| row["status"].as_str().unwrap()).collect()
 }
 
-/// Verified, invalidated, and two that nobody enters, of which the last was sent twice.
+/// Sends four codes: one verified, one invalidated, and two that nobody enters, the last sent
+/// twice.
 async fn four(server: &TestServer, api: &Api) -> [String; 4] {
     let (verified, code) = send(server, api, 1).await;
     verify(api, &verified, "000").await.ok();
@@ -109,7 +110,7 @@ async fn codes_are_listed_newest_first_with_where_they_stand() {
     }
 }
 
-/// Each of these rows is read as it is listed.
+/// Checks that each of these rows is read as it is listed.
 async fn check_read(api: &Api, rows: &[Value]) {
     for row in rows {
         let path = format!("/v1/otp/{}", row["request_id"].as_str().unwrap());
@@ -129,7 +130,7 @@ async fn codes_are_known_after_their_request_is_forgotten() {
     let api = server.workspace("acme").await;
     let four = four(&server, &api).await;
     let before = list(&api, "", 50).await;
-    // Forgotten an hour after their end, and found in the log still.
+    // They are removed from memory an hour after their end, and still found in the log.
     server.advance(300 + 3600 + 60).await;
     let forgotten = json!({"request_id": four[0]});
     api.post("/v1/otp/resend", forgotten).await.check(404, "NOT_FOUND");
@@ -155,7 +156,7 @@ async fn codes_are_known_after_their_request_is_forgotten() {
     }
     let end = |row: &Value| row["ended_at"].clone();
     assert!(before[2..].iter().map(end).eq(after[2..].iter().map(end)));
-    // Older than what is looked for in the log: found by their records alone.
+    // They are older than the search in the log: only their records find them.
     server.advance(3600).await;
     let (young, _) = send(&server, &api, 5).await;
     for limit in [1, 2, 50] {
@@ -178,7 +179,7 @@ async fn codes_are_known_after_their_request_is_forgotten() {
     let about = format!("/v1/events?about={}", four[0]);
     let trimmed = async || api.get(&about).await.ok()["data"] == json!([]);
     eventually("their events are gone", async || trimmed().await.then_some(())).await;
-    // It is looked for them once an hour.
+    // The removal runs once an hour.
     server.advance(2 * 3600).await;
     let removed = async || list(&api, "", 50).await.is_empty().then_some(());
     eventually("their records are gone", removed).await;
@@ -238,7 +239,7 @@ async fn counts_are_those_of_the_event_log() {
     go_on(&mut server, &api, &day).await;
 }
 
-/// Counts go on after a crash, and begin anew with the day.
+/// Checks that counts continue after a crash, and start over with the day.
 async fn go_on(server: &mut TestServer, api: &Api, day: &str) {
     let by = async |query: &str| api.get(&format!("{COUNTS}?{query}")).await.ok();
     server.crash().await;

@@ -1,4 +1,4 @@
-//! One-time passwords: their life, what limits a send, and what stops SMS pumping.
+//! One-time passwords: their life, the limits of a send, and the guard against SMS pumping.
 
 mod cancel;
 mod chain;

@@ -1,4 +1,4 @@
-//! Where one-time passwords may go, and how many that nobody verifies.
+//! The permitted destinations of one-time passwords, and the maximum number of unverified ones.
 
 use serde_json::{Value, json};
 
@@ -27,14 +27,14 @@ async fn suspected(api: &Api) -> Vec<Value> {
     events["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect()
 }
 
-/// Moves to the beginning of an hour, so that none ends in the middle of a test.
+/// Advances to the start of an hour, so that none ends in the middle of a test.
 async fn begin_hour(server: &TestServer) {
     let clock = server.demo().get("/v1/sandbox/clock").await.ok();
     let seconds = millis(clock["now"].as_str().unwrap()) / 1000;
     server.advance(3600 - seconds % 3600).await;
 }
 
-/// How many lines of the log warn of unverified codes.
+/// Returns the number of log lines that warn of unverified codes.
 fn warnings(server: &TestServer) -> usize {
     server.log().matches("suspiciously many codes are not submitted").count()
 }
@@ -198,14 +198,15 @@ async fn where_nobody_verifies_is_limited_and_reported() {
     assert_eq!(decided(&api).await.len(), 3);
 }
 
-/// What a refusal says beside that the destination is blocked.
+/// Returns the rule in a refusal of a blocked destination.
 fn rule_of(reply: &Reply) -> String {
     blocked(reply);
     let message = reply.json()["message"].as_str().unwrap().to_owned();
     message.split_once(": ").unwrap().1.to_owned()
 }
 
-/// Three codes to each of these regions end without being verified, and one elsewhere is.
+/// Sends three codes to each of these regions that end unverified, and one elsewhere that is
+/// verified.
 async fn flooded(regions: &[&str]) -> (TestServer, Api) {
     let settings = [("GUARD__ADAPTIVE_MIN_SENDS", "3"), ("GUARD__ADAPTIVE_PROBE_PERCENT", "0")];
     let server = TestServer::with(&settings).await;

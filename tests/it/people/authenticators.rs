@@ -15,7 +15,7 @@ fn step() -> u64 {
     Clock::system().real().as_secs() / 30
 }
 
-/// The code of a step, as apps compute it (RFC 4226, section 5.3).
+/// Returns the code of a step, as apps compute it (RFC 4226, section 5.3).
 fn code(secret: &str, step: u64) -> String {
     let secret = BASE32_NOPAD.decode(secret.as_bytes()).unwrap();
     let mut mac = Hmac::<Sha1>::new_from_slice(&secret).unwrap();
@@ -26,7 +26,7 @@ fn code(secret: &str, step: u64) -> String {
     format!("{:06}", number % 1_000_000)
 }
 
-/// Sets one up; the secret and the recovery codes.
+/// Sets up an authenticator; returns the secret and the recovery codes.
 async fn enrol(browser: &Browser) -> (String, Vec<String>) {
     let shown = browser.send("POST", "/ui/api/totp", &[super::OWN], None).await.ok();
     let secret = shown["secret"].as_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! Whether each operation names a field of its body that it does not know.
+//! Each operation names an unknown field of its body.
 
 use serde_json::{Value, json};
 
@@ -9,12 +9,12 @@ use crate::support::TestServer;
 /// Each session makes more requests here than people do.
 const MANY: &[(&str, &str)] = &[("LIMITS__SESSION_REQUESTS_PER_MINUTE", "100000")];
 
-/// Paths of what providers send, in which there may be anything.
+/// The prefix of providers' paths, whose bodies may have any field.
 const OF_PROVIDERS: &str = "/channels/";
-/// It takes a text for each language, so each field is one.
+/// The path of texts by language: each field is a language.
 const OF_LANGUAGES: &str = "/otp-texts";
 
-/// The operations that take a JSON object, by method and path.
+/// Returns the operations that take a JSON object, by method and path.
 fn operations() -> Vec<(String, String)> {
     let document = serde_json::to_value(postrider::openapi_document()).unwrap();
     let mut found = Vec::new();
@@ -47,7 +47,7 @@ async fn every_operation_names_a_field_that_it_does_not_know() {
     assert!(silent.is_empty(), "{}", silent.join("\n"));
 }
 
-/// What is made, and what of it is changed by sending it back whole.
+/// The same row that was read is also a valid change.
 #[tokio::test]
 async fn what_was_read_may_be_sent_back() {
     let server = TestServer::start().await;
@@ -98,7 +98,7 @@ async fn what_stays_as_it_was_made_is_not_changed_behind_an_answer() {
     ] {
         who.patch(path, change).await.check_field(field);
     }
-    // As they are they may be sent back.
+    // The present values may be sent back.
     let row = who.get(&send_path).await.json();
     who.patch(&send_path, row).await.ok();
     who.patch(&key_path, json!({"scopes": ["contacts:read"]})).await.ok();

@@ -1,4 +1,4 @@
-//! What belongs to one workspace is not there for another one, by any id that leaks out.
+//! Nothing of a workspace exists for another one, by any id that leaks out.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::support::{Api, Reply, TestServer, eventually};
 
 const PHONE: &str = "+15550123456";
 
-/// What a workspace has, by its ids.
+/// The ids of a workspace's things.
 struct Things {
     contact: String,
     conversation: String,
@@ -109,7 +109,7 @@ async fn nothing_of_a_workspace_is_there_for_the_key_of_another_one() {
         ("GET", format!("/v1/webhooks/{webhook}"), json!({})),
         ("GET", format!("/v1/webhooks/{webhook}/deliveries"), json!({})),
         ("GET", format!("/v1/webhooks/{webhook}/deliveries/{delivery}"), json!({})),
-        // Nor beside an endpoint of one's own.
+        // It is not found beneath an endpoint of one's own either.
         ("GET", format!("/v1/webhooks/{own}/deliveries/{delivery}"), json!({})),
         ("POST", format!("/v1/webhooks/{webhook}/rotate-secret"), json!({})),
         ("GET", format!("/v1/events/{event}"), json!({})),
@@ -122,7 +122,7 @@ async fn nothing_of_a_workspace_is_there_for_the_key_of_another_one() {
     assert_eq!(other.get("/v1/contacts/tags").await.ok()["data"], json!([]));
     let requests = other.get("/v1/requests").await.check(403, "FORBIDDEN");
     assert!(requests["message"].as_str().unwrap().contains("requests:read"), "{requests}");
-    // And all of it is still there.
+    // All of it still exists.
     let tags = demo.get(&format!("/v1/contacts/{contact}")).await.ok()["tags"].clone();
     assert_eq!(tags, json!(["vip"]));
     assert_eq!(demo.get("/v1/quick-replies").await.ok()["total"], 1);

@@ -1,4 +1,4 @@
-//! What does harm asks a person to confirm that it is them, ten minutes after they signed in.
+//! Harmful changes need a person's confirmation, ten minutes after they signed in.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -10,7 +10,7 @@ use super::owner;
 use super::permissions::{Operation, ask, operations};
 use crate::support::TestServer;
 
-/// The permissions whose changes ask: they send data elsewhere, weaken a sign-in, or spend.
+/// The permissions of these changes: they send data elsewhere, weaken a sign-in, or spend.
 const CHANGES_ASK: [&str; 8] = [
     "keys:manage",
     "numbers:manage",
@@ -21,7 +21,7 @@ const CHANGES_ASK: [&str; 8] = [
     "webhooks:manage",
     "workspace:delete",
 ];
-/// What reads everything, and asks too.
+/// The paths that read everything, and need a confirmation too.
 const READINGS_ASK: [&str; 5] = [
     "/admin/v1/archive",
     "/admin/v1/archive/files",
@@ -29,7 +29,7 @@ const READINGS_ASK: [&str; 5] = [
     "/admin/v1/archive/log",
     "/v1/contacts/export",
 ];
-/// Makes all sessions as they are when ten minutes have passed.
+/// Turns all sessions into those of ten minutes ago.
 async fn let_time_pass(server: &mut TestServer) {
     server.stop();
     {

@@ -1,4 +1,4 @@
-//! Whether strangers who try passwords keep the people of a workspace out.
+//! Strangers who try passwords do not keep the people of a workspace out.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

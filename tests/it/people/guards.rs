@@ -1,12 +1,12 @@
-//! Pages of other origins, and names that are not the server's, get nothing.
+//! Pages of other origins, and hosts that are not the server's, get nothing.
 
 use serde_json::{Value, json};
 
 use super::owner;
 use crate::support::TestServer;
 
-/// What a request says that a page of another origin makes: another site, another port of the same
-/// host, and a browser that says nothing of sites.
+/// The headers of requests from other origins. These are another site, another port of the same
+/// host, or a browser that does not name the site.
 const OTHERS: [&[(&str, &str)]; 5] = [
     &[("Sec-Fetch-Site", "cross-site"), ("Origin", "https://evil.example.com")],
     &[("Sec-Fetch-Site", "same-site"), ("Origin", "http://127.0.0.1:1")],
@@ -33,14 +33,14 @@ async fn pages_of_other_origins_change_nothing() {
         assert_eq!(reason(&none), "cross_site", "{headers:?}");
         let keys = "/admin/v1/workspaces/demo/templates/sync";
         assert_eq!(reason(&owner.send("POST", keys, headers, None).await), "cross_site");
-        // Nobody is signed in by another page, not even without a cookie.
+        // No page of another origin can sign anybody in, not even without a cookie.
         let body = json!({"link": token});
         let sign_in = server.browser().send("POST", "/ui/api/session", headers, Some(&body)).await;
         assert_eq!(reason(&sign_in), "cross_site", "{headers:?}");
     }
     assert_eq!(owner.get("/v1/contacts").await.ok()["total"], 0);
     server.browser().follow(&link).await.ok();
-    // The browser's own word, or the origin where it says nothing, is enough.
+    // The browser's header, or else the origin, is enough.
     owner.post("/v1/contacts", contact).await.ok();
     let own = format!("http://{}", server.address());
     let contact = json!({"phone": "+15550002222", "name": "Bob"});
@@ -59,7 +59,7 @@ async fn pages_of_other_origins_read_nothing() {
             assert_eq!(read.header("access-control-allow-origin"), None);
         }
     }
-    // A person who types an address, and programs with a key, are no page.
+    // A person who types an address, and a program with a key, are not pages.
     owner.send("GET", "/v1/contacts", &[("Sec-Fetch-Site", "none")], None).await.ok();
     let demo = server.demo();
     let both = format!("Bearer {}", demo.token());

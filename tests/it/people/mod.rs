@@ -19,24 +19,24 @@ use serde_json::{Value, json};
 
 use crate::support::{Browser, TestServer};
 
-/// What a page of the server itself says.
+/// The header of a request that a page of the server itself makes.
 const OWN: (&str, &str) = ("Sec-Fetch-Site", "same-origin");
 
-/// The owner of the demo workspace, who operates the server.
+/// Returns the owner of the demo workspace, who operates the server.
 async fn owner(server: &TestServer) -> Browser {
     let mut browser = server.browser();
     browser.follow(&server.banner()).await.ok();
     browser
 }
 
-/// Somebody with a role in a workspace.
+/// Returns a browser of a person with a role in a workspace.
 pub async fn member(server: &TestServer, workspace: &str, role: &str) -> Browser {
     let mut browser = server.browser();
     browser.follow(&link(server, workspace, role).await).await.ok();
     browser
 }
 
-/// A link for somebody with a role in a workspace.
+/// Returns a link for a person with a role in a workspace.
 async fn link(server: &TestServer, workspace: &str, role: &str) -> String {
     let email = format!("{role}@{workspace}.example.com");
     let body = json!({ "email": email, "workspace": workspace, "role": role });

@@ -92,7 +92,7 @@ async fn what_a_browser_reads_is_sent_compressed_where_it_is_long() {
     assert_eq!(refused.header("content-encoding"), None);
     let short = raw("/v1/contacts?limit=1", &[gzip]).await;
     assert_eq!(short.header("content-encoding"), None);
-    // A program is near, and calls more often.
+    // A program is close to the server, and calls more often.
     let key = format!("Bearer {}", server.demo().token());
     let program = raw(long, &[gzip, ("Authorization", key.as_str())]).await;
     assert_eq!((program.status, program.header("content-encoding")), (200, None));
@@ -106,7 +106,7 @@ async fn a_server_without_a_dashboard_has_none_of_it() {
     let bearer = format!("Bearer {}", server.admin().token());
     let admin = [("Authorization", bearer.as_str())];
     for path in ["/", "/ui", "/ui/", "/ui/phone", "/docs", "/ui/api/session", "/admin/v1/users"] {
-        // They are in the document of a server that has them.
+        // They are in the document of a server with pages.
         let mut connection = Connection::open(server.address()).await;
         connection.send(browser.request("GET", path, &admin, None)).await;
         connection.reply().await.unwrap().check(404, "NOT_FOUND");

@@ -1,4 +1,4 @@
-//! Which permission each operation asks for, and that it is refused without it, to everybody.
+//! The permission that each operation needs, and the refusal of everybody without it.
 
 use serde_json::{Value, json};
 
@@ -10,11 +10,11 @@ const ROLES: [&str; 6] = ["owner", "admin", "marketer", "agent", "analyst", "dev
 const MANY: &[(&str, &str)] = &[("LIMITS__SESSION_REQUESTS_PER_MINUTE", "100000")];
 
 const REPLY: (&str, &str) = ("POST", "/v1/conversations/{conversation_id}/messages");
-/// An agent's reply may bring a file.
+/// An agent's reply may contain a file.
 const UPLOAD: (&str, &str) = ("POST", "/v1/media");
 const READ: (&str, &str) = ("POST", "/v1/conversations/{conversation_id}/read");
 
-/// What reading and what changing need, by how paths begin; the first that fits counts.
+/// The permissions to read and to change, by the prefix of the path; the first match counts.
 const ABOUT: &[(&str, &str, &str)] = &[
     ("/v1/workspace", "any", "settings:write"),
     ("/v1/events/stream", "any", "any"),
@@ -60,7 +60,7 @@ pub(super) struct Operation {
     pub(super) permission: String,
 }
 
-/// The operations that ask for a permission.
+/// Returns the operations that need a permission.
 pub(super) fn operations() -> Vec<Operation> {
     let document: Value = serde_json::to_value(postrider::openapi_document()).unwrap();
     let mut found = Vec::new();
@@ -75,7 +75,7 @@ pub(super) fn operations() -> Vec<Operation> {
     found
 }
 
-/// A path of it, in the workspace `demo`.
+/// Returns a path of the operation, in the workspace `demo`.
 pub(super) fn filled(path: &str) -> String {
     let part = |part: &str| match part {
         "{workspace}" => "demo".to_owned(),
@@ -159,8 +159,8 @@ async fn a_key_is_refused_whatever_its_scope_does_not_allow() {
         let mut refused = 0;
         for Operation { method, path, permission } in &operations {
             let has = me["permissions"].as_array().unwrap().contains(&json!(permission));
-            // Below /admin a key is nobody, and who may send may also reply, with a file, and
-            // report what was read.
+            // Below /admin a key has no rights. A sender may also reply, with a file, and report
+            // reads.
             let is_reply = [REPLY, UPLOAD, READ].contains(&(method.as_str(), path.as_str()));
             let is_other = path.starts_with("/admin/") || is_reply;
             if has || permission == "any" || is_other {

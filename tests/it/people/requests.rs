@@ -1,4 +1,4 @@
-//! The newest requests of a workspace, for who may see them.
+//! The newest requests of a workspace, for its permitted readers.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ async fn developers_see_what_was_asked_and_what_came_of_it() {
     assert_eq!(first["request_id"], id);
     assert!(first["ms"].as_f64().unwrap() > 0.0 && first["at"].is_string(), "{first}");
     assert!(!listed.to_string().contains("5550123"), "a phone is in it: {listed}");
-    // People's own are in it too, refused ones as well.
+    // The list contains people's own requests too, even refused ones.
     let agent = member(&server, "acme", "agent").await;
     agent.get("/v1/requests").await.check(403, "FORBIDDEN");
     let listed = developer.get("/v1/requests?limit=1").await.ok();
@@ -52,7 +52,7 @@ async fn developers_see_what_was_asked_and_what_came_of_it() {
     assert_eq!((&row["route"], &row["status"]), (&json!("/v1/requests"), &json!(403)));
     assert_eq!(row["principal"]["kind"], "user");
     assert_eq!(row["principal"]["name"], "agent@acme.example.com");
-    // Why it was refused is found by its id.
+    // The id of a refusal leads to its reason.
     let destinations = "/admin/v1/workspaces/acme/destinations";
     server.admin().put(destinations, json!({"deny": ["49"]})).await.ok();
     let blocked = acme.post("/v1/otp/send", json!({"phone": "+4915112345678"})).await;
@@ -61,7 +61,7 @@ async fn developers_see_what_was_asked_and_what_came_of_it() {
     let row = &listed["data"][0];
     let shown = [&row["request_id"], &row["code"], &row["reason"]];
     assert_eq!(shown, [&id, &json!("UNPROCESSABLE"), &json!("destination_blocked")]);
-    // No key may.
+    // No key may read it.
     acme.get("/v1/requests").await.check(403, "FORBIDDEN");
 }
 
@@ -94,7 +94,7 @@ async fn the_list_goes_on_by_its_cursor_and_has_one_status() {
     for (query, field) in [("status=9", "status"), ("status=x", "status"), ("cursor=x", "cursor")] {
         admin.get(&format!("/v1/requests?{query}")).await.check_field(field);
     }
-    // Another workspace of the same id begins without them.
+    // Another workspace of the same id starts without them.
     let confirm = json!({"name": "acme"});
     server.admin().send_json("DELETE", "/admin/v1/workspaces/acme", &confirm).await.ok();
     let owner = owner(&server).await.with("Postrider-Workspace", "acme");

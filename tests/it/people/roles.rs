@@ -1,11 +1,11 @@
-//! What a role may do, and in which workspace.
+//! The rights of a role, and the workspace in which they hold.
 
 use serde_json::{Value, json};
 
 use super::{member, owner};
 use crate::support::TestServer;
 
-/// The permission that each operation names in the document.
+/// Returns the permission that each operation names in the document.
 fn permissions() -> Vec<(String, Option<String>)> {
     let document: Value = serde_json::to_value(postrider::openapi_document()).unwrap();
     let mut found = Vec::new();
@@ -83,7 +83,7 @@ async fn another_workspace_is_as_if_it_were_not_there() {
     }
     let stream = "/v1/events/stream?workspace=acme";
     admin.get(stream).await.check(404, "NOT_FOUND");
-    // An operator has all of them, and has to say which one where it is not their only one.
+    // An operator may use all workspaces, but must name those other than their only one.
     let owner = owner(&server).await;
     let contacts = owner.with("Postrider-Workspace", "acme").get("/v1/contacts").await.ok();
     assert_eq!(contacts["total"], 1);
@@ -140,7 +140,7 @@ async fn nobody_gives_a_key_what_they_may_not_do() {
             }
         }
     }
-    // One that has expired is not given anew, nor with higher limits.
+    // An expired key is not extended, and gets no higher limits.
     let admin = server.admin();
     let made = admin.post(path, json!({"name": "theirs", "scopes": ["messaging:send"]})).await.ok();
     let developer = member(&server, "acme", "developer").await;
@@ -168,7 +168,7 @@ async fn what_does_harm_needs_a_recent_sign_in() {
     let new = || json!({"name": "mine", "scopes": ["messaging:send"]});
     let keys = "/admin/v1/workspaces/demo/keys";
     owner.post(keys, new()).await.ok();
-    // Engine time does not count: a sandbox that moves it asks nobody again.
+    // Engine time does not count: a sandbox that moves it needs no new sign-in.
     server.advance(24 * 3600).await;
     owner.post(keys, new()).await.ok();
     let right = "correct horse battery staple";

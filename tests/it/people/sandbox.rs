@@ -1,4 +1,4 @@
-//! What the page "Phone" needs: threads of phones, reports, scripts, and the stream.
+//! The data of the page "Phone": threads of phones, reports, scripts, and the stream.
 
 use serde_json::{Value, json};
 

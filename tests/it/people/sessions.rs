@@ -1,4 +1,4 @@
-//! Links, passwords and sessions: how they begin, and how they end.
+//! Links, passwords and sessions: their start and their end.
 
 use postrider_actors::domain::Timestamp;
 use serde_json::json;
@@ -24,7 +24,7 @@ async fn the_link_of_the_banner_signs_the_owner_in_once() {
     let mut second = server.browser();
     second.follow(&banner).await.check(401, "UNAUTHORIZED");
     assert!(second.cookie().is_none());
-    // A start makes a new link, and ends the one before. Sessions go on.
+    // A start creates a new link, and ends the one before. Sessions continue.
     server.restart().await;
     let unused = server.banner();
     server.restart().await;
@@ -112,7 +112,7 @@ async fn who_is_disabled_is_signed_out_and_their_stream_ends() {
     let row = admin.send_json("PATCH", &path, &json!({"disabled": true})).await.ok();
     assert_eq!(row["disabled"], true);
     agent.get("/v1/me").await.check(401, "UNAUTHORIZED");
-    // What wakes the stream shows that the session has ended.
+    // The next event wakes the stream, which finds that the session has ended.
     server.demo().post("/v1/otp/send", json!({"phone": "+15550123456"})).await.ok();
     connection.read_to_end().await;
     let body = json!({"email": "agent@demo.example.com"});
@@ -161,7 +161,7 @@ async fn an_admin_token_signs_an_operator_in() {
     browser.get("/admin/v1/workspaces").await.ok();
     browser.get("/v1/contacts").await.check(400, "VALIDATION_ERROR");
     browser.with("Postrider-Workspace", "demo").get("/v1/contacts").await.ok();
-    // A token that is revoked ends the sessions that began with it.
+    // A revoked token ends the sessions that it started.
     let made = server.admin().post("/admin/v1/tokens", json!({"name": "alice"})).await.ok();
     let mut browser = server.browser();
     browser.sign_in(json!({"admin_token": made["token"]})).await.ok();
@@ -197,7 +197,7 @@ async fn a_session_ends_with_the_admin_token_that_it_began_with() {
     of_made.post("/admin/v1/tokens", json!({"name": "eve"})).await.check(401, "UNAUTHORIZED");
     demo.post("/v1/otp/send", json!({"phone": "+15550123456"})).await.ok();
     connection.read_to_end().await;
-    // The token of the settings becomes another, and the same again.
+    // The token in the settings is replaced, and then restored.
     server.restart().await;
     of_settings.get("/admin/v1/workspaces").await.ok();
     server.set("ADMIN__TOKEN", "another-token-of-the-settings");

@@ -1,4 +1,4 @@
-//! What everybody in a workspace sees of it, and who may rename it.
+//! A workspace as all its members see it, and the right to rename it.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ async fn everybody_reads_what_is_used_of_the_limits() {
     assert_eq!(fresh["limits"]["otp_per_workspace_hour"], 1000);
     assert_eq!(fresh["otp_template"], json!({"name": "otp_code", "language": "en"}));
     assert_eq!((&fresh["require_totp"], &fresh["numbers"]), (&json!(false), &json!(1)));
-    // So that what is used of it stays used for half a minute.
+    // With this limit, the use of a contact lasts for half a minute.
     let limits = json!({"contacts_per_minute": 2});
     server.admin().put("/admin/v1/workspaces/acme/limits", limits).await.ok();
     acme.post("/v1/otp/send", json!({"phone": "+15550123456"})).await.ok();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Sink};
 use crate::webhooks::{WEBHOOKS, deliveries, events, register, server, verify};
 
-/// Bytes that no event has.
+/// More bytes than any event has.
 const EVENT_BYTES_MAX: usize = 70_000;
 
 #[tokio::test]
@@ -17,7 +17,7 @@ async fn a_batch_is_an_array() {
     let path = format!("{WEBHOOKS}/{id}");
     api.send_json("PATCH", &path, &json!({"enabled": false})).await.ok();
     let mut sent = events(&api, 130).await;
-    // Of those of one millisecond the first is not always the smaller.
+    // The first of several events of one millisecond is not always the smaller.
     sent.sort();
     api.send_json("PATCH", &path, &json!({"enabled": true})).await.ok();
     let first = sink.wait("/", 1).await.remove(0);
@@ -36,7 +36,7 @@ async fn a_batch_is_an_array() {
     }
     all.sort();
     assert_eq!(all, sent);
-    // The list says what each try carried, and each of them can be had again.
+    // The list contains the events of each try, and each of them can be replayed.
     let rows = deliveries(&api, &id, 3).await;
     for it in &received {
         let batch: Vec<_> =
@@ -80,7 +80,7 @@ async fn large_events_end_a_batch_early() {
     let server = server().await;
     let (api, sink) = (server.workspace("acme").await, Sink::start());
     let (id, _) = register(&api, &sink.url("/"), json!({"batch": true, "enabled": false})).await;
-    // The most that a contact may have, in characters of four bytes; as JSON fields are longer.
+    // The largest contact, in characters of four bytes; as JSON its fields are longer.
     let tag = |number: usize| format!("{}{number:02}", "😀".repeat(62));
     let contacts: Vec<_> = (0..20)
         .map(|_| {

@@ -8,7 +8,7 @@ use crate::support::{Answer, Api, Received, Sink, TestServer, eventually};
 
 pub const WEBHOOKS: &str = "/v1/webhooks";
 
-/// A server whose limits are in nobody's way.
+/// Starts a server whose limits do not interfere.
 pub async fn server() -> TestServer {
     let off = [
         ("LIMITS__OTP_PER_PHONE_10M", "0"),
@@ -18,7 +18,7 @@ pub async fn server() -> TestServer {
     TestServer::with(&off).await
 }
 
-/// Registers an endpoint; gives its id and its secret.
+/// Registers an endpoint; returns its id and its secret.
 pub async fn register(api: &Api, url: &str, more: Value) -> (String, String) {
     let mut body = json!({"url": url});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -29,7 +29,7 @@ pub async fn register(api: &Api, url: &str, more: Value) -> (String, String) {
     (text("id"), text("secret"))
 }
 
-/// Makes so many events of type `otp.sent`; gives their requests' ids.
+/// Makes so many events of type `otp.sent`; returns their requests' ids.
 pub async fn events(api: &Api, count: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for _ in 0..count {
@@ -39,7 +39,7 @@ pub async fn events(api: &Api, count: usize) -> Vec<String> {
     ids
 }
 
-/// The tries of an endpoint, newest first, once there are so many.
+/// Returns the tries of an endpoint, newest first, as soon as there are so many.
 pub async fn deliveries(api: &Api, id: &str, count: usize) -> Vec<Value> {
     let path = format!("{WEBHOOKS}/{id}/deliveries?limit=200");
     let rows = async || {
@@ -49,7 +49,7 @@ pub async fn deliveries(api: &Api, id: &str, count: usize) -> Vec<Value> {
     eventually(&format!("{count} deliveries"), rows).await
 }
 
-/// Checks a request's signature as another's implementation does.
+/// Checks a request's signature with a third-party implementation.
 pub fn verify(secret: &str, received: &Received) {
     let mut headers = HeaderMap::new();
     for (name, value) in &received.headers {
@@ -60,7 +60,7 @@ pub fn verify(secret: &str, received: &Received) {
     verifier.verify(&received.body, &headers).unwrap();
 }
 
-/// The requests that these are of.
+/// Returns the ids of the codes in these deliveries.
 pub fn request_ids(received: &[Received]) -> Vec<String> {
     let id = |it: &Received| it.json()["data"]["request_id"].as_str().unwrap().to_owned();
     received.iter().map(id).collect()
@@ -185,7 +185,7 @@ async fn events_arrive_signed_and_as_the_log_shows_them() {
     let (id, secret) = register(&api, &sink.url("/a"), json!({})).await;
     let (_, other) = register(&api, &sink.url("/b"), json!({"events": ["otp.verified"]})).await;
     events(&api, 2).await;
-    // To a phone of its own, whose newest message is surely this one's.
+    // The phone is new, so its newest message is surely this one's.
     let phone = "+14155550142";
     let sent = api.post("/v1/otp/send", json!({"phone": phone})).await.ok();
     let code = server.code(&api, phone).await;
@@ -234,14 +234,14 @@ async fn a_secret_that_was_replaced_signs_for_a_day() {
     assert_eq!(both.header("webhook-signature").split(' ').count(), 2);
     verify(&old, &both);
     verify(new, &both);
-    // Somebody does it once more: nobody's secret ends early.
+    // A second rotation ends no secret early.
     let rotated = api.post(&format!("{WEBHOOKS}/{id}/rotate-secret"), json!({})).await.ok();
     let newest = rotated["secret"].as_str().unwrap();
     events(&api, 1).await;
     let all = sink.wait("/", 2).await.remove(1);
     [old.as_str(), new, newest].into_iter().for_each(|secret| verify(secret, &all));
     server.advance(24 * 3600).await;
-    // The clock is moved, and still the timestamp is one that a receiver takes.
+    // The clock has moved, and a receiver still accepts the timestamp.
     let count = sink.received("/").len();
     events(&api, 1).await;
     let one = sink.wait("/", count + 1).await.pop().unwrap();
@@ -294,7 +294,7 @@ async fn a_try_is_read_with_its_request_and_its_answer() {
         assert_eq!(received.header(name), value, "{name}");
     }
     assert_eq!(detail["request"]["body"].as_str().unwrap().as_bytes(), received.body);
-    // What services of this machine answer is nobody's business.
+    // Answers of services on this machine stay private.
     assert_eq!(detail["response"], json!({"headers": {}, "body": null}));
     other.get(&path).await.check(404, "NOT_FOUND");
     let one = |id: &str, delivery: &str| format!("{WEBHOOKS}/{id}/deliveries/{delivery}");

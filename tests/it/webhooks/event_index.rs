@@ -1,4 +1,4 @@
-//! What events are about is found whatever the log holds beside it.
+//! Events are found by their subject, whatever the log contains beside them.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use crate::support::{Api, TestServer, eventually};
 
 const EVENTS: &str = "/v1/events";
 const ANA: &str = "+15550123456";
-/// A page that looks at each event looks at 50,000.
+/// More events than the 50,000 that a page looks at one by one.
 const IMPORTED: usize = 52_000;
 
-/// Makes contacts, each of which is an event.
+/// Creates contacts, each of which is an event.
 async fn import(api: &Api) {
     for batch in 0..IMPORTED / 1_000 {
         let phone = |at: usize| format!("+1556{:07}", batch * 1_000 + at);
@@ -21,7 +21,7 @@ async fn import(api: &Api) {
     }
 }
 
-/// The types of the events of one answer, oldest first.
+/// Returns the types of the events of one answer, oldest first, and the cursor.
 async fn about(api: &Api, what: &str, order: &str) -> (Vec<String>, Value) {
     let what = what.replace('+', "%2B");
     let page = api.get(&format!("{EVENTS}?about={what}&order={order}&limit=100")).await.ok();
@@ -33,7 +33,7 @@ async fn about(api: &Api, what: &str, order: &str) -> (Vec<String>, Value) {
     (kinds, page["next_cursor"].clone())
 }
 
-/// What there is to look for, with the types of its events.
+/// Returns the subjects to search for, each with the types of its events.
 async fn subjects(api: &Api) -> Vec<(String, Vec<&'static str>)> {
     let body = json!({"phone": ANA, "reference": "order-4711"});
     let code = api.post("/v1/otp/send", body).await.ok();
@@ -68,7 +68,7 @@ async fn all_are_found(api: &Api, subjects: &[(String, Vec<&'static str>)]) {
         );
         assert_eq!(about(api, what, "asc").await.0.len(), kinds.len(), "{what}");
     }
-    // What is nowhere is known to be nowhere, by one answer.
+    // One answer suffices to report that there is no event.
     assert_eq!(about(api, "+15559999999", "desc").await, (vec![], Value::Null));
 }
 
@@ -80,7 +80,7 @@ async fn what_is_older_than_an_import_is_found_by_one_request() {
     import(&api).await;
     eventually("the log is indexed", || async {
         let (found, cursor) = about(&api, &subjects[0].0, "desc").await;
-        // While it is not, an empty answer says that it goes on.
+        // Until then, an empty answer has a cursor to continue.
         assert!(!found.is_empty() || cursor != Value::Null);
         (!found.is_empty()).then_some(())
     })
@@ -90,7 +90,7 @@ async fn what_is_older_than_an_import_is_found_by_one_request() {
     let of_contact = api.get(&timeline(&subjects[4].0)).await.ok();
     assert_eq!(of_contact["data"][0]["type"], "contact.created");
     assert_eq!(of_contact["next_cursor"], Value::Null);
-    // A word that names nothing is looked for in each event: the answer goes on.
+    // A word that names nothing is searched in each event: the answer has a cursor.
     let (found, cursor) = about(&api, "nobody", "desc").await;
     assert!(found.is_empty() && cursor != Value::Null);
     server.restart().await;

@@ -131,7 +131,7 @@ async fn keys_and_codes_are_in_no_log() {
     }
     let hidden = [code.as_bytes(), api.token().as_bytes()];
     for file in files_below(&server.data_dir()) {
-        // Files of the store are made with room to grow: blocks of nothing are not searched.
+        // Files of the store have room to grow: blocks of zeros are not searched.
         let bytes = std::fs::read(&file).unwrap();
         let used = bytes.chunks(4096).filter(|block| **block != [0; 4096][..block.len()]);
         let bytes = used.collect::<Vec<_>>().concat();

@@ -62,7 +62,7 @@ async fn the_log_is_read_from_its_end_and_by_what_it_is_about() {
     refusals(&api).await;
 }
 
-/// What is about one event, and that event itself.
+/// Checks the queries about one event, and the read of that event.
 async fn of_one_event(
     (api, other): (&Api, &Api),
     id: &str,
@@ -75,7 +75,7 @@ async fn of_one_event(
     let own = of(&|event| event["data"]["request_id"] == id);
     assert_eq!((own.len(), all(api, &format!("order=desc&{request}")).await), (1, own.clone()));
     assert_eq!(all(api, &format!("{request}&types=otp.verified")).await.len(), 0);
-    // Of a part of a value nothing is about.
+    // A part of a value is no subject.
     assert_eq!(all(api, "about=%2B1555012345").await.len(), 0);
     for event in [&forwards[0], &backwards[0]] {
         let path = format!("{EVENTS}/{}", event["id"].as_str().unwrap());

@@ -1,4 +1,4 @@
-//! The event log as a stream, and how much of the log is kept.
+//! The event log as a stream, and the retention of the log.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use crate::webhooks::events;
 /// A stream that is being read.
 pub struct Stream {
     response: reqwest::Response,
-    /// What came at once.
+    /// The bytes that came at once.
     opening: String,
     text: String,
 }
@@ -22,7 +22,7 @@ impl Stream {
 
     /// Opens the stream of the workspace of a key.
     pub async fn at(address: SocketAddr, key: &str, last: Option<&str>) -> Self {
-        // Another test may have installed one already.
+        // Another test may have installed a provider already.
         drop(rustls::crypto::ring::default_provider().install_default());
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let url = format!("http://{address}/v1/events/stream");
@@ -43,7 +43,7 @@ impl Stream {
         stream
     }
 
-    /// The next message that is no ping, or `None` at the end.
+    /// Returns the next message that is no ping, or `None` at the end.
     pub async fn message(&mut self) -> Option<String> {
         loop {
             let message = self.any_message().await?;
@@ -53,7 +53,7 @@ impl Stream {
         }
     }
 
-    /// The next message, or `None` at the end.
+    /// Returns the next message, or `None` at the end.
     async fn any_message(&mut self) -> Option<String> {
         loop {
             if let Some((message, rest)) = self.text.split_once("\n\n") {
@@ -66,7 +66,7 @@ impl Stream {
         }
     }
 
-    /// The id, type and object of the next event.
+    /// Returns the id, type and object of the next event.
     pub async fn event(&mut self) -> (String, String, Value) {
         loop {
             let message = self.message().await.expect("the stream goes on");
@@ -74,7 +74,7 @@ impl Stream {
                 let line = message.lines().find_map(|line| line.strip_prefix(name));
                 line.map(str::to_owned)
             };
-            // A place without an event comes first.
+            // A position without an event comes first.
             if let (Some(id), Some(kind), Some(data)) =
                 (field("id: "), field("event: "), field("data: "))
             {
@@ -116,7 +116,7 @@ async fn a_stream_shows_what_comes_and_can_be_taken_up_again() {
     assert_eq!(stream.event().await.2["sequence"], 5, "another workspace's are not shown");
     let bad = [("Last-Event-ID", "evt_x")];
     api.call("GET", "/v1/events/stream", &bad, b"").await.check_field("Last-Event-ID");
-    // A stop ends it, and does not wait for its client to go.
+    // A stop ends it, and does not wait for its client.
     server.stop();
     assert_eq!(stream.message().await, None);
 }
@@ -146,7 +146,7 @@ async fn a_stream_ends_when_its_key_expires() {
     let follower = server.api(made["key"].as_str().unwrap());
     let mut stream = Stream::open(&server, &follower, None).await;
     server.advance(3_601).await;
-    // It does not wait for an event or for the next heartbeat.
+    // It waits neither for an event nor for the next heartbeat.
     assert_eq!(stream.message().await, None);
 }
 
@@ -163,7 +163,7 @@ async fn a_place_that_the_log_does_not_know_is_refused() {
         refused.check_field("Last-Event-ID");
     }
     api.get(&format!("{path}?cursor=AQAAAAA7msoA")).await.check_field("cursor");
-    // One who has seen nothing begins with the next.
+    // A client that has seen nothing starts with the next event.
     let mut stream = Stream::open(&server, &api, Some("")).await;
     events(&api, 1).await;
     assert_eq!(stream.event().await.2["sequence"], 4);
@@ -176,7 +176,7 @@ async fn old_events_go_and_sequences_go_on() {
     events(&api, 2).await;
     server.advance(3 * 24 * 3600).await;
     events(&api, 1).await;
-    // The newest part stays until there is a newer one; it is looked for once a minute.
+    // The newest part stays until there is a newer one; the check runs once a minute.
     server.advance(61).await;
     let oldest = async || {
         let log = log(&api).await;
@@ -190,7 +190,7 @@ async fn old_events_go_and_sequences_go_on() {
     assert_eq!(after[..before.len()], before);
     let sequences: Vec<_> = after.iter().map(|it| it["sequence"].as_u64().unwrap()).collect();
     assert!(sequences.windows(2).all(|pair| pair[1] == pair[0] + 1), "{sequences:?}");
-    // A cursor before the beginning goes on at the oldest.
+    // A cursor before the start continues at the oldest.
     let mut stream = Stream::open(&server, &api, Some("1")).await;
     assert_eq!(stream.event().await.2, after[0]);
     let sink = Sink::start();
@@ -209,7 +209,7 @@ async fn a_workspace_that_rests_forgets_too_and_is_not_woken() {
         api.post("/v1/contacts", json!({"name": name})).await.ok();
     }
     server.advance(2 * 24 * 3600 - 300).await;
-    // It has nothing that goes on by itself, and none is woken in the first ten minutes.
+    // The workspace has no work of its own, and none is woken in the first ten minutes.
     server.restart().await;
     let newest = log(&api).await.pop().unwrap();
     server.advance(400).await;
@@ -236,11 +236,11 @@ async fn too_large_a_log_loses_its_oldest() {
         }
     };
     make(4, &mut made).await;
-    // What there is of it is known after a crash too.
+    // The size of the log is known after a crash too.
     server.crash().await;
     make(8, &mut made).await;
     server.advance(61).await;
-    // Real time may have cut it before.
+    // A check in real time may have cut it before.
     let cut = async || Some(log(&api).await).filter(|log| log.len() <= 6);
     let kept = eventually("the end of what is too large", cut).await;
     let kept: Vec<_> = kept.iter().map(|event| &event["data"]["contact_id"]).collect();

@@ -1,4 +1,4 @@
-//! Endpoints that behave badly, and what is not harmed by it.
+//! Endpoints that behave badly, and the rest that is not harmed by them.
 
 use std::collections::HashSet;
 
@@ -97,7 +97,7 @@ async fn a_gone_endpoint_stays_disabled_until_it_is_enabled() {
     let path = format!("/v1/webhooks/{id}");
     let enabled = api.send_json("PATCH", &path, &json!({"enabled": true})).await.ok();
     assert!(enabled["disabled_reason"].is_null());
-    // The one that was refused, the one that reports it, and what came since.
+    // The refused event, the event that reports it, and all events since then.
     let received = sink.wait("/", 5).await;
     let text = received.iter().map(|it| it.json().to_string()).collect::<String>();
     assert!(missed.iter().all(|id| text.contains(id)));
@@ -179,7 +179,7 @@ async fn large_and_endless_answers_are_not_read_to_their_end() {
     assert_eq!(of("status"), [json!(200), json!(200), Value::Null]);
     assert_eq!(of("error"), [Value::Null, Value::Null, json!("timeout")]);
     assert!(sink.sent() < 64 << 20, "{} bytes were taken", sink.sent());
-    // What was answered with success has arrived, and does not come again.
+    // An event that was answered with success is delivered, and does not come again.
     server.advance(7).await;
     let received = sink.wait("/", 4).await;
     assert_eq!(received[3].id(), received[2].id());
@@ -270,7 +270,7 @@ async fn names_and_redirects_do_not_lead_home() {
     assert_eq!(sink.connections(), 0);
 }
 
-/// The value of a figure, once it satisfies.
+/// Waits until the value of a figure satisfies a condition.
 async fn figure(server: &crate::support::TestServer, name: &str, is_so: impl Fn(f64) -> bool) {
     let read = async || {
         let text = server.stranger().get("/metrics").await.text();
@@ -305,7 +305,7 @@ async fn a_rate_is_kept() {
     events(&api, 6).await;
     let rows = deliveries(&api, &id, 6).await;
     let at = |row: &Value| crate::support::millis(row["at"].as_str().unwrap());
-    // Six with half a second between them take two and a half.
+    // Six deliveries with half a second between them take two and a half seconds.
     assert!(at(&rows[0]) - at(&rows[5]) >= 2_000, "{rows:?}");
 }
 
@@ -332,7 +332,7 @@ async fn nothing_is_lost_and_only_what_was_under_way_comes_twice() {
     let received = eventually("every event", all).await;
     let distinct: HashSet<_> = ids(&received).into_iter().collect();
     assert_eq!(distinct.len(), sent.len());
-    // One was refused, and those that hung were under way.
+    // One was refused, and the hanging ones were under way.
     assert!(received.len() <= sent.len() + 1 + 4, "{} requests", received.len());
     received.iter().for_each(|it| verify(&secret, it));
     let before = sink.received("/").len();

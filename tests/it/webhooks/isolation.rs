@@ -1,4 +1,4 @@
-//! Endpoints that behave badly beside others, which get everything all the same.
+//! Endpoints that behave badly beside others, which still get everything.
 
 use std::collections::HashSet;
 
@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Api, Received, Sink, TestServer, eventually};
 use crate::webhooks::{deliveries, events, register};
 
-/// Events that a test makes; the faults of an endpoint come with the first of them.
+/// The number of events of a test; an endpoint's faults come with the first of them.
 const EVENTS: usize = 25;
 
-/// A server with few places for requests, of which an endpoint gets four and a workspace eight.
-/// Only sinks at 127.0.0.2 may be sent anything.
+/// Starts a server with few places for requests: an endpoint gets four and a workspace eight. Only
+/// sinks at 127.0.0.2 may receive deliveries.
 async fn server() -> TestServer {
     let settings = [
         ("LIMITS__OTP_PER_PHONE_10M", "0"),
         ("LIMITS__KEY_REQUESTS_PER_HOUR", "0"),
         ("LIMITS__OTP_PER_WORKSPACE_HOUR", "0"),
         ("WEBHOOKS__REQUESTS_MAX", "16"),
-        // What hangs or drips does so to the end of the test.
+        // Endpoints that hang or drip do so to the end of the test.
         ("WEBHOOKS__TIMEOUT_SECONDS", "3600"),
         ("SHUTDOWN__GRACE_SECONDS", "2"),
         ("WEBHOOKS__ALLOWED_SUBNETS", "127.0.0.2/32"),
@@ -30,7 +30,7 @@ fn ids(received: &[Received]) -> Vec<String> {
     received.iter().map(|it| it.id().to_owned()).collect()
 }
 
-/// Everything has come to a path, each event once.
+/// Checks that every event has come to a path, each once.
 async fn all_came(sink: &Sink, path: &str, sent: &[String]) {
     let received = sink.wait(path, sent.len()).await;
     let distinct: HashSet<_> = ids(&received).into_iter().collect();
@@ -39,8 +39,8 @@ async fn all_came(sink: &Sink, path: &str, sent: &[String]) {
     assert!(sent.iter().all(|id| text.contains(id)), "{path}");
 }
 
-/// Registers a bad endpoint and nine good ones in a workspace of their own, makes events, and sees
-/// the nine get them all.
+/// Registers a bad endpoint and nine good ones in a workspace of their own. Makes events, and
+/// checks that the nine get them all.
 async fn nine_beside(server: &TestServer, name: &str, url: &str) -> (Api, String) {
     let (api, sink) = (server.workspace(name).await, Sink::at("127.0.0.2"));
     let (bad, _) = register(&api, url, json!({})).await;
@@ -54,7 +54,7 @@ async fn nine_beside(server: &TestServer, name: &str, url: &str) -> (Api, String
     (api, bad)
 }
 
-/// The bad endpoints of one workspace go on misbehaving while the next is looked at.
+/// The bad endpoints of one workspace continue to misbehave while the next is tested.
 #[tokio::test]
 async fn nine_get_everything_beside_one_that_misbehaves() {
     let server = server().await;
@@ -76,7 +76,7 @@ async fn nine_get_everything_beside_one_that_misbehaves() {
         sink.wait(&path, 1).await;
         match error {
             Some(error) => assert_eq!(deliveries(&api, &bad, 1).await[0]["error"], error, "{name}"),
-            // It has the one request of a beginner, which has not come to its end.
+            // The endpoint has its first request, which has not ended.
             None => assert_eq!(sink.received(&path).len(), 1, "{name}"),
         }
     }
@@ -104,7 +104,7 @@ async fn nine_get_everything_beside_one_whose_name_leads_home() {
     assert_eq!(home.connections(), 0);
 }
 
-/// Ten endpoints that hang could take ten of the sixteen places. They get the half.
+/// Ten hanging endpoints could take ten of the sixteen places, but they get half of them.
 #[tokio::test]
 async fn a_workspace_whose_endpoints_all_hang_stops_no_other() {
     let (server, sink) = (server().await, Sink::at("127.0.0.2"));

@@ -1,4 +1,4 @@
-//! What was delivered: its list, and having it again.
+//! Deliveries: their list, and their replay.
 
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ async fn what_is_had_again_lets_new_events_go_first() {
     };
     let came = eventually("the new event", came).await;
     assert!(came.len() < 20, "{} of 30 went before it", came.len() - 1);
-    // What is left of it is there after a crash.
+    // The rest of the replay survives a crash.
     server.crash().await;
     api.send_json("PATCH", &path, &json!({"rate_limit_per_second": null})).await.ok();
     old.sort();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::support::{Received, Sink};
 use crate::webhooks::{events, register, server};
 
-/// Deliveries, with the secret to verify them with and whether they should be taken.
+/// Deliveries, each with the secret to verify it and the expected result.
 #[derive(Default)]
 struct Cases {
     deliveries: Vec<Value>,
@@ -26,7 +26,7 @@ impl Cases {
         self.expected.push(expected);
     }
 
-    /// A delivery as it came, and forged in every way.
+    /// Adds a delivery as it came, and every kind of forgery of it.
     fn add_with_forgeries(&mut self, secret: &str, received: &Received) {
         self.add(secret, received, true);
         let mut body = received.clone();
@@ -56,7 +56,7 @@ impl Cases {
     }
 }
 
-/// A file that `tests/run` has installed.
+/// Returns a file that `tests/run` has installed.
 fn installed(path: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/verifiers").join(path);
     assert!(path.exists(), "{} is missing: tests/run installs it", path.display());
@@ -67,7 +67,7 @@ fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/webhooks/verifiers").join(name)
 }
 
-/// Real deliveries: single ones, batches, and such as two secrets have signed.
+/// Returns real deliveries: single ones, batches, and those with two signatures.
 async fn cases() -> Cases {
     let server = server().await;
     let (api, sink) = (server.workspace("acme").await, Sink::start());
