@@ -31,7 +31,7 @@ impl Api {
         Self { address: Arc::clone(address), token: token.map(str::to_owned) }
     }
 
-    /// The bearer token.
+    /// Returns the bearer token.
     pub fn token(&self) -> &str {
         self.token.as_deref().unwrap()
     }

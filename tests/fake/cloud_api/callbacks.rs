@@ -30,7 +30,7 @@ pub struct Callbacks {
     pub times: u32,
 }
 
-/// The value of `X-Hub-Signature-256`.
+/// Returns the value of `X-Hub-Signature-256`.
 pub fn sign(app_secret: &str, body: &[u8]) -> String {
     let mac = Hmac::<Sha256>::new_from_slice(app_secret.as_bytes()).unwrap().chain_update(body);
     let hex: Vec<_> =
@@ -38,7 +38,7 @@ pub fn sign(app_secret: &str, body: &[u8]) -> String {
     format!("sha256={}", hex.concat())
 }
 
-/// A callback about one number.
+/// Returns a callback about one number.
 pub fn callback(phone_number_id: &str, mut value: Value) -> Value {
     value["messaging_product"] = "whatsapp".into();
     value["metadata"] =

@@ -40,7 +40,7 @@ pub enum Scripted {
     Error { status: u16, code: u32 },
     /// It is answered with this status and body, whatever they are.
     Raw { status: u16, body: String },
-    /// It is taken, and its answer says that it is held back, by this word.
+    /// It is taken, and its answer contains this word for a message that is held back.
     Held(&'static str),
     /// It is taken, and the connection is dropped without an answer.
     Lost,

@@ -21,7 +21,7 @@ pub struct Receipts {
     pub path: String,
     /// The secret for the signatures.
     pub secret: String,
-    /// The error code of a receipt that says `failed`; without one it says `delivered`.
+    /// The error code of a `failed` receipt; without one the receipt is `delivered`.
     pub failed: Option<u32>,
     /// The time from the SMS to each receipt.
     pub delay: Duration,

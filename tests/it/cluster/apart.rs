@@ -10,7 +10,7 @@ use super::ways::Way;
 use crate::faults::{Client, Outcome};
 use crate::support::eventually;
 
-/// The number of codes that are acknowledged between two troubles, whoever owns what.
+/// The number of codes that are acknowledged between two faults, with any owners.
 const CODES: usize = 60;
 
 /// Cuts off the server that leads a log; nodes reach all servers all the time. At the end every

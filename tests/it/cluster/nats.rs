@@ -81,7 +81,7 @@ fn direct(_: usize, ports: &[[u16; 3]]) -> String {
     format!("routes: [{}]", routes.collect::<Vec<_>>().join(", "))
 }
 
-/// The same, but they do not report each other to nodes, which could then go past a way.
+/// Returns the same without reports of other servers to nodes, which could then go past a way.
 fn unknown(at: usize, ports: &[[u16; 3]]) -> String {
     format!("{}, no_advertise: true", direct(at, ports))
 }

@@ -13,7 +13,7 @@ use super::troubles::audit;
 use super::ways::Way;
 use crate::faults::{Client, Outcome, Process};
 
-/// The number of codes that are acknowledged between two troubles, whoever owns what.
+/// The number of codes that are acknowledged between two faults, with any owners.
 const CODES: usize = 60;
 
 /// Opens a way to each server.

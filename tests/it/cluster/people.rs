@@ -226,7 +226,7 @@ async fn without_an_owner_of_people_only_what_asks_for_them_waits() {
         assert!([401, 429].contains(&refused), "{refused}");
         assert_eq!(guess(node).await, 429, "the address has used up its tries");
     }
-    // A member of before gets an answer as soon as the shard has an owner again.
+    // An earlier member gets an answer as soon as the shard has an owner again.
     eventually("another owner of people", async || {
         let here = at(&agent, &nodes[0]).with("Postrider-Workspace", id);
         let answer = here.get("/v1/contacts").await;

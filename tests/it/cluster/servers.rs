@@ -11,7 +11,7 @@ use super::nodes::Cluster;
 use super::state::{NODES, is_spread, once, workspaces};
 use crate::faults::{Disk, Process, fill, skip};
 
-/// The number of codes that are acknowledged between two troubles, whoever owns what.
+/// The number of codes that are acknowledged between two faults, with any owners.
 const CODES: usize = 60;
 
 /// Three nodes with clients that work.

@@ -9,7 +9,7 @@ use super::nodes::Cluster;
 use super::state::{NODES, is_spread, once, owns, workspaces};
 use crate::faults::{Process, signal};
 
-/// The number of codes that are acknowledged between two troubles, whoever owns what.
+/// The number of codes that are acknowledged between two faults, with any owners.
 const CODES: usize = 60;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

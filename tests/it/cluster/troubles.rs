@@ -10,7 +10,7 @@ use super::state::{NODES, is_spread, once, owned, postrider, workspaces};
 use crate::faults::Process;
 use crate::machine::Machine;
 
-/// The number of codes that are acknowledged between two troubles, whoever owns what.
+/// The number of codes that are acknowledged between two faults, with any owners.
 const CODES: usize = 60;
 const HOUR_MS: i64 = 3_600_000;
 

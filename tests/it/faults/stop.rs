@@ -1,4 +1,4 @@
-//! SIGTERM stops the server cleanly while clients go on.
+//! SIGTERM stops the server cleanly while clients continue.
 
 use std::time::Duration;
 

@@ -117,7 +117,7 @@ async fn nobody_verifies_a_code_of_a_phone_that_was_written_into_their_contact()
     let events = api.get("/v1/events?type=message.received").await.ok();
     let events = events["data"].as_array().unwrap();
     assert!(events.iter().all(|event| event["data"]["from"].is_null()), "{events:?}");
-    // The channel names both: from then on the id stands for the phone.
+    // The channel names both: from then on the id identifies the phone.
     write(json!({"user_id": "US.1", "from": PHONE, "text": "Hello"})).await;
     write(json!({"user_id": "US.1", "text": texts[0]})).await;
     assert_eq!(of(&made).await["status"], "verified");

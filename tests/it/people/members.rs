@@ -104,7 +104,7 @@ async fn owners_are_made_by_owners_and_the_last_one_stays() {
     assert_eq!(changed["role"], "marketer");
     agent.get("/v1/me").await.check(401, "UNAUTHORIZED");
     acme_owner.patch(&path("admin"), role("owner")).await.ok();
-    // One's own session goes on.
+    // A person's own session continues.
     assert_eq!(acme_owner.patch(&path("owner"), role("agent")).await.ok()["role"], "agent");
     assert_eq!(acme_owner.get("/v1/me").await.ok()["role"], "agent");
     server.admin().delete(&path("owner")).await.ok();

@@ -264,7 +264,7 @@ async fn a_stream_ends_when_its_reader_lowers_their_own_role() {
     assert!(!connection.rest().await.contains("+15550123456"));
 }
 
-/// The owner in another browser.
+/// Returns the owner in another browser.
 async fn owner_again(server: &TestServer) -> crate::support::Browser {
     let made =
         server.admin().post("/admin/v1/users/link", json!({"email": "owner@localhost"})).await;
